@@ -1,0 +1,136 @@
+"""The machine: how many threads to use, how memory is handed back, and what this computer is called.
+
+Everything here must happen before NumPy loads its matrix library (BLAS), so only the standard library is imported.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import sys
+from pathlib import Path
+
+_THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "OMP_NUM_THREADS")
+_POOL_VARIABLE = "MINIGRAD_THREADS"
+
+# glibc's numbers for mallopt(3).
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEEP_BELOW = 1 << 30
+
+
+def cores() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def threads() -> int:
+    """Return how many threads BLAS and the kernels use in this process."""
+    return int(os.environ.get(_POOL_VARIABLE, cores()))
+
+
+def prepare(threads: int | None = None) -> None:
+    """Set the thread counts of BLAS and of the kernel pool together, and keep freed memory at hand.
+
+    Called once with no argument when `minigrad` is imported (the environment variable MINIGRAD_THREADS, else one
+    thread per processor) and again by the command lines with the number the user asked for. Where NumPy is loaded
+    already, its BLAS is told through the library itself.
+    """
+    count = threads or _from_environment() or cores()
+    os.environ[_POOL_VARIABLE] = str(count)
+    for variable in _THREAD_VARIABLES:
+        os.environ[variable] = str(count)
+    # An idle OpenBLAS thread spins for 2**26 cycles by default and so steals a processor from the kernel that follows
+    # a matrix product; 2**10 cycles are enough to catch the next product of the same layer.
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "10")
+    _keep_freed_memory()
+    if "numpy" in sys.modules:
+        _tell_loaded_blas(count)
+    if (pool := sys.modules.get("minigrad.kernels.threads")) is not None:
+        pool.set_threads(count)
+
+
+def _from_environment() -> int | None:
+    value = os.environ.get(_POOL_VARIABLE, "")
+    return int(value) if value.isdigit() and int(value) > 0 else None
+
+
+def _keep_freed_memory() -> None:
+    """Let malloc keep freed arrays instead of returning them to the kernel.
+
+    A fresh 2 MB array costs about 1 ms of page faults, one that malloc kept costs almost nothing, and a training
+    step makes the same arrays again and again. Only glibc has these two settings; elsewhere nothing is changed.
+    """
+    if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
+        return
+    libc = ctypes.CDLL(None)
+    libc.mallopt(_M_MMAP_THRESHOLD, _KEEP_BELOW)
+    libc.mallopt(_M_TRIM_THRESHOLD, _KEEP_BELOW)
+
+
+def _tell_loaded_blas(count: int) -> None:
+    """Set the thread count of the OpenBLAS that NumPy has loaded; other BLAS libraries read the variables only."""
+    for library in _loaded_openblas():
+        for symbol in ("scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads"):
+            if (setter := getattr(library, symbol, None)) is not None:
+                setter(ctypes.c_int(count))
+                break
+
+
+def _loaded_openblas() -> list[ctypes.CDLL]:
+    maps = Path("/proc/self/maps")
+    if maps.exists():
+        paths = {line.split()[-1] for line in maps.read_text().splitlines() if "openblas" in line}
+        return [ctypes.CDLL(path) for path in sorted(paths)]
+    home = Path(sys.modules["numpy"].__file__ or "").parent
+    found = [*home.glob(".dylibs/*openblas*"), *home.parent.glob("numpy.libs/*openblas*")]
+    return [ctypes.CDLL(str(path)) for path in found]
+
+
+def memory_bytes() -> int:
+    """Return the resident memory of this process in bytes (its peak where only the peak can be had)."""
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return peak_memory_bytes()
+
+
+def peak_memory_bytes() -> int:
+    """Return the largest resident memory of this process so far in bytes; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def available_memory_bytes() -> int:
+    """Return how many bytes of memory a new program could use now; 0 where the system does not tell."""
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        for line in meminfo.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 0
+
+
+def processor() -> str:
+    """Return the processor's name as the system gives it."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def describe() -> str:
+    """Return one line that names the machine and the threads in use."""
+    count = threads()
+    return f"{processor()}, {cores()} cores, {count} thread{'s' if count != 1 else ''}, {platform.system()} {platform.machine()}"

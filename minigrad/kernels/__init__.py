@@ -1,0 +1,91 @@
+"""@kernel: the one spelling of `numba.njit` for every hot loop, and where the compiled code is kept.
+
+A kernel is a plain loop over a range of rows. Compiled, it releases Python's lock (`nogil`), is kept on disk (`cache`)
+and divides as NumPy does (`error_model`). Only those fast-math flags are on that leave NaN and infinity meaningful,
+because masks are written with -inf; `reassoc` lets sums use all the lanes of a vector register.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from numba import types
+from numba.extending import intrinsic, overload
+from numpy.typing import NDArray
+
+from minigrad.cache import cache_folder
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+__all__ = ["KERNELS", "exact", "intrinsic", "kernel", "overload", "rows_of", "types"]
+
+KERNELS: dict[str, Callable[..., object]] = {}
+"""Every kernel by module and name; the tests walk this table."""
+
+_EXACT = {"nsz", "arcp", "contract"}
+_FAST = _EXACT | {"reassoc"}
+
+
+def _code_folder() -> Path | None:
+    """Return where compiled kernels are kept, or None if nothing can be written there.
+
+    Numba notices an edit in a kernel's own file, but not in a function it calls from another file. So the folder is
+    named by a hash of all kernel sources and of Numba's version.
+    """
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    digest = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
+    for source in sources:
+        digest.update(source.read_bytes())
+    folder = cache_folder() / "kernels" / digest.hexdigest()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return None
+
+
+_FOLDER = _code_folder()
+
+
+def kernel(function: Function) -> Function:
+    """Compile a loop with all the flags above."""
+    return _compile(function, _FAST)
+
+
+def exact(function: Function) -> Function:
+    """Compile a small function whose operations must happen in the order written.
+
+    The rounding trick of the exponential subtracts what was just added; `reassoc` would cancel the two.
+    """
+    return _compile(function, _EXACT)
+
+
+def _compile(function: Function, flags: set[str]) -> Function:
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(_FOLDER or "")
+    try:
+        compiled: Function = numba.njit(
+            function, nogil=True, cache=_FOLDER is not None, error_model="numpy", fastmath=flags
+        )
+    finally:
+        numba.config.CACHE_DIR = before
+    KERNELS[f"{function.__module__.rsplit('.', 1)[-1]}.{function.__name__}"] = compiled
+    return compiled
+
+
+def rows_of(x: NDArray[Any], width: int | None = None) -> NDArray[Any]:
+    """Return `x` as contiguous, writable rows: shape (rows, `width`), by default the last axis; copies if it must.
+
+    Numba compiles a kernel again for each layout it meets, so kernels are only ever given this one.
+    """
+    size = x.shape[-1] if width is None else width
+    flat = np.ascontiguousarray(x).reshape(math.prod(x.shape) // size if size else 0, size)
+    return flat if flat.flags.writeable else flat.copy()

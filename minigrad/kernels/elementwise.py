@@ -1,0 +1,70 @@
+"""GELU, exact and with tanh, and its slope."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minigrad.kernels import kernel, rows_of
+from minigrad.kernels.exponential import exp
+from minigrad.kernels.threads import over_rows
+
+Array = NDArray[Any]
+
+
+@kernel
+def _gelu_exact_rows(x: Array, y: Array, start: int, stop: int) -> None:
+    half, root = x.dtype.type(0.5), x.dtype.type(math.sqrt(0.5))
+    for i in range(start, stop):
+        y[0, i] = x[0, i] * half * (x.dtype.type(1) + x.dtype.type(math.erf(x[0, i] * root)))
+
+
+@kernel
+def _gelu_exact_backward_rows(dy: Array, x: Array, dx: Array, start: int, stop: int) -> None:
+    one, half, root = x.dtype.type(1), x.dtype.type(0.5), x.dtype.type(math.sqrt(0.5))
+    density = x.dtype.type(1 / math.sqrt(2 * math.pi))
+    for i in range(start, stop):
+        v = x[0, i]
+        # d/dx x Phi(x) = Phi(x) + x phi(x), with the normal density phi.
+        phi = density * exp(-half * v * v)
+        dx[0, i] = dy[0, i] * (half * (one + x.dtype.type(math.erf(v * root))) + v * phi)
+
+
+@kernel
+def _gelu_tanh_rows(x: Array, y: Array, start: int, stop: int) -> None:
+    one, two, cubic = x.dtype.type(1), x.dtype.type(2 * math.sqrt(2 / math.pi)), x.dtype.type(0.044715)
+    for i in range(start, stop):
+        v = x[0, i]
+        # (1 + tanh u) / 2 is the logistic function of 2u: one exponential, and no overflow either way.
+        y[0, i] = v / (one + exp(-two * (v + cubic * v * v * v)))
+
+
+@kernel
+def _gelu_tanh_backward_rows(dy: Array, x: Array, dx: Array, start: int, stop: int) -> None:
+    one, two, cubic = x.dtype.type(1), x.dtype.type(2 * math.sqrt(2 / math.pi)), x.dtype.type(0.044715)
+    three = x.dtype.type(3)
+    for i in range(start, stop):
+        v = x[0, i]
+        gate = one / (one + exp(-two * (v + cubic * v * v * v)))
+        slope = two * (one + three * cubic * v * v)
+        dx[0, i] = dy[0, i] * (gate + v * gate * (one - gate) * slope)
+
+
+def _flat(loop: Any, *arrays: Array) -> Array:
+    rows = [rows_of(array, array.size) for array in arrays]
+    result = np.empty(rows[0].shape, rows[0].dtype)
+    over_rows(lambda start, stop: loop(*rows, result, start, stop), rows[0].size, 16)
+    return result.reshape(arrays[0].shape)
+
+
+def gelu_forward(x: Array, exact: bool) -> Array:
+    """GELU of each element: with the error function, or with the tanh that GPT-2 uses."""
+    return _flat(_gelu_exact_rows if exact else _gelu_tanh_rows, x)
+
+
+def gelu_backward(dy: Array, x: Array, exact: bool) -> Array:
+    """Gradient of GELU by its input."""
+    return _flat(_gelu_exact_backward_rows if exact else _gelu_tanh_backward_rows, dy, x)

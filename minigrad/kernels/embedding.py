@@ -1,0 +1,30 @@
+"""Embedding: picking rows is easy; its gradient adds rows up where they were picked from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minigrad.kernels import kernel, rows_of
+from minigrad.kernels.threads import over_rows
+
+Array = NDArray[Any]
+
+
+@kernel
+def _scatter_add_columns(dy: Array, ids: Array, dw: Array, start: int, stop: int) -> None:
+    # Threads share the columns, not the rows: two threads never add to the same number, and the order of the
+    # additions is that of the rows, whatever the number of threads.
+    for i in range(dy.shape[0]):
+        for j in range(start, stop):
+            dw[ids[i], j] += dy[i, j]
+
+
+def scatter_add(dy: Array, ids: Array, size: int) -> Array:
+    """Add each row of `dy` (rows, C) to row `ids[row]` of a zero matrix (size, C)."""
+    rows = rows_of(dy)
+    dw = np.zeros((size, rows.shape[1]), dy.dtype)
+    over_rows(lambda start, stop: _scatter_add_columns(rows, ids, dw, start, stop), rows.shape[1], len(rows))
+    return dw

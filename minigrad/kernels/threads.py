@@ -1,0 +1,98 @@
+"""Give ranges of rows to a few threads that stay alive.
+
+Kernels are plain loops over a range of rows and release Python's lock, so plain threads run them side by side. A
+dispatch costs some ten microseconds; work that is shorter stays with the caller, and the caller always takes a share
+itself. Every row is computed the same way whichever thread has it, so results do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable
+
+Loop = Callable[[int, int], object]
+
+_INLINE_BELOW = 60_000  # element operations: about as long as handing the work to another thread
+
+
+class _Pool:
+    """Threads that wait for work; the caller counts as one of them."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.jobs: queue.SimpleQueue[tuple[Loop, int, int, queue.SimpleQueue[BaseException | None]] | None] = (
+            queue.SimpleQueue()
+        )
+        for number in range(count - 1):
+            threading.Thread(target=self._work, name=f"minigrad-{number}", daemon=True).start()
+
+    def _work(self) -> None:
+        while (job := self.jobs.get()) is not None:
+            loop, start, stop, done = job
+            try:
+                loop(start, stop)
+            except BaseException as error:  # noqa: BLE001  (handed to the caller, who raises it)
+                done.put(error)
+            else:
+                done.put(None)
+            # Hold no arrays while waiting for the next job.
+            del job, loop, done
+
+    def run(self, loop: Loop, rows: int) -> None:
+        shares = min(self.count, rows)
+        cuts = [rows * share // shares for share in range(shares + 1)]
+        done: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+        for start, stop in zip(cuts[1:-1], cuts[2:], strict=True):
+            self.jobs.put((loop, start, stop, done))
+        try:
+            loop(cuts[0], cuts[1])
+        finally:
+            errors = [done.get() for _ in range(shares - 1)]
+        for error in errors:
+            if error is not None:
+                raise error
+
+    def close(self) -> None:
+        for _ in range(self.count - 1):
+            self.jobs.put(None)
+
+
+_pool: _Pool | None = None
+
+
+def _default_count() -> int:
+    return int(os.environ.get("MINIGRAD_THREADS", os.cpu_count() or 1))
+
+
+def set_threads(count: int) -> None:
+    """Use `count` threads, the caller included, from now on."""
+    global _pool
+    if _pool is not None:
+        _pool.close()
+    _pool = _Pool(count)
+
+
+def over_rows(loop: Loop, rows: int, work_per_row: int) -> None:
+    """Call ``loop(start, stop)`` on ranges that together cover ``range(rows)``.
+
+    `work_per_row` is the number of element operations in a row, which decides whether sharing the work pays.
+    """
+    global _pool
+    if _pool is None:
+        _pool = _Pool(_default_count())
+    if _pool.count == 1 or rows < 2 or rows * work_per_row < _INLINE_BELOW:
+        loop(0, rows)
+    else:
+        _pool.run(loop, rows)
+
+
+def _forget_pool() -> None:
+    # Threads do not survive a fork: the child starts its own.
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)

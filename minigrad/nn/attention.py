@@ -1,0 +1,42 @@
+"""The attention block: queries, keys and values out of each row, and the mixture back into it."""
+
+from __future__ import annotations
+
+from minigrad import ops
+from minigrad.nn.cache import KeyValueCache
+from minigrad.nn.layers import Linear
+from minigrad.nn.module import Module
+from minigrad.nn.positions import Layout, RotaryAngles
+from minigrad.tensor import Tensor
+
+
+class GroupedQueryAttention(Module):
+    """Causal self-attention with rotary positions, in which groups of query heads share keys and values.
+
+    Ainslie et al. 2023, "GQA", arXiv 2305.13245. With as many key/value heads as query heads it is ordinary
+    multi-head attention. Shapes: x (rows, width) -> (rows, width).
+    """
+
+    def __init__(
+        self, width: int, num_heads: int, num_kv_heads: int, head_dim: int, *, std: float = 0.02, out_std: float = 0.02
+    ) -> None:
+        self.head_dim = head_dim
+        self.q_proj = Linear(width, num_heads * head_dim, std=std)
+        self.k_proj = Linear(width, num_kv_heads * head_dim, std=std)
+        self.v_proj = Linear(width, num_kv_heads * head_dim, std=std)
+        self.o_proj = Linear(num_heads * head_dim, width, std=out_std)
+
+    def forward(
+        self, x: Tensor, layout: Layout, angles: RotaryAngles, cache: KeyValueCache | None = None, layer: int = 0
+    ) -> Tensor:
+        """Let every row attend to its own sequence up to itself; with a cache, also to what came before."""
+        q, k, v = (
+            project(x).reshape(len(x), -1, self.head_dim)  # (rows, H or G, D)
+            for project in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        q, k = angles.turn(q, layout), angles.turn(k, layout)
+        key_ranges = None
+        if cache is not None:
+            k, v, key_ranges = cache.append(layer, k, v)
+        mixed = ops.attention(q, k, v, offsets=layout.offsets, key_ranges=key_ranges)
+        return self.o_proj(mixed.reshape(len(x), -1))  # type: ignore[no-any-return]

@@ -1,0 +1,24 @@
+"""The feed-forward block: each row thinks for itself."""
+
+from __future__ import annotations
+
+from minigrad import ops
+from minigrad.nn.layers import Linear
+from minigrad.nn.module import Module
+from minigrad.tensor import Tensor
+
+
+class SwiGLUFeedForward(Module):
+    r"""Widen, gate, narrow: $y = (\mathrm{silu}(x W_{gate}^T) \odot x W_{up}^T)\, W_{down}^T$.
+
+    Shazeer 2020, arXiv 2002.05202, eq. 6.  Shapes: x (rows, width) -> (rows, width).
+    """
+
+    def __init__(self, width: int, hidden: int, *, std: float = 0.02, out_std: float = 0.02) -> None:
+        self.gate_proj = Linear(width, hidden, std=std)
+        self.up_proj = Linear(width, hidden, std=std)
+        self.down_proj = Linear(hidden, width, std=out_std)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run the block on every row."""
+        return self.down_proj(ops.swiglu(self.gate_proj(x), self.up_proj(x)))  # type: ignore[no-any-return]

@@ -1,0 +1,89 @@
+"""The small building blocks: a matrix, a table, two norms, dropout."""
+
+from __future__ import annotations
+
+from minigrad import ops
+from minigrad.errors import InputError
+from minigrad.nn.module import Module, Parameter, Start
+from minigrad.tensor import Tensor
+
+
+class Linear(Module):
+    """A matrix applied to every row, $y = x W^T + b$; the weight is stored ``[out, in]``.
+
+    Shapes: x (..., in) -> (..., out).  `std` is the standard deviation of the starting weights.
+    """
+
+    def __init__(self, inputs: int, outputs: int, *, bias: bool = False, std: float = 0.02) -> None:
+        self.weight = Parameter((outputs, inputs), Start(std=std))
+        self.bias = Parameter((outputs,), Start()) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the matrix, and the bias if there is one."""
+        y = ops.linear(x, self.weight)
+        return y if self.bias is None else y + self.bias
+
+
+class Embedding(Module):
+    """A table with one row per token.
+
+    Shapes: ids (...) -> (..., width).
+    """
+
+    def __init__(self, vocab_size: int, width: int, *, std: float = 0.02) -> None:
+        self.weight = Parameter((vocab_size, width), Start(std=std))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Look up the rows."""
+        return ops.embedding(self.weight, ids)
+
+
+class RMSNorm(Module):
+    """Rows divided by their root mean square, times a learned weight per number (see `ops.rms_norm`)."""
+
+    def __init__(self, width: int, *, eps: float = 1e-5) -> None:
+        self.weight = Parameter((width,), Start(mean=1.0))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise each row."""
+        return ops.rms_norm(x, self.weight, eps=self.eps)
+
+
+class LayerNorm(Module):
+    """Rows shifted to mean 0 and scaled to variance 1, times a weight plus a bias (see `ops.layer_norm`)."""
+
+    def __init__(self, width: int, *, eps: float = 1e-5) -> None:
+        self.weight = Parameter((width,), Start(mean=1.0))
+        self.bias = Parameter((width,), Start())
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise each row."""
+        return ops.layer_norm(x, self.weight, self.bias, eps=self.eps)
+
+
+class Dropout(Module):
+    """Numbers set to 0 with probability `probability` while training; nothing at evaluation (see `ops.dropout`).
+
+    Which numbers go is a function of seed, step and the layer's number; `set_step` gives them before each step.
+    """
+
+    def __init__(self, probability: float) -> None:
+        if not 0 <= probability < 1:
+            raise InputError(f"dropout must be at least 0 and below 1, not {probability}")
+        self.probability = probability
+        self.seed = self.step = self.index = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Drop numbers, while training."""
+        if not self.training or self.probability == 0:
+            return x
+        return ops.dropout(x, probability=self.probability, seed=self.seed, step=self.step, index=self.index)
+
+
+def set_step(model: Module, seed: int, step: int) -> None:
+    """Tell every dropout layer of a model which step's masks to draw."""
+    layers = [module for _, module in model.named_modules() if isinstance(module, Dropout)]
+    for index, layer in enumerate(layers):
+        layer.seed, layer.step, layer.index = seed, step, index

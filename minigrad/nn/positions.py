@@ -1,0 +1,54 @@
+"""Where each row of a batch stands: which sequence, which position, which angle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minigrad import ops
+from minigrad.tensor import Tensor
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How sequences lie in packed rows: sequence s has rows ``offsets[s]:offsets[s + 1]``.
+
+    Shapes: offsets (sequences + 1,), positions (rows,), both int64.
+    """
+
+    offsets: Array
+    positions: Array
+
+    @classmethod
+    def rectangular(cls, batch_size: int, length: int, past: int = 0) -> Layout:
+        """Lay out `batch_size` sequences of equal `length`, whose first token stands at position `past`."""
+        positions = np.tile(np.arange(past, past + length), batch_size)
+        return cls(np.arange(batch_size + 1) * length, positions)
+
+
+class RotaryAngles:
+    r"""Cosines and sines of the rotary angles $p\,\theta^{-2j/D}$ (Su et al. 2021, eq. 15).
+
+    Worked out in float64 and rounded once. Tables (positions, D/2) grow when a longer text needs them.
+    """
+
+    def __init__(self, head_dim: int, theta: float) -> None:
+        self.frequencies = theta ** (-np.arange(0, head_dim, 2) / head_dim)
+        self._tables: dict[np.dtype[Any], tuple[Array, Array]] = {}
+
+    def tables(self, positions: int, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+        """Return cosines and sines (at least `positions`, D/2) in `dtype`."""
+        if dtype not in self._tables or len(self._tables[dtype][0]) < positions:
+            angles = np.outer(np.arange(1 << (positions - 1).bit_length()), self.frequencies)
+            self._tables[dtype] = np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
+        return self._tables[dtype]
+
+    def turn(self, x: Tensor, layout: Layout) -> Tensor:
+        """Turn queries or keys (rows, H, D) by the angles of their positions."""
+        cosine, sine = self.tables(int(layout.positions.max(initial=0)) + 1, x.dtype)
+        return ops.rotary(x, cosine=cosine, sine=sine, positions=layout.positions)

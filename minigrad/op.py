@@ -1,0 +1,109 @@
+"""@op: the one way to define a differentiable operation.
+
+An operation is written as one function on plain arrays that returns its result together with a nested function
+`backward(dy)`, a few lines below the forward formula. `@op` does everything else: it takes the arrays out of the
+tensors, wraps the result, and, if a gradient will be wanted, records a node.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from minigrad import anomaly
+from minigrad.errors import InputError, ShapeError
+from minigrad.graph import Array, Backward, Node, Version, is_recording
+
+OPS: dict[str, Callable[..., Tensor]] = {}
+"""Every operation by name; the tests walk this table."""
+
+
+def op(function: Callable[..., tuple[Array, Backward]]) -> Callable[..., Tensor]:
+    """Make a differentiable operation of ``function(*arrays, **options) -> (result, backward)``.
+
+    Positional arguments are tensors, arrays or numbers; keyword-only arguments are options. ``backward(dy)`` gets the
+    gradient of the result and returns one gradient per positional argument, None where there is none. It must not
+    name the result tensor (a reference cycle would keep the whole graph alive), write into `dy`, or care about
+    broadcasting: gradients are summed back to each argument's shape in one place, `minigrad.graph`.
+
+    Raises ShapeError if the arguments' shapes do not fit, InputError if float32 and float64 tensors are mixed.
+    """
+    name = function.__name__
+
+    @functools.wraps(function)
+    def apply(*arguments: Any, **options: Any) -> Tensor:
+        arrays = _lift(name, arguments)
+        try:
+            y, backward = function(*arrays, **options)
+        except InputError:
+            raise
+        except ValueError as error:
+            shapes = ", ".join(str(array.shape) for array in arrays)
+            raise ShapeError(f"{name} cannot use arguments of shapes {shapes}: {error}") from error
+        if anomaly.enabled():
+            anomaly.check_forward(name, arrays, y)
+        return _wrap(name, arguments, arrays, np.asarray(y), backward)
+
+    OPS[name] = apply
+    return apply
+
+
+def _lift(name: str, arguments: tuple[Any, ...]) -> list[Array]:
+    """Take the arrays out of the arguments; numbers and plain arrays get the tensors' own dtype."""
+    dtype: np.dtype[Any] | None = None
+    for argument in arguments:
+        if isinstance(argument, Tensor) and argument.dtype.kind == "f":
+            if dtype is not None and argument.dtype != dtype:
+                raise InputError(
+                    f"{name} got tensors of dtype {dtype} and {argument.dtype}; convert one with .astype(...)"
+                )
+            dtype = argument.dtype
+    arrays = []
+    for argument in arguments:
+        if isinstance(argument, Tensor):
+            arrays.append(argument.data)
+            continue
+        array = np.asarray(argument)
+        if dtype is not None and (array.dtype.kind == "f" or isinstance(argument, int | float)):
+            array = array.astype(dtype, copy=False)
+        arrays.append(array)
+    return arrays
+
+
+def _wrap(name: str, arguments: tuple[Any, ...], arrays: list[Array], y: Array, backward: Backward) -> Tensor:
+    """Make the result a tensor and, if a gradient can be asked of it, record how it came about."""
+    result = Tensor(y)
+    tensors = [argument for argument in arguments if isinstance(argument, Tensor)]
+    if y.base is not None:  # a view (reshape, slice): a change in place must be seen by both
+        for tensor in tensors:
+            if np.may_share_memory(y, tensor.data):
+                result.version = tensor.version
+    if is_recording() and any(tensor.node is not None for tensor in tensors):
+        parents = tuple(a.node if isinstance(a, Tensor) else None for a in arguments)
+        saved = _saved_versions(backward, [*tensors, result])
+        result.node = Node(name, y.shape, y.dtype, parents, backward, saved)
+    return result
+
+
+def _saved_versions(backward: Backward, tensors: list[Tensor]) -> tuple[tuple[Version, int], ...]:
+    """Note the version of every tensor whose array the backward function keeps, by looking into its closure."""
+    kept = [array for cell in backward.__closure__ or () for array in _arrays(cell.cell_contents)]
+    return tuple(
+        (tensor.version, tensor.version.count)
+        for tensor in tensors
+        if any(np.may_share_memory(array, tensor.data) for array in kept)
+    )
+
+
+def _arrays(value: Any) -> list[Array]:
+    if isinstance(value, np.ndarray):
+        return [value]
+    if isinstance(value, tuple | list):
+        return [item for item in value if isinstance(item, np.ndarray)]
+    return []
+
+
+from minigrad.tensor import Tensor  # noqa: E402  (tensor imports the operations at its foot, and they import `op`)

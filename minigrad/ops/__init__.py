@@ -1,0 +1,55 @@
+"""The operations. One file is one family, forward and backward written together."""
+
+from minigrad.ops.arithmetic import add, divide, multiply, negative, power, subtract
+from minigrad.ops.attention import attention
+from minigrad.ops.cross_entropy import cross_entropy
+from minigrad.ops.dropout import dropout
+from minigrad.ops.elementwise import astype, exp, gelu, log, relu, sigmoid, silu, sqrt, tanh
+from minigrad.ops.embedding import embedding
+from minigrad.ops.matmul import linear, matmul
+from minigrad.ops.norm import layer_norm, rms_norm
+from minigrad.ops.reduce import logsumexp, max, mean, sum
+from minigrad.ops.rotary import rotary
+from minigrad.ops.shape import concatenate, reshape, slice, stack, transpose, where
+from minigrad.ops.softmax import log_softmax, softmax
+from minigrad.ops.swiglu import swiglu
+
+__all__ = [
+    "add",
+    "astype",
+    "attention",
+    "concatenate",
+    "cross_entropy",
+    "divide",
+    "dropout",
+    "embedding",
+    "exp",
+    "gelu",
+    "layer_norm",
+    "linear",
+    "log",
+    "log_softmax",
+    "logsumexp",
+    "matmul",
+    "max",
+    "mean",
+    "multiply",
+    "negative",
+    "power",
+    "relu",
+    "reshape",
+    "rms_norm",
+    "rotary",
+    "sigmoid",
+    "silu",
+    "slice",
+    "softmax",
+    "sqrt",
+    "stack",
+    "subtract",
+    "sum",
+    "swiglu",
+    "tanh",
+    "transpose",
+    "where",
+]

@@ -1,0 +1,108 @@
+"""Adding, multiplying and their relatives: the gradients everybody knows from school."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from minigrad.errors import ShapeError
+from minigrad.graph import Array, Backward
+from minigrad.op import op
+
+
+def _check_broadcast(name: str, a: Array, b: Array) -> None:
+    try:
+        np.broadcast_shapes(a.shape, b.shape)
+    except ValueError:
+        raise ShapeError(
+            f"{name} cannot combine shapes {a.shape} and {b.shape}: counted from the right, each pair of sizes must be "
+            "equal or contain a 1. Use .reshape(...) to add axes of size 1 where numbers should be repeated."
+        ) from None
+
+
+@op
+def add(a: Array, b: Array) -> tuple[Array, Backward]:
+    """Add element by element, with broadcasting: $y = a + b$.
+
+    Shapes: a, b broadcast against each other.  Raises ShapeError if they cannot.
+    """
+    _check_broadcast("add", a, b)
+
+    def backward(dy: Array) -> tuple[Array, Array]:
+        # A nudge of either term moves the sum by just as much.
+        return dy, dy
+
+    return a + b, backward
+
+
+@op
+def subtract(a: Array, b: Array) -> tuple[Array, Backward]:
+    """Subtract element by element, with broadcasting: $y = a - b$.
+
+    Shapes: a, b broadcast against each other.  Raises ShapeError if they cannot.
+    """
+    _check_broadcast("subtract", a, b)
+
+    def backward(dy: Array) -> tuple[Array, Array]:
+        return dy, -dy
+
+    return a - b, backward
+
+
+@op
+def multiply(a: Array, b: Array) -> tuple[Array, Backward]:
+    """Multiply element by element, with broadcasting: $y = a b$.
+
+    Shapes: a, b broadcast against each other.  Raises ShapeError if they cannot.
+    """
+    _check_broadcast("multiply", a, b)
+
+    def backward(dy: Array) -> tuple[Array, Array]:
+        # Each factor is the other's slope.
+        return dy * b, dy * a
+
+    return a * b, backward
+
+
+@op
+def divide(a: Array, b: Array) -> tuple[Array, Backward]:
+    """Divide element by element, with broadcasting: $y = a / b$.
+
+    Shapes: a, b broadcast against each other.  Raises ShapeError if they cannot.
+    """
+    _check_broadcast("divide", a, b)
+
+    def backward(dy: Array) -> tuple[Array, Array]:
+        da = dy / b
+        return da, -da * a / b
+
+    return a / b, backward
+
+
+@op
+def negative(x: Array) -> tuple[Array, Backward]:
+    """Flip the sign: $y = -x$.
+
+    Shapes: x (...) -> (...).
+    """
+
+    def backward(dy: Array) -> Array:
+        return -dy
+
+    return -x, backward
+
+
+@op
+def power(x: Array, *, exponent: float) -> tuple[Array, Backward]:
+    """Raise to a fixed power: $y = x^p$, with $dy/dx = p x^{p-1}$.
+
+    Shapes: x (...) -> (...).  The exponent is a number; for a learned one write ``exp(p * log(x))``.
+    Raises ShapeError if the exponent is not a plain number.
+    """
+    if not isinstance(exponent, int | float):
+        raise ShapeError(f"power takes a plain number as exponent, not {exponent!r}; write exp(p * log(x)) instead")
+
+    def backward(dy: Array) -> Array:
+        # At p = 0 the result is constant; 0 * x**-1 would make NaN at x = 0.
+        return dy * (exponent * x ** (exponent - 1)) if exponent != 0 else np.zeros_like(dy)
+
+    return x**exponent, backward

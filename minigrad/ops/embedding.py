@@ -1,0 +1,36 @@
+"""Embedding: a table with one row of numbers per token."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from minigrad.errors import InputError, ShapeError
+from minigrad.graph import Array, Backward
+from minigrad.kernels import embedding as kernels
+from minigrad.op import op
+
+
+@op
+def embedding(weight: Array, ids: Array) -> tuple[Array, Backward]:
+    """Look up rows of a table: $y_t = W_{id_t}$.
+
+    It is a matrix product with one-hot rows, done without the zeros; so its gradient adds each dy_t to row id_t.
+    Shapes: weight (V, C), ids (...) whole numbers in [0, V) -> (..., C).
+    Raises ShapeError if the table is not a matrix, InputError if an id is no whole number or out of range.
+    """
+    if weight.ndim != 2:
+        raise ShapeError(f"embedding needs a table of shape (V, C), not {weight.shape}")
+    if ids.dtype.kind not in "iu":
+        raise InputError(f"embedding needs whole numbers as ids, not {ids.dtype}")
+    size = weight.shape[0]
+    if ids.size and (ids.min() < 0 or ids.max() >= size):
+        raise InputError(
+            f"embedding got ids from {ids.min()} to {ids.max()}, but the table has rows 0 to {size - 1}; "
+            "was the text encoded with another tokenizer?"
+        )
+    flat = ids.reshape(-1).astype(np.int64)
+
+    def backward(dy: Array) -> tuple[Array, None]:
+        return kernels.scatter_add(dy, flat, size), None
+
+    return weight[ids], backward

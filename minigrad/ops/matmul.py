@@ -1,0 +1,60 @@
+"""Matrix products: most of the arithmetic of a language model."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from minigrad.errors import ShapeError
+from minigrad.graph import Array, Backward
+from minigrad.op import op
+
+
+@op
+def matmul(a: Array, b: Array) -> tuple[Array, Backward]:
+    r"""Multiply matrices, batch by batch: $y_{ij} = \sum_k a_{ik} b_{kj}$.
+
+    $dL/da = dy\, b^T$ and $dL/db = a^T dy$: the only products of these matrices that have the right shapes.
+    Shapes: a (..., M, K), b (..., K, N) -> (..., M, N); leading axes broadcast; a vector counts as one row (a) or one
+    column (b) and its axis is dropped again.  Raises ShapeError if the inner sizes differ.
+    """
+    if not a.ndim or not b.ndim or a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
+        raise ShapeError(
+            f"matmul cannot multiply shapes {a.shape} and {b.shape}: the last size of the first must equal the "
+            "second-last of the second. Use .transpose(...) if one of them lies on its side."
+        )
+    rows, columns = a[None, :] if a.ndim == 1 else a, b[:, None] if b.ndim == 1 else b
+
+    def backward(dy: Array) -> tuple[Array, Array]:
+        if b.ndim == 1:
+            dy = dy[..., None]
+        if a.ndim == 1:
+            dy = dy[..., None, :]
+        da, db = dy @ columns.swapaxes(-1, -2), rows.swapaxes(-1, -2) @ dy
+        # A vector's axis of size 1 goes again; the axes it was broadcast along stay, for the engine to sum.
+        return da[..., 0, :] if a.ndim == 1 else da, db[..., 0] if b.ndim == 1 else db
+
+    return np.asarray(a @ b), backward
+
+
+@op
+def linear(x: Array, weight: Array) -> tuple[Array, Backward]:
+    r"""Apply a weight matrix to every row: $y = x W^T$, with $dx = dy\, W$ and $dW = dy^T x$.
+
+    The matrix is stored ``[out, in]``, one row per output, as published checkpoints do.
+    Shapes: x (..., in), weight (out, in) -> (..., out).  Raises ShapeError if the inner sizes differ.
+    """
+    if weight.ndim != 2 or not x.ndim or x.shape[-1] != weight.shape[1]:
+        raise ShapeError(
+            f"linear cannot apply a weight of shape {weight.shape} (out, in) to input of shape {x.shape}: "
+            "the last size of the input must be `in`"
+        )
+    count = math.prod(x.shape[:-1])
+    rows = x.reshape(count, x.shape[-1])  # one large product instead of many small ones
+
+    def backward(dy: Array) -> tuple[Array, Array]:
+        dy_rows = dy.reshape(count, dy.shape[-1])
+        return (dy_rows @ weight).reshape(x.shape), dy_rows.T @ rows
+
+    return (rows @ weight.T).reshape(*x.shape[:-1], weight.shape[0]), backward

@@ -1,0 +1,51 @@
+"""Normalisation: keep the numbers of a layer at one size, however deep the network."""
+
+from __future__ import annotations
+
+from minigrad.errors import ShapeError
+from minigrad.graph import Array, Backward
+from minigrad.kernels import norm as kernels
+from minigrad.op import op
+
+
+def _check_weight(name: str, x: Array, weight: Array) -> None:
+    if not x.ndim or weight.shape != x.shape[-1:] or not weight.size:
+        raise ShapeError(
+            f"{name} needs one weight per number of a row: input {x.shape}, weight {weight.shape}, "
+            f"expected {x.shape[-1:] if x.ndim else '(C,)'}"
+        )
+
+
+@op
+def rms_norm(x: Array, weight: Array, *, eps: float = 1e-5) -> tuple[Array, Backward]:
+    r"""Divide each row by its root mean square (Zhang and Sennrich 2019, arXiv 1910.07467, eq. 4).
+
+    $y_i = w_i\, x_i / r$ with $r = \sqrt{\tfrac1C \sum_j x_j^2 + \epsilon}$.
+    Shapes: x (..., C), weight (C,) -> (..., C).  Raises ShapeError if the weight does not fit.
+    """
+    _check_weight("rms_norm", x, weight)
+    y, inverse = kernels.rms_norm_forward(x, weight, eps)
+
+    def backward(dy: Array) -> tuple[Array, Array]:
+        # With g = dy w: dx_i = (g_i - x_i / (C r^2) sum_j g_j x_j) / r, and dw sums dy x / r over the rows.
+        return kernels.rms_norm_backward(dy, x, weight, inverse)
+
+    return y, backward
+
+
+@op
+def layer_norm(x: Array, weight: Array, bias: Array, *, eps: float = 1e-5) -> tuple[Array, Backward]:
+    r"""Shift each row to mean 0 and scale it to variance 1 (Ba et al. 2016, arXiv 1607.06450, eq. 4).
+
+    $y_i = w_i (x_i - \mu) / s + b_i$ with the row's mean $\mu$ and $s = \sqrt{\mathrm{var} + \epsilon}$.
+    Shapes: x (..., C), weight (C,), bias (C,) -> (..., C).  Raises ShapeError if weight or bias do not fit.
+    """
+    _check_weight("layer_norm", x, weight)
+    _check_weight("layer_norm", x, bias)
+    y, mean, inverse = kernels.layer_norm_forward(x, weight, bias, eps)
+
+    def backward(dy: Array) -> tuple[Array, Array, Array]:
+        # As rms_norm on the centred row; the mean's own gradient takes the average of g out.
+        return kernels.layer_norm_backward(dy, x, weight, mean, inverse)
+
+    return y, backward

@@ -1,0 +1,36 @@
+"""Rotary positions: tell near from far by turning queries and keys."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from minigrad.errors import ShapeError
+from minigrad.graph import Array, Backward
+from minigrad.kernels import rotary as kernels
+from minigrad.op import op
+
+
+@op
+def rotary(x: Array, *, cosine: Array, sine: Array, positions: Array) -> tuple[Array, Backward]:
+    r"""Turn each pair of numbers by an angle that grows with the position (Su et al. 2021, arXiv 2104.09864, eq. 34).
+
+    Pair j of a head is $(x_j, x_{j+D/2})$, the half-split convention of Llama, and at position p it turns by
+    $p\,\theta^{-2j/D}$. A query turned by p and a key turned by q meet at an angle that depends on p - q only.
+    Shapes: x (rows, H, D), cosine and sine (max positions, D/2), positions (rows,) whole numbers -> (rows, H, D).
+    Raises ShapeError if these do not fit or a position lies outside the tables.
+    """
+    if x.ndim != 3 or x.shape[2] != 2 * cosine.shape[1] or positions.shape != x.shape[:1]:
+        raise ShapeError(
+            f"rotary needs x (rows, H, D), tables (positions, D/2) and positions (rows,); got {x.shape}, "
+            f"{cosine.shape} and {positions.shape}"
+        )
+    if positions.size and not (positions.min() >= 0 and positions.max() < len(cosine)):
+        raise ShapeError(f"rotary has angles for positions 0 to {len(cosine) - 1}, not for {positions.max()}")
+    cosine, sine = cosine.astype(x.dtype, copy=False), sine.astype(x.dtype, copy=False)
+    places = np.ascontiguousarray(positions, dtype=np.int64)
+
+    def backward(dy: Array) -> Array:
+        # A rotation's transpose is the rotation back.
+        return kernels.rotate(dy, cosine, sine, places, -1)
+
+    return kernels.rotate(x, cosine, sine, places, 1), backward

@@ -1,0 +1,119 @@
+"""Moving numbers without changing them: the gradient makes the same move backwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minigrad.errors import ShapeError
+from minigrad.graph import Array, Backward
+from minigrad.op import op
+
+
+@op
+def reshape(x: Array, *, shape: tuple[int, ...]) -> tuple[Array, Backward]:
+    """Read the same numbers, in the same order, in another shape; one size may be -1 and is worked out.
+
+    Shapes: x (...) -> `shape`.  Raises ShapeError if the numbers of elements differ.
+    """
+    before = x.shape
+    try:
+        y = x.reshape(shape)
+    except ValueError:
+        raise ShapeError(
+            f"reshape cannot turn shape {before} ({x.size:,} elements) into {tuple(shape)}: the number of elements "
+            "must stay the same"
+        ) from None
+
+    def backward(dy: Array) -> Array:
+        return dy.reshape(before)
+
+    return y, backward
+
+
+@op
+def transpose(x: Array, *, axes: tuple[int, ...] | None = None) -> tuple[Array, Backward]:
+    """Permute the axes: axis `axes[i]` of the input becomes axis i of the result; reversed by default.
+
+    Shapes: x (n_0, n_1, ...) -> (n_{axes[0]}, n_{axes[1]}, ...).  Raises ShapeError if `axes` is no permutation.
+    """
+    order = tuple(reversed(range(x.ndim))) if axes is None else tuple(axis % max(x.ndim, 1) for axis in axes)
+    if sorted(order) != list(range(x.ndim)):
+        raise ShapeError(f"transpose got axes {axes} for shape {x.shape}: name each of its {x.ndim} axes once")
+    inverse = tuple(int(axis) for axis in np.argsort(order))
+
+    def backward(dy: Array) -> Array:
+        return dy.transpose(inverse)
+
+    return x.transpose(order), backward
+
+
+@op
+def slice(x: Array, *, index: Any) -> tuple[Array, Backward]:
+    """Take a part, as ``x[index]`` does in NumPy (numbers, slices, None, ..., arrays of whole numbers or booleans).
+
+    Shapes: as in NumPy.  Raises ShapeError if the index does not fit the shape.
+    """
+    try:
+        y = x[index]
+    except IndexError as error:
+        raise ShapeError(f"index {index!r} does not fit shape {x.shape}: {error}") from None
+    shape, dtype = x.shape, x.dtype
+    repeats = any(isinstance(part, np.ndarray | list) for part in (index if isinstance(index, tuple) else (index,)))
+
+    def backward(dy: Array) -> Array:
+        dx = np.zeros(shape, dtype)
+        if repeats:  # an array of indices may name one element twice: both gradients count
+            np.add.at(dx, index, dy)
+        else:
+            dx[index] = dy
+        return dx
+
+    return np.asarray(y), backward
+
+
+@op
+def concatenate(*parts: Array, axis: int = 0) -> tuple[Array, Backward]:
+    """Put tensors one after another along an axis that exists.
+
+    Shapes: parts (..., n_i, ...) -> (..., sum of n_i, ...).  Raises ShapeError if the other sizes differ.
+    """
+    if not parts:
+        raise ShapeError("concatenate needs at least one tensor")
+    y = np.concatenate(parts, axis=axis)
+    cuts = np.cumsum([part.shape[axis] for part in parts])[:-1]
+
+    def backward(dy: Array) -> list[Array]:
+        return np.split(dy, cuts, axis=axis)
+
+    return y, backward
+
+
+@op
+def stack(*parts: Array, axis: int = 0) -> tuple[Array, Backward]:
+    """Put tensors of one shape side by side along a new axis.
+
+    Shapes: n parts (...) -> (..., n, ...).  Raises ShapeError if the shapes differ.
+    """
+    if not parts:
+        raise ShapeError("stack needs at least one tensor")
+
+    def backward(dy: Array) -> list[Array]:
+        return list(np.moveaxis(dy, axis, 0))
+
+    return np.stack(parts, axis=axis), backward
+
+
+@op
+def where(condition: Array, a: Array, b: Array) -> tuple[Array, Backward]:
+    """Choose element by element: `a` where the condition holds, else `b`, with broadcasting.
+
+    Shapes: condition, a, b broadcast against each other.  The condition has no gradient.
+    """
+    chosen = np.asarray(condition, dtype=bool)
+
+    def backward(dy: Array) -> tuple[None, Array, Array]:
+        return None, dy * chosen, dy * ~chosen
+
+    return np.where(chosen, a, b), backward

@@ -1,0 +1,74 @@
+"""Find parameters that lie side by side in memory, so that one kernel call can serve them all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minigrad.errors import InputError
+from minigrad.tensor import Tensor
+
+Array = NDArray[Any]
+
+
+@dataclass
+class Run:
+    """Parameters that follow one another without a gap, their numbers and their gradients as flat arrays."""
+
+    members: list[Tensor]
+    data: Array
+    gradient: Array
+
+
+def runs(parameters: Sequence[Tensor]) -> list[Run]:
+    """Join neighbours among `parameters`; one that has no gradient yet gets a gradient of zeros.
+
+    A model that was initialised gives a single run for its matrices and its vectors together; parameters made one by
+    one give one run each.
+    """
+    found: list[Run] = []
+    for parameter in parameters:
+        if not parameter.requires_grad:
+            raise InputError("an optimizer needs parameters that require a gradient")
+        if parameter.grad is None:
+            parameter.grad = np.zeros_like(parameter.data)
+        assert parameter.grad is not None
+    for parameter in sorted(parameters, key=_address):
+        if found and (joined := _join(found[-1], parameter)) is not None:
+            found[-1] = joined
+        else:
+            found.append(Run([parameter], parameter.data.reshape(-1), _gradient(parameter).reshape(-1)))
+    return found
+
+
+def _address(parameter: Tensor) -> int:
+    return int(parameter.data.ctypes.data)
+
+
+def _gradient(parameter: Tensor) -> Array:
+    assert parameter.grad is not None
+    return parameter.grad
+
+
+def _join(run: Run, parameter: Tensor) -> Run | None:
+    """Return the run with one parameter more, or None if that is not its neighbour."""
+    data = _extend(run.data, parameter.data)
+    gradient = _extend(run.gradient, _gradient(parameter))
+    if data is None or gradient is None:
+        return None
+    return Run([*run.members, parameter], data, gradient)
+
+
+def _extend(flat: Array, array: Array) -> Array | None:
+    base = flat.base
+    if not isinstance(base, np.ndarray) or base is not array.base or base.ndim != 1:
+        return None
+    start = (flat.ctypes.data - base.ctypes.data) // flat.itemsize
+    if array.ctypes.data != flat.ctypes.data + flat.nbytes:
+        return None
+    joined: Array = base[start : start + flat.size + array.size]
+    return joined

@@ -1,0 +1,347 @@
+"""Tensor: a NumPy array that remembers how it was computed.
+
+Everything a tensor can do is an operation of `minigrad.ops`; the methods here only give those operations the names
+and signs people know from NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from minigrad.errors import GraphError, InputError, ShapeError
+from minigrad.graph import Array, Node, Version, is_recording, run_backward
+
+
+class Tensor:
+    """An array of numbers, optionally with a gradient.
+
+    Python numbers and lists become float32 (whole numbers: int64); arrays keep their dtype. With `requires_grad` the
+    tensor is a leaf: `backward()` adds to its `grad`. Only floating-point tensors can be leaves that learn.
+
+    >>> x = Tensor([1.0, 2.0, 3.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    array([2., 4., 6.], dtype=float32)
+    """
+
+    __slots__ = ("__weakref__", "_data", "node", "version")
+
+    def __init__(self, data: ArrayLike | Tensor, requires_grad: bool = False, dtype: DTypeLike | None = None) -> None:
+        if isinstance(data, Tensor):
+            data = data.data
+        if dtype is None and not isinstance(data, np.ndarray | np.generic):
+            array = np.asarray(data)
+            array = array.astype(np.float32) if array.dtype == np.float64 else array
+        else:
+            array = np.asarray(data, dtype=dtype)
+        if array.dtype.kind not in "fiub":
+            raise InputError(f"a Tensor holds numbers, not values of dtype {array.dtype}")
+        self._data: Array = array
+        self.version = Version()
+        self.node: Node | None = None
+        if requires_grad:
+            if array.dtype.kind != "f":
+                raise InputError(
+                    f"a tensor of dtype {array.dtype} cannot have a gradient: only floating-point numbers can change "
+                    "a little. Use float data (say dtype='float32'), or leave requires_grad off."
+                )
+            self.node = Node("leaf", array.shape, array.dtype)
+
+    @property
+    def data(self) -> Array:
+        """The array itself. Change it in place with ``tensor[...] = value``, which saved arrays can notice."""
+        return self._data
+
+    @data.setter
+    def data(self, value: ArrayLike) -> None:
+        array = np.asarray(value, dtype=self._data.dtype)
+        if array.shape != self._data.shape:
+            raise ShapeError(f"data of shape {array.shape} cannot replace data of shape {self._data.shape}")
+        self._data = array
+        self.version.count += 1
+
+    @property
+    def grad(self) -> Array | None:
+        """The gradient that backward() left on this leaf; None before, and on tensors that are not leaves."""
+        return self.node.gradient if self.node is not None and self.node.is_leaf else None
+
+    @grad.setter
+    def grad(self, value: Array | None) -> None:
+        if self.node is None or not self.node.is_leaf:
+            raise GraphError("only a leaf that requires a gradient has one to set")
+        if value is not None and (value.shape, value.dtype) != (self.shape, self.dtype):
+            raise ShapeError(
+                f"a gradient of shape {value.shape} and dtype {value.dtype} does not fit a tensor of shape "
+                f"{self.shape} and dtype {self.dtype}"
+            )
+        self.node.gradient = value
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a gradient flows to, or through, this tensor."""
+        return self.node is not None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The size along each axis."""
+        return self._data.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return self._data.ndim
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return self._data.size
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of each element."""
+        return self._data.dtype
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802  (NumPy's name)
+        """The tensor with its axes in reverse order."""
+        return self.transpose()
+
+    def backward(self, gradient: ArrayLike | None = None) -> None:
+        """Add d(self)/d(leaf) to the `grad` of every leaf this tensor was computed from.
+
+        `gradient` (same shape) weighs the elements; a tensor with one element needs none. The graph is freed on the
+        way, so a second call needs a second forward pass. Raises GraphError if there is nothing to walk.
+        """
+        if self.node is None:
+            raise GraphError(
+                "backward() needs a tensor computed from a leaf with requires_grad=True; this one was not "
+                "(or it was computed inside no_grad())."
+            )
+        if gradient is None:
+            if self.size != 1:
+                raise ShapeError(
+                    f"backward() of a tensor of shape {self.shape} needs a gradient of that shape; "
+                    "or reduce it to one number first, say with .sum()"
+                )
+            gradient = np.ones(self.shape, self.dtype)
+        array = np.asarray(gradient.data if isinstance(gradient, Tensor) else gradient, dtype=self.dtype)
+        if array.shape != self.shape:
+            raise ShapeError(f"backward() got a gradient of shape {array.shape} for a tensor of shape {self.shape}")
+        run_backward(self.node, array)
+
+    def zero_grad(self) -> None:
+        """Set the gradient of this leaf to zero, in place where there is one."""
+        if (gradient := self.grad) is not None:
+            gradient[...] = 0
+
+    def detach(self) -> Tensor:
+        """Return a tensor over the same array that is cut off from the graph."""
+        other = Tensor(self._data)
+        other.version = self.version
+        return other
+
+    def numpy(self) -> Array:
+        """Return the array, cut off from the graph."""
+        return self._data
+
+    def item(self) -> float | int | bool:
+        """Return the only element as a Python number."""
+        if self.size != 1:
+            raise ShapeError(f"item() needs a tensor with one element; this one has shape {self.shape}")
+        value: float | int | bool = self._data.item()
+        return value
+
+    def tolist(self) -> Any:
+        """Return the numbers as nested Python lists."""
+        return self._data.tolist()
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return ops.slice(self, index=_plain(index))
+
+    def __setitem__(self, index: Any, value: ArrayLike | Tensor) -> None:
+        if is_recording() and self.node is not None:
+            raise GraphError(
+                "a tensor that takes part in a gradient cannot be changed in place; do it inside `with no_grad():`"
+            )
+        self._data[_plain(index)] = value.data if isinstance(value, Tensor) else value
+        self.version.count += 1
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def __repr__(self) -> str:
+        text = np.array2string(self._data, precision=4, threshold=20, prefix="Tensor(")
+        return f"Tensor({text}, dtype={self.dtype}{', requires_grad=True' if self.requires_grad else ''})"
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        if self.requires_grad:
+            raise InputError(
+                "NumPy cannot use a tensor that requires a gradient, because the gradient would be lost; use the "
+                "functions of minigrad.ops, or .detach().numpy() if no gradient is wanted"
+            )
+        return np.array(self._data, dtype=dtype, copy=copy)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Tensor:
+        """Let ``array + tensor`` and ``np.exp(tensor)`` mean the operation of the same name."""
+        if method == "__call__" and not options:
+            if (known := _UFUNCS.get(ufunc.__name__)) is not None:
+                return getattr(ops, known)(*inputs)  # type: ignore[no-any-return]
+            if ufunc.__name__ in _COMPARISONS:
+                arrays = [x.data if isinstance(x, Tensor) else x for x in inputs]
+                return Tensor(ufunc(*arrays))
+        raise InputError(
+            f"np.{ufunc.__name__} does not know gradients; use the functions of minigrad.ops, or "
+            ".detach().numpy() if no gradient is wanted"
+        )
+
+    def __add__(self, other: Any) -> Tensor:
+        return ops.add(self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return ops.add(other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return ops.subtract(self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return ops.subtract(other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return ops.multiply(self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return ops.multiply(other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return ops.divide(self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return ops.divide(other, self)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return ops.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return ops.matmul(other, self)
+
+    def __neg__(self) -> Tensor:
+        return ops.negative(self)
+
+    def __pow__(self, exponent: float) -> Tensor:
+        return ops.power(self, exponent=exponent)
+
+    # Comparisons give tensors of booleans; there is no gradient to give.
+    def __lt__(self, other: Any) -> Tensor:
+        return Tensor(self._data < _plain(other))
+
+    def __le__(self, other: Any) -> Tensor:
+        return Tensor(self._data <= _plain(other))
+
+    def __gt__(self, other: Any) -> Tensor:
+        return Tensor(self._data > _plain(other))
+
+    def __ge__(self, other: Any) -> Tensor:
+        return Tensor(self._data >= _plain(other))
+
+    def __eq__(self, other: object) -> Tensor:  # type: ignore[override]
+        return Tensor(np.asarray(self._data == _plain(other)))
+
+    def __ne__(self, other: object) -> Tensor:  # type: ignore[override]
+        return Tensor(np.asarray(self._data != _plain(other)))
+
+    __hash__ = object.__hash__
+
+    def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
+        """Add up over `axis` (all axes by default)."""
+        return ops.sum(self, axis=axis, keepdims=keepdims)
+
+    def mean(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
+        """Average over `axis` (all axes by default)."""
+        return ops.mean(self, axis=axis, keepdims=keepdims)
+
+    def max(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
+        """Take the largest value over `axis` (all axes by default)."""
+        return ops.max(self, axis=axis, keepdims=keepdims)
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """Return the same numbers in another shape."""
+        return ops.reshape(self, shape=shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape)
+
+    def transpose(self, *axes: Any) -> Tensor:
+        """Permute the axes; with no argument, reverse them."""
+        given = axes[0] if len(axes) == 1 and isinstance(axes[0], tuple | list) else axes
+        return ops.transpose(self, axes=tuple(given) or None)
+
+    def exp(self) -> Tensor:
+        """e to the power of each element."""
+        return ops.exp(self)
+
+    def log(self) -> Tensor:
+        """The natural logarithm of each element."""
+        return ops.log(self)
+
+    def sqrt(self) -> Tensor:
+        """The square root of each element."""
+        return ops.sqrt(self)
+
+    def tanh(self) -> Tensor:
+        """The hyperbolic tangent of each element."""
+        return ops.tanh(self)
+
+    def sigmoid(self) -> Tensor:
+        """The logistic function of each element."""
+        return ops.sigmoid(self)
+
+    def relu(self) -> Tensor:
+        """Each element, or zero where it is negative."""
+        return ops.relu(self)
+
+    def softmax(self, axis: int = -1) -> Tensor:
+        """Turn scores along `axis` into probabilities."""
+        return ops.softmax(self, axis=axis)
+
+    def log_softmax(self, axis: int = -1) -> Tensor:
+        """The logarithm of `softmax`, computed without losing small probabilities."""
+        return ops.log_softmax(self, axis=axis)
+
+    def astype(self, dtype: DTypeLike) -> Tensor:
+        """Return the tensor in another floating-point type; the gradient comes back in this one."""
+        return ops.astype(self, dtype=dtype)
+
+
+def _plain(value: Any) -> Any:
+    """Take the arrays out of an index or an operand that may hold tensors."""
+    if isinstance(value, Tensor):
+        return value.data
+    if isinstance(value, tuple):
+        return tuple(_plain(item) for item in value)
+    return value
+
+
+_UFUNCS = {
+    "add": "add",
+    "subtract": "subtract",
+    "multiply": "multiply",
+    "divide": "divide",
+    "matmul": "matmul",
+    "negative": "negative",
+    "exp": "exp",
+    "log": "log",
+    "sqrt": "sqrt",
+    "tanh": "tanh",
+}
+_COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
+
+from minigrad import ops  # noqa: E402  (the operations are made of tensors, and the methods above of operations)

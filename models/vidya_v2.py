@@ -1,0 +1,183 @@
+"""Vidya v2: a deep, narrow Llama-style decoder, as in SmolLM2-135M and MobileLLM-125M.
+
+Pre-norm with RMSNorm, rotary positions with theta 100,000, three query heads to each key/value head, SwiGLU, one matrix
+for embedding and head, no biases. Names, shapes and config are those of the published Llama checkpoints.
+
+Its source document calls the 576-wide model "135M": that is the count at SmolLM2's vocabulary of 49,152 (134,515,008);
+at its own vocabulary of 32,000 the model has 124,635,456 parameters, and is MobileLLM-125M's shape.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from minigrad import nn
+from minigrad.errors import InputError
+from minigrad.language_model import LanguageModel
+from minigrad.nn import KeyValueCache, Layout
+from minigrad.nn.module import Parameter
+from minigrad.tensor import Tensor
+
+
+@dataclass(frozen=True)
+class VidyaV2Config:
+    """The shape of a Vidya v2 model; raises InputError for a shape that cannot be built."""
+
+    vocab_size: int = 32_000
+    num_layers: int = 30
+    width: int = 576  # numbers per token between the layers
+    num_heads: int = 9  # query heads; num_heads * head_dim need not equal width
+    num_kv_heads: int = 3  # each is shared by num_heads / num_kv_heads query heads
+    head_dim: int = 64
+    feed_forward: int = 1_536  # about 8/3 of the width, because SwiGLU has three matrices
+    context_length: int = 2_048
+    rope_theta: float = 100_000.0  # slower turning than Llama's first 10,000: far positions stay apart
+    norm_eps: float = 1e-5
+    init_std: float = 0.02  # of every matrix; those that write into the residual stream start 1/sqrt(2 layers) smaller
+    dropout: float = 0.0  # on the embedding and on what each block adds
+    end_of_text_id: int = 0
+
+    def __post_init__(self) -> None:
+        sizes = ("vocab_size", "num_layers", "width", "num_heads", "num_kv_heads", "head_dim", "feed_forward")
+        for name in (*sizes, "context_length"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.num_heads % self.num_kv_heads:
+            raise InputError(
+                f"num_heads ({self.num_heads}) must be a multiple of num_kv_heads ({self.num_kv_heads}), "
+                "so that each key/value head serves equally many query heads"
+            )
+        if self.head_dim % 2:
+            raise InputError(f"head_dim must be even, because rotary positions turn pairs; it is {self.head_dim}")
+
+    def published(self) -> dict[str, Any]:
+        """Return the config in the published format: a Llama that transformers opens as it is."""
+        return {
+            "architectures": ["LlamaForCausalLM"],
+            "model_type": "llama",
+            "vocab_size": self.vocab_size,
+            "hidden_size": self.width,
+            "intermediate_size": self.feed_forward,
+            "num_hidden_layers": self.num_layers,
+            "num_attention_heads": self.num_heads,
+            "num_key_value_heads": self.num_kv_heads,
+            "head_dim": self.head_dim,
+            "hidden_act": "silu",
+            "max_position_embeddings": self.context_length,
+            "rope_theta": self.rope_theta,
+            "rms_norm_eps": self.norm_eps,
+            "initializer_range": self.init_std,
+            "tie_word_embeddings": True,
+            "attention_bias": False,
+            "mlp_bias": False,
+            "attention_dropout": 0.0,
+            "bos_token_id": self.end_of_text_id,
+            "eos_token_id": self.end_of_text_id,
+            "pad_token_id": self.end_of_text_id,
+            "torch_dtype": "float32",
+        }
+
+    @classmethod
+    def from_published(cls, values: dict[str, Any]) -> VidyaV2Config:
+        """Read a Llama config; raises InputError for a variant that this family does not have."""
+        fixed = {"tie_word_embeddings": True, "attention_bias": False, "mlp_bias": False, "hidden_act": "silu"}
+        for key, needed in fixed.items():
+            if values.get(key, needed) != needed:
+                raise InputError(f"config.json has {key} = {values[key]!r}; this family needs {needed!r}")
+        if values.get("rope_scaling"):
+            raise InputError(f"config.json has rope_scaling = {values['rope_scaling']!r}, which is not supported")
+        heads, width = values["num_attention_heads"], values["hidden_size"]
+        return cls(
+            vocab_size=values["vocab_size"],
+            num_layers=values["num_hidden_layers"],
+            width=width,
+            num_heads=heads,
+            num_kv_heads=values.get("num_key_value_heads", heads),
+            head_dim=values.get("head_dim") or width // heads,
+            feed_forward=values["intermediate_size"],
+            context_length=values["max_position_embeddings"],
+            rope_theta=float(values.get("rope_theta", 10_000.0)),
+            norm_eps=values["rms_norm_eps"],
+            init_std=values.get("initializer_range", 0.02),
+            end_of_text_id=values["eos_token_id"],
+        )
+
+
+def _laptop(layers: int, width: int, heads: int, head_dim: int, feed_forward: int, vocab: int) -> VidyaV2Config:
+    return VidyaV2Config(vocab, layers, width, heads, heads // 3, head_dim, feed_forward)
+
+
+SIZES = {
+    "nano": _laptop(6, 96, 3, 32, 256, 4_096),
+    "micro": _laptop(10, 192, 6, 32, 512, 4_096),
+    "mini": _laptop(14, 288, 9, 32, 768, 8_192),
+    "small": _laptop(24, 384, 6, 64, 1_024, 8_192),
+    "2.0": VidyaV2Config(),
+    "2.1": VidyaV2Config(width=768, num_heads=12, num_kv_heads=4, feed_forward=2_048),
+    "2.2": VidyaV2Config(width=960, num_heads=15, num_kv_heads=5, feed_forward=2_560),
+    # The document's 1,280 has no 3:1 grouping at head size 64 (20 heads); 21 heads make queries wider than the stream.
+    "2.3": VidyaV2Config(width=1_280, num_heads=21, num_kv_heads=7, feed_forward=3_456),
+    "smollm2-135m": VidyaV2Config(vocab_size=49_152, context_length=8_192),
+    "mobilellm-125m": VidyaV2Config(),
+}
+
+
+class Block(nn.Module):
+    """One layer: attention lets the rows talk, the feed-forward block lets each one think; both add to the stream."""
+
+    def __init__(self, config: VidyaV2Config) -> None:
+        std, out_std = config.init_std, config.init_std / math.sqrt(2 * config.num_layers)
+        self.input_layernorm = nn.RMSNorm(config.width, eps=config.norm_eps)
+        self.self_attn = nn.GroupedQueryAttention(
+            config.width, config.num_heads, config.num_kv_heads, config.head_dim, std=std, out_std=out_std
+        )
+        self.post_attention_layernorm = nn.RMSNorm(config.width, eps=config.norm_eps)
+        self.mlp = nn.SwiGLUFeedForward(config.width, config.feed_forward, std=std, out_std=out_std)
+        self.attention_dropout, self.mlp_dropout = nn.Dropout(config.dropout), nn.Dropout(config.dropout)
+
+    def forward(
+        self, x: Tensor, layout: Layout, angles: nn.RotaryAngles, cache: KeyValueCache | None, layer: int
+    ) -> Tensor:
+        """Add what attention and the feed-forward block have to say: x (rows, width) -> (rows, width)."""
+        x = x + self.attention_dropout(self.self_attn(self.input_layernorm(x), layout, angles, cache, layer))
+        return x + self.mlp_dropout(self.mlp(self.post_attention_layernorm(x)))  # type: ignore[no-any-return]
+
+
+class Decoder(nn.Module):
+    """Embedding, layers and the last norm: the part of the checkpoint whose names begin with ``model.``"""
+
+    def __init__(self, config: VidyaV2Config) -> None:
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.width, std=config.init_std)
+        self.embedding_dropout = nn.Dropout(config.dropout)
+        self.layers = [Block(config) for _ in range(config.num_layers)]
+        self.norm = nn.RMSNorm(config.width, eps=config.norm_eps)
+
+
+class VidyaV2(LanguageModel):
+    """The Vidya v2 language model; `model(tokens)` gives logits, `model.loss(tokens, targets)` the loss."""
+
+    def __init__(self, config: VidyaV2Config) -> None:
+        self.config: VidyaV2Config = config
+        self.model = Decoder(config)
+        self._angles = nn.RotaryAngles(config.head_dim, config.rope_theta)
+
+    def hidden(self, tokens: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:
+        """Run the layers: tokens (rows,) -> (rows, width)."""
+        x = self.model.embedding_dropout(self.model.embed_tokens(tokens))
+        for number, layer in enumerate(self.model.layers):
+            x = layer(x, layout, self._angles, cache, number)
+        return self.model.norm(x)  # type: ignore[no-any-return]
+
+    def head(self) -> Parameter:
+        """Return the embedding, which is the head as well (tied)."""
+        return self.model.embed_tokens.weight
+
+    def new_cache(self, batch_size: int = 1, max_length: int | None = None) -> KeyValueCache:
+        """Return an empty cache for `batch_size` texts of up to `max_length` tokens (by default the context)."""
+        config, dtype = self.config, self.head().dtype
+        length = config.context_length if max_length is None else max_length
+        return KeyValueCache(
+            config.num_layers, batch_size, length, config.num_kv_heads, config.head_dim, dtype
+        )

@@ -1,0 +1,81 @@
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tokenizer import TokenizerError
+from tokenizer.split import SPLITS, compiled, count_words, special_pattern
+
+
+@pytest.mark.parametrize("name", SPLITS)
+@given(text=st.text())
+def test_the_words_tile_the_text(name, text):
+    words = compiled(name).findall(text)
+    assert "".join(words) == text
+    assert all(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Hello world", ["Hello", " world"]),
+        ("they'll don't I'm", ["they", "'ll", " don", "'t", " I", "'m"]),
+        ("IT'S", ["IT", "'", "S"]),  # the pattern knows only small letters
+        ("a  b\n\n c ", ["a", " ", " b", "\n\n", " c", " "]),
+        ("x=12.5", ["x", "=", "12", ".", "5"]),
+        ("été 日本語 привет", ["été", " 日本語", " привет"]),
+        ("½ ² Ⅷ", ["½", " ²", " Ⅷ"]),
+        ("a\u00a0b\x1cc", ["a", "\u00a0", "b", "\x1c", "c"]),
+        ("", []),
+    ],
+)
+def test_gpt2_words(text, words):
+    assert compiled("gpt2").findall(text) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("in 1995", ["in", " ", "1", "9", "9", "5"]),
+        ("a  7", ["a", "  ", "7"]),
+        ("a  b", ["a", " ", " b"]),
+        ("Ⅷ½", ["Ⅷ", "½"]),
+    ],
+)
+def test_digits_are_words_of_their_own(text, words):
+    assert compiled("digits").findall(text) == words
+
+
+def test_none_keeps_the_text_whole():
+    assert compiled("none").findall("two lines,\none word") == ["two lines,\none word"]
+
+
+def test_an_unknown_split_gets_the_nearest_name():
+    with pytest.raises(
+        TokenizerError, match="unknown split 'gpt-2'.*gpt2, digits, none; did you mean 'gpt2'"
+    ):
+        compiled("gpt-2")
+
+
+def test_the_longer_special_token_wins():
+    pattern = special_pattern(["<a>", "<a>b", "[.*]"])
+    assert pattern.split("x<a>bc<a>[.*]") == ["x", "<a>b", "c", "<a>", "", "[.*]", ""]
+    assert special_pattern([]).split("x<a>") == ["x<a>"]
+
+
+def test_special_tokens_are_borders_and_not_counted():
+    assert count_words(["a<|end|>b", "a"], "none", ["<|end|>"]) == Counter({"a": 2, "b": 1})
+
+
+def test_texts_may_be_any_iterable_of_str():
+    assert count_words(iter(["to be", ""]), "gpt2") == Counter({"to": 1, " be": 1})
+    with pytest.raises(TokenizerError, match=r"pass \[text\]"):
+        count_words("to be", "gpt2")
+    with pytest.raises(TokenizerError, match="text 1 is a bytes, expected a str"):
+        count_words(["to be", b"or not"], "gpt2")
+
+
+def test_progress_draws_nothing_when_there_is_no_terminal(capsys):
+    count_words(["to be"], "gpt2", progress=True)
+    assert capsys.readouterr() == ("", "")

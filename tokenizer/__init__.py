@@ -1,0 +1,26 @@
+"""Byte-level byte-pair encoding, written by hand: from text to token ids and back.
+
+    import tokenizer
+    tok = tokenizer.train(texts, vocab_size=4096)
+    ids = tok.encode("some text")
+
+Read it in this order: alphabet (bytes as letters), split (text into words), naive (the whole algorithm on one
+page), heap, trainer and encoder (the same, fast), vocabulary and bpe (the tokenizer), files, stream and chat.
+It does not need minigrad.
+"""
+
+from tokenizer.bpe import Tokenizer, load, train
+from tokenizer.chat import encode_chat
+from tokenizer.errors import TokenizerError
+from tokenizer.stream import StreamDecoder
+from tokenizer.vocabulary import SPECIAL_TOKENS
+
+__all__ = [
+    "SPECIAL_TOKENS",
+    "StreamDecoder",
+    "Tokenizer",
+    "TokenizerError",
+    "encode_chat",
+    "load",
+    "train",
+]

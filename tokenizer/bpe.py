@@ -1,0 +1,174 @@
+"""The tokenizer: text to token ids and back."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tokenizer import files
+from tokenizer.alphabet import utf8
+from tokenizer.encoder import Encoder
+from tokenizer.errors import TokenizerError
+from tokenizer.split import count_words, special_pattern
+from tokenizer.stream import StreamDecoder
+from tokenizer.trainer import learn_merges
+from tokenizer.vocabulary import SPECIAL_TOKENS, Vocabulary
+
+
+class Tokenizer:
+    """Byte-level byte-pair encoding; `tokenizer.train` and `tokenizer.load` make one.
+
+    Every text has an encoding and comes back unchanged, because any byte is a token.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        """Make the vocabulary ready for use."""
+        self.vocabulary = vocabulary
+        self._encoder = Encoder(vocabulary)
+        self._special = special_pattern(vocabulary.specials)
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of ids, 0 to vocab_size - 1, as a model's embedding counts them."""
+        return self.vocabulary.size
+
+    @property
+    def used(self) -> int:
+        """The number of ids with bytes behind them; less than vocab_size if training ran out of pairs."""
+        return len(self.vocabulary.pieces)
+
+    @property
+    def specials(self) -> dict[str, int]:
+        """The special tokens and their ids."""
+        return dict(self.vocabulary.specials)
+
+    @property
+    def end_of_text_id(self) -> int:
+        """The id that stands between documents; raises TokenizerError if there is no such token."""
+        name = self.vocabulary.end_of_text
+        if name not in self.vocabulary.specials:
+            raise TokenizerError(
+                f"this tokenizer has no token {name!r} to put between documents; its special tokens are "
+                f"{', '.join(self.specials) or 'none'}. Train it with special_tokens=({name!r}, ...)."
+            )
+        return self.vocabulary.specials[name]
+
+    def encode(self, text: str, *, allow_special: bool = False) -> list[int]:
+        """Return the token ids of a text.
+
+        A special token spelled out in the text is ordinary characters, so no user's text can end a document
+        or speak as somebody else; `allow_special=True` is for text that the program itself composed.
+        Raises TokenizerError for a lone surrogate.
+
+        >>> tokenizer = train(["to be or not to be"] * 2, vocab_size=270)
+        >>> tokenizer.encode("to be"), tokenizer.encode("<|end|>", allow_special=True)
+        ([262, 263], [4])
+        """
+        if not allow_special:
+            return list(self._encoder.encode(text))
+        ids: list[int] = []
+        # The pattern has one group, so the pieces alternate: text, special token, text, ...
+        for i, piece in enumerate(self._special.split(text)):
+            ids += [self.vocabulary.specials[piece]] if i % 2 else self._encoder.encode(piece)
+        return ids
+
+    def encode_batch(self, texts: Iterable[str]) -> list[NDArray[np.int32]]:
+        """Return the token ids of each text as an int32 array; special tokens are ordinary characters."""
+        return [np.fromiter(self._encoder.encode(text), np.int32) for text in texts]
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        """Return the bytes behind the ids; a special token gives its name, an unused id nothing.
+
+        Raises TokenizerError for an id that is not in 0 to vocab_size - 1.
+        """
+        pieces = self.vocabulary.pieces
+        found = []
+        for number in map(operator.index, ids):
+            if not 0 <= number < self.vocab_size:
+                raise TokenizerError(
+                    f"token id {number} is out of range: ids go from 0 to {self.vocab_size - 1}."
+                )
+            found.append(pieces.get(number, b""))
+        return b"".join(found)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        r"""Return the text of the ids; bytes that are not UTF-8 become U+FFFD, the replacement character.
+
+        >>> train([], vocab_size=261).decode([200 + 5, 40 + 5])
+        '\ufffd('
+        """
+        return self.decode_bytes(ids).decode("utf-8", "replace")
+
+    def stream_decoder(self) -> StreamDecoder:
+        """Return a decoder that takes one id at a time."""
+        return StreamDecoder(self.decode_bytes)
+
+    def fingerprint(self) -> str:
+        """Return a hash of everything that decides encoding."""
+        return self.vocabulary.fingerprint()
+
+    def save(self, path: str | Path) -> None:
+        """Write the Hugging Face files into a folder, or only tokenizer.json if the path ends in .json."""
+        files.write(self.vocabulary, Path(path))
+
+
+def train(
+    texts: Iterable[str],
+    vocab_size: int = 4096,
+    *,
+    split: str = "gpt2",
+    special_tokens: Iterable[str] = SPECIAL_TOKENS,
+    min_frequency: int = 2,
+    progress: bool = False,
+) -> Tokenizer:
+    """Learn a tokenizer: vocab_size = special tokens + 256 bytes + merges, with ids in this order.
+
+    The most frequent pair of neighbouring tokens becomes the next token (ties: see `trainer.learn_merges`);
+    the order of the texts does not matter. When no pair is seen `min_frequency` times, the rest of the ids
+    stays unused.
+    Raises TokenizerError if vocab_size has no room for the bytes, or a text or special token cannot be used.
+
+    >>> tokenizer = train(["low lower lowest"] * 9, vocab_size=264)
+    >>> tokenizer.decode_bytes([261]), tokenizer.decode_bytes([262]), tokenizer.decode_bytes([263])
+    (b'lo', b'low', b' low')
+    """
+    names = list(special_tokens)
+    first = len(names)
+    smallest = first + 256
+    if vocab_size < smallest:
+        raise TokenizerError(
+            f"vocab_size={vocab_size} is too small: 256 bytes and {first} special tokens need {smallest}."
+        )
+    if min_frequency < 1:
+        raise TokenizerError(f"min_frequency={min_frequency}: expected 1 or more.")
+    if len(set(names)) < len(names):
+        raise TokenizerError(f"a special token is named twice in {names}.")
+
+    counts = count_words(texts, split, names, progress=progress)
+    words = {utf8(word): count for word, count in counts.items()}
+    tokens = [bytes([byte]) for byte in range(256)]
+    merges = []
+    for left, right in learn_merges(words, vocab_size - smallest, min_frequency, progress=progress):
+        merges.append((tokens[left], tokens[right]))
+        tokens.append(tokens[left] + tokens[right])
+    return Tokenizer(
+        Vocabulary(
+            split=split,
+            ids={token: first + number for number, token in enumerate(tokens)},
+            merges=tuple(merges),
+            specials={name: number for number, name in enumerate(names)},
+            size=vocab_size,
+        )
+    )
+
+
+def load(path: str | Path) -> Tokenizer:
+    """Read a tokenizer.json file, or the one in a folder: ours, or another byte-level BPE such as GPT-2's.
+
+    Raises TokenizerError naming the file and the field if something is missing, damaged or of another kind.
+    """
+    return Tokenizer(files.read(Path(path)))

@@ -1,0 +1,68 @@
+"""Byte-pair encoding in its simplest form: the lesson, and the judge of the fast code.
+
+Training starts with the 256 bytes as tokens. Again and again, the pair of neighbours that occurs most often
+becomes a new token. Encoding repeats the same merges, in the same order, on new text. Both rescan everything
+for each merge, which is fine for a page of text; trainer.py and encoder.py reach the same results without
+rescanning.
+
+Source: Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units" (2016), algorithm 1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import pairwise
+
+Pair = tuple[int, int]
+
+
+def learn_merges(words: Mapping[bytes, int], num_merges: int, min_frequency: int = 2) -> list[Pair]:
+    """Return the pairs that became tokens 256, 257, ..., given how often each word occurs.
+
+    The pair with the highest count wins; among equals the smaller left token, then the smaller right token.
+    Learning stops early when no pair occurs `min_frequency` times.
+
+    >>> learn_merges({b"abab": 3, b"ab": 1, b"b": 9}, num_merges=5)
+    [(97, 98), (256, 256)]
+    """
+    tokens = {word: list(word) for word in words}
+    merges: list[Pair] = []
+    while len(merges) < num_merges:
+        counts: Counter[Pair] = Counter()
+        for word, ids in tokens.items():
+            for pair in pairwise(ids):
+                counts[pair] += words[word]
+        best = min(counts, key=lambda pair: (-counts[pair], pair), default=None)
+        if best is None or counts[best] < min_frequency:
+            break
+        tokens = {word: merge(ids, best, 256 + len(merges)) for word, ids in tokens.items()}
+        merges.append(best)
+    return merges
+
+
+def merge(ids: list[int], pair: Pair, new: int) -> list[int]:
+    """Replace each occurrence of the pair by the new token, from left to right.
+
+    >>> merge([7, 7, 7, 5], (7, 7), 9)
+    [9, 7, 5]
+    """
+    merged = []
+    i = 0
+    while i < len(ids):
+        found = tuple(ids[i : i + 2]) == pair
+        merged.append(new if found else ids[i])
+        i += 2 if found else 1
+    return merged
+
+
+def encode_word(word: bytes, merges: list[Pair]) -> list[int]:
+    """Return the tokens of a word: each merge in the order it was learned.
+
+    >>> encode_word(b"abaab", [(97, 98), (256, 256)])
+    [256, 97, 256]
+    """
+    ids = list(word)
+    for rank, pair in enumerate(merges):
+        ids = merge(ids, pair, 256 + rank)
+    return ids

@@ -1,0 +1,81 @@
+"""What training learns and a file holds: tokens, their ids, the merges in order, and the special tokens."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+
+from tokenizer.alphabet import spell, utf8
+from tokenizer.errors import TokenizerError
+from tokenizer.split import SPLITS
+
+SPECIAL_TOKENS = ("<|endoftext|>", "<|user|>", "<|assistant|>", "<|system|>", "<|end|>")
+"""The special tokens of a new tokenizer: the border between documents, and those of the chat template."""
+
+END_OF_TEXT = SPECIAL_TOKENS[0]
+LARGEST_SIZE = 2**24  # far beyond any real vocabulary: a larger id is a damaged file
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Everything that decides encoding; plain data, checked when made.
+
+    Ids come from maps and never from arithmetic, because other people's files number their tokens otherwise.
+    Raises TokenizerError if a byte has no token, a merge has no result, or two tokens share an id or a
+    spelling.
+    """
+
+    split: str  # how text is cut into words, a name in split.SPLITS
+    ids: dict[bytes, int]  # every ordinary token: the 256 bytes and the results of merges
+    merges: tuple[tuple[bytes, bytes], ...]  # the earlier, the sooner it is applied
+    specials: dict[str, int]  # tokens that text cannot spell
+    size: int  # ids are below this; some may have no token
+    end_of_text: str = END_OF_TEXT  # the special token between documents
+
+    def __post_init__(self) -> None:
+        """Check what the types do not say."""
+        if self.size > LARGEST_SIZE:
+            raise TokenizerError(
+                f"the vocabulary has {self.size:,} ids, and at most {LARGEST_SIZE:,} can be used."
+            )
+        for byte in range(256):
+            if bytes([byte]) not in self.ids:
+                raise TokenizerError(f"byte 0x{byte:02x} has no token, so some texts could not be encoded.")
+        for left, right in self.merges:
+            for token in (left, right, left + right):
+                if token not in self.ids:
+                    raise TokenizerError(
+                        f"the merge of {spell(left)!r} and {spell(right)!r} needs the token "
+                        f"{spell(token)!r}, which is not in the vocabulary."
+                    )
+        spellings = {spell(token) for token in self.ids}
+        for special in self.specials:
+            utf8(special)
+            if not special or special in spellings:
+                raise TokenizerError(
+                    f"the special token {special!r} is empty or spelled like an ordinary token; choose one "
+                    "that no text contains, such as '<|name|>'."
+                )
+        owners = Counter([*self.ids.values(), *self.specials.values()])
+        for number, count in owners.items():
+            if count > 1 or not 0 <= number < self.size:
+                raise TokenizerError(
+                    f"id {number} is given to {count} token(s): expected one, and an id below {self.size}."
+                )
+
+    @cached_property
+    def pieces(self) -> dict[int, bytes]:
+        """The bytes behind each id that has any."""
+        ordinary = {number: token for token, number in self.ids.items()}
+        return ordinary | {number: special.encode() for special, number in self.specials.items()}
+
+    def fingerprint(self) -> str:
+        """Return a hash of everything here: equal hashes mean equal token ids for every text."""
+        merges = [[spell(left), spell(right)] for left, right in self.merges]
+        ids = sorted([number, spell(token)] for token, number in self.ids.items())
+        specials = sorted(self.specials.items())
+        everything = [SPLITS[self.split].pattern, ids, merges, specials, self.size, self.end_of_text]
+        return hashlib.sha256(json.dumps(everything).encode()).hexdigest()
