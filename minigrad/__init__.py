@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from minigrad import hardware
 
 if TYPE_CHECKING:
-    from minigrad import gradcheck, nn, ops, optim
+    import minigrad.gradcheck as gradcheck
+    from minigrad import nn, ops, optim
     from minigrad.anomaly import detect_anomaly
     from minigrad.errors import GraphError, InputError, RunError, ShapeError
     from minigrad.graph import no_grad

@@ -55,9 +55,7 @@ def save_tensors(path: PathLike, arrays: Arrays, metadata: Mapping[str, str] | N
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    temporary = path.with_name(
-        f".{path.name}.tmp"
-    )  # one fixed name: what a kill leaves is overwritten next time
+    temporary = path.with_name(f".{path.name}.tmp")  # a fixed name: what a kill leaves is overwritten
     try:
         yield temporary
         temporary.replace(path)
@@ -65,9 +63,7 @@ def _replacing(path: Path) -> Iterator[Path]:
     except OSError as error:
         with suppress(OSError):
             temporary.unlink()
-        raise RunError(
-            f"cannot write {path}: {_reason(error)}; what was there before is unchanged"
-        ) from error
+        raise RunError(f"cannot write {path}: {_reason(error)}") from error
 
 
 def _as_json(value: Any) -> str:
@@ -123,7 +119,7 @@ def steps(run: PathLike) -> list[int]:
 
 
 def latest(run: PathLike) -> Path | None:
-    """Return the folder of the newest checkpoint of `run`, or None; a half-written one is never seen."""
+    """Return the folder of the newest checkpoint of `run`, or None if there is none."""
     saved = steps(run)
     return Path(run) / "checkpoints" / str(saved[-1]) if saved else None
 
@@ -174,13 +170,10 @@ def _bring_back(folder: Path) -> None:
 
 
 def load(run: PathLike, step: int | None = None) -> Checkpoint:
-    """Return the checkpoint of `step` (the newest by default) of the run folder `run`.
-
-    Raises InputError if there is none, or if one of its files is missing, cut short or something else.
-    """
+    """Return the checkpoint of `step`, by default the newest; InputError if none or damaged."""
     saved = steps(run)
     if not saved:
-        raise InputError(f"{run} holds no checkpoint to continue from; start it with train.py --out {run}")
+        raise InputError(f"{run} holds no checkpoint: no run folder, or one stopped before its first save")
     step = saved[-1] if step is None else step
     if step not in saved:
         raise InputError(f"{run} holds no checkpoint of step {step}; it has {', '.join(map(str, saved))}")
@@ -188,7 +181,7 @@ def load(run: PathLike, step: int | None = None) -> Checkpoint:
     try:
         weights = read_weights(folder / "model.safetensors")
         moments = read_weights(folder / "optimizer.safetensors")
-        content = _read_json(folder / "state.json")
+        content = read_json(folder / "state.json")
         if content.get("step") != step or not isinstance(content.get("state"), dict):
             raise InputError(f"{folder / 'state.json'} is not the state of step {step}")
     except InputError as error:
@@ -204,15 +197,13 @@ def read_weights(source: PathLike) -> dict[str, NDArray[Any]]:
     float16 and bfloat16 widen to float32. Raises InputError for a missing, damaged or foreign file.
     """
     path = Path(source)
-    if not path.is_dir():
-        return _read_tensors(path)
     whole, index = path / "model.safetensors", path / "model.safetensors.index.json"
-    if whole.exists():
-        return _read_tensors(whole)
+    if whole.exists() or not path.is_dir():
+        return _read_tensors(whole if whole.exists() else path)
     if not index.exists():
         pickled = "pickled weights (.bin, .pt) are never loaded, as a pickle can run any program"
         raise InputError(f"{path} holds neither {whole.name} nor {index.name}; {pickled}")
-    weight_map = _read_json(index).get("weight_map")
+    weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict):
         raise InputError(f"{index} holds no weight_map from names to files")
     weights: dict[str, NDArray[Any]] = {}
@@ -244,7 +235,8 @@ def _some(items: list[str]) -> str:
     return ", ".join(items[:5]) + (f" and {len(items) - 5} more" if len(items) > 5 else "")
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file; InputError if it is missing, damaged or something else."""
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:

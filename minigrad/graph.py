@@ -23,7 +23,7 @@ from minigrad import anomaly
 from minigrad.errors import GraphError, ShapeError
 
 Array = NDArray[Any]
-Backward = Callable[[Array], Sequence[Array | None] | Array | None]
+Backward = Callable[[Array], tuple[Array | None, ...] | list[Array] | Array | None]
 
 _creation = itertools.count()
 
@@ -158,9 +158,8 @@ def _step(node: Node, dy: Array) -> Sequence[Array | None]:
             )
     backward, expected = node.backward, len(node.parents)
     node.cut()
-    gradients = backward(dy)
-    if not isinstance(gradients, tuple | list):
-        gradients = (gradients,)  # type: ignore[assignment]
+    returned = backward(dy)
+    gradients = returned if isinstance(returned, tuple | list) else (returned,)
     if len(gradients) != expected:
         raise GraphError(f"the backward of {node.name} returned {len(gradients)} gradients for {expected} arguments")
     if anomaly.enabled():

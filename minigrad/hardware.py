@@ -73,7 +73,8 @@ def _keep_freed_memory() -> None:
 def _tell_loaded_blas(count: int) -> None:
     """Set the thread count of the OpenBLAS that NumPy has loaded; other BLAS libraries read the variables only."""
     for library in _loaded_openblas():
-        for symbol in ("scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads"):
+        for prefix, suffix in (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", "")):
+            symbol = f"{prefix}openblas_set_num_threads{suffix}"
             if (setter := getattr(library, symbol, None)) is not None:
                 setter(ctypes.c_int(count))
                 break
@@ -133,4 +134,5 @@ def processor() -> str:
 def describe() -> str:
     """Return one line that names the machine and the threads in use."""
     count = threads()
-    return f"{processor()}, {cores()} cores, {count} thread{'s' if count != 1 else ''}, {platform.system()} {platform.machine()}"
+    used = f"{count} thread{'s' if count != 1 else ''}"
+    return f"{processor()}, {cores()} cores, {used}, {platform.system()} {platform.machine()}"

@@ -63,14 +63,13 @@ class Progress:
         parts += [f"lr {learning_rate:.2e}", f"{tokens_per_second:,.0f} tokens/s"]
         if matmul_share is not None:
             parts.append(f"{matmul_share:.0%} of matmul rate")
-        if seconds_left is not None:
-            parts.append(f"{format_seconds(seconds_left)} left")
-        text = "  ".join(parts)
+        left = [] if seconds_left is None else [f"{format_seconds(seconds_left)} left"]
         if self.bar is None:
-            print(text, file=self.stream, flush=True)
+            print("  ".join(parts + left), file=self.stream, flush=True)
         else:
             self.bar.n = min(share, 1.0)
-            self.bar.set_description_str(text)
+            # The time left goes first here, because a narrow terminal cuts off the end.
+            self.bar.set_description_str("  ".join(left + parts))
 
     def say(self, text: str) -> None:
         """Print `text`, above the bar where there is one.

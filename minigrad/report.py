@@ -163,7 +163,7 @@ def _inline(svg: str, title: str) -> str:
     drawing = svg[svg.index("</metadata>") + len("</metadata>") :]
     drawing = re.sub(r"<style.*?</style>", "", drawing, flags=re.DOTALL)
     drawing = re.sub(r' id="[\w.]+_\d+"', "", drawing)  # names that no line of the picture refers to
-    drawing = drawing.replace("xlink:href", "href").replace(INK, "currentColor")
+    drawing = drawing.replace(INK, "currentColor")
     return f'<svg role="img" aria-label="{title}" {box and box[0]}>{drawing}'
 
 

@@ -60,7 +60,7 @@ class Tensor:
         array = np.asarray(value, dtype=self._data.dtype)
         if array.shape != self._data.shape:
             raise ShapeError(f"data of shape {array.shape} cannot replace data of shape {self._data.shape}")
-        self._data = array
+        self._data[...] = array  # into the same memory: a parameter must stay a view of its model's flat array
         self.version.count += 1
 
     @property
@@ -197,7 +197,7 @@ class Tensor:
         """Let ``array + tensor`` and ``np.exp(tensor)`` mean the operation of the same name."""
         if method == "__call__" and not options:
             if (known := _UFUNCS.get(ufunc.__name__)) is not None:
-                return getattr(ops, known)(*inputs)  # type: ignore[no-any-return]
+                return getattr(ops, known)(*inputs)
             if ufunc.__name__ in _COMPARISONS:
                 arrays = [x.data if isinstance(x, Tensor) else x for x in inputs]
                 return Tensor(ufunc(*arrays))

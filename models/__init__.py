@@ -23,6 +23,18 @@ FAMILIES: dict[str, tuple[type[LanguageModel], type, dict[str, Any]]] = {
 _MODEL_TYPES = {"llama": "vidya-v2"}
 
 
+LAPTOP_SIZES = ("nano", "micro", "mini", "small")
+"""The ladder that every family has, from minutes to a night."""
+
+
+def ladder(family: str, size: str) -> tuple[str, ...]:
+    """Return the sizes that `size` leaves to choose from: itself, or for "auto" the laptop sizes."""
+    sizes = _family(family)[2]
+    if size != "auto" and size not in sizes:
+        raise unknown(f"size of {family}", size, ["auto", *sizes])
+    return LAPTOP_SIZES if size == "auto" else (size,)
+
+
 def configure(family: str, size: str = "nano", **overrides: Any) -> Any:
     """Return the config of a family's size, with any field overridden.
 
@@ -38,26 +50,21 @@ def configure(family: str, size: str = "nano", **overrides: Any) -> Any:
     return replace(sizes[size], **overrides)
 
 
-def build(
-    family: str, size: str = "nano", *, seed: int = 0, dtype: str = "float32", **overrides: Any
-) -> LanguageModel:
+def skeleton(family: str, size: str = "nano", **overrides: Any) -> LanguageModel:
+    """Build a model whose parameters have names and shapes but no memory; `initialise` gives it weights."""
+    return _skeleton(family, configure(family, size, **overrides))
+
+
+def build(family: str, size: str = "nano", *, seed: int = 0, dtype: str = "float32", **overrides: Any) -> LanguageModel:
     """Build a model with freshly drawn weights; the same `seed` gives the same weights."""
-    model = skeleton(family, configure(family, size, **overrides))
+    model = skeleton(family, size, **overrides)
     model.initialise(seed, dtype)
-    return model
-
-
-def skeleton(family: str, config: Any) -> LanguageModel:
-    """Build a model whose parameters have names and shapes but no memory."""
-    make: Any = _family(family)[0]
-    with nn.shapes_only():
-        model: LanguageModel = make(config)
     return model
 
 
 def count(family: str, size: str = "nano", **overrides: Any) -> int:
     """Return the exact number of parameters of a size, tied weights once; nothing is allocated."""
-    return skeleton(family, configure(family, size, **overrides)).num_parameters()
+    return skeleton(family, size, **overrides).num_parameters()
 
 
 def load(folder: str | Path, dtype: str = "float32") -> LanguageModel:
@@ -74,14 +81,31 @@ def load(folder: str | Path, dtype: str = "float32") -> LanguageModel:
     kind: Any = _family(family)[1]
     try:
         config = kind.from_published(values)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{folder / 'config.json'} lacks or garbles a setting: {error}") from None
-    model = skeleton(family, config)
-    weights = checkpoint.read_weights(folder)
-    weights.pop("lm_head.weight", None)  # tied: some programs store the copy
-    checkpoint.check_names(weights, {name: p.shape for name, p in model.named_parameters()})
+    model = _skeleton(family, config)
+    weights = _fitting_weights(model, folder)
     model.initialise(dtype=dtype, draw=False)
     model.load_state_dict(weights)
+    return model
+
+
+def load_weights(model: LanguageModel, folder: str | Path) -> None:
+    """Copy the weights of a folder into a model of the same shape; raises InputError if they do not fit."""
+    model.load_state_dict(_fitting_weights(model, Path(folder)))
+
+
+def _fitting_weights(model: LanguageModel, folder: Path) -> dict[str, Any]:
+    weights = checkpoint.read_weights(folder)
+    weights.pop("lm_head.weight", None)  # tied: some programs store the copy
+    checkpoint.check_names(weights, {name: parameter.shape for name, parameter in model.named_parameters()})
+    return weights
+
+
+def _skeleton(family: str, config: Any) -> LanguageModel:
+    make: Any = _family(family)[0]
+    with nn.shapes_only():
+        model: LanguageModel = make(config)
     return model
 
 

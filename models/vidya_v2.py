@@ -142,7 +142,7 @@ class Block(nn.Module):
     ) -> Tensor:
         """Add what attention and the feed-forward block have to say: x (rows, width) -> (rows, width)."""
         x = x + self.attention_dropout(self.self_attn(self.input_layernorm(x), layout, angles, cache, layer))
-        return x + self.mlp_dropout(self.mlp(self.post_attention_layernorm(x)))  # type: ignore[no-any-return]
+        return x + self.mlp_dropout(self.mlp(self.post_attention_layernorm(x)))
 
 
 class Decoder(nn.Module):
@@ -168,7 +168,7 @@ class VidyaV2(LanguageModel):
         x = self.model.embedding_dropout(self.model.embed_tokens(tokens))
         for number, layer in enumerate(self.model.layers):
             x = layer(x, layout, self._angles, cache, number)
-        return self.model.norm(x)  # type: ignore[no-any-return]
+        return self.model.norm(x)
 
     def head(self) -> Parameter:
         """Return the embedding, which is the head as well (tied)."""

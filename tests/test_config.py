@@ -94,6 +94,7 @@ def test_a_positional_argument_stands_anywhere():
         (["--batch", "65"], "--batch takes a whole number of at least 1 and at most 64, not '65'"),
         (["--lr", "nan"], "--lr takes a finite number above 0, not 'nan'"),
         (["--lr", "inf"], "--lr takes a finite number above 0, not 'inf'"),
+        (["--lr", "0"], "--lr takes a finite number above 0, not '0'"),
         (["--lr", "-1"], "--lr takes a finite number above 0, not '-1'"),
         (["--dropout", "1"], "--dropout takes a finite number of at least 0 and below 1, not '1'"),
         (

@@ -78,6 +78,8 @@ class Tokenizer:
 
     def encode_batch(self, texts: Iterable[str]) -> list[NDArray[np.int32]]:
         """Return the token ids of each text as an int32 array; special tokens are ordinary characters."""
+        if isinstance(texts, str):
+            raise TokenizerError("encode_batch takes a list of texts, not one string: pass [text].")
         return [np.fromiter(self._encoder.encode(text), np.int32) for text in texts]
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
@@ -89,9 +91,7 @@ class Tokenizer:
         found = []
         for number in map(operator.index, ids):
             if not 0 <= number < self.vocab_size:
-                raise TokenizerError(
-                    f"token id {number} is out of range: ids go from 0 to {self.vocab_size - 1}."
-                )
+                raise TokenizerError(f"token id {number} is out of range: ids go from 0 to {self.vocab_size - 1}.")
             found.append(pieces.get(number, b""))
         return b"".join(found)
 

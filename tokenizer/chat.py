@@ -39,9 +39,7 @@ def encode_chat(
     for number, message in enumerate(messages):
         for field in ("role", "content"):
             if not isinstance(message.get(field), str):
-                raise TokenizerError(
-                    f"message {number} has no text in the field {field!r}: {dict(message)!r}."
-                )
+                raise TokenizerError(f"message {number} has no text in the field {field!r}: {dict(message)!r}.")
         if message["role"] not in ROLES:
             nearest = get_close_matches(message["role"], ROLES, n=1)
             hint = f"; did you mean {nearest[0]!r}?" if nearest else "."

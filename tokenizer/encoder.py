@@ -112,9 +112,7 @@ def _merge_words(
     before = np.empty(longest, np.int64)
     after = np.empty(longest, np.int64)
     awaited = np.empty(longest, np.int64)
-    heap = np.empty(
-        (2 * longest, 2), np.int64
-    )  # a word of n bytes has n - 1 pairs, and each merge adds one at most
+    heap = np.empty((2 * longest, 2), np.int64)  # a word of n bytes has n - 1 pairs, and each merge adds one at most
     for word in range(len(lengths)):
         part = tokens[starts[word] : starts[word + 1]]
         lengths[word] = _merge_word(part, before, after, awaited, heap, pairs, ranks, results)

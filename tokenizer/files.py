@@ -131,9 +131,7 @@ def _vocabulary(document: Json, end_of_text: str) -> Vocabulary:
     ids: dict[bytes, int] = {}
     for spelling, number in spellings.items():
         if type(number) is not int:
-            raise TokenizerError(
-                f"field model.vocab: the id of {spelling!r} is {number!r}, expected a whole number."
-            )
+            raise TokenizerError(f"field model.vocab: the id of {spelling!r} is {number!r}, expected a whole number.")
         token = None if spelling in specials else unspell(spelling)
         if token is not None:
             ids[token] = number
@@ -160,9 +158,7 @@ def _refuse_other_kinds(document: Json) -> None:
             )
     for name in ("truncation", "padding", "normalizer"):
         if document.get(name) is not None:
-            raise TokenizerError(
-                f"field {name} is {document[name]!r}: only a tokenizer without it can be loaded."
-            )
+            raise TokenizerError(f"field {name} is {document[name]!r}: only a tokenizer without it can be loaded.")
     decoder = _field(document, "decoder.type", str)
     if decoder != "ByteLevel":
         raise TokenizerError(f"field decoder.type is {decoder!r}: only 'ByteLevel' can be loaded.")
@@ -192,9 +188,7 @@ def _deciding(pre_tokenizer: Json) -> Json:
     if known.get("type") == "ByteLevel":
         known.setdefault("use_regex", True)
     if isinstance(known.get("pretokenizers"), list):
-        known["pretokenizers"] = [
-            _deciding(part) for part in known["pretokenizers"] if isinstance(part, dict)
-        ]
+        known["pretokenizers"] = [_deciding(part) for part in known["pretokenizers"] if isinstance(part, dict)]
     return known
 
 
@@ -215,9 +209,7 @@ def _specials(document: Json) -> Iterator[tuple[str, int]]:
                 "special tokens can be loaded."
             )
         if vocab.get(content, number) != number:
-            raise TokenizerError(
-                f"field {name}.id is {number}, but model.vocab gives {content!r} {vocab[content]!r}."
-            )
+            raise TokenizerError(f"field {name}.id is {number}, but model.vocab gives {content!r} {vocab[content]!r}.")
         yield content, number
 
 
@@ -228,9 +220,7 @@ def _merges(document: Json) -> Iterator[tuple[bytes, bytes]]:
         spelled = isinstance(parts, list) and len(parts) == 2 and all(isinstance(part, str) for part in parts)
         left, right = map(unspell, parts) if spelled else (None, None)
         if not left or not right:
-            raise TokenizerError(
-                f"field model.merges[{i}] is {merge!r}, expected two tokens of the byte alphabet."
-            )
+            raise TokenizerError(f"field model.merges[{i}] is {merge!r}, expected two tokens of the byte alphabet.")
         yield left, right
 
 

@@ -24,6 +24,4 @@ class StreamDecoder:
 
     def flush(self) -> str:
         """Return what is still held back (a broken letter becomes U+FFFD) and start anew."""
-        rest = self._decoder.decode(b"", final=True)
-        self._decoder.reset()
-        return rest
+        return self._decoder.decode(b"", final=True)

@@ -38,9 +38,7 @@ class Vocabulary:
     def __post_init__(self) -> None:
         """Check what the types do not say."""
         if self.size > LARGEST_SIZE:
-            raise TokenizerError(
-                f"the vocabulary has {self.size:,} ids, and at most {LARGEST_SIZE:,} can be used."
-            )
+            raise TokenizerError(f"the vocabulary has {self.size:,} ids, and at most {LARGEST_SIZE:,} can be used.")
         for byte in range(256):
             if bytes([byte]) not in self.ids:
                 raise TokenizerError(f"byte 0x{byte:02x} has no token, so some texts could not be encoded.")

@@ -69,14 +69,15 @@ def exact(function: Function) -> Function:
 
 
 def _compile(function: Function, flags: set[str]) -> Function:
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(_FOLDER or "")
+    options: Any = numba.config
+    before = options.CACHE_DIR
+    options.CACHE_DIR = str(_FOLDER or "")
     try:
         compiled: Function = numba.njit(
             function, nogil=True, cache=_FOLDER is not None, error_model="numpy", fastmath=flags
         )
     finally:
-        numba.config.CACHE_DIR = before
+        options.CACHE_DIR = before
     KERNELS[f"{function.__module__.rsplit('.', 1)[-1]}.{function.__name__}"] = compiled
     return compiled
 

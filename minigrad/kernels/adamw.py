@@ -21,17 +21,13 @@ def _adamw_range(
     gradient: Array,
     m: Array,
     v: Array,
-    beta1: float,
-    beta2: float,
-    step_size: float,
-    correction: float,
-    eps: float,
-    keep: float,
-    clip: float,
+    numbers: Array,
     start: int,
     stop: int,
 ) -> None:
     one = parameter.dtype.type(1)
+    beta1, beta2, step_size, correction = numbers[0], numbers[1], numbers[2], numbers[3]
+    eps, keep, clip = numbers[4], numbers[5], numbers[6]
     for i in range(start, stop):
         g = gradient[i] * clip
         m[i] = beta1 * m[i] + (one - beta1) * g
@@ -67,9 +63,9 @@ def adamw_update(
     `step_size` is the learning rate over 1 - beta1^t, `correction` is 1 / (1 - beta2^t), `keep` is 1 minus learning
     rate times weight decay, and `clip` multiplies the gradient first.
     """
-    numbers = [parameter.dtype.type(value) for value in (beta1, beta2, step_size, correction, eps, keep, clip)]
+    numbers = np.array([beta1, beta2, step_size, correction, eps, keep, clip], parameter.dtype)
     over_rows(
-        lambda start, stop: _adamw_range(parameter, gradient, m, v, *numbers, start, stop), parameter.size, 8
+        lambda start, stop: _adamw_range(parameter, gradient, m, v, numbers, start, stop), parameter.size, 8
     )
 
 

@@ -198,8 +198,9 @@ def _attention_backward_tasks(
     positions = max(1, _QUERIES // group)
     zero = q.dtype.type(0)
     rows = positions * group
-    q_tile, do_tile, dq_tile = np.empty((rows, size), q.dtype), np.empty((rows, size), q.dtype), np.empty((rows, size), q.dtype)
-    k_tile, kt_tile, vt_tile = np.empty((_KEYS, size), q.dtype), np.empty((size, _KEYS), q.dtype), np.empty((size, _KEYS), q.dtype)
+    q_tile, do_tile = np.empty((rows, size), q.dtype), np.empty((rows, size), q.dtype)
+    dq_tile, k_tile = np.empty((rows, size), q.dtype), np.empty((_KEYS, size), q.dtype)
+    kt_tile, vt_tile = np.empty((size, _KEYS), q.dtype), np.empty((size, _KEYS), q.dtype)
     weights, slopes = np.empty((rows, _KEYS), q.dtype), np.empty((rows, _KEYS), q.dtype)
     dots = np.empty(rows, q.dtype)
     for task in range(start, stop):
@@ -288,13 +289,27 @@ def attention_backward(
     scale: float,
 ) -> tuple[Array, Array, Array]:
     """Return the gradients by q, k and v; keys that belong to no sequence get zero."""
-    queries, keys, values = _flat(q), _flat(k), _flat(v)
-    douts, outs, kv_heads, factor = _flat(dout), _flat(out), k.shape[1], q.dtype.type(scale)
+    douts, queries, keys, values, outs = (_flat(array) for array in (dout, q, k, v, out))
+    kv_heads, factor = k.shape[1], q.dtype.type(scale)
     dq, dk, dv = np.empty_like(queries), np.zeros_like(keys), np.zeros_like(values)
     tasks = (len(offsets) - 1) * kv_heads
     over_rows(
         lambda start, stop: _attention_backward_tasks(
-            douts, queries, keys, values, outs, normaliser, offsets, key_ranges, kv_heads, factor, dq, dk, dv, start, stop
+            douts,
+            queries,
+            keys,
+            values,
+            outs,
+            normaliser,
+            offsets,
+            key_ranges,
+            kv_heads,
+            factor,
+            dq,
+            dk,
+            dv,
+            start,
+            stop,
         ),
         tasks,
         2 * _work(q, offsets, key_ranges),

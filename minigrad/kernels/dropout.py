@@ -1,8 +1,8 @@
 """A counter-based random generator, and dropout on top of it.
 
 Philox4x32 with 10 rounds (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") mixes a counter with a
-key: four 32-bit numbers per counter, with no state that one draw hands to the next. The mask of element i is a function of
-i alone, so any thread can draw any part of it, and the backward pass draws it again instead of keeping it.
+key: four 32-bit numbers per counter, with no state that one draw hands to the next. The mask of element i is a
+function of i alone, so any thread can draw any part of it, and the backward pass draws it again instead of keeping it.
 """
 
 from __future__ import annotations
@@ -27,10 +27,7 @@ _SHIFT = np.uint64(32)
 def _dropout_blocks(
     x: Array,
     y: Array,
-    key0: int,
-    key1: int,
-    stream0: int,
-    stream1: int,
+    words: Array,
     threshold: int,
     scale: float,
     start: int,
@@ -38,8 +35,8 @@ def _dropout_blocks(
 ) -> None:
     zero = x.dtype.type(0)
     for block in range(start, stop):
-        c0, c1, c2, c3 = np.uint32(block & 0xFFFFFFFF), np.uint32(block >> 32), stream0, stream1
-        k0, k1 = key0, key1
+        c0, c1, c2, c3 = np.uint32(block & 0xFFFFFFFF), np.uint32(block >> 32), words[2], words[3]
+        k0, k1 = words[0], words[1]
         for _ in range(10):
             p0, p1 = _M0 * np.uint64(c0), _M1 * np.uint64(c2)
             high0, low0 = np.uint32(p0 >> _SHIFT), np.uint32(p0 & _LOW)
@@ -62,9 +59,9 @@ def dropout(x: Array, probability: float, key: int, step: int, index: int) -> Ar
     """
     row = rows_of(x, x.size)
     y = np.empty_like(row)
-    words = [np.uint32(value & 0xFFFFFFFF) for value in (key, key >> 32, step, index)]
-    threshold, scale = np.uint32(min(round(probability * 2**32), 2**32 - 1)), x.dtype.type(1 / (1 - probability))
+    words = np.array([value & 0xFFFFFFFF for value in (key, key >> 32, step, index)], dtype=np.uint32)
+    threshold, scale = round(probability * 2**32), x.dtype.type(1 / (1 - probability))
     over_rows(
-        lambda start, stop: _dropout_blocks(row, y, *words, threshold, scale, start, stop), -(-x.size // 4), 80
+        lambda start, stop: _dropout_blocks(row, y, words, threshold, scale, start, stop), -(-x.size // 4), 80
     )
     return y.reshape(x.shape)

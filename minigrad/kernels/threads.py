@@ -7,6 +7,7 @@ itself. Every row is computed the same way whichever thread has it, so results d
 
 from __future__ import annotations
 
+import itertools
 import os
 import queue
 import threading
@@ -33,7 +34,7 @@ class _Pool:
             loop, start, stop, done = job
             try:
                 loop(start, stop)
-            except BaseException as error:  # noqa: BLE001  (handed to the caller, who raises it)
+            except BaseException as error:
                 done.put(error)
             else:
                 done.put(None)
@@ -44,7 +45,7 @@ class _Pool:
         shares = min(self.count, rows)
         cuts = [rows * share // shares for share in range(shares + 1)]
         done: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
-        for start, stop in zip(cuts[1:-1], cuts[2:], strict=True):
+        for start, stop in itertools.pairwise(cuts[1:]):
             self.jobs.put((loop, start, stop, done))
         try:
             loop(cuts[0], cuts[1])

@@ -39,4 +39,4 @@ class GroupedQueryAttention(Module):
         if cache is not None:
             k, v, key_ranges = cache.append(layer, k, v)
         mixed = ops.attention(q, k, v, offsets=layout.offsets, key_ranges=key_ranges)
-        return self.o_proj(mixed.reshape(len(x), -1))  # type: ignore[no-any-return]
+        return self.o_proj(mixed.reshape(len(x), -1))

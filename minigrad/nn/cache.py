@@ -46,7 +46,7 @@ class KeyValueCache:
             raise InputError(f"the cache holds {self.batch_size} texts, but got tokens of {batch_size}")
         if self.length + length > self.max_length:
             raise InputError(
-                f"the cache has room for {self.max_length} tokens; it holds {self.length} and {length} more were given. "
+                f"the cache has room for {self.max_length} tokens; it holds {self.length}, and {length} more came. "
                 "Make a cache with a larger max_length, or start a new one from the last part of the text."
             )
 

@@ -21,4 +21,4 @@ class SwiGLUFeedForward(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Run the block on every row."""
-        return self.down_proj(ops.swiglu(self.gate_proj(x), self.up_proj(x)))  # type: ignore[no-any-return]
+        return self.down_proj(ops.swiglu(self.gate_proj(x), self.up_proj(x)))

@@ -84,6 +84,7 @@ class Module:
     training = True
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Call `forward`."""
         return self.forward(*arguments, **options)
 
     def forward(self, *arguments: Any, **options: Any) -> Any:

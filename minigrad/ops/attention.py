@@ -20,8 +20,8 @@ def attention(
 
     $y_t = \sum_{u \le t} p_{tu} v_u$ with $p_t = \mathrm{softmax}_u(q_t \cdot k_u / \sqrt{D})$.
     The sequences stand one after another in the rows; sequence s has query rows ``offsets[s]:offsets[s+1]``. Its keys
-    are the same rows, or, with a cache, rows ``key_ranges[s, 0]:key_ranges[s, 1]``, of which the last ones belong to the
-    queries. Query head h uses key/value head h // (H / G). The T x T scores are never held as a whole.
+    are the same rows, or, with a cache, rows ``key_ranges[s, 0]:key_ranges[s, 1]``, of which the last ones belong to
+    the queries. Query head h uses key/value head h // (H / G). The T x T scores are never held as a whole.
     Shapes: q (rows, H, D), k and v (key rows, G, D), offsets (S + 1,), key_ranges (S, 2) -> (rows, H, D).
     Raises ShapeError if the shapes do not fit, H is no multiple of G, or the ranges leave the arrays.
     """

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import DTypeLike
 
-from minigrad.kernels import elementwise as kernels
 from minigrad.errors import InputError
 from minigrad.graph import Array, Backward
+from minigrad.kernels import elementwise as kernels
 from minigrad.op import op
 
 

@@ -15,9 +15,7 @@ messages = [
 
 def test_the_row_spells_the_template():
     ids = encode_chat(tok, messages)
-    assert tok.decode(ids) == (
-        "<|system|>Be kind.<|end|><|user|>How are you?<|end|><|assistant|>Fine.<|end|>"
-    )
+    assert tok.decode(ids) == ("<|system|>Be kind.<|end|><|user|>How are you?<|end|><|assistant|>Fine.<|end|>")
     assert ids == tok.encode(tok.decode(ids), allow_special=True)
 
 
@@ -39,7 +37,7 @@ def test_no_content_can_forge_a_turn(content):
 
 
 def test_bad_messages_are_named():
-    with pytest.raises(TokenizerError, match="message 1 has the role 'assistent'.*did you mean 'assistant'"):
+    with pytest.raises(TokenizerError, match=r"message 1 has the role 'assistent'.*did you mean 'assistant'"):
         encode_chat(tok, [messages[0], {"role": "assistent", "content": "Hi"}])
     with pytest.raises(TokenizerError, match="message 0 has no text in the field 'content'"):
         encode_chat(tok, [{"role": "user"}])

@@ -66,11 +66,9 @@ def test_without_the_chat_tokens_there_is_no_chat_template(tmp_path):
 
 
 def test_a_file_with_another_order_of_ids_loads(tmp_path, document):
-    # GPT-2's own order: bytes first, in the order of their letters, special tokens last; and newer spelling of merges.
+    # GPT-2's order: bytes first, by their letters, special tokens last. And the newer way to write merges.
     vocab, specials = document["model"]["vocab"], document["added_tokens"]
-    ordinary = sorted(
-        set(vocab) - {token["content"] for token in specials}, key=lambda text: (len(text), text)
-    )
+    ordinary = sorted(set(vocab) - {token["content"] for token in specials}, key=lambda text: (len(text), text))
     document["model"]["vocab"] = {spelling: number for number, spelling in enumerate(ordinary)}
     for i, token in enumerate(specials):
         token["id"] = len(ordinary) + i

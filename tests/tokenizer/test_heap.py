@@ -4,9 +4,7 @@ from hypothesis import strategies as st
 
 from tokenizer.heap import drop_smallest, rise, sink
 
-rows = st.lists(
-    st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.integers(-3, 3)), min_size=1, max_size=40
-)
+rows = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.integers(-3, 3)), min_size=1, max_size=40)
 
 
 def heap_of(numbers):

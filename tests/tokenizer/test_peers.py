@@ -15,9 +15,9 @@ pytestmark = pytest.mark.peers
 
 CORPUS = [
     "It's 12:45 o'clock, they'll say; don't   wait!\n\n\tdef f(x):\n        return x ** 2\n",
-    "Zwölf Boxkämpfer jagen Eva. 日本語のテキスト。 Привет, мир! مرحبا 👩‍👩‍👧 ½ Ⅷ\u00a0x\u2028y",
+    "Zwölf Boxkämpfer. 日本語のテキスト。 Привет! مرحبا 👩‍👩‍👧 ½ Ⅷ\u00a0x\u2028y",
 ] * 4
-# Letters, numbers and spaces that have been in Unicode for long: the two libraries may know different versions.
+# Characters that have been in Unicode for long: the two libraries may know different versions of it.
 old_characters = st.characters(exclude_categories=["Cs", "Cn"]).filter(
     lambda letter: unicodedata.ucd_3_2_0.category(letter) == unicodedata.category(letter)
 )
@@ -54,9 +54,7 @@ def test_a_tokenizer_that_they_trained_loads(tmp_path, split):
     byte_level = peers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     digits = peers.pre_tokenizers.Digits(individual_digits=True)
     theirs = peers.Tokenizer(peers.models.BPE())
-    theirs.pre_tokenizer = (
-        byte_level if split == "gpt2" else peers.pre_tokenizers.Sequence([digits, byte_level])
-    )
+    theirs.pre_tokenizer = byte_level if split == "gpt2" else peers.pre_tokenizers.Sequence([digits, byte_level])
     theirs.decoder = peers.decoders.ByteLevel()
     theirs.train_from_iterator(
         CORPUS,

@@ -1,0 +1,134 @@
+"""Let a trained model write: ``python generate.py runs/vidya-v2-nano --prompt "The list type"``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from minigrad import hardware
+from minigrad.config import Parser, complain
+from minigrad.errors import InputError, RunError
+from minigrad.progress import printable
+from minigrad.settings import GenerateConfig
+
+
+def generate(config: GenerateConfig) -> Iterator[str]:
+    """Yield the text piece by piece, prompt first; with several samples, a blank line and a rule stand between them.
+
+    Raises InputError if the folder cannot be used.
+    """
+    hardware.prepare(config.threads)
+    import models
+    import tokenizer
+    from minigrad import sampling
+
+    model, tok = models.load(config.run), tokenizer.load(config.run)
+    if tok.vocab_size > model.config.vocab_size:
+        raise InputError(
+            f"the tokenizer in {config.run} has {tok.vocab_size:,} tokens, but the model knows "
+            f"{model.config.vocab_size:,}: they do not belong together"
+        )
+    choice = sampling.Sampling(
+        config.temperature,
+        config.top_k,
+        config.top_p,
+        config.min_p,
+        config.repetition_penalty,
+        config.frequency_penalty,
+    )
+    prompt = [tok.end_of_text_id, *tok.encode(config.prompt)]
+    limit = model.config.context_length
+    if len(prompt) > limit:
+        notice(f"the prompt has {len(prompt):,} tokens, more than the context of {limit:,}: its last part is used")
+    for index in range(config.samples):
+        if index:
+            yield "\n\n---\n\n"
+        yield config.prompt
+        tokens = sampling.generate(
+            model,
+            prompt,
+            count=config.tokens,
+            sampling=choice,
+            seed=config.seed,
+            index=index,
+            stop_ids=[tok.end_of_text_id],
+            forbidden_ids=unusable(tok, model.config.vocab_size),
+        )
+        yield from until(config.stop, pieces(tok, timed(tokens)))
+
+
+def unusable(tok: Any, vocab_size: int) -> list[int]:
+    """Return the ids that stand for no text: unused ones, and special tokens other than the end of the text."""
+    specials = [token for token in tok.specials.values() if token != tok.end_of_text_id]
+    return [*specials, *range(tok.used, vocab_size)]
+
+
+def timed(tokens: Iterator[int]) -> Iterator[int]:
+    """Pass tokens on and say, after the last one, how fast they came: reading the prompt, then tokens per second."""
+    started, first, count = time.perf_counter(), 0.0, 0
+    for token in tokens:
+        count += 1
+        first = first or time.perf_counter()
+        yield token
+    if count > 1:
+        rate = (count - 1) / (time.perf_counter() - first)
+        notice(f"{count} tokens, {rate:,.0f} tokens/s, after {first - started:.2f} s for the first")
+
+
+def pieces(tok: Any, tokens: Iterator[int]) -> Iterator[str]:
+    """Turn tokens into text; a character that is spread over several tokens comes when it is whole."""
+    decoder = tok.stream_decoder()
+    for token in tokens:
+        yield decoder.push(token)
+    yield decoder.flush()
+
+
+def until(stop: str | None, texts: Iterator[str]) -> Iterator[str]:
+    """Pass text on up to `stop`; what could be its beginning is held back until it is clear that it is not."""
+    if not stop:
+        yield from texts
+        return
+    held = ""
+    for text in texts:
+        held += text
+        if stop in held:
+            yield held[: held.index(stop)]
+            return
+        possible = next(n for n in range(min(len(stop) - 1, len(held)), -1, -1) if held.endswith(stop[:n]))
+        yield held[: len(held) - possible]
+        held = held[len(held) - possible :]
+    yield held
+
+
+def notice(text: str) -> None:
+    """Say something about the writing, on standard error so that the text itself can be piped on."""
+    print(f"\n[{text}]", file=sys.stderr, flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
+    parser = Parser(
+        GenerateConfig,
+        prog="generate.py",
+        description="Continue a text with a trained model, as fast as it thinks.",
+        aliases={"max_tokens": "tokens", "max_new_tokens": "tokens", "temp": "temperature", "num_samples": "samples"},
+    )
+    config, _ = parser.parse(arguments)
+    try:
+        for text in generate(config):
+            print(printable(text), end="", flush=True)
+        print()
+    except (InputError, RunError, ValueError) as error:
+        return complain("generate.py", error)
+    except KeyboardInterrupt:
+        print(flush=True)
+        return 130
+    except BrokenPipeError:  # the reader has seen enough, as in `generate.py ... | head`
+        sys.stderr.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

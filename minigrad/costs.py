@@ -1,0 +1,75 @@
+"""What training costs: operations per token, memory, and how fast this machine multiplies matrices."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from minigrad.language_model import LanguageModel
+
+# What surrounds the matrix products (norms, activations, adding, dispatch) costs about as much time per layer and
+# number of width as this many operations of a product; fitted to measured runs of the laptop sizes.
+_OVERHEAD = 14_000
+
+
+def matmul_rate(seconds: float = 0.25) -> float:
+    """Measure this machine: float32 operations per second in matrix products of a model's shape."""
+    rng = np.random.default_rng(0)
+    a, b = rng.random((2_048, 512), np.float32), rng.random((512, 512), np.float32)
+    out = np.empty((2_048, 512), np.float32)
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times) < 3:
+        start = time.perf_counter()
+        np.matmul(a, b, out=out)
+        times.append(time.perf_counter() - start)
+    return 2 * 2_048 * 512 * 512 / float(np.median(times))
+
+
+def flops_per_token(model: LanguageModel, context: int) -> float:
+    """Return the operations of one training step per token, forward and backward.
+
+    Two per parameter of a matrix and token forward (a multiplication and an addition), twice that backward; the same
+    for queries against keys and probabilities against values, of which causality leaves half the context.
+    An embedding is looked up, not multiplied, but a tied one is multiplied as the head.
+    """
+    config = model.config
+    matrices = sum(math.prod(parameter.shape) for parameter in model.parameters() if parameter.ndim == 2)
+    attention = 2 * config.num_layers * config.num_heads * config.head_dim * (context / 2)
+    return float(6 * (matrices + attention))
+
+
+def tokens_per_second(model: LanguageModel, context: int, rate: float) -> float:
+    """Estimate the training speed on a machine with this matmul rate."""
+    config = model.config
+    return float(rate / (flops_per_token(model, context) + _OVERHEAD * config.num_layers * config.width))
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The memory of a training run in bytes."""
+
+    state: int  # weights, gradients and AdamW's two moments
+    activations: int
+
+    @property
+    def total(self) -> int:
+        """Everything together."""
+        return self.state + self.activations
+
+
+def memory(model: LanguageModel, batch_size: int, context: int, itemsize: int = 4) -> Memory:
+    """Estimate the memory of training with `batch_size` texts of `context` tokens.
+
+    State is four numbers per parameter. Of the activations, what the backward passes need is kept: per token and layer
+    the inputs of two norms and of the products, queries, keys and values before and after turning, the mixture, and
+    three rows of the feed-forward block; and for the loss the logits and their gradient.
+    """
+    config = model.config
+    queries, keys = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
+    layer = 5 * config.width + 3 * queries + 3 * keys + 3 * config.feed_forward
+    per_token = config.num_layers * layer + 2 * config.vocab_size
+    return Memory(4 * model.num_parameters() * itemsize, batch_size * context * per_token * itemsize)

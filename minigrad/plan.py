@@ -1,0 +1,150 @@
+"""The plan: what is left open gets chosen, and what the run will cost and buy is said before it begins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from minigrad import costs, hardware
+from minigrad.data import TokenFile, windows_per_epoch
+from minigrad.errors import InputError
+from minigrad.language_model import LanguageModel
+from minigrad.progress import format_bytes, format_count, format_seconds
+
+CONTEXT, TOKENS_PER_STEP = 256, 2_048
+"""What a laptop run uses unless told otherwise."""
+
+_TOKENS_PER_PARAMETER = 0.35
+"""How many tokens a size should see for each of its parameters before the next larger one is worth its price."""
+
+
+def choose_size(candidates: Mapping[str, LanguageModel], settings: Any, rate: float) -> str:
+    """Return the largest of the candidates (in rising order) that the run's time can train well, else the smallest."""
+    chosen, context = next(iter(candidates)), settings.context or CONTEXT
+    for size, model in candidates.items():
+        speed = costs.tokens_per_second(model, context, rate)
+        if _expected_tokens(settings, speed) >= _TOKENS_PER_PARAMETER * model.num_parameters():
+            chosen = size
+    return chosen
+
+
+def _expected_tokens(settings: Any, speed: float) -> float:
+    if settings.tokens:
+        return float(settings.tokens)
+    if settings.steps:
+        per_step = (settings.batch or TOKENS_PER_STEP // CONTEXT) * (settings.context or CONTEXT)
+        return float(settings.steps * per_step * settings.accumulate)
+    return 60 * (settings.minutes or 0.0) * speed
+
+
+def choose_numbers(settings: Any, model: LanguageModel, rate: float) -> Any:
+    """Return the settings with every number that was left open filled in.
+
+    Only whole numbers and the learning rate are chosen, so that the command printed at the end repeats the run.
+    Raises InputError if the context is longer than the model's.
+    """
+    limit = model.config.context_length
+    context = settings.context or min(CONTEXT, limit)
+    if context > limit:
+        raise InputError(f"--context {context} is longer than the model's context of {limit}; take at most {limit}")
+    batch = settings.batch or max(1, TOKENS_PER_STEP // context)
+    settings = replace(settings, context=context, batch=batch)
+    per_step = batch * context * settings.accumulate
+    if settings.tokens:
+        settings = replace(settings, steps=math.ceil(settings.tokens / per_step))
+    expected = settings.steps or _expected_tokens(settings, costs.tokens_per_second(model, context, rate)) / per_step
+    steps = max(int(expected), 1)
+    chosen = {
+        "lr": _learning_rate(model),
+        "threads": hardware.threads(),
+        "warmup": max(1, min(100, steps // 10)),
+        "log_every": max(1, min(10, steps // 20)),
+        "eval_every": max(1, steps // 8),
+        "sample_every": max(1, steps // 4),
+        "save_every": max(1, steps // 6),
+    }
+    return replace(settings, **{name: value for name, value in chosen.items() if getattr(settings, name) is None})
+
+
+def _learning_rate(model: LanguageModel) -> float:
+    """Return a peak learning rate for a model's width: wider layers add up more, so they take smaller steps."""
+    return float(f"{3e-3 * math.sqrt(96 / model.config.width):.1g}")
+
+
+@dataclass(frozen=True)
+class Text:
+    """The text of a run as tokens."""
+
+    description: str
+    num_documents: int
+    train: TokenFile
+    held_out: TokenFile
+    used: int  # tokens of the vocabulary that stand for something
+
+
+def check_text(text: Text, context: int) -> None:
+    """Raise InputError if there is too little text for one window to train on and one to evaluate."""
+    windows_per_epoch(len(text.train), context)
+    if len(text.held_out) < context + 1:
+        raise InputError(
+            f"the held-out text has {len(text.held_out):,} tokens, but one window of --context {context:,} needs "
+            f"{context + 1:,}: use a smaller --context or more text"
+        )
+
+
+def seconds_after(settings: Any, model: LanguageModel, num_bytes: int, text: Text, rate: float) -> float:
+    """Estimate what follows the last step: scoring all held-out text, asking xz, writing sample and report.
+
+    Scoring looks at each token twice (windows overlap by half) and needs a third of a training step's work.
+    """
+    scoring = 2 * len(text.held_out) / (3 * costs.tokens_per_second(model, settings.context, rate))
+    return scoring + 1.1e-6 * num_bytes + 4.0
+
+
+def refuse_too_large(settings: Any, model: LanguageModel) -> None:
+    """Raise InputError if training needs more memory than this machine can give."""
+    needed, available = costs.memory(model, settings.batch, settings.context), hardware.available_memory_bytes()
+    if available and needed.total > available:
+        raise InputError(
+            f"training {model.num_parameters():,} parameters needs about {format_bytes(needed.total)} "
+            f"({format_bytes(needed.state)} of weights, gradients and moments); {format_bytes(available)} are free. "
+            "Take a smaller --size, --batch or --context, or more --accumulate."
+        )
+
+
+def describe(settings: Any, model: LanguageModel, text: Text, rate: float) -> str:
+    """Lay out the plan as two columns: what is trained, on what, for how long, and what that costs."""
+    memory = costs.memory(model, settings.batch, settings.context)
+    flops = costs.flops_per_token(model, settings.context)
+    speed = costs.tokens_per_second(model, settings.context, rate)
+    per_step = settings.batch * settings.context * settings.accumulate
+    seconds = 0.0 if settings.steps else 60 * settings.minutes
+    tokens = settings.steps * per_step if settings.steps else seconds * speed
+    vocab, train = model.config.vocab_size, text.train
+    vocabulary = f"{vocab:,} tokens, {train.num_bytes / max(len(train), 1):.2f} bytes each"
+    if text.used < vocab:
+        vocabulary += (
+            f"; the text has pairs for {text.used:,} only, the other ids stay unused "
+            "(--data python-source would fill more)"
+        )
+    facts = {
+        "model": f"{settings.model} {settings.size}: {model.num_parameters():,} parameters, "
+        f"{model.config.num_layers} layers of width {model.config.width}",
+        "text": f"{text.description}: {text.num_documents:,} documents, {format_bytes(train.num_bytes)} to train on, "
+        f"{format_bytes(text.held_out.num_bytes)} held out",
+        "vocabulary": vocabulary,
+        "step": f"{settings.batch} x {settings.context} tokens"
+        + (f" x {settings.accumulate} parts" if settings.accumulate > 1 else "")
+        + f", peak learning rate {settings.lr:g} after {settings.warmup} steps",
+        "memory": f"{format_bytes(memory.total)}: {format_bytes(memory.state)} state, "
+        f"{format_bytes(memory.activations)} activations",
+        "machine": f"{hardware.describe()}; matrix products at {rate / 1e9:,.0f} GFLOP/s",
+        "speed": f"{flops / 1e6:,.1f} MFLOP per token, about {format_count(speed)} tokens/s expected",
+        "budget": f"{format_seconds(seconds)} in all" if seconds else f"{settings.steps:,} steps",
+        "it buys": f"about {format_count(tokens)} tokens, {tokens / max(len(train), 1):.1f} times the text"
+        + ("" if seconds else f", in about {format_seconds(tokens / speed)}"),
+    }
+    width = max(map(len, facts))
+    return "\n".join(f"  {name:<{width}}  {value}" for name, value in facts.items())

@@ -1,0 +1,104 @@
+"""Writing text: draw the next token from what the model thinks, add it, ask again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minigrad.errors import InputError
+from minigrad.graph import no_grad
+from minigrad.language_model import LanguageModel
+from minigrad.random import generator
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How freely the next token is drawn. The defaults draw from the model's own distribution."""
+
+    temperature: float = 1.0  # below 1 the likely becomes likelier; 0 always takes the likeliest
+    top_k: int | None = None  # only the k likeliest tokens
+    top_p: float | None = None  # only the likeliest tokens that together reach probability p
+    min_p: float | None = None  # only tokens at least this fraction as likely as the likeliest
+    repetition_penalty: float = 1.0  # scores of tokens already in the text are divided by this (CTRL, Keskar 2019)
+    frequency_penalty: float = 0.0  # and lowered by this for each time they occurred
+
+    def probabilities(self, logits: Array, counts: Array, forbidden: Sequence[int] = ()) -> Array:
+        """Return the distribution (V,) to draw from, given the model's scores (V,) and how often each token occurred.
+
+        The ids in `forbidden` get probability 0.  Raises InputError if the scores are not finite.
+        """
+        scores = logits.astype(np.float64)
+        if not np.isfinite(scores).all():
+            raise InputError("the model's scores are not finite: its weights are damaged, or it diverged in training")
+        seen = counts > 0
+        scores[seen] = np.where(
+            scores[seen] > 0, scores[seen] / self.repetition_penalty, scores[seen] * self.repetition_penalty
+        )
+        scores -= self.frequency_penalty * counts
+        scores[list(forbidden)] = -np.inf
+        if self.temperature == 0:
+            return np.eye(1, len(scores), int(scores.argmax()))[0]
+        scores = (scores - scores.max()) / self.temperature
+        probabilities = np.exp(scores)
+        if self.min_p is not None:
+            probabilities[probabilities < self.min_p] = 0
+        order = np.argsort(-probabilities, kind="stable")
+        if self.top_k is not None:
+            probabilities[order[self.top_k :]] = 0
+        probabilities /= probabilities.sum()
+        if self.top_p is not None:
+            # A token stays if those before it have not yet reached p; so the likeliest always stays.
+            before = np.cumsum(probabilities[order]) - probabilities[order]
+            probabilities[order[before >= self.top_p]] = 0
+            probabilities /= probabilities.sum()
+        return probabilities
+
+
+def generate(
+    model: LanguageModel,
+    prompt: Sequence[int],
+    *,
+    count: int,
+    sampling: Sampling,
+    seed: int = 0,
+    index: int = 0,
+    stop_ids: Sequence[int] = (),
+    forbidden_ids: Sequence[int] = (),
+) -> Iterator[int]:
+    """Yield up to `count` token ids that continue `prompt`, and end after one of `stop_ids` (which is not yielded).
+
+    The n-th draw is a function of (seed, index, n). Keys and values are cached; when the text outgrows the model's
+    context, writing goes on from its last half. Raises InputError for an empty prompt.
+    """
+    if not prompt:
+        raise InputError("writing needs at least one token to begin with")
+    limit = model.config.context_length
+    text = list(prompt)
+    counts = np.bincount(text, minlength=model.config.vocab_size).astype(np.float64)
+    cache, fresh = model.new_cache(1, min(limit, len(text) + count)), text[-limit:]
+    training = model.training
+    model.eval()
+    try:
+        for number in range(count):
+            if cache.length + len(fresh) > cache.max_length:
+                cache, fresh = model.new_cache(1, limit), text[-(limit // 2) :] or text[-1:]
+            with no_grad():
+                logits = model(np.array([fresh]), cache=cache).data[0, -1]
+            weights = sampling.probabilities(logits, counts, forbidden_ids)
+            draw = generator(seed, "sampling", step=number, index=index).random()
+            sums = np.cumsum(weights)
+            token = int(np.searchsorted(sums, draw * sums[-1], side="right"))
+            if token in stop_ids:
+                return
+            yield token
+            text.append(token)
+            counts[token] += 1
+            fresh = [token]
+    finally:
+        model.train(training)

@@ -1,0 +1,112 @@
+"""Every setting of the two programs: one field is one flag, spelled the same on the command line and in Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minigrad.config import REQUIRED, option
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything that can be chosen about a training run; None means that train.py chooses."""
+
+    model: str = option("vidya-v2", "which design to train", group="what to train", value="NAME")
+    size: str = option(
+        "auto",
+        "auto, nano, micro, mini, small or a published size; auto is the best that the time allows",
+        group="what to train",
+        value="SIZE",
+    )
+    data: str = option(
+        "python-docs",
+        "python-docs, python-source, shakespeare, a file, a folder or a URL",
+        group="what to train",
+        value="TEXT",
+    )
+    init: str | None = option(
+        None, "start from the weights of this run folder", group="what to train", value="DIR", none_means=""
+    )
+    minutes: float | None = option(
+        None,
+        "time for the whole run, from start to report",
+        group="how long",
+        above=0,
+        none_means="10, unless --steps or --tokens is given",
+    )
+    steps: int | None = option(
+        None, "train this many steps; such a run repeats exactly", group="how long", at_least=1, none_means=""
+    )
+    tokens: int | None = option(
+        None, "train on this many tokens, rounded up to whole steps", group="how long", at_least=1, none_means=""
+    )
+    batch: int | None = option(None, "texts per step", group="how", at_least=1)
+    context: int | None = option(None, "tokens per text", group="how", at_least=2)
+    accumulate: int = option(
+        1, "parts of a step whose gradients are added up, for less memory", group="how", at_least=1
+    )
+    lr: float | None = option(None, "peak learning rate", group="how", above=0)
+    warmup: int | None = option(None, "steps until the learning rate reaches its peak", group="how", at_least=0)
+    weight_decay: float = option(0.1, "pull of the matrices towards zero", group="how", at_least=0)
+    dropout: float = option(0.0, "share of numbers set to zero while training", group="how", at_least=0, below=1)
+    seed: int = option(
+        0, "decides the first weights, the order of the text and dropout", group="how", at_least=0
+    )
+    threads: int | None = option(
+        None, "processor threads", group="how", at_least=1, none_means="one per processor"
+    )
+    precision: str = option("float32", "type of number", group="how", choices=("float32", "float64"))
+    tokenizer: str | None = option(
+        None, "use this tokenizer.json", group="text", value="PATH", none_means="trained on the text"
+    )
+    vocab: int | None = option(
+        None, "number of tokens to train", group="text", at_least=1, none_means="that of the size"
+    )
+    out: str | None = option(
+        None, "run folder to write", group="files", value="DIR", none_means="runs/MODEL-SIZE"
+    )
+    resume: str | None = option(
+        None,
+        "continue this run, by default the newest, with its own settings",
+        group="files",
+        value="DIR",
+        bare="",
+        none_means="",
+    )
+    log_every: int | None = option(None, "steps between lines of metrics", group="how often", at_least=1)
+    eval_every: int | None = option(None, "steps between looks at held-out text", group="how often", at_least=1)
+    save_every: int | None = option(None, "steps between checkpoints", group="how often", at_least=1)
+    sample_every: int | None = option(None, "steps between samples", group="how often", at_least=1)
+    plan: bool = option(False, "print the plan and stop", group="other")
+
+
+@dataclass(frozen=True)
+class GenerateConfig:
+    """Everything that can be chosen about writing a text."""
+
+    run: str = option(REQUIRED, "the run folder, or a Hugging Face folder", positional=True, value="RUN")
+    prompt: str = option("", "how the text begins", group="what")
+    tokens: int = option(200, "how many tokens to write at most", group="what", at_least=1)
+    samples: int = option(1, "how many texts to write", group="what", at_least=1)
+    stop: str | None = option(None, "stop before this piece of text", group="what", none_means="")
+    temperature: float = option(
+        0.8, "below 1 prefers the likely; 0 always takes the likeliest", group="how", at_least=0
+    )
+    top_k: int | None = option(None, "choose among the k likeliest", group="how", at_least=1, none_means="")
+    top_p: float | None = option(
+        0.95, "choose among the likeliest that reach this probability", group="how", above=0, at_most=1
+    )
+    min_p: float | None = option(
+        None,
+        "choose among those at least this likely, compared with the likeliest",
+        group="how",
+        above=0,
+        at_most=1,
+        none_means="",
+    )
+    repetition_penalty: float = option(1.0, "divide the scores of tokens in the text by this", group="how", above=0)
+    frequency_penalty: float = option(0.0, "lower a token's score by this each time it occurs", group="how")
+    seed: int = option(0, "decides the draws", group="how", at_least=0)
+    threads: int | None = option(
+        None, "processor threads", group="how", at_least=1, none_means="one per processor"
+    )

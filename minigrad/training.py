@@ -1,0 +1,220 @@
+"""A training run under way: one step, one look at held-out text, one sample, one checkpoint."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minigrad import anomaly, checkpoint, data, hardware, nn, run_folder
+from minigrad.anomaly import AnomalyError
+from minigrad.budget import Budget
+from minigrad.checkpoint import Checkpoint
+from minigrad.errors import InputError, RunError
+from minigrad.evaluate import Score, bits_per_byte, evaluate
+from minigrad.language_model import LanguageModel
+from minigrad.optim import AdamW, decay_start, warmup_stable_decay
+from minigrad.plan import Text
+from minigrad.sampling import Sampling, generate
+
+_QUICK_LOOK = 16_384  # held-out tokens scored while training; at the end all are
+_SAMPLE_TOKENS = 80
+
+
+def _nothing() -> dict[str, float]:
+    return {"nats": 0.0, "bytes": 0.0, "loss": 0.0, "steps": 0.0}
+
+
+@dataclass
+class Run:
+    """What is trained on what, and how far it is. All that decides the next step lives in a checkpoint."""
+
+    settings: Any  # the TrainConfig, with everything chosen
+    folder: Path
+    record: dict[str, Any]  # minigrad.json
+    budget: Budget
+    tokenizer: Any
+    text: Text
+    byte_lengths: NDArray[Any]  # (V,), to turn nats per token into bits per byte
+    model: LanguageModel
+    optimizer: AdamW
+    clock: Callable[[], float]  # seconds since this process began
+    seconds_before: float = 0.0  # used by the process that this one continues
+    step: int = 0
+    since_logged: dict[str, float] = field(default_factory=_nothing)
+    samples: list[dict[str, Any]] = field(default_factory=list)
+    score: Score | None = None  # on all held-out text, once the last step is done
+
+    def seconds(self) -> float:
+        """Return the seconds used so far, those of the process that this one continues included."""
+        return self.seconds_before + self.clock()
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Tokens that one update learns from."""
+        return int(self.settings.batch * self.settings.context * self.settings.accumulate)
+
+    def learning_rate(self) -> float:
+        """Return the rate of the step about to run."""
+        steps = self.budget.steps
+        start = self.step + 1 if steps is None else decay_start(steps)
+        return warmup_stable_decay(
+            self.step,
+            peak=self.settings.lr,
+            warmup=self.settings.warmup,
+            decay_start=start,
+            steps=steps or start,
+        )
+
+    def take_step(self) -> tuple[float, float]:
+        """Learn from the next batch; return the learning rate and the length of the gradient.
+
+        Raises RunError, naming the operation, if the loss or the gradient is not finite; weights and checkpoints are
+        then as they were.
+        """
+        rate = self.learning_rate()
+        nats, num_bytes, loss = self._accumulate_gradients()
+        norm = self.optimizer.step(rate, max_norm=1.0) if math.isfinite(loss) else math.nan
+        if not math.isfinite(norm):
+            raise RunError(self._explain_divergence())
+        self.optimizer.zero_grad()
+        for name, value in (("nats", nats), ("bytes", num_bytes), ("loss", loss), ("steps", 1)):
+            self.since_logged[name] += value
+        self.step += 1
+        return rate, norm
+
+    def _accumulate_gradients(self) -> tuple[float, float, float]:
+        """Add up the gradients of the parts of a step; return its nats, its bytes and its mean loss."""
+        settings, nats, num_bytes, count = self.settings, 0.0, 0.0, 0
+        for micro in range(settings.accumulate):
+            inputs, targets = data.batch(
+                self.text.train,
+                seed=settings.seed,
+                step=self.step,
+                batch_size=settings.batch,
+                context=settings.context,
+                micro=micro,
+                accumulate=settings.accumulate,
+            )
+            nn.set_step(self.model, settings.seed, self.step * settings.accumulate + micro)
+            loss = self.model.loss(inputs, targets)
+            loss.backward(np.array(1 / settings.accumulate))
+            nats += loss.item() * targets.size
+            num_bytes += float(self.byte_lengths[targets].sum())
+            count += targets.size
+            del loss  # or its graph would live on through the next forward pass
+        return nats, num_bytes, nats / count
+
+    def _explain_divergence(self) -> str:
+        """Repeat the step with every operation checked, to name the one that made the first NaN or infinity."""
+        self.optimizer.zero_grad()
+        what = "the gradient became too large"
+        try:
+            with anomaly.detect_anomaly():
+                self._accumulate_gradients()
+        except AnomalyError as error:
+            what = str(error)
+        saved = checkpoint.steps(self.folder)
+        rest = f"the checkpoint of step {saved[-1]} is intact" if saved else "no checkpoint was saved yet"
+        return (
+            f"training diverged at step {self.step + 1}: {what}. Nothing of this step was kept, {rest}. "
+            "A smaller --lr or a longer --warmup usually helps."
+        )
+
+    def look(self, everything: bool) -> Score:
+        """Score the held-out text: all of it, or a quick estimate."""
+        limit, overlap = (None, 0.5) if everything else (_QUICK_LOOK, 0.0)
+        score = evaluate(
+            self.model,
+            self.text.held_out,
+            self.byte_lengths,
+            context=self.settings.context,
+            overlap=overlap,
+            limit=limit,
+        )
+        if everything:
+            self.score = score
+        return score
+
+    def measurements(self, rate: float, norm: float, seconds: float, score: Score | None) -> dict[str, Any]:
+        """Return one line of metrics: averages over the steps since the last line, which took `seconds`."""
+        sums, self.since_logged = self.since_logged, _nothing()
+        line: dict[str, Any] = {
+            "step": self.step,
+            "tokens": self.step * self.tokens_per_step,
+            "loss": sums["loss"] / sums["steps"],
+            "bits_per_byte": bits_per_byte(sums["nats"], sums["bytes"]),
+            "learning_rate": rate,
+            "gradient_norm": norm,
+            "seconds": self.seconds(),
+            "tokens_per_second": sums["steps"] * self.tokens_per_step / max(seconds, 1e-9),
+            "memory_bytes": hardware.memory_bytes(),
+        }
+        if score is not None:
+            line |= {"val_loss": score.loss, "val_bits_per_byte": score.bits_per_byte}
+        return line
+
+    def write_sample(self) -> str:
+        """Let the model write, beginning as a held-out document begins, and keep what it wrote."""
+        tok, prompt = self.tokenizer, [int(token) for token in self.text.held_out.tokens[:9]]
+        continuation = list(
+            generate(
+                self.model,
+                prompt,
+                count=min(_SAMPLE_TOKENS, self.model.config.context_length),
+                sampling=Sampling(temperature=0.8, top_p=0.95),
+                seed=self.settings.seed,
+                index=self.step,
+                stop_ids=[tok.end_of_text_id],
+                forbidden_ids=range(tok.used, tok.vocab_size),
+            )
+        )
+        sample = tok.decode([token for token in prompt + continuation if token != tok.end_of_text_id])
+        self.samples.append({"step": self.step, "text": sample})
+        return str(sample)
+
+    def save(self) -> None:
+        """Write a checkpoint, then the weights for other programs beside it."""
+        names = [name for name, _ in self.model.named_parameters()]
+        moments = {
+            f"{name}.{kind}": array
+            for name, pair in zip(names, self.optimizer.moments(), strict=True)
+            for kind, array in zip("mv", pair, strict=True)
+        }
+        state = {
+            "updates": self.optimizer.steps,
+            "seconds": self.seconds(),
+            "since_logged": self.since_logged,
+            "samples": self.samples,
+        }
+        checkpoint.save(self.folder, self.step, weights=self.model.state_dict(), moments=moments, state=state)
+        self.model.save(self.folder)
+
+    def restore(self, saved: Checkpoint) -> None:
+        """Continue from a checkpoint; raises InputError if it belongs to another model."""
+        parameters = self.model.named_parameters()
+        checkpoint.check_names(saved.weights, {name: parameter.shape for name, parameter in parameters})
+        shapes = {f"{name}.{kind}": parameter.shape for name, parameter in parameters for kind in "mv"}
+        checkpoint.check_names(saved.moments, shapes)
+        self.model.load_state_dict(saved.weights)
+        for (name, _), pair in zip(parameters, self.optimizer.moments(), strict=True):
+            for kind, array in zip("mv", pair, strict=True):
+                array[...] = saved.moments[f"{name}.{kind}"]
+        try:
+            self.optimizer.steps = int(saved.state["updates"])
+            self.seconds_before = float(saved.state["seconds"])
+            self.since_logged, self.samples = dict(saved.state["since_logged"]), list(saved.state["samples"])
+        except KeyError as error:
+            raise InputError(f"the state of step {saved.step} in {self.folder} lacks {error}") from None
+        self.step = saved.step
+
+    def fix_steps(self) -> None:
+        """Write the number of steps that the clock chose into minigrad.json, before it takes effect."""
+        assert self.budget.steps is not None
+        self.record |= {"steps": self.budget.steps, "decay_start": decay_start(self.budget.steps)}
+        run_folder.write_record(self.folder, self.record)

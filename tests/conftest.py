@@ -1,0 +1,25 @@
+"""What every test shares: Hypothesis profiles, and a watch over the switches that a test must turn back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from minigrad import anomaly, graph
+
+# The first example of a test may compile kernels, so neither a deadline nor "too slow" means anything here.
+settings.register_profile("minigrad", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("minigrad"), derandomize=True, print_blob=True)
+settings.register_profile("few", settings.get_profile("ci"), max_examples=4)
+settings.load_profile("ci" if os.environ.get("CI") else "minigrad")
+
+
+@pytest.fixture(autouse=True)
+def _switches_are_turned_back() -> Iterator[None]:
+    """Fail a test that leaves recording off or anomaly detection on: it would change the tests after it."""
+    yield
+    left = {"recording off": not graph.is_recording(), "anomaly detection on": anomaly.enabled()}
+    assert not any(left.values()), f"the test left {[what for what, is_left in left.items() if is_left]}"

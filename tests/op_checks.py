@@ -1,0 +1,93 @@
+"""What is asked of every operation in the table, one function per law."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minigrad import Tensor, gradcheck
+from tests.op_table import Case, Row
+
+Array = NDArray[Any]
+Op = Callable[..., Tensor]
+
+ROUNDING = {np.dtype("float64"): 1e-11, np.dtype("float32"): 2e-5}
+
+
+def run(op: Op, case: Case) -> tuple[Array, list[Array | None]]:
+    """Run forward and backward; return the result and each argument's gradient."""
+    tensors = [Tensor(array, requires_grad=array.dtype.kind == "f") for array in case.arrays]
+    result = op(*tensors, **case.options)
+    result.backward(weights(result.shape))
+    return result.data, [tensor.grad for tensor in tensors]
+
+
+def weights(shape: tuple[int, ...]) -> Array:
+    """Return an arriving gradient in which all numbers differ."""
+    return np.cos(np.arange(np.prod(shape, dtype=int))).reshape(shape)
+
+
+def check_forward(op: Op, row: Row, case: Case) -> None:
+    """Compare with NumPy: same shape, same dtype, same numbers."""
+    expected = np.asarray(row.reference(*case.arrays, **case.options))
+    result = op(*map(Tensor, case.arrays), **case.options).data
+    assert result.shape == expected.shape
+    assert result.dtype == expected.dtype == np.float64
+    np.testing.assert_allclose(result, expected, rtol=1e-11, atol=1e-11)
+
+
+def check_gradient(op: Op, case: Case) -> None:
+    """Compare with central differences."""
+    gradcheck.check(lambda *tensors: op(*tensors, **case.options), *case.arrays)
+
+
+def check_inputs_unchanged(op: Op, case: Case) -> None:
+    """Neither forward nor backward may write into what they were given."""
+    before = [array.copy() for array in case.arrays]
+    run(op, case)
+    for array, copy in zip(case.arrays, before, strict=True):
+        np.testing.assert_array_equal(array, copy)
+
+
+def check_float32(op: Op, row: Row, case: Case) -> None:
+    """Nothing may turn float32 into float64 on the way, forward or backward; and the numbers must be near."""
+    single = Case(tuple(a.astype(np.float32) if a.dtype.kind == "f" else a for a in case.arrays), case.options)
+    result, gradients = run(op, single)
+    wanted, wanted_gradients = run(op, case)
+    if row.keeps_dtype:
+        assert result.dtype == np.float32, f"float32 became {result.dtype}"
+    _assert_near(result, wanted, 1e-4)
+    for array, gradient, expected in zip(single.arrays, gradients, wanted_gradients, strict=True):
+        assert (gradient is None) == (expected is None)
+        if gradient is not None and expected is not None:
+            assert (gradient.dtype, gradient.shape) == (np.float32, array.shape)
+            _assert_near(gradient, expected, 1e-4)
+
+
+def check_any_layout(op: Op, case: Case) -> None:
+    """Strided and read-only arrays must give what contiguous ones give."""
+    result, gradients = run(op, case)
+    strange = Case(tuple(strided_and_read_only(array) for array in case.arrays), case.options)
+    strange_result, strange_gradients = run(op, strange)
+    _assert_near(strange_result, result, 1e-13)
+    for gradient, expected in zip(strange_gradients, gradients, strict=True):
+        if gradient is not None and expected is not None:
+            _assert_near(gradient, expected, 1e-13)
+
+
+def strided_and_read_only(array: Array) -> Array:
+    """Return an equal array that skips every second number of a larger one, and that nobody may write to."""
+    larger = np.zeros([2 * size for size in array.shape], array.dtype)
+    view = larger[(..., *[slice(None, None, 2)] * array.ndim)]
+    view[...] = array
+    view.flags.writeable = False
+    return view
+
+
+def _assert_near(got: Array, wanted: Array, tolerance: float) -> None:
+    # Relative to the largest number: where large terms cancel, the small rest cannot be better than they are.
+    scale = max(1.0, float(np.abs(wanted).max(initial=0)))
+    np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance * scale)

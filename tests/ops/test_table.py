@@ -1,0 +1,132 @@
+"""Every operation against NumPy and against central differences, on whatever Hypothesis can think of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import find, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import NoSuchExample
+
+from minigrad import ops
+from minigrad.gradcheck import GradientError
+from minigrad.graph import Array, Backward
+from minigrad.op import OPS, op
+from tests import op_checks
+from tests.op_table import TABLE, Case
+
+every_op = pytest.mark.parametrize("name", TABLE)
+
+
+def test_every_op_is_in_the_table_and_in_the_package() -> None:
+    # Tests make operations too; those do not live in the package.
+    names = {name for name, function in OPS.items() if function.__module__.startswith("minigrad.")}
+    assert names == set(TABLE) == set(ops.__all__)
+
+
+@every_op
+@given(data=st.data())
+def test_forward_equals_numpy(name: str, data: st.DataObject) -> None:
+    case = data.draw(TABLE[name].cases)
+    op_checks.check_forward(OPS[name], TABLE[name], case)
+    op_checks.check_inputs_unchanged(OPS[name], case)
+
+
+@every_op
+@given(data=st.data())
+def test_gradient_equals_central_differences(name: str, data: st.DataObject) -> None:
+    op_checks.check_gradient(OPS[name], data.draw(TABLE[name].cases))
+
+
+@every_op
+@given(data=st.data())
+def test_float32_stays_float32(name: str, data: st.DataObject) -> None:
+    op_checks.check_float32(OPS[name], TABLE[name], data.draw(TABLE[name].cases))
+
+
+@every_op
+@given(data=st.data())
+def test_strided_and_read_only_arguments(name: str, data: st.DataObject) -> None:
+    op_checks.check_any_layout(OPS[name], data.draw(TABLE[name].cases))
+
+
+@every_op
+def test_no_numbers_at_all(name: str) -> None:
+    def has_empty_argument(case: Case) -> bool:
+        return any(array.size == 0 for array in case.arrays)
+
+    quietly = settings(max_examples=3000, derandomize=True, database=None, deadline=None)
+    try:
+        case = find(TABLE[name].cases, has_empty_argument, settings=quietly)
+    except NoSuchExample:
+        pytest.fail(f"the table never gives {name} an array of size 0")
+    op_checks.check_forward(OPS[name], TABLE[name], case)
+    op_checks.check_gradient(OPS[name], case)
+
+
+# Each check above must be able to fail: operations with one fault each, under the row of the faultless one.
+
+
+@pytest.fixture
+def two_by_two() -> Case:
+    return Case((np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[5.0, 6.0], [7.0, 8.0]])))
+
+
+@pytest.fixture(autouse=True)
+def _forget_faulty_ops() -> Iterator[None]:
+    before = dict(OPS)
+    yield
+    OPS.clear()
+    OPS.update(before)
+
+
+def test_a_wrong_gradient_is_caught_and_named(two_by_two: Case) -> None:
+    @op
+    def faulty_multiply(a: Array, b: Array) -> tuple[Array, Backward]:
+        def backward(dy: Array) -> tuple[Array, Array]:
+            db = dy * a
+            db[1, 0] *= 1.001
+            return dy * b, db
+
+        return a * b, backward
+
+    op_checks.check_forward(faulty_multiply, TABLE["multiply"], two_by_two)
+    message = r"gradient of faulty_multiply, argument 1 of shape \(2, 2\), at index \(1, 0\): got .*, expected "
+    with pytest.raises(GradientError, match=message):
+        op_checks.check_gradient(faulty_multiply, two_by_two)
+
+
+def test_a_wrong_result_is_caught(two_by_two: Case) -> None:
+    with pytest.raises(AssertionError, match="Mismatched elements"):
+        op_checks.check_forward(OPS["add"], TABLE["multiply"], two_by_two)
+
+
+def test_writing_into_an_argument_is_caught(two_by_two: Case) -> None:
+    @op
+    def greedy_add(a: Array, b: Array) -> tuple[Array, Backward]:
+        a += b
+        return a, lambda dy: (dy, dy)
+
+    with pytest.raises(AssertionError, match="not equal"):
+        op_checks.check_inputs_unchanged(greedy_add, two_by_two)
+
+
+def test_leaving_float32_is_caught(two_by_two: Case) -> None:
+    @op
+    def widening_add(a: Array, b: Array) -> tuple[Array, Backward]:
+        return np.add(a, b, dtype=np.float64), lambda dy: (dy.astype(a.dtype), dy.astype(b.dtype))
+
+    with pytest.raises(AssertionError, match="float32"):
+        op_checks.check_float32(widening_add, TABLE["add"], two_by_two)
+
+
+def test_trusting_the_layout_is_caught(two_by_two: Case) -> None:
+    @op
+    def careless_add(a: Array, b: Array) -> tuple[Array, Backward]:
+        memory = a if a.base is None else a.base
+        return memory.reshape(-1)[: a.size].reshape(a.shape) + b, lambda dy: (dy, dy)
+
+    with pytest.raises(AssertionError, match="Mismatched elements"):
+        op_checks.check_any_layout(careless_add, two_by_two)

@@ -1,0 +1,247 @@
+"""Train a language model: ``python train.py --model vidya-v2`` is enough.
+
+Real text, ten minutes, and at the end a checkpoint, a sample and a report. `loop` is the training itself; `prepare`
+decides what is trained on what, `finish` tells how it went.
+"""
+
+from __future__ import annotations
+
+import time
+
+_STARTED = time.perf_counter()  # a budget of minutes counts the whole process
+
+import sys  # noqa: E402
+from collections.abc import Callable, Sequence  # noqa: E402
+from dataclasses import dataclass, replace  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import TYPE_CHECKING  # noqa: E402
+
+from minigrad import hardware  # noqa: E402
+from minigrad.config import Parser, complain, validate  # noqa: E402
+from minigrad.errors import InputError, RunError  # noqa: E402
+from minigrad.interrupt import stop_requests  # noqa: E402
+from minigrad.progress import Progress, format_bytes, format_seconds, phase  # noqa: E402
+from minigrad.settings import TrainConfig  # noqa: E402
+
+if TYPE_CHECKING:
+    from minigrad.training import Run
+
+@dataclass(frozen=True)
+class TrainResult:
+    """What a run came to. Losses are in nats per token; the `val_` figures are of all held-out text."""
+
+    out: Path
+    steps: int
+    tokens: int
+    loss: float
+    val_loss: float
+    val_bits_per_byte: float
+    xz_bits_per_byte: float | None
+    seconds: float
+    command: str  # repeats the run bit for bit
+
+
+class Stopped(Exception):  # noqa: N818  (nothing went wrong)
+    """The run was asked to stop, and its checkpoint is saved; `code` is the exit code that says so."""
+
+    def __init__(self, code: int, folder: Path) -> None:
+        super().__init__(f"stopped and saved; continue with: python train.py --resume {folder}")
+        self.code = code
+
+
+def train(config: TrainConfig, *, clock: Callable[[], float] | None = None) -> TrainResult | None:
+    """Run a whole training as ``python train.py`` does; returns None if only the plan was wanted.
+
+    `clock` gives the seconds since the run began; tests bring their own. Raises InputError for settings that cannot be
+    used, RunError if the run fails, and Stopped, after saving, on Ctrl-C or SIGTERM.
+    """
+    validate(config)
+    started = time.perf_counter()
+    hardware.prepare(config.threads)
+    run = prepare(config, clock or (lambda: time.perf_counter() - started))
+    if run is None:
+        return None
+    loop(run)
+    return finish(run)
+
+
+def prepare(given: TrainConfig, clock: Callable[[], float]) -> Run | None:
+    """Read the text, choose what was left open, print the plan, and build or load the model."""
+    with phase("starting NumPy and Numba"):
+        import models
+        import tokenizer
+        from minigrad import checkpoint, corpus, costs, data, optim, plan, run_folder
+        from minigrad.budget import Budget
+        from minigrad.evaluate import token_byte_lengths
+        from minigrad.training import Run
+
+    folder, record, config = run_folder.open_settings(given)
+    ladder = {size: models.skeleton(config.model, size) for size in models.ladder(config.model, config.size)}
+    rate = costs.matmul_rate()
+    size = plan.choose_size(ladder, config, rate)
+    if folder is None:
+        folder = Path(config.out or f"runs/{config.model}-{size}")
+        if not given.plan:
+            run_folder.refuse_existing(folder)
+    with phase(f"reading {config.data}"):
+        source = corpus.load(config.data, progress=print)
+        train_documents, held_out_documents = source.split()
+    with phase("preparing the tokens"):
+        known = folder if record else config.tokenizer
+        wanted = config.vocab or ladder[size].config.vocab_size
+        tok = tokenizer.load(known) if known else tokenizer.train(train_documents, vocab_size=wanted)
+        tokens, held_out = data.prepare(train_documents, tok), data.prepare(held_out_documents, tok)
+    config = plan.choose_numbers(replace(config, size=size), ladder[size], rate)
+    shape = {"vocab_size": tok.vocab_size, "context_length": config.context, "dropout": config.dropout}
+    model = models.skeleton(config.model, size, end_of_text_id=tok.end_of_text_id, **shape)
+    text = plan.Text(source.description, len(source.documents), tokens, held_out, tok.used)
+    plan.check_text(text, config.context or 0)
+    print(plan.describe(config, model, text, rate), flush=True)
+    if given.plan:
+        return None
+    plan.refuse_too_large(config, model)
+    model.initialise(config.seed, config.precision)
+    if config.init and not record:
+        models.load_weights(model, config.init)
+    optimizer = optim.AdamW(model.parameters(), weight_decay=config.weight_decay)
+    steps, minutes = config.steps or record.get("steps"), config.minutes
+    reserve = plan.seconds_after(config, model, source.num_bytes, text, rate)
+    budget = Budget(steps, None if minutes is None else 60 * minutes, reserve)
+    lengths = token_byte_lengths(tok, tok.vocab_size)
+    run = Run(config, folder, record, budget, tok, text, lengths, model, optimizer, clock)
+    if record:
+        run.restore(checkpoint.load(folder))
+    else:
+        run_folder.begin(folder)
+        tok.save(folder)
+        facts = {"family": config.model, "size": size, "parameters": model.num_parameters(), "matmul_rate": rate}
+        run.record = facts | run_folder.environment() | {"settings": run_folder.stored(config)}
+        run_folder.write_record(folder, run.record)
+    with phase("compiling kernels (kept for the next run)"):
+        model.loss(*data.batch(tokens, seed=0, step=0, batch_size=1, context=2)).backward()
+        optimizer.zero_grad()
+    return run
+
+
+def loop(run: Run) -> None:
+    """Take steps until the budget is used up; log, evaluate, write samples and save on the way."""
+    from minigrad import costs, metrics
+
+    config, budget, began, first, pace = run.settings, run.budget, run.seconds(), run.step, 0.0
+    log, progress, logged = metrics.Metrics(run.folder, resume_step=run.step), Progress(budget.steps), began
+    flops, machine = costs.flops_per_token(run.model, config.context), run.record["matmul_rate"]
+    with stop_requests() as request:
+        while budget.steps is None or run.step < budget.steps:
+            if budget.decide(run.step, run.seconds(), pace):
+                run.fix_steps()
+                progress.set_total(budget.steps or 0)
+            learning_rate, norm = run.take_step()
+            last, now = run.step == budget.steps, run.seconds()
+            pace = (now - began) / (run.step - first)
+            score = run.look(everything=last) if last or run.step % config.eval_every == 0 else None
+            if score or run.step == 1 or run.step % config.log_every == 0:
+                line = run.measurements(learning_rate, norm, now - logged, score)
+                log.log(**line)
+                progress.log(
+                    step=run.step,
+                    loss=line["loss"],
+                    bits_per_byte=line["bits_per_byte"],
+                    learning_rate=learning_rate,
+                    tokens_per_second=line["tokens_per_second"],
+                    matmul_share=line["tokens_per_second"] * flops / machine,
+                    seconds_left=budget.seconds_left(run.step, run.seconds(), pace),
+                    time_share=budget.share(run.step, run.seconds()),
+                    val_bits_per_byte=score.bits_per_byte if score else None,
+                )
+                logged = run.seconds()
+            if last or run.step % config.sample_every == 0:
+                progress.say(f"it writes: {run.write_sample()}")
+            if last or request.code or run.step % config.save_every == 0:
+                run.save()
+            if request.code and not last:
+                progress.close()
+                raise Stopped(request.code, run.folder)
+    progress.close()
+
+
+def finish(run: Run) -> TrainResult:
+    """Compare with xz, write the report, and say what came out and how to repeat it."""
+    from minigrad import corpus, metrics, report, run_folder
+
+    config, last = run.settings, metrics.read(run.folder)[-1]
+    score = run.score or run.look(everything=True)
+    with phase("asking xz about the same text"):
+        xz = corpus.xz_bits_per_byte(*corpus.load(config.data).split())
+    command = run_folder.repeat_command(replace(config, steps=run.step))
+    result = TrainResult(
+        out=run.folder,
+        steps=run.step,
+        tokens=run.step * run.tokens_per_step,
+        loss=last["loss"],
+        val_loss=score.loss,
+        val_bits_per_byte=score.bits_per_byte,
+        xz_bits_per_byte=xz,
+        seconds=run.seconds(),
+        command=command,
+    )
+    figures = {"bits_per_byte": score.bits_per_byte, "xz_bits_per_byte": xz}
+    run.record["result"] = figures | {"steps": run.step, "tokens": result.tokens, "command": command}
+    run_folder.write_record(run.folder, run.record)
+    facts = {"model": config.model, "size": config.size, "parameters": run.record["parameters"], "data": config.data}
+    settings = run.record["settings"]
+    path = report.write_report(
+        run.folder, summary=facts | figures, samples=run.samples, settings=settings, command=command
+    )
+    peak = format_bytes(hardware.peak_memory_bytes())
+    print(report.compare_with_xz(score.bits_per_byte, xz))
+    print(f"{result.tokens:,} tokens in {format_seconds(run.seconds())}, at most {peak} of memory")
+    print(f"report   {path}")
+    print(f"write    python generate.py {run.folder}")
+    print(f"repeat   {command}")
+    return result
+
+
+_ALIASES = {
+    "learning_rate": "lr",
+    "batch_size": "batch",
+    "context_length": "context",
+    "block_size": "context",
+    "iters": "steps",
+    "max_steps": "steps",
+    "epochs": "minutes",
+    "dataset": "data",
+    "output": "out",
+    "vocab_size": "vocab",
+    "gradient_accumulation": "accumulate",
+    "num_threads": "threads",
+    "dtype": "precision",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input), 130 or 143 (stopped)."""
+    parser = Parser(
+        TrainConfig,
+        prog="train.py",
+        description="Train a small language model on this computer's processor. With --model alone: real text, "
+        "ten minutes, a checkpoint, samples and a report.",
+        aliases=_ALIASES,
+    )
+    config, _ = parser.parse(arguments)
+    try:
+        train(config, clock=lambda: time.perf_counter() - _STARTED)
+    except Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        return stopped.code
+    except (InputError, RunError, ValueError) as error:
+        return complain("train.py", error)
+    except MemoryError:
+        return complain("train.py", RunError("this computer's memory is full; take a smaller --size or --batch"))
+    except KeyboardInterrupt:
+        print("interrupted before the first checkpoint", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
