@@ -10,6 +10,7 @@ from typing import Any
 from minigrad import hardware
 from minigrad.config import Parser, complain
 from minigrad.errors import InputError, RunError
+from minigrad.interrupt import close_output, forgive_encoding
 from minigrad.progress import printable
 from minigrad.settings import GenerateConfig
 
@@ -54,15 +55,9 @@ def generate(config: GenerateConfig) -> Iterator[str]:
             seed=config.seed,
             index=index,
             stop_ids=[tok.end_of_text_id],
-            forbidden_ids=unusable(tok, model.config.vocab_size),
+            forbidden_ids=sampling.unusable_ids(tok, model.config.vocab_size),
         )
         yield from until(config.stop, pieces(tok, timed(tokens)))
-
-
-def unusable(tok: Any, vocab_size: int) -> list[int]:
-    """Return the ids that stand for no text: unused ones, and special tokens other than the end of the text."""
-    specials = [token for token in tok.specials.values() if token != tok.end_of_text_id]
-    return [*specials, *range(tok.used, vocab_size)]
 
 
 def timed(tokens: Iterator[int]) -> Iterator[int]:
@@ -116,17 +111,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         aliases={"max_tokens": "tokens", "max_new_tokens": "tokens", "temp": "temperature", "num_samples": "samples"},
     )
     config, _ = parser.parse(arguments)
+    forgive_encoding()
     try:
         for text in generate(config):
             print(printable(text), end="", flush=True)
-        print()
-    except (InputError, RunError, ValueError) as error:
+        print(flush=True)
+    except (InputError, RunError) as error:
         return complain("generate.py", error)
+    except ValueError as error:
+        from tokenizer import TokenizerError
+
+        if not isinstance(error, TokenizerError):
+            raise
+        return complain("generate.py", InputError(error))
+    except BrokenPipeError:  # the reader has seen enough, as in `generate.py ... | head`
+        close_output()
     except KeyboardInterrupt:
         print(flush=True)
         return 130
-    except BrokenPipeError:  # the reader has seen enough, as in `generate.py ... | head`
-        sys.stderr.close()
     return 0
 
 

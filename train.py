@@ -10,8 +10,11 @@ import time
 
 _STARTED = time.perf_counter()  # a budget of minutes counts the whole process
 
+import math  # noqa: E402
+import shlex  # noqa: E402
 import sys  # noqa: E402
-from collections.abc import Callable, Sequence  # noqa: E402
+import textwrap  # noqa: E402
+from collections.abc import Callable, Collection, Sequence  # noqa: E402
 from dataclasses import dataclass, replace  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import TYPE_CHECKING  # noqa: E402
@@ -19,12 +22,13 @@ from typing import TYPE_CHECKING  # noqa: E402
 from minigrad import hardware  # noqa: E402
 from minigrad.config import Parser, complain, validate  # noqa: E402
 from minigrad.errors import InputError, RunError  # noqa: E402
-from minigrad.interrupt import stop_requests  # noqa: E402
+from minigrad.interrupt import BROKEN_PIPE, close_output, forgive_encoding, stop_requests  # noqa: E402
 from minigrad.progress import Progress, format_bytes, format_seconds, phase  # noqa: E402
-from minigrad.settings import TrainConfig  # noqa: E402
+from minigrad.settings import TrainConfig, refuse_conflicts  # noqa: E402
 
 if TYPE_CHECKING:
     from minigrad.training import Run
+
 
 @dataclass(frozen=True)
 class TrainResult:
@@ -44,29 +48,38 @@ class TrainResult:
 class Stopped(Exception):  # noqa: N818  (nothing went wrong)
     """The run was asked to stop, and its checkpoint is saved; `code` is the exit code that says so."""
 
-    def __init__(self, code: int, folder: Path) -> None:
-        super().__init__(f"stopped and saved; continue with: python train.py --resume {folder}")
+    def __init__(self, code: int, step: int, folder: Path) -> None:
+        again = f"python train.py --resume {shlex.quote(str(folder))}"
+        super().__init__(f"stopped after step {step:,} and saved; continue with: {again}")
         self.code = code
 
 
-def train(config: TrainConfig, *, clock: Callable[[], float] | None = None) -> TrainResult | None:
+def train(
+    config: TrainConfig, *, clock: Callable[[], float] | None = None, explicit: Collection[str] | None = None
+) -> TrainResult | None:
     """Run a whole training as ``python train.py`` does; returns None if only the plan was wanted.
 
-    `clock` gives the seconds since the run began; tests bring their own. Raises InputError for settings that cannot be
-    used, RunError if the run fails, and Stopped, after saving, on Ctrl-C or SIGTERM.
+    `clock` gives the seconds since the run began; tests bring their own. `explicit` names the settings that were given,
+    by default those that differ from their defaults: a continued run refuses the ones it does not have. Raises
+    InputError for settings that cannot be used, RunError if the run fails, and Stopped, after saving, on Ctrl-C or
+    SIGTERM.
     """
     validate(config)
+    refuse_conflicts(config)
     started = time.perf_counter()
     hardware.prepare(config.threads)
-    run = prepare(config, clock or (lambda: time.perf_counter() - started))
+    run = prepare(config, explicit, clock or (lambda: time.perf_counter() - started))
     if run is None:
         return None
     loop(run)
     return finish(run)
 
 
-def prepare(given: TrainConfig, clock: Callable[[], float]) -> Run | None:
-    """Read the text, choose what was left open, print the plan, and build or load the model."""
+def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callable[[], float]) -> Run | None:
+    """Read the text, choose what was left open, print the plan, and build or load the model.
+
+    Nothing is written before everything given has been found usable.
+    """
     with phase("starting NumPy and Numba"):
         import models
         import tokenizer
@@ -75,48 +88,57 @@ def prepare(given: TrainConfig, clock: Callable[[], float]) -> Run | None:
         from minigrad.evaluate import token_byte_lengths
         from minigrad.training import Run
 
-    folder, record, config = run_folder.open_settings(given)
-    ladder = {size: models.skeleton(config.model, size) for size in models.ladder(config.model, config.size)}
+    folder, record, asked = run_folder.open_settings(given, explicit)
+    ladder = {size: models.skeleton(asked.model, size) for size in models.ladder(asked.model, asked.size)}
+    hardware.prepare(asked.threads)  # a continued run has the threads that it began with
     rate = costs.matmul_rate()
-    size = plan.choose_size(ladder, config, rate)
+    size = plan.choose_size(ladder, asked, rate)
     if folder is None:
-        folder = Path(config.out or f"runs/{config.model}-{size}")
+        folder = Path(asked.out or f"runs/{asked.model}-{size}")
         if not given.plan:
             run_folder.refuse_existing(folder)
-    with phase(f"reading {config.data}"):
-        source = corpus.load(config.data, progress=print)
+    with phase(f"reading {asked.data}"):
+        source = corpus.load(asked.data, progress=print)
         train_documents, held_out_documents = source.split()
     with phase("preparing the tokens"):
-        known = folder if record else config.tokenizer
-        wanted = config.vocab or ladder[size].config.vocab_size
+        known = folder if record else asked.tokenizer
+        wanted = asked.vocab or ladder[size].config.vocab_size
         tok = tokenizer.load(known) if known else tokenizer.train(train_documents, vocab_size=wanted)
         tokens, held_out = data.prepare(train_documents, tok), data.prepare(held_out_documents, tok)
-    config = plan.choose_numbers(replace(config, size=size), ladder[size], rate)
+    config = plan.choose_numbers(replace(asked, size=size), ladder[size], rate)
     shape = {"vocab_size": tok.vocab_size, "context_length": config.context, "dropout": config.dropout}
     model = models.skeleton(config.model, size, end_of_text_id=tok.end_of_text_id, **shape)
     text = plan.Text(source.description, len(source.documents), tokens, held_out, tok.used)
-    plan.check_text(text, config.context or 0)
+    plan.check_text(text, config.context)
+    if record:
+        run_folder.check_text(record, tokens, folder)
     print(plan.describe(config, model, text, rate), flush=True)
     if given.plan:
         return None
     plan.refuse_too_large(config, model)
+    saved = checkpoint.load(folder) if record and checkpoint.latest(folder) else None
     model.initialise(config.seed, config.precision)
-    if config.init and not record:
+    if config.init and saved is None:
         models.load_weights(model, config.init)
     optimizer = optim.AdamW(model.parameters(), weight_decay=config.weight_decay)
-    steps, minutes = config.steps or record.get("steps"), config.minutes
-    reserve = plan.seconds_after(config, model, source.num_bytes, text, rate)
-    budget = Budget(steps, None if minutes is None else 60 * minutes, reserve)
+    seconds = None if config.minutes is None else 60 * config.minutes
+    budget = Budget(config.steps, seconds, plan.seconds_after(config, model, source.num_bytes, text, rate))
     lengths = token_byte_lengths(tok, tok.vocab_size)
-    run = Run(config, folder, record, budget, tok, text, lengths, model, optimizer, clock)
+    run = Run(config, folder, record, budget, tok, source, text, lengths, model, optimizer, rate, clock)
+    if saved is not None:
+        run.restore(saved)
+        print(
+            f"continuing after step {run.step:,}"
+            if run.step != budget.steps
+            else "this run is finished; a larger --steps, --tokens or --minutes would continue it"
+        )
     if record:
-        run.restore(checkpoint.load(folder))
+        run_folder.note_choices(record, config)
+        run_folder.write_record(folder, record)
     else:
-        run_folder.begin(folder)
-        tok.save(folder)
-        facts = {"family": config.model, "size": size, "parameters": model.num_parameters(), "matmul_rate": rate}
-        run.record = facts | run_folder.environment() | {"settings": run_folder.stored(config)}
-        run_folder.write_record(folder, run.record)
+        facts = {"parameters": model.num_parameters(), "matmul_rate": rate, "text": run_folder.fingerprint(tokens)}
+        run.record = run_folder.new_record(asked, config, **facts)
+        run_folder.begin(folder, tok, run.record)
     with phase("compiling kernels (kept for the next run)"):
         model.loss(*data.batch(tokens, seed=0, step=0, batch_size=1, context=2)).backward()
         optimizer.zero_grad()
@@ -129,7 +151,7 @@ def loop(run: Run) -> None:
 
     config, budget, began, first, pace = run.settings, run.budget, run.seconds(), run.step, 0.0
     log, progress, logged = metrics.Metrics(run.folder, resume_step=run.step), Progress(budget.steps), began
-    flops, machine = costs.flops_per_token(run.model, config.context), run.record["matmul_rate"]
+    flops = costs.flops_per_token(run.model, config.context)
     with stop_requests() as request:
         while budget.steps is None or run.step < budget.steps:
             if budget.decide(run.step, run.seconds(), pace):
@@ -139,28 +161,33 @@ def loop(run: Run) -> None:
             last, now = run.step == budget.steps, run.seconds()
             pace = (now - began) / (run.step - first)
             score = run.look(everything=last) if last or run.step % config.eval_every == 0 else None
-            if score or run.step == 1 or run.step % config.log_every == 0:
-                line = run.measurements(learning_rate, norm, now - logged, score)
-                log.log(**line)
-                progress.log(
-                    step=run.step,
-                    loss=line["loss"],
-                    bits_per_byte=line["bits_per_byte"],
-                    learning_rate=learning_rate,
-                    tokens_per_second=line["tokens_per_second"],
-                    matmul_share=line["tokens_per_second"] * flops / machine,
-                    seconds_left=budget.seconds_left(run.step, run.seconds(), pace),
-                    time_share=budget.share(run.step, run.seconds()),
-                    val_bits_per_byte=score.bits_per_byte if score else None,
-                )
-                logged = run.seconds()
-            if last or run.step % config.sample_every == 0:
-                progress.say(f"it writes: {run.write_sample()}")
+            try:
+                if score or run.step == 1 or run.step % config.log_every == 0:
+                    line = run.measurements(learning_rate, norm, now - logged, score)
+                    log.log(**line)
+                    progress.log(
+                        step=run.step,
+                        loss=line["loss"],
+                        bits_per_byte=line["bits_per_byte"],
+                        learning_rate=learning_rate,
+                        tokens_per_second=line["tokens_per_second"],
+                        matmul_share=line["tokens_per_second"] * flops / run.matmul_rate,
+                        seconds_left=budget.seconds_left(run.step, run.seconds(), pace),
+                        time_share=budget.share(run.step, run.seconds()),
+                        val_bits_per_byte=score.bits_per_byte if score else None,
+                    )
+                    logged = run.seconds()
+                if last or run.step % config.sample_every == 0:
+                    sample = textwrap.indent(run.write_sample().strip(), "    | ", predicate=lambda line: True)
+                    progress.say(f"what it writes after {run.step:,} steps:\n{sample}")
+            except BrokenPipeError:
+                close_output()
+                request.code = BROKEN_PIPE
             if last or request.code or run.step % config.save_every == 0:
                 run.save()
             if request.code and not last:
                 progress.close()
-                raise Stopped(request.code, run.folder)
+                raise Stopped(request.code, run.step, run.folder)
     progress.close()
 
 
@@ -168,16 +195,17 @@ def finish(run: Run) -> TrainResult:
     """Compare with xz, write the report, and say what came out and how to repeat it."""
     from minigrad import corpus, metrics, report, run_folder
 
-    config, last = run.settings, metrics.read(run.folder)[-1]
+    config, lines = run.settings, metrics.read(run.folder)
     score = run.score or run.look(everything=True)
     with phase("asking xz about the same text"):
-        xz = corpus.xz_bits_per_byte(*corpus.load(config.data).split())
-    command = run_folder.repeat_command(replace(config, steps=run.step))
+        xz = corpus.xz_bits_per_byte(*run.corpus.split())
+    stages = run.record.get("stages", [])
+    command = run_folder.repeat_command(replace(config, steps=run.step), run.folder, stages)
     result = TrainResult(
         out=run.folder,
         steps=run.step,
         tokens=run.step * run.tokens_per_step,
-        loss=last["loss"],
+        loss=lines[-1]["loss"] if lines else math.nan,
         val_loss=score.loss,
         val_bits_per_byte=score.bits_per_byte,
         xz_bits_per_byte=xz,
@@ -187,17 +215,20 @@ def finish(run: Run) -> TrainResult:
     figures = {"bits_per_byte": score.bits_per_byte, "xz_bits_per_byte": xz}
     run.record["result"] = figures | {"steps": run.step, "tokens": result.tokens, "command": command}
     run_folder.write_record(run.folder, run.record)
-    facts = {"model": config.model, "size": config.size, "parameters": run.record["parameters"], "data": config.data}
-    settings = run.record["settings"]
+    summary = {"model": config.model, "size": config.size, "parameters": run.model.num_parameters()}
     path = report.write_report(
-        run.folder, summary=facts | figures, samples=run.samples, settings=settings, command=command
+        run.folder,
+        summary=summary | figures | {"data": config.data},
+        samples=run.samples,
+        settings=run_folder.stored(config),
+        command=command,
     )
     peak = format_bytes(hardware.peak_memory_bytes())
     print(report.compare_with_xz(score.bits_per_byte, xz))
     print(f"{result.tokens:,} tokens in {format_seconds(run.seconds())}, at most {peak} of memory")
     print(f"report   {path}")
-    print(f"write    python generate.py {run.folder}")
-    print(f"repeat   {command}")
+    print(f"write    python generate.py {shlex.quote(str(run.folder))}")
+    print(f"repeat   {command}", flush=True)
     return result
 
 
@@ -227,18 +258,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "ten minutes, a checkpoint, samples and a report.",
         aliases=_ALIASES,
     )
-    config, _ = parser.parse(arguments)
+    config, explicit = parser.parse(arguments)
+    forgive_encoding()
     try:
-        train(config, clock=lambda: time.perf_counter() - _STARTED)
+        train(config, clock=lambda: time.perf_counter() - _STARTED, explicit=explicit)
     except Stopped as stopped:
         print(stopped, file=sys.stderr)
         return stopped.code
-    except (InputError, RunError, ValueError) as error:
+    except (InputError, RunError) as error:
         return complain("train.py", error)
+    except ValueError as error:
+        from tokenizer import TokenizerError
+
+        if not isinstance(error, TokenizerError):
+            raise
+        return complain("train.py", InputError(error))
     except MemoryError:
         return complain("train.py", RunError("this computer's memory is full; take a smaller --size or --batch"))
+    except BrokenPipeError:
+        close_output()
+        return BROKEN_PIPE
     except KeyboardInterrupt:
-        print("interrupted before the first checkpoint", file=sys.stderr)
+        print("\ninterrupted; a run that had begun continues with --resume", file=sys.stderr)
         return 130
     return 0
 

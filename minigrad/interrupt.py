@@ -1,15 +1,21 @@
-"""Stop when asked, but not in the middle of a step."""
+"""Stop when asked, but not in the middle of a step; and stop quietly when nobody reads on."""
 
 from __future__ import annotations
 
 import contextlib
+import io
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
 
 EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 """128 plus the number of the signal, as shells have it."""
+
+BROKEN_PIPE = 141
+"""The exit code when the reader of the output has gone, as in `train.py | head`: 128 plus SIGPIPE."""
 
 
 class StopRequest:
@@ -42,3 +48,16 @@ def stop_requests() -> Iterator[StopRequest]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def close_output() -> None:
+    """Let everything still to be printed vanish: Python would complain about the reader who has gone at exit too."""
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  (the null device is no path on every system)
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+def forgive_encoding() -> None:
+    """Print a mark for each letter that the output's encoding does not know, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace" if stream is sys.stdout else "backslashreplace")

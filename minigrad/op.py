@@ -16,6 +16,7 @@ import numpy as np
 from minigrad import anomaly
 from minigrad.errors import InputError, ShapeError
 from minigrad.graph import Array, Backward, Node, Version, is_recording
+from minigrad.tensor import Tensor
 
 OPS: dict[str, Callable[..., Tensor]] = {}
 """Every operation by name; the tests walk this table."""
@@ -104,6 +105,3 @@ def _arrays(value: Any) -> list[Array]:
     if isinstance(value, tuple | list):
         return [item for item in value if isinstance(item, np.ndarray)]
     return []
-
-
-from minigrad.tensor import Tensor  # noqa: E402  (tensor imports the operations at its foot, and they import `op`)

@@ -60,6 +60,12 @@ class Sampling:
         return probabilities
 
 
+def unusable_ids(tokenizer: Any, vocab_size: int) -> list[int]:
+    """Return the ids that stand for no text: unused ones, and special tokens other than the end of the text."""
+    specials = [token for token in tokenizer.specials.values() if token != tokenizer.end_of_text_id]
+    return [*specials, *range(tokenizer.used, vocab_size)]
+
+
 def generate(
     model: LanguageModel,
     prompt: Sequence[int],
@@ -87,7 +93,7 @@ def generate(
     try:
         for number in range(count):
             if cache.length + len(fresh) > cache.max_length:
-                cache, fresh = model.new_cache(1, limit), text[-(limit // 2) :] or text[-1:]
+                cache, fresh = model.new_cache(1, limit), text[-max(1, limit // 2) :]
             with no_grad():
                 logits = model(np.array([fresh]), cache=cache).data[0, -1]
             weights = sampling.probabilities(logits, counts, forbidden_ids)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from minigrad.config import REQUIRED, option
+from minigrad.errors import InputError
+
+_MOST = 10**9  # larger whole numbers are slips of the finger
 
 
 @dataclass(frozen=True)
@@ -30,44 +33,60 @@ class TrainConfig:
     minutes: float | None = option(
         None,
         "time for the whole run, from start to report",
-        group="how long",
+        group="how long (one of these)",
         above=0,
+        at_most=1_000_000,
         none_means="10, unless --steps or --tokens is given",
     )
     steps: int | None = option(
-        None, "train this many steps; such a run repeats exactly", group="how long", at_least=1, none_means=""
+        None,
+        "train this many steps; such a run repeats exactly",
+        group="how long (one of these)",
+        at_least=1,
+        at_most=_MOST,
+        none_means="",
     )
     tokens: int | None = option(
-        None, "train on this many tokens, rounded up to whole steps", group="how long", at_least=1, none_means=""
+        None,
+        "train on this many tokens, rounded up to whole steps",
+        group="how long (one of these)",
+        at_least=1,
+        at_most=10**15,
+        none_means="",
     )
-    batch: int | None = option(None, "texts per step", group="how", at_least=1)
-    context: int | None = option(None, "tokens per text", group="how", at_least=2)
+    batch: int | None = option(None, "texts per step", group="how", at_least=1, at_most=_MOST)
+    context: int | None = option(None, "tokens per text", group="how", at_least=2, at_most=_MOST)
     accumulate: int = option(
-        1, "parts of a step whose gradients are added up, for less memory", group="how", at_least=1
+        1, "parts of a step whose gradients are added up, for less memory", group="how", at_least=1, at_most=_MOST
     )
     lr: float | None = option(None, "peak learning rate", group="how", above=0)
-    warmup: int | None = option(None, "steps until the learning rate reaches its peak", group="how", at_least=0)
+    warmup: int | None = option(
+        None, "steps until the learning rate reaches its peak", group="how", at_least=0, at_most=_MOST
+    )
     weight_decay: float = option(0.1, "pull of the matrices towards zero", group="how", at_least=0)
     dropout: float = option(0.0, "share of numbers set to zero while training", group="how", at_least=0, below=1)
-    seed: int = option(
-        0, "decides the first weights, the order of the text and dropout", group="how", at_least=0
-    )
+    seed: int = option(0, "decides the first weights, the order of the text and dropout", group="how", at_least=0)
+    # More threads than processors are slow but allowed: a run can then be repeated as it was on a larger machine.
     threads: int | None = option(
-        None, "processor threads", group="how", at_least=1, none_means="one per processor"
+        None, "processor threads", group="how", at_least=1, at_most=256, none_means="one per processor"
     )
     precision: str = option("float32", "type of number", group="how", choices=("float32", "float64"))
     tokenizer: str | None = option(
         None, "use this tokenizer.json", group="text", value="PATH", none_means="trained on the text"
     )
     vocab: int | None = option(
-        None, "number of tokens to train", group="text", at_least=1, none_means="that of the size"
+        None,
+        "number of tokens to train: 256 bytes, 5 special tokens, and pairs",
+        group="text",
+        at_least=261,
+        at_most=2**24,
+        none_means="that of the size",
     )
-    out: str | None = option(
-        None, "run folder to write", group="files", value="DIR", none_means="runs/MODEL-SIZE"
-    )
+    out: str | None = option(None, "run folder to write", group="files", value="DIR", none_means="runs/MODEL-SIZE")
     resume: str | None = option(
         None,
-        "continue this run, by default the newest, with its own settings",
+        "continue this run, by default the newest in runs/, with its own settings; only a larger --steps, --tokens "
+        "or --minutes may be given with it",
         group="files",
         value="DIR",
         bare="",
@@ -80,14 +99,26 @@ class TrainConfig:
     plan: bool = option(False, "print the plan and stop", group="other")
 
 
+def refuse_conflicts(settings: TrainConfig) -> None:
+    """Raise InputError for settings that exclude each other."""
+    limits = [f"--{name}" for name in ("minutes", "steps", "tokens") if getattr(settings, name) is not None]
+    if len(limits) > 1:
+        raise InputError(f"{' and '.join(limits)} both say how long to train; give one of them")
+    if settings.vocab is not None and (settings.tokenizer or settings.init):
+        flag = "--tokenizer" if settings.tokenizer else "--init"
+        raise InputError(f"--vocab is for training a tokenizer, but {flag} brings one; give one of them")
+    if settings.resume and settings.out:
+        raise InputError(f"--resume {settings.resume} goes on writing there; leave --out out")
+
+
 @dataclass(frozen=True)
 class GenerateConfig:
     """Everything that can be chosen about writing a text."""
 
     run: str = option(REQUIRED, "the run folder, or a Hugging Face folder", positional=True, value="RUN")
     prompt: str = option("", "how the text begins", group="what")
-    tokens: int = option(200, "how many tokens to write at most", group="what", at_least=1)
-    samples: int = option(1, "how many texts to write", group="what", at_least=1)
+    tokens: int = option(200, "how many tokens to write at most", group="what", at_least=1, at_most=_MOST)
+    samples: int = option(1, "how many texts to write", group="what", at_least=1, at_most=_MOST)
     stop: str | None = option(None, "stop before this piece of text", group="what", none_means="")
     temperature: float = option(
         0.8, "below 1 prefers the likely; 0 always takes the likeliest", group="how", at_least=0
@@ -104,9 +135,13 @@ class GenerateConfig:
         at_most=1,
         none_means="",
     )
-    repetition_penalty: float = option(1.0, "divide the scores of tokens in the text by this", group="how", above=0)
-    frequency_penalty: float = option(0.0, "lower a token's score by this each time it occurs", group="how")
+    repetition_penalty: float = option(
+        1.0, "divide the scores of tokens in the text by this", group="how", at_least=0.01, at_most=100
+    )
+    frequency_penalty: float = option(
+        0.0, "lower a token's score by this each time it occurs", group="how", at_least=-100, at_most=100
+    )
     seed: int = option(0, "decides the draws", group="how", at_least=0)
     threads: int | None = option(
-        None, "processor threads", group="how", at_least=1, none_means="one per processor"
+        None, "processor threads", group="how", at_least=1, at_most=256, none_means="one per processor"
     )

@@ -1,7 +1,7 @@
 """Tensor: a NumPy array that remembers how it was computed.
 
-Everything a tensor can do is an operation of `minigrad.ops`; the methods here only give those operations the names
-and signs people know from NumPy.
+What can be computed with tensors stands in `minigrad.ops`; the signs and names for it, `a + b` or `x.sum()`, in
+`minigrad.operators`. Here is what a tensor *is*: an array, a version, and perhaps a node of the graph.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from minigrad.errors import GraphError, InputError, ShapeError
 from minigrad.graph import Array, Node, Version, is_recording, run_backward
+from minigrad.operators import Operators, plain
 
 
-class Tensor:
+class Tensor(Operators):
     """An array of numbers, optionally with a gradient.
 
     Python numbers and lists become float32 (whole numbers: int64); arrays keep their dtype. With `requires_grad` the
@@ -158,15 +159,12 @@ class Tensor:
         """Return the numbers as nested Python lists."""
         return self._data.tolist()
 
-    def __getitem__(self, index: Any) -> Tensor:
-        return ops.slice(self, index=_plain(index))
-
     def __setitem__(self, index: Any, value: ArrayLike | Tensor) -> None:
         if is_recording() and self.node is not None:
             raise GraphError(
                 "a tensor that takes part in a gradient cannot be changed in place; do it inside `with no_grad():`"
             )
-        self._data[_plain(index)] = value.data if isinstance(value, Tensor) else value
+        self._data[plain(index)] = plain(value)
         self.version.count += 1
 
     def __len__(self) -> int:
@@ -184,164 +182,3 @@ class Tensor:
 
     def __bool__(self) -> bool:
         return bool(self.item())
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
-        if self.requires_grad:
-            raise InputError(
-                "NumPy cannot use a tensor that requires a gradient, because the gradient would be lost; use the "
-                "functions of minigrad.ops, or .detach().numpy() if no gradient is wanted"
-            )
-        return np.array(self._data, dtype=dtype, copy=copy)
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Tensor:
-        """Let ``array + tensor`` and ``np.exp(tensor)`` mean the operation of the same name."""
-        if method == "__call__" and not options:
-            if (known := _UFUNCS.get(ufunc.__name__)) is not None:
-                return getattr(ops, known)(*inputs)
-            if ufunc.__name__ in _COMPARISONS:
-                arrays = [x.data if isinstance(x, Tensor) else x for x in inputs]
-                return Tensor(ufunc(*arrays))
-        raise InputError(
-            f"np.{ufunc.__name__} does not know gradients; use the functions of minigrad.ops, or "
-            ".detach().numpy() if no gradient is wanted"
-        )
-
-    def __add__(self, other: Any) -> Tensor:
-        return ops.add(self, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        return ops.add(other, self)
-
-    def __sub__(self, other: Any) -> Tensor:
-        return ops.subtract(self, other)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return ops.subtract(other, self)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return ops.multiply(self, other)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return ops.multiply(other, self)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return ops.divide(self, other)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return ops.divide(other, self)
-
-    def __matmul__(self, other: Any) -> Tensor:
-        return ops.matmul(self, other)
-
-    def __rmatmul__(self, other: Any) -> Tensor:
-        return ops.matmul(other, self)
-
-    def __neg__(self) -> Tensor:
-        return ops.negative(self)
-
-    def __pow__(self, exponent: float) -> Tensor:
-        return ops.power(self, exponent=exponent)
-
-    # Comparisons give tensors of booleans; there is no gradient to give.
-    def __lt__(self, other: Any) -> Tensor:
-        return Tensor(self._data < _plain(other))
-
-    def __le__(self, other: Any) -> Tensor:
-        return Tensor(self._data <= _plain(other))
-
-    def __gt__(self, other: Any) -> Tensor:
-        return Tensor(self._data > _plain(other))
-
-    def __ge__(self, other: Any) -> Tensor:
-        return Tensor(self._data >= _plain(other))
-
-    def __eq__(self, other: object) -> Tensor:  # type: ignore[override]
-        return Tensor(np.asarray(self._data == _plain(other)))
-
-    def __ne__(self, other: object) -> Tensor:  # type: ignore[override]
-        return Tensor(np.asarray(self._data != _plain(other)))
-
-    __hash__ = object.__hash__
-
-    def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
-        """Add up over `axis` (all axes by default)."""
-        return ops.sum(self, axis=axis, keepdims=keepdims)
-
-    def mean(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
-        """Average over `axis` (all axes by default)."""
-        return ops.mean(self, axis=axis, keepdims=keepdims)
-
-    def max(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Tensor:
-        """Take the largest value over `axis` (all axes by default)."""
-        return ops.max(self, axis=axis, keepdims=keepdims)
-
-    def reshape(self, *shape: Any) -> Tensor:
-        """Return the same numbers in another shape."""
-        return ops.reshape(self, shape=shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape)
-
-    def transpose(self, *axes: Any) -> Tensor:
-        """Permute the axes; with no argument, reverse them."""
-        given = axes[0] if len(axes) == 1 and isinstance(axes[0], tuple | list) else axes
-        return ops.transpose(self, axes=tuple(given) or None)
-
-    def exp(self) -> Tensor:
-        """e to the power of each element."""
-        return ops.exp(self)
-
-    def log(self) -> Tensor:
-        """The natural logarithm of each element."""
-        return ops.log(self)
-
-    def sqrt(self) -> Tensor:
-        """The square root of each element."""
-        return ops.sqrt(self)
-
-    def tanh(self) -> Tensor:
-        """The hyperbolic tangent of each element."""
-        return ops.tanh(self)
-
-    def sigmoid(self) -> Tensor:
-        """The logistic function of each element."""
-        return ops.sigmoid(self)
-
-    def relu(self) -> Tensor:
-        """Each element, or zero where it is negative."""
-        return ops.relu(self)
-
-    def softmax(self, axis: int = -1) -> Tensor:
-        """Turn scores along `axis` into probabilities."""
-        return ops.softmax(self, axis=axis)
-
-    def log_softmax(self, axis: int = -1) -> Tensor:
-        """The logarithm of `softmax`, computed without losing small probabilities."""
-        return ops.log_softmax(self, axis=axis)
-
-    def astype(self, dtype: DTypeLike) -> Tensor:
-        """Return the tensor in another floating-point type; the gradient comes back in this one."""
-        return ops.astype(self, dtype=dtype)
-
-
-def _plain(value: Any) -> Any:
-    """Take the arrays out of an index or an operand that may hold tensors."""
-    if isinstance(value, Tensor):
-        return value.data
-    if isinstance(value, tuple):
-        return tuple(_plain(item) for item in value)
-    return value
-
-
-_UFUNCS = {
-    "add": "add",
-    "subtract": "subtract",
-    "multiply": "multiply",
-    "divide": "divide",
-    "matmul": "matmul",
-    "negative": "negative",
-    "exp": "exp",
-    "log": "log",
-    "sqrt": "sqrt",
-    "tanh": "tanh",
-}
-_COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
-
-from minigrad import ops  # noqa: E402  (the operations are made of tensors, and the methods above of operations)

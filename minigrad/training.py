@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,12 +16,13 @@ from minigrad import anomaly, checkpoint, data, hardware, nn, run_folder
 from minigrad.anomaly import AnomalyError
 from minigrad.budget import Budget
 from minigrad.checkpoint import Checkpoint
+from minigrad.corpus import Corpus
 from minigrad.errors import InputError, RunError
 from minigrad.evaluate import Score, bits_per_byte, evaluate
 from minigrad.language_model import LanguageModel
 from minigrad.optim import AdamW, decay_start, warmup_stable_decay
 from minigrad.plan import Text
-from minigrad.sampling import Sampling, generate
+from minigrad.sampling import Sampling, generate, unusable_ids
 
 _QUICK_LOOK = 16_384  # held-out tokens scored while training; at the end all are
 _SAMPLE_TOKENS = 80
@@ -39,10 +41,12 @@ class Run:
     record: dict[str, Any]  # minigrad.json
     budget: Budget
     tokenizer: Any
-    text: Text
+    corpus: Corpus
+    text: Text  # the same as tokens
     byte_lengths: NDArray[Any]  # (V,), to turn nats per token into bits per byte
     model: LanguageModel
     optimizer: AdamW
+    matmul_rate: float  # what this machine can do, in operations per second
     clock: Callable[[], float]  # seconds since this process began
     seconds_before: float = 0.0  # used by the process that this one continues
     step: int = 0
@@ -78,10 +82,11 @@ class Run:
         then as they were.
         """
         rate = self.learning_rate()
-        nats, num_bytes, loss = self._accumulate_gradients()
-        norm = self.optimizer.step(rate, max_norm=1.0) if math.isfinite(loss) else math.nan
-        if not math.isfinite(norm):
-            raise RunError(self._explain_divergence())
+        with np.errstate(all="ignore"):  # whether the numbers are finite is looked at here
+            nats, num_bytes, loss = self._accumulate_gradients()
+            norm = self.optimizer.step(rate, max_norm=1.0) if math.isfinite(loss) else math.nan
+            if not math.isfinite(norm):
+                raise self._divergence(self._first_anomaly())
         self.optimizer.zero_grad()
         for name, value in (("nats", nats), ("bytes", num_bytes), ("loss", loss), ("steps", 1)):
             self.since_logged[name] += value
@@ -90,7 +95,8 @@ class Run:
 
     def _accumulate_gradients(self) -> tuple[float, float, float]:
         """Add up the gradients of the parts of a step; return its nats, its bytes and its mean loss."""
-        settings, nats, num_bytes, count = self.settings, 0.0, 0.0, 0
+        settings = self.settings
+        nats, num_bytes, count = 0.0, 0.0, 0
         for micro in range(settings.accumulate):
             inputs, targets = data.batch(
                 self.text.train,
@@ -110,24 +116,34 @@ class Run:
             del loss  # or its graph would live on through the next forward pass
         return nats, num_bytes, nats / count
 
-    def _explain_divergence(self) -> str:
+    def _first_anomaly(self) -> str:
         """Repeat the step with every operation checked, to name the one that made the first NaN or infinity."""
+        self._check_weights()
         self.optimizer.zero_grad()
-        what = "the gradient became too large"
         try:
             with anomaly.detect_anomaly():
                 self._accumulate_gradients()
         except AnomalyError as error:
-            what = str(error)
+            return str(error)
+        return "the gradient became too large"
+
+    def _check_weights(self) -> None:
+        """Raise RunError if a weight is not finite: such weights are neither measured nor saved."""
+        for name, parameter in self.model.named_parameters():
+            if not np.isfinite(parameter.data).all():
+                raise self._divergence(f"{name} holds numbers that are not finite")
+
+    def _divergence(self, what: str) -> RunError:
         saved = checkpoint.steps(self.folder)
         rest = f"the checkpoint of step {saved[-1]} is intact" if saved else "no checkpoint was saved yet"
-        return (
-            f"training diverged at step {self.step + 1}: {what}. Nothing of this step was kept, {rest}. "
+        return RunError(
+            f"training diverged after {self.step} steps: {what}. Nothing of this was kept; {rest}. "
             "A smaller --lr or a longer --warmup usually helps."
         )
 
     def look(self, everything: bool) -> Score:
-        """Score the held-out text: all of it, or a quick estimate."""
+        """Score the held-out text: all of it, or a quick estimate; raises RunError if training diverged."""
+        self._check_weights()
         limit, overlap = (None, 0.5) if everything else (_QUICK_LOOK, 0.0)
         score = evaluate(
             self.model,
@@ -160,26 +176,37 @@ class Run:
         return line
 
     def write_sample(self) -> str:
-        """Let the model write, beginning as a held-out document begins, and keep what it wrote."""
-        tok, prompt = self.tokenizer, [int(token) for token in self.text.held_out.tokens[:9]]
-        continuation = list(
-            generate(
-                self.model,
-                prompt,
-                count=min(_SAMPLE_TOKENS, self.model.config.context_length),
-                sampling=Sampling(temperature=0.8, top_p=0.95),
-                seed=self.settings.seed,
-                index=self.step,
-                stop_ids=[tok.end_of_text_id],
-                forbidden_ids=range(tok.used, tok.vocab_size),
-            )
+        """Let the model write, beginning as a held-out document begins; keep and return the whole.
+
+        Raises RunError if training diverged.
+        """
+        self._check_weights()
+        tok, prompt = self.tokenizer, self._sample_prompt()
+        continuation = generate(
+            self.model,
+            prompt,
+            count=min(_SAMPLE_TOKENS, self.model.config.context_length),
+            sampling=Sampling(temperature=0.8, top_p=0.95),
+            seed=self.settings.seed,
+            index=self.step,
+            stop_ids=[tok.end_of_text_id],
+            forbidden_ids=unusable_ids(tok, self.model.config.vocab_size),
         )
-        sample = tok.decode([token for token in prompt + continuation if token != tok.end_of_text_id])
+        sample = str(tok.decode([*prompt[1:], *continuation]))
         self.samples.append({"step": self.step, "text": sample})
-        return str(sample)
+        return sample
+
+    def _sample_prompt(self) -> list[int]:
+        """Return the beginning of the first held-out document: no more than 8 tokens, and not beyond its end."""
+        end, first = self.tokenizer.end_of_text_id, [int(token) for token in self.text.held_out.tokens[1:9]]
+        return [end, *itertools.takewhile(lambda token: token != end, first)]
 
     def save(self) -> None:
-        """Write a checkpoint, then the weights for other programs beside it."""
+        """Write a checkpoint, then the weights for other programs beside it.
+
+        Raises RunError if training diverged or the disk refuses; the checkpoint before is then intact.
+        """
+        self._check_weights()
         names = [name for name, _ in self.model.named_parameters()]
         moments = {
             f"{name}.{kind}": array
@@ -208,13 +235,14 @@ class Run:
         try:
             self.optimizer.steps = int(saved.state["updates"])
             self.seconds_before = float(saved.state["seconds"])
-            self.since_logged, self.samples = dict(saved.state["since_logged"]), list(saved.state["samples"])
-        except KeyError as error:
-            raise InputError(f"the state of step {saved.step} in {self.folder} lacks {error}") from None
+            self.since_logged = {name: float(saved.state["since_logged"][name]) for name in _nothing()}
+            self.samples = [{"step": int(each["step"]), "text": str(each["text"])} for each in saved.state["samples"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"state.json of step {saved.step} in {self.folder} lacks or garbles {error}") from None
         self.step = saved.step
 
     def fix_steps(self) -> None:
         """Write the number of steps that the clock chose into minigrad.json, before it takes effect."""
         assert self.budget.steps is not None
-        self.record |= {"steps": self.budget.steps, "decay_start": decay_start(self.budget.steps)}
+        self.record["chosen"] |= {"steps": self.budget.steps, "decay_start": decay_start(self.budget.steps)}
         run_folder.write_record(self.folder, self.record)

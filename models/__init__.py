@@ -1,8 +1,8 @@
 """The registry: every model family under its name, and how to build, count and load one.
 
-    model = models.build("vidya-v2", size="nano", vocab_size=4096, seed=0)
-    models.count("vidya-v2", "2.0")        # 124,635,456, and nothing is allocated
-    model = models.load("runs/vidya-v2-nano")
+model = models.build("vidya-v2", size="nano", vocab_size=4096, seed=0)
+models.count("vidya-v2", "2.0")        # 124,635,456, and nothing is allocated
+model = models.load("runs/vidya-v2-nano")
 """
 
 from __future__ import annotations

@@ -178,6 +178,4 @@ class VidyaV2(LanguageModel):
         """Return an empty cache for `batch_size` texts of up to `max_length` tokens (by default the context)."""
         config, dtype = self.config, self.head().dtype
         length = config.context_length if max_length is None else max_length
-        return KeyValueCache(
-            config.num_layers, batch_size, length, config.num_kv_heads, config.head_dim, dtype
-        )
+        return KeyValueCache(config.num_layers, batch_size, length, config.num_kv_heads, config.head_dim, dtype)

@@ -66,9 +66,7 @@ class Value:
     def can_go_back(self) -> bool:
         """Whether nothing on the way was used before, or changed after it was saved."""
         steps = [value for value in self.ancestors() if not value.is_leaf]
-        return not any(
-            value.used or any(memory.changes != count for memory, count in value.needs) for value in steps
-        )
+        return not any(value.used or any(memory.changes != count for memory, count in value.needs) for value in steps)
 
     def backward(self, gradient: Array) -> None:
         gradients = {id(self): gradient}

@@ -64,15 +64,11 @@ def adamw_update(
     rate times weight decay, and `clip` multiplies the gradient first.
     """
     numbers = np.array([beta1, beta2, step_size, correction, eps, keep, clip], parameter.dtype)
-    over_rows(
-        lambda start, stop: _adamw_range(parameter, gradient, m, v, numbers, start, stop), parameter.size, 8
-    )
+    over_rows(lambda start, stop: _adamw_range(parameter, gradient, m, v, numbers, start, stop), parameter.size, 8)
 
 
 def sum_of_squares(x: Array) -> float:
     """Return the sum of squares of a flat array, the chunks added in float64 and always in the same order."""
     totals = np.empty(-(-x.size // _CHUNK), x.dtype)
-    over_rows(
-        lambda start, stop: _sum_of_squares_chunks(x, totals, _CHUNK, start, stop), len(totals), 2 * _CHUNK
-    )
+    over_rows(lambda start, stop: _sum_of_squares_chunks(x, totals, _CHUNK, start, stop), len(totals), 2 * _CHUNK)
     return float(totals.sum(dtype=np.float64))

@@ -20,88 +20,12 @@ from minigrad.kernels import kernel, rows_of
 from minigrad.kernels.exponential import exp
 from minigrad.kernels.maximum import LANES, row_maximum
 from minigrad.kernels.threads import over_rows
+from minigrad.kernels.tiles import add_product, add_transposed_product, load_columns, load_rows
 
 Array = NDArray[Any]
 
 _QUERIES = 96  # rows of a query tile (positions times heads in the group)
 _KEYS = 128  # keys of a tile
-
-
-@kernel
-def _add_product(a: Array, b: Array, c: Array, m: int, k: int, n: int) -> None:
-    """c[:m, :n] += a[:m, :k] @ b[:k, :n], four rows by four terms at a time so that registers are reused."""
-    whole_m, whole_k = m - m % 4, k - k % 4
-    for i in range(0, whole_m, 4):
-        for p in range(0, whole_k, 4):
-            a00, a01, a02, a03 = a[i, p], a[i, p + 1], a[i, p + 2], a[i, p + 3]
-            a10, a11, a12, a13 = a[i + 1, p], a[i + 1, p + 1], a[i + 1, p + 2], a[i + 1, p + 3]
-            a20, a21, a22, a23 = a[i + 2, p], a[i + 2, p + 1], a[i + 2, p + 2], a[i + 2, p + 3]
-            a30, a31, a32, a33 = a[i + 3, p], a[i + 3, p + 1], a[i + 3, p + 2], a[i + 3, p + 3]
-            for j in range(n):
-                b0, b1, b2, b3 = b[p, j], b[p + 1, j], b[p + 2, j], b[p + 3, j]
-                c[i, j] += a00 * b0 + a01 * b1 + a02 * b2 + a03 * b3
-                c[i + 1, j] += a10 * b0 + a11 * b1 + a12 * b2 + a13 * b3
-                c[i + 2, j] += a20 * b0 + a21 * b1 + a22 * b2 + a23 * b3
-                c[i + 3, j] += a30 * b0 + a31 * b1 + a32 * b2 + a33 * b3
-        for p in range(whole_k, k):
-            a00, a10, a20, a30 = a[i, p], a[i + 1, p], a[i + 2, p], a[i + 3, p]
-            for j in range(n):
-                c[i, j] += a00 * b[p, j]
-                c[i + 1, j] += a10 * b[p, j]
-                c[i + 2, j] += a20 * b[p, j]
-                c[i + 3, j] += a30 * b[p, j]
-    for i in range(whole_m, m):
-        for p in range(k):
-            a00 = a[i, p]
-            for j in range(n):
-                c[i, j] += a00 * b[p, j]
-
-
-@kernel
-def _add_transposed_product(a: Array, b: Array, c: Array, m: int, k: int, n: int) -> None:
-    """c[:m, :n] += a[:k, :m].T @ b[:k, :n], tiled as `_add_product`."""
-    whole_m, whole_k = m - m % 4, k - k % 4
-    for i in range(0, whole_m, 4):
-        for p in range(0, whole_k, 4):
-            a00, a10, a20, a30 = a[p, i], a[p, i + 1], a[p, i + 2], a[p, i + 3]
-            a01, a11, a21, a31 = a[p + 1, i], a[p + 1, i + 1], a[p + 1, i + 2], a[p + 1, i + 3]
-            a02, a12, a22, a32 = a[p + 2, i], a[p + 2, i + 1], a[p + 2, i + 2], a[p + 2, i + 3]
-            a03, a13, a23, a33 = a[p + 3, i], a[p + 3, i + 1], a[p + 3, i + 2], a[p + 3, i + 3]
-            for j in range(n):
-                b0, b1, b2, b3 = b[p, j], b[p + 1, j], b[p + 2, j], b[p + 3, j]
-                c[i, j] += a00 * b0 + a01 * b1 + a02 * b2 + a03 * b3
-                c[i + 1, j] += a10 * b0 + a11 * b1 + a12 * b2 + a13 * b3
-                c[i + 2, j] += a20 * b0 + a21 * b1 + a22 * b2 + a23 * b3
-                c[i + 3, j] += a30 * b0 + a31 * b1 + a32 * b2 + a33 * b3
-        for p in range(whole_k, k):
-            a00, a10, a20, a30 = a[p, i], a[p, i + 1], a[p, i + 2], a[p, i + 3]
-            for j in range(n):
-                c[i, j] += a00 * b[p, j]
-                c[i + 1, j] += a10 * b[p, j]
-                c[i + 2, j] += a20 * b[p, j]
-                c[i + 3, j] += a30 * b[p, j]
-    for i in range(whole_m, m):
-        for p in range(k):
-            a00 = a[p, i]
-            for j in range(n):
-                c[i, j] += a00 * b[p, j]
-
-
-@kernel
-def _load_rows(x: Array, first: int, count: int, group: int, column: int, size: int, tile: Array) -> None:
-    """Copy `group` neighbouring heads of `count` positions into tile rows: tile[(position, head), :size]."""
-    for i in range(count):
-        for h in range(group):
-            for d in range(size):
-                tile[i * group + h, d] = x[first + i, column + h * size + d]
-
-
-@kernel
-def _load_columns(x: Array, first: int, count: int, column: int, size: int, tile: Array) -> None:
-    """Copy one head of `count` positions into tile columns: tile[:size, position]."""
-    for i in range(count):
-        for d in range(size):
-            tile[d, i] = x[first + i, column + d]
 
 
 @kernel
@@ -136,19 +60,19 @@ def _attention_tasks(
             count = min(positions, queries[sequence + 1] - first)
             m = count * group
             offset = past + first - queries[sequence]  # position of the tile's first query among the keys
-            _load_rows(q, first, count, group, head * group * size, size, q_tile)
+            load_rows(q, first, count, group, head * group * size, size, q_tile)
             for r in range(m):
                 largest[r], total[r] = lowest, zero
                 for d in range(size):
                     o_tile[r, d] = zero
             for begin in range(0, offset + count, _KEYS):
                 n = min(_KEYS, offset + count - begin)  # up to the last key that any query of the tile may see
-                _load_columns(k, first_key + begin, n, head * size, size, k_tile)
-                _load_rows(v, first_key + begin, n, 1, head * size, size, v_tile)
+                load_columns(k, first_key + begin, n, head * size, size, k_tile)
+                load_rows(v, first_key + begin, n, 1, head * size, size, v_tile)
                 for r in range(m):
                     for j in range(n):
                         scores[r, j] = zero
-                _add_product(q_tile, k_tile, scores, m, size, n)
+                add_product(q_tile, k_tile, scores, m, size, n)
                 for r in range(m):
                     visible = min(n, offset + r // group + 1 - begin)
                     if visible > 0:
@@ -166,7 +90,7 @@ def _attention_tasks(
                             o_tile[r, d] *= shrink
                     for j in range(max(visible, 0), n):
                         scores[r, j] = zero
-                _add_product(scores, v_tile, o_tile, m, n, size)
+                add_product(scores, v_tile, o_tile, m, n, size)
             for r in range(m):
                 row, query_head = first + r // group, head * group + r % group
                 normaliser[row, query_head] = largest[r] + np.log(total[r])
@@ -212,8 +136,8 @@ def _attention_backward_tasks(
             count = min(positions, queries[sequence + 1] - first)
             m = count * group
             offset = past + first - queries[sequence]
-            _load_rows(q, first, count, group, head * group * size, size, q_tile)
-            _load_rows(dout, first, count, group, head * group * size, size, do_tile)
+            load_rows(q, first, count, group, head * group * size, size, q_tile)
+            load_rows(dout, first, count, group, head * group * size, size, do_tile)
             for r in range(m):
                 row, column = first + r // group, (head * group + r % group) * size
                 dot = zero
@@ -223,15 +147,15 @@ def _attention_backward_tasks(
                 dots[r] = dot
             for begin in range(0, offset + count, _KEYS):
                 n = min(_KEYS, offset + count - begin)  # up to the last key that any query of the tile may see
-                _load_rows(k, first_key + begin, n, 1, head * size, size, k_tile)
-                _load_columns(k, first_key + begin, n, head * size, size, kt_tile)
-                _load_columns(v, first_key + begin, n, head * size, size, vt_tile)
+                load_rows(k, first_key + begin, n, 1, head * size, size, k_tile)
+                load_columns(k, first_key + begin, n, head * size, size, kt_tile)
+                load_columns(v, first_key + begin, n, head * size, size, vt_tile)
                 for r in range(m):
                     for j in range(n):
                         weights[r, j] = zero
                         slopes[r, j] = zero
-                _add_product(q_tile, kt_tile, weights, m, size, n)
-                _add_product(do_tile, vt_tile, slopes, m, size, n)
+                add_product(q_tile, kt_tile, weights, m, size, n)
+                add_product(do_tile, vt_tile, slopes, m, size, n)
                 for r in range(m):
                     visible = max(min(n, offset + r // group + 1 - begin), 0)
                     log_total, dot = normaliser[first + r // group, head * group + r % group], dots[r]
@@ -242,9 +166,9 @@ def _attention_backward_tasks(
                     for j in range(visible, n):
                         weights[r, j] = zero
                         slopes[r, j] = zero
-                _add_transposed_product(weights, do_tile, dv_sum[begin : begin + n], n, m, size)
-                _add_transposed_product(slopes, q_tile, dk_sum[begin : begin + n], n, m, size)
-                _add_product(slopes, k_tile, dq_tile, m, n, size)
+                add_transposed_product(weights, do_tile, dv_sum[begin : begin + n], n, m, size)
+                add_transposed_product(slopes, q_tile, dk_sum[begin : begin + n], n, m, size)
+                add_product(slopes, k_tile, dq_tile, m, n, size)
             for r in range(m):
                 row, column = first + r // group, (head * group + r % group) * size
                 for d in range(size):

@@ -61,7 +61,5 @@ def dropout(x: Array, probability: float, key: int, step: int, index: int) -> Ar
     y = np.empty_like(row)
     words = np.array([value & 0xFFFFFFFF for value in (key, key >> 32, step, index)], dtype=np.uint32)
     threshold, scale = round(probability * 2**32), x.dtype.type(1 / (1 - probability))
-    over_rows(
-        lambda start, stop: _dropout_blocks(row, y, words, threshold, scale, start, stop), -(-x.size // 4), 80
-    )
+    over_rows(lambda start, stop: _dropout_blocks(row, y, words, threshold, scale, start, stop), -(-x.size // 4), 80)
     return y.reshape(x.shape)

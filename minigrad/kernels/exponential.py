@@ -23,8 +23,8 @@ _LOG2_E = np.float32(1.44269504088896341)
 _LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)  # ln 2 in two parts, the first one exact
 _P0, _P1, _P2 = np.float32(1.9875691500e-4), np.float32(1.3981999507e-3), np.float32(8.3334519073e-3)
 _P3, _P4, _P5 = np.float32(4.1665795894e-2), np.float32(1.6666665459e-1), np.float32(5.0000001201e-1)
-_LOWEST, _HIGHEST = np.float32(-87.3), np.float32(88.72283)
-_HALF, _ONE, _TWO, _ZERO, _INFINITY = (np.float32(v) for v in (0.5, 1.0, 2.0, 0.0, np.inf))
+_LOWEST, _HIGHEST = np.float32(-87.3), np.float32(88.37)
+_HALF, _ONE, _ZERO, _INFINITY = (np.float32(v) for v in (0.5, 1.0, 0.0, np.inf))
 
 
 @intrinsic
@@ -40,13 +40,13 @@ def _bits_as_float32(typing_context: Any, bits: Any) -> Any:
 
 @exact
 def exp_float32(x: Any) -> Any:
-    """$e^x$ for one float32; 0 below -87.3, infinity above 88.7, NaN for NaN."""
+    """$e^x$ for one float32; 0 below -87.3, infinity above 88.37, NaN for NaN."""
     n = np.floor(x * _LOG2_E + _HALF)
     r = x - n * _LN2_HIGH - n * _LN2_LOW
     p = ((((_P0 * r + _P1) * r + _P2) * r + _P3) * r + _P4) * r + _P5
-    # 2**n is written straight into the exponent bits. As 2 * 2**(n - 1), n = 128 still fits.
-    power: Any = _bits_as_float32((np.int32(n) + np.int32(126)) << np.int32(23))  # type: ignore[call-arg]
-    y = (r * r * p + r + _ONE) * power * _TWO
+    # 2**n is written straight into the exponent bits, which have room for n from -126 to 127.
+    power: Any = _bits_as_float32((np.int32(n) + np.int32(127)) << np.int32(23))  # type: ignore[call-arg]
+    y = (r * r * p + r + _ONE) * power
     y = _ZERO if x < _LOWEST else y
     return _INFINITY if x > _HIGHEST else y
 

@@ -140,9 +140,7 @@ def layer_norm_forward(x: Array, weight: Array, bias: Array, eps: float) -> tupl
     return y.reshape(x.shape), mean, inverse
 
 
-def layer_norm_backward(
-    dy: Array, x: Array, weight: Array, mean: Array, inverse: Array
-) -> tuple[Array, Array, Array]:
+def layer_norm_backward(dy: Array, x: Array, weight: Array, mean: Array, inverse: Array) -> tuple[Array, Array, Array]:
     """Return the gradients by input, weight and bias."""
     dy_rows, rows, w = rows_of(dy), rows_of(x), rows_of(weight)[0]
     chunks = -(-len(rows) // _CHUNK)

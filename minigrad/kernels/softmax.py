@@ -21,10 +21,10 @@ def _softmax_rows(x: Array, y: Array, start: int, stop: int) -> None:
     lanes = np.empty(LANES, x.dtype)
     for i in range(start, stop):
         largest = row_maximum(x, i, width, lanes)
-        # A row of nothing but -inf has no distribution: all its probabilities are 0.
+        # A row of nothing but -inf has no distribution: all its probabilities are 0. (A NaN among them stays NaN.)
         if largest == -np.inf:
             for j in range(width):
-                y[i, j] = 0
+                y[i, j] = exp(x[i, j])
             continue
         total = x.dtype.type(0)
         for j in range(width):

@@ -23,9 +23,7 @@ def _swiglu_rows(gate: Array, up: Array, y: Array, start: int, stop: int) -> Non
 
 
 @kernel
-def _swiglu_backward_rows(
-    dy: Array, gate: Array, up: Array, dgate: Array, dup: Array, start: int, stop: int
-) -> None:
+def _swiglu_backward_rows(dy: Array, gate: Array, up: Array, dgate: Array, dup: Array, start: int, stop: int) -> None:
     one = gate.dtype.type(1)
     for i in range(start, stop):
         for j in range(gate.shape[1]):

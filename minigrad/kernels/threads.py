@@ -68,7 +68,7 @@ def _default_count() -> int:
 
 
 def set_threads(count: int) -> None:
-    """Use `count` threads, the caller included, from now on."""
+    """Use `count` threads, the caller included, from now on; not to be called while kernels run in other threads."""
     global _pool
     if _pool is not None:
         _pool.close()

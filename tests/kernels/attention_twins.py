@@ -179,12 +179,12 @@ def _load_columns(x: Array, first: int, count: int, column: int, size: int, tile
 
 
 ATTENTION_TWINS: dict[str, Twin] = {
-    "attention._add_product": Twin(lambda dtype: _product_arguments(dtype, transposed=False), _add_product),
-    "attention._add_transposed_product": Twin(
+    "tiles.add_product": Twin(lambda dtype: _product_arguments(dtype, transposed=False), _add_product),
+    "tiles.add_transposed_product": Twin(
         lambda dtype: _product_arguments(dtype, transposed=True), _add_transposed_product
     ),
-    "attention._load_rows": Twin(_load_rows_arguments, _load_rows),
-    "attention._load_columns": Twin(_load_columns_arguments, _load_columns),
+    "tiles.load_rows": Twin(_load_rows_arguments, _load_rows),
+    "tiles.load_columns": Twin(_load_columns_arguments, _load_columns),
     "attention._attention_tasks": Twin(_arguments, _attention_tasks),
     "attention._attention_backward_tasks": Twin(_backward_arguments, _attention_backward_tasks),
 }

@@ -25,7 +25,6 @@ Arguments = list[Any]
 
 UNTOUCHED = 7.0  # what results hold beforehand
 WIDTHS = st.sampled_from([1, 2, 3, 15, 16, 17, 40])
-DROPPED = np.uint32(2**30)
 
 
 @dataclass(frozen=True)
@@ -211,26 +210,18 @@ def philox(counters: Array, stream: tuple[int, int], key: tuple[int, int]) -> Ar
 @st.composite
 def _dropout_arguments(draw: Draw, dtype: Any) -> Arguments:
     size = draw(st.integers(0, 40))
-    words = [np.uint32(draw(st.integers(0, 2**32 - 1))) for _ in range(4)]
+    words = np.array([draw(st.integers(0, 2**32 - 1)) for _ in range(4)], np.uint32)
     x = numbers(draw, dtype, 1, size)
-    return [x, _like(x), *words, DROPPED, dtype(4 / 3), *_part(draw, -(-size // 4))]
+    return [x, _like(x), words, 2**30, dtype(4 / 3), *_part(draw, -(-size // 4))]
 
 
 def _dropout_blocks(
-    x: Array,
-    y: Array,
-    key0: int,
-    key1: int,
-    stream0: int,
-    stream1: int,
-    threshold: int,
-    scale: float,
-    start: int,
-    stop: int,
+    x: Array, y: Array, words: Array, threshold: int, scale: float, start: int, stop: int
 ) -> None:
-    words = philox(np.arange(start, stop), (int(stream0), int(stream1)), (int(key0), int(key1))).reshape(-1)
+    key0, key1, stream0, stream1 = (int(word) for word in words)
+    drawn = philox(np.arange(start, stop), (stream0, stream1), (key0, key1)).reshape(-1)
     part = slice(4 * start, min(4 * stop, x.shape[1]))
-    y[0, part] = np.where(words[: len(x[0, part])] >= threshold, x[0, part] * scale, 0)
+    y[0, part] = np.where(drawn[: len(x[0, part])] >= threshold, x[0, part] * scale, 0)
 
 
 @st.composite
@@ -348,24 +339,14 @@ def _adamw_arguments(draw: Draw, dtype: Any) -> Arguments:
     size = draw(st.integers(0, 40))
     parameter, gradient, m = (numbers(draw, dtype, size) for _ in range(3))
     v = np.abs(numbers(draw, dtype, size))
-    return [parameter, gradient, m, v, *map(dtype, (0.9, 0.95, 0.01, 1.5, 1e-8, 0.99, 0.5)), *_part(draw, size)]
+    settings = np.array([0.9, 0.95, 0.01, 1.5, 1e-8, 0.99, 0.5], dtype)
+    return [parameter, gradient, m, v, settings, *_part(draw, size)]
 
 
 def _adamw_range(
-    parameter: Array,
-    gradient: Array,
-    m: Array,
-    v: Array,
-    beta1: float,
-    beta2: float,
-    step_size: float,
-    correction: float,
-    eps: float,
-    keep: float,
-    clip: float,
-    start: int,
-    stop: int,
+    parameter: Array, gradient: Array, m: Array, v: Array, numbers: Array, start: int, stop: int
 ) -> None:
+    beta1, beta2, step_size, correction, eps, keep, clip = numbers
     p = slice(start, stop)
     g = gradient[p] * clip
     m[p] = beta1 * m[p] + (1 - beta1) * g

@@ -1,0 +1,49 @@
+"""Numba compiles a kernel again for every kind of argument it meets: there may be two kinds, float32 and float64."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import find, settings
+
+from minigrad import nn
+from minigrad.kernels import KERNELS
+from minigrad.op import OPS
+from minigrad.optim import AdamW
+from tests import op_checks
+from tests.op_table import TABLE, Case
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_at_most_two_signatures_per_kernel() -> None:
+    for name, row in TABLE.items():
+        # Different sides of a case's shape make views that NumPy calls contiguous in another order.
+        for least in (0, 3):
+            found = find(row.cases, lambda case, least=least: case.arrays[0].size >= least, settings=quietly)
+            op_checks.check_float32(OPS[name], row, found)
+            op_checks.check_any_layout(OPS[name], found)
+            op_checks.run(OPS[name], with_read_only_options(found))
+    for dtype in ("float32", "float64"):
+        layer = nn.LayerNorm(4)
+        layer.initialise(dtype=dtype)
+        AdamW(layer.parameters()).step()
+    compiled = {name: kernel.signatures for name, kernel in KERNELS.items()}  # type: ignore[attr-defined]
+    assert any(compiled.values())
+    assert {name: found for name, found in compiled.items() if len(found) > 2} == {}
+
+
+quietly = settings(derandomize=True, database=None, deadline=None)
+
+
+def with_read_only_options(case: Case) -> Case:
+    options = {
+        name: op_checks.strided_and_read_only(value) if isinstance(value, np.ndarray) else value
+        for name, value in case.options.items()
+    }
+    contiguous = []
+    for array in case.arrays:
+        copy = array.copy()
+        copy.flags.writeable = False
+        contiguous.append(copy)
+    return Case(tuple(contiguous), options)

@@ -1,0 +1,178 @@
+"""The pool: every row once, errors reach the caller, and the same bits whatever the number of threads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minigrad.kernels import adamw, threads
+from minigrad.kernels.threads import over_rows, set_threads
+from minigrad.op import OPS
+from tests import op_checks
+from tests.op_table import TABLE, Array, Case
+
+LARGE = 10**9  # element operations per row: never too little to be shared
+
+
+@pytest.fixture(autouse=True)
+def _restore_pool() -> Iterator[None]:
+    before = threads._pool.count if threads._pool is not None else threads._default_count()
+    yield
+    set_threads(before)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_every_row_is_visited_once(count: int) -> None:
+    set_threads(count)
+    for rows in (0, 1, 2, 3, 7, 100):
+        visits = np.zeros(rows, int)
+
+        def visit(start: int, stop: int, visits: Array = visits) -> None:
+            visits[start:stop] += 1
+
+        over_rows(visit, rows, LARGE)
+        assert (visits == 1).all()
+
+
+def test_work_is_shared_when_there_is_much_and_stays_when_there_is_little() -> None:
+    set_threads(2)
+    names: list[str] = []
+    met = threading.Barrier(2, timeout=60)  # passes only if two threads are inside at once
+
+    def meet(start: int, stop: int) -> None:
+        names.append(threading.current_thread().name)
+        met.wait()
+
+    over_rows(meet, 2, LARGE)
+    assert len(set(names)) == 2
+    names.clear()
+    over_rows(lambda start, stop: names.append(threading.current_thread().name), 2, 1)
+    assert names == [threading.current_thread().name]
+
+
+@pytest.mark.parametrize("bad_row", [0, 50, 99])
+def test_an_error_reaches_the_caller_and_the_pool_goes_on(bad_row: int) -> None:
+    set_threads(3)
+
+    def fail(start: int, stop: int) -> None:
+        if start <= bad_row < stop:
+            raise ZeroDivisionError(f"row {bad_row}")
+
+    for _ in range(5):  # more often than there are threads: none of them may have died
+        with pytest.raises(ZeroDivisionError, match=f"row {bad_row}"):
+            over_rows(fail, 100, LARGE)
+    visits = np.zeros(100, int)
+    over_rows(lambda start, stop: np.add.at(visits, np.arange(start, stop), 1), 100, LARGE)
+    assert (visits == 1).all()
+
+
+def test_many_python_threads_share_one_pool() -> None:
+    set_threads(2)
+    x = np.random.default_rng(0).normal(size=(300, 300))
+    expected, *_ = op_checks.run(OPS["softmax"], Case((x,)))
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        for _ in range(20):
+            result, *_ = op_checks.run(OPS["softmax"], Case((x,)))
+            if result.tobytes() != expected.tobytes():
+                wrong.append(number)
+
+    callers = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(timeout=120)
+    assert not any(caller.is_alive() for caller in callers), "the pool is stuck"
+    assert not wrong
+
+
+def test_threads_of_an_old_pool_end() -> None:
+    set_threads(4)
+    pool_threads = [t for t in threading.enumerate() if t.name.startswith("minigrad-")]
+    set_threads(1)
+    for thread in pool_threads:
+        thread.join(timeout=60)
+    assert not any(thread.is_alive() for thread in pool_threads)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_the_pool_is_built_again_after_a_fork() -> None:
+    # In a process of its own: forking beside running threads is what Python 3.12 and later warn about.
+    program = """
+import os, numpy as np
+from minigrad.kernels import threads
+threads.set_threads(2)
+def total():
+    visits = np.zeros(100)
+    threads.over_rows(lambda start, stop: np.add.at(visits, np.arange(start, stop), 1), 100, 10**9)
+    return int(visits.sum())
+assert total() == 100
+child = os.fork()
+if child == 0:
+    os._exit(total())
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 100
+assert total() == 100
+"""
+    environment = os.environ | {"MINIGRAD_THREADS": "2"}
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+
+
+def bits(name: str, case: Case) -> list[bytes]:
+    result, gradients = op_checks.run(OPS[name], case)
+    return [result.tobytes(), *(g.tobytes() for g in gradients if g is not None)]
+
+
+@pytest.mark.parametrize("name", TABLE)
+@settings(max_examples=8)
+@given(data=st.data())
+def test_same_bits_with_any_number_of_threads(name: str, data: st.DataObject) -> None:
+    case = data.draw(TABLE[name].cases)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threads, "_INLINE_BELOW", 0)
+        seen = []
+        for count in (1, 2, 3):
+            set_threads(count)
+            seen.append(bits(name, case))
+    assert seen[0] == seen[1] == seen[2]
+
+
+def _large_cases() -> dict[str, Case]:
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(500, 40)).astype(np.float32), rng.normal(size=40).astype(np.float32)
+    q, k = (rng.normal(size=(500, n, 8)).astype(np.float32) for n in (4, 2))
+    return {
+        "attention": Case((q, k, k + 1), {"offsets": np.array([0, 200, 200, 500])}),
+        "embedding": Case((x[:50], rng.integers(0, 50, 3000))),
+        "layer_norm": Case((x, w, w)),
+        "rms_norm": Case((x, w)),
+    }
+
+
+@pytest.mark.parametrize("name", _large_cases())
+def test_same_bits_where_rows_are_added_up(name: str) -> None:
+    seen = []
+    for count in (1, 2, 3):
+        set_threads(count)
+        seen.append(bits(name, _large_cases()[name]))
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_same_norm_with_any_number_of_threads() -> None:
+    x = np.random.default_rng(0).normal(size=200_003).astype(np.float32)
+    norms = set()
+    for count in (1, 2, 3):
+        set_threads(count)
+        norms.add(adamw.sum_of_squares(x))
+    assert len(norms) == 1
+    assert norms.pop() == pytest.approx(float((x.astype(np.float64) ** 2).sum()), rel=1e-5)
