@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from minigrad import hardware
-from minigrad.config import Parser, complain
+from minigrad.config import Parser, complain, nearest
 from minigrad.errors import InputError, RunError
 from minigrad.interrupt import close_output, forgive_encoding
 from minigrad.progress import printable
@@ -20,6 +21,7 @@ def generate(config: GenerateConfig) -> Iterator[str]:
 
     Raises InputError if the folder cannot be used.
     """
+    refuse_other_folders(Path(config.run))
     hardware.prepare(config.threads)
     import models
     import tokenizer
@@ -58,6 +60,19 @@ def generate(config: GenerateConfig) -> Iterator[str]:
             forbidden_ids=sampling.unusable_ids(tok, model.config.vocab_size),
         )
         yield from until(config.stop, pieces(tok, timed(tokens)))
+
+
+def refuse_other_folders(folder: Path) -> None:
+    """Raise InputError for a folder without a model, naming those in it, or the one beside it with the nearest name."""
+    if (folder / "config.json").exists():
+        return
+    if (folder / "minigrad.json").exists():
+        raise InputError(f"{folder} has no weights yet: its training has not reached the first checkpoint")
+    inside = [str(found.parent) for found in sorted(folder.glob("*/config.json"))]
+    beside = nearest(str(folder), [str(found.parent) for found in folder.parent.glob("*/config.json")])
+    guess = " or ".join(inside[:5]) or beside
+    hint = f". Did you mean {guess}?" if guess else ""
+    raise InputError(f"{folder} is no run folder: it has no config.json{hint}")
 
 
 def timed(tokens: Iterator[int]) -> Iterator[int]:
@@ -124,6 +139,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not isinstance(error, TokenizerError):
             raise
         return complain("generate.py", InputError(error))
+    except ModuleNotFoundError as error:
+        return complain(
+            "generate.py", RunError(f"{error}; in the folder of generate.py, run: {sys.executable} -m pip install -e .")
+        )
     except BrokenPipeError:  # the reader has seen enough, as in `generate.py ... | head`
         close_output()
     except KeyboardInterrupt:

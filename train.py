@@ -119,7 +119,10 @@ def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callabl
     saved = checkpoint.load(folder) if record and checkpoint.latest(folder) else None
     model.initialise(config.seed, config.precision)
     if config.init and saved is None:
-        models.load_weights(model, config.init)
+        try:
+            models.load_weights(model, config.init)
+        except InputError as error:
+            raise InputError(f"--init {config.init} does not fit {config.model} {size}: {error}") from error
     optimizer = optim.AdamW(model.parameters(), weight_decay=config.weight_decay)
     seconds = None if config.minutes is None else 60 * config.minutes
     budget = Budget(config.steps, seconds, plan.seconds_after(config, model, source.num_bytes, text, rate))
@@ -127,11 +130,8 @@ def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callabl
     run = Run(config, folder, record, budget, tok, source, text, lengths, model, optimizer, rate, clock)
     if saved is not None:
         run.restore(saved)
-        print(
-            f"continuing after step {run.step:,}"
-            if run.step != budget.steps
-            else "this run is finished; a larger --steps, --tokens or --minutes would continue it"
-        )
+        finished = "; this run is finished, but a larger --steps, --tokens or --minutes continues it"
+        print(f"continuing after step {run.step:,}{finished if run.step == budget.steps else ''}")
     if record:
         run_folder.note_choices(record, config)
         run_folder.write_record(folder, record)
@@ -273,6 +273,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not isinstance(error, TokenizerError):
             raise
         return complain("train.py", InputError(error))
+    except ModuleNotFoundError as error:
+        return complain(
+            "train.py", RunError(f"{error}; in the folder of train.py, run: {sys.executable} -m pip install -e .")
+        )
     except MemoryError:
         return complain("train.py", RunError("this computer's memory is full; take a smaller --size or --batch"))
     except BrokenPipeError:

@@ -105,7 +105,7 @@ def recording(enabled: bool) -> Iterator[None]:
         _recording.enabled = before
 
 
-def no_grad() -> contextlib.AbstractContextManager[None]:
+def no_grad() -> contextlib._GeneratorContextManager[None]:
     """Run a block (or, as ``@no_grad()``, a function) without recording: no gradients, no saved arrays."""
     return recording(False)
 

@@ -9,6 +9,7 @@ import ctypes
 import os
 import platform
 import sys
+import warnings
 from pathlib import Path
 
 _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "OMP_NUM_THREADS")
@@ -46,8 +47,12 @@ def prepare(threads: int | None = None) -> None:
     # a matrix product; 2**10 cycles are enough to catch the next product of the same layer.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "10")
     _keep_freed_memory()
-    if "numpy" in sys.modules:
-        _tell_loaded_blas(count)
+    if "numpy" in sys.modules and not _tell_loaded_blas(count) and threads is not None:
+        warnings.warn(
+            f"NumPy was loaded before its number of threads was chosen, and its BLAS is none that can be told now. "
+            f"Import minigrad first, or set {' or '.join(_THREAD_VARIABLES[1:3])} to {count} before starting Python.",
+            stacklevel=2,
+        )
     if (pool := sys.modules.get("minigrad.kernels.threads")) is not None:
         pool.set_threads(count)
 
@@ -70,14 +75,20 @@ def _keep_freed_memory() -> None:
     libc.mallopt(_M_TRIM_THRESHOLD, _KEEP_BELOW)
 
 
-def _tell_loaded_blas(count: int) -> None:
-    """Set the thread count of the OpenBLAS that NumPy has loaded; other BLAS libraries read the variables only."""
+def _tell_loaded_blas(count: int) -> bool:
+    """Set the thread count of the OpenBLAS that NumPy has loaded, and return whether one was found.
+
+    Other libraries (Intel's MKL, Apple's Accelerate) read their variable once, when they are loaded.
+    """
+    told = False
     for library in _loaded_openblas():
         for prefix, suffix in (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", "")):
             symbol = f"{prefix}openblas_set_num_threads{suffix}"
             if (setter := getattr(library, symbol, None)) is not None:
                 setter(ctypes.c_int(count))
+                told = True
                 break
+    return told
 
 
 def _loaded_openblas() -> list[ctypes.CDLL]:

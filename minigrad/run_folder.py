@@ -34,6 +34,9 @@ def refuse_existing(folder: Path) -> None:
         raise InputError(f"{folder} exists and is left as it is: {way_out}choose another --out")
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--out {folder} is a file; name a folder")
+    above = next((parent for parent in folder.parents if parent.exists()), None)
+    if above is not None and not above.is_dir():
+        raise InputError(f"--out {folder} cannot be made, because {above} is a file")
 
 
 def begin(folder: Path, tokenizer: Any, record: Mapping[str, Any]) -> None:
@@ -59,6 +62,8 @@ def read_record(folder: Path) -> dict[str, Any]:
     """Return minigrad.json of a run folder; raises InputError if the folder holds no run of ours."""
     if not folder.is_dir():
         raise InputError(f"there is no run folder {folder}")
+    if not (folder / RECORD).exists():
+        raise InputError(f"{folder} is no run folder of train.py: it has no {RECORD}")
     record = checkpoint.read_json(folder / RECORD)
     if not isinstance(record.get("settings"), dict) or not isinstance(record.get("chosen"), dict):
         raise InputError(f"{folder / RECORD} has no settings: it was not written by train.py")
@@ -141,6 +146,8 @@ def open_settings(
         return folder, *continued(given, explicit, record, folder)
     if given.steps is None and given.tokens is None and given.minutes is None:
         given = dataclasses.replace(given, minutes=10.0)
+    if given.init is not None and not Path(given.init).is_dir():
+        raise InputError(f"--init {given.init} is no folder; name a run folder, or a Hugging Face folder")
     if given.init is not None and given.tokenizer is None:
         given = dataclasses.replace(given, tokenizer=given.init)
     return None, {}, given

@@ -44,7 +44,8 @@ class Sampling:
         scores[list(forbidden)] = -np.inf
         if self.temperature == 0:
             return np.eye(1, len(scores), int(scores.argmax()))[0]
-        scores = (scores - scores.max()) / self.temperature
+        with np.errstate(over="ignore"):  # so cold that all but the likeliest get exp(-inf) = 0
+            scores = (scores - scores.max()) / self.temperature
         probabilities = np.exp(scores)
         if self.min_p is not None:
             probabilities[probabilities < self.min_p] = 0

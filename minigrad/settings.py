@@ -108,7 +108,7 @@ def refuse_conflicts(settings: TrainConfig) -> None:
         flag = "--tokenizer" if settings.tokenizer else "--init"
         raise InputError(f"--vocab is for training a tokenizer, but {flag} brings one; give one of them")
     if settings.resume and settings.out:
-        raise InputError(f"--resume {settings.resume} goes on writing there; leave --out out")
+        raise InputError(f"--resume {settings.resume} goes on writing there, so --out cannot be given with it")
 
 
 @dataclass(frozen=True)

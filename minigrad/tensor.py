@@ -6,6 +6,7 @@ What can be computed with tensors stands in `minigrad.ops`; the signs and names 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -169,6 +170,9 @@ class Tensor(Operators):
 
     def __len__(self) -> int:
         return len(self._data)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[number] for number in range(len(self)))
 
     def __repr__(self) -> str:
         text = np.array2string(self._data, precision=4, threshold=20, prefix="Tensor(")

@@ -19,6 +19,7 @@ from minigrad.checkpoint import Checkpoint
 from minigrad.corpus import Corpus
 from minigrad.errors import InputError, RunError
 from minigrad.evaluate import Score, bits_per_byte, evaluate
+from minigrad.graph import no_grad
 from minigrad.language_model import LanguageModel
 from minigrad.optim import AdamW, decay_start, warmup_stable_decay
 from minigrad.plan import Text
@@ -118,7 +119,6 @@ class Run:
 
     def _first_anomaly(self) -> str:
         """Repeat the step with every operation checked, to name the one that made the first NaN or infinity."""
-        self._check_weights()
         self.optimizer.zero_grad()
         try:
             with anomaly.detect_anomaly():
@@ -127,23 +127,28 @@ class Run:
             return str(error)
         return "the gradient became too large"
 
-    def _check_weights(self) -> None:
-        """Raise RunError if a weight is not finite: such weights are neither measured nor saved."""
+    def _refuse_damage(self) -> None:
+        """Raise RunError if the weights are not finite or give no finite loss: they are neither measured nor saved."""
         for name, parameter in self.model.named_parameters():
             if not np.isfinite(parameter.data).all():
                 raise self._divergence(f"{name} holds numbers that are not finite")
+        settings = self.settings
+        one = data.batch(self.text.train, seed=settings.seed, step=self.step, batch_size=1, context=settings.context)
+        with no_grad(), np.errstate(all="ignore"):
+            if not math.isfinite(self.model.loss(*one).item()):
+                raise self._divergence(self._first_anomaly())
 
     def _divergence(self, what: str) -> RunError:
         saved = checkpoint.steps(self.folder)
         rest = f"the checkpoint of step {saved[-1]} is intact" if saved else "no checkpoint was saved yet"
         return RunError(
-            f"training diverged after {self.step} steps: {what}. Nothing of this was kept; {rest}. "
+            f"training diverged at step {self.step + 1}: {what}. Nothing of this was kept; {rest}. "
             "A smaller --lr or a longer --warmup usually helps."
         )
 
     def look(self, everything: bool) -> Score:
         """Score the held-out text: all of it, or a quick estimate; raises RunError if training diverged."""
-        self._check_weights()
+        self._refuse_damage()
         limit, overlap = (None, 0.5) if everything else (_QUICK_LOOK, 0.0)
         score = evaluate(
             self.model,
@@ -180,7 +185,7 @@ class Run:
 
         Raises RunError if training diverged.
         """
-        self._check_weights()
+        self._refuse_damage()
         tok, prompt = self.tokenizer, self._sample_prompt()
         continuation = generate(
             self.model,
@@ -206,7 +211,7 @@ class Run:
 
         Raises RunError if training diverged or the disk refuses; the checkpoint before is then intact.
         """
-        self._check_weights()
+        self._refuse_damage()
         names = [name for name, _ in self.model.named_parameters()]
         moments = {
             f"{name}.{kind}": array

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from minigrad import anomaly, graph
+from minigrad.op import OPS
 
 # The first example of a test may compile kernels, so neither a deadline nor "too slow" means anything here.
 settings.register_profile("minigrad", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
@@ -23,3 +24,11 @@ def _switches_are_turned_back() -> Iterator[None]:
     yield
     left = {"recording off": not graph.is_recording(), "anomaly detection on": anomaly.enabled()}
     assert not any(left.values()), f"the test left {[what for what, is_left in left.items() if is_left]}"
+
+
+@pytest.fixture(autouse=True)
+def _operations_of_tests_are_forgotten() -> Iterator[None]:
+    """Take operations that a test defined out of the table of all operations."""
+    yield
+    for name in [name for name, function in OPS.items() if not function.__module__.startswith("minigrad.")]:
+        del OPS[name]

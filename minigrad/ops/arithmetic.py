@@ -9,7 +9,8 @@ from minigrad.graph import Array, Backward
 from minigrad.op import op
 
 
-def _check_broadcast(name: str, a: Array, b: Array) -> None:
+def _matched(name: str, a: Array, b: Array) -> tuple[Array, Array]:
+    """Check that two arrays broadcast, and let whole numbers take the other's floating-point type."""
     try:
         np.broadcast_shapes(a.shape, b.shape)
     except ValueError:
@@ -17,6 +18,11 @@ def _check_broadcast(name: str, a: Array, b: Array) -> None:
             f"{name} cannot combine shapes {a.shape} and {b.shape}: counted from the right, each pair of sizes must be "
             "equal or contain a 1. Use .reshape(...) to add axes of size 1 where numbers should be repeated."
         ) from None
+    if a.dtype.kind == "f" and b.dtype.kind != "f":
+        return a, b.astype(a.dtype)
+    if b.dtype.kind == "f" and a.dtype.kind != "f":
+        return a.astype(b.dtype), b
+    return a, b
 
 
 @op
@@ -25,7 +31,7 @@ def add(a: Array, b: Array) -> tuple[Array, Backward]:
 
     Shapes: a, b broadcast against each other.  Raises ShapeError if they cannot.
     """
-    _check_broadcast("add", a, b)
+    a, b = _matched("add", a, b)
 
     def backward(dy: Array) -> tuple[Array, Array]:
         # A nudge of either term moves the sum by just as much.
@@ -40,7 +46,7 @@ def subtract(a: Array, b: Array) -> tuple[Array, Backward]:
 
     Shapes: a, b broadcast against each other.  Raises ShapeError if they cannot.
     """
-    _check_broadcast("subtract", a, b)
+    a, b = _matched("subtract", a, b)
 
     def backward(dy: Array) -> tuple[Array, Array]:
         return dy, -dy
@@ -54,7 +60,7 @@ def multiply(a: Array, b: Array) -> tuple[Array, Backward]:
 
     Shapes: a, b broadcast against each other.  Raises ShapeError if they cannot.
     """
-    _check_broadcast("multiply", a, b)
+    a, b = _matched("multiply", a, b)
 
     def backward(dy: Array) -> tuple[Array, Array]:
         # Each factor is the other's slope.
@@ -69,7 +75,7 @@ def divide(a: Array, b: Array) -> tuple[Array, Backward]:
 
     Shapes: a, b broadcast against each other.  Raises ShapeError if they cannot.
     """
-    _check_broadcast("divide", a, b)
+    a, b = _matched("divide", a, b)
 
     def backward(dy: Array) -> tuple[Array, Array]:
         da = dy / b
@@ -100,6 +106,7 @@ def power(x: Array, *, exponent: float) -> tuple[Array, Backward]:
     """
     if not isinstance(exponent, int | float):
         raise ShapeError(f"power takes a plain number as exponent, not {exponent!r}; write exp(p * log(x)) instead")
+    exponent = exponent if isinstance(exponent, int) else float(exponent)  # a NumPy number would widen float32
 
     def backward(dy: Array) -> Array:
         # At p = 0 the result is constant; 0 * x**-1 would make NaN at x = 0.

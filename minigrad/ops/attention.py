@@ -23,7 +23,7 @@ def attention(
     are the same rows, or, with a cache, rows ``key_ranges[s, 0]:key_ranges[s, 1]``, of which the last ones belong to
     the queries. Query head h uses key/value head h // (H / G). The T x T scores are never held as a whole.
     Shapes: q (rows, H, D), k and v (key rows, G, D), offsets (S + 1,), key_ranges (S, 2) -> (rows, H, D).
-    Raises ShapeError if the shapes do not fit, H is no multiple of G, or the ranges leave the arrays.
+    Raises ShapeError if the shapes do not fit, H is no multiple of G, or the ranges leave the arrays or overlap.
     """
     if q.ndim != 3 or k.shape != v.shape or k.ndim != 3 or k.shape[2] != q.shape[2]:
         raise ShapeError(
@@ -31,9 +31,9 @@ def attention(
         )
     if not k.shape[1] or q.shape[1] % k.shape[1]:
         raise ShapeError(f"{q.shape[1]} query heads cannot share {k.shape[1]} key/value heads evenly")
-    starts = np.ascontiguousarray(offsets, dtype=np.int64)
+    starts = np.require(offsets, np.int64, ["C", "W"])
     ranges = np.stack([starts[:-1], starts[1:]], axis=1) if key_ranges is None else key_ranges
-    ranges = np.ascontiguousarray(ranges, dtype=np.int64)
+    ranges = np.require(ranges, np.int64, ["C", "W"])
     _check_ranges(q, k, starts, ranges)
     scale = 1 / math.sqrt(q.shape[2])
     out, normaliser = kernels.attention_forward(q, k, v, starts, ranges, scale)
@@ -52,3 +52,7 @@ def _check_ranges(q: Array, k: Array, offsets: Array, ranges: Array) -> None:
         raise ShapeError(f"attention key ranges must lie within {len(k)} key rows, one pair per sequence; got {ranges}")
     if (ranges[:, 1] - ranges[:, 0] < np.diff(offsets)).any():
         raise ShapeError("attention needs at least one key per query, because every token sees itself")
+    used = ranges[ranges[:, 0] < ranges[:, 1]]
+    used = used[np.argsort(used[:, 0])]
+    if (used[1:, 0] < used[:-1, 1]).any():
+        raise ShapeError(f"attention key ranges must not overlap, or their gradients would be mixed up; got {ranges}")

@@ -25,7 +25,7 @@ def cross_entropy(logits: Array, targets: Array) -> tuple[Array, Backward]:
         raise ShapeError(f"cross_entropy needs one target per row: logits {logits.shape}, targets {targets.shape}")
     if targets.dtype.kind not in "iu":
         raise InputError(f"cross_entropy needs whole numbers as targets, not {targets.dtype}")
-    flat = np.ascontiguousarray(targets.reshape(-1), dtype=np.int64)
+    flat = np.require(targets.reshape(-1), np.int64, ["C", "W"])
     real = flat != IGNORE
     if flat[real].size and not (flat[real].min() >= 0 and flat[real].max() < logits.shape[-1]):
         raise InputError(

@@ -102,7 +102,7 @@ def relu(x: Array) -> tuple[Array, Backward]:
     def backward(dy: Array) -> Array:
         return dy * positive
 
-    return x * positive, backward
+    return np.maximum(x, 0), backward
 
 
 @op

@@ -26,8 +26,8 @@ def rotary(x: Array, *, cosine: Array, sine: Array, positions: Array) -> tuple[A
         )
     if positions.size and not (positions.min() >= 0 and positions.max() < len(cosine)):
         raise ShapeError(f"rotary has angles for positions 0 to {len(cosine) - 1}, not for {positions.max()}")
-    cosine, sine = cosine.astype(x.dtype, copy=False), sine.astype(x.dtype, copy=False)
-    places = np.ascontiguousarray(positions, dtype=np.int64)
+    cosine, sine = (np.require(table, x.dtype, ["C", "W"]) for table in (cosine, sine))
+    places = np.require(positions, np.int64, ["C", "W"])
 
     def backward(dy: Array) -> Array:
         # A rotation's transpose is the rotation back.

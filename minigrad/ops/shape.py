@@ -38,7 +38,7 @@ def transpose(x: Array, *, axes: tuple[int, ...] | None = None) -> tuple[Array, 
 
     Shapes: x (n_0, n_1, ...) -> (n_{axes[0]}, n_{axes[1]}, ...).  Raises ShapeError if `axes` is no permutation.
     """
-    order = tuple(reversed(range(x.ndim))) if axes is None else tuple(axis % max(x.ndim, 1) for axis in axes)
+    order = tuple(reversed(range(x.ndim))) if axes is None else tuple(a + x.ndim if a < 0 else a for a in axes)
     if sorted(order) != list(range(x.ndim)):
         raise ShapeError(f"transpose got axes {axes} for shape {x.shape}: name each of its {x.ndim} axes once")
     inverse = tuple(int(axis) for axis in np.argsort(order))

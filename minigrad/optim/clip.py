@@ -21,10 +21,13 @@ def clip_factor(norm: float, max_norm: float) -> float:
 
 
 def clip_gradients(parameters: Sequence[Tensor], max_norm: float) -> float:
-    """Scale all gradients down together if their common length exceeds `max_norm`; return the length before."""
+    """Scale all gradients down together if their common length exceeds `max_norm`; return the length before.
+
+    Gradients whose length is not finite stay as they are: no factor can mend them.
+    """
     norm = global_norm(parameters)
     factor = clip_factor(norm, max_norm)
-    if factor < 1:
+    if math.isfinite(norm) and factor < 1:
         for run in runs(parameters):
             run.gradient *= run.gradient.dtype.type(factor)
     return norm

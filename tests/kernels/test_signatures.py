@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 import pytest
 from hypothesis import find, settings
+from numba import types
 
-from minigrad import nn
+from minigrad import nn, ops
 from minigrad.kernels import KERNELS
-from minigrad.op import OPS
 from minigrad.optim import AdamW
 from tests import op_checks
 from tests.op_table import TABLE, Case
@@ -21,16 +23,22 @@ def test_at_most_two_signatures_per_kernel() -> None:
         # Different sides of a case's shape make views that NumPy calls contiguous in another order.
         for least in (0, 3):
             found = find(row.cases, lambda case, least=least: case.arrays[0].size >= least, settings=quietly)
-            op_checks.check_float32(OPS[name], row, found)
-            op_checks.check_any_layout(OPS[name], found)
-            op_checks.run(OPS[name], with_read_only_options(found))
+            op_checks.check_float32(getattr(ops, name), row, found)
+            op_checks.check_any_layout(getattr(ops, name), found)
+            op_checks.run(getattr(ops, name), with_read_only_options(found))
     for dtype in ("float32", "float64"):
         layer = nn.LayerNorm(4)
         layer.initialise(dtype=dtype)
         AdamW(layer.parameters()).step()
-    compiled = {name: kernel.signatures for name, kernel in KERNELS.items()}  # type: ignore[attr-defined]
+    compiled = {name: signatures(kernel) for name, kernel in KERNELS.items()}
     assert any(compiled.values())
-    assert {name: found for name, found in compiled.items() if len(found) > 2} == {}
+    too_many = [f"{name}: {found}" for name, found in compiled.items() if len(found) > 2]
+    assert not too_many, "\n".join(too_many)
+
+
+def signatures(kernel: Any) -> set[tuple[Any, ...]]:
+    """Return what a kernel was compiled for; a number written in a call counts as any other number."""
+    return {tuple(map(types.unliteral, signature)) for signature in kernel.signatures}
 
 
 quietly = settings(derandomize=True, database=None, deadline=None)

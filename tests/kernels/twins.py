@@ -215,9 +215,7 @@ def _dropout_arguments(draw: Draw, dtype: Any) -> Arguments:
     return [x, _like(x), words, 2**30, dtype(4 / 3), *_part(draw, -(-size // 4))]
 
 
-def _dropout_blocks(
-    x: Array, y: Array, words: Array, threshold: int, scale: float, start: int, stop: int
-) -> None:
+def _dropout_blocks(x: Array, y: Array, words: Array, threshold: int, scale: float, start: int, stop: int) -> None:
     key0, key1, stream0, stream1 = (int(word) for word in words)
     drawn = philox(np.arange(start, stop), (stream0, stream1), (key0, key1)).reshape(-1)
     part = slice(4 * start, min(4 * stop, x.shape[1]))
@@ -343,9 +341,7 @@ def _adamw_arguments(draw: Draw, dtype: Any) -> Arguments:
     return [parameter, gradient, m, v, settings, *_part(draw, size)]
 
 
-def _adamw_range(
-    parameter: Array, gradient: Array, m: Array, v: Array, numbers: Array, start: int, stop: int
-) -> None:
+def _adamw_range(parameter: Array, gradient: Array, m: Array, v: Array, numbers: Array, start: int, stop: int) -> None:
     beta1, beta2, step_size, correction, eps, keep, clip = numbers
     p = slice(start, stop)
     g = gradient[p] * clip

@@ -1,0 +1,343 @@
+"""Vidya v2: its counts, its names, and the laws that every language model must keep."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import models
+from minigrad import InputError, ShapeError, Tensor, gradcheck, nn
+from minigrad.language_model import LanguageModel
+from minigrad.nn import set_step
+from minigrad.optim import AdamW
+from models.vidya_v2 import SIZES, VidyaV2Config
+
+Array = NDArray[Any]
+
+COUNTS = {
+    "nano": 984_288,
+    "micro": 4_722_624,
+    "mini": 14_753_952,
+    "small": 40_913_280,
+    "2.0": 124_635_456,
+    "2.1": 213_366_528,
+    "2.2": 325_690_560,
+    "2.3": 576_794_880,
+    "smollm2-135m": 134_515_008,
+    "mobilellm-125m": 124_635_456,
+}
+VOCAB, CONTEXT = 13, 24
+TINY: dict[str, Any] = {
+    "vocab_size": VOCAB,
+    "num_layers": 2,
+    "width": 12,
+    "num_heads": 4,
+    "num_kv_heads": 2,
+    "head_dim": 4,
+    "feed_forward": 16,
+    "context_length": CONTEXT,
+    "init_std": 0.5,  # far from the linear beginning, so that every mechanism shows
+}
+TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
+MODELS = {dtype: models.build("vidya-v2", dtype=dtype, **TINY).eval() for dtype in TOLERANCE}
+
+both = pytest.mark.parametrize("dtype", TOLERANCE)
+
+
+def tokens(draw_seed: int, batch_size: int, length: int) -> Array:
+    return np.random.default_rng(draw_seed).integers(0, VOCAB, (batch_size, length))
+
+
+def logits(dtype: str, ids: Array, cache: Any = None) -> Array:
+    result: Array = MODELS[dtype](ids, cache=cache).data
+    return result
+
+
+def assert_same(dtype: str, got: Array, wanted: Array) -> None:
+    allowed = TOLERANCE[dtype] * max(1.0, float(np.abs(wanted).max(initial=0)))
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=allowed)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_exact_counts(size: str) -> None:
+    assert models.count("vidya-v2", size) == COUNTS[size]
+
+
+def test_what_is_counted_is_what_is_built() -> None:
+    assert MODELS["float32"].num_parameters() == models.count("vidya-v2", **TINY)
+    built = models.build("vidya-v2", "nano")
+    assert sum(array.size for array in built.state_dict().values()) == COUNTS["nano"]
+
+
+def test_names_and_shapes_of_the_published_checkpoints() -> None:
+    shapes = {name: array.shape for name, array in MODELS["float32"].state_dict().items()}
+    layer = {
+        "input_layernorm.weight": (12,),
+        "self_attn.q_proj.weight": (16, 12),
+        "self_attn.k_proj.weight": (8, 12),
+        "self_attn.v_proj.weight": (8, 12),
+        "self_attn.o_proj.weight": (12, 16),
+        "post_attention_layernorm.weight": (12,),
+        "mlp.gate_proj.weight": (16, 12),
+        "mlp.up_proj.weight": (16, 12),
+        "mlp.down_proj.weight": (12, 16),
+    }
+    wanted = {"model.embed_tokens.weight": (VOCAB, 12), "model.norm.weight": (12,)}
+    wanted |= {f"model.layers.{n}.{name}": shape for n in (0, 1) for name, shape in layer.items()}
+    assert shapes == wanted
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"num_layers": 0}, "num_layers must be at least 1, not 0"),
+        ({"vocab_size": -5}, "vocab_size must be at least 1, not -5"),
+        ({"num_heads": 4, "num_kv_heads": 3}, r"num_heads \(4\) must be a multiple of num_kv_heads \(3\)"),
+        ({"head_dim": 5}, "head_dim must be even"),
+    ],
+)
+def test_shapes_that_cannot_be_built(fields: dict[str, int], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        models.build("vidya-v2", "nano", **fields)
+
+
+@pytest.mark.parametrize(
+    ("family", "size", "fields", "nearest"),
+    [
+        ("vidya-v3", "nano", {}, "vidya-v2"),
+        ("vidya-v2", "nanno", {}, "nano"),
+        ("vidya-v2", "nano", {"num_layer": 3}, "num_layers"),
+    ],
+)
+def test_unknown_names_get_the_nearest(family: str, size: str, fields: dict[str, int], nearest: str) -> None:
+    with pytest.raises(InputError, match=nearest):
+        models.build(family, size, **fields)
+
+
+@both
+@given(seed=st.integers(0, 99), length=st.integers(1, CONTEXT), data=st.data())
+@settings(max_examples=15)
+def test_no_position_sees_a_later_token(dtype: str, seed: int, length: int, data: st.DataObject) -> None:
+    ids = tokens(seed, 2, length)
+    whole = logits(dtype, ids)
+    part = data.draw(st.integers(1, length))
+    assert_same(dtype, logits(dtype, ids[:, :part]), whole[:, :part])
+    changed = ids.copy()
+    changed[:, part:] = (changed[:, part:] + 1) % VOCAB
+    assert_same(dtype, logits(dtype, changed)[:, :part], whole[:, :part])
+
+
+@both
+@given(
+    seed=st.integers(0, 99), batch_size=st.integers(1, 3), chunks=st.lists(st.integers(1, 7), min_size=1, max_size=6)
+)
+@settings(max_examples=15)
+def test_in_chunks_one_by_one_or_all_at_once(dtype: str, seed: int, batch_size: int, chunks: list[int]) -> None:
+    ids = tokens(seed, batch_size, min(sum(chunks), CONTEXT))
+    whole = logits(dtype, ids)
+    for sizes in (chunks, [1] * ids.shape[1]):
+        cache = MODELS[dtype].new_cache(batch_size, max_length=CONTEXT)
+        cuts = np.cumsum([0, *sizes]).clip(max=ids.shape[1])
+        parts = [logits(dtype, ids[:, a:b], cache) for a, b in itertools.pairwise(cuts) if a < b]
+        assert_same(dtype, np.concatenate(parts, axis=1), whole)
+
+
+@both
+@given(seed=st.integers(0, 99), batch_size=st.integers(2, 4), length=st.integers(1, CONTEXT))
+@settings(max_examples=10)
+def test_a_batch_is_its_texts_one_by_one(dtype: str, seed: int, batch_size: int, length: int) -> None:
+    ids = tokens(seed, batch_size, length)
+    together = logits(dtype, ids)
+    for number in range(batch_size):
+        assert_same(dtype, together[number : number + 1], logits(dtype, ids[number : number + 1]))
+
+
+def gradients_after(model: LanguageModel, *batches: tuple[Array, Array]) -> dict[str, Array]:
+    model.zero_grad()
+    for ids, targets in batches:
+        (model.loss(ids, targets) * (1 / len(batches))).backward()
+    return {name: p.grad.copy() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def test_accumulated_gradients_are_those_of_the_full_batch() -> None:
+    model, ids = MODELS["float64"], tokens(0, 4, 9)
+    full = gradients_after(model, (ids[:, :-1], ids[:, 1:]))
+    halves = gradients_after(model, (ids[:2, :-1], ids[:2, 1:]), (ids[2:, :-1], ids[2:, 1:]))
+    for name, gradient in full.items():
+        np.testing.assert_allclose(halves[name], gradient, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+def test_the_gradient_of_the_whole_model() -> None:
+    model = models.build("vidya-v2", dtype="float64", **TINY)
+    ids = tokens(1, 2, 8)
+    targets = ids[:, 1:].copy()
+    targets[0, 2] = -100
+    names = [name for name, _ in model.named_parameters()]
+
+    def loss(*arrays: Tensor) -> Tensor:
+        for name, parameter, array in zip(names, model.parameters(), arrays, strict=True):
+            assert parameter.shape == array.shape, name
+            parameter._data, parameter.node = array.data, array.node
+        return model.loss(ids[:, :-1], targets)
+
+    gradcheck.check(loss, *(parameter.data.copy() for parameter in model.parameters()))
+
+
+def test_every_parameter_receives_a_gradient() -> None:
+    ids = tokens(2, 3, 10)
+    for name, gradient in gradients_after(MODELS["float32"], (ids[:, :-1], ids[:, 1:])).items():
+        assert np.isfinite(gradient).all(), name
+        used = gradient[np.unique(ids)] if "embed" in name else gradient
+        assert (used != 0).mean() > 0.9, name
+
+
+def test_the_first_loss_is_that_of_guessing() -> None:
+    model = models.build("vidya-v2", "nano", vocab_size=512, num_layers=2)
+    ids = np.random.default_rng(0).integers(0, 512, (4, 33))
+    assert model.loss(ids[:, :-1], ids[:, 1:]).item() == pytest.approx(math.log(512), rel=0.02)
+
+
+def test_one_batch_can_be_learned_by_heart() -> None:
+    model = models.build("vidya-v2", **(TINY | {"init_std": 0.1}))
+    optimizer = AdamW(model.parameters(), learning_rate=0.02, weight_decay=0.0)
+    ids = tokens(3, 2, 9)
+    for _ in range(150):
+        optimizer.zero_grad()
+        loss = model.loss(ids[:, :-1], ids[:, 1:])
+        loss.backward()
+        optimizer.step(max_norm=1.0)
+    # Two texts that begin with the same token cannot be told apart there; from two tokens on they can.
+    assert loss.item() < 0.25
+
+
+def test_dropout_acts_in_training_only_and_repeats_with_its_step() -> None:
+    model = models.build("vidya-v2", **TINY, dropout=0.3)
+    ids = tokens(4, 1, 8)
+    calm = model.eval()(ids).data
+    assert model(ids).data.tobytes() == calm.tobytes()
+    model.train()
+    set_step(model, seed=0, step=1)
+    first = model(ids).data
+    assert first.tobytes() == model(ids).data.tobytes()
+    set_step(model, seed=0, step=2)
+    assert (model(ids).data != first).any()
+    assert (first != calm).any()
+
+
+@pytest.mark.parametrize(
+    ("ids", "error", "message"),
+    [
+        (np.zeros(3, int), ShapeError, r"\(batch, time\), not \(3,\)"),
+        (np.zeros((1, 3)), InputError, "whole numbers, not float64"),
+        (np.full((1, 3), VOCAB), InputError, f"rows 0 to {VOCAB - 1}"),
+        (
+            np.zeros((1, CONTEXT + 1), int),
+            InputError,
+            f"{CONTEXT + 1} tokens are more than the model's context of {CONTEXT}",
+        ),
+    ],
+)
+def test_tokens_that_cannot_be_used(ids: Array, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        MODELS["float32"](ids)
+
+
+def test_targets_that_do_not_fit() -> None:
+    with pytest.raises(ShapeError, match=r"tokens \(1, 3\), targets \(1, 2\)"):
+        MODELS["float32"].loss(np.zeros((1, 3), int), np.zeros((1, 2), int))
+
+
+def test_a_cache_that_is_too_small() -> None:
+    with pytest.raises(InputError, match="max_length"):
+        logits("float32", tokens(0, 1, 5), MODELS["float32"].new_cache(1, max_length=4))
+
+
+@both
+def test_what_is_saved_is_what_is_loaded(dtype: str, tmp_path: Path) -> None:
+    model = models.build("vidya-v2", seed=5, **TINY)
+    model.save(tmp_path / "run")
+    loaded = models.load(tmp_path / "run", dtype=dtype)
+    assert isinstance(loaded.config, VidyaV2Config)
+    saved = {name: array.astype(dtype) for name, array in model.state_dict().items()}
+    assert loaded.state_dict().keys() == saved.keys()
+    for name, array in loaded.state_dict().items():
+        assert array.dtype == dtype
+        assert array.tobytes() == saved[name].tobytes(), name
+    bases = {id(parameter.data.base) for parameter in loaded.parameters()}
+    assert len(bases) == 1
+    if dtype == "float32":
+        ids = tokens(0, 2, 7)
+        assert loaded(ids).data.tobytes() == model(ids).data.tobytes()
+
+
+@pytest.mark.parametrize("size", ["nano", "2.3", "smollm2-135m"])
+def test_a_config_survives_its_published_form(size: str) -> None:
+    published = json.loads(json.dumps(SIZES[size].published()))
+    assert VidyaV2Config.from_published(published) == SIZES[size]
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    models.build("vidya-v2", **TINY).save(tmp_path)
+    return tmp_path
+
+
+def change_config(folder: Path, **values: Any) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+
+def test_a_folder_that_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nowhere"):
+        models.load(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+def test_a_file_that_is_missing_or_cut_short(saved: Path, name: str) -> None:
+    content = (saved / name).read_bytes()
+    (saved / name).write_bytes(content[: len(content) // 2])
+    with pytest.raises(InputError, match=name):
+        models.load(saved)
+    (saved / name).unlink()
+    with pytest.raises(InputError, match=r"config\.json|safetensors"):
+        models.load(saved)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"model_type": "bert"}, "model_type 'bert'; supported: .*llama"),
+        ({"tie_word_embeddings": False}, "tie_word_embeddings = False"),
+        ({"rope_scaling": {"factor": 2.0}}, "rope_scaling"),
+        ({"hidden_act": "gelu"}, "hidden_act = 'gelu'"),
+        ({"hidden_size": "wide"}, "garbles|hidden_size"),
+        ({"num_hidden_layers": 3}, r"layers\.2"),
+        ({"intermediate_size": 17}, r"mlp"),
+    ],
+)
+def test_a_folder_of_another_kind(saved: Path, values: dict[str, Any], message: str) -> None:
+    change_config(saved, **values)
+    with pytest.raises(InputError, match=message):
+        models.load(saved)
+
+
+def test_a_config_that_lacks_a_setting(saved: Path) -> None:
+    (saved / "config.json").write_text('{"model_type": "llama"}')
+    with pytest.raises(InputError, match=r"config\.json"):
+        models.load(saved)
+
+
+def test_the_registry_is_complete() -> None:
+    for family, (model, config, sizes) in models.FAMILIES.items():
+        assert issubclass(model, nn.Module), family
+        assert {"nano", "micro", "mini", "small"} <= sizes.keys(), family
+        assert all(isinstance(size, config) for size in sizes.values()), family

@@ -1,0 +1,43 @@
+"""The key-value cache: what it holds, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from minigrad import InputError, Tensor
+from minigrad.nn import KeyValueCache
+
+
+def rows(count: int, value: float) -> Tensor:
+    return Tensor(np.full((count, 1, 2), value, np.float32))
+
+
+def test_what_is_written_comes_back_with_what_was_there() -> None:
+    cache = KeyValueCache(num_layers=2, batch_size=2, max_length=4, num_kv_heads=1, head_dim=2)
+    assert cache.num_bytes == 2 * 2 * 2 * 4 * 1 * 2 * 4
+    for length, value in ((2, 1.0), (1, 2.0)):
+        cache.check_room(2, length)
+        for layer in (0, 1):
+            keys, values, ranges = cache.append(layer, rows(2 * length, value + layer), rows(2 * length, -value))
+        cache.advance(length)
+    assert cache.length == 3
+    assert ranges.tolist() == [[0, 3], [4, 7]]
+    assert keys.shape == (8, 1, 2)
+    assert keys.data[:3, 0, 0].tolist() == keys.data[4:7, 0, 0].tolist() == [2, 2, 3]
+    assert values.data[:3, 0, 0].tolist() == [-1, -1, -2]
+    assert np.shares_memory(keys.data, cache.keys)
+    assert cache.keys[0, 0, :3, 0, 0].tolist() == [1, 1, 2]
+
+
+def test_errors() -> None:
+    cache = KeyValueCache(1, 2, 4, 1, 2)
+    with pytest.raises(InputError, match="holds 2 texts, but got tokens of 3"):
+        cache.check_room(3, 1)
+    cache.advance(3)
+    cache.check_room(2, 1)
+    with pytest.raises(InputError, match=r"room for 4 tokens; it holds 3.* 2 more .*max_length"):
+        cache.check_room(2, 2)
+    for batch_size, max_length in ((0, 4), (1, 0)):
+        with pytest.raises(InputError, match="needs room"):
+            KeyValueCache(1, batch_size, max_length, 1, 2)

@@ -1,0 +1,164 @@
+"""Modules: names, shared parameters, loading, and the one flat array underneath."""
+
+from __future__ import annotations
+
+import itertools
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+
+import models
+from minigrad import InputError, ShapeError, Tensor, nn, ops
+from minigrad.nn import Module, Parameter, Start
+
+
+class Tied(Module):
+    def __init__(self) -> None:
+        self.table = nn.Embedding(5, 3)
+        self.layers = [nn.Linear(3, 3, bias=True), nn.Linear(3, 3)]
+        self.norm = nn.LayerNorm(3)
+        self.head = self.table.weight
+        self.scale = Parameter((), Start(mean=2.0))
+        self.dropout = nn.Dropout(0.5)
+
+
+def test_names_are_attribute_paths_and_shared_ones_appear_once() -> None:
+    model = Tied()
+    names = [name for name, _ in model.named_parameters()]
+    assert sorted(names) == [
+        "head",
+        "layers.0.bias",
+        "layers.0.weight",
+        "layers.1.weight",
+        "norm.bias",
+        "norm.weight",
+        "scale",
+    ]
+    assert model.num_parameters() == 15 + 9 + 3 + 9 + 3 + 3 + 1
+    assert len(model.parameters()) == len({id(parameter) for parameter in model.parameters()})
+    assert [name for name, _ in model.named_modules()] == ["", "table", "layers.0", "layers.1", "norm", "dropout"]
+
+
+def test_parameters_and_gradients_are_views_of_one_array_each() -> None:
+    model = Tied()
+    model.initialise(seed=1)
+    for arrays in ([p.data for p in model.parameters()], [p.grad for p in model.parameters()]):
+        bases = {id(array.base) for array in arrays if array is not None}
+        assert len(bases) == 1
+        base = arrays[0].base if arrays[0] is not None else None
+        assert base is not None
+        assert base.shape == (model.num_parameters(),)
+        spans = sorted((a.ctypes.data, a.nbytes) for a in arrays if a is not None)
+        assert all(first + size == second for (first, size), (second, _) in itertools.pairwise(spans))
+    gradients = [parameter.grad for parameter in model.parameters()]
+    ops.linear(Tensor(np.ones((1, 3), np.float32)), model.layers[0].weight).sum().backward()
+    assert all(p.grad is gradient for p, gradient in zip(model.parameters(), gradients, strict=True))
+    assert gradients[0] is not None
+    assert any(gradient is not None and gradient.any() for gradient in gradients)
+    model.zero_grad()
+    assert not any(gradient is not None and gradient.any() for gradient in gradients)
+
+
+def test_matrices_stand_before_vectors() -> None:
+    model = Tied()
+    model.initialise()
+    by_place = sorted(model.parameters(), key=lambda parameter: int(parameter.data.ctypes.data))
+    ranks = [parameter.ndim >= 2 for parameter in by_place]
+    assert ranks == sorted(ranks, reverse=True)
+
+
+def test_one_seed_one_set_of_weights() -> None:
+    def weights(seed: int, dtype: str = "float32") -> Any:
+        model = Tied()
+        model.initialise(seed, dtype)
+        return model.state_dict()
+
+    same, again, other, double = weights(0), weights(0), weights(1), weights(0, "float64")
+    for name in same:
+        np.testing.assert_array_equal(same[name], again[name])
+        np.testing.assert_allclose(same[name], double[name], rtol=1e-6)
+        assert double[name].dtype == np.float64
+    assert (same["head"] != other["head"]).all()
+    assert (same["norm.weight"] == 1).all()
+    assert (same["norm.bias"] == 0).all()
+    assert same["scale"] == 2
+    with pytest.raises(InputError, match="float32 or float64, not float16"):
+        Tied().initialise(dtype="float16")
+
+
+def test_starting_values_have_the_spread_asked_for() -> None:
+    layer = nn.Linear(200, 300, std=0.05)
+    layer.initialise()
+    assert layer.weight.data.std() == pytest.approx(0.05, rel=0.02)
+    assert abs(layer.weight.data.mean()) < 1e-3
+
+
+def test_weights_can_be_carried_to_another_model() -> None:
+    first, second = Tied(), Tied()
+    first.initialise(1)
+    second.initialise(2)
+    second.load_state_dict(first.state_dict())
+    for name, array in second.state_dict().items():
+        np.testing.assert_array_equal(array, first.state_dict()[name])
+        assert not np.shares_memory(array, first.state_dict()[name]), "loading must copy"
+    bases = {id(parameter.data.base) for parameter in second.parameters()}
+    assert len(bases) == 1, "loading must leave the flat array in place"
+
+
+def test_loading_into_another_dtype_converts() -> None:
+    first, second = Tied(), Tied()
+    second.initialise(dtype="float64")
+    second.load_state_dict(first.state_dict())
+    assert {array.dtype for array in second.state_dict().values()} == {np.dtype("float64")}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("norm.bias", None, r"missing \['norm\.bias'\]"),
+        ("extra", np.zeros(1), r"unknown \['extra'\]"),
+        ("head", np.zeros((5, 4)), r"head has shape \(5, 4\), but the model needs \(5, 3\)"),
+    ],
+)
+def test_weights_that_do_not_fit_change_nothing(name: str, value: Any, message: str) -> None:
+    model = Tied()
+    before = {key: array.copy() for key, array in model.state_dict().items()}
+    weights = {key: array + 1 for key, array in before.items()}
+    if value is None:
+        del weights[name]
+    else:
+        weights[name] = value
+    with pytest.raises(ShapeError, match=message):
+        model.load_state_dict(weights)
+    for key, array in model.state_dict().items():
+        np.testing.assert_array_equal(array, before[key])
+
+
+def test_train_and_eval_reach_every_module() -> None:
+    model = Tied()
+    assert model.eval() is model
+    assert not any(module.training for _, module in model.named_modules())
+    model.train()
+    assert all(module.training for _, module in model.named_modules())
+
+
+def test_a_skeleton_of_half_a_billion_parameters_takes_no_memory() -> None:
+    models.count("vidya-v2", "2.3")  # what is made once
+    tracemalloc.start()
+    try:
+        assert models.count("vidya-v2", "2.3") == 576_794_880
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 5_000_000
+
+
+def test_a_module_without_forward_says_so() -> None:
+    with pytest.raises(TypeError, match="Tied has no forward"):
+        Tied()(1)
+
+
+def test_every_public_block_has_a_docstring() -> None:
+    assert all(getattr(nn, name).__doc__ for name in nn.__all__)

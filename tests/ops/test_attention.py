@@ -1,0 +1,128 @@
+"""Attention against the whole T x T matrix, where the table's small cases do not reach."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minigrad import ShapeError, Tensor, ops
+from tests import op_checks
+from tests.kernels.attention_twins import attention
+from tests.op_table import Array, Case
+
+
+def case_of(lengths: list[int], heads: int = 2, groups: int = 1, size: int = 3, seed: int = 0) -> Case:
+    rng, offsets = np.random.default_rng(seed), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    rows = int(offsets[-1])
+    arrays = (rng.normal(size=(rows, n, size)) for n in (heads, groups, groups))
+    return Case(tuple(arrays), {"offsets": offsets})
+
+
+def expected(case: Case, ranges: Array | None = None) -> Array:
+    offsets = case.options["offsets"]
+    ranges = np.stack([offsets[:-1], offsets[1:]], axis=1) if ranges is None else ranges
+    return attention(*case.arrays, offsets, ranges, 1 / math.sqrt(case.arrays[0].shape[2]))
+
+
+@pytest.mark.parametrize("lengths", [[129], [300], [96, 97, 0, 260], [127, 1, 128], [513]])
+@pytest.mark.parametrize(("heads", "groups"), [(1, 1), (3, 1), (4, 2)])
+def test_sequences_longer_than_a_tile(lengths: list[int], heads: int, groups: int) -> None:
+    case = case_of(lengths, heads, groups)
+    result, _ = op_checks.run(ops.attention, case)
+    np.testing.assert_allclose(result, expected(case), rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("lengths", [[200], [130, 0, 97]])
+def test_gradient_across_tiles(lengths: list[int]) -> None:
+    op_checks.check_gradient(ops.attention, case_of(lengths, heads=4, groups=2))
+
+
+@given(past=st.integers(0, 200), new=st.integers(1, 140), seed=st.integers(0, 99))
+@settings(max_examples=10)
+def test_queries_with_a_past_see_what_they_would_have_seen_all_at_once(past: int, new: int, seed: int) -> None:
+    whole = case_of([past + new], seed=seed)
+    q, k, v = whole.arrays
+    everything, _ = op_checks.run(ops.attention, whole)
+    spare = np.full((3, *k.shape[1:]), np.nan)  # rows of a cache that nobody may read
+    keys, values = (np.concatenate([spare, x, spare]) for x in (k, v))
+    ranges = np.array([[3, 3 + past + new]])
+    result = ops.attention(
+        Tensor(q[past:]), Tensor(keys), Tensor(values), offsets=np.array([0, new]), key_ranges=ranges
+    )
+    np.testing.assert_allclose(result.data, everything[past:], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("length", [5, 200])
+def test_a_later_key_changes_nothing_earlier(length: int) -> None:
+    q, k, v = case_of([length]).arrays
+    options = {"offsets": np.array([0, length])}
+    before = ops.attention(Tensor(q), Tensor(k), Tensor(v), **options).data
+    for t in (1, length // 2, length - 1):
+        changed_k, changed_v = k.copy(), v.copy()
+        changed_k[t:] += 1e3
+        changed_v[t:] -= 1e3
+        after = ops.attention(Tensor(q), Tensor(changed_k), Tensor(changed_v), **options).data
+        assert after[:t].tobytes() == before[:t].tobytes()
+        assert (after[t:] != before[t:]).all()
+
+
+def test_sequences_do_not_see_each_other() -> None:
+    q, k, v = case_of([3, 4]).arrays
+    together = ops.attention(Tensor(q), Tensor(k), Tensor(v), offsets=np.array([0, 3, 7])).data
+    alone = ops.attention(Tensor(q[3:]), Tensor(k[3:]), Tensor(v[3:]), offsets=np.array([0, 4])).data
+    assert together[3:].tobytes() == alone.tobytes()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_huge_scores(dtype: Any) -> None:
+    q, k, v = (x.astype(dtype) for x in case_of([150], heads=1).arrays)
+    huge = dtype(1e4)
+    result, gradients = op_checks.run(ops.attention, Case((q * huge, k * huge, v), {"offsets": np.array([0, 150])}))
+    # Softmax has become a choice of the largest score.
+    scores = np.where(np.tri(150, dtype=bool), q[:, 0].astype(float) @ k[:, 0].astype(float).T, -np.inf)
+    np.testing.assert_allclose(result[:, 0], v[scores.argmax(axis=1), 0], rtol=1e-4)
+    assert all(np.isfinite(gradient).all() for gradient in gradients if gradient is not None)
+
+
+def test_keys_of_no_sequence_get_no_gradient() -> None:
+    q, k, v = case_of([2]).arrays
+    keys, values = np.concatenate([k, k]), np.concatenate([v, v])
+    options = {"offsets": np.array([0, 2]), "key_ranges": np.array([[1, 3]])}
+    _, (_, dk, dv) = op_checks.run(ops.attention, Case((q, keys, values), options))
+    assert dk is not None
+    assert dv is not None
+    for gradient in (dk, dv):
+        assert (gradient[[0, 3]] == 0).all()
+        assert (gradient[1:3] != 0).any()
+
+
+def test_keys_shared_by_two_sequences_are_refused() -> None:
+    # Each sequence writes the gradients of its own keys; two writers would overwrite each other.
+    q, k, v = map(Tensor, case_of([2, 2]).arrays)
+    with pytest.raises(ShapeError, match="overlap"):
+        ops.attention(q, k, v, offsets=np.array([0, 2, 4]), key_ranges=np.array([[1, 4], [0, 2]]))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "options", "message"),
+    [
+        (((4, 2), (4, 2, 3), (4, 2, 3)), {"offsets": [0, 4]}, r"\(4, 2\)"),
+        (((4, 2, 3), (4, 2, 5), (4, 2, 5)), {"offsets": [0, 4]}, r"\(4, 2, 5\)"),
+        (((4, 3, 3), (4, 2, 3), (4, 2, 3)), {"offsets": [0, 4]}, "3 query heads cannot share 2"),
+        (((4, 2, 3), (4, 2, 3), (4, 2, 3)), {"offsets": [0, 3]}, "rise from 0 to the number of rows"),
+        (((4, 2, 3), (4, 2, 3), (4, 2, 3)), {"offsets": [0, 3, 1, 4]}, "rise from 0"),
+        (((4, 2, 3), (3, 2, 3), (3, 2, 3)), {"offsets": [0, 4]}, "within 3 key rows"),
+        (((4, 2, 3), (9, 2, 3), (9, 2, 3)), {"offsets": [0, 4], "key_ranges": [[0, 3]]}, "one key per query"),
+        (((4, 2, 3), (9, 2, 3), (9, 2, 3)), {"offsets": [0, 4], "key_ranges": [[6, 10]]}, "within 9"),
+        (((4, 2, 3), (9, 2, 3), (9, 2, 3)), {"offsets": [0, 4], "key_ranges": [[-1, 5]]}, "within 9"),
+    ],
+)
+def test_errors(shapes: Any, options: dict[str, Any], message: str) -> None:
+    arrays = {name: np.array(value) for name, value in options.items()}
+    with pytest.raises(ShapeError, match=message):
+        ops.attention(*(Tensor(np.zeros(shape)) for shape in shapes), **arrays)

@@ -1,0 +1,42 @@
+"""Reductions: what cannot overflow, ties, and empty axes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from minigrad import ShapeError, Tensor, ops
+
+
+def test_logsumexp_does_not_overflow() -> None:
+    x = Tensor(np.array([[1e4, 1e4], [-1e4, -1e4], [-np.inf, 0], [-np.inf, -np.inf]]), requires_grad=True)
+    y = ops.logsumexp(x)
+    np.testing.assert_allclose(y.data, [1e4 + np.log(2), -1e4 + np.log(2), 0, -np.inf])
+    y.backward(np.ones(4))
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad, [[0.5, 0.5], [0.5, 0.5], [0, 1], [0, 0]])
+
+
+def test_equal_maxima_share_the_gradient() -> None:
+    x = Tensor([1.0, 3.0, 3.0], requires_grad=True)
+    x.max().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [0.0, 0.5, 0.5]
+
+
+@pytest.mark.parametrize("name", ["mean", "max", "logsumexp"])
+def test_nothing_to_reduce(name: str) -> None:
+    with pytest.raises(ShapeError, match=rf"{name} of no numbers: shape \(2, 0\)"):
+        getattr(ops, name)(Tensor(np.zeros((2, 0))), axis=1)
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "logsumexp"])
+@pytest.mark.parametrize("axis", [2, -3, (0, 2)])
+def test_an_axis_that_is_not_there(name: str, axis: int) -> None:
+    with pytest.raises(ShapeError, match=r"of shape \(2, 3\), which has 2 axes"):
+        getattr(ops, name)(Tensor(np.zeros((2, 3))), axis=axis)
+
+
+def test_an_axis_named_twice() -> None:
+    with pytest.raises(ShapeError):
+        ops.sum(Tensor(np.zeros((2, 3))), axis=(0, -2))

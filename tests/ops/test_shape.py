@@ -1,0 +1,40 @@
+"""Moving numbers: repeated indices, and moves that cannot be made."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from minigrad import ShapeError, Tensor, ops
+
+
+def test_an_index_named_twice_gets_both_gradients() -> None:
+    x = Tensor(np.zeros(4), requires_grad=True)
+    x[np.array([1, 1, 3])].backward(np.array([1.0, 10.0, 100.0]))
+    assert x.grad is not None
+    assert x.grad.tolist() == [0, 11, 0, 100]
+
+
+def test_a_list_and_a_tensor_index_as_an_array_does() -> None:
+    x = Tensor(np.arange(4.0))
+    assert x[[3, 0]].tolist() == x[Tensor([3, 0])].tolist() == [3.0, 0.0]
+    assert x[x > 1.5].tolist() == [2.0, 3.0]
+
+
+def test_errors() -> None:
+    x = Tensor(np.zeros((2, 3)))
+    with pytest.raises(ShapeError, match=r"\(2, 3\) \(6 elements\) into \(4, 2\)"):
+        x.reshape(4, 2)
+    for axes in [(0, 0), (0,), (0, 1, 2), (0, 2), (0, -3)]:
+        with pytest.raises(ShapeError, match=r"for shape \(2, 3\): name each of its 2 axes once"):
+            x.transpose(axes)
+    for index in [2, (0, 3), (0, 0, 0), np.array([0, 5])]:
+        with pytest.raises(ShapeError, match=r"does not fit shape \(2, 3\)"):
+            x[index]
+    for call in (ops.concatenate, ops.stack):
+        with pytest.raises(ShapeError, match="at least one"):
+            call()
+    with pytest.raises(ShapeError, match=r"concatenate cannot use arguments of shapes \(2, 3\), \(2, 4\)"):
+        ops.concatenate(x, Tensor(np.zeros((2, 4))))
+    with pytest.raises(ShapeError):
+        ops.concatenate(x, x, axis=2)

@@ -1,0 +1,57 @@
+"""Softmax where naive formulas overflow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from minigrad import ShapeError, Tensor, ops
+from tests.op_table import Array
+
+DTYPES = [np.float32, np.float64]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shift", [-1e30, -1e4, 0, 1e4, 1e30])
+def test_large_scores_of_either_sign(dtype: Any, shift: float) -> None:
+    x = Tensor(np.array([0, 1, 2], dtype) * dtype(max(abs(shift), 1)) + dtype(shift), requires_grad=True)
+    y = ops.softmax(x)
+    assert y.data.sum() == pytest.approx(1)
+    assert np.isfinite(y.data).all()
+    y[2].backward()
+    assert x.grad is not None
+    assert np.isfinite(x.grad).all()
+    z = ops.log_softmax(x)
+    assert np.isfinite(z.data).all()
+    assert z.data[2] <= 0
+
+
+@given(hnp.arrays(np.float32, (3, 17), elements=st.floats(-80, 80, width=32)))
+def test_probabilities(x: Array) -> None:
+    y = ops.softmax(Tensor(x)).data
+    assert (y >= 0).all()
+    np.testing.assert_allclose(y.sum(axis=-1), 1, rtol=1e-5)
+    np.testing.assert_allclose(y, np.exp(ops.log_softmax(Tensor(x)).data.astype(float)), rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_masked_scores(dtype: Any) -> None:
+    x = Tensor(np.array([[0, -np.inf, 0], [-np.inf] * 3], dtype), requires_grad=True)
+    y = ops.softmax(x)
+    np.testing.assert_allclose(y.data, [[0.5, 0, 0.5], [0, 0, 0]])
+    (y * Tensor(np.array([1, 2, 3], dtype))).sum().backward()
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad, [[-0.5, 0, 0.5], [0, 0, 0]])
+
+
+def test_axis_out_of_range() -> None:
+    for call in (ops.softmax, ops.log_softmax):
+        with pytest.raises(ShapeError, match=r"axis 2 of shape \(2, 3\)"):
+            call(Tensor(np.zeros((2, 3))), axis=2)
+        with pytest.raises(ShapeError, match="0 axes"):
+            call(Tensor(1.0))

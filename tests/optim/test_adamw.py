@@ -1,0 +1,184 @@
+"""AdamW and clipping against the textbook, over several steps."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minigrad import InputError, Tensor
+from minigrad.nn import LayerNorm, Linear, Module
+from minigrad.optim import AdamW, clip_gradients, global_norm
+from minigrad.optim.flat import runs
+
+SHAPES = [(3, 4), (4,), (2, 2), ()]
+
+
+def leaves(dtype: Any = np.float64, seed: int = 0) -> list[Tensor]:
+    rng = np.random.default_rng(seed)
+    return [Tensor(np.asarray(rng.normal(size=shape), dtype), requires_grad=True) for shape in SHAPES]
+
+
+def set_gradients(parameters: list[Tensor], step: int, scale: float = 1.0) -> None:
+    rng = np.random.default_rng([step, 7])
+    for parameter in parameters:
+        gradient = np.asarray(rng.normal(size=parameter.shape) * scale, parameter.dtype)
+        if parameter.grad is None:
+            parameter.grad = gradient
+        else:
+            parameter.grad[...] = gradient
+
+
+class Textbook:
+    """Algorithm 2 of Loshchilov and Hutter, one parameter at a time, in float64."""
+
+    def __init__(self, parameters: list[Tensor]) -> None:
+        self.w = [parameter.data.astype(np.float64) for parameter in parameters]
+        self.m, self.v = [np.zeros(w.shape) for w in self.w], [np.zeros(w.shape) for w in self.w]
+
+    def step(self, gradients: list[Any], t: int, rate: float, decay: float, max_norm: float) -> None:
+        beta1, beta2, eps = 0.8, 0.9, 1e-6
+        norm = math.sqrt(sum((np.asarray(g, float) ** 2).sum() for g in gradients))
+        for i, gradient in enumerate(gradients):
+            g = gradient * min(1.0, max_norm / norm)
+            self.m[i] = beta1 * self.m[i] + (1 - beta1) * g
+            self.v[i] = beta2 * self.v[i] + (1 - beta2) * g**2
+            m, v = self.m[i] / (1 - beta1**t), self.v[i] / (1 - beta2**t)
+            pull = decay * self.w[i] if self.w[i].ndim >= 2 else 0  # vectors are not decayed
+            self.w[i] = self.w[i] - rate * (m / (np.sqrt(v) + eps) + pull)
+
+
+@given(
+    st.sampled_from([np.float32, np.float64]),
+    st.sampled_from([0.0, 0.3]),
+    st.sampled_from([math.inf, 1.0, 100.0]),
+    st.integers(0, 99),
+)
+def test_steps_of_the_textbook(dtype: Any, decay: float, max_norm: float, seed: int) -> None:
+    parameters = leaves(dtype, seed)
+    optimizer = AdamW(parameters, learning_rate=9.0, betas=(0.8, 0.9), eps=1e-6, weight_decay=decay)
+    textbook = Textbook(parameters)
+    for t in range(1, 6):
+        set_gradients(parameters, t)
+        gradients = [parameter.grad.astype(float) for parameter in parameters if parameter.grad is not None]
+        norm = optimizer.step(learning_rate=0.1 / t, max_norm=max_norm)
+        textbook.step(gradients, t, 0.1 / t, decay, max_norm)
+        assert norm == pytest.approx(math.sqrt(sum((g**2).sum() for g in gradients)), rel=1e-5)
+    tolerance = 1e-4 if dtype == np.float32 else 1e-12
+    for parameter, w, (m, v), wanted_m, wanted_v in zip(
+        parameters, textbook.w, optimizer.moments(), textbook.m, textbook.v, strict=True
+    ):
+        np.testing.assert_allclose(parameter.data, w, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(m, wanted_m, rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(v, wanted_v, rtol=tolerance, atol=tolerance)
+
+
+class Small(Module):
+    def __init__(self) -> None:
+        self.norm, self.first, self.second = LayerNorm(4), Linear(4, 4, bias=True), Linear(4, 3)
+
+
+def test_one_flat_array_gives_what_separate_parameters_give() -> None:
+    flat, separate = Small(), Small()
+    flat.initialise(3)
+    separate.load_state_dict(flat.state_dict())
+    assert len(runs(flat.parameters())) == 1
+    assert len(runs(separate.parameters())) == len(separate.parameters())
+    optimizers = [AdamW(model.parameters()) for model in (flat, separate)]
+    for t in range(3):
+        for model, optimizer in zip((flat, separate), optimizers, strict=True):
+            set_gradients(list(model.parameters()), t)
+            optimizer.step(max_norm=1.0)
+    for name, array in flat.state_dict().items():
+        np.testing.assert_allclose(array, separate.state_dict()[name], rtol=1e-5, atol=1e-7, err_msg=name)
+
+
+def test_weights_loaded_after_the_optimizer_was_made_are_the_ones_it_moves() -> None:
+    model, other = Small(), Small()
+    model.initialise(1)
+    other.initialise(2)
+    optimizer = AdamW(model.parameters())
+    model.load_state_dict(other.state_dict())
+    before = {name: array.copy() for name, array in model.state_dict().items()}
+    set_gradients(list(model.parameters()), 0)
+    optimizer.step()
+    for name, array in model.state_dict().items():
+        assert (array != before[name]).all(), name
+
+
+def test_moments_stand_in_the_order_and_shape_of_the_parameters_and_are_live() -> None:
+    model = Small()
+    model.initialise()
+    parameters = list(model.parameters())
+    optimizer = AdamW(parameters)
+    for number, parameter in enumerate(parameters):
+        assert parameter.grad is not None
+        parameter.grad[...] = number + 1
+    optimizer.step()
+    for number, (parameter, (m, v)) in enumerate(zip(parameters, optimizer.moments(), strict=True)):
+        assert m.shape == v.shape == parameter.shape
+        np.testing.assert_allclose(m, 0.1 * (number + 1), rtol=1e-5)
+        m[...] = 0
+    assert not any(m.any() for m, _ in optimizer.moments())
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_gradient_that_is_not_finite_changes_nothing(bad: float) -> None:
+    parameters = leaves()
+    optimizer = AdamW(parameters)
+    set_gradients(parameters, 0)
+    optimizer.step()
+    before = [p.data.copy() for p in parameters] + [m.copy() for pair in optimizer.moments() for m in pair]
+    assert parameters[2].grad is not None
+    parameters[2].grad[0, 1] = bad
+    assert not math.isfinite(optimizer.step())
+    after = [p.data for p in parameters] + [m for pair in optimizer.moments() for m in pair]
+    assert [a.tobytes() for a in after] == [b.tobytes() for b in before]
+    assert optimizer.steps == 1
+
+
+def test_an_update_is_a_change_in_place_that_saved_arrays_notice() -> None:
+    w = Tensor(np.ones((2, 2)), requires_grad=True)
+    optimizer = AdamW([w])
+    loss = (w * w).sum()
+    set_gradients([w], 0)
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="changed in place"):
+        loss.backward()
+
+
+def test_zero_grad_and_parameters_without_a_gradient() -> None:
+    parameters = leaves()
+    optimizer = AdamW(parameters)
+    assert all(parameter.grad is not None and not parameter.grad.any() for parameter in parameters)
+    set_gradients(parameters, 0)
+    optimizer.zero_grad()
+    assert all(parameter.grad is not None and not parameter.grad.any() for parameter in parameters)
+    with pytest.raises(InputError, match="require a gradient"):
+        AdamW([Tensor([1.0])])
+
+
+@given(st.floats(0.01, 100), st.integers(0, 99))
+def test_clipping_keeps_the_direction_and_bounds_the_length(max_norm: float, seed: int) -> None:
+    parameters = leaves()
+    set_gradients(parameters, seed)
+    before = [parameter.grad.copy() for parameter in parameters if parameter.grad is not None]
+    norm = clip_gradients(parameters, max_norm)
+    assert norm == pytest.approx(math.sqrt(sum((g**2).sum() for g in before)))
+    factor = min(1.0, max_norm / norm)
+    for parameter, gradient in zip(parameters, before, strict=True):
+        assert parameter.grad is not None
+        np.testing.assert_allclose(parameter.grad, gradient * factor, rtol=1e-12)
+    assert global_norm(parameters) <= max_norm * (1 + 1e-9) or factor == 1
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_clipping_what_is_not_finite_leaves_it_to_be_seen(bad: float) -> None:
+    x = Tensor(np.zeros(3), requires_grad=True)
+    x.grad = np.array([1.0, bad, 2.0])
+    assert not math.isfinite(clip_gradients([x], 1.0))
+    np.testing.assert_array_equal(x.grad, [1.0, bad, 2.0])

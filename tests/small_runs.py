@@ -1,0 +1,86 @@
+"""Runs small enough to be made in a second, for the tests of everything around a run."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+from minigrad import checkpoint, metrics
+from minigrad.settings import TrainConfig
+from models.vidya_v2 import VidyaV2Config
+from train import TrainResult, train
+
+WORDS = (
+    "to",
+    "be",
+    "or",
+    "not",
+    "that",
+    "is",
+    "the",
+    "question",
+    "whether",
+    "nobler",
+    "in",
+    "mind",
+    "suffer",
+    "slings",
+)
+
+TINY = VidyaV2Config(vocab_size=300, num_layers=2, width=32, num_heads=3, num_kv_heads=1, head_dim=16, feed_forward=64)
+"""What the fixtures put in place of the size nano."""
+
+
+def write_text(path: Path, *, lines: int = 1_500) -> Path:
+    """Write lines of words that a model can learn a little of, and return the path."""
+    draw = random.Random(0)
+    text = "\n".join(" ".join(draw.choices(WORDS, k=8)) for _ in range(lines))
+    path.write_text(text + "\n", encoding="utf-8")
+    return path
+
+
+def settings(data: Path, out: Path | None, **changes: Any) -> TrainConfig:
+    """Return the settings of a run of a second: 30 steps of a tiny model on two texts of 16 tokens."""
+    small = {"size": "nano", "vocab": 300, "batch": 2, "context": 16, "threads": 1, "seed": 3}
+    every = {"log_every": 1, "eval_every": 10, "save_every": 5, "sample_every": 20}
+    limit = {} if {"minutes", "tokens", "steps"} & set(changes) else {"steps": 30}
+    return TrainConfig(data=str(data), out=out and str(out), **{**small, **every, **limit, **changes})
+
+
+def run(data: Path, out: Path, **changes: Any) -> TrainResult:
+    """Train such a run to its end."""
+    result = train(settings(data, out, **changes))
+    assert result is not None
+    return result
+
+
+def timeless(folder: Path) -> list[dict[str, Any]]:
+    """Return the metrics of a run without what the clock says."""
+    return [
+        {name: value for name, value in line.items() if name not in metrics.TIMING_FIELDS}
+        for line in metrics.read(folder)
+    ]
+
+
+def outcome(folder: Path) -> dict[str, Any]:
+    """Return everything of a run that must not depend on whether it was stopped, weights and moments as bytes."""
+    saved = checkpoint.load(folder)
+    arrays = {
+        **{f"weight {k}": v for k, v in saved.weights.items()},
+        **{f"moment {k}": v for k, v in saved.moments.items()},
+    }
+    return {
+        "step": saved.step,
+        "arrays": {name: array.tobytes() for name, array in arrays.items()},
+        "state": {name: value for name, value in saved.state.items() if name != "seconds"},
+        "metrics": timeless(folder),
+        "published": (folder / "model.safetensors").read_bytes(),
+    }
+
+
+def record(folder: Path) -> dict[str, Any]:
+    """Return minigrad.json of a run folder."""
+    content: dict[str, Any] = json.loads((folder / "minigrad.json").read_text())
+    return content

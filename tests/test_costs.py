@@ -1,0 +1,46 @@
+"""What training costs, counted and compared with what the arrays themselves say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import models
+from minigrad import costs
+from minigrad.optim import AdamW
+
+NANO = models.skeleton("vidya-v2", "nano")
+
+
+def test_operations_are_those_of_each_matrix_and_of_attention_counted_by_hand():
+    # nano: queries 96 x 96, keys and values 32 x 96, output 96 x 96, three matrices 256 x 96, in 6 layers; the head.
+    matrices = 6 * (2 * 96 * 96 + 2 * 32 * 96 + 3 * 256 * 96) + 4_096 * 96
+    attention = 6 * 3 * 32 * 256 / 2 * 2
+    assert costs.flops_per_token(NANO, 256) == 6 * (matrices + attention)
+    assert costs.flops_per_token(NANO, 512) - costs.flops_per_token(NANO, 256) == 6 * attention
+
+
+def test_the_state_is_the_memory_of_weights_gradients_and_moments():
+    model = models.build("vidya-v2", "nano", vocab_size=300, num_layers=2)
+    moments = [array for pair in AdamW(model.parameters()).moments() for array in pair]
+    held = sum(parameter.data.nbytes + np.asarray(parameter.grad).nbytes for parameter in model.parameters())
+    memory = costs.memory(model, 2, 16)
+    assert memory.state == held + sum(array.nbytes for array in moments)
+    assert memory.total == memory.state + memory.activations
+
+
+def test_activations_grow_with_the_tokens_of_a_step_and_the_state_does_not():
+    small, large = costs.memory(NANO, 2, 64), costs.memory(NANO, 8, 64)
+    assert large.activations == 4 * small.activations
+    assert large.state == small.state
+
+
+def test_a_larger_model_or_a_slower_machine_is_slower():
+    micro = models.skeleton("vidya-v2", "micro")
+    assert costs.tokens_per_second(micro, 256, 1e11) < costs.tokens_per_second(NANO, 256, 1e11)
+    half, whole = (costs.tokens_per_second(NANO, 256, rate) for rate in (5e10, 1e11))
+    assert whole == pytest.approx(2 * half)
+
+
+def test_the_machine_is_measured_and_takes_part_of_a_second():
+    assert costs.matmul_rate(seconds=0.0) > 1e6

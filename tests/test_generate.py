@@ -1,0 +1,216 @@
+"""generate.py as a user meets it: the text alone on standard output, everything else on standard error."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import generate as program
+import tokenizer
+from generate import pieces, until
+from minigrad import costs, report
+from models import vidya_v2
+from tests.small_runs import TINY, run, write_text
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("run")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(vidya_v2.SIZES, "nano", TINY)
+        patch.setattr(costs, "matmul_rate", lambda: 1e11)
+        patch.setattr(report, "_charts", lambda *_: "")
+        return run(write_text(place / "words.txt"), place / "run", steps=20).out
+
+
+@pytest.fixture
+def write(folder: Path, capsys: pytest.CaptureFixture[str]):
+    def write(*arguments: object, code: int = 0) -> str:
+        capsys.readouterr()
+        assert program.main([str(folder), *map(str, arguments)]) == code
+        return capsys.readouterr().out
+
+    return write
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    try:
+        code = program.main([str(word) for word in arguments])
+    except SystemExit as stop:
+        code = stop.code
+    error = capsys.readouterr().err
+    assert code == 2
+    assert re.fullmatch(r"generate\.py: .+\n", error), error
+    return error
+
+
+def test_the_prompt_comes_first_and_the_seed_decides_the_rest(write):
+    first = write("--prompt", "to be", "--tokens", 30)
+    assert first.startswith("to be")
+    assert len(first) > len("to be\n")
+    assert write("--prompt", "to be", "--tokens", 30) == first
+    assert write("--prompt", "to be", "--tokens", 30, "--seed", 1) != first
+
+
+def test_temperature_zero_needs_no_seed_and_equals_top_k_one(write):
+    greedy = write("--temperature", 0, "--tokens", 20)
+    assert write("--temperature", 0, "--tokens", 20, "--seed", 5) == greedy
+    assert write("--top-k", 1, "--tokens", 20, "--seed", 5) == greedy
+
+
+def test_several_samples_differ_and_a_rule_stands_between_them(write):
+    texts = write("--samples", 3, "--tokens", 20, "--temperature", 1).removesuffix("\n").split("\n\n---\n\n")
+    assert len(set(texts)) == 3
+    assert write("--tokens", 20, "--temperature", 1).removesuffix("\n") == texts[0]
+
+
+def test_writing_stops_before_the_stop_text(write):
+    free = write("--tokens", 60).removesuffix("\n")
+    stop = free[20:23]
+    assert write("--tokens", 60, "--stop", stop).removesuffix("\n") == free[: free.index(stop)]
+
+
+def test_writing_goes_on_beyond_the_context_and_a_prompt_that_does_is_mentioned(folder, capsys):
+    program.main([str(folder), "--tokens", "60"])
+    assert "[60 tokens, " in capsys.readouterr().err
+    program.main([str(folder), "--prompt", "to be or not " * 20, "--tokens", "2"])
+    notes = capsys.readouterr().err
+    assert re.search(r"\[the prompt has \d+ tokens, more than the context of 16: its last part is used\]", notes)
+
+
+def test_speed_is_told_on_standard_error_only(folder, capsys):
+    program.main([str(folder), "--tokens", "5"])
+    said = capsys.readouterr()
+    assert re.search(r"\[5 tokens, [\d,]+ tokens/s, after \d+\.\d\d s for the first\]", said.err)
+    assert "tokens/s" not in said.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "RUN is missing"),
+        (("nowhere/at/all",), "nowhere/at/all is no run folder: it has no config.json\n"),
+        (("RUN", "--temprature", 1), "unknown flag --temprature; did you mean --temperature?"),
+        (("RUN", "--max-tokens", 1), "unknown flag --max-tokens; did you mean --tokens?"),
+        (("RUN", "--top-p", 2), "--top-p takes a finite number above 0 and at most 1, not '2'"),
+        (("RUN", "--prompt", "\udcff"), "surrogate"),
+    ],
+)
+def test_a_bad_argument_gets_one_paragraph(capsys, folder, arguments, message):
+    assert message in refusal(capsys, *(folder if word == "RUN" else word for word in arguments))
+
+
+def test_a_folder_that_is_no_run_or_lacks_its_tokenizer_is_refused(capsys, folder, tmp_path):
+    assert "config.json" in refusal(capsys, tmp_path)
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    assert "tokenizer.json" in refusal(capsys, tmp_path)
+    tokenizer.train([], vocab_size=301).save(tmp_path)
+    assert "has 301 tokens, but the model knows 300: they do not belong together" in refusal(capsys, tmp_path)
+    (tmp_path / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())
+    weights = (folder / "model.safetensors").read_bytes()
+    (tmp_path / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    assert "is damaged" in refusal(capsys, tmp_path)
+
+
+def test_a_folder_of_runs_or_a_slip_in_a_name_gets_the_runs_that_are_there(capsys, folder):
+    for near in (folder.parent, folder.parent / "rnu"):
+        assert refusal(capsys, near).endswith(f"it has no config.json. Did you mean {folder}?\n")
+
+
+def test_a_run_before_its_first_checkpoint_has_nothing_to_write_with(capsys, tmp_path):
+    (tmp_path / "minigrad.json").write_text("{}")
+    assert "has no weights yet" in refusal(capsys, tmp_path)
+
+
+def test_a_package_that_is_not_installed_is_named_with_the_way_out(capsys, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise ModuleNotFoundError("No module named 'numba'")
+
+    monkeypatch.setattr(program, "generate", fail)
+    assert program.main(["run"]) == 1
+    assert re.fullmatch(r"generate\.py: No module named 'numba'; .* -m pip install -e \.\n", capsys.readouterr().err)
+
+
+def test_our_own_mistakes_are_not_dressed_up_as_bad_input(monkeypatch):
+    def fail(config: object) -> Iterator[str]:
+        raise ValueError("a bug")
+        yield ""
+
+    monkeypatch.setattr(program, "generate", fail)
+    with pytest.raises(ValueError, match="a bug"):
+        program.main(["run"])
+
+
+def test_interrupted_writing_ends_its_line(monkeypatch, capsys):
+    def interrupted(config: object) -> Iterator[str]:
+        yield "to be"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(program, "generate", interrupted)
+    assert program.main(["run"]) == 130
+    assert capsys.readouterr().out == "to be\n"
+
+
+def test_a_reader_who_leaves_is_no_error(folder):
+    process = subprocess.Popen(
+        [sys.executable, "generate.py", str(folder), "--tokens", "100000"],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.read(1)
+    process.stdout.close()
+    assert process.wait() == 0
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+def test_help_needs_neither_numpy_nor_numba():
+    script = (
+        "import sys\nfrom generate import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit as stop: assert stop.code == 0\n"
+        "assert not {'numpy', 'numba', 'regex'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "--repetition-penalty X" in done.stdout
+
+
+def test_steering_characters_do_not_reach_the_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(program, "generate", lambda config: iter(["\x1b[31mred", " bell\x07"]))
+    program.main(["run"])
+    assert capsys.readouterr().out == "\ufffd[31mred bell\ufffd\n"
+
+
+@given(st.text(max_size=40))
+def test_a_letter_of_many_tokens_appears_when_it_is_whole(text):
+    tok = tokenizer.train([], vocab_size=261)  # a token for each byte
+    whole = text.encode("utf-8", "replace").decode()
+    parts = list(pieces(tok, iter(tok.encode(whole))))
+    assert "".join(parts) == whole
+    assert all(part in whole for part in parts)
+
+
+@given(st.lists(st.text(alphabet="ab", max_size=3), max_size=12), st.text(alphabet="ab", min_size=1, max_size=4))
+def test_text_is_passed_on_up_to_the_stop_text_however_it_is_cut(parts, stop):
+    shown = list(until(stop, iter(parts)))
+    assert "".join(shown) == "".join(parts).partition(stop)[0]
+
+
+@given(st.lists(st.text(alphabet="ab", max_size=3), max_size=12))
+def test_nothing_is_held_back_for_longer_than_it_could_be_the_stop_text(parts):
+    seen = shown = ""
+    for part, text in zip(parts, until("ab", iter(parts)), strict=False):
+        seen, shown = seen + part, shown + text
+        if "ab" not in seen:
+            assert shown == seen.removesuffix("a")

@@ -1,0 +1,71 @@
+"""The machine is prepared before NumPy loads; each check has a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from minigrad import hardware
+
+VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "OMP_NUM_THREADS")
+
+
+def python(program: str, **variables: str) -> str:
+    environment = {name: value for name, value in os.environ.items() if name not in (*VARIABLES, "MINIGRAD_THREADS")}
+    result = subprocess.run(
+        [sys.executable, "-c", program], env=environment | variables, capture_output=True, text=True, timeout=120
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+def test_importing_minigrad_loads_neither_numpy_nor_numba() -> None:
+    program = "import sys, minigrad; print([m for m in ('numpy', 'numba') if m in sys.modules])"
+    assert python(program) == "[]"
+
+
+def test_threads_of_blas_and_pool_are_set_together() -> None:
+    program = f"""
+import minigrad, os
+print([os.environ[name] for name in {VARIABLES}])
+from minigrad.kernels import threads
+threads.over_rows(lambda a, b: None, 10, 10**9)
+print(threads._pool.count, minigrad.hardware.threads())
+"""
+    assert python(program, MINIGRAD_THREADS="3").splitlines() == ["['3', '3', '3', '3']", "3 3"]
+
+
+@pytest.mark.parametrize("value", ["", "0", "-1", "many"])
+def test_a_senseless_number_of_threads_is_replaced_by_the_number_of_cores(value: str) -> None:
+    program = "from minigrad import hardware; print(hardware.threads() == hardware.cores())"
+    assert python(program, MINIGRAD_THREADS=value) == "True"
+
+
+def test_prepare_after_numpy_tells_the_library_and_the_pool() -> None:
+    program = """
+import ctypes, numpy, minigrad
+from minigrad import hardware
+from minigrad.kernels import threads
+hardware.prepare(1)
+threads.over_rows(lambda a, b: None, 10, 10**9)
+counts = []
+for library in hardware._loaded_openblas():
+    for symbol in ("scipy_openblas_get_num_threads64_", "scipy_openblas_get_num_threads", "openblas_get_num_threads"):
+        if (getter := getattr(library, symbol, None)) is not None:
+            counts.append(getter())
+            break
+print(threads._pool.count, set(counts) <= {1})
+"""
+    assert python(program, MINIGRAD_THREADS="2") == "1 True"
+
+
+def test_what_the_machine_tells() -> None:
+    assert hardware.cores() >= 1
+    assert hardware.memory_bytes() > 1_000_000
+    assert hardware.peak_memory_bytes() >= hardware.memory_bytes() // 2
+    assert hardware.available_memory_bytes() > 1_000_000
+    assert hardware.processor() in hardware.describe()
+    assert "core" in hardware.describe()
