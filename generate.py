@@ -145,6 +145,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     except BrokenPipeError:  # the reader has seen enough, as in `generate.py ... | head`
         close_output()
+    except OSError as error:
+        return complain("generate.py", RunError(f"{error.strerror}: {error.filename}"))
     except KeyboardInterrupt:
         print(flush=True)
         return 130

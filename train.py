@@ -282,6 +282,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         close_output()
         return BROKEN_PIPE
+    except OSError as error:
+        return complain("train.py", RunError(f"{error.strerror}: {error.filename}"))
     except KeyboardInterrupt:
         print("\ninterrupted; a run that had begun continues with --resume", file=sys.stderr)
         return 130

@@ -49,7 +49,7 @@ class Sampling:
         probabilities = np.exp(scores)
         if self.min_p is not None:
             probabilities[probabilities < self.min_p] = 0
-        order = np.argsort(-probabilities, kind="stable")
+        order = np.argsort(-scores, kind="stable")  # by score: different scores may round to equal probabilities
         if self.top_k is not None:
             probabilities[order[self.top_k :]] = 0
         probabilities /= probabilities.sum()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from minigrad import checkpoint, metrics
+import pytest
+
+from minigrad import checkpoint, costs, hardware, metrics, report
 from minigrad.settings import TrainConfig
-from models.vidya_v2 import VidyaV2Config
+from models import vidya_v2
 from train import TrainResult, train
 
 WORDS = (
@@ -29,8 +33,23 @@ WORDS = (
     "slings",
 )
 
-TINY = VidyaV2Config(vocab_size=300, num_layers=2, width=32, num_heads=3, num_kv_heads=1, head_dim=16, feed_forward=64)
+TINY = vidya_v2.VidyaV2Config(
+    vocab_size=300, num_layers=2, width=32, num_heads=3, num_kv_heads=1, head_dim=16, feed_forward=64
+)
 """What the fixtures put in place of the size nano."""
+
+
+@contextlib.contextmanager
+def quick_runs(*, pictures: bool = False) -> Iterator[None]:
+    """Let nano be tiny, measure no machine and draw no pictures; afterwards, turn back the threads that runs set."""
+    threads = hardware.threads()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(vidya_v2.SIZES, "nano", TINY)
+        patch.setattr(costs, "matmul_rate", lambda: 1e11)
+        if not pictures:
+            patch.setattr(report, "_charts", lambda *_: "")
+        yield
+    hardware.prepare(threads)
 
 
 def write_text(path: Path, *, lines: int = 1_500) -> Path:

@@ -93,6 +93,11 @@ def test_the_lengths_of_the_tokens_of_a_text_are_its_bytes(text):
     assert int(LENGTHS[ids].sum()) == len(whole.encode())
 
 
+def test_a_token_of_one_letter_and_two_bytes_counts_two():
+    tok = tokenizer.train(["é é é"], vocab_size=262)
+    assert token_byte_lengths(tok, 262)[tok.encode("é")].tolist() == [2]
+
+
 def test_special_and_unused_ids_have_no_bytes():
     unused = tokenizer.train(["ab"], vocab_size=280)
     lengths = token_byte_lengths(unused, 283)

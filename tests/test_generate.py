@@ -15,9 +15,7 @@ from hypothesis import strategies as st
 import generate as program
 import tokenizer
 from generate import pieces, until
-from minigrad import costs, report
-from models import vidya_v2
-from tests.small_runs import TINY, run, write_text
+from tests.small_runs import quick_runs, run, write_text
 
 ROOT = Path(__file__).parents[1]
 
@@ -25,10 +23,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("run")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(vidya_v2.SIZES, "nano", TINY)
-        patch.setattr(costs, "matmul_rate", lambda: 1e11)
-        patch.setattr(report, "_charts", lambda *_: "")
+    with quick_runs():
         return run(write_text(place / "words.txt"), place / "run", steps=20).out
 
 
@@ -139,6 +134,11 @@ def test_a_package_that_is_not_installed_is_named_with_the_way_out(capsys, monke
     monkeypatch.setattr(program, "generate", fail)
     assert program.main(["run"]) == 1
     assert re.fullmatch(r"generate\.py: No module named 'numba'; .* -m pip install -e \.\n", capsys.readouterr().err)
+
+
+def test_a_name_that_no_file_can_have_is_explained(capsys):
+    assert program.main(["x" * 300]) == 1
+    assert re.fullmatch(r"generate\.py: File name too long: x+/config\.json\n", capsys.readouterr().err)
 
 
 def test_our_own_mistakes_are_not_dressed_up_as_bad_input(monkeypatch):

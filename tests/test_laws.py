@@ -15,13 +15,12 @@ import numpy as np
 import pytest
 
 import train as train_program
-from minigrad import costs, metrics, report
+from minigrad import metrics
 from minigrad.config import Parser
 from minigrad.errors import InputError
 from minigrad.settings import TrainConfig
 from minigrad.training import Run
-from models import vidya_v2
-from tests.small_runs import TINY, outcome, record, run, settings, timeless, write_text
+from tests.small_runs import outcome, quick_runs, record, run, settings, timeless, write_text
 from train import Stopped, TrainResult, train
 
 ROOT = Path(__file__).parents[1]
@@ -49,11 +48,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True, scope="module")
 def _quickly() -> Iterator[None]:
-    """A tiny model; and neither measure the machine nor draw pictures: no law is about them."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(vidya_v2.SIZES, "nano", TINY)
-        patch.setattr(costs, "matmul_rate", lambda: 1e11)
-        patch.setattr(report, "_charts", lambda *_: "")
+    with quick_runs():
         yield
 
 

@@ -17,20 +17,17 @@ import pytest
 from safetensors import safe_open
 
 import train as train_program
-from minigrad import checkpoint, costs, hardware, metrics
+from minigrad import checkpoint, hardware, metrics
 from minigrad.errors import RunError
 from minigrad.training import Run
-from models import vidya_v2
-from tests.small_runs import TINY, record, run, settings, write_text
+from tests.small_runs import quick_runs, record, run, settings, write_text
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _quickly() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(vidya_v2.SIZES, "nano", TINY)
-        patch.setattr(costs, "matmul_rate", lambda: 1e11)
+    with quick_runs(pictures=True):
         yield
 
 
@@ -108,7 +105,8 @@ def test_a_bad_argument_gets_one_paragraph_and_nothing_is_written(
     capsys, monkeypatch, tmp_path, text, arguments, message
 ):
     monkeypatch.chdir(tmp_path)
-    more = [] if "--data" in arguments or "--resume" in arguments else ["--data", text]
+    more = [] if re.search("--(steps|resume)", arguments) else ["--steps", "1"]  # should it be accepted, it is short
+    more += [] if "--data" in arguments or "--resume" in arguments else ["--data", text]
     more += [] if re.search("--(size|model|resume)", arguments) else ["--size", "nano"]
     assert message in refusal(capsys, *arguments.split(), *more)
     assert list(tmp_path.iterdir()) == []
@@ -199,7 +197,9 @@ def test_a_run_does_not_go_on_with_another_text(capsys, tmp_path):
 
 
 def test_weights_of_another_shape_cannot_be_the_start(capsys, text, finished, tmp_path):
-    error = refusal(capsys, f"--data={text}", "--size=micro", f"--init={finished}", f"--out={tmp_path / 'new'}")
+    error = refusal(
+        capsys, f"--data={text}", "--size=micro", "--steps=1", f"--init={finished}", f"--out={tmp_path / 'new'}"
+    )
     assert error.startswith(f"--init {finished} does not fit vidya-v2 micro: ")
     assert not (tmp_path / "new").exists()
 
@@ -248,6 +248,11 @@ def test_a_package_that_is_not_installed_is_named_with_the_way_out(capsys, monke
     monkeypatch.setattr(train_program, "train", fail)
     assert train_program.main([]) == 1
     assert re.fullmatch(r"train\.py: No module named 'numba'; .* -m pip install -e \.\n", capsys.readouterr().err)
+
+
+def test_a_name_that_no_file_can_have_is_explained(capsys, text):
+    for flag in ("out", "resume", "init"):
+        assert "name too long" in refusal(capsys, f"--data={text}", "--steps=1", f"--{flag}={'x' * 300}", code=1)
 
 
 def test_our_own_mistakes_are_not_dressed_up_as_bad_input(monkeypatch):
@@ -380,7 +385,6 @@ def test_a_continued_run_has_the_threads_it_began_with(copy, monkeypatch):
     hardware.prepare(2)
     assert train_program.main(["--resume", str(copy)]) == 0
     assert hardware.threads() == 1
-    hardware.prepare()
 
 
 def test_resume_alone_continues_the_run_written_last(capsys, monkeypatch, text, tmp_path):
