@@ -39,7 +39,7 @@ def detect_anomaly() -> Iterator[None]:
     >>> with detect_anomaly():
     ...     Tensor([-1.0]).log()
     Traceback (most recent call last):
-    minigrad.anomaly.AnomalyError: log made 1 NaN and 0 infinities out of finite input ...
+    minigrad.anomaly.AnomalyError: log made 1 NaN and 0 infinities out of finite input, called at ...
     """
     global _enabled
     before, _enabled = _enabled, True

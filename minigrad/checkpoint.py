@@ -10,14 +10,13 @@ power cut the new name could stand on an empty file. A checkpoint is a folder of
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +24,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from minigrad.errors import InputError, RunError
+from minigrad.tensor_file import read_tensors
 
 Arrays = Mapping[str, NDArray[Any]]
 PathLike = str | os.PathLike[str]
@@ -79,10 +79,13 @@ def _write_text(path: Path, text: str) -> None:
 
 def _write_tensors(path: Path, arrays: Arrays, metadata: Mapping[str, str] | None = None) -> None:
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    path.touch()  # with the permissions that a new file has here: safetensors would keep it from all other users
+    permissions = path.stat().st_mode
     try:
         save_file(contiguous, path, metadata=dict(metadata or {"format": "pt"}))
     except SafetensorError as error:
         raise OSError(str(error)) from error
+    path.chmod(permissions)
     with path.open("rb+") as file:
         os.fsync(file.fileno())
 
@@ -199,7 +202,7 @@ def read_weights(source: PathLike) -> dict[str, NDArray[Any]]:
     path = Path(source)
     whole, index = path / "model.safetensors", path / "model.safetensors.index.json"
     if whole.exists() or not path.is_dir():
-        return _read_tensors(whole if whole.exists() else path)
+        return read_tensors(whole if whole.exists() else path)
     if not index.exists():
         pickled = "pickled weights (.bin, .pt) are never loaded, as a pickle can run any program"
         raise InputError(f"{path} holds neither {whole.name} nor {index.name}; {pickled}")
@@ -208,7 +211,7 @@ def read_weights(source: PathLike) -> dict[str, NDArray[Any]]:
         raise InputError(f"{index} holds no weight_map from names to files")
     weights: dict[str, NDArray[Any]] = {}
     for shard in sorted(set(weight_map.values())):
-        weights |= _read_tensors(path / shard)
+        weights |= read_tensors(path / shard)
     missing = [name for name in weight_map if name not in weights]
     if missing:
         raise InputError(f"{index} promises weights that its files do not hold: {_some(missing)}")
@@ -246,54 +249,3 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise InputError(f"{path} holds no JSON object")
     return content
-
-
-# A safetensors file is eight bytes with the length of a header, the header in JSON, then the arrays:
-#     {"lm_head.weight": {"dtype": "BF16", "shape": [4096, 96], "data_offsets": [0, 786432]}, ...}
-# It is read by hand because the library's NumPy side knows no bfloat16 and its errors do not name the file.
-_DTYPES = {
-    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "BOOL": "?", "I64": "<i8", "I32": "<i4",
-    "I16": "<i2", "I8": "i1", "U64": "<u8", "U32": "<u4", "U16": "<u2", "U8": "u1",
-}  # fmt: skip
-
-
-Entry = tuple[str, list[int], int, int]  # dtype, shape, where the bytes begin and end
-
-
-def _read_tensors(path: Path) -> dict[str, NDArray[Any]]:
-    try:
-        with path.open("rb") as file:
-            header, start = _read_header(file, path)
-            return {name: _read_array(file, path, name, start, entry) for name, entry in header.items()}
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {_reason(error)}") from error
-
-
-def _read_header(file: BinaryIO, path: Path) -> tuple[dict[str, Entry], int]:
-    size = os.fstat(file.fileno()).st_size
-    start = 8 + int.from_bytes(file.read(8), "little")
-    if start > size:
-        raise InputError(f"{path} is cut short or not a safetensors file")
-    try:
-        header = json.loads(file.read(start - 8))
-        header.pop("__metadata__", None)
-        entries = {name: (at["dtype"], at["shape"], *at["data_offsets"]) for name, at in header.items()}
-        promised = start + max((end for _, _, _, end in entries.values()), default=0)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path} is not a safetensors file: its header cannot be read") from error
-    if promised != size:
-        raise InputError(f"{path} is damaged: its header promises {promised:,} bytes, the file has {size:,}")
-    return entries, start
-
-
-def _read_array(file: BinaryIO, path: Path, name: str, start: int, entry: Entry) -> NDArray[Any]:
-    dtype, shape, begin, end = entry
-    if dtype not in _DTYPES:
-        raise InputError(f"{path}: {name} is stored as {dtype}; convert it to F32 or BF16")
-    if end - begin != math.prod(shape) * np.dtype(_DTYPES[dtype]).itemsize:
-        raise InputError(f"{path} is damaged: the bytes of {name} do not match its shape {shape}")
-    file.seek(start + begin)
-    array = np.fromfile(file, _DTYPES[dtype], math.prod(shape)).reshape(shape)
-    if dtype == "BF16":  # bfloat16 is the upper half of a float32
-        return (array.astype(np.uint32) << 16).view(np.float32)
-    return array.astype(np.float32) if dtype == "F16" else array

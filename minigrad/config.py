@@ -264,9 +264,7 @@ def _following_value(each: Option, queue: list[str]) -> Any:
         return each.convert(queue.pop(0))
     if each.bare is not None:
         return each.bare
-    way_out = (
-        f"; to give it {queue[0]} write {each.spelling}={queue[0]}" if queue and each.kind is str else ""
-    )
+    way_out = f"; to give it {queue[0]} write {each.spelling}={queue[0]}" if queue and each.kind is str else ""
     raise InputError(f"{each.spelling} needs a value: {each.expectation}{way_out}")
 
 

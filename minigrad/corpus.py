@@ -83,8 +83,7 @@ def load(name: str = "python-docs", *, progress: Callable[[str], None] | None = 
         description, documents = f"text in {name}", _local(name)
     if not documents and name in NAMES:
         raise RunError(
-            f"there is no Python source in {standard_library.library_folder()}, so no {name}. "
-            "Give --data PATH."
+            f"there is no Python source in {standard_library.library_folder()}, so no {name}. Give --data PATH."
         )
     if not documents:
         raise InputError(f"{name} holds no text.")
@@ -151,7 +150,6 @@ def _cut(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     train, held_out = text[:place], text[place:]
     if not train.strip() or not held_out.strip():
         raise InputError(
-            f"{len(text):,} characters of text are too few to hold some out from training. "
-            "Give --data more text."
+            f"{len(text):,} characters of text are too few to hold some out from training. Give --data more text."
         )
     return (train,), (held_out,)

@@ -9,9 +9,7 @@ from minigrad.cache import cache_folder, store
 from minigrad.errors import RunError
 
 
-def download(
-    address: str, *, sha256: str | None = None, progress: Callable[[str], None] | None = None
-) -> bytes:
+def download(address: str, *, sha256: str | None = None, progress: Callable[[str], None] | None = None) -> bytes:
     """Return the bytes at `address` (http or https), and keep them under a hash of the address.
 
     `sha256` is the checksum, in hexadecimal, that the bytes must have, from the web or from the cache.
@@ -33,8 +31,7 @@ def download(
             data: bytes = response.read()
     except (OSError, http.client.HTTPException, ValueError) as error:  # network, answer, address
         raise RunError(
-            f"cannot download {address} ({error}). Any copy on this computer will do instead: "
-            "give --data PATH."
+            f"cannot download {address} ({error}). Any copy on this computer will do instead: give --data PATH."
         ) from error
     if sha256 not in (None, found := hashlib.sha256(data).hexdigest()):
         raise RunError(

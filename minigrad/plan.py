@@ -107,9 +107,18 @@ def seconds_after(settings: Any, model: LanguageModel, num_bytes: int, text: Tex
     return scoring + 1.1e-6 * num_bytes + 4.0
 
 
+def _memory(settings: Any, model: LanguageModel) -> costs.Memory:
+    itemsize = 8 if settings.precision == "float64" else 4
+    return costs.memory(model, settings.batch, settings.context, itemsize)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def refuse_too_large(settings: Any, model: LanguageModel) -> None:
     """Raise InputError if training needs more memory than this machine can give."""
-    needed, available = costs.memory(model, settings.batch, settings.context), hardware.available_memory_bytes()
+    needed, available = _memory(settings, model), hardware.available_memory_bytes()
     if available and needed.total > available:
         raise InputError(
             f"training {model.num_parameters():,} parameters needs about {format_bytes(needed.total)} "
@@ -120,7 +129,7 @@ def refuse_too_large(settings: Any, model: LanguageModel) -> None:
 
 def describe(settings: Any, model: LanguageModel, text: Text, rate: float) -> str:
     """Lay out the plan as two columns: what is trained, on what, for how long, and what that costs."""
-    memory = costs.memory(model, settings.batch, settings.context)
+    memory = _memory(settings, model)
     flops = costs.flops_per_token(model, settings.context)
     speed = costs.tokens_per_second(model, settings.context, rate)
     per_step = settings.batch * settings.context * settings.accumulate
@@ -136,17 +145,17 @@ def describe(settings: Any, model: LanguageModel, text: Text, rate: float) -> st
     facts = {
         "model": f"{settings.model} {settings.size}: {model.num_parameters():,} parameters, "
         f"{model.config.num_layers} layers of width {model.config.width}",
-        "text": f"{text.description}: {text.num_documents:,} documents, {format_bytes(train.num_bytes)} to train on, "
-        f"{format_bytes(text.held_out.num_bytes)} held out",
+        "text": f"{text.description}: {_counted(text.num_documents, 'document')}, "
+        f"{format_bytes(train.num_bytes)} to train on, {format_bytes(text.held_out.num_bytes)} held out",
         "vocabulary": vocabulary,
         "step": f"{settings.batch} x {settings.context} tokens"
         + (f" x {settings.accumulate} parts" if settings.accumulate > 1 else "")
-        + f", peak learning rate {settings.lr:g} after {settings.warmup} steps",
+        + f", peak learning rate {settings.lr:g} after {_counted(settings.warmup, 'step')}",
         "memory": f"{format_bytes(memory.total)}: {format_bytes(memory.state)} state, "
         f"{format_bytes(memory.activations)} activations",
         "machine": f"{hardware.describe()}; matrix products at {rate / 1e9:,.0f} GFLOP/s",
         "speed": f"{flops / 1e6:,.1f} MFLOP per token, about {format_count(speed)} tokens/s expected",
-        "budget": f"{format_seconds(seconds)} in all" if seconds else f"{settings.steps:,} steps",
+        "budget": f"{format_seconds(seconds)} in all" if seconds else _counted(settings.steps, "step"),
         "it buys": f"about {format_count(tokens)} tokens, {tokens / max(len(train), 1):.1f} times the text"
         + ("" if seconds else f", in about {format_seconds(tokens / speed)}"),
     }

@@ -29,9 +29,7 @@ class Progress:
             from tqdm import tqdm
 
             bar_format = "{percentage:3.0f}%|{bar}| {desc}"
-            self.bar = tqdm(
-                total=1.0, file=self.stream, bar_format=bar_format, dynamic_ncols=True, leave=False
-            )
+            self.bar = tqdm(total=1.0, file=self.stream, bar_format=bar_format, dynamic_ncols=True, leave=False)
 
     def set_total(self, total_steps: int) -> None:
         """Say how many steps the run will take, once that is known."""
@@ -130,9 +128,7 @@ def format_bytes(number: float) -> str:
     """
     if number < 1000:
         return f"{number:.0f} bytes"
-    power = (
-        1 if number < 999_950 else 2 if number < 999_950_000 else 3
-    )  # beyond these, 1000.0 would be printed
+    power = 1 if number < 999_950 else 2 if number < 999_950_000 else 3  # beyond these, 1000.0 would be printed
     return f"{number / 1000**power:,.1f} {('kB', 'MB', 'GB')[power - 1]}"
 
 

@@ -41,9 +41,7 @@ def write_report(
     body = [
         f"<h1>{_escape(title)}</h1><p>{_escape(trained)}</p>",
         f"<p class=verdict>{_escape(verdict)}</p>",
-        _facts(records) + _charts(records, summary["xz_bits_per_byte"])
-        if records
-        else "<p>No step was logged.</p>",
+        _facts(records) + _charts(records, summary["xz_bits_per_byte"]) if records else "<p>No step was logged.</p>",
         "<h2>What it wrote</h2>" if samples else "",
         *(_sample(sample) for sample in samples),
         f"<h2>Repeat this run</h2><pre>{_escape(command)}</pre>",
@@ -116,8 +114,7 @@ def _charts(records: Sequence[Mapping[str, Any]], xz_bits_per_byte: float | None
     }
     try:
         drawn = [
-            _draw(title, series, xz_bits_per_byte if series is losses else None)
-            for title, series in charts.items()
+            _draw(title, series, xz_bits_per_byte if series is losses else None) for title, series in charts.items()
         ]
     except Exception as error:  # whatever ails matplotlib, hours of training still deserve their report
         return f"<p>No pictures: matplotlib failed ({_escape(error)}).</p>"
@@ -132,9 +129,7 @@ def _draw(title: str, series: Sequence[Series], reference: float | None) -> str:
 
     # The salt makes the names inside the picture, and so the page, the same every time; text stays text.
     style: Any = {"svg.hashsalt": title, "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 11}
-    style |= dict.fromkeys(
-        ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK
-    )
+    style |= dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), INK)
     with matplotlib.rc_context(style):
         figure = Figure(figsize=(5.6, 3.2), layout="constrained")
         axes = figure.add_subplot()

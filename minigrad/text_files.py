@@ -117,9 +117,7 @@ def _json_lines(text: str, name: str) -> list[str]:
             raise InputError(f"{name}, line {number:,} is not JSON: {error}.") from error
         document = record.get("text") if isinstance(record, dict) else None
         if not isinstance(document, str):
-            raise InputError(
-                f'{name}, line {number:,} has no text: expected an object like {{"text": "..."}}.'
-            )
+            raise InputError(f'{name}, line {number:,} has no text: expected an object like {{"text": "..."}}.')
         try:
             document.encode("utf-8")
         except UnicodeEncodeError as error:  # JSON can spell half of a surrogate pair, which is no character

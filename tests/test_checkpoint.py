@@ -185,10 +185,7 @@ def test_a_full_disk_at_any_operation_is_an_error_that_names_what_is_left(tmp_pa
             with pytest.raises(RunError) as caught:
                 save(run, 30)
         rest = "the checkpoint of step 20 is intact" if saved_before else "there is no earlier checkpoint"
-        assert (
-            str(caught.value)
-            == f"cannot save step 30 in {run / 'checkpoints'}: No space left on device; {rest}"
-        )
+        assert str(caught.value) == f"cannot save step 30 in {run / 'checkpoints'}: No space left on device; {rest}"
         assert checkpoint.steps(run) == ([20] if saved_before else [])
         if (run / "checkpoints").exists():
             assert names(run / "checkpoints") == (["20"] if saved_before else [])
@@ -269,11 +266,7 @@ arrays = st.sampled_from(DTYPES).flatmap(
 )
 
 
-@given(
-    st.dictionaries(
-        st.text(st.characters(exclude_categories=["Cs"])).filter(lambda s: s != "__metadata__"), arrays
-    )
-)
+@given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])).filter(lambda s: s != "__metadata__"), arrays))
 def test_any_arrays_come_back_bit_for_bit(arrays):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.safetensors"
@@ -392,9 +385,7 @@ def test_a_whole_file_in_a_folder_goes_before_shards_and_a_pickle_is_never_opene
 def test_names_and_shapes_are_compared_with_what_the_model_expects():
     weights = {"a": np.zeros((2, 3)), "b": np.zeros(4), "extra": np.zeros(1)}
     checkpoint.check_names(weights, {"a": (2, 3), "b": (4,), "extra": (1,)})
-    message = refusal(
-        checkpoint.check_names, weights, {"a": (3, 2), "b": (4,)} | {f"m{i}": (1,) for i in range(7)}
-    )
+    message = refusal(checkpoint.check_names, weights, {"a": (3, 2), "b": (4,)} | {f"m{i}": (1,) for i in range(7)})
     assert message == (
         "the weights do not fit the model: missing: m0, m1, m2, m3, m4 and 2 more; unexpected: extra; "
         "of another shape: a is (2, 3), should be (3, 2)"

@@ -38,9 +38,7 @@ class Reading:
     tokens: int = option(100, "tokens to write", at_least=1)
 
 
-TRAIN = Parser(
-    Settings, prog="train.py", description="Train.", aliases={"learning_rate": "lr", "vocab_size": "words"}
-)
+TRAIN = Parser(Settings, prog="train.py", description="Train.", aliases={"learning_rate": "lr", "vocab_size": "words"})
 GENERATE = Parser(Reading, prog="generate.py", description="Write.")
 
 
@@ -55,9 +53,7 @@ def test_no_flags_give_the_defaults_and_nothing_explicit():
 
 
 def test_values_take_the_type_of_their_field_and_are_known_to_be_explicit():
-    settings, given_names = TRAIN.read(
-        ["--steps", "40", "--lr=0.003", "--eval-every", "7", "--plan", "--vocab", "300"]
-    )
+    settings, given_names = TRAIN.read(["--steps", "40", "--lr=0.003", "--eval-every", "7", "--plan", "--vocab", "300"])
     assert settings == Settings(steps=40, lr=0.003, eval_every=7, plan=True, words=300)
     assert given_names == {"steps", "lr", "eval_every", "plan", "words"}
 
@@ -184,11 +180,7 @@ def test_any_settings_survive_the_command_line(settings):
     assert TRAIN.read(arguments)[0] == settings
 
 
-@given(
-    st.lists(
-        st.sampled_from(["--steps", "--plan", "--resume", "4", "x", "-", "--", "--lr=", "=", ""]) | st.text()
-    )
-)
+@given(st.lists(st.sampled_from(["--steps", "--plan", "--resume", "4", "x", "-", "--", "--lr=", "=", ""]) | st.text()))
 def test_any_command_line_is_read_or_refused_and_never_crashes(arguments):
     try:
         settings, _ = TRAIN.read(arguments)
@@ -206,7 +198,5 @@ def test_the_nearest_name_is_found_or_none():
 def test_only_the_standard_library_is_needed():
     script = "import sys, json; import minigrad.config; print(json.dumps([*sys.modules]))"
     root = Path(config.__file__).parents[1]
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True)
     assert not {"numpy", "numba", "matplotlib", "safetensors", "tqdm"} & set(json.loads(done.stdout))

@@ -86,9 +86,7 @@ def test_python_docs_are_megabytes_of_text_without_repeats(docs):
     assert 1_000_000 < docs.num_bytes < 5_000_000
     assert min(map(len, docs.documents)) >= 200
     paragraphs = Counter(
-        " ".join(paragraph.split())
-        for text in docs.documents
-        for paragraph in standard_library.paragraphs(text)
+        " ".join(paragraph.split()) for text in docs.documents for paragraph in standard_library.paragraphs(text)
     )
     assert [paragraph for paragraph, count in paragraphs.items() if count > 1 and len(paragraph) > 80] == []
 

@@ -104,9 +104,7 @@ seeds = st.integers(0, 2**32)
 def test_every_window_of_an_epoch_is_used_once(length, seed, epoch):
     num_tokens, context = length
     windows = data.windows_per_epoch(num_tokens, context)
-    inputs, targets = data.batch(
-        np.arange(num_tokens), seed=seed, step=epoch, batch_size=windows, context=context
-    )
+    inputs, targets = data.batch(np.arange(num_tokens), seed=seed, step=epoch, batch_size=windows, context=context)
     assert inputs.shape == targets.shape == (windows, context)
     assert inputs.dtype == targets.dtype == np.int32
     np.testing.assert_array_equal(targets, inputs + 1)
@@ -170,9 +168,7 @@ def test_batches_come_from_token_files_too(tmp_path):
 
 
 def test_too_short_a_text_names_both_numbers_and_the_way_out():
-    with pytest.raises(
-        InputError, match=r"has 1,000 tokens.*1,000 needs 1,001.*smaller --context or more text"
-    ):
+    with pytest.raises(InputError, match=r"has 1,000 tokens.*1,000 needs 1,001.*smaller --context or more text"):
         data.batch(np.arange(1_000), seed=0, step=0, batch_size=1, context=1_000)
     with pytest.raises(InputError, match="at least 1"):
         data.batch(np.arange(1_000), seed=0, step=0, batch_size=1, context=0)
@@ -202,9 +198,7 @@ def test_evaluation_does_no_more_work_than_it_must():
     assert all((targets != data.IGNORED).any(axis=1).all() for _, targets in batches)
 
 
-@pytest.mark.parametrize(
-    ("num_tokens", "context", "overlap"), [(1, 8, 0.5), (9, 0, 0.5), (9, 8, 1.5), (9, 8, -0.1)]
-)
+@pytest.mark.parametrize(("num_tokens", "context", "overlap"), [(1, 8, 0.5), (9, 0, 0.5), (9, 8, 1.5), (9, 8, -0.1)])
 def test_evaluation_refuses_what_it_cannot_score(num_tokens, context, overlap):
     with pytest.raises(InputError, match=f"score {num_tokens} tokens with a context of {context}"):
         next(data.evaluation_windows(np.arange(num_tokens), context=context, overlap=overlap))

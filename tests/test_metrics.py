@@ -43,9 +43,7 @@ def test_lines_carry_exactly_the_promised_keys(tmp_path):
     first, second = (json.loads(text) for text in (tmp_path / "metrics.jsonl").read_text().splitlines())
     assert list(first) == KEYS
     assert list(second) == [*KEYS, "val_loss", "val_bits_per_byte"]
-    assert (
-        [first, second] == metrics.read(tmp_path) == [line(1), line(2, val_loss=2.5, val_bits_per_byte=1.25)]
-    )
+    assert [first, second] == metrics.read(tmp_path) == [line(1), line(2, val_loss=2.5, val_bits_per_byte=1.25)]
 
 
 def test_a_missing_or_unknown_key_is_refused(tmp_path):
