@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from minigrad.errors import InputError
+from minigrad.interrupt import close_output
 
 Config = TypeVar("Config")
 
@@ -200,7 +201,10 @@ class Parser(Generic[Config]):
         """
         arguments = sys.argv[1:] if arguments is None else arguments
         if "--help" in arguments or "-h" in arguments:
-            print(self.help())
+            try:
+                print(self.help(), flush=True)
+            except BrokenPipeError:  # the reader has seen enough, as in `train.py --help | head`
+                close_output()
             sys.exit(0)
         try:
             return self.read(arguments)

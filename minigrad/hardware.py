@@ -14,6 +14,7 @@ from pathlib import Path
 
 _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "OMP_NUM_THREADS")
 _POOL_VARIABLE = "MINIGRAD_THREADS"
+_MAPS = Path("/proc/self/maps")  # where Linux lists the libraries a process has loaded
 
 # glibc's numbers for mallopt(3).
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -29,37 +30,44 @@ def cores() -> int:
 
 def threads() -> int:
     """Return how many threads BLAS and the kernels use in this process."""
-    return int(os.environ.get(_POOL_VARIABLE, cores()))
+    return int(os.environ[_POOL_VARIABLE])
 
 
 def prepare(threads: int | None = None) -> None:
     """Set the thread counts of BLAS and of the kernel pool together, and keep freed memory at hand.
 
-    Called once with no argument when `minigrad` is imported (the environment variable MINIGRAD_THREADS, else one
-    thread per processor) and again by the command lines with the number the user asked for. Where NumPy is loaded
-    already, its BLAS is told through the library itself.
+    Called once with no argument when `minigrad` is imported and again by the command lines with the number the user
+    asked for. With no number: what the environment said when the process began (MINIGRAD_THREADS, or one of the
+    variables that BLAS libraries read), else one thread per processor. Where NumPy is loaded already, its BLAS is told
+    through the library itself.
     """
-    count = threads or _from_environment() or cores()
-    os.environ[_POOL_VARIABLE] = str(count)
-    for variable in _THREAD_VARIABLES:
+    count = threads or _ASKED_FOR or cores()
+    before = {variable: os.environ.get(variable) for variable in _THREAD_VARIABLES}
+    for variable in (_POOL_VARIABLE, *_THREAD_VARIABLES):
         os.environ[variable] = str(count)
     # An idle OpenBLAS thread spins for 2**26 cycles by default and so steals a processor from the kernel that follows
     # a matrix product; 2**10 cycles are enough to catch the next product of the same layer.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "10")
     _keep_freed_memory()
-    if "numpy" in sys.modules and not _tell_loaded_blas(count) and threads is not None:
+    if "numpy" in sys.modules and not _tell_loaded_blas(count) and set(before.values()) != {str(count)}:
         warnings.warn(
-            f"NumPy was loaded before its number of threads was chosen, and its BLAS is none that can be told now. "
-            f"Import minigrad first, or set {' or '.join(_THREAD_VARIABLES[1:3])} to {count} before starting Python.",
+            f"NumPy was loaded before {count} threads were chosen, and its BLAS is none that can be told now. Import "
+            f"minigrad before NumPy, or set {_THREAD_VARIABLES[1]} or {_THREAD_VARIABLES[2]} before starting Python.",
             stacklevel=2,
         )
     if (pool := sys.modules.get("minigrad.kernels.threads")) is not None:
         pool.set_threads(count)
 
 
-def _from_environment() -> int | None:
-    value = os.environ.get(_POOL_VARIABLE, "")
-    return int(value) if value.isdigit() and int(value) > 0 else None
+def _asked_for() -> int | None:
+    for variable in (_POOL_VARIABLE, *_THREAD_VARIABLES):
+        value = os.environ.get(variable, "")
+        if value.isdecimal() and int(value) > 0:
+            return int(value)
+    return None
+
+
+_ASKED_FOR = _asked_for()  # before `prepare` writes numbers of its own into the environment
 
 
 def _keep_freed_memory() -> None:
@@ -92,13 +100,14 @@ def _tell_loaded_blas(count: int) -> bool:
 
 
 def _loaded_openblas() -> list[ctypes.CDLL]:
-    maps = Path("/proc/self/maps")
-    if maps.exists():
-        paths = {line.split()[-1] for line in maps.read_text().splitlines() if "openblas" in line}
-        return [ctypes.CDLL(path) for path in sorted(paths)]
-    home = Path(sys.modules["numpy"].__file__ or "").parent
-    found = [*home.glob(".dylibs/*openblas*"), *home.parent.glob("numpy.libs/*openblas*")]
-    return [ctypes.CDLL(str(path)) for path in found]
+    if _MAPS.exists():
+        # address, permissions, offset, device, inode, and then the path, which may hold spaces
+        lines = (line.split(maxsplit=5) for line in _MAPS.read_text().splitlines() if "openblas" in line)
+        found = sorted({Path(fields[5]) for fields in lines if len(fields) == 6})
+    else:
+        home = Path(sys.modules["numpy"].__file__ or "").parent
+        found = [*home.glob(".dylibs/*openblas*"), *home.parent.glob("numpy.libs/*openblas*")]
+    return [ctypes.CDLL(str(path)) for path in found if path.exists()]
 
 
 def memory_bytes() -> int:

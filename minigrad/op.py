@@ -33,10 +33,11 @@ def op(function: Callable[..., tuple[Array, Backward]]) -> Callable[..., Tensor]
     Raises ShapeError if the arguments' shapes do not fit, InputError if float32 and float64 tensors are mixed.
     """
     name = function.__name__
+    parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
 
     @functools.wraps(function)
     def apply(*arguments: Any, **options: Any) -> Tensor:
-        arrays = _lift(name, arguments)
+        arrays = _lift(name, parameters, arguments)
         try:
             y, backward = function(*arrays, **options)
         except InputError:
@@ -46,14 +47,21 @@ def op(function: Callable[..., tuple[Array, Backward]]) -> Callable[..., Tensor]
             raise ShapeError(f"{name} cannot use arguments of shapes {shapes}: {error}") from error
         if anomaly.enabled():
             anomaly.check_forward(name, arrays, y)
-        return _wrap(name, arguments, arrays, np.asarray(y), backward)
+        y = np.asarray(y)
+        if y.dtype == np.float64 and all(array.dtype.kind != "f" for array in arrays):
+            y = y.astype(np.float32)  # NumPy makes whole numbers float64, say in a mean; our own type is float32
+        return _wrap(name, arguments, arrays, y, backward)
 
     OPS[name] = apply
     return apply
 
 
-def _lift(name: str, arguments: tuple[Any, ...]) -> list[Array]:
-    """Take the arrays out of the arguments; numbers and plain arrays get the tensors' own dtype."""
+_NEVER_LIFTED = ("ids", "targets", "condition")
+"""Arguments of these names hold whole numbers or booleans; all others take the dtype of the tensors beside them."""
+
+
+def _lift(name: str, parameters: tuple[str, ...], arguments: tuple[Any, ...]) -> list[Array]:
+    """Take the arrays out of the arguments; numbers, plain arrays and whole numbers get the tensors' own dtype."""
     dtype: np.dtype[Any] | None = None
     for argument in arguments:
         if isinstance(argument, Tensor) and argument.dtype.kind == "f":
@@ -62,14 +70,13 @@ def _lift(name: str, arguments: tuple[Any, ...]) -> list[Array]:
                     f"{name} got tensors of dtype {dtype} and {argument.dtype}; convert one with .astype(...)"
                 )
             dtype = argument.dtype
+    if dtype is None and any(type(argument) is float for argument in arguments):
+        dtype = np.dtype(np.float32)  # a Python number is no reason to leave float32
     arrays = []
-    for argument in arguments:
-        if isinstance(argument, Tensor):
-            arrays.append(argument.data)
-            continue
-        array = np.asarray(argument)
-        if dtype is not None and (array.dtype.kind == "f" or isinstance(argument, int | float)):
-            array = array.astype(dtype, copy=False)
+    for position, argument in enumerate(arguments):
+        array = argument.data if isinstance(argument, Tensor) else np.asarray(argument)
+        if position >= len(parameters) or parameters[position] not in _NEVER_LIFTED:
+            array = array if dtype is None else array.astype(dtype, copy=False)
         arrays.append(array)
     return arrays
 
@@ -82,7 +89,7 @@ def _wrap(name: str, arguments: tuple[Any, ...], arrays: list[Array], y: Array, 
         for tensor in tensors:
             if np.may_share_memory(y, tensor.data):
                 result.version = tensor.version
-    if is_recording() and any(tensor.node is not None for tensor in tensors):
+    if is_recording() and y.dtype.kind == "f" and any(tensor.node is not None for tensor in tensors):
         parents = tuple(a.node if isinstance(a, Tensor) else None for a in arguments)
         saved = _saved_versions(backward, [*tensors, result])
         result.node = Node(name, y.shape, y.dtype, parents, backward, saved)

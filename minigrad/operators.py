@@ -63,7 +63,11 @@ class Operators:
         if method == "__call__" and not options:
             if ufunc.__name__ in _COMPARISONS:
                 return _compare(ufunc, *inputs)
-            if ufunc.__name__ in minigrad.ops.__all__:  # the operations are called what NumPy calls them
+            if ufunc.__name__ == "power" and isinstance(inputs[0], Operators):
+                return inputs[0] ** inputs[1]
+            if (
+                ufunc.__name__ != "power" and ufunc.__name__ in minigrad.ops.__all__
+            ):  # the operations are called what NumPy calls them
                 result: Tensor = getattr(minigrad.ops, ufunc.__name__)(*inputs)
                 return result
         raise InputError(

@@ -32,8 +32,9 @@ class Tensor(Operators):
     __slots__ = ("__weakref__", "_data", "node", "version")
 
     def __init__(self, data: ArrayLike | Tensor, requires_grad: bool = False, dtype: DTypeLike | None = None) -> None:
-        if isinstance(data, Tensor):
-            data = data.data
+        # Over the memory of another tensor, the version is that tensor's too: a change must be seen by both.
+        version: Version = data.version if isinstance(data, Tensor) else Version()
+        data = data.data if isinstance(data, Tensor) else data
         if dtype is None and not isinstance(data, np.ndarray | np.generic):
             array = np.asarray(data)
             array = array.astype(np.float32) if array.dtype == np.float64 else array
@@ -42,7 +43,7 @@ class Tensor(Operators):
         if array.dtype.kind not in "fiub":
             raise InputError(f"a Tensor holds numbers, not values of dtype {array.dtype}")
         self._data: Array = array
-        self.version = Version()
+        self.version: Version = version
         self.node: Node | None = None
         if requires_grad:
             if array.dtype.kind != "f":

@@ -69,3 +69,27 @@ def test_what_the_machine_tells() -> None:
     assert hardware.available_memory_bytes() > 1_000_000
     assert hardware.processor() in hardware.describe()
     assert "core" in hardware.describe()
+
+
+def test_no_number_means_what_the_environment_said_at_the_beginning() -> None:
+    program = """
+from minigrad import hardware
+first = hardware.threads()
+hardware.prepare(5)
+hardware.prepare()
+print(first, hardware.threads())
+"""
+    assert python(program, OMP_NUM_THREADS="3") == "3 3"
+
+
+def test_a_library_in_a_folder_with_a_space_is_found(tmp_path, monkeypatch) -> None:
+    library = tmp_path / "my projects" / "libopenblas.so"
+    library.parent.mkdir()
+    library.touch()
+    maps = tmp_path / "maps"
+    maps.write_text(f"7f00-7f01 r-xp 00000000 fe:00 123                        {library}\n7f01-7f02 rw-p 0 00:00 0\n")
+    opened = []
+    monkeypatch.setattr(hardware, "_MAPS", maps)
+    monkeypatch.setattr(hardware.ctypes, "CDLL", opened.append)
+    hardware._loaded_openblas()
+    assert opened == [str(library)]

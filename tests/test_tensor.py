@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minigrad import GraphError, InputError, ShapeError, Tensor, no_grad
+from minigrad import GraphError, InputError, ShapeError, Tensor, no_grad, ops
 
 
 @pytest.mark.parametrize(
@@ -163,3 +163,39 @@ def test_repr_tells_values_dtype_and_gradient() -> None:
 def test_tensors_are_hashable_by_identity() -> None:
     x, y = Tensor([1.0]), Tensor([1.0])
     assert len({x, y, x}) == 2
+
+
+def test_a_tensor_over_another_tensors_memory_shares_its_version() -> None:
+    a = Tensor([1.0, 2.0], requires_grad=True)
+    h = a * 2
+    y = h * h
+    Tensor(h)[0] = 100.0
+    with pytest.raises(GraphError, match="changed in place"):
+        y.sum().backward()
+
+
+def test_whole_numbers_and_python_numbers_do_not_leave_float32() -> None:
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    whole = Tensor([3, 4])
+    for y in (
+        x * whole,
+        ops.concatenate(x, whole),
+        ops.where(Tensor([True, False]), x, whole),
+        x @ whole,
+        x * ((x > 1.5) * 2.0),
+        np.power(x, np.float64(2)),
+    ):
+        assert y.dtype == np.float32
+        y.sum().backward()
+    assert whole.mean().dtype == np.float32
+    assert (whole / 3).dtype == np.float32
+
+
+def test_whole_numbers_where_only_real_ones_make_sense_are_refused() -> None:
+    for wrong in (Tensor([1, 2, 3]).softmax, lambda: ops.gelu(Tensor([1, 2])), Tensor(np.float16([1, 2])).softmax):
+        with pytest.raises(InputError, match="float32 or float64"):
+            wrong()
+
+
+def test_rounding_to_whole_numbers_ends_the_gradient() -> None:
+    assert not Tensor([1.5, 2.5], requires_grad=True).astype("int64").requires_grad

@@ -45,12 +45,14 @@ def _gelu_tanh_rows(x: Array, y: Array, start: int, stop: int) -> None:
 @kernel
 def _gelu_tanh_backward_rows(dy: Array, x: Array, dx: Array, start: int, stop: int) -> None:
     one, two, cubic = x.dtype.type(1), x.dtype.type(2 * math.sqrt(2 / math.pi)), x.dtype.type(0.044715)
-    three = x.dtype.type(3)
+    three, zero = x.dtype.type(3), x.dtype.type(0)
     for i in range(start, stop):
         v = x[0, i]
         gate = one / (one + exp(-two * (v + cubic * v * v * v)))
-        slope = two * (one + three * cubic * v * v)
-        dx[0, i] = dy[0, i] * (gate + v * gate * (one - gate) * slope)
+        bend = gate * (one - gate)
+        # Far from zero the curve is straight; there v * v may be infinite, and 0 * infinity would be NaN.
+        turning = v * bend * two * (one + three * cubic * v * v) if bend > zero else zero
+        dx[0, i] = dy[0, i] * (gate + turning)
 
 
 def _flat(loop: Any, *arrays: Array) -> Array:

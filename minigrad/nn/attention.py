@@ -31,7 +31,7 @@ class GroupedQueryAttention(Module):
     ) -> Tensor:
         """Let every row attend to its own sequence up to itself; with a cache, also to what came before."""
         q, k, v = (
-            project(x).reshape(len(x), -1, self.head_dim)  # (rows, H or G, D)
+            project(x).reshape(len(x), project.weight.shape[0] // self.head_dim, self.head_dim)  # (rows, H or G, D)
             for project in (self.q_proj, self.k_proj, self.v_proj)
         )
         q, k = angles.turn(q, layout), angles.turn(k, layout)
@@ -39,4 +39,4 @@ class GroupedQueryAttention(Module):
         if cache is not None:
             k, v, key_ranges = cache.append(layer, k, v)
         mixed = ops.attention(q, k, v, offsets=layout.offsets, key_ranges=key_ranges)
-        return self.o_proj(mixed.reshape(len(x), -1))
+        return self.o_proj(mixed.reshape(len(x), self.q_proj.weight.shape[0]))

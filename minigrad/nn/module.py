@@ -53,7 +53,8 @@ def shapes_only() -> Iterator[None]:
 class Parameter(Tensor):
     """A tensor that learns: a leaf of the graph, with a rule for its starting values.
 
-    It is float32 and drawn at once; inside `shapes_only` it takes no memory until its model is initialised.
+    Made alone it is float32 and drawn at once, the n-th parameter of a process always alike. Inside `shapes_only` it
+    takes no memory, and gets its values, a function of seed and place, when its model is initialised.
     """
 
     __slots__ = ("start",)
@@ -76,7 +77,7 @@ class Parameter(Tensor):
 
 
 class Module:
-    """A part of a model: holds parameters and other modules as plain attributes, or as lists of modules.
+    """A part of a model: holds parameters and other modules as plain attributes, or as lists or tuples of modules.
 
     Calling a module calls its `forward`.
     """
@@ -95,7 +96,7 @@ class Module:
         for name, value in vars(self).items():
             if isinstance(value, Parameter | Module):
                 yield name, value
-            elif isinstance(value, list):
+            elif isinstance(value, list | tuple):
                 for number, item in enumerate(value):
                     if isinstance(item, Parameter | Module):
                         yield f"{name}.{number}", item

@@ -9,8 +9,7 @@ from minigrad.graph import Array, Backward
 from minigrad.op import op
 
 
-def _matched(name: str, a: Array, b: Array) -> tuple[Array, Array]:
-    """Check that two arrays broadcast, and let whole numbers take the other's floating-point type."""
+def _check_broadcast(name: str, a: Array, b: Array) -> None:
     try:
         np.broadcast_shapes(a.shape, b.shape)
     except ValueError:
@@ -18,11 +17,6 @@ def _matched(name: str, a: Array, b: Array) -> tuple[Array, Array]:
             f"{name} cannot combine shapes {a.shape} and {b.shape}: counted from the right, each pair of sizes must be "
             "equal or contain a 1. Use .reshape(...) to add axes of size 1 where numbers should be repeated."
         ) from None
-    if a.dtype.kind == "f" and b.dtype.kind != "f":
-        return a, b.astype(a.dtype)
-    if b.dtype.kind == "f" and a.dtype.kind != "f":
-        return a.astype(b.dtype), b
-    return a, b
 
 
 @op
@@ -31,7 +25,7 @@ def add(a: Array, b: Array) -> tuple[Array, Backward]:
 
     Shapes: a, b broadcast against each other.  Raises ShapeError if they cannot.
     """
-    a, b = _matched("add", a, b)
+    _check_broadcast("add", a, b)
 
     def backward(dy: Array) -> tuple[Array, Array]:
         # A nudge of either term moves the sum by just as much.
@@ -46,7 +40,7 @@ def subtract(a: Array, b: Array) -> tuple[Array, Backward]:
 
     Shapes: a, b broadcast against each other.  Raises ShapeError if they cannot.
     """
-    a, b = _matched("subtract", a, b)
+    _check_broadcast("subtract", a, b)
 
     def backward(dy: Array) -> tuple[Array, Array]:
         return dy, -dy
@@ -60,7 +54,7 @@ def multiply(a: Array, b: Array) -> tuple[Array, Backward]:
 
     Shapes: a, b broadcast against each other.  Raises ShapeError if they cannot.
     """
-    a, b = _matched("multiply", a, b)
+    _check_broadcast("multiply", a, b)
 
     def backward(dy: Array) -> tuple[Array, Array]:
         # Each factor is the other's slope.
@@ -75,7 +69,7 @@ def divide(a: Array, b: Array) -> tuple[Array, Backward]:
 
     Shapes: a, b broadcast against each other.  Raises ShapeError if they cannot.
     """
-    a, b = _matched("divide", a, b)
+    _check_broadcast("divide", a, b)
 
     def backward(dy: Array) -> tuple[Array, Array]:
         da = dy / b

@@ -35,12 +35,13 @@ class AdamW:
         eps: float = 1e-8,
         weight_decay: float = 0.1,
     ) -> None:
-        self.parameters = list(parameters)
+        self.parameters = list({id(parameter): parameter for parameter in parameters}.values())
         self.learning_rate, self.betas, self.eps, self.weight_decay = learning_rate, betas, eps, weight_decay
         self.steps = 0
         matrices = [parameter for parameter in self.parameters if parameter.ndim >= 2]
         vectors = [parameter for parameter in self.parameters if parameter.ndim < 2]
         self._groups = [(run, weight_decay) for run in runs(matrices)] + [(run, 0.0) for run in runs(vectors)]
+        self._gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         self._m = [np.zeros_like(run.data) for run, _ in self._groups]
         self._v = [np.zeros_like(run.data) for run, _ in self._groups]
 
@@ -49,6 +50,7 @@ class AdamW:
 
         A length that is not finite is returned and nothing is changed.
         """
+        self._collect_gradients()
         norm = math.sqrt(math.fsum(sum_of_squares(run.gradient) for run, _ in self._groups))
         if not math.isfinite(norm):
             return norm
@@ -77,6 +79,13 @@ class AdamW:
         """Set every gradient to zero."""
         for run, _ in self._groups:
             run.gradient[...] = 0
+
+    def _collect_gradients(self) -> None:
+        """Bring gradients that were replaced by other arrays, or by None, back into the flat ones."""
+        for parameter, gradient in zip(self.parameters, self._gradients, strict=True):
+            if parameter.grad is not gradient:
+                gradient[...] = 0 if parameter.grad is None else parameter.grad
+                parameter.grad = gradient
 
     def moments(self) -> list[tuple[Array, Array]]:
         """Return the live moments (m, v) of each parameter, in the order and the shapes of the parameters."""

@@ -31,13 +31,20 @@ def runs(parameters: Sequence[Tensor]) -> list[Run]:
     one give one run each.
     """
     found: list[Run] = []
-    for parameter in parameters:
+    distinct = list({id(parameter): parameter for parameter in parameters}.values())
+    for parameter in distinct:
         if not parameter.requires_grad:
             raise InputError("an optimizer needs parameters that require a gradient")
+        if not parameter.data.flags.c_contiguous:
+            raise InputError(
+                f"a parameter of shape {parameter.shape} does not lie row by row in memory, so it cannot be updated "
+                "in place; make it from np.ascontiguousarray(...)"
+            )
         if parameter.grad is None:
-            parameter.grad = np.zeros_like(parameter.data)
-        assert parameter.grad is not None
-    for parameter in sorted(parameters, key=_address):
+            parameter.grad = np.zeros(parameter.shape, parameter.dtype)
+        elif not parameter.grad.flags.c_contiguous:
+            parameter.grad = np.ascontiguousarray(parameter.grad)
+    for parameter in sorted(distinct, key=_address):
         if found and (joined := _join(found[-1], parameter)) is not None:
             found[-1] = joined
         else:

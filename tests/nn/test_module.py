@@ -162,3 +162,11 @@ def test_a_module_without_forward_says_so() -> None:
 
 def test_every_public_block_has_a_docstring() -> None:
     assert all(getattr(nn, name).__doc__ for name in nn.__all__)
+
+
+def test_modules_in_a_tuple_are_found() -> None:
+    class Pair(nn.Module):
+        def __init__(self) -> None:
+            self.parts = (nn.Linear(2, 3), nn.Linear(3, 2))
+
+    assert [name for name, _ in Pair().named_parameters()] == ["parts.0.weight", "parts.1.weight"]

@@ -182,3 +182,26 @@ def test_clipping_what_is_not_finite_leaves_it_to_be_seen(bad: float) -> None:
     x.grad = np.array([1.0, bad, 2.0])
     assert not math.isfinite(clip_gradients([x], 1.0))
     np.testing.assert_array_equal(x.grad, [1.0, bad, 2.0])
+
+
+def test_a_gradient_that_was_replaced_is_still_used() -> None:
+    x = Tensor(np.ones((3, 4)), requires_grad=True)
+    optimizer = AdamW([x], weight_decay=0.0)
+    x.grad = None
+    (x * x).sum().backward()
+    assert optimizer.step(0.1) == pytest.approx(math.sqrt(12 * 4))
+    np.testing.assert_allclose(x.data, 0.9, rtol=1e-6)
+
+
+def test_a_parameter_named_twice_is_updated_once() -> None:
+    x = Tensor(np.ones((3, 4)), requires_grad=True)
+    optimizer = AdamW([x, x], weight_decay=0.0)
+    (x * x).sum().backward()
+    optimizer.step(0.1)
+    np.testing.assert_allclose(x.data, 0.9, rtol=1e-6)
+
+
+def test_a_parameter_that_cannot_be_updated_in_place_is_refused() -> None:
+    x = Tensor(np.asfortranarray(np.ones((3, 4))), requires_grad=True)
+    with pytest.raises(InputError, match="row by row"):
+        AdamW([x])
