@@ -16,7 +16,7 @@ from minigrad.progress import format_bytes, format_count, format_seconds
 CONTEXT, TOKENS_PER_STEP = 256, 2_048
 """What a laptop run uses unless told otherwise."""
 
-_TOKENS_PER_PARAMETER = 0.35
+_TOKENS_PER_PARAMETER = 1.0
 """How many tokens a size should see for each of its parameters before the next larger one is worth its price."""
 
 
