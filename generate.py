@@ -11,6 +11,7 @@ from typing import Any
 from minigrad import hardware
 from minigrad.config import Parser, complain, nearest
 from minigrad.errors import InputError, RunError
+from minigrad.faults import explain_missing_package, explain_system_error
 from minigrad.interrupt import close_output, forgive_encoding
 from minigrad.progress import printable
 from minigrad.settings import GenerateConfig
@@ -49,6 +50,7 @@ def generate(config: GenerateConfig) -> Iterator[str]:
         if index:
             yield "\n\n---\n\n"
         yield config.prompt
+        pace = Pace()
         tokens = sampling.generate(
             model,
             prompt,
@@ -59,7 +61,8 @@ def generate(config: GenerateConfig) -> Iterator[str]:
             stop_ids=[tok.end_of_text_id],
             forbidden_ids=sampling.unusable_ids(tok, model.config.vocab_size),
         )
-        yield from until(config.stop, pieces(tok, timed(tokens)))
+        yield from until(config.stop, pieces(tok, pace.watch(tokens)))
+        pace.tell()
 
 
 def refuse_other_folders(folder: Path) -> None:
@@ -75,16 +78,27 @@ def refuse_other_folders(folder: Path) -> None:
     raise InputError(f"{folder} is no run folder: it has no config.json{hint}")
 
 
-def timed(tokens: Iterator[int]) -> Iterator[int]:
-    """Pass tokens on and say, after the last one, how fast they came: reading the prompt, then tokens per second."""
-    started, first, count = time.perf_counter(), 0.0, 0
-    for token in tokens:
-        count += 1
-        first = first or time.perf_counter()
-        yield token
-    if count > 1:
-        rate = (count - 1) / (time.perf_counter() - first)
-        notice(f"{count} tokens, {rate:,.0f} tokens/s, after {first - started:.2f} s for the first")
+class Pace:
+    """How fast the tokens of a text come: the time to read the prompt, then tokens per second."""
+
+    def __init__(self) -> None:
+        self.started = self.first = time.perf_counter()
+        self.count = 0
+
+    def watch(self, tokens: Iterator[int]) -> Iterator[int]:
+        """Pass tokens on and count them."""
+        for token in tokens:
+            self.count += 1
+            if self.count == 1:
+                self.first = time.perf_counter()
+            yield token
+
+    def tell(self) -> None:
+        """Say it, once the text has ended."""
+        if self.count > 1:
+            rate = (self.count - 1) / (time.perf_counter() - self.first)
+            seconds = self.first - self.started
+            notice(f"{self.count} tokens, {rate:,.0f} tokens/s, after {seconds:.2f} s for the first")
 
 
 def pieces(tok: Any, tokens: Iterator[int]) -> Iterator[str]:
@@ -140,13 +154,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return complain("generate.py", InputError(error))
     except ModuleNotFoundError as error:
-        return complain(
-            "generate.py", RunError(f"{error}; in the folder of generate.py, run: {sys.executable} -m pip install -e .")
-        )
+        return complain("generate.py", explain_missing_package(error, "generate.py"))
     except BrokenPipeError:  # the reader has seen enough, as in `generate.py ... | head`
         close_output()
     except OSError as error:
-        return complain("generate.py", RunError(f"{error.strerror}: {error.filename}"))
+        return complain("generate.py", explain_system_error(error))
     except KeyboardInterrupt:
         print(flush=True)
         return 130

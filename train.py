@@ -17,14 +17,15 @@ import textwrap  # noqa: E402
 from collections.abc import Callable, Collection, Sequence  # noqa: E402
 from dataclasses import dataclass, replace  # noqa: E402
 from pathlib import Path  # noqa: E402
-from typing import TYPE_CHECKING  # noqa: E402
+from typing import TYPE_CHECKING, Any  # noqa: E402
 
 from minigrad import hardware  # noqa: E402
 from minigrad.config import Parser, complain, validate  # noqa: E402
 from minigrad.errors import InputError, RunError  # noqa: E402
+from minigrad.faults import explain_missing_package, explain_system_error  # noqa: E402
 from minigrad.interrupt import BROKEN_PIPE, close_output, forgive_encoding, stop_requests  # noqa: E402
 from minigrad.progress import Progress, format_bytes, format_seconds, phase  # noqa: E402
-from minigrad.settings import TrainConfig, refuse_conflicts  # noqa: E402
+from minigrad.settings import TRAIN_ALIASES, TrainConfig, refuse_conflicts  # noqa: E402
 
 if TYPE_CHECKING:
     from minigrad.training import Run
@@ -89,7 +90,15 @@ def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callabl
         from minigrad.training import Run
 
     folder, record, asked = run_folder.open_settings(given, explicit)
-    ladder = {size: models.skeleton(asked.model, size) for size in models.ladder(asked.model, asked.size)}
+    if asked.init:
+        # A run that is continued has noted the shape of what it started from, which may be gone by now.
+        source_file = folder / run_folder.RECORD if folder else Path(asked.init) / "config.json"
+        described = record.get("architecture") or checkpoint.read_json(source_file)
+        wanted_family = asked.model if folder or "model" in run_folder.explicit_names(given, explicit) else None
+        family, size, start = models.start_from(described, source_file, wanted_family, asked.size)
+        asked, ladder = replace(asked, model=family), {size: start}
+    else:
+        ladder = {size: models.skeleton(asked.model, size) for size in models.ladder(asked.model, asked.size)}
     hardware.prepare(asked.threads)  # a continued run has the threads that it began with
     rate = costs.matmul_rate()
     size = plan.choose_size(ladder, asked, rate)
@@ -106,8 +115,17 @@ def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callabl
         tok = tokenizer.load(known) if known else tokenizer.train(train_documents, vocab_size=wanted)
         tokens, held_out = data.prepare(train_documents, tok), data.prepare(held_out_documents, tok)
     config = plan.choose_numbers(replace(asked, size=size), ladder[size], rate)
-    shape = {"vocab_size": tok.vocab_size, "context_length": config.context, "dropout": config.dropout}
-    model = models.skeleton(config.model, size, end_of_text_id=tok.end_of_text_id, **shape)
+    vocab = ladder[size].config.vocab_size if config.init else tok.vocab_size
+    shape = {"vocab_size": vocab, "context_length": config.context, "dropout": config.dropout}
+    model = models.variant(ladder[size], end_of_text_id=tok.end_of_text_id, **shape)
+    if tok.vocab_size > vocab:
+        raise InputError(
+            f"the tokenizer {config.tokenizer} has {tok.vocab_size:,} tokens, but the model in --init {config.init} "
+            f"knows {vocab:,}: they do not belong together"
+        )
+    weights = None
+    if config.init and not (record and checkpoint.latest(folder)):
+        weights = models.fitting_weights(model, config.init)
     text = plan.Text(source.description, len(source.documents), tokens, held_out, tok.used)
     plan.check_text(text, config.context)
     if record:
@@ -118,14 +136,11 @@ def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callabl
     plan.refuse_too_large(config, model)
     saved = checkpoint.load(folder) if record and checkpoint.latest(folder) else None
     model.initialise(config.seed, config.precision)
-    if config.init and saved is None:
-        try:
-            models.load_weights(model, config.init)
-        except InputError as error:
-            raise InputError(f"--init {config.init} does not fit {config.model} {size}: {error}") from error
+    if weights is not None:
+        model.load_state_dict(weights)
     optimizer = optim.AdamW(model.parameters(), weight_decay=config.weight_decay)
     seconds = None if config.minutes is None else 60 * config.minutes
-    budget = Budget(config.steps, seconds, plan.seconds_after(config, model, source.num_bytes, text, rate))
+    budget = Budget(config.steps, seconds, plan.seconds_after(config, model, text, rate))
     lengths = token_byte_lengths(tok, tok.vocab_size)
     run = Run(config, folder, record, budget, tok, source, text, lengths, model, optimizer, rate, clock)
     if saved is not None:
@@ -137,7 +152,7 @@ def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callabl
         run_folder.write_record(folder, record)
     else:
         facts = {"parameters": model.num_parameters(), "matmul_rate": rate, "text": run_folder.fingerprint(tokens)}
-        run.record = run_folder.new_record(asked, config, **facts)
+        run.record = run_folder.new_record(asked, config, **facts, architecture=model.config.published())
         run_folder.begin(folder, tok, run.record)
     with phase("compiling kernels (kept for the next run)"):
         model.loss(*data.batch(tokens, seed=0, step=0, batch_size=1, context=2)).backward()
@@ -150,20 +165,22 @@ def loop(run: Run) -> None:
     from minigrad import costs, metrics
 
     config, budget, began, first, pace = run.settings, run.budget, run.seconds(), run.step, 0.0
-    log, progress, logged = metrics.Metrics(run.folder, resume_step=run.step), Progress(budget.steps), began
+    log, progress, training = metrics.Metrics(run.folder, resume_step=run.step), Progress(budget.steps), 0.0
     flops = costs.flops_per_token(run.model, config.context)
     with stop_requests() as request:
         while budget.steps is None or run.step < budget.steps:
             if budget.decide(run.step, run.seconds(), pace):
                 run.fix_steps()
                 progress.set_total(budget.steps or 0)
+            before = run.seconds()
             learning_rate, norm = run.take_step()
             last, now = run.step == budget.steps, run.seconds()
+            training += now - before  # since the last line; looks, samples and checkpoints are no training
             pace = (now - began) / (run.step - first)
             score = run.look(everything=last) if last or run.step % config.eval_every == 0 else None
             try:
                 if score or run.step == 1 or run.step % config.log_every == 0:
-                    line = run.measurements(learning_rate, norm, now - logged, score)
+                    line = run.measurements(learning_rate, norm, training, score)
                     log.log(**line)
                     progress.log(
                         step=run.step,
@@ -176,7 +193,7 @@ def loop(run: Run) -> None:
                         time_share=budget.share(run.step, run.seconds()),
                         val_bits_per_byte=score.bits_per_byte if score else None,
                     )
-                    logged = run.seconds()
+                    training = 0.0
                 if last or run.step % config.sample_every == 0:
                     sample = textwrap.indent(run.write_sample().strip(), "    | ", predicate=lambda line: True)
                     progress.say(f"what it writes after {run.step:,} steps:\n{sample}")
@@ -193,12 +210,11 @@ def loop(run: Run) -> None:
 
 def finish(run: Run) -> TrainResult:
     """Compare with xz, write the report, and say what came out and how to repeat it."""
-    from minigrad import corpus, metrics, report, run_folder
+    from minigrad import metrics, report, run_folder
 
     config, lines = run.settings, metrics.read(run.folder)
     score = run.score or run.look(everything=True)
-    with phase("asking xz about the same text"):
-        xz = corpus.xz_bits_per_byte(*run.corpus.split())
+    xz, no_xz = run.ask_xz()
     stages = run.record.get("stages", [])
     command = run_folder.repeat_command(replace(config, steps=run.step), run.folder, stages)
     result = TrainResult(
@@ -212,7 +228,7 @@ def finish(run: Run) -> TrainResult:
         seconds=run.seconds(),
         command=command,
     )
-    figures = {"bits_per_byte": score.bits_per_byte, "xz_bits_per_byte": xz}
+    figures: dict[str, Any] = {"bits_per_byte": score.bits_per_byte, "xz_bits_per_byte": xz, "no_xz": no_xz}
     run.record["result"] = figures | {"steps": run.step, "tokens": result.tokens, "command": command}
     run_folder.write_record(run.folder, run.record)
     summary = {"model": config.model, "size": config.size, "parameters": run.model.num_parameters()}
@@ -224,29 +240,12 @@ def finish(run: Run) -> TrainResult:
         command=command,
     )
     peak = format_bytes(hardware.peak_memory_bytes())
-    print(report.compare_with_xz(score.bits_per_byte, xz))
+    print(report.compare_with_xz(**figures))
     print(f"{result.tokens:,} tokens in {format_seconds(run.seconds())}, at most {peak} of memory")
     print(f"report   {path}")
     print(f"write    python generate.py {shlex.quote(str(run.folder))}")
     print(f"repeat   {command}", flush=True)
     return result
-
-
-_ALIASES = {
-    "learning_rate": "lr",
-    "batch_size": "batch",
-    "context_length": "context",
-    "block_size": "context",
-    "iters": "steps",
-    "max_steps": "steps",
-    "epochs": "minutes",
-    "dataset": "data",
-    "output": "out",
-    "vocab_size": "vocab",
-    "gradient_accumulation": "accumulate",
-    "num_threads": "threads",
-    "dtype": "precision",
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -256,7 +255,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="train.py",
         description="Train a small language model on this computer's processor. With --model alone: real text, "
         "ten minutes, a checkpoint, samples and a report.",
-        aliases=_ALIASES,
+        aliases=TRAIN_ALIASES,
     )
     config, explicit = parser.parse(arguments)
     forgive_encoding()
@@ -274,16 +273,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return complain("train.py", InputError(error))
     except ModuleNotFoundError as error:
-        return complain(
-            "train.py", RunError(f"{error}; in the folder of train.py, run: {sys.executable} -m pip install -e .")
-        )
+        return complain("train.py", explain_missing_package(error, "train.py"))
     except MemoryError:
         return complain("train.py", RunError("this computer's memory is full; take a smaller --size or --batch"))
     except BrokenPipeError:
         close_output()
         return BROKEN_PIPE
     except OSError as error:
-        return complain("train.py", RunError(f"{error.strerror}: {error.filename}"))
+        return complain("train.py", explain_system_error(error))
     except KeyboardInterrupt:
         print("\ninterrupted; a run that had begun continues with --resume", file=sys.stderr)
         return 130

@@ -103,15 +103,15 @@ def xz_bits_per_byte(train: Iterable[str], held_out: Iterable[str]) -> float | N
     """Return what the compressor xz needs for the held-out text, given the training text, in bits per byte.
 
     8 (size(xz(train + held out)) - size(xz(train))) / size(held out), sizes in bytes. A compressor predicts
-    text without having been trained, so this is a bar to clear. It finds repetitions up to 64 MiB back; of
-    more training text it sees the end only. Takes about a second per megabyte. None where Python was built
-    without xz. Raises ZeroDivisionError if nothing is held out.
+    text without having been trained, so this is a bar to clear. It finds repetitions up to 64 MiB back, so of a
+    longer training text only its last 64 MiB are packed. Takes about a second per megabyte packed. None where
+    Python was built without xz. Raises ZeroDivisionError if nothing is held out.
     """
     try:
         import lzma
     except ImportError:
         return None
-    known, new = "\n".join(train).encode(), "\n".join(held_out).encode()
+    known, new = "\n".join(train).encode()[-XZ_DICTIONARY:], "\n".join(held_out).encode()
     preset = 9 | lzma.PRESET_EXTREME
     filters = [{"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": XZ_DICTIONARY}]
     before, after = (len(lzma.compress(data, filters=filters)) for data in (known, known + b"\n" + new))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from minigrad import data
 from minigrad.graph import no_grad
 from minigrad.language_model import LanguageModel
+from minigrad.ops.cross_entropy import IGNORE
 
 _BATCH_TOKENS = 4_096
 
@@ -54,15 +55,19 @@ def evaluate(
     `byte_lengths` (V,) is the number of bytes each token stands for.
     """
     batch_size = max(1, _BATCH_TOKENS // context)
-    windows = list(data.evaluation_windows(tokens, context=context, overlap=overlap, batch_size=batch_size))
-    if limit is not None and len(windows) > (wanted := max(1, limit // (batch_size * context))):
-        windows = [windows[i * len(windows) // wanted] for i in range(wanted)]
+    windows = data.evaluation_windows(
+        tokens,
+        context=context,
+        overlap=overlap,
+        batch_size=batch_size,
+        max_batches=None if limit is None else max(1, limit // (batch_size * context)),
+    )
     nats, count, num_bytes = 0.0, 0, 0
     training = model.training
     model.eval()
     try:
         for inputs, targets in windows:
-            real = targets != data.IGNORED
+            real = targets != IGNORE
             with no_grad():
                 nats += model.loss(inputs, targets).item() * int(real.sum())
             count += int(real.sum())
@@ -76,7 +81,7 @@ def token_byte_lengths(tokenizer: Any, vocab_size: int) -> NDArray[np.int64]:
     """Return how many bytes of text each token id stands for (vocab_size,); 0 for special and unused ids."""
     specials = set(tokenizer.specials.values())
     lengths = np.zeros(vocab_size, np.int64)
-    for token in range(min(vocab_size, tokenizer.used)):
-        if token not in specials:
+    for token in tokenizer.ids:
+        if token < vocab_size and token not in specials:
             lengths[token] = len(tokenizer.decode_bytes([token]))
     return lengths

@@ -47,7 +47,7 @@ class LanguageModel(Module):
         """
         ids = self._check(tokens, cache)
         rows = self._rows(ids, cache)
-        return ops.linear(rows, self.head()).reshape(*ids.shape, -1)
+        return ops.linear(rows, self.head()).reshape(*ids.shape, self.config.vocab_size)
 
     def loss(self, tokens: ArrayLike, targets: ArrayLike) -> Tensor:
         """Return the average cross-entropy in nats per target; targets of -100 do not count.
@@ -70,7 +70,7 @@ class LanguageModel(Module):
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunError(f"cannot make the folder {folder}: {error.strerror}") from error
-        config = self.config.published()
+        config = self.config.published() | {"torch_dtype": str(self.head().dtype)}
         ids = {key: config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id") if key in config}
         checkpoint.write_json(folder / "config.json", config)
         checkpoint.write_json(folder / "generation_config.json", ids)

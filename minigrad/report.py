@@ -31,12 +31,12 @@ def write_report(
     """Write report.html into the run folder `run` from its metrics.jsonl, and return its path.
 
     `summary` holds model, size, data, parameters, bits_per_byte (of the held-out text; None if not measured)
-    and xz_bits_per_byte (None if this Python lacks lzma). Each of the `samples` holds a step and a text;
+    and xz_bits_per_byte (None if there is none; then `no_xz` says why). Each of the `samples` holds a step and a text;
     `settings` becomes a table; `command` is what repeats the run. Raises RunError if the disk refuses.
     """
     records = metrics.read(run)
     title = f"{summary['model']} {summary['size']}"
-    verdict = compare_with_xz(summary["bits_per_byte"], summary["xz_bits_per_byte"])
+    verdict = compare_with_xz(summary["bits_per_byte"], summary["xz_bits_per_byte"], summary.get("no_xz", ""))
     trained = f"{format_count(summary['parameters'])} parameters, trained on {summary['data']}"
     body = [
         f"<h1>{_escape(title)}</h1><p>{_escape(trained)}</p>",
@@ -54,8 +54,10 @@ def write_report(
     return path
 
 
-def compare_with_xz(bits_per_byte: float | None, xz_bits_per_byte: float | None) -> str:
+def compare_with_xz(bits_per_byte: float | None, xz_bits_per_byte: float | None, no_xz: str = "") -> str:
     """Say how the model compares with the compressor xz on the held-out text, in bits per byte.
+
+    `no_xz` says why, where there is no figure of xz.
 
     A model that predicts text is a compressor of it (Shannon 1948), so xz is a yardstick everyone owns.
 
@@ -65,7 +67,7 @@ def compare_with_xz(bits_per_byte: float | None, xz_bits_per_byte: float | None)
     if bits_per_byte is None:
         return "The held-out text was never measured."
     if xz_bits_per_byte is None:
-        return f"{bits_per_byte:.2f} bits per byte of held-out text. No figure of xz: this Python lacks lzma."
+        return f"{bits_per_byte:.2f} bits per byte of held-out text. No figure of xz: {no_xz}."
     verdict = "Better" if round(bits_per_byte, 2) < round(xz_bits_per_byte, 2) else "Not yet better"
     figures = f"{bits_per_byte:.2f} against {xz_bits_per_byte:.2f} bits per byte of held-out text"
     return f"{verdict} than xz: {figures}."

@@ -7,6 +7,7 @@ continued, and repeated, with the numbers it had.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import hashlib
 import platform
 import shlex
@@ -42,14 +43,15 @@ def refuse_existing(folder: Path) -> None:
 def begin(folder: Path, tokenizer: Any, record: Mapping[str, Any]) -> None:
     """Make a new run folder with a tokenizer and minigrad.json, from which on the run can be continued.
 
-    Raises InputError if something is there, RunError if the disk refuses.
+    Raises InputError if something is there or no folder can have that name, RunError if the disk refuses.
     """
     refuse_existing(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tokenizer.save(folder)
     except OSError as error:
-        raise RunError(f"cannot write the folder {folder}: {error.strerror or error}") from error
+        kind = InputError if error.errno == errno.ENAMETOOLONG else RunError
+        raise kind(f"cannot write the folder {folder}: {error.strerror or error}") from error
     write_record(folder, record)
 
 
@@ -129,6 +131,13 @@ def stored(settings: TrainConfig) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in _NOT_STORED}
 
 
+def explicit_names(given: TrainConfig, explicit: Collection[str] | None = None) -> Collection[str]:
+    """Return the names of the settings that were given, by default those that differ from their defaults."""
+    if explicit is not None:
+        return explicit
+    return {field.name for field in dataclasses.fields(given) if getattr(given, field.name) != field.default}
+
+
 def open_settings(
     given: TrainConfig, explicit: Collection[str] | None = None
 ) -> tuple[Path | None, dict[str, Any], TrainConfig]:
@@ -137,8 +146,7 @@ def open_settings(
     `explicit` names the settings that were given, by default those that differ from their defaults. A new run that is
     not limited otherwise gets ten minutes.
     """
-    if explicit is None:
-        explicit = {field.name for field in dataclasses.fields(given) if getattr(given, field.name) != field.default}
+    explicit = explicit_names(given, explicit)
     if given.resume is not None:
         family = given.model if "model" in explicit else None
         folder = Path(given.resume or given.out or newest(Path("runs"), family))

@@ -63,8 +63,8 @@ class Sampling:
 
 def unusable_ids(tokenizer: Any, vocab_size: int) -> list[int]:
     """Return the ids that stand for no text: unused ones, and special tokens other than the end of the text."""
-    specials = [token for token in tokenizer.specials.values() if token != tokenizer.end_of_text_id]
-    return [*specials, *range(tokenizer.used, vocab_size)]
+    usable = set(tokenizer.ids) - set(tokenizer.specials.values()) | {tokenizer.end_of_text_id}
+    return [token for token in range(vocab_size) if token not in usable]
 
 
 def generate(

@@ -28,7 +28,11 @@ class TrainConfig:
         value="TEXT",
     )
     init: str | None = option(
-        None, "start from the weights of this run folder", group="what to train", value="DIR", none_means=""
+        None,
+        "go on from the model in this run folder: its size and its weights",
+        group="what to train",
+        value="DIR",
+        none_means="",
     )
     minutes: float | None = option(
         None,
@@ -97,6 +101,24 @@ class TrainConfig:
     save_every: int | None = option(None, "steps between checkpoints", group="how often", at_least=1)
     sample_every: int | None = option(None, "steps between samples", group="how often", at_least=1)
     plan: bool = option(False, "print the plan and stop", group="other")
+
+
+TRAIN_ALIASES = {
+    "learning_rate": "lr",
+    "batch_size": "batch",
+    "context_length": "context",
+    "block_size": "context",
+    "iters": "steps",
+    "max_steps": "steps",
+    "epochs": "minutes",
+    "dataset": "data",
+    "output": "out",
+    "vocab_size": "vocab",
+    "gradient_accumulation": "accumulate",
+    "num_threads": "threads",
+    "dtype": "precision",
+}
+"""Words that people try, with the setting that they mean."""
 
 
 def refuse_conflicts(settings: TrainConfig) -> None:

@@ -12,17 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minigrad import anomaly, checkpoint, data, hardware, nn, run_folder
+from minigrad import anomaly, checkpoint, corpus, data, hardware, nn, plan, run_folder
 from minigrad.anomaly import AnomalyError
 from minigrad.budget import Budget
 from minigrad.checkpoint import Checkpoint
-from minigrad.corpus import Corpus
 from minigrad.errors import InputError, RunError
 from minigrad.evaluate import Score, bits_per_byte, evaluate
 from minigrad.graph import no_grad
 from minigrad.language_model import LanguageModel
 from minigrad.optim import AdamW, decay_start, warmup_stable_decay
-from minigrad.plan import Text
+from minigrad.progress import phase
 from minigrad.sampling import Sampling, generate, unusable_ids
 
 _QUICK_LOOK = 16_384  # held-out tokens scored while training; at the end all are
@@ -42,8 +41,8 @@ class Run:
     record: dict[str, Any]  # minigrad.json
     budget: Budget
     tokenizer: Any
-    corpus: Corpus
-    text: Text  # the same as tokens
+    corpus: corpus.Corpus
+    text: plan.Text  # the same as tokens
     byte_lengths: NDArray[Any]  # (V,), to turn nats per token into bits per byte
     model: LanguageModel
     optimizer: AdamW
@@ -54,6 +53,7 @@ class Run:
     since_logged: dict[str, float] = field(default_factory=_nothing)
     samples: list[dict[str, Any]] = field(default_factory=list)
     score: Score | None = None  # on all held-out text, once the last step is done
+    sound_at: int | None = None  # the step after which the weights were last found to be finite
 
     def seconds(self) -> float:
         """Return the seconds used so far, those of the process that this one continues included."""
@@ -128,7 +128,12 @@ class Run:
         return "the gradient became too large"
 
     def _refuse_damage(self) -> None:
-        """Raise RunError if the weights are not finite or give no finite loss: they are neither measured nor saved."""
+        """Raise RunError if the weights are not finite or give no finite loss: they are neither measured nor saved.
+
+        Once found sound, they are so until the next step: a look, a sample and a checkpoint share one test.
+        """
+        if self.sound_at == self.step:
+            return
         for name, parameter in self.model.named_parameters():
             if not np.isfinite(parameter.data).all():
                 raise self._divergence(f"{name} holds numbers that are not finite")
@@ -137,6 +142,7 @@ class Run:
         with no_grad(), np.errstate(all="ignore"):
             if not math.isfinite(self.model.loss(*one).item()):
                 raise self._divergence(self._first_anomaly())
+        self.sound_at = self.step
 
     def _divergence(self, what: str) -> RunError:
         saved = checkpoint.steps(self.folder)
@@ -161,6 +167,14 @@ class Run:
         if everything:
             self.score = score
         return score
+
+    def ask_xz(self) -> tuple[float | None, str]:
+        """Return what xz needs for the held-out text in bits per byte, or None and why there is no figure."""
+        if too_long := plan.too_long_for_xz(self.settings, self.text):
+            return None, too_long
+        with phase("asking xz about the same text"):
+            figure = corpus.xz_bits_per_byte(*self.corpus.split())
+        return figure, "" if figure is not None else "this Python lacks lzma"
 
     def measurements(self, rate: float, norm: float, seconds: float, score: Score | None) -> dict[str, Any]:
         """Return one line of metrics: averages over the steps since the last line, which took `seconds`."""
@@ -244,7 +258,7 @@ class Run:
             self.samples = [{"step": int(each["step"]), "text": str(each["text"])} for each in saved.state["samples"]]
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"state.json of step {saved.step} in {self.folder} lacks or garbles {error}") from None
-        self.step = saved.step
+        self.step, self.sound_at = saved.step, None
 
     def fix_steps(self) -> None:
         """Write the number of steps that the clock chose into minigrad.json, before it takes effect."""

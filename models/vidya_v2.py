@@ -76,7 +76,6 @@ class VidyaV2Config:
             "bos_token_id": self.end_of_text_id,
             "eos_token_id": self.end_of_text_id,
             "pad_token_id": self.end_of_text_id,
-            "torch_dtype": "float32",
         }
 
     @classmethod
@@ -86,8 +85,6 @@ class VidyaV2Config:
         for key, needed in fixed.items():
             if values.get(key, needed) != needed:
                 raise InputError(f"config.json has {key} = {values[key]!r}; this family needs {needed!r}")
-        if values.get("rope_scaling"):
-            raise InputError(f"config.json has rope_scaling = {values['rope_scaling']!r}, which is not supported")
         heads, width = values["num_attention_heads"], values["hidden_size"]
         return cls(
             vocab_size=values["vocab_size"],
@@ -98,11 +95,26 @@ class VidyaV2Config:
             head_dim=values.get("head_dim") or width // heads,
             feed_forward=values["intermediate_size"],
             context_length=values["max_position_embeddings"],
-            rope_theta=float(values.get("rope_theta", 10_000.0)),
+            rope_theta=_rope_theta(values),
             norm_eps=values["rms_norm_eps"],
             init_std=values.get("initializer_range", 0.02),
             end_of_text_id=values["eos_token_id"],
         )
+
+
+def _rope_theta(values: dict[str, Any]) -> float:
+    """Read theta where older files have it (rope_theta) or newer ones (rope_parameters).
+
+    Raises InputError for positions that are turned in another way, say stretched for longer texts.
+    """
+    theta = values.get("rope_theta", 10_000.0)
+    for name in ("rope_scaling", "rope_parameters"):
+        rope = values.get(name) or {}
+        known = isinstance(rope, dict) and rope.keys() <= {"rope_type", "type", "rope_theta"}
+        if not known or rope.get("rope_type", rope.get("type", "default")) != "default":
+            raise InputError(f"config.json has {name} = {rope!r}; this family knows only the rope_type 'default'")
+        theta = rope.get("rope_theta", theta)
+    return float(theta)
 
 
 def _laptop(layers: int, width: int, heads: int, head_dim: int, feed_forward: int, vocab: int) -> VidyaV2Config:

@@ -399,3 +399,15 @@ def test_importing_the_corpus_is_light():
     code = "import sys, minigrad.corpus; print({'numpy', 'ssl', 'urllib.request', 'lzma'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_of_a_long_text_xz_gets_what_it_can_look_back_to(monkeypatch):
+    lzma = pytest.importorskip("lzma")
+    packed = []
+    compress = lzma.compress
+    monkeypatch.setattr(lzma, "compress", lambda data, **options: (packed.append(data), compress(data, **options))[1])
+    monkeypatch.setattr(corpus, "XZ_DICTIONARY", 4_096)
+    corpus.xz_bits_per_byte(["long ago " * 1_000, "the end"], ["new"])
+    assert [len(data) for data in packed] == [4_096, 4_096 + 1 + 3]
+    assert packed[0].endswith(b"the end")
+    assert packed[1].endswith(b"the end\nnew")

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from minigrad import data
 from minigrad.errors import InputError
+from minigrad.ops.cross_entropy import IGNORE
 
 END = 256
 
@@ -182,7 +183,7 @@ def test_evaluation_predicts_every_token_once_and_from_enough(num_tokens, contex
     ):
         assert inputs.shape == targets.shape == (batch_size, context)
         assert inputs.dtype == targets.dtype == np.int32
-        rows, places = np.nonzero(targets != data.IGNORED)
+        rows, places = np.nonzero(targets != IGNORE)
         scored += targets[rows, places].tolist()
         np.testing.assert_array_equal(inputs[rows, places] + 1, targets[rows, places])
         for row, place in zip(rows, places, strict=True):
@@ -195,10 +196,32 @@ def test_evaluation_predicts_every_token_once_and_from_enough(num_tokens, contex
 def test_evaluation_does_no_more_work_than_it_must():
     batches = list(data.evaluation_windows(np.arange(101), context=20, overlap=0.5, batch_size=3))
     assert len(batches) == 3  # 1 + (100 - 20) / 10 = 9 windows
-    assert all((targets != data.IGNORED).any(axis=1).all() for _, targets in batches)
+    assert all((targets != IGNORE).any(axis=1).all() for _, targets in batches)
 
 
 @pytest.mark.parametrize(("num_tokens", "context", "overlap"), [(1, 8, 0.5), (9, 0, 0.5), (9, 8, 1.5), (9, 8, -0.1)])
 def test_evaluation_refuses_what_it_cannot_score(num_tokens, context, overlap):
     with pytest.raises(InputError, match=f"score {num_tokens} tokens with a context of {context}"):
         next(data.evaluation_windows(np.arange(num_tokens), context=context, overlap=overlap))
+
+
+@given(st.integers(2, 300), st.integers(1, 20), st.integers(1, 7), st.integers(1, 9))
+def test_a_few_batches_of_an_evaluation_are_some_of_all_in_order(num_tokens, context, batch_size, max_batches):
+    options = {"context": context, "batch_size": batch_size}
+    every = [inputs.tobytes() for inputs, _ in data.evaluation_windows(np.arange(num_tokens), **options)]
+    few = [
+        inputs.tobytes()
+        for inputs, _ in data.evaluation_windows(np.arange(num_tokens), **options, max_batches=max_batches)
+    ]
+    assert len(few) == min(max_batches, len(every))
+    places = [every.index(each) for each in few]
+    assert places == sorted(set(places))
+    assert max(np.diff([*places, len(every)]), default=0) <= -(-len(every) // len(few))
+
+
+def test_batches_that_are_not_wanted_are_not_made(monkeypatch):
+    made = []
+    full = np.full
+    monkeypatch.setattr(np, "full", lambda *given: (made.append(given), full(*given))[1])
+    assert len(list(data.evaluation_windows(np.arange(10_000), context=4, overlap=0.0, max_batches=3))) == 3
+    assert len(made) == 3

@@ -16,7 +16,9 @@ import tokenizer
 from minigrad import data, ops
 from minigrad.evaluate import bits_per_byte, evaluate, token_byte_lengths
 from minigrad.language_model import LanguageModel
+from minigrad.ops.cross_entropy import IGNORE
 from minigrad.tensor import Tensor
+from tokenizer.vocabulary import Vocabulary
 
 TEXTS = ["to be or not to be, that is the question", "größer als π ist 🙂", "whether 'tis nobler in the mind " * 9]
 TOK = tokenizer.train(TEXTS * 2, vocab_size=290)
@@ -31,7 +33,7 @@ class Same(LanguageModel):
 
     def loss(self, tokens: Any, targets: Any) -> Tensor:
         assert not self.training
-        self.asked += targets[targets != data.IGNORED].tolist()
+        self.asked += targets[targets != IGNORE].tolist()
         rows = Tensor(np.zeros((targets.size, TOK.vocab_size)))
         return ops.cross_entropy(rows, targets.reshape(-1))
 
@@ -104,6 +106,15 @@ def test_special_and_unused_ids_have_no_bytes():
     assert lengths.shape == (283,)
     assert not lengths[[*unused.specials.values(), *range(unused.used, 283)]].any()
     assert lengths.sum() == 256
+
+
+def test_ids_may_have_gaps_and_any_order():
+    ids = {bytes([byte]): 300 - byte for byte in range(256)} | {b"ab": 20}
+    vocabulary = Vocabulary("gpt2", ids, ((b"a", b"b"),), {"<|endoftext|>": 500}, 501)
+    lengths = token_byte_lengths(tokenizer.Tokenizer(vocabulary), 501)
+    assert lengths[20] == 2
+    assert lengths[45:301].tolist() == [1] * 256
+    assert lengths.sum() == 258
 
 
 def test_bits_per_byte_of_no_bytes_is_not_a_division_by_zero():

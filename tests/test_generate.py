@@ -89,6 +89,12 @@ def test_speed_is_told_on_standard_error_only(folder, capsys):
     assert "tokens/s" not in said.out
 
 
+def test_speed_is_told_when_the_stop_text_ends_the_text_too(folder, capsys, write):
+    free = write("--tokens", "60").removesuffix("\n")
+    program.main([str(folder), "--tokens", "60", "--stop", free[20:23]])
+    assert re.search(r"\[\d+ tokens, [\d,]+ tokens/s, after \d+\.\d\d s for the first\]", capsys.readouterr().err)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -136,9 +142,17 @@ def test_a_package_that_is_not_installed_is_named_with_the_way_out(capsys, monke
     assert re.fullmatch(r"generate\.py: No module named 'numba'; .* -m pip install -e \.\n", capsys.readouterr().err)
 
 
-def test_a_name_that_no_file_can_have_is_explained(capsys):
-    assert program.main(["x" * 300]) == 1
-    assert re.fullmatch(r"generate\.py: File name too long: x+/config\.json\n", capsys.readouterr().err)
+def test_a_name_that_no_file_can_have_is_bad_input(capsys):
+    assert re.search("name too long|is no run folder", refusal(capsys, "x" * 300))
+
+
+def test_an_error_of_the_system_that_says_little_is_passed_on_as_it_is(capsys, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("cannot load library")
+
+    monkeypatch.setattr(program, "generate", fail)
+    assert program.main(["run"]) == 1
+    assert capsys.readouterr().err == "generate.py: cannot load library\n"
 
 
 def test_our_own_mistakes_are_not_dressed_up_as_bad_input(monkeypatch):

@@ -102,8 +102,26 @@ def test_what_does_not_fit_into_memory_is_refused_with_the_figures(monkeypatch):
 
 def test_more_held_out_text_takes_more_time_after_the_last_step():
     settings = chosen(TrainConfig(minutes=1))
-    short, long = (plan.seconds_after(settings, NANO, 10**6, text(held_out=n), RATE) for n in (10**4, 10**6))
+    short, long = (plan.seconds_after(settings, NANO, text(held_out=n), RATE) for n in (10**4, 10**6))
     assert 0 < short < long
+
+
+def test_xz_is_asked_only_where_the_minutes_allow_it():
+    ten, one, steps = (chosen(TrainConfig(**limit)) for limit in ({"minutes": 10}, {"minutes": 1}, {"steps": 9}))
+    small, large = text(), text(train=20_000_000)  # of three bytes for each token
+    assert [plan.too_long_for_xz(settings, small) for settings in (ten, one, steps)] == ["", "", ""]
+    assert [plan.too_long_for_xz(settings, large) for settings in (ten, steps)] == ["", ""]
+    assert plan.too_long_for_xz(one, large) == "it would have taken about 1m 24s of the 1m 00s"
+
+
+@given(st.floats(0.1, 600), st.integers(1_000, 10**9))
+def test_no_text_is_so_long_that_xz_uses_up_the_minutes(minutes, train):
+    settings = replace(chosen(TrainConfig(steps=9)), minutes=minutes)
+    file = TokenFile(np.zeros(1, np.uint16), train, None)
+    long = replace(text(), train=file, held_out=replace(file, num_bytes=train // 16))
+    reserve = plan.seconds_after(settings, NANO, long, RATE) - plan.seconds_after(settings, NANO, text(0, 1), RATE)
+    assert reserve <= 0.15 * 60 * minutes
+    assert plan.xz_seconds(replace(long, held_out=text().held_out)) < 100
 
 
 @pytest.mark.parametrize("limit", [{"steps": 50}, {"minutes": 3.0}, {"tokens": 9_000}])

@@ -15,6 +15,7 @@ import tokenizer
 from minigrad.errors import InputError
 from minigrad.language_model import LanguageModel
 from minigrad.sampling import Sampling, generate, unusable_ids
+from tokenizer.vocabulary import Vocabulary
 
 SCORES = arrays(np.float32, st.integers(2, 30), elements=st.floats(-50, 50, width=32))
 SAMPLINGS = st.builds(
@@ -179,3 +180,9 @@ def test_special_and_unused_ids_stand_for_no_text_but_the_end_of_the_text_does()
     found = unusable_ids(tok, 310)
     assert tok.end_of_text_id not in found
     assert set(found) == {*tok.specials.values(), *range(tok.used, 310)} - {tok.end_of_text_id}
+
+
+def test_gaps_between_the_ids_of_a_tokenizer_are_never_written():
+    ids = {bytes([byte]): 40 + byte for byte in range(256)}
+    tok = tokenizer.Tokenizer(Vocabulary("gpt2", ids, (), {"<|endoftext|>": 500, "<|user|>": 10}, 501))
+    assert unusable_ids(tok, 502) == [*range(40), *range(296, 500), 501]

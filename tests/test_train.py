@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
+import models
+import tokenizer
 import train as train_program
 from minigrad import checkpoint, hardware, metrics
 from minigrad.errors import RunError
 from minigrad.training import Run
-from tests.small_runs import quick_runs, record, run, settings, write_text
+from tests.small_runs import outcome, quick_runs, record, run, settings, write_text
 
 ROOT = Path(__file__).parents[1]
 
@@ -48,7 +51,7 @@ def copy(finished: Path, tmp_path: Path) -> Path:
 
 def flags(config: Any) -> list[str]:
     given = {name: value for name, value in vars(config).items() if value not in (None, False)}
-    return [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+    return [f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in given.items()]
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 2) -> str:
@@ -196,12 +199,90 @@ def test_a_run_does_not_go_on_with_another_text(capsys, tmp_path):
     assert f"--init {tmp_path / 'run'} --out DIR" in error
 
 
-def test_weights_of_another_shape_cannot_be_the_start(capsys, text, finished, tmp_path):
-    error = refusal(
-        capsys, f"--data={text}", "--size=micro", "--steps=1", f"--init={finished}", f"--out={tmp_path / 'new'}"
-    )
-    assert error.startswith(f"--init {finished} does not fit vidya-v2 micro: ")
+@pytest.fixture
+def start_from(text: Path, tmp_path: Path) -> Callable[..., list[str]]:
+    """Give the flags of a run of one step in `tmp_path / "new"` that starts from the weights of a folder."""
+
+    def start_from(folder: Path, **changes: Any) -> list[str]:
+        return flags(settings(text, tmp_path / "new", init=str(folder), vocab=None, steps=1, **changes))
+
+    return start_from
+
+
+@pytest.mark.parametrize("plan", [True, False])
+def test_a_start_of_another_size_or_family_or_too_long_a_context_is_refused(
+    capsys, monkeypatch, finished, tmp_path, start_from, plan
+):
+    monkeypatch.setitem(models.FAMILIES, "other", models.FAMILIES["vidya-v2"])
+    for changes, message in (
+        ({"size": "micro"}, f"{finished} holds a vidya-v2 nano, but --size micro was given"),
+        ({"model": "other"}, f"{finished} holds a model of vidya-v2, but --model other was given"),
+        ({"context": 2_049}, "--context 2049 is longer than the model's context of 2048; take at most 2048"),
+    ):
+        assert refusal(capsys, *start_from(finished, plan=plan, **changes)) == message
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("plan", [True, False])
+def test_weights_that_do_not_fit_their_own_config_cannot_be_the_start(capsys, copy, tmp_path, start_from, plan):
+    checkpoint.save_tensors(copy / "model.safetensors", {"other": np.zeros(3, np.float32)})
+    assert "the weights do not fit the model" in refusal(capsys, *start_from(copy, plan=plan))
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_tokenizer_with_more_tokens_than_the_start_knows_is_refused(capsys, finished, tmp_path, start_from):
+    tokenizer.train([], vocab_size=301).save(tmp_path / "large.json")
+    error = refusal(capsys, *start_from(finished, tokenizer=str(tmp_path / "large.json"), plan=True))
+    assert "has 301 tokens, but the model in" in error
+    assert "knows 300: they do not belong together" in error
+
+
+def test_the_shape_of_the_start_is_kept_whatever_the_size_is_called(capsys, copy, tmp_path, start_from):
+    config = json.loads((copy / "config.json").read_text())
+    checkpoint.write_json(copy / "config.json", config | {"rope_theta": 50.0, "rms_norm_eps": 1e-3})
+    assert "--size nano was given" in refusal(capsys, *start_from(copy))
+    assert train_program.main(start_from(copy, size="auto", context=8, save_every=1, log_every=1)) == 0
+    again = json.loads((tmp_path / "new" / "config.json").read_text())
+    assert again == config | {"rope_theta": 50.0, "rms_norm_eps": 1e-3, "max_position_embeddings": 8}
+    assert record(tmp_path / "new")["size"] == "custom"
+    command = record(tmp_path / "new")["result"]["command"]
+    assert train_program.main(shlex.split(command)[2:]) == 0
+    assert outcome(tmp_path / "new-again")["published"] == outcome(tmp_path / "new")["published"]
+    shutil.rmtree(copy)
+    assert train_program.main(["--resume", str(tmp_path / "new"), "--steps", "2"]) == 0
+    assert json.loads((tmp_path / "new" / "config.json").read_text()) == again
+
+
+def test_size_and_family_follow_from_the_start_and_the_context_may_be_longer(finished, tmp_path, start_from):
+    assert train_program.main(start_from(finished, size="auto", context=64)) == 0
+    assert json.loads((tmp_path / "new" / "config.json").read_text())["max_position_embeddings"] == 64
+    assert (record(tmp_path / "new")["family"], record(tmp_path / "new")["size"]) == ("vidya-v2", "nano")
+
+
+def test_only_the_steps_themselves_count_as_training(monkeypatch, text, tmp_path):
+    now = [0.0]
+
+    def takes(seconds: float, method: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(self: Run, *given: Any, **options: Any) -> Any:
+            now[0] += seconds
+            return method(self, *given, **options)
+
+        return timed
+
+    for name, seconds in {"take_step": 1.0, "look": 50.0, "write_sample": 70.0, "save": 90.0}.items():
+        monkeypatch.setattr(Run, name, takes(seconds, getattr(Run, name)))
+    every = {"log_every": 3, "sample_every": 4, "save_every": 2, "eval_every": 5}
+    train_program.train(settings(text, tmp_path / "run", steps=12, **every), clock=lambda: now[0])
+    assert [line["tokens_per_second"] for line in metrics.read(tmp_path / "run")] == [32.0] * 7
+
+
+def test_a_comparison_with_xz_for_which_there_is_no_time_says_so(capsys, text, tmp_path):
+    result = run(text, tmp_path / "run", minutes=0.002)
+    said = capsys.readouterr().out
+    assert result.xz_bits_per_byte is None
+    assert "asking xz" not in said
+    assert "No figure of xz: it would have taken about 0s of the 0s." in said
+    assert "No figure of xz: it would have taken" in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_training_can_start_from_the_weights_of_a_run(text, finished, tmp_path):
@@ -252,7 +333,16 @@ def test_a_package_that_is_not_installed_is_named_with_the_way_out(capsys, monke
 
 def test_a_name_that_no_file_can_have_is_explained(capsys, text):
     for flag in ("out", "resume", "init"):
-        assert "name too long" in refusal(capsys, f"--data={text}", "--steps=1", f"--{flag}={'x' * 300}", code=1)
+        error = refusal(capsys, f"--data={text}", "--size=nano", "--steps=1", f"--{flag}={'x' * 300}")
+        assert re.search("name too long|no run folder|is no folder", error)
+
+
+def test_an_error_of_the_system_that_says_little_is_passed_on_as_it_is(capsys, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("cannot load library")
+
+    monkeypatch.setattr(train_program, "train", fail)
+    assert refusal(capsys, code=1) == "cannot load library"
 
 
 def test_our_own_mistakes_are_not_dressed_up_as_bad_input(monkeypatch):

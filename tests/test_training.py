@@ -12,7 +12,7 @@ import pytest
 
 import models
 import tokenizer
-from minigrad import checkpoint, data, nn
+from minigrad import checkpoint, corpus, data, nn
 from minigrad.budget import Budget
 from minigrad.corpus import Corpus
 from minigrad.errors import InputError, RunError
@@ -223,3 +223,25 @@ def test_steps_are_written_down_before_they_count(make, tmp_path):
     run.folder.mkdir()
     run.fix_steps()
     assert checkpoint.read_json(run.folder / "minigrad.json")["chosen"] == {"steps": 50, "decay_start": 40}
+
+
+def test_why_there_is_no_figure_of_xz_is_kept_apart(make, monkeypatch):
+    assert make().ask_xz()[1] == ""
+    assert make(minutes=1e-5).ask_xz() == (None, "it would have taken about 0s of the 0s")
+    monkeypatch.setattr(corpus, "xz_bits_per_byte", lambda *_: None)
+    assert make().ask_xz() == (None, "this Python lacks lzma")
+
+
+def test_weights_are_looked_over_once_in_each_step(make, monkeypatch):
+    run, looks = make(), []
+    loss = run.model.loss
+    monkeypatch.setattr(run.model, "loss", lambda *given: (looks.append(len(given[0])), loss(*given))[1])
+    for _ in range(2):
+        run.take_step()
+        run.look(everything=False)
+        run.write_sample()
+        run.save()
+    assert looks.count(1) == 2  # a single text is what the weights are looked over with
+    run.restore(checkpoint.load(run.folder))
+    run.write_sample()
+    assert looks.count(1) == 3

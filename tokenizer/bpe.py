@@ -42,6 +42,11 @@ class Tokenizer:
         return len(self.vocabulary.pieces)
 
     @property
+    def ids(self) -> list[int]:
+        """The ids with bytes behind them, in rising order; in other people's files there may be gaps between them."""
+        return sorted(self.vocabulary.pieces)
+
+    @property
     def specials(self) -> dict[str, int]:
         """The special tokens and their ids."""
         return dict(self.vocabulary.specials)

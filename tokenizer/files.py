@@ -12,6 +12,7 @@ the model has rows.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -85,9 +86,13 @@ def _config_document(vocabulary: Vocabulary) -> Json:
 
 
 def _write_json(path: Path, document: Json) -> None:
-    # Renaming is one step, so whoever reads finds the old file or the new one, never half a file.
+    # Renaming is one step, so whoever reads finds the old file or the new one, never half a file. The bytes must be
+    # on the disk before it (fsync), or after a power cut the new name could stand on an empty file.
     temporary = path.with_name(path.name + ".part")
-    temporary.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    with temporary.open("wb") as file:
+        file.write((json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode())
+        file.flush()
+        os.fsync(file.fileno())
     temporary.replace(path)
 
 

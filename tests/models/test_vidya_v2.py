@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import models
-from minigrad import InputError, ShapeError, Tensor, gradcheck, nn
+from minigrad import InputError, ShapeError, Tensor, checkpoint, gradcheck, nn
 from minigrad.language_model import LanguageModel
 from minigrad.nn import set_step
 from minigrad.optim import AdamW
@@ -318,6 +318,10 @@ def test_a_file_that_is_missing_or_cut_short(saved: Path, name: str) -> None:
         ({"model_type": "bert"}, "model_type 'bert'; supported: .*llama"),
         ({"tie_word_embeddings": False}, "tie_word_embeddings = False"),
         ({"rope_scaling": {"factor": 2.0}}, "rope_scaling"),
+        ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling = .*'linear'"),
+        ({"rope_parameters": {"rope_theta": 5e5, "rope_type": "llama3"}}, "rope_parameters = .*'llama3'"),
+        ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, "partial_rotary_factor"),
+        ({"rope_parameters": "default"}, "rope_parameters = 'default'"),
         ({"hidden_act": "gelu"}, "hidden_act = 'gelu'"),
         ({"hidden_size": "wide"}, "garbles|hidden_size"),
         ({"num_hidden_layers": 3}, r"layers\.2"),
@@ -328,6 +332,68 @@ def test_a_folder_of_another_kind(saved: Path, values: dict[str, Any], message: 
     change_config(saved, **values)
     with pytest.raises(InputError, match=message):
         models.load(saved)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"rope_parameters": {"rope_theta": 777.0, "rope_type": "default"}},
+        {"rope_parameters": {"rope_theta": 777.0}, "rope_scaling": None, "rope_theta": 1.0},
+        {"rope_theta": 777.0, "rope_scaling": {"rope_type": "default"}},
+    ],
+)
+def test_theta_is_found_where_older_and_newer_files_have_it(saved: Path, values: dict[str, Any]) -> None:
+    config = json.loads((saved / "config.json").read_text())
+    del config["rope_theta"]
+    (saved / "config.json").write_text(json.dumps(config | values))
+    assert models.load(saved).config.rope_theta == 777.0
+
+
+def test_a_head_of_its_own_is_refused_and_an_equal_copy_is_not(saved: Path) -> None:
+    config = json.loads((saved / "config.json").read_text())
+    del config["tie_word_embeddings"]
+    (saved / "config.json").write_text(json.dumps(config))
+    weights = checkpoint.read_weights(saved)
+    head = weights["model.embed_tokens.weight"].copy()
+    checkpoint.save_tensors(saved / "model.safetensors", weights | {"lm_head.weight": head})
+    models.load(saved)
+    head[3, 1] += 1
+    checkpoint.save_tensors(saved / "model.safetensors", weights | {"lm_head.weight": head})
+    with pytest.raises(InputError, match=r"lm_head\.weight of their own; here it must equal model\.embed_tokens"):
+        models.load(saved)
+
+
+@both
+def test_the_type_of_number_survives_saving(dtype: str, tmp_path: Path) -> None:
+    MODELS[dtype].save(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["torch_dtype"] == dtype
+    loaded = models.load(tmp_path)
+    for name, array in MODELS[dtype].state_dict().items():
+        assert loaded.state_dict()[name].dtype == dtype
+        assert loaded.state_dict()[name].tobytes() == array.tobytes(), name
+
+
+def test_half_precision_becomes_float32(saved: Path) -> None:
+    halves = {name: array.astype(np.float16) for name, array in checkpoint.read_weights(saved).items()}
+    checkpoint.save_tensors(saved / "model.safetensors", halves)
+    change_config(saved, torch_dtype="float16")
+    assert models.load(saved).head().dtype == np.float32
+
+
+@pytest.mark.parametrize("shape", [(1, 0), (0, 3), (0, 0)])
+def test_no_tokens_give_no_scores_and_no_loss(shape: tuple[int, int]) -> None:
+    ids = np.zeros(shape, int)
+    assert MODELS["float32"](ids).shape == (*shape, VOCAB)
+    loss = MODELS["float32"].loss(ids, ids)
+    loss.backward()
+    assert loss.item() == 0.0
+
+
+def test_no_tokens_leave_a_cache_as_it_was() -> None:
+    cache = MODELS["float32"].new_cache(2, max_length=8)
+    logits("float32", tokens(0, 2, 3), cache)
+    assert logits("float32", tokens(0, 2, 0), cache).shape == (2, 0, VOCAB)
+    assert cache.length == 3
 
 
 def test_a_config_that_lacks_a_setting(saved: Path) -> None:

@@ -134,3 +134,9 @@ def test_the_fingerprint_tells_tokenizers_apart():
     ]
     assert others[0].fingerprint() == tok.fingerprint()
     assert len({other.fingerprint() for other in others}) == len(others)
+
+
+def test_the_ids_in_use_are_those_with_bytes():
+    small = tokenizer.train(["aaaa aaaa"], vocab_size=400)
+    assert small.ids == list(range(small.used))
+    assert all(small.decode_bytes([number]) for number in small.ids)

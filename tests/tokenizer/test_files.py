@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -204,3 +205,20 @@ def test_junk_anywhere_loads_or_is_a_clear_error(tmp_path, data, value):
         assert "changed.json" in str(error)  # noqa: PT017  (either outcome is right)
     else:
         assert loaded.decode(loaded.encode("to be")) == "to be"
+
+
+def test_a_file_is_on_the_disk_before_it_gets_its_name(monkeypatch, tmp_path):
+    seen = []
+    fsync = os.fsync
+
+    def look_then_fsync(descriptor):
+        seen.append({file.name: file.stat().st_size for file in tmp_path.iterdir()})
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", look_then_fsync)
+    tok.save(tmp_path)
+    assert [set(names) for names in seen] == [
+        {"tokenizer.json.part"},
+        {"tokenizer.json", "tokenizer_config.json.part"},
+    ]
+    assert seen[0]["tokenizer.json.part"] == (tmp_path / "tokenizer.json").stat().st_size
