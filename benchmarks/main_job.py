@@ -33,7 +33,9 @@ def main() -> None:
     print(record["hardware"])
     print(f"size {record['size']}, {record['parameters']:,} parameters, {result['tokens']:,} tokens")
     print(f"whole process {seconds:.1f} s")
-    print(f"held-out text: {result['bits_per_byte']:.3f} bits per byte; xz -9e {result['xz_bits_per_byte']:.3f}")
+    xz = result["xz_bits_per_byte"]
+    beside = "not measured" if xz is None else f"{xz:.3f}"
+    print(f"held-out text: {result['bits_per_byte']:.3f} bits per byte; xz -9e {beside}")
     print(json.dumps({"machine": record["hardware"], "seconds": seconds, "size": record["size"], **result}))
 
 

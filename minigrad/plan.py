@@ -64,7 +64,7 @@ def choose_numbers(settings: Any, model: LanguageModel, rate: float) -> Any:
         "lr": _learning_rate(model),
         "threads": hardware.threads(),
         "warmup": max(1, min(100, steps // 10)),
-        "log_every": max(1, min(10, steps // 20)),
+        "log_every": max(1, min(50, steps // 100)),
         "eval_every": max(1, steps // 8),
         "sample_every": max(1, steps // 4),
         "save_every": max(1, steps // 6),

@@ -68,7 +68,13 @@ class TrainConfig:
         None, "steps until the learning rate reaches its peak", group="how", at_least=0, at_most=_MOST
     )
     weight_decay: float = option(0.1, "pull of the matrices towards zero", group="how", at_least=0)
-    dropout: float = option(0.0, "share of numbers set to zero while training", group="how", at_least=0, below=1)
+    dropout: float = option(
+        0.1,
+        "share of numbers set to zero while training, so that a text read many times is not learned by heart",
+        group="how",
+        at_least=0,
+        below=1,
+    )
     seed: int = option(0, "decides the first weights, the order of the text and dropout", group="how", at_least=0)
     # More threads than processors are slow but allowed: a run can then be repeated as it was on a larger machine.
     threads: int | None = option(
