@@ -136,14 +136,14 @@ def evaluation_windows(
     context: int,
     overlap: float = 0.5,
     batch_size: int = 1,
-    max_batches: int | None = None,
+    max_windows: int | None = None,
 ) -> Iterator[Batch]:
     """Yield batches of (inputs, targets) that together predict every token after the first exactly once.
 
     Windows overlap by the share `overlap` of `context`, and only what lies behind the overlap is a target.
     So every token is predicted from at least `overlap * context` tokens, or from all there are. Without an
-    overlap, the first tokens of each window would be guessed from next to nothing. With `max_batches`, only so many
-    of the batches are made, spread evenly over the text.
+    overlap, the first tokens of each window would be guessed from next to nothing. With `max_windows`, only so many
+    are taken, spread evenly over the text.
 
     Shapes: (batch_size, context) int32 always; what is not to be scored has the target -100, empty places the
     input 0. Average over all targets by counting those that are not -100.
@@ -158,12 +158,12 @@ def evaluation_windows(
     stride = max(1, context - int(overlap * context))
     # The first window predicts `context` tokens, each further one `stride` more.
     windows = 1 + max(0, -(-(len(row) - 1 - context) // stride))
-    batches = -(-windows // batch_size)
-    chosen = min(batches, max_batches or batches)
-    for first in (batch_size * (number * batches // chosen) for number in range(chosen)):
+    wanted = min(windows, max_windows or windows)
+    for first in range(0, wanted, batch_size):
         inputs = np.zeros((batch_size, context), np.int32)
         targets = np.full((batch_size, context), IGNORE, np.int32)
-        for place, window in enumerate(range(first, min(first + batch_size, windows))):
+        for place, number in enumerate(range(first, min(first + batch_size, wanted))):
+            window = number * windows // wanted
             text = row[window * stride : window * stride + context + 1]
             known = context - stride if window else 0
             inputs[place, : len(text) - 1] = text[:-1]

@@ -51,7 +51,7 @@ def evaluate(
     """Score the next-token predictions of `model` on a token file, dropout off.
 
     Every token is predicted once, with at least `overlap * context` tokens before it where there are so many. With
-    `limit`, only about that many tokens are scored, spread evenly over the text: an estimate that costs less.
+    `limit`, only about that many tokens are read, in windows spread evenly over the text: an estimate that costs less.
     `byte_lengths` (V,) is the number of bytes each token stands for.
     """
     batch_size = max(1, _BATCH_TOKENS // context)
@@ -60,7 +60,7 @@ def evaluate(
         context=context,
         overlap=overlap,
         batch_size=batch_size,
-        max_batches=None if limit is None else max(1, limit // (batch_size * context)),
+        max_windows=None if limit is None else max(1, limit // context),
     )
     nats, count, num_bytes = 0.0, 0, 0
     training = model.training

@@ -24,7 +24,7 @@ from minigrad.optim import AdamW, decay_start, warmup_stable_decay
 from minigrad.progress import phase
 from minigrad.sampling import Sampling, generate, unusable_ids
 
-_QUICK_LOOK = 16_384  # held-out tokens scored while training; at the end all are
+_QUICK_LOOK = 16_384  # held-out tokens read while training; at the end all are
 _SAMPLE_TOKENS = 80
 
 
@@ -155,14 +155,12 @@ class Run:
     def look(self, everything: bool) -> Score:
         """Score the held-out text: all of it, or a quick estimate; raises RunError if training diverged."""
         self._refuse_damage()
-        limit, overlap = (None, 0.5) if everything else (_QUICK_LOOK, 0.0)
         score = evaluate(
             self.model,
             self.text.held_out,
             self.byte_lengths,
             context=self.settings.context,
-            overlap=overlap,
-            limit=limit,
+            limit=None if everything else _QUICK_LOOK,
         )
         if everything:
             self.score = score

@@ -206,22 +206,22 @@ def test_evaluation_refuses_what_it_cannot_score(num_tokens, context, overlap):
 
 
 @given(st.integers(2, 300), st.integers(1, 20), st.integers(1, 7), st.integers(1, 9))
-def test_a_few_batches_of_an_evaluation_are_some_of_all_in_order(num_tokens, context, batch_size, max_batches):
-    options = {"context": context, "batch_size": batch_size}
-    every = [inputs.tobytes() for inputs, _ in data.evaluation_windows(np.arange(num_tokens), **options)]
-    few = [
-        inputs.tobytes()
-        for inputs, _ in data.evaluation_windows(np.arange(num_tokens), **options, max_batches=max_batches)
-    ]
-    assert len(few) == min(max_batches, len(every))
+def test_a_few_windows_of_an_evaluation_are_some_of_all_spread_evenly(num_tokens, context, batch_size, max_windows):
+    def windows(**options):
+        batches = data.evaluation_windows(np.arange(num_tokens), context=context, **options)
+        rows = [row for inputs, targets in batches for row in np.hstack([inputs, targets])]
+        return [row.tobytes() for row in rows if (row[context:] != IGNORE).any()]
+
+    every, few = windows(), windows(batch_size=batch_size, max_windows=max_windows)
+    assert len(few) == min(max_windows, len(every))
     places = [every.index(each) for each in few]
     assert places == sorted(set(places))
     assert max(np.diff([*places, len(every)]), default=0) <= -(-len(every) // len(few))
 
 
-def test_batches_that_are_not_wanted_are_not_made(monkeypatch):
+def test_windows_that_are_not_wanted_are_not_made(monkeypatch):
     made = []
     full = np.full
     monkeypatch.setattr(np, "full", lambda *given: (made.append(given), full(*given))[1])
-    assert len(list(data.evaluation_windows(np.arange(10_000), context=4, overlap=0.0, max_batches=3))) == 3
+    assert len(list(data.evaluation_windows(np.arange(10_000), context=4, max_windows=3))) == 3
     assert len(made) == 3
