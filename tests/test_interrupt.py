@@ -13,6 +13,14 @@ import pytest
 from minigrad.interrupt import EXIT_CODES, forgive_encoding, stop_requests
 
 
+@pytest.fixture(autouse=True)
+def python_handles_ctrl_c():
+    """A shell starts background jobs with SIGINT ignored; these tests want it as on a terminal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_is_remembered_and_the_work_goes_on(number, code):
     with stop_requests() as request:
