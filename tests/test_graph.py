@@ -32,6 +32,11 @@ mostly = st.sampled_from([True, True, True, False])
 seeds = st.integers(0, 10**6)
 
 
+def _outgrown(value: Value) -> bool:
+    """Whether a value was squared so often that the next exponential would overflow: that tests no graph."""
+    return bool(np.abs(value.array).max(initial=0) > 100)
+
+
 class GraphMachine(RuleBasedStateMachine):
     """Grow a graph of tensors and the same one of naive values, and go back through both."""
 
@@ -55,6 +60,8 @@ class GraphMachine(RuleBasedStateMachine):
     @rule(number=picks, name=st.sampled_from(sorted(FUNCTIONS)), record=mostly)
     def function_of_one(self, number: int, name: str, record: bool) -> None:
         tensor, value = self.pick(number)
+        if _outgrown(value):
+            return
         formula, slope, saved = FUNCTIONS[name]
         with recording(record):
             result = getattr(ops, name)(tensor, **({"exponent": 2} if name == "power" else {}))
@@ -69,6 +76,8 @@ class GraphMachine(RuleBasedStateMachine):
     @rule(first=picks, second=picks, name=st.sampled_from(["add", "subtract", "multiply"]), record=mostly)
     def function_of_two(self, first: int, second: int, name: str, record: bool) -> None:
         (a, x), (b, y) = self.pick(first), self.pick(second)
+        if _outgrown(x) or _outgrown(y):
+            return
         try:
             np.broadcast_shapes(a.shape, b.shape)
         except ValueError:
