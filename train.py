@@ -6,29 +6,28 @@ decides what is trained on what, `finish` tells how it went.
 
 from __future__ import annotations
 
+import math
+import shlex
+import sys
+import textwrap
 import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-_STARTED = time.perf_counter()  # a budget of minutes counts the whole process
-
-import math  # noqa: E402
-import shlex  # noqa: E402
-import sys  # noqa: E402
-import textwrap  # noqa: E402
-from collections.abc import Callable, Collection, Sequence  # noqa: E402
-from dataclasses import dataclass, replace  # noqa: E402
-from pathlib import Path  # noqa: E402
-from typing import TYPE_CHECKING, Any  # noqa: E402
-
-from minigrad import hardware  # noqa: E402
-from minigrad.config import Parser, complain, validate  # noqa: E402
-from minigrad.errors import InputError, RunError  # noqa: E402
-from minigrad.faults import explain_missing_package, explain_system_error  # noqa: E402
-from minigrad.interrupt import BROKEN_PIPE, close_output, forgive_encoding, stop_requests  # noqa: E402
-from minigrad.progress import Progress, format_bytes, format_seconds, phase  # noqa: E402
-from minigrad.settings import TRAIN_ALIASES, TrainConfig, refuse_conflicts  # noqa: E402
+from minigrad import hardware
+from minigrad.config import Parser, complain, validate
+from minigrad.errors import InputError, RunError
+from minigrad.faults import explain_missing_package, explain_system_error
+from minigrad.interrupt import BROKEN_PIPE, close_output, forgive_encoding, stop_requests
+from minigrad.progress import Progress, format_bytes, format_seconds, phase
+from minigrad.settings import TRAIN_ALIASES, TrainConfig, refuse_conflicts
 
 if TYPE_CHECKING:
     from minigrad.training import Run
+
+_STARTED = time.perf_counter()  # a budget of minutes counts the whole process; what was imported so far is little
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import numpy as np
 from minigrad.language_model import LanguageModel
 
 # What surrounds the matrix products (norms, activations, adding, dispatch) costs about as much time per layer and
-# number of width as this many operations of a product; fitted to measured runs of the laptop sizes.
-_OVERHEAD = 14_000
+# number of width as this many operations of a product; fitted to benchmarks/train_step.py.
+_OVERHEAD = 20_000
 
 
 def matmul_rate(seconds: float = 0.25) -> float:

@@ -2,7 +2,7 @@
 
 A plain running maximum depends on the number before, so the compiler must keep the order and works on one number at a
 time (NaN makes the order matter). Sixteen running maxima that do not touch each other fill whole registers: measured
-3.9 against 1.0 billion numbers a second on one core.
+on one core (benchmarks/kernels.py): 4.2 against 0.9 billion numbers a second.
 """
 
 from __future__ import annotations

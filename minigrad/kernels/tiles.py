@@ -1,8 +1,7 @@
 """Tiles: small blocks of a matrix, copied together so that they stay in the nearest cache, and multiplied there.
 
 Four rows of the result are worked on at a time, with four terms of each sum: sixteen multiplications for every twelve
-numbers that are loaded or stored. That is 60 to 90 GFLOP/s on one core of the reference machine, where the plain
-triple loop reaches about 10.
+numbers that are loaded or stored. Measured on one core (benchmarks/kernels.py): 73 GFLOP/s, the plain triple loop 4.
 """
 
 from __future__ import annotations

@@ -1,0 +1,88 @@
+"""What two tricks of the kernels are worth on one core: tiles for products, lanes for the maximum.
+
+python benchmarks/kernels.py
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from minigrad import hardware
+from minigrad.kernels import kernel
+from minigrad.kernels.maximum import LANES, row_maximum
+from minigrad.kernels.tiles import add_product
+
+M, K, N = 96, 64, 128
+
+
+@kernel
+def triple_loop(a: Any, b: Any, c: Any, m: int, k: int, n: int) -> None:
+    """Add a product as the formula is written: one sum after the other."""
+    for i in range(m):
+        for j in range(n):
+            total = a.dtype.type(0)
+            for p in range(k):
+                total += a[i, p] * b[p, j]
+            c[i, j] += total
+
+
+@kernel
+def running_maxima(x: Any, out: Any) -> None:
+    """Take each row's maximum, one number after the other."""
+    for i in range(x.shape[0]):
+        largest = x[i, 0]
+        for j in range(x.shape[1]):
+            largest = max(largest, x[i, j])
+        out[i] = largest
+
+
+@kernel
+def lane_maxima(x: Any, out: Any, lanes: Any) -> None:
+    """Take each row's maximum in sixteen lanes."""
+    for i in range(x.shape[0]):
+        out[i] = row_maximum(x, i, x.shape[1], lanes)
+
+
+def seconds(*functions: Callable[[], object]) -> list[float]:
+    """Return the median time of each function, all of them taking turns."""
+    times: list[list[float]] = [[] for _ in functions]
+    for _ in range(200):
+        for function, found in zip(functions, times, strict=True):
+            start = time.perf_counter()
+            function()
+            found.append(time.perf_counter() - start)
+    return [statistics.median(found) for found in times]
+
+
+def main() -> None:
+    """Print both comparisons, then the same as JSON."""
+    rng = np.random.default_rng(0)
+    a, b, c = rng.random((M, K), np.float32), rng.random((K, N), np.float32), np.zeros((M, N), np.float32)
+    x, out, lanes = rng.random((256, 4_096), np.float32), np.empty(256, np.float32), np.empty(LANES, np.float32)
+    plain, tiled = seconds(lambda: triple_loop(a, b, c, M, K, N), lambda: add_product(a, b, c, M, K, N))
+    running, in_lanes = seconds(lambda: running_maxima(x, out), lambda: lane_maxima(x, out, lanes))
+    work = 2 * M * K * N / 1e9
+    figures = {
+        "product, triple loop (GFLOP/s)": work / plain,
+        "product, tiles (GFLOP/s)": work / tiled,
+        "maximum, running (billion numbers/s)": x.size / 1e9 / running,
+        "maximum, lanes (billion numbers/s)": x.size / 1e9 / in_lanes,
+    }
+    print(hardware.describe())
+    for name, figure in figures.items():
+        print(f"{name:<38} {figure:6.1f}")
+    print(json.dumps({"machine": hardware.describe(), **figures}))
+
+
+if __name__ == "__main__":
+    main()
