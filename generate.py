@@ -14,7 +14,7 @@ from minigrad.errors import InputError, RunError
 from minigrad.faults import explain_missing_package, explain_system_error
 from minigrad.interrupt import close_output, forgive_encoding
 from minigrad.progress import printable
-from minigrad.settings import GenerateConfig
+from minigrad.settings import GenerateConfig, assignments
 
 
 def generate(config: GenerateConfig) -> Iterator[str]:
@@ -28,7 +28,7 @@ def generate(config: GenerateConfig) -> Iterator[str]:
     import tokenizer
     from minigrad import sampling
 
-    model, tok = models.load(config.run), tokenizer.load(config.run)
+    model, tok = models.load(config.run, **assignments(config.set)), tokenizer.load(config.run)
     if tok.vocab_size > model.config.vocab_size:
         raise InputError(
             f"the tokenizer in {config.run} has {tok.vocab_size:,} tokens, but the model knows "

@@ -22,7 +22,7 @@ from minigrad.errors import InputError, RunError
 from minigrad.faults import explain_missing_package, explain_system_error
 from minigrad.interrupt import BROKEN_PIPE, close_output, forgive_encoding, stop_requests
 from minigrad.progress import Progress, format_bytes, format_seconds, phase
-from minigrad.settings import TRAIN_ALIASES, TrainConfig, refuse_conflicts
+from minigrad.settings import TRAIN_ALIASES, TrainConfig, assignments, refuse_conflicts
 
 if TYPE_CHECKING:
     from minigrad.training import Run
@@ -89,15 +89,17 @@ def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callabl
         from minigrad.training import Run
 
     folder, record, asked = run_folder.open_settings(given, explicit)
+    changes = assignments(asked.set)
     if asked.init:
         # A run that is continued has noted the shape of what it started from, which may be gone by now.
         source_file = folder / run_folder.RECORD if folder else Path(asked.init) / "config.json"
         described = record.get("architecture") or checkpoint.read_json(source_file)
         wanted_family = asked.model if folder or "model" in run_folder.explicit_names(given, explicit) else None
         family, size, start = models.start_from(described, source_file, wanted_family, asked.size)
-        asked, ladder = replace(asked, model=family), {size: start}
+        asked, ladder = replace(asked, model=family), {size: models.variant(start, **changes)}
     else:
-        ladder = {size: models.skeleton(asked.model, size) for size in models.ladder(asked.model, asked.size)}
+        sizes = models.ladder(asked.model, asked.size)
+        ladder = {size: models.skeleton(asked.model, size, **changes) for size in sizes}
     hardware.prepare(asked.threads)  # a continued run has the threads that it began with
     rate = costs.matmul_rate()
     size = plan.choose_size(ladder, asked, rate)
@@ -115,7 +117,9 @@ def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callabl
         tokens, held_out = data.prepare(train_documents, tok), data.prepare(held_out_documents, tok)
     config = plan.choose_numbers(replace(asked, size=size), ladder[size], rate)
     vocab = ladder[size].config.vocab_size if config.init else tok.vocab_size
-    shape = {"vocab_size": vocab, "context_length": config.context, "dropout": config.dropout}
+    shape: dict[str, Any] = {"vocab_size": vocab, "dropout": config.dropout}
+    if not ladder[size].learns_positions:
+        shape["context_length"] = config.context
     model = models.variant(ladder[size], end_of_text_id=tok.end_of_text_id, **shape)
     if tok.vocab_size > vocab:
         raise InputError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from dataclasses import dataclass
 
@@ -32,14 +31,10 @@ def matmul_rate(seconds: float = 0.25) -> float:
 def flops_per_token(model: LanguageModel, context: int) -> float:
     """Return the operations of one training step per token, forward and backward.
 
-    Two per parameter of a matrix and token forward (a multiplication and an addition), twice that backward; the same
-    for queries against keys and probabilities against values, of which causality leaves half the context.
-    An embedding is looked up, not multiplied, but a tied one is multiplied as the head.
+    A multiplication and an addition for each product of the forward pass, and twice that backward: each product has
+    two factors, and each of them gets a gradient.
     """
-    config = model.config
-    matrices = sum(math.prod(parameter.shape) for parameter in model.parameters() if parameter.ndim == 2)
-    attention = 2 * config.num_layers * config.num_heads * config.head_dim * (context / 2)
-    return float(6 * (matrices + attention))
+    return 6 * model.products_per_token(context)
 
 
 def tokens_per_second(model: LanguageModel, context: int, rate: float) -> float:
@@ -64,12 +59,9 @@ class Memory:
 def memory(model: LanguageModel, batch_size: int, context: int, itemsize: int = 4) -> Memory:
     """Estimate the memory of training with `batch_size` texts of `context` tokens.
 
-    State is four numbers per parameter. Of the activations, what the backward passes need is kept: per token and layer
-    the inputs of two norms and of the products, queries, keys and values before and after turning, the mixture, and
-    three rows of the feed-forward block; and for the loss the logits and their gradient.
+    State is four numbers per parameter. Of the activations, what the backward passes need is kept; each family counts
+    its own (`activations_per_token`), and the loss adds the logits and their gradient.
     """
     config = model.config
-    queries, keys = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
-    layer = 5 * config.width + 3 * queries + 3 * keys + 3 * config.feed_forward
-    per_token = config.num_layers * layer + 2 * config.vocab_size
+    per_token = config.activations_per_token() + 2 * config.vocab_size
     return Memory(4 * model.num_parameters() * itemsize, batch_size * context * per_token * itemsize)

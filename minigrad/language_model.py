@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from minigrad import checkpoint, ops
 from minigrad.errors import InputError, RunError, ShapeError
-from minigrad.nn.cache import KeyValueCache
+from minigrad.nn.layers import Embedding
 from minigrad.nn.module import Module, Parameter
 from minigrad.nn.positions import Layout
 from minigrad.tensor import Tensor
@@ -26,6 +27,7 @@ class LanguageModel(Module):
     """
 
     config: Any
+    learns_positions = False  # whether the weights hold a row per position, so that the context cannot change
 
     def hidden(self, tokens: Tensor, layout: Layout, cache: Any = None) -> Tensor:
         """Run the layers: tokens (rows,) -> (rows, width)."""
@@ -39,7 +41,27 @@ class LanguageModel(Module):
         """Return an empty cache for generating `batch_size` texts of up to `max_length` tokens."""
         raise TypeError(f"{type(self).__name__} has no cache of its own")
 
-    def forward(self, tokens: ArrayLike, cache: KeyValueCache | None = None) -> Tensor:
+    def adopt(self, weights: dict[str, Array]) -> dict[str, Array]:
+        """Return published weights under this model's names, without what is no weight; families override it."""
+        return weights
+
+    def measurements(self) -> dict[str, Any]:
+        """Return what a family wants logged about its last training step, besides the loss; families override it."""
+        return {}
+
+    def products_per_token(self, context: int) -> float:
+        """Return the multiplications with an addition that one forward pass takes per token, in texts of `context`.
+
+        One per number of each matrix; an embedding is looked up, not multiplied, unless it is the head as well. And
+        queries against keys, probabilities against values, of which causality leaves half the context.
+        """
+        config, head = self.config, self.head()
+        tables = [module.weight for _, module in self.named_modules() if isinstance(module, Embedding)]
+        looked_up = {id(table) for table in tables if table is not head}
+        matrices = sum(math.prod(p.shape) for p in self.parameters() if p.ndim == 2 and id(p) not in looked_up)
+        return matrices + 2 * config.num_layers * config.num_heads * config.head_dim * (context / 2)
+
+    def forward(self, tokens: ArrayLike, cache: Any = None) -> Tensor:
         """Score every possible next token at every position.
 
         Shapes: tokens (B, T) whole numbers -> (B, T, V).  With a cache, the tokens continue the texts it holds.
@@ -76,7 +98,7 @@ class LanguageModel(Module):
         checkpoint.write_json(folder / "generation_config.json", ids)
         checkpoint.save_tensors(folder / "model.safetensors", self.state_dict())
 
-    def _rows(self, ids: Array, cache: KeyValueCache | None) -> Tensor:
+    def _rows(self, ids: Array, cache: Any) -> Tensor:
         batch_size, length = ids.shape
         layout = Layout.rectangular(batch_size, length, cache.length if cache is not None else 0)
         rows = self.hidden(Tensor(ids.reshape(-1)), layout, cache)
@@ -84,7 +106,7 @@ class LanguageModel(Module):
             cache.advance(length)
         return rows
 
-    def _check(self, tokens: ArrayLike, cache: KeyValueCache | None) -> Array:
+    def _check(self, tokens: ArrayLike, cache: Any) -> Array:
         ids = np.asarray(tokens.data if isinstance(tokens, Tensor) else tokens)
         if ids.ndim != 2:
             raise ShapeError(f"a model takes tokens of shape (batch, time), not {ids.shape}; wrap one text as [ids]")

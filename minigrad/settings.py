@@ -58,6 +58,13 @@ class TrainConfig:
         at_most=10**15,
         none_means="",
     )
+    set: str | None = option(
+        None,
+        "change fields of the model's config, as in rope_theta=1e6,tied_head=false",
+        group="what to train",
+        value="NAME=VALUE,...",
+        none_means="",
+    )
     batch: int | None = option(None, "texts per step", group="how", at_least=1, at_most=_MOST)
     context: int | None = option(None, "tokens per text", group="how", at_least=2, at_most=_MOST)
     accumulate: int = option(
@@ -127,6 +134,22 @@ TRAIN_ALIASES = {
 """Words that people try, with the setting that they mean."""
 
 
+def assignments(text: str | None) -> dict[str, str]:
+    """Read "name=value,name=value".
+
+    >>> assignments("atm=off, rope_factor=4")
+    {'atm': 'off', 'rope_factor': '4'}
+    """
+    pairs = [part.partition("=") for part in (text or "").split(",") if part.strip()]
+    for name, sign, _ in pairs:
+        if not sign:
+            raise InputError(f"--set takes NAME=VALUE, with commas between several, not {name.strip()!r}")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+_OWN_FLAGS = {"vocab_size": "--vocab", "dropout": "--dropout", "end_of_text_id": "--tokenizer"}
+
+
 def refuse_conflicts(settings: TrainConfig) -> None:
     """Raise InputError for settings that exclude each other."""
     limits = [f"--{name}" for name in ("minutes", "steps", "tokens") if getattr(settings, name) is not None]
@@ -135,6 +158,9 @@ def refuse_conflicts(settings: TrainConfig) -> None:
     if settings.vocab is not None and (settings.tokenizer or settings.init):
         flag = "--tokenizer" if settings.tokenizer else "--init"
         raise InputError(f"--vocab is for training a tokenizer, but {flag} brings one; give one of them")
+    for name, flag in _OWN_FLAGS.items():
+        if name in assignments(settings.set):
+            raise InputError(f"--set {name}=... has a flag of its own: {flag}")
     if settings.resume and settings.out:
         raise InputError(f"--resume {settings.resume} goes on writing there, so --out cannot be given with it")
 
@@ -168,6 +194,13 @@ class GenerateConfig:
     )
     frequency_penalty: float = option(
         0.0, "lower a token's score by this each time it occurs", group="how", at_least=-100, at_most=100
+    )
+    set: str | None = option(
+        None,
+        "change fields of the model's config, as in rope_scaling=yarn,rope_factor=4",
+        group="how",
+        value="NAME=VALUE,...",
+        none_means="",
     )
     seed: int = option(0, "decides the draws", group="how", at_least=0)
     threads: int | None = option(

@@ -7,9 +7,10 @@ model = models.load("runs/vidya-v2-nano")
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 
@@ -17,12 +18,12 @@ from minigrad import checkpoint, nn
 from minigrad.config import unknown
 from minigrad.errors import InputError
 from minigrad.language_model import LanguageModel
-from models import vidya_v2
+from models import vidya_v2, wiola
 
-FAMILIES: dict[str, tuple[type[LanguageModel], type, dict[str, Any]]] = {
+FAMILIES: dict[str, tuple[type[LanguageModel], Any, dict[str, Any]]] = {
     "vidya-v2": (vidya_v2.VidyaV2, vidya_v2.VidyaV2Config, vidya_v2.SIZES),
+    "wiola": (wiola.Wiola, wiola.WiolaConfig, wiola.SIZES),
 }
-_MODEL_TYPES = {"llama": "vidya-v2"}
 _NOT_OF_A_SIZE = ("vocab_size", "context_length", "init_std", "dropout", "end_of_text_id")
 """What the models of one size may differ in: the text decides it, or how it is trained."""
 
@@ -49,11 +50,37 @@ def configure(family: str, size: str = "nano", **overrides: Any) -> Any:
     sizes = _family(family)[2]
     if size not in sizes:
         raise unknown(f"size of {family}", size, sizes)
-    names = [field.name for field in fields(sizes[size])]
-    for name in overrides:
-        if name not in names:
-            raise unknown(f"config field of {family}", name, names)
-    return replace(sizes[size], **overrides)
+    return override(sizes[size], overrides)
+
+
+def override(config: Any, values: Mapping[str, Any]) -> Any:
+    """Return a config with some fields changed; a text becomes what the field holds: "0.5" a number, "none" None.
+
+    Raises InputError for a field that the config lacks, naming the nearest, or a text that is no such value.
+    """
+    kinds = get_type_hints(type(config))
+    for name in values:
+        if name not in kinds:
+            raise unknown(f"field of {type(config).__name__}", name, kinds)
+    return replace(config, **{name: _convert(name, value, kinds[name]) for name, value in values.items()})
+
+
+def _convert(name: str, value: Any, kind: Any) -> Any:
+    choices = get_args(kind) or (kind,)
+    if not isinstance(value, str):
+        return value
+    if value.lower() == "none" and type(None) in choices:
+        return None
+    if str in choices:
+        return value
+    if bool in choices:
+        if value.lower() not in ("true", "false"):
+            raise InputError(f"{name} is true or false, not {value!r}")
+        return value.lower() == "true"
+    try:
+        return choices[0](value)
+    except ValueError:
+        raise InputError(f"{name} takes a value of type {choices[0].__name__}, not {value!r}") from None
 
 
 def skeleton(family: str, size: str = "nano", **overrides: Any) -> LanguageModel:
@@ -63,7 +90,7 @@ def skeleton(family: str, size: str = "nano", **overrides: Any) -> LanguageModel
 
 def variant(model: LanguageModel, **overrides: Any) -> LanguageModel:
     """Return the skeleton of a model like this one, with fields of its config overridden."""
-    return _skeleton(type(model), replace(model.config, **overrides))
+    return _skeleton(type(model), override(model.config, overrides))
 
 
 def build(family: str, size: str = "nano", *, seed: int = 0, dtype: str = "float32", **overrides: Any) -> LanguageModel:
@@ -78,15 +105,15 @@ def count(family: str, size: str = "nano", **overrides: Any) -> int:
     return skeleton(family, size, **overrides).num_parameters()
 
 
-def load(folder: str | Path, dtype: str | None = None) -> LanguageModel:
-    """Load a run folder, or a Hugging Face folder of a supported architecture.
+def load(folder: str | Path, dtype: str | None = None, **overrides: Any) -> LanguageModel:
+    """Load a run folder, or a Hugging Face folder of a supported architecture, with any config field overridden.
 
     `dtype` is by default that of the stored weights; half precision becomes float32.
     Raises InputError naming the file that is missing, damaged or of another kind.
     """
     path = Path(folder) / "config.json"
     family, config = _read_config(checkpoint.read_json(path), path)
-    model = _skeleton(_family(family)[0], config)
+    model = _skeleton(_family(family)[0], override(config, overrides))
     weights = fitting_weights(model, folder)
     model.initialise(dtype=dtype or np.result_type(*(array.dtype for array in weights.values())), draw=False)
     model.load_state_dict(weights)
@@ -107,34 +134,40 @@ def start_from(values: dict[str, Any], path: Path, family: str | None, size: str
     if size not in ("auto", *names):
         raise InputError(f"{path.parent} holds a {found} {names[0]}, but --size {size} was given")
     size = names[0] if size == "auto" else size
-    longest = configure(found, size).context_length if size != CUSTOM else 0
-    config = replace(config, context_length=max(longest, config.context_length))
-    return found, size, _skeleton(_family(found)[0], config)
+    make = _family(found)[0]
+    if size != CUSTOM and not make.learns_positions:
+        config = replace(config, context_length=max(configure(found, size).context_length, config.context_length))
+    return found, size, _skeleton(make, config)
 
 
 def fitting_weights(model: LanguageModel, folder: str | Path) -> dict[str, Any]:
-    """Read the weights of a folder for a model; raises InputError if they do not fit, or have a head of their own."""
-    weights = checkpoint.read_weights(folder)
-    head = weights.pop("lm_head.weight", None)  # tied: some programs store the copy
-    parameters = model.named_parameters()
-    checkpoint.check_names(weights, {name: parameter.shape for name, parameter in parameters})
-    tied = next(name for name, parameter in parameters if parameter is model.head())
-    if head is not None and not np.array_equal(head, weights[tied], equal_nan=True):
-        raise InputError(f"the weights in {folder} have an lm_head.weight of their own; here it must equal {tied}")
+    """Read the weights of a folder for a model; raises InputError, listing every difference, if they do not fit."""
+    weights = model.adopt(checkpoint.read_weights(folder))
+    expected = {name: parameter.shape for name, parameter in model.named_parameters()}
+    head = None if "lm_head.weight" in expected else weights.pop("lm_head.weight", None)
+    checkpoint.check_names(weights, expected)
+    if head is not None:  # tied, but some programs store the copy
+        tied = next(name for name, parameter in model.named_parameters() if parameter is model.head())
+        if not np.array_equal(head, weights[tied], equal_nan=True):
+            raise InputError(
+                f"the weights in {folder} have an lm_head.weight of their own, but config.json says that it is "
+                f"{tied} (tie_word_embeddings)"
+            )
     return weights
 
 
 def _read_config(values: dict[str, Any], path: Path) -> tuple[str, Any]:
     """Return the family and the config that the content of the file at `path` describes."""
-    family = _MODEL_TYPES.get(values.get("model_type", ""))
-    if family is None:
-        known = ", ".join(sorted(_MODEL_TYPES))
-        raise InputError(f"{path} is of model_type {values.get('model_type')!r}; supported: {known}")
-    kind: Any = _family(family)[1]
-    try:
-        return family, kind.from_published(values)
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path} lacks or garbles a setting: {error}") from None
+    for family, (_, kind, _) in FAMILIES.items():
+        if kind.recognises(values):
+            try:
+                return family, kind.from_published(values)
+            except (KeyError, TypeError, ValueError) as error:
+                raise InputError(f"{path} lacks or garbles a setting: {error}") from None
+    raise InputError(
+        f"{path} is of model_type {values.get('model_type')!r}, in a form that no family here has; "
+        f"there are {', '.join(FAMILIES)}"
+    )
 
 
 def _skeleton(make: Any, config: Any) -> LanguageModel:
@@ -143,7 +176,7 @@ def _skeleton(make: Any, config: Any) -> LanguageModel:
     return model
 
 
-def _family(name: str) -> tuple[type[LanguageModel], type, dict[str, Any]]:
+def _family(name: str) -> tuple[type[LanguageModel], Any, dict[str, Any]]:
     if name not in FAMILIES:
         raise unknown("model", name, FAMILIES)
     return FAMILIES[name]

@@ -78,6 +78,20 @@ class VidyaV2Config:
             "pad_token_id": self.end_of_text_id,
         }
 
+    def activations_per_token(self) -> int:
+        """Return how many numbers per token training keeps for the backward pass, the logits aside.
+
+        In each layer the inputs of two norms and of the products, queries, keys and values before and after turning,
+        the mixture, and three rows of the feed-forward block.
+        """
+        queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
+        return self.num_layers * (5 * self.width + 3 * queries + 3 * keys + 3 * self.feed_forward)
+
+    @classmethod
+    def recognises(cls, values: dict[str, Any]) -> bool:
+        """Tell whether a config.json describes a model of this family."""
+        return bool(values.get("model_type") == "llama")
+
     @classmethod
     def from_published(cls, values: dict[str, Any]) -> VidyaV2Config:
         """Read a Llama config; raises InputError for a variant that this family does not have."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,8 +18,9 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from numpy.typing import NDArray
 
 from minigrad.random import philox_key
-from tests.kernels.attention_twins import attention, heads, layouts
+from tests.kernels.attention_twins import attention, causal, heads, layouts, mask_of, probabilities, scores_of
 from tests.kernels.twins import gelu, gelu_tanh, philox
+from tests.kernels.wiola_twins import context_attention, sequences
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -150,6 +152,8 @@ def norm(reference: Callable[..., Any], vectors: int) -> Row:
 
 # Operations that need arguments of their own.
 
+_COUNTS = st.integers(0, 5)
+
 
 @st.composite
 def _power(draw: DrawFn) -> Case:
@@ -193,7 +197,49 @@ def _attention(draw: DrawFn) -> Case:
     key_rows = int(offsets[-1]) if own_keys else int(ranges.max()) + draw(st.integers(0, 2))
     keys = (key_rows, groups, size)
     arrays = numbers(draw, normal, (int(offsets[-1]), num_heads, size), keys, keys)
-    return Case(arrays, {"offsets": offsets, "key_ranges": None if own_keys else ranges})
+    options: dict[str, Any] = {"offsets": offsets, "key_ranges": None if own_keys else ranges}
+    if draw(st.booleans()):
+        options["visible"] = _rising(draw, offsets, ranges)
+    if draw(st.booleans()):
+        options |= {"dropout": 0.4, "seed": draw(_COUNTS), "step": draw(_COUNTS), "index": draw(_COUNTS)}
+    return Case(arrays, options)
+
+
+def _rising(draw: DrawFn, offsets: Array, ranges: Array) -> Array:
+    """Draw how many keys each row sees: any numbers that rise within a sequence, 0 among them."""
+    visible = causal(offsets, ranges)
+    for a, b, (first, last) in zip(offsets[:-1], offsets[1:], ranges, strict=True):
+        visible[a:b] = sorted(draw(st.integers(0, last - first)) for _ in range(b - a))
+    return visible
+
+
+@st.composite
+def _attention_with_own_key(draw: DrawFn) -> Case:
+    (offsets, ranges), (num_heads, groups, size) = draw(layouts()), draw(heads())
+    rows, keys = int(offsets[-1]), (int(ranges.max(initial=0)) + 1, groups, size)
+    own = (rows, groups, size)
+    arrays = numbers(draw, normal, (rows, num_heads, size), keys, keys, own, own)
+    visible = _rising(draw, offsets, ranges)
+    has_own = draw(hnp.arrays(bool, rows)) | (visible == 0)
+    return Case(arrays, {"offsets": offsets, "key_ranges": ranges, "visible": visible, "has_own": has_own})
+
+
+@st.composite
+def _context_attention(draw: DrawFn) -> Case:
+    (num_heads, groups, size), rows, count = draw(heads()), draw(st.integers(0, 4)), draw(st.integers(1, 3))
+    keys = (rows, count, groups, size)
+    return Case(numbers(draw, normal, (rows, num_heads, size), keys, keys))
+
+
+@st.composite
+def _prefix_mean(draw: DrawFn) -> Case:
+    offsets, width = draw(sequences()), draw(st.integers(0, 3))
+    x, carried = numbers(draw, normal, (int(offsets[-1]), width), (len(offsets) - 1, width))
+    options: dict[str, Any] = {"offsets": offsets}
+    if draw(st.booleans()):
+        counts = np.array([draw(_COUNTS) for _ in offsets[1:]], np.int64)
+        options |= {"carried": carried, "counts": counts}
+    return Case((x,), options)
 
 
 @st.composite
@@ -286,9 +332,63 @@ def _cross_entropy_reference(logits: Array, targets: Array) -> float:
     return float(-np.log(chances[real]).sum() / max(real.sum(), 1))
 
 
-def _attention_reference(q: Array, k: Array, v: Array, offsets: Array, key_ranges: Array | None = None) -> Array:
+def _attention_reference(
+    q: Array,
+    k: Array,
+    v: Array,
+    offsets: Array,
+    key_ranges: Array | None = None,
+    visible: Array | None = None,
+    dropout: float = 0.0,
+    seed: int = 0,
+    step: int = 0,
+    index: int = 0,
+) -> Array:
     ranges = np.stack([offsets[:-1], offsets[1:]], axis=1) if key_ranges is None else key_ranges
-    return attention(q, k, v, offsets, ranges, 1 / math.sqrt(q.shape[2]))
+    seen, scale = causal(offsets, ranges) if visible is None else visible, 1 / math.sqrt(q.shape[2])
+    if not dropout:
+        return attention(q, k, v, offsets, ranges, scale, seen)
+    key, out, group = philox_key(seed, "attention dropout"), np.zeros_like(q), q.shape[1] // k.shape[1]
+    words = np.array([key & 0xFFFFFFFF, key >> 32, step, index], np.uint64)
+    for s in range(len(ranges)):
+        rows, keys = slice(int(offsets[s]), int(offsets[s + 1])), slice(*ranges[s])
+        for h in range(q.shape[1]):
+            p = probabilities(scores_of(q[rows, h], k[keys, h // group], seen[rows], scale))
+            mask = mask_of(rows, h, q.shape[1], p.shape[1], words, round(dropout * 2**32), 1 / (1 - dropout))
+            out[rows, h] = (p * mask) @ v[keys, h // group]
+    return out
+
+
+def _own_key_reference(
+    q: Array,
+    k: Array,
+    v: Array,
+    own_k: Array,
+    own_v: Array,
+    offsets: Array,
+    key_ranges: Array,
+    visible: Array,
+    has_own: Array,
+) -> Array:
+    out, group = np.zeros_like(q), q.shape[1] // k.shape[1]
+    for s in range(len(key_ranges)):
+        for r in range(offsets[s], offsets[s + 1]):
+            seen = slice(key_ranges[s, 0], key_ranges[s, 0] + visible[r])
+            own = slice(r, r + int(has_own[r]))
+            keys, values = np.concatenate([k[seen], own_k[own]]), np.concatenate([v[seen], own_v[own]])
+            for h in range(q.shape[1]):
+                out[r, h] = _softmax(keys[:, h // group] @ q[r, h] / math.sqrt(q.shape[2]), -1) @ values[:, h // group]
+    return out
+
+
+def _prefix_mean_reference(
+    x: Array, offsets: Array, carried: Array | None = None, counts: Array | None = None
+) -> Array:
+    y = np.zeros_like(x)
+    for s, (a, b) in enumerate(itertools.pairwise(offsets)):
+        before, number = (0, 0) if carried is None or counts is None else (carried[s], counts[s])
+        y[a:b] = (before + np.cumsum(x[a:b], axis=0)) / (number + np.arange(1, b - a + 1))[:, None]
+    return y
 
 
 def _rotary_reference(x: Array, cosine: Array, sine: Array, positions: Array) -> Array:
@@ -309,13 +409,16 @@ def _dropout(x: Array, probability: float, seed: int, step: int, index: int) -> 
     return np.where(dropout_mask(x.shape, probability, seed, step, index), x / (1 - probability), 0)
 
 
-_COUNTS = st.integers(0, 5)
-
 TABLE: dict[str, Row] = {
     "add": broadcast(np.add),
     "astype": elementwise(lambda x, dtype: x.astype(dtype), keeps_dtype=False, dtype=st.just("float64")),
     "attention": Row(_attention(), _attention_reference),
+    "attention_with_own_key": Row(_attention_with_own_key(), _own_key_reference),
+    "blend": elementwise(lambda a, b, gate: _sigmoid(gate) * a + (1 - _sigmoid(gate)) * b, count=3, min_dims=1),
     "concatenate": Row(_concatenate(), lambda *parts, axis: np.concatenate(parts, axis)),
+    "context_attention": Row(
+        _context_attention(), lambda q, k, v: context_attention(q, k, v, 1 / math.sqrt(q.shape[2]))[0]
+    ),
     "cross_entropy": Row(_cross_entropy(), _cross_entropy_reference),
     "divide": broadcast(np.divide, nonzero),
     "dropout": elementwise(
@@ -337,12 +440,15 @@ TABLE: dict[str, Row] = {
     "mean": reduction(np.mean),
     "multiply": broadcast(np.multiply),
     "negative": elementwise(np.negative),
+    "offset_rms_norm": norm(lambda x, weight, offset, eps: _rms_norm(x + offset, weight, eps), vectors=2),
     "power": Row(_power(), lambda x, exponent: np.power(x, float(exponent))),
     "relu": elementwise(lambda x: np.maximum(x, 0), no_ties),
+    "prefix_mean": Row(_prefix_mean(), _prefix_mean_reference),
     "reshape": Row(_reshape(), lambda x, shape: x.reshape(shape)),
     "rms_norm": norm(_rms_norm, vectors=1),
     "rotary": Row(_rotary(), _rotary_reference),
     "sigmoid": elementwise(_sigmoid),
+    "sigmoid_gate": elementwise(lambda x, gate: x * _sigmoid(gate), count=2, min_dims=1),
     "silu": elementwise(lambda x: x * _sigmoid(x)),
     "slice": Row(_slice(), lambda x, index: x[index]),
     "softmax": along_one_axis(_softmax),

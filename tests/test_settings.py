@@ -25,6 +25,8 @@ def test_the_defaults_are_allowed_and_exclude_nothing():
         (TrainConfig(vocab=300, tokenizer="a"), "--tokenizer brings one"),
         (TrainConfig(vocab=300, init="a"), "--init brings one"),
         (TrainConfig(resume="a", out="b"), "--out cannot be given with it"),
+        (TrainConfig(set="vocab_size=300"), "--set vocab_size=... has a flag of its own: --vocab"),
+        (TrainConfig(set="width"), "--set takes NAME=VALUE, with commas between several, not 'width'"),
     ],
 )
 def test_what_excludes_each_other_is_refused(settings, message):

@@ -285,6 +285,19 @@ def test_a_comparison_with_xz_for_which_there_is_no_time_says_so(capsys, text, t
     assert "No figure of xz: it would have taken" in (tmp_path / "run" / "report.html").read_text()
 
 
+def test_fields_of_the_config_can_be_set_and_stay_set(capsys, text, tmp_path):
+    result = run(text, tmp_path / "run", steps=4, set="rope_theta=777,width=48,norm_eps=1e-6")
+    described = checkpoint.read_json(result.out / "config.json")
+    assert (described["rope_theta"], described["hidden_size"], described["rms_norm_eps"]) == (777.0, 48, 1e-6)
+    assert "--set rope_theta=777,width=48,norm_eps=1e-6" in result.command
+    assert train_program.main(["--resume", str(result.out), "--steps", "6"]) == 0
+    error = refusal(capsys, "--data", str(text), "--steps", "2", "--set", "widht=3", "--out", str(tmp_path / "other"))
+    assert "unknown field of VidyaV2Config 'widht'; did you mean 'width'?" in error
+    error = refusal(capsys, "--data", str(text), "--steps", "2", "--set", "width=x", "--out", str(tmp_path / "other"))
+    assert "width takes a value of type int, not 'x'" in error
+    assert not (tmp_path / "other").exists()
+
+
 def test_training_can_start_from_the_weights_of_a_run(text, finished, tmp_path):
     changes = {"steps": 1, "init": str(finished), "vocab": None, "lr": 1e-12, "weight_decay": 0.0}
     run(text, tmp_path / "new", **changes)

@@ -7,16 +7,20 @@ probabilities again from the scores and the saved logarithm of the sum.
 
 All query heads of a group share their keys and values, so they sit in one tile: row r of a tile is query
 position r // group, head r % group. One task is one sequence and one key/value head; tasks share nothing they write.
+
+How many keys each query sees is given as a number per row, `visible`, that rises within a sequence.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from minigrad.kernels import kernel, rows_of
+from minigrad.kernels.dropout import draw_mask, draws_of
 from minigrad.kernels.exponential import exp
 from minigrad.kernels.maximum import LANES, row_maximum
 from minigrad.kernels.threads import over_rows
@@ -37,6 +41,10 @@ def _attention_tasks(
     normaliser: Array,
     queries: Array,
     keys: Array,
+    visible: Array,
+    words: Array,
+    threshold: int,
+    kept: float,
     kv_heads: int,
     scale: float,
     start: int,
@@ -51,22 +59,21 @@ def _attention_tasks(
     k_tile, v_tile = np.empty((size, _KEYS), q.dtype), np.empty((_KEYS, size), q.dtype)
     scores = np.empty((rows, _KEYS), q.dtype)
     largest, total = np.empty(rows, q.dtype), np.empty(rows, q.dtype)
-    lanes = np.empty(LANES, q.dtype)
+    lanes, mask = np.empty(LANES, q.dtype), np.empty(_KEYS, q.dtype)
     for task in range(start, stop):
         sequence, head = task // kv_heads, task % kv_heads
-        first_key, num_keys = keys[sequence, 0], keys[sequence, 1] - keys[sequence, 0]
-        past = num_keys - (queries[sequence + 1] - queries[sequence])  # keys that stand before the first query
+        first_key = keys[sequence, 0]
         for first in range(queries[sequence], queries[sequence + 1], positions):
             count = min(positions, queries[sequence + 1] - first)
             m = count * group
-            offset = past + first - queries[sequence]  # position of the tile's first query among the keys
+            most = visible[first + count - 1]  # keys that any query of the tile may see
             load_rows(q, first, count, group, head * group * size, size, q_tile)
             for r in range(m):
                 largest[r], total[r] = lowest, zero
                 for d in range(size):
                     o_tile[r, d] = zero
-            for begin in range(0, offset + count, _KEYS):
-                n = min(_KEYS, offset + count - begin)  # up to the last key that any query of the tile may see
+            for begin in range(0, most, _KEYS):
+                n = min(_KEYS, most - begin)
                 load_columns(k, first_key + begin, n, head * size, size, k_tile)
                 load_rows(v, first_key + begin, n, 1, head * size, size, v_tile)
                 for r in range(m):
@@ -74,13 +81,13 @@ def _attention_tasks(
                         scores[r, j] = zero
                 add_product(q_tile, k_tile, scores, m, size, n)
                 for r in range(m):
-                    visible = min(n, offset + r // group + 1 - begin)
-                    if visible > 0:
-                        top = max(largest[r], row_maximum(scores, r, visible, lanes) * scale)
+                    seen = min(n, visible[first + r // group] - begin)
+                    if seen > 0:
+                        top = max(largest[r], row_maximum(scores, r, seen, lanes) * scale)
                         # The maximum may have grown: bring what was added so far onto the new scale.
                         shrink = exp(largest[r] - top)
                         added = zero
-                        for j in range(visible):
+                        for j in range(seen):
                             e = exp(scores[r, j] * scale - top)
                             scores[r, j] = e
                             added += e
@@ -88,13 +95,18 @@ def _attention_tasks(
                         largest[r] = top
                         for d in range(size):
                             o_tile[r, d] *= shrink
-                    for j in range(max(visible, 0), n):
+                        if threshold > 0:
+                            place = (first + r // group) * normaliser.shape[1] + head * group + r % group
+                            draw_mask(mask, seen, begin // 4, place, words, threshold, kept)
+                            for j in range(seen):
+                                scores[r, j] *= mask[j]
+                    for j in range(max(seen, 0), n):
                         scores[r, j] = zero
                 add_product(scores, v_tile, o_tile, m, n, size)
             for r in range(m):
                 row, query_head = first + r // group, head * group + r % group
                 normaliser[row, query_head] = largest[r] + np.log(total[r])
-                inverse = q.dtype.type(1) / total[r]
+                inverse = zero if total[r] == zero else q.dtype.type(1) / total[r]  # a query may see nothing
                 for d in range(size):
                     out[row, query_head * size + d] = o_tile[r, d] * inverse
 
@@ -109,6 +121,10 @@ def _attention_backward_tasks(
     normaliser: Array,
     queries: Array,
     keys: Array,
+    visible: Array,
+    words: Array,
+    threshold: int,
+    kept: float,
     kv_heads: int,
     scale: float,
     dq: Array,
@@ -126,16 +142,15 @@ def _attention_backward_tasks(
     dq_tile, k_tile = np.empty((rows, size), q.dtype), np.empty((_KEYS, size), q.dtype)
     kt_tile, vt_tile = np.empty((size, _KEYS), q.dtype), np.empty((size, _KEYS), q.dtype)
     weights, slopes = np.empty((rows, _KEYS), q.dtype), np.empty((rows, _KEYS), q.dtype)
-    dots = np.empty(rows, q.dtype)
+    dots, mask = np.empty(rows, q.dtype), np.empty(_KEYS, q.dtype)
     for task in range(start, stop):
         sequence, head = task // kv_heads, task % kv_heads
         first_key, num_keys = keys[sequence, 0], keys[sequence, 1] - keys[sequence, 0]
-        past = num_keys - (queries[sequence + 1] - queries[sequence])
         dk_sum, dv_sum = np.zeros((num_keys, size), q.dtype), np.zeros((num_keys, size), q.dtype)
         for first in range(queries[sequence], queries[sequence + 1], positions):
             count = min(positions, queries[sequence + 1] - first)
             m = count * group
-            offset = past + first - queries[sequence]
+            most = visible[first + count - 1]
             load_rows(q, first, count, group, head * group * size, size, q_tile)
             load_rows(dout, first, count, group, head * group * size, size, do_tile)
             for r in range(m):
@@ -145,8 +160,8 @@ def _attention_backward_tasks(
                     dot += do_tile[r, d] * out[row, column + d]
                     dq_tile[r, d] = zero
                 dots[r] = dot
-            for begin in range(0, offset + count, _KEYS):
-                n = min(_KEYS, offset + count - begin)  # up to the last key that any query of the tile may see
+            for begin in range(0, most, _KEYS):
+                n = min(_KEYS, most - begin)
                 load_rows(k, first_key + begin, n, 1, head * size, size, k_tile)
                 load_columns(k, first_key + begin, n, head * size, size, kt_tile)
                 load_columns(v, first_key + begin, n, head * size, size, vt_tile)
@@ -157,13 +172,21 @@ def _attention_backward_tasks(
                 add_product(q_tile, kt_tile, weights, m, size, n)
                 add_product(do_tile, vt_tile, slopes, m, size, n)
                 for r in range(m):
-                    visible = max(min(n, offset + r // group + 1 - begin), 0)
+                    seen = max(min(n, visible[first + r // group] - begin), 0)
                     log_total, dot = normaliser[first + r // group, head * group + r % group], dots[r]
-                    for j in range(visible):
-                        p = exp(weights[r, j] * scale - log_total)
-                        weights[r, j] = p
-                        slopes[r, j] = p * (slopes[r, j] - dot) * scale
-                    for j in range(visible, n):
+                    if threshold > 0:
+                        place = (first + r // group) * normaliser.shape[1] + head * group + r % group
+                        draw_mask(mask, seen, begin // 4, place, words, threshold, kept)
+                        for j in range(seen):
+                            p = exp(weights[r, j] * scale - log_total)
+                            weights[r, j] = p * mask[j]
+                            slopes[r, j] = p * (slopes[r, j] * mask[j] - dot) * scale
+                    else:
+                        for j in range(seen):
+                            p = exp(weights[r, j] * scale - log_total)
+                            weights[r, j] = p
+                            slopes[r, j] = p * (slopes[r, j] - dot) * scale
+                    for j in range(seen, n):
                         weights[r, j] = zero
                         slopes[r, j] = zero
                 add_transposed_product(weights, do_tile, dv_sum[begin : begin + n], n, m, size)
@@ -183,66 +206,55 @@ def _flat(x: Array) -> Array:
     return rows_of(x, x.shape[1] * x.shape[2])
 
 
-def attention_forward(
-    q: Array, k: Array, v: Array, offsets: Array, key_ranges: Array, scale: float
-) -> tuple[Array, Array]:
+@dataclass(frozen=True)
+class Plan:
+    """Who sees what: sequence s has query rows offsets[s]:offsets[s + 1], and keys in rows ranges[s, 0]:ranges[s, 1].
+
+    Of these, query row r sees the first `visible[r]`. Each probability is dropped with the chance `dropout`, by draws
+    that are a function of (`key`, `step`, `index`) and of query, head and key.
+    Shapes: offsets (S + 1,), ranges (S, 2), visible (rows,), all int64.
+    """
+
+    offsets: Array
+    ranges: Array
+    visible: Array
+    scale: float
+    dropout: float = 0.0
+    key: int = 0
+    step: int = 0
+    index: int = 0
+
+    def arguments(self, dtype: Any, kv_heads: int) -> tuple[Any, ...]:
+        """Return what both loops are told."""
+        words, threshold = draws_of(self.dropout, self.key, self.step, self.index)
+        kept = dtype.type(1 / (1 - self.dropout))
+        return self.offsets, self.ranges, self.visible, words, threshold, kept, kv_heads, dtype.type(self.scale)
+
+    def work(self, q: Array) -> int:
+        """Estimate the element operations of one task, to decide whether threads pay."""
+        sequences = max(len(self.offsets) - 1, 1)
+        longest = int((self.ranges[:, 1] - self.ranges[:, 0]).max(initial=0))
+        return (q.size // sequences) * longest // 8
+
+
+def attention_forward(q: Array, k: Array, v: Array, plan: Plan) -> tuple[Array, Array]:
     """Return the attended values (rows, H, D) and each query head's log of the sum of exponentials (rows, H)."""
-    queries, kv_heads = _flat(q), k.shape[1]
-    keys, values, factor = _flat(k), _flat(v), q.dtype.type(scale)
+    queries, keys, values, kv_heads = _flat(q), _flat(k), _flat(v), k.shape[1]
     out, normaliser = np.empty_like(queries), np.empty(q.shape[:2], q.dtype)
-    tasks = (len(offsets) - 1) * kv_heads
-    over_rows(
-        lambda start, stop: _attention_tasks(
-            queries, keys, values, out, normaliser, offsets, key_ranges, kv_heads, factor, start, stop
-        ),
-        tasks,
-        _work(q, offsets, key_ranges),
-    )
+    loop: Any = _attention_tasks
+    arguments = (queries, keys, values, out, normaliser, *plan.arguments(q.dtype, kv_heads))
+    over_rows(lambda a, b: loop(*arguments, a, b), (len(plan.offsets) - 1) * kv_heads, plan.work(q))
     return out.reshape(q.shape), normaliser
 
 
 def attention_backward(
-    dout: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    out: Array,
-    normaliser: Array,
-    offsets: Array,
-    key_ranges: Array,
-    scale: float,
+    dout: Array, q: Array, k: Array, v: Array, out: Array, normaliser: Array, plan: Plan
 ) -> tuple[Array, Array, Array]:
     """Return the gradients by q, k and v; keys that belong to no sequence get zero."""
-    douts, queries, keys, values, outs = (_flat(array) for array in (dout, q, k, v, out))
-    kv_heads, factor = k.shape[1], q.dtype.type(scale)
-    dq, dk, dv = np.empty_like(queries), np.zeros_like(keys), np.zeros_like(values)
-    tasks = (len(offsets) - 1) * kv_heads
-    over_rows(
-        lambda start, stop: _attention_backward_tasks(
-            douts,
-            queries,
-            keys,
-            values,
-            outs,
-            normaliser,
-            offsets,
-            key_ranges,
-            kv_heads,
-            factor,
-            dq,
-            dk,
-            dv,
-            start,
-            stop,
-        ),
-        tasks,
-        2 * _work(q, offsets, key_ranges),
-    )
+    kv_heads = k.shape[1]
+    loop: Any = _attention_backward_tasks
+    given = [_flat(array) for array in (dout, q, k, v, out)]
+    dq, dk, dv = np.empty_like(given[1]), np.zeros_like(given[2]), np.zeros_like(given[3])
+    arguments = (*given, normaliser, *plan.arguments(q.dtype, kv_heads), dq, dk, dv)
+    over_rows(lambda a, b: loop(*arguments, a, b), (len(plan.offsets) - 1) * kv_heads, 2 * plan.work(q))
     return dq.reshape(q.shape), dk.reshape(k.shape), dv.reshape(v.shape)
-
-
-def _work(q: Array, offsets: Array, key_ranges: Array) -> int:
-    """Estimate the element operations of one task, to decide whether threads pay."""
-    sequences = max(len(offsets) - 1, 1)
-    longest = int((key_ranges[:, 1] - key_ranges[:, 0]).max(initial=0))
-    return (q.size // sequences) * longest // 8

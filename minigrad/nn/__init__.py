@@ -2,14 +2,20 @@
 
 from minigrad.nn.attention import GroupedQueryAttention
 from minigrad.nn.cache import KeyValueCache
+from minigrad.nn.cross_layer import GatedCrossLayerAttention, block_order
+from minigrad.nn.dual_stream import DualStreamFeedForward
 from minigrad.nn.feed_forward import SwiGLUFeedForward
-from minigrad.nn.layers import Dropout, Embedding, LayerNorm, Linear, RMSNorm, set_step
+from minigrad.nn.layers import Dropout, Embedding, LayerNorm, Linear, RMSNorm, WiolaRMSNorm, set_step
 from minigrad.nn.module import Module, Parameter, Start, shapes_only
 from minigrad.nn.positions import Layout, RotaryAngles
+from minigrad.nn.spiral import SpiralAngles
+from minigrad.nn.wiola_cache import WiolaCache
 
 __all__ = [
     "Dropout",
+    "DualStreamFeedForward",
     "Embedding",
+    "GatedCrossLayerAttention",
     "GroupedQueryAttention",
     "KeyValueCache",
     "LayerNorm",
@@ -19,8 +25,12 @@ __all__ = [
     "Parameter",
     "RMSNorm",
     "RotaryAngles",
+    "SpiralAngles",
     "Start",
     "SwiGLUFeedForward",
+    "WiolaCache",
+    "WiolaRMSNorm",
+    "block_order",
     "set_step",
     "shapes_only",
 ]

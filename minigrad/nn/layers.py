@@ -50,6 +50,19 @@ class RMSNorm(Module):
         return ops.rms_norm(x, self.weight, eps=self.eps)
 
 
+class WiolaRMSNorm(Module):
+    """RMSNorm of the row plus a learned offset (see `ops.offset_rms_norm`), which starts at zero."""
+
+    def __init__(self, width: int, *, eps: float = 1e-6) -> None:
+        self.weight = Parameter((width,), Start(mean=1.0))
+        self.offset = Parameter((width,), Start())
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise each row."""
+        return ops.offset_rms_norm(x, self.weight, self.offset, eps=self.eps)
+
+
 class LayerNorm(Module):
     """Rows shifted to mean 0 and scaled to variance 1, times a weight plus a bias (see `ops.layer_norm`)."""
 

@@ -44,9 +44,13 @@ class RotaryAngles:
     def tables(self, positions: int, dtype: np.dtype[Any]) -> tuple[Array, Array]:
         """Return cosines and sines (at least `positions`, D/2) in `dtype`."""
         if dtype not in self._tables or len(self._tables[dtype][0]) < positions:
-            angles = np.outer(np.arange(1 << (positions - 1).bit_length()), self.frequencies)
-            self._tables[dtype] = np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
+            cosine, sine = self._cosines_and_sines(1 << (positions - 1).bit_length())
+            self._tables[dtype] = cosine.astype(dtype), sine.astype(dtype)
         return self._tables[dtype]
+
+    def _cosines_and_sines(self, positions: int) -> tuple[Array, Array]:
+        angles = np.outer(np.arange(positions), self.frequencies)
+        return np.cos(angles), np.sin(angles)
 
     def turn(self, x: Tensor, layout: Layout) -> Tensor:
         """Turn queries or keys (rows, H, D) by the angles of their positions."""

@@ -1,13 +1,16 @@
 """The operations. One file is one family, forward and backward written together."""
 
 from minigrad.ops.arithmetic import add, divide, multiply, negative, power, subtract
-from minigrad.ops.attention import attention
+from minigrad.ops.attention import attention, attention_with_own_key
+from minigrad.ops.context_attention import context_attention
 from minigrad.ops.cross_entropy import cross_entropy
 from minigrad.ops.dropout import dropout
 from minigrad.ops.elementwise import astype, exp, gelu, log, relu, sigmoid, silu, sqrt, tanh
 from minigrad.ops.embedding import embedding
+from minigrad.ops.gating import blend, sigmoid_gate
 from minigrad.ops.matmul import linear, matmul
-from minigrad.ops.norm import layer_norm, rms_norm
+from minigrad.ops.norm import layer_norm, offset_rms_norm, rms_norm
+from minigrad.ops.prefix_mean import prefix_mean
 from minigrad.ops.reduce import logsumexp, max, mean, sum
 from minigrad.ops.rotary import rotary
 from minigrad.ops.shape import concatenate, reshape, slice, stack, transpose, where
@@ -18,7 +21,10 @@ __all__ = [
     "add",
     "astype",
     "attention",
+    "attention_with_own_key",
+    "blend",
     "concatenate",
+    "context_attention",
     "cross_entropy",
     "divide",
     "dropout",
@@ -35,12 +41,15 @@ __all__ = [
     "mean",
     "multiply",
     "negative",
+    "offset_rms_norm",
     "power",
+    "prefix_mean",
     "relu",
     "reshape",
     "rms_norm",
     "rotary",
     "sigmoid",
+    "sigmoid_gate",
     "silu",
     "slice",
     "softmax",

@@ -34,6 +34,28 @@ def rms_norm(x: Array, weight: Array, *, eps: float = 1e-5) -> tuple[Array, Back
 
 
 @op
+def offset_rms_norm(x: Array, weight: Array, offset: Array, *, eps: float = 1e-6) -> tuple[Array, Backward]:
+    r"""Add a learned offset, then divide by the root mean square (Wiola, arXiv 2607.01394, eq. 9).
+
+    $y_i = w_i\, z_i / r$ with $z = x + o$ and $r = \sqrt{\tfrac1C \sum_j z_j^2 + \epsilon}$.
+    The gradient by the offset is the one by x, summed over the rows:
+    $\partial L/\partial o_i = w_i g_i / r - z_i / (C r^3) \sum_k w_k g_k z_k$ with $g = \partial L/\partial y$.
+    (The paper's eq. 10 has one w too many; it is right only at w = 1.)
+    Shapes: x (..., C), weight (C,), offset (C,) -> (..., C).  Raises ShapeError if weight or offset do not fit.
+    """
+    _check_weight("offset_rms_norm", x, weight)
+    _check_weight("offset_rms_norm", x, offset)
+    z = x + offset
+    y, inverse = kernels.rms_norm_forward(z, weight, eps)
+
+    def backward(dy: Array) -> tuple[Array, Array, Array]:
+        dz, dw = kernels.rms_norm_backward(dy, z, weight, inverse)
+        return dz, dw, dz.reshape(-1, len(weight)).sum(axis=0)
+
+    return y, backward
+
+
+@op
 def layer_norm(x: Array, weight: Array, bias: Array, *, eps: float = 1e-5) -> tuple[Array, Backward]:
     r"""Shift each row to mean 0 and scale it to variance 1 (Ba et al. 2016, arXiv 1607.06450, eq. 4).
 

@@ -8,25 +8,57 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from tests.kernels.twins import UNTOUCHED, Arguments, Array, Twin, log_sum_exp, numbers
+from tests.kernels.twins import UNTOUCHED, Arguments, Array, Twin, log_sum_exp, numbers, philox
 
 
-def scores_of(q: Array, k: Array, scale: float) -> Array:
-    """Return one sequence's and one head's scores (queries, keys); -inf where a key lies in the future."""
-    past = len(k) - len(q)
-    future = np.arange(len(k)) > past + np.arange(len(q))[:, None]
-    return np.where(future, -np.inf, q @ k.T * scale)
+def scores_of(q: Array, k: Array, visible: Array, scale: float) -> Array:
+    """Return one sequence's and one head's scores (queries, keys); -inf where a query does not see a key."""
+    return np.where(np.arange(len(k)) < visible[:, None], q @ k.T * scale, -np.inf)
 
 
-def attention(q: Array, k: Array, v: Array, offsets: Array, key_ranges: Array, scale: float) -> Array:
+def probabilities(scores: Array) -> Array:
+    """Return the softmax of each row (queries, keys); zeros for a query that sees nothing."""
+    seen = np.isfinite(scores).any(axis=1)
+    p = np.zeros_like(scores)
+    if seen.any():
+        p[seen] = np.exp(scores[seen] - log_sum_exp(scores[seen])[:, None])
+    return p
+
+
+def causal(offsets: Array, key_ranges: Array) -> Array:
+    """Return how many keys each row sees if the last keys of a sequence belong to its queries."""
+    counts = [
+        np.arange(1, b - a + 1) + (stop - start) - (b - a)
+        for a, b, (start, stop) in zip(offsets[:-1], offsets[1:], key_ranges, strict=True)
+    ]
+    return np.concatenate([np.zeros(0, np.int64), *counts]).astype(np.int64)
+
+
+def mask_of(rows: slice, head: int, num_heads: int, num_keys: int, words: Array, threshold: int, kept: float) -> Array:
+    """Return what each probability (queries, keys) of one sequence and head is multiplied by."""
+    places = np.arange(rows.start, rows.stop) * num_heads + head
+    draws = [philox_words(np.arange(-(-num_keys // 4)), place, words) for place in places]
+    drawn = np.array(draws).reshape(len(places), 4 * -(-num_keys // 4))[:, :num_keys]
+    return np.where(drawn >= threshold, kept, 0.0)
+
+
+def philox_words(blocks: Array, place: int, words: Array) -> Array:
+    """Return four draws for each counter (block, place)."""
+    key, step, index = (int(words[0]), int(words[1])), int(words[2]), int(words[3])
+    return np.array([philox(np.array([int(b) | int(place) << 32]), (step, index), key)[0] for b in blocks])
+
+
+def attention(
+    q: Array, k: Array, v: Array, offsets: Array, key_ranges: Array, scale: float, visible: Array | None = None
+) -> Array:
     """Attend one sequence and one head at a time: q (rows, H, D), k and v (key rows, G, D) -> (rows, H, D)."""
     out, group = np.zeros_like(q), q.shape[1] // k.shape[1]
+    visible = causal(offsets, key_ranges) if visible is None else visible
     for s in range(len(offsets) - 1):
         rows, keys = slice(offsets[s], offsets[s + 1]), slice(*key_ranges[s])
         for h in range(q.shape[1]):
-            scores = scores_of(q[rows, h], k[keys, h // group], scale)
-            if scores.size:
-                out[rows, h] = np.exp(scores - log_sum_exp(scores)[:, None]) @ v[keys, h // group]
+            scores = scores_of(q[rows, h], k[keys, h // group], visible[rows], scale)
+            out[rows, h] = probabilities(scores) @ v[keys, h // group]
     return out
 
 
@@ -62,7 +94,14 @@ def _arguments(draw: DrawFn, dtype: Any) -> Arguments:
     tasks = (len(offsets) - 1) * groups
     part = sorted((draw(st.integers(0, tasks)), draw(st.integers(0, tasks))))
     results = [np.full_like(q, UNTOUCHED), np.full((len(q), num_heads), UNTOUCHED, dtype)]
-    return [q, k, v, *results, offsets, ranges, groups, dtype(0.7), *part]
+    visible = causal(offsets, ranges)
+    if draw(st.booleans()):  # any numbers that rise within a sequence, 0 among them
+        for a, b, (first, last) in zip(offsets[:-1], offsets[1:], ranges, strict=True):
+            visible[a:b] = sorted(draw(st.integers(0, last - first)) for _ in range(b - a))
+    words = np.array([draw(st.integers(0, 2**32 - 1)) for _ in range(4)], np.uint32)
+    threshold = draw(st.sampled_from([0, 2**30, 2**31]))
+    kept = dtype(1 / (1 - threshold / 2**32))
+    return [q, k, v, *results, offsets, ranges, visible, words, threshold, kept, groups, dtype(0.7), *part]
 
 
 def _each_head(
@@ -90,25 +129,30 @@ def _attention_tasks(
     normaliser: Array,
     queries: Array,
     keys: Array,
+    visible: Array,
+    words: Array,
+    threshold: int,
+    kept: float,
     kv_heads: int,
     scale: float,
     start: int,
     stop: int,
 ) -> None:
-    for rows, past, h, own, shared in _each_head(q, k, queries, keys, normaliser.shape[1], kv_heads, start, stop):
-        scores = scores_of(q[rows, own], k[past, shared], scale)
-        if scores.size:
-            normaliser[rows, h] = log_sum_exp(scores)
-            out[rows, own] = np.exp(scores - normaliser[rows, h, None]) @ v[past, shared]
+    num_heads = normaliser.shape[1]
+    for rows, past, h, own, shared in _each_head(q, k, queries, keys, num_heads, kv_heads, start, stop):
+        scores = scores_of(q[rows, own], k[past, shared], visible[rows], scale)
+        with np.errstate(divide="ignore"):
+            normaliser[rows, h] = np.log(np.exp(scores).sum(axis=1))
+        mask = mask_of(rows, h, num_heads, scores.shape[1], words, threshold, kept)
+        out[rows, own] = (probabilities(scores) * mask) @ v[past, shared]
 
 
 @st.composite
 def _backward_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    q, k, v, out, normaliser, queries, keys, groups, scale, start, stop = draw(_arguments(dtype))
-    _attention_tasks(q, k, v, out, normaliser, queries, keys, groups, scale, 0, (len(queries) - 1) * groups)
-    gradients = [np.full_like(x, UNTOUCHED) for x in (q, k, v)]
-    dout = numbers(draw, dtype, *q.shape)
-    return [dout, q, k, v, out, normaliser, queries, keys, groups, scale, *gradients, start, stop]
+    *given, groups, scale, start, stop = draw(_arguments(dtype))
+    _attention_tasks(*given, groups, scale, 0, (len(given[5]) - 1) * groups)
+    gradients = [np.full_like(x, UNTOUCHED) for x in given[:3]]
+    return [numbers(draw, dtype, *given[0].shape), *given, groups, scale, *gradients, start, stop]
 
 
 def _attention_backward_tasks(
@@ -120,6 +164,10 @@ def _attention_backward_tasks(
     normaliser: Array,
     queries: Array,
     keys: Array,
+    visible: Array,
+    words: Array,
+    threshold: int,
+    kept: float,
     kv_heads: int,
     scale: float,
     dq: Array,
@@ -128,16 +176,18 @@ def _attention_backward_tasks(
     start: int,
     stop: int,
 ) -> None:
-    heads_of = list(_each_head(q, k, queries, keys, normaliser.shape[1], kv_heads, start, stop))
+    num_heads = normaliser.shape[1]
+    heads_of = list(_each_head(q, k, queries, keys, num_heads, kv_heads, start, stop))
     for _, past, _, _, shared in heads_of:
         dk[past, shared], dv[past, shared] = 0, 0
     for rows, past, h, own, shared in heads_of:
-        p = np.exp(scores_of(q[rows, own], k[past, shared], scale) - normaliser[rows, h, None])
-        dp = dout[rows, own] @ v[past, shared].T
+        p = probabilities(scores_of(q[rows, own], k[past, shared], visible[rows], scale))
+        mask = mask_of(rows, h, num_heads, p.shape[1], words, threshold, kept)
+        dp = dout[rows, own] @ v[past, shared].T * mask
         ds = p * (dp - (p * dp).sum(axis=1, keepdims=True)) * scale
         dq[rows, own] = ds @ k[past, shared]
         dk[past, shared] += ds.T @ q[rows, own]
-        dv[past, shared] += p.T @ dout[rows, own]
+        dv[past, shared] += (p * mask).T @ dout[rows, own]
 
 
 @st.composite

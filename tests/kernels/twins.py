@@ -208,6 +208,30 @@ def philox(counters: Array, stream: tuple[int, int], key: tuple[int, int]) -> Ar
 
 
 @st.composite
+def _philox_arguments(draw: Draw, dtype: Any) -> Arguments:
+    return [np.uint32(draw(st.integers(0, 2**32 - 1))) for _ in range(6)]
+
+
+def _philox(c0: int, c1: int, c2: int, c3: int, k0: int, k1: int) -> Array:
+    counter = np.array([int(c0) | int(c1) << 32], np.uint64)
+    result: Array = philox(counter, (int(c2), int(c3)), (int(k0), int(k1)))[0]
+    return result
+
+
+@st.composite
+def _mask_arguments(draw: Draw, dtype: Any) -> Arguments:
+    words = np.array([draw(st.integers(0, 2**32 - 1)) for _ in range(4)], np.uint32)
+    count, block, row = draw(st.integers(0, 11)), draw(st.integers(0, 100)), draw(st.integers(0, 100))
+    return [np.full(12, UNTOUCHED, dtype), count, block, row, words, 2**31, dtype(2)]
+
+
+def _draw_mask(mask: Array, count: int, block: int, row: int, words: Array, threshold: int, scale: float) -> None:
+    counters = (np.arange(block, block + 3) | row << 32).astype(np.uint64)
+    drawn = philox(counters, (int(words[2]), int(words[3])), (int(words[0]), int(words[1]))).reshape(-1)
+    mask[:count] = np.where(drawn[:count] >= threshold, scale, 0)
+
+
+@st.composite
 def _dropout_arguments(draw: Draw, dtype: Any) -> Arguments:
     size = draw(st.integers(0, 40))
     words = np.array([draw(st.integers(0, 2**32 - 1)) for _ in range(4)], np.uint32)
@@ -383,6 +407,8 @@ TWINS: dict[str, Twin] = {
     "adamw._sum_of_squares_chunks": Twin(_squares_arguments, _sum_of_squares_chunks),
     "cross_entropy._cross_entropy_rows": Twin(_cross_entropy_arguments, _cross_entropy_rows),
     "cross_entropy._cross_entropy_backward_rows": Twin(_cross_entropy_backward_arguments, _cross_entropy_backward_rows),
+    "dropout.philox": Twin(_philox_arguments, _philox),
+    "dropout.draw_mask": Twin(_mask_arguments, _draw_mask),
     "dropout._dropout_blocks": Twin(_dropout_arguments, _dropout_blocks),
     "elementwise._gelu_exact_rows": Twin(flat(1), _gelu_exact_rows),
     "elementwise._gelu_exact_backward_rows": Twin(flat(2), _gelu_exact_backward_rows),

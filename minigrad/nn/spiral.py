@@ -1,0 +1,32 @@
+"""Spiral positions: a rotary angle from two windings, and a radius that swings with the position."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minigrad.nn.positions import RotaryAngles
+
+Array = NDArray[Any]
+
+
+class SpiralAngles(RotaryAngles):
+    r"""Tables of the spiral rotary encoding of Wiola (arXiv 2607.01394, eqs. 11-16).
+
+    Pair j of a head at position p is turned by $p\,\omega_j (1 + 1/k)$, the sum of two windings with
+    $\omega_j = \theta^{-2j/D}$ and the second k times slower, and stretched by $r_j(p) = 1 + a \sin(p f \omega_j)$.
+
+    The two windings are one: with a = 0 this is the rotary encoding at position (1 + 1/k) p. With a > 0 lengths
+    are not kept, and scores depend on more than the distance: each carries the factor $r_j(p)\,r_j(q)$.
+    """
+
+    def __init__(self, head_dim: int, theta: float, *, divisor: float, amplitude: float, frequency: float) -> None:
+        super().__init__(head_dim, theta)
+        self.divisor, self.amplitude, self.frequency = divisor, amplitude, frequency
+
+    def _cosines_and_sines(self, positions: int) -> tuple[Array, Array]:
+        turns = np.outer(np.arange(positions), self.frequencies)
+        angles, radius = turns * (1 + 1 / self.divisor), 1 + self.amplitude * np.sin(turns * self.frequency)
+        return radius * np.cos(angles), radius * np.sin(angles)
