@@ -18,9 +18,11 @@ from minigrad import checkpoint, nn
 from minigrad.config import unknown
 from minigrad.errors import InputError
 from minigrad.language_model import LanguageModel
-from models import vidya_v2, wiola
+from models import gpt2, vidya_v1, vidya_v2, wiola
 
 FAMILIES: dict[str, tuple[type[LanguageModel], Any, dict[str, Any]]] = {
+    "gpt2": (gpt2.GPT2, gpt2.GPT2Config, gpt2.SIZES),
+    "vidya-v1": (vidya_v1.VidyaV1, vidya_v1.VidyaV1Config, vidya_v1.SIZES),
     "vidya-v2": (vidya_v2.VidyaV2, vidya_v2.VidyaV2Config, vidya_v2.SIZES),
     "wiola": (wiola.Wiola, wiola.WiolaConfig, wiola.SIZES),
 }

@@ -37,6 +37,7 @@ class VidyaV2Config:
     norm_eps: float = 1e-5
     init_std: float = 0.02  # of every matrix; those that write into the residual stream start 1/sqrt(2 layers) smaller
     dropout: float = 0.0  # on the embedding and on what each block adds
+    tied_head: bool = True  # whether the embedding is the head as well
     end_of_text_id: int = 0
 
     def __post_init__(self) -> None:
@@ -69,7 +70,7 @@ class VidyaV2Config:
             "rope_theta": self.rope_theta,
             "rms_norm_eps": self.norm_eps,
             "initializer_range": self.init_std,
-            "tie_word_embeddings": True,
+            "tie_word_embeddings": self.tied_head,
             "attention_bias": False,
             "mlp_bias": False,
             "attention_dropout": 0.0,
@@ -95,7 +96,7 @@ class VidyaV2Config:
     @classmethod
     def from_published(cls, values: dict[str, Any]) -> VidyaV2Config:
         """Read a Llama config; raises InputError for a variant that this family does not have."""
-        fixed = {"tie_word_embeddings": True, "attention_bias": False, "mlp_bias": False, "hidden_act": "silu"}
+        fixed = {"attention_bias": False, "mlp_bias": False, "hidden_act": "silu"}
         for key, needed in fixed.items():
             if values.get(key, needed) != needed:
                 raise InputError(f"config.json has {key} = {values[key]!r}; this family needs {needed!r}")
@@ -112,6 +113,7 @@ class VidyaV2Config:
             rope_theta=_rope_theta(values),
             norm_eps=values["rms_norm_eps"],
             init_std=values.get("initializer_range", 0.02),
+            tied_head=values.get("tie_word_embeddings", True),
             end_of_text_id=values["eos_token_id"],
         )
 
@@ -190,6 +192,7 @@ class VidyaV2(LanguageModel):
     def __init__(self, config: VidyaV2Config) -> None:
         self.config: VidyaV2Config = config
         self.model = Decoder(config)
+        self.lm_head = None if config.tied_head else nn.Linear(config.width, config.vocab_size, std=config.init_std)
         self._angles = nn.RotaryAngles(config.head_dim, config.rope_theta)
 
     def hidden(self, tokens: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:
@@ -200,8 +203,8 @@ class VidyaV2(LanguageModel):
         return self.model.norm(x)
 
     def head(self) -> Parameter:
-        """Return the embedding, which is the head as well (tied)."""
-        return self.model.embed_tokens.weight
+        """Return the matrix that scores the tokens: the embedding, unless the head is one of its own."""
+        return self.model.embed_tokens.weight if self.lm_head is None else self.lm_head.weight
 
     def new_cache(self, batch_size: int = 1, max_length: int | None = None) -> KeyValueCache:
         """Return an empty cache for `batch_size` texts of up to `max_length` tokens (by default the context)."""

@@ -248,6 +248,7 @@ def _rotary(draw: DrawFn) -> Case:
     angles = numbers(draw, normal, (5, half))[0]
     positions = draw(hnp.arrays(np.int64, rows, elements=st.integers(0, 4)))
     options = {"cosine": np.cos(angles), "sine": np.sin(angles), "positions": positions}
+    options["interleaved"] = draw(st.booleans())
     return Case(numbers(draw, normal, (rows, num_heads, 2 * half)), options)
 
 
@@ -391,9 +392,12 @@ def _prefix_mean_reference(
     return y
 
 
-def _rotary_reference(x: Array, cosine: Array, sine: Array, positions: Array) -> Array:
+def _rotary_reference(x: Array, cosine: Array, sine: Array, positions: Array, interleaved: bool) -> Array:
     half = x.shape[2] // 2
-    turned = (x[..., :half] + 1j * x[..., half:]) * (cosine + 1j * sine)[positions][:, None]
+    a, b = (x[..., ::2], x[..., 1::2]) if interleaved else (x[..., :half], x[..., half:])
+    turned = (a + 1j * b) * (cosine + 1j * sine)[positions][:, None]
+    if interleaved:
+        return np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape)
     return np.concatenate([turned.real, turned.imag], axis=-1)
 
 

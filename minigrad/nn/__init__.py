@@ -4,17 +4,19 @@ from minigrad.nn.attention import GroupedQueryAttention
 from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.cross_layer import GatedCrossLayerAttention, block_order
 from minigrad.nn.dual_stream import DualStreamFeedForward
-from minigrad.nn.feed_forward import SwiGLUFeedForward
-from minigrad.nn.layers import Dropout, Embedding, LayerNorm, Linear, RMSNorm, WiolaRMSNorm, set_step
+from minigrad.nn.feed_forward import GELUFeedForward, SwiGLUFeedForward
+from minigrad.nn.layers import Conv1D, Dropout, Embedding, LayerNorm, Linear, RMSNorm, WiolaRMSNorm, set_step
 from minigrad.nn.module import Module, Parameter, Start, shapes_only
 from minigrad.nn.positions import Layout, RotaryAngles
 from minigrad.nn.spiral import SpiralAngles
 from minigrad.nn.wiola_cache import WiolaCache
 
 __all__ = [
+    "Conv1D",
     "Dropout",
     "DualStreamFeedForward",
     "Embedding",
+    "GELUFeedForward",
     "GatedCrossLayerAttention",
     "GroupedQueryAttention",
     "KeyValueCache",

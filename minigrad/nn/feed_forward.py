@@ -1,4 +1,4 @@
-"""The feed-forward block: each row thinks for itself."""
+"""Feed-forward blocks: each row thinks for itself."""
 
 from __future__ import annotations
 
@@ -22,3 +22,18 @@ class SwiGLUFeedForward(Module):
     def forward(self, x: Tensor) -> Tensor:
         """Run the block on every row."""
         return self.down_proj(ops.swiglu(self.gate_proj(x), self.up_proj(x)))
+
+
+class GELUFeedForward(Module):
+    r"""Widen, bend, narrow: $y = \mathrm{gelu}(x W_1^T)\, W_2^T$, with GPT-2's tanh form of the GELU.
+
+    Vaswani et al. 2017, eq. 2, with another bend and no biases.  Shapes: x (rows, width) -> (rows, width).
+    """
+
+    def __init__(self, width: int, hidden: int, *, std: float = 0.02, out_std: float = 0.02) -> None:
+        self.fc1 = Linear(width, hidden, std=std)
+        self.fc2 = Linear(hidden, width, std=out_std)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run the block on every row."""
+        return self.fc2(ops.gelu(self.fc1(x), approximate="tanh"))

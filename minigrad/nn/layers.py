@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from minigrad import ops
 from minigrad.errors import InputError
 from minigrad.nn.module import Module, Parameter, Start
@@ -22,6 +24,22 @@ class Linear(Module):
         """Apply the matrix, and the bias if there is one."""
         y = ops.linear(x, self.weight)
         return y if self.bias is None else y + self.bias
+
+
+class Conv1D(Module):
+    """A matrix and a bias applied to every row, $y = x W + b$; the weight is stored ``[in, out]``, as GPT-2 does.
+
+    The name is that of the published code, where a convolution of width 1 did the same.
+    Shapes: x (..., in) -> (..., out).
+    """
+
+    def __init__(self, inputs: int, outputs: int, *, std: float = 0.02) -> None:
+        self.weight = Parameter((inputs, outputs), Start(std=std))
+        self.bias = Parameter((outputs,), Start())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the matrix and the bias."""
+        return ops.matmul(x, self.weight) + self.bias
 
 
 class Embedding(Module):
@@ -93,6 +111,12 @@ class Dropout(Module):
         if not self.training or self.probability == 0:
             return x
         return ops.dropout(x, probability=self.probability, seed=self.seed, step=self.step, index=self.index)
+
+    def draws(self) -> dict[str, Any]:
+        """Return what `ops.attention` needs to drop probabilities: nothing at evaluation."""
+        if not self.training or self.probability == 0:
+            return {}
+        return {"dropout": self.probability, "seed": self.seed, "step": self.step, "index": self.index}
 
 
 def set_step(model: Module, seed: int, step: int) -> None:

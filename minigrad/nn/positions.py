@@ -34,10 +34,13 @@ class Layout:
 class RotaryAngles:
     r"""Cosines and sines of the rotary angles $p\,\theta^{-2j/D}$ (Su et al. 2021, eq. 15).
 
+    Pair j of a head of size D is (j, j + D/2), or, `interleaved`, (2j, 2j + 1). The two are the same model with the
+    columns of each head in another order, so weights of one do not fit the other.
     Worked out in float64 and rounded once. Tables (positions, D/2) grow when a longer text needs them.
     """
 
-    def __init__(self, head_dim: int, theta: float) -> None:
+    def __init__(self, head_dim: int, theta: float, *, interleaved: bool = False) -> None:
+        self.interleaved = interleaved
         self.frequencies = theta ** (-np.arange(0, head_dim, 2) / head_dim)
         self._tables: dict[np.dtype[Any], tuple[Array, Array]] = {}
 
@@ -55,4 +58,4 @@ class RotaryAngles:
     def turn(self, x: Tensor, layout: Layout) -> Tensor:
         """Turn queries or keys (rows, H, D) by the angles of their positions."""
         cosine, sine = self.tables(int(layout.positions.max(initial=0)) + 1, x.dtype)
-        return ops.rotary(x, cosine=cosine, sine=sine, positions=layout.positions)
+        return ops.rotary(x, cosine=cosine, sine=sine, positions=layout.positions, interleaved=self.interleaved)

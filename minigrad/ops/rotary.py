@@ -11,11 +11,13 @@ from minigrad.op import op
 
 
 @op
-def rotary(x: Array, *, cosine: Array, sine: Array, positions: Array) -> tuple[Array, Backward]:
+def rotary(
+    x: Array, *, cosine: Array, sine: Array, positions: Array, interleaved: bool = False
+) -> tuple[Array, Backward]:
     r"""Turn each pair of numbers by an angle that grows with the position (Su et al. 2021, arXiv 2104.09864, eq. 34).
 
-    Pair j of a head is $(x_j, x_{j+D/2})$, the half-split convention of Llama, and at position p it turns by
-    $p\,\theta^{-2j/D}$. A query turned by p and a key turned by q meet at an angle that depends on p - q only.
+    Pair j of a head is $(x_j, x_{j+D/2})$, the half-split convention of Llama, or, `interleaved`,
+    $(x_{2j}, x_{2j+1})$ as in the paper. At position p it turns by $p\,\theta^{-2j/D}$. A query turned by p and a key turned by q meet at an angle that depends on p - q only.
     Shapes: x (rows, H, D), cosine and sine (max positions, D/2), positions (rows,) whole numbers -> (rows, H, D).
     Raises ShapeError if these do not fit or a position lies outside the tables.
     """
@@ -30,7 +32,7 @@ def rotary(x: Array, *, cosine: Array, sine: Array, positions: Array) -> tuple[A
     places = np.require(positions, np.int64, ["C", "W"])
 
     def backward(dy: Array) -> Array:
-        # A rotation's transpose is the rotation back.
-        return kernels.rotate(dy, cosine, sine, places, -1)
+        # The transpose turns back, and stretches again where cosine and sine were stretched.
+        return kernels.rotate(dy, cosine, sine, places, -1, interleaved)
 
-    return kernels.rotate(x, cosine, sine, places, 1), backward
+    return kernels.rotate(x, cosine, sine, places, 1, interleaved), backward

@@ -333,16 +333,29 @@ def _rotary_arguments(draw: Draw, dtype: Any) -> Arguments:
     positions = np.array(draw(st.lists(st.integers(0, 5), min_size=count, max_size=count)), np.int64)
     direction = dtype(draw(st.sampled_from([-1, 1])))
     tables = [np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)]
-    return [x, *tables, positions, direction, _like(x), *_part(draw, count)]
+    near, far = draw(st.sampled_from([(1, half), (2, 1)]))
+    return [x, *tables, positions, direction, near, far, _like(x), *_part(draw, count)]
 
 
 def _rotary_rows(
-    x: Array, cosine: Array, sine: Array, positions: Array, direction: float, y: Array, start: int, stop: int
+    x: Array,
+    cosine: Array,
+    sine: Array,
+    positions: Array,
+    direction: float,
+    near: int,
+    far: int,
+    y: Array,
+    start: int,
+    stop: int,
 ) -> None:
     half = cosine.shape[1]
-    pairs = x.reshape(len(x), x.shape[1] // (2 * half), 2, half)
-    turned = (pairs[:, :, 0] + 1j * pairs[:, :, 1]) * (cosine + 1j * direction * sine)[positions][:, None]
-    y[start:stop] = np.stack([turned.real, turned.imag], axis=2).reshape(x.shape)[start:stop]
+    heads = x.reshape(len(x), x.shape[1] // (2 * half), 2 * half)
+    first = near * np.arange(half)
+    turned = (heads[..., first] + 1j * heads[..., first + far]) * (cosine + 1j * direction * sine)[positions][:, None]
+    result = np.empty_like(heads)
+    result[..., first], result[..., first + far] = turned.real, turned.imag
+    y[start:stop] = result.reshape(x.shape)[start:stop]
 
 
 @st.composite

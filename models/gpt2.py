@@ -1,0 +1,221 @@
+"""GPT-2: learned positions, layer norms with biases, one matrix for queries, keys and values, and GELU.
+
+Radford et al. 2019, "Language models are unsupervised multitask learners". Names, shapes and config are those of the
+published checkpoints, whose matrices are stored ``[in, out]``.
+
+The document behind the size called 300m counts 300,124,416 parameters. The shape it describes has 355,871,744: its
+feed-forward row is wrong (96.5 million instead of 201.4), and it counts the tied head once more. That is GPT-2 Medium
+with 1,024 positions more.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from minigrad import nn, ops
+from minigrad.errors import InputError
+from minigrad.language_model import LanguageModel
+from minigrad.nn import KeyValueCache, Layout
+from minigrad.nn.module import Parameter
+from minigrad.tensor import Tensor
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class GPT2Config:
+    """The shape of a GPT-2 model; raises InputError for a shape that cannot be built."""
+
+    vocab_size: int = 50_257
+    num_layers: int = 24
+    width: int = 1_024
+    num_heads: int = 16
+    feed_forward: int = 4_096
+    context_length: int = 1_024  # rows of the table of positions: a hard limit
+    norm_eps: float = 1e-5
+    init_std: float = 0.02  # of every matrix; those that write into the residual stream start 1/sqrt(2 layers) smaller
+    dropout: float = 0.0  # on the embedding, the attention's probabilities, and what each block adds
+    tied_head: bool = True
+    end_of_text_id: int = 50_256
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "num_layers", "width", "num_heads", "feed_forward", "context_length"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.width % self.num_heads:
+            raise InputError(f"width ({self.width}) must be a multiple of num_heads ({self.num_heads})")
+
+    @property
+    def head_dim(self) -> int:
+        """The size of a head."""
+        return self.width // self.num_heads
+
+    def activations_per_token(self) -> int:
+        """Return how many numbers per token training keeps for the backward pass, the logits aside.
+
+        In each layer the inputs of two norms and of the four products, queries, keys and values, the mixture, and the
+        feed-forward block before and after the bend.
+        """
+        return self.num_layers * (12 * self.width + 3 * self.feed_forward)
+
+    def published(self) -> dict[str, Any]:
+        """Return the config in the published format."""
+        return {
+            "architectures": ["GPT2LMHeadModel"],
+            "model_type": "gpt2",
+            "vocab_size": self.vocab_size,
+            "n_positions": self.context_length,
+            "n_ctx": self.context_length,
+            "n_embd": self.width,
+            "n_layer": self.num_layers,
+            "n_head": self.num_heads,
+            "n_inner": self.feed_forward,
+            "activation_function": "gelu_new",
+            "embd_pdrop": self.dropout,
+            "attn_pdrop": self.dropout,
+            "resid_pdrop": self.dropout,
+            "layer_norm_epsilon": self.norm_eps,
+            "initializer_range": self.init_std,
+            "tie_word_embeddings": self.tied_head,
+            "bos_token_id": self.end_of_text_id,
+            "eos_token_id": self.end_of_text_id,
+        }
+
+    @classmethod
+    def recognises(cls, values: dict[str, Any]) -> bool:
+        """Tell whether a config.json describes a model of this family."""
+        return bool(values.get("model_type") == "gpt2")
+
+    @classmethod
+    def from_published(cls, values: dict[str, Any]) -> GPT2Config:
+        """Read a GPT-2 config; raises InputError for a variant that this family does not have."""
+        fixed = {
+            "activation_function": "gelu_new",
+            "scale_attn_weights": True,
+            "scale_attn_by_inverse_layer_idx": False,
+            "add_cross_attention": False,
+        }
+        for key, needed in fixed.items():
+            if values.get(key, needed) != needed:
+                raise InputError(f"config.json has {key} = {values[key]!r}; this family needs {needed!r}")
+        width = values["n_embd"]
+        return cls(
+            vocab_size=values["vocab_size"],
+            num_layers=values["n_layer"],
+            width=width,
+            num_heads=values["n_head"],
+            feed_forward=values.get("n_inner") or 4 * width,
+            context_length=values["n_positions"],
+            norm_eps=values.get("layer_norm_epsilon", 1e-5),
+            init_std=values.get("initializer_range", 0.02),
+            tied_head=values.get("tie_word_embeddings", True),
+            end_of_text_id=values["eos_token_id"],
+        )
+
+
+def _laptop(layers: int, width: int, heads: int, vocab: int) -> GPT2Config:
+    init_std = round(0.02 * math.sqrt(576 / width), 4)  # as Vidya v2's: narrow matrices start larger
+    return GPT2Config(vocab, layers, width, heads, 4 * width, 256, init_std=init_std, end_of_text_id=0)
+
+
+SIZES = {
+    "nano": _laptop(6, 90, 3, 4_096),
+    "micro": _laptop(8, 200, 5, 4_096),
+    "mini": _laptop(16, 256, 8, 8_192),
+    "small": _laptop(18, 416, 13, 8_192),
+    "124m": GPT2Config(num_layers=12, width=768, num_heads=12, feed_forward=3_072),
+    "300m": GPT2Config(context_length=2_048),
+    "medium": GPT2Config(),
+    "large": GPT2Config(num_layers=36, width=1_280, num_heads=20, feed_forward=5_120),
+}
+
+
+class Attention(nn.Module):
+    """Causal multi-head self-attention; one product makes queries, keys and values."""
+
+    def __init__(self, config: GPT2Config, out_std: float) -> None:
+        self.num_heads = config.num_heads
+        self.c_attn = nn.Conv1D(config.width, 3 * config.width, std=config.init_std)
+        self.c_proj = nn.Conv1D(config.width, config.width, std=out_std)
+        self.attn_dropout, self.resid_dropout = nn.Dropout(config.dropout), nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor, layout: Layout, cache: KeyValueCache | None, layer: int) -> Tensor:
+        """Let every row attend to its own sequence up to itself: x (rows, width) -> (rows, width)."""
+        rows, width = x.shape
+        qkv = self.c_attn(x).reshape(rows, 3, self.num_heads, width // self.num_heads)
+        q, k, v = (qkv[:, part] for part in range(3))  # (rows, H, D)
+        key_ranges = None
+        if cache is not None:
+            k, v, key_ranges = cache.append(layer, k, v)
+        mixed = ops.attention(q, k, v, offsets=layout.offsets, key_ranges=key_ranges, **self.attn_dropout.draws())
+        return self.resid_dropout(self.c_proj(mixed.reshape(rows, width)))
+
+
+class FeedForward(nn.Module):
+    """Widen, bend, narrow."""
+
+    def __init__(self, config: GPT2Config, out_std: float) -> None:
+        self.c_fc = nn.Conv1D(config.width, config.feed_forward, std=config.init_std)
+        self.c_proj = nn.Conv1D(config.feed_forward, config.width, std=out_std)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run the block on every row: x (rows, width) -> (rows, width)."""
+        return self.dropout(self.c_proj(ops.gelu(self.c_fc(x), approximate="tanh")))
+
+
+class Block(nn.Module):
+    """One layer: attention, then the feed-forward block, each behind a norm, each added to the stream."""
+
+    def __init__(self, config: GPT2Config) -> None:
+        out_std = config.init_std / math.sqrt(2 * config.num_layers)
+        self.ln_1 = nn.LayerNorm(config.width, eps=config.norm_eps)
+        self.attn = Attention(config, out_std)
+        self.ln_2 = nn.LayerNorm(config.width, eps=config.norm_eps)
+        self.mlp = FeedForward(config, out_std)
+
+    def forward(self, x: Tensor, layout: Layout, cache: KeyValueCache | None, layer: int) -> Tensor:
+        """Add what attention and the feed-forward block have to say: x (rows, width) -> (rows, width)."""
+        x = x + self.attn(self.ln_1(x), layout, cache, layer)
+        return x + self.mlp(self.ln_2(x))
+
+
+class GPT2(LanguageModel):
+    """The GPT-2 language model; `model(tokens)` gives logits, `model.loss(tokens, targets)` the loss."""
+
+    learns_positions = True
+
+    def __init__(self, config: GPT2Config) -> None:
+        self.config: GPT2Config = config
+        self.wte = nn.Embedding(config.vocab_size, config.width, std=config.init_std)
+        self.wpe = nn.Embedding(config.context_length, config.width, std=config.init_std)
+        self.drop = nn.Dropout(config.dropout)
+        self.h = [Block(config) for _ in range(config.num_layers)]
+        self.ln_f = nn.LayerNorm(config.width, eps=config.norm_eps)
+        self.lm_head = None if config.tied_head else nn.Linear(config.width, config.vocab_size, std=config.init_std)
+
+    def hidden(self, tokens: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:
+        """Run the layers: tokens (rows,) -> (rows, width)."""
+        x = self.drop(self.wte(tokens) + self.wpe(Tensor(layout.positions)))
+        for number, layer in enumerate(self.h):
+            x = layer(x, layout, cache, number)
+        return self.ln_f(x)
+
+    def head(self) -> Parameter:
+        """Return the matrix that scores the tokens: the embedding, unless the head is one of its own."""
+        return self.wte.weight if self.lm_head is None else self.lm_head.weight
+
+    def new_cache(self, batch_size: int = 1, max_length: int | None = None) -> KeyValueCache:
+        """Return an empty cache for `batch_size` texts of up to `max_length` tokens (by default the context)."""
+        config, dtype = self.config, self.head().dtype
+        length = config.context_length if max_length is None else max_length
+        return KeyValueCache(config.num_layers, batch_size, length, config.num_heads, config.head_dim, dtype)
+
+    def adopt(self, weights: dict[str, Array]) -> dict[str, Array]:
+        """Take the prefix ``transformer.`` off the names, and leave out the causal masks that old files carry."""
+        named = {name.removeprefix("transformer."): array for name, array in weights.items()}
+        return {name: each for name, each in named.items() if not name.endswith((".attn.bias", ".attn.masked_bias"))}

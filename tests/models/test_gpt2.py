@@ -1,0 +1,134 @@
+"""GPT-2: its counts, its names, and its equations in plain NumPy."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import models
+from minigrad import InputError, checkpoint
+from tests.models.tiny import CONTEXT, VOCAB, build, tokens
+
+Array = NDArray[Any]
+
+COUNTS = {"300m": 355_871_744, "124m": 124_439_808, "medium": 354_823_168, "large": 774_030_080}
+
+
+@pytest.mark.parametrize("size", COUNTS)
+def test_exact_counts(size: str) -> None:
+    assert models.count("gpt2", size) == COUNTS[size]
+
+
+def test_names_and_shapes_of_the_published_checkpoints() -> None:
+    shapes = {name: parameter.shape for name, parameter in models.skeleton("gpt2", "124m").named_parameters()}
+    layer = {
+        "ln_1.weight": (768,),
+        "ln_1.bias": (768,),
+        "attn.c_attn.weight": (768, 2_304),
+        "attn.c_attn.bias": (2_304,),
+        "attn.c_proj.weight": (768, 768),
+        "attn.c_proj.bias": (768,),
+        "ln_2.weight": (768,),
+        "ln_2.bias": (768,),
+        "mlp.c_fc.weight": (768, 3_072),
+        "mlp.c_fc.bias": (3_072,),
+        "mlp.c_proj.weight": (3_072, 768),
+        "mlp.c_proj.bias": (768,),
+    }
+    wanted = {"wte.weight": (50_257, 768), "wpe.weight": (1_024, 768), "ln_f.weight": (768,), "ln_f.bias": (768,)}
+    wanted |= {f"h.{n}.{name}": shape for n in range(12) for name, shape in layer.items()}
+    assert shapes == wanted
+
+
+def norm(x: Array, weight: Array, bias: Array) -> Array:
+    centred = x - x.mean(-1, keepdims=True)
+    return centred / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * weight + bias
+
+
+def reference(ids: Array, w: dict[str, Array], num_layers: int, num_heads: int) -> Array:
+    x = w["wte.weight"][ids] + w["wpe.weight"][: len(ids)]
+    size = x.shape[1] // num_heads
+    for n in range(num_layers):
+        p = {name.removeprefix(f"h.{n}."): array for name, array in w.items() if name.startswith(f"h.{n}.")}
+        normed = norm(x, p["ln_1.weight"], p["ln_1.bias"])
+        q, k, v = np.split(normed @ p["attn.c_attn.weight"] + p["attn.c_attn.bias"], 3, axis=1)
+        heads = []
+        for h in range(num_heads):
+            part = slice(h * size, (h + 1) * size)
+            scores = np.where(np.tri(len(ids)) > 0, q[:, part] @ k[:, part].T / math.sqrt(size), -np.inf)
+            e = np.exp(scores - scores.max(-1, keepdims=True))
+            heads.append(e / e.sum(-1, keepdims=True) @ v[:, part])
+        x = x + np.concatenate(heads, axis=1) @ p["attn.c_proj.weight"] + p["attn.c_proj.bias"]
+        hidden = norm(x, p["ln_2.weight"], p["ln_2.bias"]) @ p["mlp.c_fc.weight"] + p["mlp.c_fc.bias"]
+        bent = hidden / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (hidden + 0.044715 * hidden**3)))
+        x = x + bent @ p["mlp.c_proj.weight"] + p["mlp.c_proj.bias"]
+    return norm(x, w["ln_f.weight"], w["ln_f.bias"]) @ w["wte.weight"].T
+
+
+def test_the_model_is_its_equations() -> None:
+    model, ids = build("gpt2", "float64").eval(), tokens(0, 1, CONTEXT)
+    rng = np.random.default_rng(0)
+    for parameter in model.parameters():
+        parameter.data = parameter.data + rng.normal(0, 0.1, parameter.shape)  # biases are zero at the beginning
+    wanted = reference(ids[0], model.state_dict(), 2, 3)
+    np.testing.assert_allclose(model(ids).data[0], wanted, rtol=0, atol=1e-10 * np.abs(wanted).max())
+
+
+def test_matrices_that_write_into_the_stream_start_smaller() -> None:
+    state = models.build("gpt2", "nano").state_dict()
+    assert state["h.0.attn.c_attn.weight"].std() == pytest.approx(0.0506, rel=0.05)
+    for name in ("attn", "mlp"):
+        assert state[f"h.0.{name}.c_proj.weight"].std() == pytest.approx(0.0506 / math.sqrt(12), rel=0.05)
+
+
+def test_probabilities_are_dropped_too() -> None:
+    model: Any = build("gpt2", dropout=0.5).train()
+    for module in (model.drop, *(m for b in model.h for m in (b.attn.resid_dropout, b.mlp.dropout))):
+        module.probability = 0.0
+    ids = tokens(0, 1, 8)
+    assert (model(ids).data != model.eval()(ids).data).any()
+
+
+def test_a_file_of_the_old_kind_is_read(tmp_path: Path) -> None:
+    """Names with a prefix, causal masks among the weights, and a copy of the tied head."""
+    model = build("gpt2")
+    model.save(tmp_path)
+    weights = {f"transformer.{name}": array for name, array in model.state_dict().items()}
+    masks = {f"transformer.h.{n}.attn.{kind}": np.ones((1, 1, 4, 4), np.float32) for n in (0, 1) for kind in ("bias",)}
+    masks |= {f"transformer.h.{n}.attn.masked_bias": np.array(-1e4, np.float32) for n in (0, 1)}
+    head = {"lm_head.weight": model.head().data.copy()}
+    checkpoint.save_tensors(tmp_path / "model.safetensors", weights | masks | head)
+    ids = tokens(0, 1, 5)
+    assert models.load(tmp_path).eval()(ids).data.tobytes() == model.eval()(ids).data.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"activation_function": "relu"}, "activation_function = 'relu'; this family needs 'gelu_new'"),
+        ({"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx = True"),
+        ({"n_positions": 7}, "wpe.weight is .*should be"),
+        ({"n_layer": 3}, "missing: h.2"),
+        ({"vocab_size": "many"}, "lacks or garbles"),
+    ],
+)
+def test_a_folder_of_another_kind(tmp_path: Path, values: dict[str, Any], message: str) -> None:
+    build("gpt2").save(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    with pytest.raises(InputError, match=message):
+        models.load(tmp_path)
+
+
+def test_shapes_that_cannot_be_built() -> None:
+    with pytest.raises(InputError, match=r"width \(90\) must be a multiple of num_heads \(4\)"):
+        models.build("gpt2", "nano", num_heads=4)
+    with pytest.raises(InputError, match="num_layers must be at least 1, not 0"):
+        models.build("gpt2", "nano", num_layers=0)
+    assert models.configure("gpt2").vocab_size > VOCAB

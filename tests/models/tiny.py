@@ -1,0 +1,48 @@
+"""A tiny model of every family, with every mechanism active, for the laws that all must keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import models
+from minigrad.language_model import LanguageModel
+
+VOCAB, CONTEXT = 13, 24
+
+TINY: dict[str, dict[str, Any]] = {
+    "gpt2": {"num_layers": 2, "width": 12, "num_heads": 3, "feed_forward": 20},
+    "vidya-v1": {"num_layers": 2, "width": 12, "num_heads": 3, "head_dim": 4, "feed_forward": 20},
+    "vidya-v2": {"num_layers": 2, "width": 12, "num_heads": 4, "num_kv_heads": 2, "head_dim": 4, "feed_forward": 16},
+    "wiola": {
+        "num_layers": 6,
+        "width": 16,
+        "num_heads": 4,
+        "num_kv_heads": 2,
+        "dsff_narrow": 8,
+        "dsff_wide": 12,
+        "gcla_gate_init": 0.0,
+    },
+}
+
+WITHOUT_GRADIENT: dict[str, tuple[str, ...]] = {
+    # The first layer has no layers below it to ask, and the second has one, so that there is nothing to choose.
+    "wiola": (
+        "layers.0.attn.k_ctx_proj.weight",
+        "layers.0.attn.v_ctx_proj.weight",
+        "layers.0.attn.blend_logit",
+        "layers.1.attn.k_ctx_proj.weight",
+    ),
+}
+
+
+def build(family: str, dtype: str = "float32", seed: int = 0, **changes: Any) -> LanguageModel:
+    """Build a tiny model far from the linear beginning, so that every mechanism shows."""
+    fields = TINY[family] | {"vocab_size": VOCAB, "context_length": CONTEXT, "init_std": 0.4, "end_of_text_id": 0}
+    return models.build(family, seed=seed, dtype=dtype, **(fields | changes))
+
+
+def tokens(seed: int, batch_size: int, length: int) -> Any:
+    """Draw tokens (batch_size, length)."""
+    return np.random.default_rng(seed).integers(0, VOCAB, (batch_size, length))
