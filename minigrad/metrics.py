@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from minigrad.checkpoint import PathLike, write_text
@@ -43,12 +45,14 @@ class Metrics:
         memory_bytes: int,
         val_loss: float | None = None,
         val_bits_per_byte: float | None = None,
+        of_family: Mapping[str, Sequence[float]] = MappingProxyType({}),
     ) -> None:
         """Append one line; the two `val_` values only where the held-out text was evaluated.
 
+        What a family measures besides (say Wiola's merge ratio of each layer) comes in `of_family`.
         `tokens` and `seconds` count from the start of the run, `loss` is in nats per token.
         """
-        record: dict[str, float] = {
+        record: dict[str, Any] = {
             "step": int(step),
             "tokens": int(tokens),
             "loss": float(loss),
@@ -63,6 +67,7 @@ class Metrics:
             record["val_loss"] = float(val_loss)
         if val_bits_per_byte is not None:
             record["val_bits_per_byte"] = float(val_bits_per_byte)
+        record |= {name: [float(value) for value in values] for name, values in of_family.items()}
         try:
             with self.path.open("a", encoding="utf-8", newline="\n") as file:
                 file.write(_as_line(record))
@@ -72,7 +77,10 @@ class Metrics:
 
 def _as_line(record: dict[str, Any]) -> str:
     # JSON has no NaN and no infinity: a run that diverged says null.
-    finite = {key: value if value is None or math.isfinite(value) else None for key, value in record.items()}
+    finite = {
+        key: value if value is None or isinstance(value, list) or math.isfinite(value) else None
+        for key, value in record.items()
+    }
     return json.dumps(finite, allow_nan=False) + "\n"
 
 

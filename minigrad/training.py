@@ -188,7 +188,7 @@ class Run:
             "tokens_per_second": sums["steps"] * self.tokens_per_step / max(seconds, 1e-9),
             "memory_bytes": hardware.memory_bytes(),
         }
-        line |= self.model.measurements()
+        line["of_family"] = self.model.measurements()
         if score is not None:
             line |= {"val_loss": score.loss, "val_bits_per_byte": score.bits_per_byte}
         return line

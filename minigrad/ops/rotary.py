@@ -17,7 +17,8 @@ def rotary(
     r"""Turn each pair of numbers by an angle that grows with the position (Su et al. 2021, arXiv 2104.09864, eq. 34).
 
     Pair j of a head is $(x_j, x_{j+D/2})$, the half-split convention of Llama, or, `interleaved`,
-    $(x_{2j}, x_{2j+1})$ as in the paper. At position p it turns by $p\,\theta^{-2j/D}$. A query turned by p and a key turned by q meet at an angle that depends on p - q only.
+    $(x_{2j}, x_{2j+1})$ as in the paper. At position p it turns by $p\,\theta^{-2j/D}$. A query turned by p and a key
+    turned by q meet at an angle that depends on p - q only.
     Shapes: x (rows, H, D), cosine and sine (max positions, D/2), positions (rows,) whole numbers -> (rows, H, D).
     Raises ShapeError if these do not fit or a position lies outside the tables.
     """
