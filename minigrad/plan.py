@@ -147,8 +147,11 @@ def refuse_too_large(settings: Any, model: LanguageModel) -> None:
         )
 
 
-def describe(settings: Any, model: LanguageModel, text: Text, rate: float) -> str:
-    """Lay out the plan as two columns: what is trained, on what, for how long, and what that costs."""
+def describe(settings: Any, model: LanguageModel, text: Text, rate: float, claim: str = "") -> str:
+    """Lay out the plan as two columns: what is trained, on what, for how long, and what that costs.
+
+    `claim` is what the model's source document says of it, if that is something else.
+    """
     memory = _memory(settings, model)
     flops = costs.flops_per_token(model, settings.context)
     speed = costs.tokens_per_second(model, settings.context, rate)
@@ -165,6 +168,7 @@ def describe(settings: Any, model: LanguageModel, text: Text, rate: float) -> st
     facts = {
         "model": f"{settings.model} {settings.size}: {model.num_parameters():,} parameters, "
         f"{model.config.num_layers} layers of width {model.config.width}",
+        **({"claimed": claim} if claim else {}),
         "text": f"{text.description}: {_counted(text.num_documents, 'document')}, "
         f"{format_bytes(train.num_bytes)} to train on, {format_bytes(text.held_out.num_bytes)} held out",
         "vocabulary": vocabulary,

@@ -1,0 +1,102 @@
+"""What merging saves and what cross-layer attention costs: one layer of the 360m shape, in operations and in seconds.
+
+Merging: the attention block (norm to output projection, forward and backward) on texts in which a given share of the
+tokens repeats the one before, so that exactly these merge. The paper counts only the quadratic term, mu (2 - mu); here
+everything that the block computes is counted, and the clock has the last word. Runs are interleaved; medians.
+
+    python benchmarks/wiola_costs.py [--length 2048] [--rounds 7]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import models
+from minigrad import Tensor, hardware, nn
+from models.wiola import Decoder, WiolaConfig
+
+RATIOS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)
+
+
+def products(config: WiolaConfig, length: int, ratio: float, context: bool) -> float:
+    """Count the multiplications with an addition of one attention block for a whole text, forward."""
+    tokens = length * (1 - ratio)
+    queries, keys = config.width, config.num_kv_heads * config.head_dim
+    projections = tokens * config.width * (3 * queries + 2 * keys)
+    scores = 2 * tokens * tokens / 2 * queries
+    below = config.gcla_lookback * tokens * (2 * config.width * keys + 2 * queries) if context else 0
+    return projections + scores + below
+
+
+def rows_with_repeats(length: int, width: int, ratio: float) -> Any:
+    """Draw rows of which the share `ratio` are copies of the row before, no two in a row."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(length, width)).astype(np.float32)
+    pairs = rng.permutation(length // 2)[: int(ratio * length)]
+    x[2 * pairs + 1] = x[2 * pairs]
+    return x
+
+
+def main() -> None:
+    """Time everything and print two tables and JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--length", type=int, default=2_048)
+    parser.add_argument("--rounds", type=int, default=7)
+    arguments = parser.parse_args()
+    hardware.prepare()
+    config = models.configure("wiola", "360m", num_layers=3, vocab_size=8)
+    decoder, length = Decoder(config), arguments.length
+    block, layout = decoder.layers[1], nn.Layout.rectangular(1, length)
+    angles = nn.SpiralAngles(config.head_dim, config.srpe_theta, divisor=8.0, amplitude=0.1, frequency=0.01)
+    below = [rows_with_repeats(length, config.width, 0) for _ in range(config.gcla_lookback)]
+
+    def once(variant: str, ratio: float, context: bool) -> float:
+        x = Tensor(rows_with_repeats(length, config.width, ratio), requires_grad=True)
+        summaries = [Tensor(each) for each in below] if context else []
+        start = time.perf_counter()
+        normed = block.input_norm(x)
+        if variant == "off":
+            out = block.attn(normed, summaries, layout, angles)
+        else:
+            out, found = block.attn.merged(normed, summaries, layout, angles, None, 0, variant, 0.92)
+            assert abs(found - ratio) < 0.01, (found, ratio)
+        out.backward(np.ones(out.shape, np.float32))
+        return time.perf_counter() - start
+
+    cases = [("off", 0.0, True), ("off", 0.0, False)]
+    cases += [(variant, ratio, True) for variant in ("first", "avg_causal", "kv_only") for ratio in RATIOS]
+    times: dict[tuple[str, float, bool], list[float]] = {case: [] for case in cases}
+    for number in range(arguments.rounds + 1):
+        for case in cases:
+            seconds = once(*case)
+            if number:
+                times[case].append(seconds)
+    medians = {case: float(np.median(found)) for case, found in times.items()}
+    whole, plain = medians["off", 0.0, True], medians["off", 0.0, False]
+    print(hardware.describe())
+    print(f"attention block of wiola-360m, {length} tokens, forward and backward: {whole * 1e3:.0f} ms\n")
+    print("| merge ratio | paper's saving | counted | first | avg_causal | kv_only |")
+    print("| --: | --: | --: | --: | --: | --: |")
+    full = products(config, length, 0, True)
+    for ratio in RATIOS:
+        saved = " | ".join(
+            f"{1 - medians[variant, ratio, True] / whole:+.1%}" for variant in ("first", "avg_causal", "kv_only")
+        )
+        counted = 1 - products(config, length, ratio, True) / full
+        print(f"| {ratio:.2f} | {ratio * (2 - ratio):.1%} | {counted:.1%} | {saved} |")
+    counted = full / products(config, length, 0, False) - 1
+    print(f"\ncontext attention: {counted:.1%} more operations, {whole / plain - 1:.1%} more seconds (the paper: 0.1%)")
+    print(json.dumps({"length": length, "seconds": {str(case): value for case, value in medians.items()}}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""What each part of Wiola is good for: the model with one of them switched off in turn, from equally many tokens.
+
+A part that is taken out is replaced by what models without it have: rotary positions for the spiral, one SwiGLU block
+of the same number of parameters for the two streams, RMSNorm for the norm with an offset; without cross-layer attention
+the context, its matrices and the blend are gone, without merging every token stays. The gate behind the attention
+belongs to the paper's cross-layer attention and goes with it. One seed each: differences of a hundredth of a bit are
+within what another seed would change.
+
+    python benchmarks/wiola_parts.py [--tokens 1500000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+
+def variants() -> dict[str, Any]:
+    """Return models that lack a part each: name -> class."""
+    from minigrad import nn
+    from minigrad.tensor import Tensor
+    from models.wiola import Wiola, WiolaConfig
+
+    class PlainAttention(nn.Module):
+        """Grouped-query attention with Wiola's positions, behind Wiola's interface."""
+
+        def __init__(self, config: WiolaConfig) -> None:
+            self.inner = nn.GroupedQueryAttention(
+                config.width, config.num_heads, config.num_kv_heads, config.head_dim, std=config.init_std
+            )
+
+        def forward(
+            self, x: Tensor, summaries: list[Tensor], layout: Any, angles: Any, cache: Any = None, layer: int = 0
+        ) -> Tensor:
+            result: Tensor = self.inner(x, layout, angles)
+            return result
+
+    class WithoutContext(Wiola):
+        def __init__(self, config: WiolaConfig) -> None:
+            super().__init__(replace(config, atm="off"))
+            for layer in self.model.layers:
+                layer.attn = PlainAttention(config)
+
+    class WithoutStreams(Wiola):
+        def __init__(self, config: WiolaConfig) -> None:
+            super().__init__(config)
+            numbers = 3 * config.dsff_narrow + 2 * config.dsff_wide + 2 * config.width
+            for layer in self.model.layers:
+                layer.ffn = nn.SwiGLUFeedForward(
+                    config.width, numbers // 3, std=config.init_std, out_std=config.init_std
+                )
+
+    class WithoutOffset(Wiola):
+        def __init__(self, config: WiolaConfig) -> None:
+            super().__init__(config)
+            for layer in self.model.layers:
+                layer.input_norm = nn.RMSNorm(config.width, eps=config.norm_eps)
+                layer.post_attn_norm = nn.RMSNorm(config.width, eps=config.norm_eps)
+            self.model.final_norm = nn.RMSNorm(config.width, eps=config.norm_eps)
+
+    return {
+        "everything": (Wiola, ""),
+        "no merging": (Wiola, "atm=off"),
+        "no spiral (rotary)": (Wiola, "srpe_radial_amplitude=0,srpe_spiral_divisor=inf"),
+        "no cross-layer attention, no gate (nor merging)": (WithoutContext, ""),
+        "one feed-forward stream": (WithoutStreams, ""),
+        "no offset in the norms": (WithoutOffset, ""),
+    }
+
+
+def main() -> None:
+    """Train every variant and print a table and JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--tokens", type=int, default=1_500_000)
+    parser.add_argument("--data", default="python-docs")
+    arguments = parser.parse_args()
+    import models
+    from minigrad import metrics
+    from minigrad.settings import TrainConfig
+    from models import wiola
+    from train import train
+
+    results = []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, (make, changes)) in enumerate(variants().items()):
+            models.FAMILIES["wiola"] = (make, wiola.WiolaConfig, wiola.SIZES)
+            started, out = time.perf_counter(), Path(folder) / str(number)
+            config = TrainConfig(
+                model="wiola",
+                size="nano",
+                data=arguments.data,
+                tokens=arguments.tokens,
+                set=changes or None,
+                out=str(out),
+                sample_every=10**9,
+            )
+            result = train(config)
+            assert result is not None
+            lines = metrics.read(out)
+            speeds = sorted(line["tokens_per_second"] for line in lines)
+            results.append(
+                {
+                    "variant": name,
+                    "parameters": json.loads((out / "minigrad.json").read_text())["parameters"],
+                    "bits_per_byte": result.val_bits_per_byte,
+                    "tokens_per_second": speeds[len(speeds) // 2],
+                    "seconds": time.perf_counter() - started,
+                    "merge_ratio": lines[-1].get("merge_ratio"),
+                }
+            )
+    print(f"\nWiola nano, {arguments.tokens:,} tokens of {arguments.data}\n")
+    print("| variant | parameters | bits per byte | against everything | tokens/s |\n| --- | --: | --: | --: | --: |")
+    for each in results:
+        difference = each["bits_per_byte"] - results[0]["bits_per_byte"]
+        print(
+            f"| {each['variant']} | {each['parameters']:,} | {each['bits_per_byte']:.3f} | {difference:+.3f} | "
+            f"{each['tokens_per_second']:,.0f} |"
+        )
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

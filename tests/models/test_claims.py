@@ -1,0 +1,20 @@
+"""What the documents say is put beside what is true, and only where the two differ."""
+
+from __future__ import annotations
+
+import models
+from models.claims import CLAIMS, beside
+
+
+def test_every_claim_is_of_a_published_size_and_differs_from_the_truth() -> None:
+    for (family, size), claim in CLAIMS.items():
+        assert size in models.FAMILIES[family][2]
+        assert abs(models.count(family, size) / claim.parameters - 1) > 0.015, (family, size)
+
+
+def test_the_documents_count_and_the_true_one_stand_side_by_side() -> None:
+    model = models.skeleton("gpt2", "300m")
+    line = beside("gpt2", "300m", model.num_parameters(), 2 * model.products_per_token(2_048))
+    assert "its document says 300,124,416 parameters, the shape has 355,871,744" in line
+    assert "37.8 GFLOP forward per token, which is 0.808 in the published context" in line
+    assert beside("vidya-v2", "nano", 984_288, 1.0) == ""
