@@ -14,7 +14,7 @@ _MOST = 10**9  # larger whole numbers are slips of the finger
 class TrainConfig:
     """Everything that can be chosen about a training run; None means that train.py chooses."""
 
-    model: str = option("vidya-v2", "which design to train", group="what to train", value="NAME")
+    model: str = option("vidya-v2", "gpt2, vidya-v1, vidya-v2 or wiola", group="what to train", value="NAME")
     size: str = option(
         "auto",
         "auto, nano, micro, mini, small or a published size; auto is the best that the time allows",

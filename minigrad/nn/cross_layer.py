@@ -137,7 +137,8 @@ class GatedCrossLayerAttention(Module):
         positions = layout.positions
         if pending is not None:
             k, v = ops.concatenate(Tensor(pending.keys), k), ops.concatenate(Tensor(pending.values), v)
-            positions = np.concatenate([positions[layout.offsets[:-1]] - 1, positions])
+            before = np.append(positions, 0)[layout.offsets[:-1]] - 1  # of no use where no token is new
+            positions = np.concatenate([before, positions])
         single = groups.first == groups.last
         done = np.ones(len(single), bool)
         ends = groups.offsets[1:][np.diff(groups.offsets) > 0] - 1

@@ -86,7 +86,7 @@ def find_groups(x: Array, offsets: Array, threshold: float, pending: Pending | N
     second = merged_rows(table[source], bounds, threshold)
     first = np.flatnonzero(~second)
     group = np.cumsum(~second) - 1
-    last = np.append(first[1:], len(source)) - 1
+    last = np.append(first, len(source))[1:] - 1
     counts = np.concatenate([[0], np.cumsum(~second)])
     return Groups(source, first, last, group, counts[bounds], source >= shift)
 

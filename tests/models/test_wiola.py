@@ -147,6 +147,15 @@ def test_merging_works_while_writing(variant: str, dtype: str, seed: int, chunks
 
 
 @pytest.mark.parametrize("variant", CAUSAL)
+def test_no_tokens_leave_a_merging_cache_as_it_was(variant: str) -> None:
+    model, ids = merging(variant=variant), repeated(1, 9)
+    cache = model.new_cache(1, CONTEXT)
+    parts = [scores(model, ids[:, a:b], cache) for a, b in ((0, 0), (0, 4), (4, 4), (4, 9))]
+    np.testing.assert_allclose(np.concatenate(parts, axis=1), scores(model, ids), rtol=0, atol=1e-10)
+    assert scores(model, ids[:, :0]).shape == (1, 0, VOCAB)
+
+
+@pytest.mark.parametrize("variant", CAUSAL)
 def test_a_merging_cache_stores_fewer_keys_than_tokens(variant: str) -> None:
     model, ids = merging(variant=variant), repeated(3, CONTEXT)
     cache = model.new_cache(1, CONTEXT)

@@ -1,0 +1,50 @@
+"""The n-gram model that the comparison counts with: its probabilities are probabilities, and those of the formula."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+spec = importlib.util.spec_from_file_location("ngram", Path(__file__).parents[2] / "benchmarks" / "ngram.py")
+assert spec is not None
+assert spec.loader is not None
+ngram: Any = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(ngram)
+
+texts = st.lists(st.binary(max_size=12), min_size=1, max_size=4)
+
+
+@given(documents=texts, context=st.binary(min_size=3, max_size=3), order=st.integers(1, 4))
+@settings(max_examples=30)
+def test_probabilities_add_up_to_one(documents: list[bytes], context: bytes, order: int) -> None:
+    model = ngram.NGram(documents, order)
+    packed = np.full(256, int.from_bytes(context, "big"), np.uint64)
+    chances = model.probabilities(packed, np.arange(256, dtype=np.uint64), order - 1)
+    assert (chances > 0).all()
+    assert chances.sum() == pytest.approx(1, abs=1e-12)
+
+
+def test_a_small_text_by_hand() -> None:
+    """After "ab" three times "c" twice and "d" once, with two different bytes."""
+    documents = [b"abc", b"abc", b"abd"]
+    # Order 1: nine bytes, four different ones, over the uniform distribution.
+    first = {byte: (count + 4 / 256) / (9 + 4) for byte, count in zip(b"abcd", (3, 3, 2, 1), strict=True)}
+    after_b = (2 + 2 * first[ord("c")]) / (3 + 2)
+    after_ab = (2 + 2 * after_b) / (3 + 2)
+    model = ngram.NGram(documents, 3)
+    found = model.probabilities(np.array([int.from_bytes(b"ab", "big")], np.uint64), np.array([ord("c")], np.uint64), 2)
+    assert found[0] == pytest.approx(after_ab)
+    assert model.bits_per_byte([b"a"]) == pytest.approx(-math.log2(first[ord("a")]))
+
+
+def test_contexts_do_not_reach_over_the_beginning_of_a_document() -> None:
+    apart, together = ngram.NGram([b"ab", b"cd"], 2), ngram.NGram([b"abcd"], 2)
+    context, following = np.array([ord("b")], np.uint64), np.array([ord("c")], np.uint64)
+    assert together.probabilities(context, following, 1)[0] > apart.probabilities(context, following, 1)[0]
