@@ -95,8 +95,8 @@ def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callabl
         source_file = folder / run_folder.RECORD if folder else Path(asked.init) / "config.json"
         described = record.get("architecture") or checkpoint.read_json(source_file)
         wanted_family = asked.model if folder or "model" in run_folder.explicit_names(given, explicit) else None
-        family, size, start = models.start_from(described, source_file, wanted_family, asked.size)
-        asked, ladder = replace(asked, model=family), {size: models.variant(start, **changes)}
+        family, size, skeleton = models.start_from(described, source_file, wanted_family, asked.size, **changes)
+        asked, ladder = replace(asked, model=family), {size: skeleton}
     else:
         sizes = models.ladder(asked.model, asked.size)
         ladder = {size: models.skeleton(asked.model, size, **changes) for size in sizes}
@@ -126,9 +126,11 @@ def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callabl
             f"the tokenizer {config.tokenizer} has {tok.vocab_size:,} tokens, but the model in --init {config.init} "
             f"knows {vocab:,}: they do not belong together"
         )
-    weights = None
+    start = None
     if config.init and not (record and checkpoint.latest(folder)):
-        weights = models.fitting_weights(model, config.init)
+        start = models.start(model, config.init)
+        if start.grown:
+            print(f"{config.init} grows, and says what it said before: {start.grown}")
     text = plan.Text(source.description, len(source.documents), tokens, held_out, tok.used)
     plan.check_text(text, config.context)
     if record:
@@ -139,13 +141,16 @@ def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callabl
     plan.refuse_too_large(config, model)
     saved = checkpoint.load(folder) if record and checkpoint.latest(folder) else None
     model.initialise(config.seed, config.precision)
-    if weights is not None:
-        model.load_state_dict(weights)
+    if start is not None:
+        start.fill(model)
     optimizer = optim.AdamW(model.parameters(), weight_decay=config.weight_decay)
     seconds = None if config.minutes is None else 60 * config.minutes
     budget = Budget(config.steps, seconds, plan.seconds_after(config, model, text, rate))
     lengths = token_byte_lengths(tok, tok.vocab_size)
     run = Run(config, folder, record, budget, tok, source, text, lengths, model, optimizer, rate, clock)
+    if start is not None and start.moments:
+        # The first steps of what is new have another length (see there); the new warm-up makes that harmless.
+        run.take_moments(start.moments_for(model), start.updates)
     if saved is not None:
         run.restore(saved)
         finished = "; this run is finished, but a larger --steps, --tokens or --minutes continues it"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -247,17 +247,21 @@ class Run:
         shapes = {f"{name}.{kind}": parameter.shape for name, parameter in parameters for kind in "mv"}
         checkpoint.check_names(saved.moments, shapes)
         self.model.load_state_dict(saved.weights)
-        for (name, _), pair in zip(parameters, self.optimizer.moments(), strict=True):
-            for kind, array in zip("mv", pair, strict=True):
-                array[...] = saved.moments[f"{name}.{kind}"]
         try:
-            self.optimizer.steps = int(saved.state["updates"])
+            self.take_moments(saved.moments, int(saved.state["updates"]))
             self.seconds_before = float(saved.state["seconds"])
             self.since_logged = {name: float(saved.state["since_logged"][name]) for name in _nothing()}
             self.samples = [{"step": int(each["step"]), "text": str(each["text"])} for each in saved.state["samples"]]
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"state.json of step {saved.step} in {self.folder} lacks or garbles {error}") from None
         self.step, self.sound_at = saved.step, None
+
+    def take_moments(self, moments: Mapping[str, NDArray[Any]], updates: int) -> None:
+        """Let the optimizer go on from moments, named as `save` names them, that come from so many updates."""
+        for (name, _), pair in zip(self.model.named_parameters(), self.optimizer.moments(), strict=True):
+            for kind, array in zip("mv", pair, strict=True):
+                array[...] = moments[f"{name}.{kind}"]
+        self.optimizer.steps = updates
 
     def fix_steps(self) -> None:
         """Write the number of steps that the clock chose into minigrad.json, before it takes effect."""

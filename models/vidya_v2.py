@@ -1,7 +1,8 @@
 """Vidya v2: a deep, narrow Llama-style decoder, as in SmolLM2-135M and MobileLLM-125M.
 
 Pre-norm with RMSNorm, rotary positions with theta 100,000, three query heads to each key/value head, SwiGLU, one matrix
-for embedding and head, no biases. Names, shapes and config are those of the published Llama checkpoints.
+for embedding and head (unless `tied_head` is off), no biases. Names, shapes and config are those of the published Llama
+checkpoints.
 
 Its source document calls the 576-wide model "135M": that is the count at SmolLM2's vocabulary of 49,152 (134,515,008);
 at its own vocabulary of 32,000 the model has 124,635,456 parameters, and is MobileLLM-125M's shape.
@@ -13,7 +14,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from minigrad import nn
+from minigrad import nn, rope_settings
 from minigrad.errors import InputError
 from minigrad.language_model import LanguageModel
 from minigrad.nn import KeyValueCache, Layout
@@ -34,6 +35,12 @@ class VidyaV2Config:
     feed_forward: int = 1_536  # about 8/3 of the width, because SwiGLU has three matrices
     context_length: int = 2_048
     rope_theta: float = 100_000.0  # slower turning than Llama's first 10,000: far positions stay apart
+    rope_scaling: str | None = None  # how texts longer than those trained on are read: linear, ntk or yarn
+    rope_factor: float = 1.0  # how many times longer
+    rope_original_context: int | None = None  # the context trained on, where rope_scaling stretches it
+    rope_beta_fast: float = 32.0  # yarn leaves alone the pairs that turn more often than this in the original context,
+    rope_beta_slow: float = 1.0  # and slows by the whole factor those that turn less often than this
+    rope_attention_factor: float | None = None  # by how much yarn lengthens queries and keys; None: 0.1 ln(factor) + 1
     norm_eps: float = 1e-5
     init_std: float = 0.02  # of every matrix; those that write into the residual stream start 1/sqrt(2 layers) smaller
     dropout: float = 0.0  # on the embedding and on what each block adds
@@ -50,8 +57,7 @@ class VidyaV2Config:
                 f"num_heads ({self.num_heads}) must be a multiple of num_kv_heads ({self.num_kv_heads}), "
                 "so that each key/value head serves equally many query heads"
             )
-        if self.head_dim % 2:
-            raise InputError(f"head_dim must be even, because rotary positions turn pairs; it is {self.head_dim}")
+        rope_settings.check(self)
 
     def published(self) -> dict[str, Any]:
         """Return the config in the published format: a Llama that transformers opens as it is."""
@@ -67,7 +73,7 @@ class VidyaV2Config:
             "head_dim": self.head_dim,
             "hidden_act": "silu",
             "max_position_embeddings": self.context_length,
-            "rope_theta": self.rope_theta,
+            **rope_settings.published(self),
             "rms_norm_eps": self.norm_eps,
             "initializer_range": self.init_std,
             "tie_word_embeddings": self.tied_head,
@@ -110,27 +116,12 @@ class VidyaV2Config:
             head_dim=values.get("head_dim") or width // heads,
             feed_forward=values["intermediate_size"],
             context_length=values["max_position_embeddings"],
-            rope_theta=_rope_theta(values),
+            **rope_settings.read(values),
             norm_eps=values["rms_norm_eps"],
             init_std=values.get("initializer_range", 0.02),
-            tied_head=values.get("tie_word_embeddings", True),
+            tied_head=values.get("tie_word_embeddings", False),  # a Llama that does not say so has two matrices
             end_of_text_id=values["eos_token_id"],
         )
-
-
-def _rope_theta(values: dict[str, Any]) -> float:
-    """Read theta where older files have it (rope_theta) or newer ones (rope_parameters).
-
-    Raises InputError for positions that are turned in another way, say stretched for longer texts.
-    """
-    theta = values.get("rope_theta", 10_000.0)
-    for name in ("rope_scaling", "rope_parameters"):
-        rope = values.get(name) or {}
-        known = isinstance(rope, dict) and rope.keys() <= {"rope_type", "type", "rope_theta"}
-        if not known or rope.get("rope_type", rope.get("type", "default")) != "default":
-            raise InputError(f"config.json has {name} = {rope!r}; this family knows only the rope_type 'default'")
-        theta = rope.get("rope_theta", theta)
-    return float(theta)
 
 
 def _laptop(layers: int, width: int, heads: int, head_dim: int, feed_forward: int, vocab: int) -> VidyaV2Config:
@@ -193,7 +184,7 @@ class VidyaV2(LanguageModel):
         self.config: VidyaV2Config = config
         self.model = Decoder(config)
         self.lm_head = None if config.tied_head else nn.Linear(config.width, config.vocab_size, std=config.init_std)
-        self._angles = nn.RotaryAngles(config.head_dim, config.rope_theta)
+        self._angles = rope_settings.angles(config)
 
     def hidden(self, tokens: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:
         """Run the layers: tokens (rows,) -> (rows, width)."""

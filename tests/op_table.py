@@ -145,7 +145,9 @@ def norm(reference: Callable[..., Any], vectors: int) -> Row:
     def cases(draw: DrawFn) -> Case:
         shape = (*draw(shapes())[:2], draw(st.sampled_from([3, 1, 2, 17])))
         arrays = numbers(draw, normal, shape, *[shape[-1:]] * vectors)
-        return Case(arrays, {"eps": draw(st.sampled_from([1e-5, 1e-2]))})
+        # Two or three numbers that happen to be nearly equal have next to no spread; what is divided by that is
+        # ill-conditioned, in float32 beyond any tolerance. A larger eps keeps short rows away from there.
+        return Case(arrays, {"eps": draw(st.sampled_from([1e-5, 1e-2] if shape[-1] > 3 else [1e-2, 1e-1]))})
 
     return Row(cases(), reference)
 

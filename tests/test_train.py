@@ -215,7 +215,11 @@ def test_a_start_of_another_size_or_family_or_too_long_a_context_is_refused(
 ):
     monkeypatch.setitem(models.FAMILIES, "other", models.FAMILIES["vidya-v2"])
     for changes, message in (
-        ({"size": "micro"}, f"{finished} holds a vidya-v2 nano, but --size micro was given"),
+        (
+            {"size": "micro"},
+            f"{finished} holds a vidya-v2 nano, but --size micro was given: a model grows in width only: num_layers is "
+            "2, but the wanted size has 10",
+        ),
         ({"model": "other"}, f"{finished} holds a model of vidya-v2, but --model other was given"),
         ({"context": 2_049}, "--context 2049 is longer than the model's context of 2048; take at most 2048"),
     ):

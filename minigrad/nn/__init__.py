@@ -8,6 +8,7 @@ from minigrad.nn.feed_forward import GELUFeedForward, SwiGLUFeedForward
 from minigrad.nn.layers import Conv1D, Dropout, Embedding, LayerNorm, Linear, RMSNorm, WiolaRMSNorm, set_step
 from minigrad.nn.module import Module, Parameter, Start, shapes_only
 from minigrad.nn.positions import Layout, RotaryAngles
+from minigrad.nn.rotary_scaling import LinearAngles, NTKAngles, YarnAngles, ntk_theta
 from minigrad.nn.spiral import SpiralAngles
 from minigrad.nn.wiola_cache import WiolaCache
 
@@ -23,7 +24,9 @@ __all__ = [
     "LayerNorm",
     "Layout",
     "Linear",
+    "LinearAngles",
     "Module",
+    "NTKAngles",
     "Parameter",
     "RMSNorm",
     "RotaryAngles",
@@ -32,7 +35,9 @@ __all__ = [
     "SwiGLUFeedForward",
     "WiolaCache",
     "WiolaRMSNorm",
+    "YarnAngles",
     "block_order",
+    "ntk_theta",
     "set_step",
     "shapes_only",
 ]

@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import models
-from minigrad import InputError, ShapeError, checkpoint, nn
+from minigrad import InputError, ShapeError, checkpoint, nn, rope_settings
 from models.vidya_v2 import SIZES, VidyaV2Config
 
 Array = NDArray[Any]
@@ -170,11 +170,9 @@ def test_a_file_that_is_missing_or_cut_short(saved: Path, name: str) -> None:
     ("values", "message"),
     [
         ({"model_type": "bert"}, "model_type 'bert', in a form that no family here has"),
-        ({"rope_scaling": {"factor": 2.0}}, "rope_scaling"),
-        ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling = .*'linear'"),
-        ({"rope_parameters": {"rope_theta": 5e5, "rope_type": "llama3"}}, "rope_parameters = .*'llama3'"),
-        ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, "partial_rotary_factor"),
-        ({"rope_parameters": "default"}, "rope_parameters = 'default'"),
+        ({"rope_parameters": {"rope_theta": 5e5, "rope_type": "llama3"}}, "rope_type 'llama3'"),
+        ({"rope_scaling": {"rope_type": "linear"}}, "lacks or garbles a setting: 'factor'"),
+        ({"tie_word_embeddings": False}, r"missing: lm_head\.weight"),
         ({"hidden_act": "gelu"}, "hidden_act = 'gelu'"),
         ({"hidden_size": "wide"}, "garbles|hidden_size"),
         ({"num_hidden_layers": 3}, r"layers\.2"),
@@ -202,10 +200,7 @@ def test_theta_is_found_where_older_and_newer_files_have_it(saved: Path, values:
     assert models.load(saved).config.rope_theta == 777.0
 
 
-def test_a_head_of_its_own_is_refused_and_an_equal_copy_is_not(saved: Path) -> None:
-    config = json.loads((saved / "config.json").read_text())
-    del config["tie_word_embeddings"]
-    (saved / "config.json").write_text(json.dumps(config))
+def test_a_tied_head_may_be_stored_again_but_not_another_one(saved: Path) -> None:
     weights = checkpoint.read_weights(saved)
     head = weights["model.embed_tokens.weight"].copy()
     checkpoint.save_tensors(saved / "model.safetensors", weights | {"lm_head.weight": head})
@@ -216,6 +211,55 @@ def test_a_head_of_its_own_is_refused_and_an_equal_copy_is_not(saved: Path) -> N
         InputError, match=r"lm_head\.weight of their own, but config\.json says that it is model\.embed_tokens"
     ):
         models.load(saved)
+
+
+def test_a_head_of_its_own(tmp_path: Path) -> None:
+    model = models.build("vidya-v2", **TINY, tied_head=False)
+    assert model.num_parameters() == MODELS["float32"].num_parameters() + VOCAB * 12
+    assert model.head() is dict(model.named_parameters())["lm_head.weight"]
+    ids = tokens(0, 2, 8)
+    model.loss(ids[:, :-1], ids[:, 1:]).backward()
+    gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    assert gradients["lm_head.weight"].shape == (VOCAB, 12)
+    assert (gradients["lm_head.weight"] != 0).all()
+    unread = np.setdiff1d(np.arange(VOCAB), ids[:, :-1])
+    assert not gradients["model.embed_tokens.weight"][unread].any()
+    model.save(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["tie_word_embeddings"] is False
+    loaded = models.load(tmp_path)
+    assert loaded.config == model.config
+    assert loaded(ids).data.tobytes() == model(ids).data.tobytes()
+
+
+def test_a_llama_that_does_not_say_has_a_head_of_its_own(saved: Path) -> None:
+    config = json.loads((saved / "config.json").read_text())
+    del config["tie_word_embeddings"]
+    (saved / "config.json").write_text(json.dumps(config))
+    weights = checkpoint.read_weights(saved)
+    weights["lm_head.weight"] = -weights["model.embed_tokens.weight"]
+    checkpoint.save_tensors(saved / "model.safetensors", weights)
+    ids = tokens(0, 1, 9)
+    np.testing.assert_allclose(models.load(saved)(ids).data, -logits("float32", ids), rtol=1e-6)
+
+
+@both
+@pytest.mark.parametrize("kind", rope_settings.SCALINGS)
+def test_a_stretched_model_reads_longer_texts_in_chunks_or_at_once(kind: str, dtype: str, tmp_path: Path) -> None:
+    MODELS[dtype].save(tmp_path)
+    with pytest.raises(InputError, match=f"more than the model's context of {CONTEXT}"):
+        models.load(tmp_path)(tokens(0, 1, CONTEXT + 1))
+    model = models.load(tmp_path, rope_scaling=kind, rope_factor=4.0)
+    assert model.config.context_length == 4 * CONTEXT
+    ids = tokens(1, 2, 4 * CONTEXT)
+    whole = model(ids).data
+    assert_same(dtype, model(ids[:, :50]).data, whole[:, :50])
+    cache = model.new_cache(2)
+    parts = [model(ids[:, a:b], cache=cache).data for a, b in ((0, 20), (20, 21), (21, 70), (70, 96))]
+    assert_same(dtype, np.concatenate(parts, axis=1), whole)
+    short = models.load(tmp_path)(ids[:, :CONTEXT]).data
+    assert np.abs(short - whole[:, :CONTEXT]).max() > 0.01 * np.abs(short).max()
+    model.save(tmp_path / "stretched")
+    assert models.load(tmp_path / "stretched")(ids).data.tobytes() == whole.tobytes()
 
 
 def test_half_precision_becomes_float32(saved: Path) -> None:

@@ -1,0 +1,98 @@
+"""Growth: a trained model becomes wider and says exactly what it said before.
+
+What is new must neither be heard nor be dead. New rows of matrices that *read* the residual stream, and their new
+columns, start at random; new rows and columns of matrices that *write* into it start at zero. So the new numbers of the
+stream are zero, and nothing comes out of the new heads and units yet. But the gradient reaches those zeros at once,
+because of its two factors only one is zero, and with the second step what reads them as well. (A tied head reads new
+numbers of the stream from the second step on, so what the last feed-forward block writes there waits one step too.)
+
+RMSNorm divides by the mean over a wider row: with r = d / d' its weights are multiplied by sqrt(r), and its eps by r.
+Without the latter the logits change in the third digit.
+
+Heads are appended in whole groups at the end, and a head keeps its size, so that nobody's neighbours change.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minigrad.errors import InputError
+from minigrad.language_model import LanguageModel
+
+Array = NDArray[Any]
+
+WIDTHS = ("width", "num_heads", "num_kv_heads", "feed_forward")
+"""The fields of a config that growing makes larger."""
+
+_WRITERS = ("embed_tokens.weight", "o_proj.weight", "down_proj.weight")
+
+
+def widened(old: Any, wanted: Any) -> Any:
+    """Return the config of the `old` model with the widths of the `wanted` size.
+
+    Raises InputError, naming what differs, unless depth, head size and grouping are the same and nothing gets narrower.
+    """
+    for name in ("num_layers", "head_dim"):
+        if getattr(old, name) != getattr(wanted, name):
+            raise InputError(
+                f"a model grows in width only: {name} is {getattr(old, name)}, but the wanted size has "
+                f"{getattr(wanted, name)}"
+            )
+    if old.num_heads * wanted.num_kv_heads != wanted.num_heads * old.num_kv_heads:
+        raise InputError(
+            f"a model grows by whole groups of heads: it has {old.num_heads} query heads to {old.num_kv_heads} "
+            f"key/value heads, but the wanted size {wanted.num_heads} to {wanted.num_kv_heads}"
+        )
+    widths = {name: getattr(wanted, name) for name in WIDTHS}
+    narrower = [
+        f"{name} from {getattr(old, name)} to {new}" for name, new in widths.items() if new < getattr(old, name)
+    ]
+    if narrower:
+        raise InputError(f"a model cannot grow narrower: {', '.join(narrower)}")
+    return replace(old, **widths, init_std=wanted.init_std, norm_eps=old.norm_eps * old.width / wanted.width)
+
+
+def describe(old: Any, new: Any) -> str:
+    """Say what grows from one config to another, as in "width 576 to 768, num_heads 9 to 12"."""
+    pairs = {name: (getattr(old, name), getattr(new, name)) for name in WIDTHS}
+    return ", ".join(f"{name} {before:,} to {after:,}" for name, (before, after) in pairs.items() if before != after)
+
+
+def widen_weights(model: LanguageModel, old: Mapping[str, Array], old_width: int) -> None:
+    """Put the weights of a narrower model into a freshly initialised wider one, so that both give the same logits."""
+    ratio = old_width / model.config.width
+    for name, parameter in model.named_parameters():
+        new, known = parameter.data.copy(), old[name]
+        if parameter.ndim == 1:
+            new[len(known) :] = 1
+            new[: len(known)] = known * math.sqrt(ratio)
+        else:
+            if name.endswith(_WRITERS):
+                new[...] = 0
+            new[: known.shape[0], : known.shape[1]] = known
+        parameter.data = new
+
+
+def widen_moments(model: LanguageModel, old: Mapping[str, Array], old_width: int) -> dict[str, Array]:
+    """Return AdamW's moments (``name.m``, ``name.v``) for a wider model: those of what is new are zero.
+
+    A norm's weight was multiplied by sqrt(r), so its gradient is divided by that, and its squared gradient by r.
+
+    What is new shares the old count of updates, so Adam takes its first gradient for a part of a long average, and the
+    first step is (1 - beta1) / sqrt(1 - beta2) learning rates long instead of one: 0.45 with betas of 0.9 and 0.95, but
+    3.16 with 0.9 and 0.999. The learning rate should warm up again.
+    """
+    ratio, widened = old_width / model.config.width, {}
+    for name, parameter in model.named_parameters():
+        for kind, power in (("m", 0.5), ("v", 1.0)):
+            known = old[f"{name}.{kind}"]
+            new = np.zeros(parameter.shape, known.dtype)
+            new[tuple(slice(length) for length in known.shape)] = known
+            widened[f"{name}.{kind}"] = new / new.dtype.type(ratio**power) if parameter.ndim == 1 else new
+    return widened
