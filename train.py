@@ -87,6 +87,7 @@ def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callabl
         from minigrad.budget import Budget
         from minigrad.evaluate import token_byte_lengths
         from minigrad.training import Run
+        from models import claims
 
     folder, record, asked = run_folder.open_settings(given, explicit)
     changes = assignments(asked.set)
@@ -135,7 +136,7 @@ def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callabl
     plan.check_text(text, config.context)
     if record:
         run_folder.check_text(record, tokens, folder)
-    print(plan.describe(config, model, text, rate), flush=True)
+    print(plan.describe(config, model, text, rate, claims.beside(config.model, size, ladder[size])), flush=True)
     if given.plan:
         return None
     plan.refuse_too_large(config, model)

@@ -66,7 +66,7 @@ def configure(family: str, size: str = "nano", **overrides: Any) -> Any:
 def override(config: Any, values: Mapping[str, Any]) -> Any:
     """Return a config with some fields changed; a text becomes what the field holds: "0.5" a number, "none" None.
 
-    Raises InputError for a field that the config lacks, naming the nearest, or a text that is no such value.
+    Raises InputError for a field that the config lacks, naming the nearest, or for a value of another type.
     """
     kinds = get_type_hints(type(config))
     for name in values:
@@ -80,7 +80,11 @@ def override(config: Any, values: Mapping[str, Any]) -> Any:
 
 def _convert(name: str, value: Any, kind: Any) -> Any:
     choices = get_args(kind) or (kind,)
+    wrong = InputError(f"{name} takes a value of type {choices[0].__name__}, not {value!r}")
     if not isinstance(value, str):
+        fits = isinstance(value, (*choices, int) if float in choices else choices)
+        if not fits or (isinstance(value, bool) and bool not in choices):  # to Python True is a number
+            raise wrong
         return value
     if value.lower() == "none" and type(None) in choices:
         return None
@@ -93,7 +97,7 @@ def _convert(name: str, value: Any, kind: Any) -> Any:
     try:
         return choices[0](value)
     except ValueError:
-        raise InputError(f"{name} takes a value of type {choices[0].__name__}, not {value!r}") from None
+        raise wrong from None
 
 
 def skeleton(family: str, size: str = "nano", **overrides: Any) -> LanguageModel:
@@ -180,9 +184,11 @@ def start_from(
 
 
 def _sizes_of(family: str, config: Any) -> list[str]:
-    """Return the names of the sizes that a config has the shape of, or that it is a custom one."""
+    """Return the names of the sizes that a config has the shape of, likest first, or that it is a custom one."""
+    sizes = _family(family)[2]
     free = {name: getattr(config, name) for name in _NOT_OF_A_SIZE if hasattr(config, name)}
-    return [name for name, known in _family(family)[2].items() if replace(known, **free) == config] or [CUSTOM]
+    names = [name for name, known in sizes.items() if replace(known, **free) == config]
+    return sorted(names, key=lambda name: sum(getattr(sizes[name], f) != free[f] for f in free)) or [CUSTOM]
 
 
 def _grown(family: str, config: Any, target: Any) -> Any:
@@ -265,7 +271,8 @@ def _read_config(values: dict[str, Any], path: Path) -> tuple[str, Any]:
     for family, (_, kind, _) in FAMILIES.items():
         if kind.recognises(values):
             try:
-                return family, kind.from_published(values)
+                config = kind.from_published(values)
+                return family, override(config, vars(config))  # which looks at the type of every field
             except (KeyError, TypeError, ValueError) as error:
                 raise InputError(f"{path} lacks or garbles a setting: {error}") from None
     raise InputError(

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from minigrad.language_model import LanguageModel
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -39,13 +41,15 @@ CLAIMS: dict[tuple[str, str], Claim] = {
 }
 
 
-def beside(family: str, size: str, parameters: int, forward_flops: float) -> str:
-    """Return the document's figures for a size next to the true ones, or "" if it has none that differ."""
+def beside(family: str, size: str, model: LanguageModel) -> str:
+    """Return the document's figures for a size next to those of its `model`, or "" if it has none that differ."""
     claim = CLAIMS.get((family, size))
     if claim is None:
         return ""
+    parameters = model.num_parameters()
     said = f"its document says {claim.parameters:,} parameters, the shape has {parameters:,}: {claim.why}"
     if claim.forward_gflop is not None:
+        forward_flops = 2 * model.products_per_token(model.config.context_length)
         said += (
             f"; and {claim.forward_gflop:g} GFLOP forward per token, which is {forward_flops / 1e9:.3g} in the "
             "published context"

@@ -44,6 +44,8 @@ class VidyaV1Config:
                 raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.head_dim % 2:
             raise InputError(f"head_dim must be even, because rotary positions turn pairs; it is {self.head_dim}")
+        if not self.rope_theta > 1:
+            raise InputError(f"rope_theta must be above 1, not {self.rope_theta}")
 
     def activations_per_token(self) -> int:
         """Return how many numbers per token training keeps for the backward pass, the logits aside.

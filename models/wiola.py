@@ -64,6 +64,9 @@ class WiolaConfig:
                 )
         if self.head_dim % 2:
             raise InputError(f"width / num_heads must be even, because positions turn pairs; it is {self.head_dim}")
+        for name, least in (("srpe_theta", 1), ("srpe_spiral_divisor", 0)):
+            if not getattr(self, name) > least:
+                raise InputError(f"{name} must be above {least}, not {getattr(self, name)}")
         if not -1 <= self.atm_threshold <= 1:
             raise InputError(f"atm_threshold is a cosine, so between -1 and 1, not {self.atm_threshold}")
         names = {"atm": ("off", *VARIANTS), "gcla_summary": ("prefix", "paper"), "gqa_layout": ("block", "interleaved")}

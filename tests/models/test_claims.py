@@ -13,8 +13,7 @@ def test_every_claim_is_of_a_published_size_and_differs_from_the_truth() -> None
 
 
 def test_the_documents_count_and_the_true_one_stand_side_by_side() -> None:
-    model = models.skeleton("gpt2", "300m")
-    line = beside("gpt2", "300m", model.num_parameters(), 2 * model.products_per_token(2_048))
+    line = beside("gpt2", "300m", models.skeleton("gpt2", "300m"))
     assert "its document says 300,124,416 parameters, the shape has 355,871,744" in line
     assert "37.8 GFLOP forward per token, which is 0.808 in the published context" in line
-    assert beside("vidya-v2", "nano", 984_288, 1.0) == ""
+    assert beside("vidya-v2", "nano", models.skeleton("vidya-v2", "nano")) == ""

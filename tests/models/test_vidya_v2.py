@@ -103,19 +103,6 @@ def test_shapes_that_cannot_be_built(fields: dict[str, int], message: str) -> No
         models.build("vidya-v2", "nano", **fields)
 
 
-@pytest.mark.parametrize(
-    ("family", "size", "fields", "nearest"),
-    [
-        ("vidya-v3", "nano", {}, "vidya-v2"),
-        ("vidya-v2", "nanno", {}, "nano"),
-        ("vidya-v2", "nano", {"num_layer": 3}, "num_layers"),
-    ],
-)
-def test_unknown_names_get_the_nearest(family: str, size: str, fields: dict[str, int], nearest: str) -> None:
-    with pytest.raises(InputError, match=nearest):
-        models.build(family, size, **fields)
-
-
 def test_targets_that_do_not_fit() -> None:
     with pytest.raises(ShapeError, match=r"tokens \(1, 3\), targets \(1, 2\)"):
         MODELS["float32"].loss(np.zeros((1, 3), int), np.zeros((1, 2), int))
@@ -273,10 +260,3 @@ def test_a_config_that_lacks_a_setting(saved: Path) -> None:
     (saved / "config.json").write_text('{"model_type": "llama"}')
     with pytest.raises(InputError, match=r"config\.json"):
         models.load(saved)
-
-
-def test_the_registry_is_complete() -> None:
-    for family, (model, config, sizes) in models.FAMILIES.items():
-        assert issubclass(model, nn.Module), family
-        assert {"nano", "micro", "mini", "small"} <= sizes.keys(), family
-        assert all(isinstance(size, config) for size in sizes.values()), family

@@ -1,0 +1,139 @@
+"""The registry: every family has the same ladder, is counted without memory, and is found again by its config.json."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import models
+from minigrad import InputError
+from minigrad.language_model import LanguageModel
+from tests.models.tiny import CONTEXT, build, tokens
+
+SIZES = [(family, size) for family, (_, _, sizes) in models.FAMILIES.items() for size in sizes]
+COUNTS = {
+    "gpt2": (982_080, 4_731_600, 14_799_360, 40_992_640),
+    "vidya-v1": (996_360, 4_715_640, 14_688_768, 41_181_600),
+    "vidya-v2": (984_288, 4_722_624, 14_753_952, 40_913_280),
+    "wiola": (982_566, 4_719_690, 14_791_180, 40_919_824),
+}
+
+every_family = pytest.mark.parametrize("family", models.FAMILIES)
+every_size = pytest.mark.parametrize(("family", "size"), SIZES)
+
+
+@every_family
+def test_every_family_has_the_same_ladder(family: str) -> None:
+    make, kind, sizes = models.FAMILIES[family]
+    assert issubclass(make, LanguageModel)
+    assert all(isinstance(config, kind) for config in sizes.values())
+    assert models.ladder(family, "auto") == models.LAPTOP_SIZES
+    assert tuple(models.count(family, size) for size in models.LAPTOP_SIZES) == COUNTS[family]
+    for size, budget in zip(models.LAPTOP_SIZES, COUNTS["vidya-v2"], strict=True):
+        config = models.configure(family, size)
+        assert models.count(family, size) == pytest.approx(budget, rel=0.02)
+        assert config.num_layers >= 6
+        assert config.vocab_size == (4_096 if size in ("nano", "micro") else 8_192)
+        assert config.init_std == pytest.approx(0.02 * (576 / config.width) ** 0.5, abs=1e-4)
+
+
+@every_family
+def test_what_is_counted_is_what_is_built(family: str) -> None:
+    built = models.build(family, "nano")
+    assert sum(array.size for array in built.state_dict().values()) == models.count(family, "nano")
+
+
+@every_family
+def test_the_largest_size_is_counted_without_memory(family: str) -> None:
+    sizes = models.FAMILIES[family][2]
+    largest = max(sizes, key=lambda size: models.count(family, size))
+    tracemalloc.start()
+    parameters = models.count(family, largest)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**21 < parameters
+
+
+@every_size
+def test_a_config_survives_its_published_form(family: str, size: str) -> None:
+    _, kind, sizes = models.FAMILIES[family]
+    published = json.loads(json.dumps(sizes[size].published()))
+    assert kind.from_published(published) == sizes[size]
+    assert [name for name, (_, other, _) in models.FAMILIES.items() if other.recognises(published)] == [family]
+
+
+@every_size
+def test_a_size_is_known_again_by_its_shape(family: str, size: str) -> None:
+    config = models.configure(family, size)
+    found, name, model = models.start_from(config.published(), Path("run/config.json"), None, "auto")
+    assert (found, model.config) == (family, config)
+    assert models.configure(family, name) == config
+
+
+@every_family
+def test_training_goes_on_only_from_what_was_asked_for(family: str) -> None:
+    published, path = models.configure(family, "micro", vocab_size=300).published(), Path("run/config.json")
+    found, size, model = models.start_from(published, path, family, "micro", dropout=0.25)
+    assert (found, size, model.config.vocab_size, model.config.dropout) == (family, "micro", 300, 0.25)
+    other = next(name for name in models.FAMILIES if name != family)
+    with pytest.raises(InputError, match=f"run holds a model of {family}, but --model {other} was given"):
+        models.start_from(published, path, other, "auto")
+    with pytest.raises(InputError, match=f"run holds a {family} micro, but --size nano was given"):
+        models.start_from(published, path, family, "nano")
+    custom = models.configure(family, "micro", num_layers=7).published()
+    assert models.start_from(custom, path, None, "auto")[1] == models.CUSTOM
+
+
+@pytest.mark.parametrize(
+    ("family", "size", "fields", "message"),
+    [
+        ("vidya-v3", "nano", {}, "vidya-v2"),
+        ("gpt2", "nanno", {}, "nano"),
+        ("wiola", "360", {}, "360m"),
+        ("vidya-v1", "nano", {"num_layer": 3}, "num_layers"),
+        ("vidya-v2", "nano", {"width": "wide"}, "width takes a value of type int, not 'wide'"),
+        ("vidya-v2", "nano", {"width": 96.0}, r"width takes a value of type int, not 96\.0"),
+        ("gpt2", "nano", {"num_layers": True}, "num_layers takes a value of type int, not True"),
+        ("wiola", "nano", {"dropout": None}, "dropout takes a value of type float, not None"),
+        ("gpt2", "nano", {"tied_head": "maybe"}, "tied_head is true or false, not 'maybe'"),
+        ("gpt2", "nano", {"tied_head": 1}, "tied_head takes a value of type bool, not 1"),
+    ],
+)
+def test_names_and_values_that_cannot_be_used(family: str, size: str, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        models.count(family, size, **fields)
+
+
+def test_texts_become_what_the_fields_hold() -> None:
+    given = {"width": "64", "dropout": "0.5", "tied_head": "False", "atm": "kv_only"}
+    assert models.configure("wiola", **given) == models.configure(
+        "wiola", width=64, dropout=0.5, tied_head=False, atm="kv_only"
+    )
+    assert models.configure("vidya-v2", rope_scaling="none") == models.configure("vidya-v2")
+    assert models.configure("gpt2", dropout=0).dropout == 0  # a whole number is a number too
+
+
+@every_family
+def test_fields_may_be_overridden_when_loading(family: str, tmp_path: Path) -> None:
+    model = build(family)
+    model.save(tmp_path)
+    loaded = models.load(tmp_path, dtype="float64", dropout=0.5)
+    assert (loaded.config.dropout, loaded.head().dtype) == (0.5, np.float64)
+    ids = tokens(0, 1, 6)
+    np.testing.assert_allclose(loaded.eval()(ids).data, model.eval()(ids).data, rtol=0, atol=1e-4)
+
+
+@every_family
+def test_a_longer_context_needs_positions_that_are_worked_out(family: str, tmp_path: Path) -> None:
+    build(family).save(tmp_path)
+    if models.FAMILIES[family][0].learns_positions:
+        with pytest.raises(InputError, match=r"of another shape: wpe\.weight is \(24, 12\), should be \(48, 12\)"):
+            models.load(tmp_path, context_length=2 * CONTEXT)
+    else:
+        longer = models.load(tmp_path, context_length=2 * CONTEXT)
+        assert longer(tokens(0, 1, 2 * CONTEXT)).shape[1] == 2 * CONTEXT
