@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 import models
-from minigrad import InputError, ShapeError, checkpoint, nn, rope_settings
+from minigrad import InputError, ShapeError, checkpoint, rope_settings
 from models.vidya_v2 import SIZES, VidyaV2Config
 
 Array = NDArray[Any]
