@@ -84,7 +84,6 @@ def test_a_model_that_peeks_and_a_cache_that_forgets_are_caught(monkeypatch: pyt
     model, ids = MODELS["vidya-v2", "float32"], tokens(0, 1, 9)
     check_causality("float32", model, ids, 4)
     check_cache("float32", model, ids, [4, 5])
-    right = nn.Layout.rectangular
     with monkeypatch.context() as patch:
         patch.setattr(nn.KeyValueCache, "advance", lambda self, length: None)
         with pytest.raises(AssertionError):
@@ -100,7 +99,6 @@ def test_a_model_that_peeks_and_a_cache_that_forgets_are_caught(monkeypatch: pyt
         patch.setattr(ops, "attention", peeking)
         with pytest.raises(AssertionError):
             check_causality("float32", model, ids, 4)
-    assert nn.Layout.rectangular == right
 
 
 @every_family
@@ -122,7 +120,7 @@ def gradients_after(model: LanguageModel, *batches: tuple[Array, Array]) -> dict
     model.zero_grad()
     for ids, targets in batches:
         (model.loss(ids, targets) * (1 / len(batches))).backward()
-    return {name: p.grad.copy() for name, p in model.named_parameters() if p.grad is not None}
+    return {name: np.array(p.grad) for name, p in model.named_parameters()}
 
 
 @every_family
@@ -166,7 +164,7 @@ def test_every_parameter_receives_a_gradient(family: str) -> None:
     ids = tokens(2, 3, 10)
     for name, gradient in gradients_after(MODELS[family, "float32"], (ids[:, :-1], ids[:, 1:])).items():
         assert np.isfinite(gradient).all(), name
-        if name.endswith(WITHOUT_GRADIENT.get(family, ("nothing",))):
+        if name.endswith(WITHOUT_GRADIENT.get(family, ())):
             assert (gradient == 0).all(), name
             continue
         used = gradient[:9] if "wpe" in name else gradient

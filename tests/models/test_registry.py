@@ -23,6 +23,42 @@ COUNTS = {
     "wiola": (982_566, 4_719_690, 14_791_180, 40_919_824),
 }
 
+UNUSUAL: dict[str, dict[str, Any]] = {
+    "gpt2": {"feed_forward": 9, "tied_head": False},
+    "vidya-v1": {"head_dim": 6, "feed_forward": 9, "rope_theta": 9.0},
+    "vidya-v2": {
+        "num_kv_heads": 2,
+        "head_dim": 6,
+        "feed_forward": 9,
+        "tied_head": False,
+        "rope_theta": 9.0,
+        "rope_scaling": "yarn",
+        "rope_factor": 3.0,
+        "rope_original_context": 5,
+        "rope_beta_fast": 4.0,
+        "rope_beta_slow": 2.0,
+        "rope_attention_factor": 1.5,
+    },
+    "wiola": {
+        "num_kv_heads": 2,
+        "dsff_narrow": 9,
+        "dsff_wide": 7,
+        "tied_head": False,
+        "srpe_theta": 9.0,
+        "srpe_spiral_divisor": 3.0,
+        "srpe_radial_amplitude": 0.3,
+        "srpe_radial_frequency": 0.4,
+        "gcla_lookback": 3,
+        "gcla_gate_init": 0.5,
+        "gcla_summary": "paper",
+        "gqa_layout": "interleaved",
+        "atm": "kv_only",
+        "atm_threshold": 0.5,
+        "atm_at_generation": True,
+    },
+}
+"""A config per family with no field as it is by default, together with what all have."""
+
 every_family = pytest.mark.parametrize("family", models.FAMILIES)
 every_size = pytest.mark.parametrize(("family", "size"), SIZES)
 
@@ -65,6 +101,15 @@ def test_a_config_survives_its_published_form(family: str, size: str) -> None:
     published = json.loads(json.dumps(sizes[size].published()))
     assert kind.from_published(published) == sizes[size]
     assert [name for name, (_, other, _) in models.FAMILIES.items() if other.recognises(published)] == [family]
+
+
+@every_family
+def test_no_field_is_lost_in_the_published_form(family: str) -> None:
+    kind = models.FAMILIES[family][1]
+    shape = {"vocab_size": 11, "num_layers": 3, "width": 24, "num_heads": 4, "context_length": 15}
+    config = kind(**shape, norm_eps=0.1, init_std=0.3, end_of_text_id=2, **UNUSUAL[family])
+    assert [name for name, value in vars(kind()).items() if value == getattr(config, name)] == ["dropout"]
+    assert kind.from_published(json.loads(json.dumps(config.published()))) == config
 
 
 @every_size

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -18,7 +18,6 @@ import models
 from minigrad import InputError, checkpoint, nn, no_grad
 from minigrad.language_model import LanguageModel
 from minigrad.nn.merging import CAUSAL
-from models.wiola import SIZES, WiolaConfig
 from tests.models import wiola_reference as reference
 
 Array = NDArray[Any]
@@ -74,6 +73,12 @@ def merging(dtype: str = "float64", variant: str = "first", threshold: float = 0
     return build(dtype, atm=variant, atm_threshold=threshold, atm_at_generation=True, **changes)
 
 
+def assume_rounding_decides_nothing(dtype: str, variant: str, ids: Array) -> None:
+    """Leave out texts in which a cosine is so near the threshold that another order of adding could cross it."""
+    low, high = (scores(merging(dtype, variant, threshold), ids) for threshold in (0.8 - 1e-4, 0.8 + 1e-4))
+    assume((low == high).all())
+
+
 def ratios(model: Any) -> list[float]:
     found: list[float] = model.measurements()["merge_ratio"]
     return found
@@ -123,6 +128,7 @@ def test_merging_is_its_definition(variant: str, seed: int, length: int) -> None
 @settings(max_examples=12)
 def test_merging_sees_no_later_token(variant: str, dtype: str, seed: int, length: int, data: st.DataObject) -> None:
     model, ids = merging(dtype, variant), repeated(seed, length)
+    assume_rounding_decides_nothing(dtype, variant, ids)
     whole = scores(model, ids)
     part = data.draw(st.integers(1, length))
     tolerance = TOLERANCE[dtype] * max(1.0, float(np.abs(whole).max()))
@@ -137,6 +143,7 @@ def test_merging_works_while_writing(variant: str, dtype: str, seed: int, chunks
     model = merging(dtype, variant)
     length = min(sum(chunks), CONTEXT)
     ids = np.concatenate([repeated(seed, length), repeated(seed + 1, length)])
+    assume_rounding_decides_nothing(dtype, variant, ids)
     whole = scores(model, ids)
     for sizes in (chunks, [1] * length):
         cache = model.new_cache(2, max_length=CONTEXT)
@@ -272,12 +279,6 @@ def test_the_papers_summary_cannot_write() -> None:
         model(repeated(0, 4), cache=model.new_cache(1, 8))
 
 
-@pytest.mark.parametrize("size", ["nano", "360m", "1.5b-exact"])
-def test_a_config_survives_its_published_form(size: str) -> None:
-    published = json.loads(json.dumps(SIZES[size].published()))
-    assert WiolaConfig.from_published(published) == SIZES[size]
-
-
 def test_the_released_config_is_read(tmp_path: Path) -> None:
     """The released file lacks tie_word_embeddings and knows nothing of our own fields."""
     build("float32").save(tmp_path)
@@ -287,12 +288,3 @@ def test_the_released_config_is_read(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     loaded = models.load(tmp_path)
     assert (loaded.config.tied_head, loaded.config.atm, loaded.config.gqa_layout) == (True, "first", "block")
-
-
-def test_another_design_of_the_same_name_is_refused(tmp_path: Path) -> None:
-    build("float32").save(tmp_path)
-    config = checkpoint.read_json(tmp_path / "config.json")
-    del config["srpe_theta"]
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(InputError, match="model_type 'wiola', in a form that no family here has"):
-        models.load(tmp_path)

@@ -11,12 +11,14 @@ import pytest
 
 import models
 import tokenizer
+from minigrad.checkpoint import read_weights
 from minigrad.sampling import Sampling, generate
 
 pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("default")]
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
+TEXT = "The list type is a mutable sequence.\n\n    It holds é, 中文 and emoji 🙂 too; see list.append().\n"
 IDS = np.random.default_rng(0).integers(0, 96, (2, 20))
 LLAMA: dict[str, Any] = {
     "vocab_size": 96,
@@ -68,20 +70,30 @@ def written_by_transformers(kind: str, folder: Path, save: dict[str, Any] | None
 @pytest.mark.parametrize("tied", [True, False])
 def test_what_transformers_writes(kind: str, tied: bool, tmp_path: Path) -> None:
     written_by_transformers(kind, tmp_path, tie_word_embeddings=tied)
+    body = {"llama": "model.", "gpt2": "transformer."}[kind]
+    assert {name.startswith(body) for name in read_weights(tmp_path)} == ({True} if tied else {True, False})
     same(tmp_path, theirs(tmp_path))
 
 
 @pytest.mark.parametrize(
-    "scaling",
+    "settings",
     [
-        {"rope_type": "default", "rope_theta": 777.0},
-        {"rope_type": "linear", "factor": 4.0, "rope_theta": 10_000.0},
-        {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "rope_theta": 10_000.0},
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 777.0}},
+        {"rope_theta": 777.0},
+        {"rope_theta": 777.0, "rope_scaling": None},
+        {"rope_theta": 777.0, "rope_scaling": {"type": "linear", "factor": 4.0}},
+        {"rope_theta": 777.0, "rope_scaling": {"rope_type": "yarn", "factor": 4.0}},
     ],
 )
-def test_positions_that_transformers_scales(scaling: dict[str, Any], tmp_path: Path) -> None:
-    written_by_transformers("llama", tmp_path, rope_parameters=scaling)
-    same(tmp_path, theirs(tmp_path))
+def test_positions_where_newer_and_older_files_have_them(settings: dict[str, Any], tmp_path: Path) -> None:
+    written_by_transformers("llama", tmp_path)
+    before = theirs(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    del config["rope_parameters"]
+    (tmp_path / "config.json").write_text(json.dumps(config | settings))
+    wanted = theirs(tmp_path)
+    assert np.abs(wanted - before).max() > 1e-3
+    same(tmp_path, wanted)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -97,7 +109,23 @@ def test_the_body_of_a_gpt2_without_its_head(tmp_path: Path) -> None:
     """Saved without the head, names have no prefix, as in the published checkpoint."""
     model = written_by_transformers("gpt2", tmp_path / "whole")
     model.transformer.save_pretrained(tmp_path / "body")
+    assert "wte.weight" in read_weights(tmp_path / "body")
     same(tmp_path / "body", theirs(tmp_path / "whole"))
+
+
+@pytest.mark.parametrize("mask", ["float32", "bool", "uint8"])
+def test_a_gpt2_with_causal_masks_among_its_weights(mask: str, tmp_path: Path) -> None:
+    """As files have them that were written before transformers 4.30."""
+    written_by_transformers("gpt2", tmp_path)
+    safetensors = pytest.importorskip("safetensors.torch")
+    weights = safetensors.load_file(tmp_path / "model.safetensors")
+    for layer in range(2):
+        masks = torch.tril(torch.ones(64, 64)).view(1, 1, 64, 64).to(getattr(torch, mask))
+        weights[f"transformer.h.{layer}.attn.bias"] = masks
+        weights[f"transformer.h.{layer}.attn.masked_bias"] = torch.tensor(-1e4)
+    wanted = theirs(tmp_path)
+    safetensors.save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    same(tmp_path, wanted)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +141,7 @@ def test_the_body_of_a_gpt2_without_its_head(tmp_path: Path) -> None:
     ],
 )
 def test_what_we_write(family: str, changes: dict[str, Any], tmp_path: Path) -> None:
-    tok = tokenizer.train([Path(models.__file__).read_text()], vocab_size=300)
+    tok = tokenizer.train([TEXT * 20], vocab_size=300)
     shape = {"vocab_size": 300, "context_length": 64, "init_std": 0.3}
     if "rope_scaling" in changes:  # trained without, then stretched
         models.build(family, "nano", seed=3, **shape).save(tmp_path / "trained")
@@ -125,8 +153,9 @@ def test_what_we_write(family: str, changes: dict[str, Any], tmp_path: Path) -> 
     same(tmp_path / "run", theirs(tmp_path / "run"))
     network = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "run")
     their_tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "run")
+    assert their_tokenizer(TEXT)["input_ids"] == tok.encode(TEXT)
+    assert their_tokenizer.decode(tok.encode(TEXT)) == TEXT
     prompt = tok.encode("the list")
-    assert their_tokenizer("the list")["input_ids"] == prompt
     written = network.generate(torch.tensor([prompt]), max_new_tokens=25, do_sample=False, eos_token_id=None)
     ours = list(generate(model, prompt, count=25, sampling=Sampling(temperature=0)))
     assert ours == written[0, len(prompt) :].tolist()

@@ -1,0 +1,156 @@
+"""Folders that do not hold what they promise are refused with every difference; nothing is guessed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import models
+from minigrad import InputError, checkpoint
+from tests.models.tiny import TINY, VOCAB, build, tokens
+
+every_family = pytest.mark.parametrize("family", TINY)
+
+# Numbers in config.json that no model here asks for.
+SILENT = {"bos_token_id", "pad_token_id", "n_ctx", "attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop"}
+
+
+def settings(folder: Path) -> dict[str, Any]:
+    return checkpoint.read_json(folder / "config.json")
+
+
+def change_settings(folder: Path, values: dict[str, Any]) -> None:
+    (folder / "config.json").write_text(json.dumps(values))
+
+
+def in_shards(family: str, folder: Path) -> list[Path]:
+    """Save a model in three files and an index, as large models are published."""
+    model = build(family)
+    model.save(folder)
+    (folder / "model.safetensors").unlink()
+    names = list(model.state_dict())
+    files = {name: f"model-0000{1 + number % 3}-of-00003.safetensors" for number, name in enumerate(names)}
+    for file in set(files.values()):
+        part = {name: array for name, array in model.state_dict().items() if files[name] == file}
+        checkpoint.save_tensors(folder / file, part)
+    checkpoint.write_json(folder / "model.safetensors.index.json", {"weight_map": files})
+    return sorted(folder.glob("model-*"))
+
+
+@every_family
+def test_every_difference_between_weights_and_config_is_listed(family: str, tmp_path: Path) -> None:
+    model = build(family)
+    model.save(tmp_path)
+    weights, width = model.state_dict(), model.config.width
+    embedding, *_, missing = weights
+    del weights[missing]
+    weights |= {"stray.weight": np.zeros(3, np.float32), embedding: weights[embedding][:-1]}
+    checkpoint.save_tensors(tmp_path / "model.safetensors", weights)
+    with pytest.raises(InputError) as caught:
+        models.load(tmp_path)
+    assert str(caught.value) == (
+        f"the weights do not fit the model: missing: {missing}; unexpected: stray.weight; "
+        f"of another shape: {embedding} is {(VOCAB - 1, width)}, should be {(VOCAB, width)}"
+    )
+
+
+@every_family
+def test_weights_of_another_family_are_refused(family: str, tmp_path: Path) -> None:
+    build(family).save(tmp_path)
+    other = next(name for name in reversed(TINY) if name != family)
+    checkpoint.save_tensors(tmp_path / "model.safetensors", build(other).state_dict())
+    with pytest.raises(InputError, match=r"missing: .* and \d+ more; unexpected: .* and \d+ more"):
+        models.load(tmp_path)
+
+
+@every_family
+def test_shards_are_put_together(family: str, tmp_path: Path) -> None:
+    assert len(in_shards(family, tmp_path)) == 3
+    ids = tokens(0, 1, 9)
+    assert models.load(tmp_path).eval()(ids).data.tobytes() == build(family).eval()(ids).data.tobytes()
+
+
+@every_family
+@pytest.mark.parametrize("damage", ["missing", "cut short", "of another model"])
+def test_a_shard_that_is_not_what_the_index_promises(family: str, damage: str, tmp_path: Path) -> None:
+    shard = in_shards(family, tmp_path)[1]
+    if damage == "missing":
+        shard.unlink()
+    elif damage == "cut short":
+        shard.write_bytes(shard.read_bytes()[:-7])
+    else:
+        checkpoint.save_tensors(shard, {"other.weight": np.zeros(3, np.float32)})
+    promised = r"model\.safetensors\.index\.json promises weights that its files do not hold: .* and \d+ more"
+    with pytest.raises(InputError, match=promised if damage == "of another model" else shard.name):
+        models.load(tmp_path)
+
+
+@every_family
+def test_a_copy_of_the_tied_head_must_be_a_copy(family: str, tmp_path: Path) -> None:
+    model = build(family)
+    model.save(tmp_path)
+    weights = model.state_dict() | {"lm_head.weight": model.head().data.copy()}
+    checkpoint.save_tensors(tmp_path / "model.safetensors", weights)
+    assert models.load(tmp_path).num_parameters() == model.num_parameters()
+    weights["lm_head.weight"][3, 1] += 1
+    checkpoint.save_tensors(tmp_path / "model.safetensors", weights)
+    with pytest.raises(
+        InputError, match=r"lm_head\.weight of their own, .*json says that it is (model\.embed_tokens|wte)"
+    ):
+        models.load(tmp_path)
+
+
+@pytest.mark.parametrize("lacking", ["srpe_theta", "dsff_wide_size"])
+def test_the_other_design_that_is_called_wiola(lacking: str, tmp_path: Path) -> None:
+    build("wiola").save(tmp_path)
+    change_settings(tmp_path, {key: value for key, value in settings(tmp_path).items() if key != lacking})
+    with pytest.raises(InputError, match="model_type 'wiola', in a form that no family here has; there are gpt2, "):
+        models.load(tmp_path)
+
+
+@pytest.mark.parametrize("model_type", ["mistral", "gpt_neox", "vidya-v9", None, 3])
+def test_other_architectures_are_named(model_type: Any, tmp_path: Path) -> None:
+    build("vidya-v2").save(tmp_path)
+    change_settings(tmp_path, settings(tmp_path) | {"model_type": model_type})
+    with pytest.raises(InputError, match=rf"config\.json is of model_type {model_type!r}, in a form that no family"):
+        models.load(tmp_path)
+
+
+@every_family
+@pytest.mark.parametrize("value", [None, "many", [], {}, True, 1.5])
+def test_a_number_that_is_garbled_never_gets_through(family: str, value: Any, tmp_path: Path) -> None:
+    build(family).save(tmp_path)
+    right = settings(tmp_path)
+    kinds = (int,) if value == 1.5 else (int, float)
+    numbers = [key for key, number in right.items() if type(number) in kinds and key not in SILENT]
+    assert len(numbers) >= 7
+    for key in numbers:
+        change_settings(tmp_path, right | {key: value})
+        with pytest.raises(InputError, match=r"config\.json lacks or garbles a setting|do not fit the model"):
+            models.load(tmp_path)
+
+
+@every_family
+@pytest.mark.parametrize(("wrong", "span"), [(VOCAB, f"0 to {VOCAB}"), (-1, "-1 to 2"), (10**12, f"0 to {10**12}")])
+def test_token_ids_out_of_range_are_named_and_leave_a_cache_as_it_was(family: str, wrong: int, span: str) -> None:
+    model, ids = build(family).eval(), tokens(0, 1, 9)
+    message = f"ids from {span}, but the table has rows 0 to {VOCAB - 1}"
+    whole = model(ids).data
+    cache = model.new_cache(1, 9)
+    model(ids[:, :4], cache=cache)
+    bad = np.array([[0, wrong, 2]])
+    for call in (lambda: model(bad), lambda: model(bad, cache=cache), lambda: model.loss(bad, bad)):
+        with pytest.raises(InputError, match=message):
+            call()
+    rest = model(ids[:, 4:], cache=cache).data
+    np.testing.assert_allclose(rest, whole[:, 4:], rtol=0, atol=1e-5 * np.abs(whole).max())
+
+
+@every_family
+def test_targets_out_of_range_are_named(family: str) -> None:
+    with pytest.raises(InputError, match=f"targets from 1 to {VOCAB} for {VOCAB} classes"):
+        build(family).loss(np.array([[1, 2]]), np.array([[1, VOCAB]]))
