@@ -105,6 +105,13 @@ def test_aligned_pairs_meet_at_an_angle_of_their_distance_times_both_radii() -> 
         np.testing.assert_allclose(cosine[p] * cosine[q] + sine[p] * sine[q], wanted, rtol=0, atol=1e-12)
 
 
+def test_the_gradient_of_stretched_pairs() -> None:
+    """A turn's transpose is its inverse; that of a turn with a radius is not."""
+    angles = nn.SpiralAngles(8, 100.0, divisor=8.0, amplitude=0.9, frequency=1.0)
+    layout = nn.Layout(np.array([0, 4]), np.array([0, 1, 5, 300]))
+    gradcheck.check(lambda x: angles.turn(x, layout), draw(4, 2, 8))
+
+
 # The two streams
 
 
@@ -123,12 +130,22 @@ def test_the_streams_keep_the_shape_and_no_fusion_is_their_average() -> None:
     np.testing.assert_allclose(block(x).data, (a + b) / 2, rtol=1e-12)
 
 
+def test_the_streams_are_their_equations() -> None:
+    block, x = streams(), draw(5, 8)
+    gate_a, up_a, down_a, up_b, down_b, fusion = (parameter.data.T for parameter in block.parameters())
+    wide = x @ up_b
+    a = (x @ gate_a / (1 + np.exp(-x @ gate_a)) * (x @ up_a)) @ down_a
+    b = (wide / 2 * (1 + np.vectorize(math.erf)(wide / math.sqrt(2)))) @ down_b
+    share = 1 / (1 + np.exp(-np.concatenate([a, b], axis=1) @ fusion))
+    np.testing.assert_allclose(block(Tensor(x)).data, share * a + (1 - share) * b, rtol=1e-12, atol=1e-12)
+
+
 def test_the_gradient_of_the_streams() -> None:
     block, x = streams(), draw(3, 8)
 
-    def run(*arrays: Tensor) -> Tensor:
+    def run(rows: Tensor, *arrays: Tensor) -> Tensor:
         for parameter, array in zip(block.parameters(), arrays, strict=True):
             parameter._data, parameter.node = array.data, array.node
-        return block(Tensor(x))  # type: ignore[no-any-return]
+        return block(rows)  # type: ignore[no-any-return]
 
-    gradcheck.check(run, *(parameter.data.copy() for parameter in block.parameters()))
+    gradcheck.check(run, x, *(parameter.data.copy() for parameter in block.parameters()))

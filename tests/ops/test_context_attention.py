@@ -1,0 +1,53 @@
+"""Attention over a few keys of a row's own: one key, large scores, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from minigrad import ShapeError, Tensor, ops
+
+
+def draw(dtype: Any, *shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
+    return Tensor((np.random.default_rng(seed).normal(size=shape) * scale).astype(dtype), requires_grad=True)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_single_key_has_no_choice(dtype: Any) -> None:
+    q, k, v = draw(dtype, 5, 4, 8), draw(dtype, 5, 1, 2, 8, seed=1), draw(dtype, 5, 1, 2, 8, seed=2)
+    y = ops.context_attention(q, k, v)
+    assert y.data.tobytes() == np.repeat(v.data[:, 0], 2, axis=1).tobytes()
+    y.sum().backward()
+    for each in (q, k):
+        assert each.grad is not None
+        assert not each.grad.any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_large_scores_choose_one_key(dtype: Any) -> None:
+    q, k, v = (draw(dtype, 5, *shape, scale=1e4) for shape in ((4, 8), (3, 2, 8), (3, 2, 8)))
+    y = ops.context_attention(q, k, v)
+    keys, values = (np.repeat(x.data, 2, axis=2) for x in (k, v))  # (rows, L, H, D)
+    best = np.einsum("rhd,rlhd->rhl", q.data, keys).argmax(axis=-1)
+    np.testing.assert_array_equal(y.data, np.take_along_axis(values, best[:, None, :, None], axis=1)[:, 0])
+    y.sum().backward()
+    assert q.grad is not None
+    assert np.isfinite(q.grad).all()
+
+
+@pytest.mark.parametrize(
+    ("q", "k", "message"),
+    [
+        ((2, 8), (2, 1, 2, 8), r"got \(2, 8\)"),
+        ((3, 4, 8), (2, 1, 2, 8), r"got \(3, 4, 8\)"),
+        ((2, 4, 6), (2, 1, 2, 8), r"got \(2, 4, 6\)"),
+        ((2, 4, 8), (2, 0, 2, 8), r"\(2, 0, 2, 8\)"),
+        ((2, 4, 8), (2, 1, 3, 8), "4 query heads cannot share 3 key/value heads"),
+        ((2, 4, 8), (2, 1, 0, 8), "4 query heads cannot share 0"),
+    ],
+)
+def test_shapes_that_do_not_fit(q: tuple[int, ...], k: tuple[int, ...], message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        ops.context_attention(Tensor(np.zeros(q)), Tensor(np.zeros(k)), Tensor(np.zeros(k)))
