@@ -36,6 +36,15 @@ def test_a_long_text_keeps_its_digits() -> None:
     np.testing.assert_allclose(mean(x)[-1000:], exact[-1000:], rtol=1e-7)
 
 
+def test_the_gradient_of_a_long_text_keeps_its_digits() -> None:
+    # Position i receives sum of 1/j for j from i on, the harmonic numbers' difference.
+    x = Tensor(np.zeros((200_000, 1), np.float32), requires_grad=True)
+    ops.prefix_mean(x, offsets=np.array([0, x.shape[0]])).sum().backward()
+    exact = np.cumsum(1 / np.arange(x.shape[0], 0, -1.0))[::-1]
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad[:, 0], exact, rtol=1e-7)
+
+
 @pytest.mark.parametrize("offsets", [[], [1, 4], [0, 3], [0, 5], [0, 3, 2, 4]])
 def test_offsets_that_do_not_fit(offsets: list[int]) -> None:
     with pytest.raises(ShapeError, match=r"offsets from 0 to rows; got \(4, 2\)"):
