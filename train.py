@@ -83,9 +83,10 @@ def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callabl
     with phase("starting NumPy and Numba"):
         import models
         import tokenizer
-        from minigrad import checkpoint, corpus, costs, data, optim, plan, run_folder
+        from minigrad import checkpoint, corpus, costs, data, optim, plan, profile, run_folder
         from minigrad.budget import Budget
         from minigrad.evaluate import token_byte_lengths
+        from minigrad.kernels import products
         from minigrad.training import Run
         from models import claims
 
@@ -102,6 +103,7 @@ def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callabl
         sizes = models.ladder(asked.model, asked.size)
         ladder = {size: models.skeleton(asked.model, size, **changes) for size in sizes}
     hardware.prepare(asked.threads)  # a continued run has the threads that it began with
+    products.use(asked.matmul, asked.precision)
     rate = costs.matmul_rate()
     size = plan.choose_size(ladder, asked, rate)
     if folder is None:
@@ -122,11 +124,7 @@ def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callabl
     if not ladder[size].learns_positions:
         shape["context_length"] = config.context
     model = models.variant(ladder[size], end_of_text_id=tok.end_of_text_id, **shape)
-    if tok.vocab_size > vocab:
-        raise InputError(
-            f"the tokenizer {config.tokenizer} has {tok.vocab_size:,} tokens, but the model in --init {config.init} "
-            f"knows {vocab:,}: they do not belong together"
-        )
+    plan.check_vocabulary(config, tok.vocab_size, vocab)
     start = None
     if config.init and not (record and checkpoint.latest(folder)):
         start = models.start(model, config.init)
@@ -141,7 +139,8 @@ def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callabl
         return None
     plan.refuse_too_large(config, model)
     saved = checkpoint.load(folder) if record and checkpoint.latest(folder) else None
-    model.initialise(config.seed, config.precision)
+    model.initialise(config.seed, "float64" if config.precision == "float64" else "float32")
+    model.recompute_layers(config.checkpointing)
     if start is not None:
         start.fill(model)
     optimizer = optim.AdamW(model.parameters(), weight_decay=config.weight_decay)
@@ -149,6 +148,7 @@ def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callabl
     budget = Budget(config.steps, seconds, plan.seconds_after(config, model, text, rate))
     lengths = token_byte_lengths(tok, tok.vocab_size)
     run = Run(config, folder, record, budget, tok, source, text, lengths, model, optimizer, rate, clock)
+    run.profile = profile.Profile() if given.profile else None
     if start is not None and start.moments:
         # The first steps of what is new have another length (see there); the new warm-up makes that harmless.
         run.take_moments(start.moments_for(model), start.updates)
@@ -163,9 +163,7 @@ def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callabl
         facts = {"parameters": model.num_parameters(), "matmul_rate": rate, "text": run_folder.fingerprint(tokens)}
         run.record = run_folder.new_record(asked, config, **facts, architecture=model.config.published())
         run_folder.begin(folder, tok, run.record)
-    with phase("compiling kernels (kept for the next run)"):
-        model.loss(*data.batch(tokens, seed=0, step=0, batch_size=1, context=2)).backward()
-        optimizer.zero_grad()
+    run.warm_up()
     return run
 
 
@@ -249,6 +247,8 @@ def finish(run: Run) -> TrainResult:
         command=command,
     )
     peak = format_bytes(hardware.peak_memory_bytes())
+    if run.profile is not None:
+        print(run.profile.table(run.matmul_rate))
     print(report.compare_with_xz(**figures))
     print(f"{result.tokens:,} tokens in {format_seconds(run.seconds())}, at most {peak} of memory")
     print(f"report   {path}")

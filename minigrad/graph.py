@@ -19,11 +19,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minigrad import anomaly
+from minigrad import anomaly, profile
 from minigrad.errors import GraphError, ShapeError
 
 Array = NDArray[Any]
-Backward = Callable[[Array], tuple[Array | None, ...] | list[Array] | Array | None]
+
+
+class Deferred:
+    """A gradient that is not computed yet, so that it can be written straight into the array that collects it.
+
+    ``write(out, add)`` sets `out` to the gradient, or with `add` adds it. For the gradient of a weight matrix this
+    saves an array as large as the matrix, and reading it again.
+    """
+
+    __slots__ = ("dtype", "shape", "write")
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], write: Callable[[Array, bool], None]) -> None:
+        self.shape, self.dtype, self.write = shape, dtype, write
+
+    def array(self) -> Array:
+        """Compute it into a new array."""
+        out = np.empty(self.shape, self.dtype)
+        self.write(out, False)
+        return out
+
+
+Gradient = Array | Deferred
+Backward = Callable[[Array], Sequence[Gradient | None] | Gradient | None]
 
 _creation = itertools.count()
 
@@ -41,10 +63,11 @@ class Node:
     """One step of the computation: enough to pass a gradient on, and no more.
 
     A leaf (a tensor that requires a gradient and was not computed) has no backward function; gradients end there
-    and add up in `gradient`.
+    and add up in `gradient`. Is it `stale`, its numbers are left over and count as zeros: the next gradient is written
+    over them instead of added.
     """
 
-    __slots__ = ("backward", "dtype", "gradient", "name", "order", "parents", "saved", "shape", "where")
+    __slots__ = ("backward", "dtype", "gradient", "name", "order", "parents", "saved", "shape", "stale", "where")
 
     def __init__(
         self,
@@ -62,6 +85,7 @@ class Node:
         self.backward = backward
         self.saved = saved
         self.gradient: Array | None = None
+        self.stale = False
         self.order = next(_creation)
         self.where = anomaly.call_site() if anomaly.enabled() else ""
 
@@ -74,12 +98,18 @@ class Node:
         """Let go of the parents and of every array the backward function saved."""
         self.parents, self.backward, self.saved = (), None, ()
 
-    def accumulate(self, gradient: Array) -> None:
+    def accumulate(self, gradient: Gradient) -> None:
         """Add to a leaf's gradient: written into the array that is there, so a view of a flat buffer stays one."""
+        add = self.gradient is not None and not self.stale
         if self.gradient is None:
-            self.gradient = np.array(gradient, order="C")
-        else:
+            self.gradient = np.empty(self.shape, self.dtype)
+        if isinstance(gradient, Deferred):
+            gradient.write(self.gradient, add)
+        elif add:
             self.gradient += gradient
+        else:
+            self.gradient[...] = gradient
+        self.stale = False
 
 
 class _Recording(threading.local):
@@ -126,14 +156,8 @@ def run_backward(root: Node, gradient: Array) -> None:
     heap = [(-root.order, root)]
     while heap:
         node = heapq.heappop(heap)[1]
-        parents, gradients = node.parents, _step(node, arrived.pop(node))
-        for position, (parent, dx) in enumerate(zip(parents, gradients, strict=True)):
-            if parent is None or dx is None:
-                continue
-            dx = _fit(dx, parent, node, position)
-            if parent.is_leaf:
-                parent.accumulate(dx)
-            elif parent not in arrived:
+        for parent, dx in _pass_on(node, arrived.pop(node)):
+            if parent not in arrived:
                 arrived[parent] = dx
                 heapq.heappush(heap, (-parent.order, parent))
             elif parent in summed:
@@ -143,7 +167,27 @@ def run_backward(root: Node, gradient: Array) -> None:
                 summed.add(parent)
 
 
-def _step(node: Node, dy: Array) -> Sequence[Array | None]:
+def _pass_on(node: Node, dy: Array) -> list[tuple[Node, Array]]:
+    """Run one node's backward function; give leaves their gradients, and return those of the other parents."""
+    parents = node.parents
+    measuring = profile.running()
+    with measuring.measure(node.name, "backward") if measuring else contextlib.nullcontext() as line:
+        gradients = _step(node, dy)
+        if measuring and line:
+            measuring.note_backward(line, dy, gradients)
+        passed: list[tuple[Node, Array]] = []
+        for position, (parent, dx) in enumerate(zip(parents, gradients, strict=True)):
+            if parent is None or dx is None:
+                continue
+            dx = _fit(dx, parent, node, position)
+            if parent.is_leaf:
+                parent.accumulate(dx)
+            else:
+                passed.append((parent, dx.array() if isinstance(dx, Deferred) else dx))
+    return passed
+
+
+def _step(node: Node, dy: Array) -> Sequence[Gradient | None]:
     """Run one node's backward function and cut the node."""
     if node.backward is None:
         raise GraphError(
@@ -163,11 +207,12 @@ def _step(node: Node, dy: Array) -> Sequence[Array | None]:
     if len(gradients) != expected:
         raise GraphError(f"the backward of {node.name} returned {len(gradients)} gradients for {expected} arguments")
     if anomaly.enabled():
+        gradients = [each.array() if isinstance(each, Deferred) else each for each in gradients]
         anomaly.check_backward(node.name, node.where, dy, gradients)
     return gradients
 
 
-def _fit(gradient: Array, parent: Node, node: Node, position: int) -> Array:
+def _fit(gradient: Gradient, parent: Node, node: Node, position: int) -> Gradient:
     """Sum a gradient over the axes along which its argument was broadcast; refuse anything else.
 
     Broadcasting copies one number to many places, so by the chain rule its gradient is the sum over those places.
@@ -179,13 +224,14 @@ def _fit(gradient: Array, parent: Node, node: Node, position: int) -> Array:
         )
     if gradient.shape == parent.shape:
         return gradient
-    extra = gradient.ndim - len(parent.shape)
+    extra = len(gradient.shape) - len(parent.shape)
     kept = gradient.shape[max(extra, 0) :]
     if extra < 0 or any(size not in (1, got) for size, got in zip(parent.shape, kept, strict=True)):
         raise ShapeError(
             f"the backward of {node.name} returned a gradient of shape {gradient.shape} for argument {position}, "
             f"whose shape is {parent.shape}"
         )
+    gradient = gradient.array() if isinstance(gradient, Deferred) else gradient
     stretched = (extra + axis for axis, size in enumerate(parent.shape) if size == 1 and kept[axis] != 1)
     total: Array = gradient.sum(axis=(*range(extra), *stretched), keepdims=True)
     return total.reshape(parent.shape)

@@ -14,6 +14,7 @@ from minigrad.errors import InputError, RunError, ShapeError
 from minigrad.nn.layers import Embedding
 from minigrad.nn.module import Module, Parameter
 from minigrad.nn.positions import Layout
+from minigrad.nn.recompute import Layer
 from minigrad.tensor import Tensor
 
 Array = NDArray[Any]
@@ -49,6 +50,12 @@ class LanguageModel(Module):
         """Return what a family wants logged about its last training step, besides the loss; families override it."""
         return {}
 
+    def recompute_layers(self, on: bool = True) -> None:
+        """Keep only the layers' inputs for the backward pass and compute the rest again there, or not (see `Layer`)."""
+        for _, module in self.named_modules():
+            if isinstance(module, Layer):
+                module.recomputed = on
+
     def products_per_token(self, context: int) -> float:
         """Return the multiplications with an addition that one forward pass takes per token, in texts of `context`.
 
@@ -79,8 +86,7 @@ class LanguageModel(Module):
         ids, wanted = self._check(tokens, None), np.asarray(targets)
         if wanted.shape != ids.shape:
             raise ShapeError(f"loss needs one target per token: tokens {ids.shape}, targets {wanted.shape}")
-        scores = ops.linear(self._rows(ids, None), self.head())
-        return ops.cross_entropy(scores, wanted.reshape(-1))
+        return ops.linear_cross_entropy(self._rows(ids, None), self.head(), wanted.reshape(-1))
 
     def save(self, folder: str | Path) -> None:
         """Write config and weights in the published format, so that other programs open the folder as it is.

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad import anomaly
+from minigrad import anomaly, profile
 from minigrad.errors import InputError, ShapeError
 from minigrad.graph import Array, Backward, Node, Version, is_recording
 from minigrad.tensor import Tensor
@@ -38,8 +38,14 @@ def op(function: Callable[..., tuple[Array, Backward]]) -> Callable[..., Tensor]
     @functools.wraps(function)
     def apply(*arguments: Any, **options: Any) -> Tensor:
         arrays = _lift(name, parameters, arguments)
+        measuring = profile.running()
         try:
-            y, backward = function(*arrays, **options)
+            if measuring is None:
+                y, backward = function(*arrays, **options)
+            else:
+                with measuring.measure(name, "forward") as line:
+                    y, backward = function(*arrays, **options)
+                measuring.note_forward(line, arrays, options, y)
         except InputError:
             raise
         except ValueError as error:

@@ -102,6 +102,15 @@ def check_text(text: Text, context: int) -> None:
         )
 
 
+def check_vocabulary(settings: Any, tokens: int, known: int) -> None:
+    """Raise InputError if the tokenizer has more tokens than the model knows."""
+    if tokens > known:
+        raise InputError(
+            f"the tokenizer {settings.tokenizer} has {tokens:,} tokens, but the model in --init {settings.init} "
+            f"knows {known:,}: they do not belong together"
+        )
+
+
 def xz_seconds(text: Text) -> float:
     """Estimate how long xz takes: it packs the training text as far as it can look back, then that and the held-out."""
     return _XZ_SECONDS_PER_BYTE * (2 * min(text.train.num_bytes, XZ_DICTIONARY) + text.held_out.num_bytes)

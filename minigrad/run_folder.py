@@ -25,7 +25,7 @@ from minigrad.settings import TrainConfig
 
 RECORD = "minigrad.json"
 _LIMITS = ("steps", "tokens", "minutes")
-_NOT_STORED = ("resume", "plan", "out")
+_NOT_STORED = ("resume", "plan", "profile", "out")
 
 
 def refuse_existing(folder: Path) -> None:

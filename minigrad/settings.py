@@ -87,7 +87,18 @@ class TrainConfig:
     threads: int | None = option(
         None, "processor threads", group="how", at_least=1, at_most=256, none_means="one per processor"
     )
-    precision: str = option("float32", "type of number", group="how", choices=("float32", "float64"))
+    precision: str = option(
+        "float32",
+        "type of number; bfloat16 is for the factors of matrix products, everything else stays float32",
+        group="how",
+        choices=("float32", "float64", "bfloat16"),
+    )
+    matmul: str = option(
+        "blas", "who multiplies matrices: NumPy's library or our own", group="how", choices=("blas", "numba")
+    )
+    checkpointing: bool = option(
+        False, "keep only the input of each layer and compute the rest twice, for less memory", group="how"
+    )
     tokenizer: str | None = option(
         None, "use this tokenizer.json", group="text", value="PATH", none_means="trained on the text"
     )
@@ -114,6 +125,7 @@ class TrainConfig:
     save_every: int | None = option(None, "steps between checkpoints", group="how often", at_least=1)
     sample_every: int | None = option(None, "steps between samples", group="how often", at_least=1)
     plan: bool = option(False, "print the plan and stop", group="other")
+    profile: bool = option(False, "say at the end which operations the time went to", group="other")
 
 
 TRAIN_ALIASES = {

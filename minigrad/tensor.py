@@ -69,7 +69,12 @@ class Tensor(Operators):
     @property
     def grad(self) -> Array | None:
         """The gradient that backward() left on this leaf; None before, and on tensors that are not leaves."""
-        return self.node.gradient if self.node is not None and self.node.is_leaf else None
+        if self.node is None or not self.node.is_leaf:
+            return None
+        if self.node.stale and self.node.gradient is not None:
+            self.node.gradient[...] = 0
+            self.node.stale = False
+        return self.node.gradient
 
     @grad.setter
     def grad(self, value: Array | None) -> None:
@@ -80,7 +85,7 @@ class Tensor(Operators):
                 f"a gradient of shape {value.shape} and dtype {value.dtype} does not fit a tensor of shape "
                 f"{self.shape} and dtype {self.dtype}"
             )
-        self.node.gradient = value
+        self.node.gradient, self.node.stale = value, False
 
     @property
     def requires_grad(self) -> bool:
@@ -134,6 +139,14 @@ class Tensor(Operators):
         if array.shape != self.shape:
             raise ShapeError(f"backward() got a gradient of shape {array.shape} for a tensor of shape {self.shape}")
         run_backward(self.node, array)
+
+    def discard_grad(self) -> None:
+        """Let the next gradient overwrite this leaf's, as if it were zero, without writing the zeros.
+
+        They are written if somebody looks at `grad` before.
+        """
+        if self.node is not None and self.node.is_leaf:
+            self.node.stale = self.node.gradient is not None
 
     def zero_grad(self) -> None:
         """Set the gradient of this leaf to zero, in place where there is one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 from collections.abc import Callable, Mapping
@@ -21,6 +22,7 @@ from minigrad.evaluate import Score, bits_per_byte, evaluate
 from minigrad.graph import no_grad
 from minigrad.language_model import LanguageModel
 from minigrad.optim import AdamW, decay_start, warmup_stable_decay
+from minigrad.profile import Profile
 from minigrad.progress import phase
 from minigrad.sampling import Sampling, generate, unusable_ids
 
@@ -53,6 +55,7 @@ class Run:
     since_logged: dict[str, float] = field(default_factory=_nothing)
     samples: list[dict[str, Any]] = field(default_factory=list)
     score: Score | None = None  # on all held-out text, once the last step is done
+    profile: Profile | None = None  # of the steps, if wanted
     sound_at: int | None = None  # the step after which the weights were last found to be finite
 
     def seconds(self) -> float:
@@ -76,16 +79,27 @@ class Run:
             steps=steps or start,
         )
 
+    def warm_up(self) -> None:
+        """Let every kernel be compiled, on the smallest batch; nothing is learned."""
+        with phase("compiling kernels (kept for the next run)"):
+            self.model.loss(*data.batch(self.text.train, seed=0, step=0, batch_size=1, context=2)).backward()
+        self.optimizer.zero_grad()
+
     def take_step(self) -> tuple[float, float]:
         """Learn from the next batch; return the learning rate and the length of the gradient.
 
         Raises RunError, naming the operation, if the loss or the gradient is not finite; weights and checkpoints are
         then as they were.
         """
+        with self.profile or contextlib.nullcontext():
+            return self._take_step()
+
+    def _take_step(self) -> tuple[float, float]:
         rate = self.learning_rate()
         with np.errstate(all="ignore"):  # whether the numbers are finite is looked at here
             nats, num_bytes, loss = self._accumulate_gradients()
-            norm = self.optimizer.step(rate, max_norm=1.0) if math.isfinite(loss) else math.nan
+            with self.profile.measure("AdamW", "update") if self.profile else contextlib.nullcontext():
+                norm = self.optimizer.step(rate, max_norm=1.0) if math.isfinite(loss) else math.nan
             if not math.isfinite(norm):
                 raise self._divergence(self._first_anomaly())
         self.optimizer.zero_grad()

@@ -168,7 +168,7 @@ class FeedForward(nn.Module):
         return self.dropout(self.c_proj(ops.gelu(self.c_fc(x), approximate="tanh")))
 
 
-class Block(nn.Module):
+class Block(nn.Layer):
     """One layer: attention, then the feed-forward block, each behind a norm, each added to the stream."""
 
     def __init__(self, config: GPT2Config) -> None:

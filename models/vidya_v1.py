@@ -111,7 +111,7 @@ SIZES = {
 }
 
 
-class Block(nn.Module):
+class Block(nn.Layer):
     """One layer: attention, then the feed-forward block, each behind a norm, each added to the stream."""
 
     def __init__(self, config: VidyaV1Config) -> None:

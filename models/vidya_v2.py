@@ -146,7 +146,7 @@ SIZES = {
 }
 
 
-class Block(nn.Module):
+class Block(nn.Layer):
     """One layer: attention lets the rows talk, the feed-forward block lets each one think; both add to the stream."""
 
     def __init__(self, config: VidyaV2Config) -> None:

@@ -176,7 +176,7 @@ SIZES = {
 }
 
 
-class Block(nn.Module):
+class Block(nn.Layer):
     """One layer (eqs. 1-6): attention over the text and over the layers below, then the two feed-forward streams."""
 
     def __init__(self, config: WiolaConfig, merging: bool) -> None:

@@ -193,6 +193,14 @@ def _cross_entropy(draw: DrawFn) -> Case:
 
 
 @st.composite
+def _linear_cross_entropy(draw: DrawFn) -> Case:
+    rows, width, classes = (draw(st.sampled_from([1, 2, 3, 5])) for _ in range(3))
+    rows = draw(st.sampled_from([rows, 0]))
+    targets = draw(hnp.arrays(np.int64, (rows,), elements=st.sampled_from([-100, *range(classes)])))
+    return Case((*numbers(draw, normal, (rows, width), (classes, width)), targets))
+
+
+@st.composite
 def _attention(draw: DrawFn) -> Case:
     (offsets, ranges), (num_heads, groups, size) = draw(layouts()), draw(heads())
     own_keys = (ranges == np.stack([offsets[:-1], offsets[1:]], axis=1)).all()
@@ -424,6 +432,9 @@ TABLE: dict[str, Row] = {
     "concatenate": Row(_concatenate(), lambda *parts, axis: np.concatenate(parts, axis)),
     "context_attention": Row(
         _context_attention(), lambda q, k, v: context_attention(q, k, v, 1 / math.sqrt(q.shape[2]))[0]
+    ),
+    "linear_cross_entropy": Row(
+        _linear_cross_entropy(), lambda x, weight, targets: _cross_entropy_reference(x @ weight.T, targets)
     ),
     "cross_entropy": Row(_cross_entropy(), _cross_entropy_reference),
     "divide": broadcast(np.divide, nonzero),

@@ -22,11 +22,12 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.hardware": set(),  # runs before NumPy loads
     "minigrad.kernels": KERNELS,
     "minigrad.anomaly": {"numpy"},
+    "minigrad.profile": {"numpy"},
     "minigrad.random": {"numpy"},
-    "minigrad.graph": {"numpy", "minigrad.anomaly"},
+    "minigrad.graph": {"numpy", "minigrad.anomaly", "minigrad.profile"},
     "minigrad.operators": {"numpy", "minigrad.__init__"},  # looks the operations up when an operator is used
     "minigrad.tensor": {"numpy", "minigrad.graph", "minigrad.operators", "minigrad.ops"},
-    "minigrad.op": {"numpy", "minigrad.tensor", "minigrad.graph", "minigrad.anomaly"},
+    "minigrad.op": {"numpy", "minigrad.tensor", "minigrad.graph", "minigrad.anomaly", "minigrad.profile"},
     "minigrad.gradcheck": {"numpy", "minigrad.tensor", "minigrad.graph", "minigrad.random"},
     "minigrad.ops": {"numpy", "minigrad.ops", "minigrad.op", "minigrad.graph", "minigrad.kernels", "minigrad.random"},
     "minigrad.nn": {"numpy", "minigrad.nn", "minigrad.ops", "minigrad.tensor", "minigrad.graph", "minigrad.random"},

@@ -75,7 +75,8 @@ def test_a_flag_may_be_repeated_as_it_was_given_or_as_it_was_chosen(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", [field.name for field in fields(TrainConfig) if field.name not in ("resume", "out", "plan", "steps")]
+    "name",
+    [field.name for field in fields(TrainConfig) if field.name not in ("resume", "out", "plan", "profile", "steps")],
 )
 def test_any_setting_that_differs_is_refused_with_the_difference(tmp_path, name):
     folder = begin(tmp_path / "run")

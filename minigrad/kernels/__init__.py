@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import llvmlite.binding
 import numba
 import numpy as np
 from numba import types
@@ -25,7 +26,7 @@ from minigrad.errors import InputError
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-__all__ = ["KERNELS", "exact", "intrinsic", "kernel", "overload", "rows_of", "types"]
+__all__ = ["KERNELS", "exact", "host_features", "intrinsic", "kernel", "overload", "rows_of", "types"]
 
 KERNELS: dict[str, Callable[..., object]] = {}
 """Every kernel by module and name; the tests walk this table."""
@@ -81,6 +82,15 @@ def _compile(function: Function, flags: set[str]) -> Function:
         options.CACHE_DIR = before
     KERNELS[f"{function.__module__.rsplit('.', 1)[-1]}.{function.__name__}"] = compiled
     return compiled
+
+
+def host_features() -> set[str]:
+    """Return the names that LLVM has for what this processor can do, such as "avx512f", as Numba will use them."""
+    options: Any = numba.config
+    named = options.CPU_FEATURES
+    if named is None:
+        return {name for name, present in llvmlite.binding.get_host_cpu_features().items() if present}
+    return {name[1:] for name in named.split(",") if name.startswith("+")}
 
 
 def rows_of(x: NDArray[Any], width: int | None = None) -> NDArray[Any]:

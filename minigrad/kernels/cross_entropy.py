@@ -49,6 +49,32 @@ def _cross_entropy_backward_rows(
         dx[i, targets[i]] -= scale
 
 
+@kernel
+def _cross_entropy_in_place_rows(
+    logits: Array, targets: Array, ignore: int, losses: Array, scale: float, start: int, stop: int
+) -> None:
+    """Leave (softmax - one-hot) * scale where the scores were: the exponentials are computed once."""
+    width = logits.shape[1]
+    lanes = np.empty(LANES, logits.dtype)
+    for i in range(start, stop):
+        if targets[i] == ignore:
+            losses[i] = 0
+            for j in range(width):
+                logits[i, j] = 0
+            continue
+        largest, score = row_maximum(logits, i, width, lanes), logits[i, targets[i]]
+        total = logits.dtype.type(0)
+        for j in range(width):
+            e = exp(logits[i, j] - largest)
+            logits[i, j] = e
+            total += e
+        losses[i] = largest + np.log(total) - score
+        factor = scale / total
+        for j in range(width):
+            logits[i, j] *= factor
+        logits[i, targets[i]] -= scale
+
+
 def cross_entropy_forward(logits: Array, targets: Array, ignore: int) -> tuple[Array, Array]:
     """Return each row's loss in nats (0 where ignored) and its log of the sum of exponentials."""
     rows = rows_of(logits)
@@ -71,3 +97,14 @@ def cross_entropy_backward(logits: Array, targets: Array, ignore: int, normalise
         4 * rows.shape[1],
     )
     return dx.reshape(logits.shape)
+
+
+def cross_entropy_in_place(logits: Array, targets: Array, ignore: int, scale: float) -> Array:
+    """Return each row's loss and turn `logits` (rows, V), which must lie row by row, into their gradient * `scale`."""
+    losses, factor = np.empty(len(logits), logits.dtype), logits.dtype.type(scale)
+    over_rows(
+        lambda a, b: _cross_entropy_in_place_rows(logits, targets, ignore, losses, factor, a, b),
+        len(logits),
+        4 * logits.shape[1],
+    )
+    return losses

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from minigrad.kernels import kernel, rows_of
@@ -22,9 +21,7 @@ def _scatter_add_columns(dy: Array, ids: Array, dw: Array, start: int, stop: int
             dw[ids[i], j] += dy[i, j]
 
 
-def scatter_add(dy: Array, ids: Array, size: int) -> Array:
-    """Add each row of `dy` (rows, C) to row `ids[row]` of a zero matrix (size, C)."""
+def scatter_add(dy: Array, ids: Array, dw: Array) -> None:
+    """Add each row of `dy` (rows, C) to row `ids[row]` of `dw` (V, C), which must lie row by row."""
     rows = rows_of(dy)
-    dw = np.zeros((size, rows.shape[1]), dy.dtype)
     over_rows(lambda start, stop: _scatter_add_columns(rows, ids, dw, start, stop), rows.shape[1], len(rows))
-    return dw

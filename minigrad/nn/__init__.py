@@ -8,6 +8,7 @@ from minigrad.nn.feed_forward import GELUFeedForward, SwiGLUFeedForward
 from minigrad.nn.layers import Conv1D, Dropout, Embedding, LayerNorm, Linear, RMSNorm, WiolaRMSNorm, set_step
 from minigrad.nn.module import Module, Parameter, Start, shapes_only
 from minigrad.nn.positions import Layout, RotaryAngles
+from minigrad.nn.recompute import Layer, recompute
 from minigrad.nn.rotary_scaling import LinearAngles, NTKAngles, YarnAngles, ntk_theta
 from minigrad.nn.spiral import SpiralAngles
 from minigrad.nn.wiola_cache import WiolaCache
@@ -21,6 +22,7 @@ __all__ = [
     "GatedCrossLayerAttention",
     "GroupedQueryAttention",
     "KeyValueCache",
+    "Layer",
     "LayerNorm",
     "Layout",
     "Linear",
@@ -38,6 +40,7 @@ __all__ = [
     "YarnAngles",
     "block_order",
     "ntk_theta",
+    "recompute",
     "set_step",
     "shapes_only",
 ]

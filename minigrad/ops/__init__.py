@@ -3,7 +3,7 @@
 from minigrad.ops.arithmetic import add, divide, multiply, negative, power, subtract
 from minigrad.ops.attention import attention, attention_with_own_key
 from minigrad.ops.context_attention import context_attention
-from minigrad.ops.cross_entropy import cross_entropy
+from minigrad.ops.cross_entropy import cross_entropy, linear_cross_entropy
 from minigrad.ops.dropout import dropout
 from minigrad.ops.elementwise import astype, exp, gelu, log, relu, sigmoid, silu, sqrt, tanh
 from minigrad.ops.embedding import embedding
@@ -33,6 +33,7 @@ __all__ = [
     "gelu",
     "layer_norm",
     "linear",
+    "linear_cross_entropy",
     "log",
     "log_softmax",
     "logsumexp",

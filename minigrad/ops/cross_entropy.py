@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from minigrad.errors import InputError, ShapeError
-from minigrad.graph import Array, Backward
+from minigrad.graph import Array, Backward, Deferred, is_recording
 from minigrad.kernels import cross_entropy as kernels
+from minigrad.kernels.products import product, product_into
 from minigrad.op import op
 
 IGNORE = -100
 """Targets with this value count neither in the sum nor in the average."""
+
+
+_LOGITS_AT_ONCE = 1 << 24  # numbers: 64 MB of float32
 
 
 @op
@@ -23,15 +27,7 @@ def cross_entropy(logits: Array, targets: Array) -> tuple[Array, Backward]:
     """
     if not logits.ndim or targets.shape != logits.shape[:-1]:
         raise ShapeError(f"cross_entropy needs one target per row: logits {logits.shape}, targets {targets.shape}")
-    if targets.dtype.kind not in "iu":
-        raise InputError(f"cross_entropy needs whole numbers as targets, not {targets.dtype}")
-    flat = np.require(targets.reshape(-1), np.int64, ["C", "W"])
-    real = flat != IGNORE
-    if flat[real].size and not (flat[real].min() >= 0 and flat[real].max() < logits.shape[-1]):
-        raise InputError(
-            f"cross_entropy got targets from {flat[real].min()} to {flat[real].max()} for {logits.shape[-1]} classes"
-        )
-    count = max(int(real.sum()), 1)
+    flat, count = _checked(targets, logits.shape[-1])
     losses, normaliser = kernels.cross_entropy_forward(logits, flat, IGNORE)
 
     def backward(dy: Array) -> tuple[Array, None]:
@@ -39,3 +35,63 @@ def cross_entropy(logits: Array, targets: Array) -> tuple[Array, Backward]:
         return kernels.cross_entropy_backward(logits, flat, IGNORE, normaliser, float(dy) / count), None
 
     return np.asarray(losses.sum() / losses.dtype.type(count)), backward
+
+
+@op
+def linear_cross_entropy(x: Array, weight: Array, targets: Array) -> tuple[Array, Backward]:
+    r"""Score all tokens and take the average surprise at the true ones, without storing the scores.
+
+    The same number as ``cross_entropy(linear(x, weight), targets)``. The scores of a vocabulary are by far the widest
+    rows of a model; here they exist for some rows at a time, and turn into their own gradient in place, from which
+    follow $dx = d\,W$ and $dW = d^T x$. So the gradient is computed in the forward pass, while the scores are at hand:
+    the loss is its own last step, and backward only has to scale by dy.
+    Shapes: x (rows, C), weight (V, C), targets (rows,) whole numbers -> ().
+    Raises ShapeError if the shapes do not fit, InputError if a target is out of range.
+    """
+    if x.ndim != 2 or weight.ndim != 2 or x.shape[1] != weight.shape[1] or targets.shape != x.shape[:1]:
+        raise ShapeError(
+            f"linear_cross_entropy needs x (rows, C), weight (V, C) and targets (rows,); got {x.shape}, "
+            f"{weight.shape} and {targets.shape}"
+        )
+    flat, count = _checked(targets, len(weight))
+    wanted = is_recording()
+    losses = np.empty(len(x), x.dtype)
+    dx, dw = (np.empty_like(x), np.empty_like(weight)) if wanted else (None, None)
+    parts = -(-x.shape[0] * weight.shape[0] // _LOGITS_AT_ONCE)
+    rows = -(-x.shape[0] // max(parts, 1))
+    for start in range(0, len(x), max(rows, 1)):
+        part = slice(start, start + rows)
+        scores = product(x[part], weight.T)
+        if dx is None or dw is None:
+            losses[part], _ = kernels.cross_entropy_forward(scores, flat[part], IGNORE)
+            continue
+        losses[part] = kernels.cross_entropy_in_place(scores, flat[part], IGNORE, 1 / count)
+        product_into(scores, weight, dx[part], False)
+        product_into(scores.T, x[part], dw, start > 0)
+    if dw is not None and not len(x):
+        dw[...] = 0
+
+    def backward(dy: Array) -> tuple[Array, Deferred, None]:
+        assert dx is not None
+        assert dw is not None
+
+        def write(out: Array, add: bool) -> None:
+            if add:
+                out += dw * dy
+            else:
+                np.multiply(dw, dy, out=out)
+
+        return dx * dy, Deferred(dw.shape, dw.dtype, write), None
+
+    return np.asarray(losses.sum() / losses.dtype.type(count)), backward
+
+
+def _checked(targets: Array, classes: int) -> tuple[Array, int]:
+    """Return the targets as int64 and how many are to be averaged over, at least 1."""
+    if targets.dtype.kind not in "iu":
+        raise InputError(f"cross_entropy needs whole numbers as targets, not {targets.dtype}")
+    flat = np.require(targets.reshape(-1), np.int64, ["C", "W"])
+    real = flat[flat != IGNORE]
+    if real.size and not (real.min() >= 0 and real.max() < classes):
+        raise InputError(f"cross_entropy got targets from {real.min()} to {real.max()} for {classes} classes")
+    return flat, max(real.size, 1)

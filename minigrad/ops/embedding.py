@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from minigrad.errors import InputError, ShapeError
-from minigrad.graph import Array, Backward
+from minigrad.graph import Array, Backward, Deferred
 from minigrad.kernels import embedding as kernels
 from minigrad.op import op
 
@@ -28,9 +28,14 @@ def embedding(weight: Array, ids: Array) -> tuple[Array, Backward]:
             f"embedding got ids from {ids.min()} to {ids.max()}, but the table has rows 0 to {size - 1}; "
             "was the text encoded with another tokenizer?"
         )
-    flat = ids.reshape(-1).astype(np.int64)
+    flat, shape, dtype = ids.reshape(-1).astype(np.int64), weight.shape, weight.dtype
 
-    def backward(dy: Array) -> tuple[Array, None]:
-        return kernels.scatter_add(dy, flat, size), None
+    def backward(dy: Array) -> tuple[Deferred, None]:
+        def write(dw: Array, add: bool) -> None:
+            if not add:
+                dw[...] = 0
+            kernels.scatter_add(dy, flat, dw)
+
+        return Deferred(shape, dtype, write), None
 
     return weight[ids], backward

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
 
 from minigrad.errors import ShapeError
-from minigrad.graph import Array, Backward
+from minigrad.graph import Array, Backward, Deferred
+from minigrad.kernels.products import in_use, product, product_into
 from minigrad.op import op
 
 
@@ -26,16 +28,42 @@ def matmul(a: Array, b: Array) -> tuple[Array, Backward]:
         )
     rows, columns = a[None, :] if a.ndim == 1 else a, b[:, None] if b.ndim == 1 else b
 
+    if b.ndim == 2 and a.ndim >= 2:  # one matrix for all: one large product instead of many small ones
+        count = math.prod(a.shape[:-1])
+        flat = a.reshape(count, a.shape[-1])
+
+        def backward_flat(dy: Array) -> tuple[Array, Deferred]:
+            dy_rows = dy.reshape(count, dy.shape[-1])
+            write = functools.partial(product_into, flat.T, dy_rows)
+            return product(dy_rows, b.T).reshape(a.shape), Deferred(b.shape, b.dtype, write)
+
+        return product(flat, b).reshape(*a.shape[:-1], b.shape[1]), backward_flat
+
     def backward(dy: Array) -> tuple[Array, Array]:
         if b.ndim == 1:
             dy = dy[..., None]
         if a.ndim == 1:
             dy = dy[..., None, :]
-        da, db = dy @ columns.swapaxes(-1, -2), rows.swapaxes(-1, -2) @ dy
+        da, db = _batched(dy, columns.swapaxes(-1, -2)), _batched(rows.swapaxes(-1, -2), dy)
         # A vector's axis of size 1 goes again; the axes it was broadcast along stay, for the engine to sum.
         return da[..., 0, :] if a.ndim == 1 else da, db[..., 0] if b.ndim == 1 else db
 
-    return np.asarray(a @ b), backward
+    y = _batched(rows, columns)
+    y = y[..., 0, :] if a.ndim == 1 else y
+    return y[..., 0] if b.ndim == 1 else y, backward
+
+
+def _batched(a: Array, b: Array) -> Array:
+    """Multiply matrices, batch by batch; the leading axes broadcast."""
+    if in_use() == ("blas", "float32"):
+        return np.asarray(a @ b)
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    left = np.broadcast_to(a, (*lead, *a.shape[-2:])).reshape(-1, *a.shape[-2:])
+    right = np.broadcast_to(b, (*lead, *b.shape[-2:])).reshape(-1, *b.shape[-2:])
+    y = np.empty((len(left), a.shape[-2], b.shape[-1]), a.dtype)
+    for x, z, out in zip(left, right, y, strict=True):
+        product_into(x, z, out, False)
+    return y.reshape(*lead, *y.shape[1:])
 
 
 @op
@@ -53,8 +81,9 @@ def linear(x: Array, weight: Array) -> tuple[Array, Backward]:
     count = math.prod(x.shape[:-1])
     rows = x.reshape(count, x.shape[-1])  # one large product instead of many small ones
 
-    def backward(dy: Array) -> tuple[Array, Array]:
+    def backward(dy: Array) -> tuple[Array, Deferred]:
         dy_rows = dy.reshape(count, dy.shape[-1])
-        return (dy_rows @ weight).reshape(x.shape), dy_rows.T @ rows
+        write = functools.partial(product_into, dy_rows.T, rows)
+        return product(dy_rows, weight).reshape(x.shape), Deferred(weight.shape, weight.dtype, write)
 
-    return (rows @ weight.T).reshape(*x.shape[:-1], weight.shape[0]), backward
+    return product(rows, weight.T).reshape(*x.shape[:-1], weight.shape[0]), backward

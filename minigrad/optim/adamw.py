@@ -76,12 +76,12 @@ class AdamW:
         return norm
 
     def zero_grad(self) -> None:
-        """Set every gradient to zero."""
-        for run, _ in self._groups:
-            run.gradient[...] = 0
+        """Set every gradient to zero; the zeros themselves are only written where no gradient follows."""
+        for parameter in self.parameters:
+            parameter.discard_grad()
 
     def _collect_gradients(self) -> None:
-        """Bring gradients that were replaced by other arrays, or by None, back into the flat ones."""
+        """Bring gradients that were replaced by other arrays, or by None, back into the flat ones; fill in zeros."""
         for parameter, gradient in zip(self.parameters, self._gradients, strict=True):
             if parameter.grad is not gradient:
                 gradient[...] = 0 if parameter.grad is None else parameter.grad

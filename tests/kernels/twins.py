@@ -172,6 +172,21 @@ def _cross_entropy_rows(
 
 
 @st.composite
+def _cross_entropy_in_place_arguments(draw: Draw, dtype: Any) -> Arguments:
+    logits, targets, ignore, losses, _, start, stop = draw(_cross_entropy_arguments(dtype))
+    return [logits, targets, ignore, losses, dtype(0.25), start, stop]
+
+
+def _cross_entropy_in_place_rows(
+    logits: Array, targets: Array, ignore: int, losses: Array, scale: float, start: int, stop: int
+) -> None:
+    scores = logits.copy()
+    _cross_entropy_rows(scores, targets, ignore, losses, np.empty_like(losses), start, stop)
+    normaliser = log_sum_exp(scores)
+    _cross_entropy_backward_rows(scores, targets, ignore, normaliser, scale, logits, start, stop)
+
+
+@st.composite
 def _cross_entropy_backward_arguments(draw: Draw, dtype: Any) -> Arguments:
     logits, targets, ignore, _, normaliser, start, stop = draw(_cross_entropy_arguments(dtype))
     normaliser[...] = log_sum_exp(logits)
@@ -418,6 +433,7 @@ def _exponential_arguments(draw: Draw, dtype: Any) -> Arguments:
 TWINS: dict[str, Twin] = {
     "adamw._adamw_range": Twin(_adamw_arguments, _adamw_range),
     "adamw._sum_of_squares_chunks": Twin(_squares_arguments, _sum_of_squares_chunks),
+    "cross_entropy._cross_entropy_in_place_rows": Twin(_cross_entropy_in_place_arguments, _cross_entropy_in_place_rows),
     "cross_entropy._cross_entropy_rows": Twin(_cross_entropy_arguments, _cross_entropy_rows),
     "cross_entropy._cross_entropy_backward_rows": Twin(_cross_entropy_backward_arguments, _cross_entropy_backward_rows),
     "dropout.philox": Twin(_philox_arguments, _philox),

@@ -1,0 +1,264 @@
+"""The innermost loop of a matrix product, written for the processor's registers.
+
+The compiler does not find this loop by itself: it must be told that a block of the result stays in registers while the
+sum runs. So the loop is written as LLVM instructions, and Numba compiles them into the place where it is called. Each
+step of the sum loads one row of the right factor and, number by number, one column of the left; with 12 x 32 sums that
+is 24 multiply-adds of 16 numbers for two registers loaded.
+
+Both factors are packed (see `minigrad.kernels.packing`), so each load follows the one before it in memory:
+
+* left panel: [depth / chunk][rows][chunk] words; right panel: [depth][columns] words;
+* a word is a float32, or two bfloat16 that follow each other in the sum, the first in the lower half.
+
+`multiply_block` is plain Python for NUMBA_DISABLE_JIT=1; compiled, `_emit_vectors` or `_emit_tiles` take its place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numpy.typing import NDArray
+
+from minigrad.kernels import intrinsic, overload, types
+from minigrad.kernels.processor import BFLOAT16, FLOAT32, Block
+
+Array = NDArray[Any]
+
+_INT8, _WORD, _INT64, _FLOAT = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType()
+TILE_SHAPES = np.zeros(64, np.uint8)
+"""What the tile registers are told: palette 1; every one has 16 rows of 64 bytes."""
+TILE_SHAPES[0], TILE_SHAPES[16:32:2], TILE_SHAPES[48:56] = 1, 64, 16
+
+
+def multiply_block(
+    a: Array, a_start: int, b: Array, b_start: int, depth: int, c: Array, c_start: int, stride: int, add: bool
+) -> None:
+    """Set a block of c to the product of a left and a right panel, or with `add` add it; all arrays are flat.
+
+    float32 panels are multiplied by the float32 block, uint32 panels by the bfloat16 block. Row i of the result begins
+    at ``c[c_start + i * stride]``; `depth` (words) is at least 1 and a multiple of the chunk.
+    """
+    block = FLOAT32 if a.dtype == np.float32 else BFLOAT16
+    assert block is not None
+    rows, columns, chunk = block.rows, block.columns, block.chunk
+    left = a[a_start : a_start + depth * rows].reshape(depth // chunk, rows, chunk).swapaxes(1, 2).reshape(depth, rows)
+    right = b[b_start : b_start + depth * columns].reshape(depth, columns)
+    for i, row in enumerate(_halves_product(left, right) if a.dtype == np.uint32 else left.T @ right):
+        place = slice(c_start + i * stride, c_start + i * stride + columns)
+        c[place] = c[place] + row if add else row
+
+
+def _halves_product(left: Array, right: Array) -> Any:
+    lower = [(np.ascontiguousarray(word) << np.uint32(16)).view(np.float32) for word in (left, right)]
+    upper = [(np.ascontiguousarray(word) & np.uint32(0xFFFF0000)).view(np.float32) for word in (left, right)]
+    return lower[0].T @ lower[1] + upper[0].T @ upper[1]
+
+
+def begin_blocks(shapes: Array) -> None:
+    """Make this thread ready for `multiply_block` on bfloat16: tile registers want to know their shape."""
+
+
+def end_blocks(shapes: Array) -> None:
+    """Give the tile registers back."""
+
+
+@overload(multiply_block)
+def _multiply_block(a, a_start, b, b_start, depth, c, c_start, stride, add):  # type: ignore[no-untyped-def]
+    emit = _float32_block if a.dtype == types.float32 else _bfloat16_block
+    return lambda a, a_start, b, b_start, depth, c, c_start, stride, add: emit(
+        a, a_start, b, b_start, depth, c, c_start, stride, add
+    )
+
+
+@overload(begin_blocks)
+def _begin_blocks(shapes):  # type: ignore[no-untyped-def]
+    if not _has_tiles():
+        return lambda shapes: None
+    return lambda shapes: _configure_tiles(shapes)  # type: ignore[call-arg]
+
+
+@overload(end_blocks)
+def _end_blocks(shapes):  # type: ignore[no-untyped-def]
+    if not _has_tiles():
+        return lambda shapes: None
+    return lambda shapes: _release_tiles(shapes)  # type: ignore[call-arg]
+
+
+def _has_tiles() -> bool:
+    return BFLOAT16 is not None and BFLOAT16.kind == "tiles"
+
+
+def _intrinsic_for(block: Block | None) -> Any:
+    @intrinsic
+    def multiply(typing_context, a, a_start, b, b_start, depth, c, c_start, stride, add):  # type: ignore[no-untyped-def]
+        assert block is not None
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kinds = signature.args
+            pointers = [
+                builder.gep(context.make_array(kinds[i])(context, builder, arguments[i]).data, [arguments[i + 1]])
+                for i in (0, 2, 5)
+            ]
+            emit = _emit_tiles if block.kind == "tiles" else _emit_vectors
+            depth, stride, add = arguments[4], arguments[7], arguments[8]
+            emit(block, builder, pointers[0], pointers[1], pointers[2], depth, stride, add)
+            return context.get_dummy_value()
+
+        whole = types.int64
+        return types.void(a, whole, b, whole, whole, c, whole, whole, types.boolean), generate
+
+    return multiply
+
+
+_float32_block, _bfloat16_block = _intrinsic_for(FLOAT32), _intrinsic_for(BFLOAT16)
+
+
+def _whole(number: int) -> Any:
+    return ir.Constant(_INT64, number)
+
+
+def _at(builder: Any, pointer: Any, index: Any, kind: Any) -> Any:
+    return builder.bitcast(builder.gep(pointer, [index]), kind.as_pointer())
+
+
+def _declared(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:
+    found = builder.module.globals.get(name)
+    return found or ir.Function(builder.module, ir.FunctionType(result, arguments), name)
+
+
+def _emit_vectors(block: Block, builder: Any, a: Any, b: Any, c: Any, depth: Any, stride: Any, add: Any) -> None:
+    """The loop in vector registers: one multiply-add per row of the block and register of its columns."""
+    lanes, parts, paired = block.lanes, block.columns // block.lanes, block.kind == "bfloat16"
+    sums_kind, word = ir.VectorType(_FLOAT, lanes), _WORD if paired else _FLOAT
+    words_kind = ir.VectorType(word, lanes)
+    if paired:
+        halves = ir.VectorType(_BFloat(), 2 * lanes)
+        name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
+        instruction = _declared(builder, name, sums_kind, [sums_kind, halves, halves])
+    else:
+        instruction = _declared(builder, f"llvm.fma.v{lanes}f32", sums_kind, [sums_kind] * 3)
+
+    def multiply_add(x: Any, y: Any, total: Any) -> Any:
+        if paired:
+            return builder.call(instruction, [total, builder.bitcast(x, halves), builder.bitcast(y, halves)])
+        return builder.call(instruction, [x, y, total])
+
+    before, loop, after = builder.block, builder.append_basic_block("sum"), builder.append_basic_block("summed")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    step = builder.phi(_INT64)
+    sums = [builder.phi(sums_kind) for _ in range(block.rows * parts)]
+    row = builder.mul(step, _whole(block.columns))
+    right = [
+        builder.load(_at(builder, b, builder.add(row, _whole(part * lanes)), words_kind), align=4)
+        for part in range(parts)
+    ]
+    column = builder.mul(step, _whole(block.rows))
+    nothing, first_lane = ir.Constant(words_kind, ir.Undefined), ir.Constant(ir.VectorType(_WORD, lanes), [0] * lanes)
+    results = []
+    for i in range(block.rows):
+        number = builder.load(builder.gep(a, [builder.add(column, _whole(i))]))
+        one = builder.insert_element(nothing, number, ir.Constant(_WORD, 0))
+        spread = builder.shuffle_vector(one, nothing, first_lane)
+        results += [multiply_add(spread, right[part], sums[i * parts + part]) for part in range(parts)]
+    following = builder.add(step, _whole(1))
+    step.add_incoming(_whole(0), before)
+    step.add_incoming(following, loop)
+    for total, result in zip(sums, results, strict=True):
+        total.add_incoming(ir.Constant(sums_kind, [0.0] * lanes), before)
+        total.add_incoming(result, loop)
+    builder.cbranch(builder.icmp_signed("<", following, depth), loop, after)
+    builder.position_at_end(after)
+    places = [
+        _at(builder, c, builder.add(builder.mul(stride, _whole(i)), _whole(part * lanes)), sums_kind)
+        for i in range(block.rows)
+        for part in range(parts)
+    ]
+    with builder.if_else(add) as (adding, setting):
+        with adding:
+            for place, result in zip(places, results, strict=True):
+                builder.store(builder.fadd(builder.load(place, align=4), result), place, align=4)
+        with setting:
+            for place, result in zip(places, results, strict=True):
+                builder.store(result, place, align=4)
+
+
+class _BFloat(ir.FloatType):  # type: ignore[misc]
+    """bfloat16 as LLVM writes it, which llvmlite has no name for."""
+
+    intrinsic_name = "bf16"
+
+    def __str__(self) -> str:
+        return "bfloat"
+
+
+def _tile_instruction(builder: Any, name: str, *arguments: Any) -> None:
+    function = _declared(builder, f"llvm.x86.{name}", ir.VoidType(), [argument.type for argument in arguments])
+    builder.call(function, arguments)
+
+
+def _tile(number: int) -> Any:
+    return ir.Constant(_INT8, number)
+
+
+def _emit_tiles(block: Block, builder: Any, a: Any, b: Any, c: Any, depth: Any, stride: Any, add: Any) -> None:
+    """The loop in tile registers: 0 to 3 hold the sums of 2 x 2 tiles, 4 and 5 the left factor, 6 and 7 the right."""
+    bytes_pointer = _INT8.as_pointer()
+    left, right = block.chunk * 4, block.columns * 4  # bytes from one row of a tile to the next
+    below = builder.mul(stride, _whole(16))
+    c_stride = builder.mul(stride, _whole(4))
+    corners = [
+        builder.bitcast(builder.gep(c, [offset]), bytes_pointer)
+        for offset in (_whole(0), _whole(16), below, builder.add(below, _whole(16)))
+    ]
+    with builder.if_else(add) as (adding, setting):
+        with adding:
+            for number, corner in enumerate(corners):
+                _tile_instruction(builder, "tileloadd64", _tile(number), corner, c_stride)
+        with setting:
+            for number in range(4):
+                _tile_instruction(builder, "tilezero", _tile(number))
+    before, loop, after = builder.block, builder.append_basic_block("sum"), builder.append_basic_block("summed")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    step = builder.phi(_INT64)
+    a_place = builder.mul(step, _whole(block.rows))
+    b_place = builder.mul(step, _whole(block.columns))
+    for number, pointer, place, offset, width in (
+        (4, a, a_place, 0, left),
+        (6, b, b_place, 0, right),
+        (5, a, a_place, 16 * block.chunk, left),
+        (7, b, b_place, 16, right),
+    ):
+        words = builder.gep(pointer, [builder.add(place, _whole(offset))])
+        _tile_instruction(builder, "tileloadd64", _tile(number), builder.bitcast(words, bytes_pointer), _whole(width))
+    for total, x, y in ((0, 4, 6), (1, 4, 7), (2, 5, 6), (3, 5, 7)):
+        _tile_instruction(builder, "tdpbf16ps", _tile(total), _tile(x), _tile(y))
+    following = builder.add(step, _whole(block.chunk))
+    step.add_incoming(_whole(0), before)
+    step.add_incoming(following, loop)
+    builder.cbranch(builder.icmp_signed("<", following, depth), loop, after)
+    builder.position_at_end(after)
+    for number, corner in enumerate(corners):
+        _tile_instruction(builder, "tilestored64", _tile(number), corner, c_stride)
+
+
+@intrinsic
+def _configure_tiles(typing_context, shapes):  # type: ignore[no-untyped-def]
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        _tile_instruction(builder, "ldtilecfg", builder.bitcast(data, _INT8.as_pointer()))
+        return context.get_dummy_value()
+
+    return types.void(shapes), generate
+
+
+@intrinsic
+def _release_tiles(typing_context, shapes):  # type: ignore[no-untyped-def]
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _tile_instruction(builder, "tilerelease")
+        return context.get_dummy_value()
+
+    return types.void(shapes), generate

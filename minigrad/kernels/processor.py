@@ -1,0 +1,60 @@
+"""What this processor's registers can hold, and so how large a block of a matrix product is kept in them.
+
+* `float32`: vector registers of 16 numbers (AVX-512), 8 (AVX2) or 4 (NEON). A block of rows x columns sums stays in
+  rows * columns / lanes of them, as many as leave room for one row of the right factor.
+* `bfloat16`: the same registers hold pairs of bfloat16, multiplied and added in float32 by one instruction
+  (AVX512-BF16).
+* `tiles`: AMX has eight registers of 16 rows x 64 bytes, and one instruction multiplies 16 x 32 by 32 x 16 bfloat16
+  numbers, adding in float32. Four of them hold the sums, two each factor.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import sys
+from dataclasses import dataclass
+
+from minigrad.kernels import host_features
+
+
+@dataclass(frozen=True)
+class Block:
+    """The part of a product that the innermost loop holds in registers."""
+
+    kind: str  # float32, bfloat16 or tiles
+    rows: int
+    columns: int
+    lanes: int  # numbers in a register, or in a row of a tile register
+    chunk: int = 1  # words of the left factor that lie together, row by row
+
+
+def _float32_block(features: set[str]) -> Block | None:
+    if "avx512f" in features:
+        return Block("float32", rows=12, columns=32, lanes=16)  # 24 of 32 registers
+    if {"avx2", "fma"} <= features:
+        return Block("float32", rows=6, columns=16, lanes=8)  # 12 of 16
+    if "neon" in features:
+        return Block("float32", rows=12, columns=8, lanes=4)  # 24 of 32
+    return None
+
+
+def _bfloat16_block(features: set[str]) -> Block | None:
+    if {"amx-tile", "amx-bf16"} <= features and _may_use_tiles():
+        return Block("tiles", rows=32, columns=32, lanes=16, chunk=16)
+    if "avx512bf16" in features:
+        return Block("bfloat16", rows=12, columns=32, lanes=16)
+    return None
+
+
+def _may_use_tiles() -> bool:
+    """Ask Linux for the tile registers: they are large, so a process has to ask once before it touches them."""
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        return False
+    arch_prctl, request_permission, tile_data = 158, 0x1023, 18
+    return ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data) == 0
+
+
+_FEATURES = host_features()
+FLOAT32, BFLOAT16 = _float32_block(_FEATURES), _bfloat16_block(_FEATURES)
+"""The blocks for this processor; None where it has no instructions for one."""

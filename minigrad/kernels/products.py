@@ -1,0 +1,84 @@
+"""Who multiplies matrices: NumPy's BLAS library or our own loops, with factors in full or rounded to bfloat16.
+
+One choice for the whole process, made by `use`. Matrices of float64, which are for checks, always go to BLAS.
+
+In bfloat16 both factors of every product are rounded to 8 bits of precision, products and sums stay float32
+(Kalamkar et al. 2019, "A study of bfloat16 for deep learning training", arXiv 1905.12322): the weights that the
+optimizer keeps, norms, softmax and sums are untouched. Where the processor multiplies bfloat16 itself, our own loop
+does it; elsewhere the factors are rounded first and BLAS multiplies them, which gives the same up to the order of sums.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from minigrad.errors import InputError
+from minigrad.kernels.matmul import multiply
+from minigrad.kernels.packing import round_bfloat16
+from minigrad.kernels.processor import BFLOAT16, FLOAT32
+
+Array = NDArray[Any]
+
+BACKENDS, PRECISIONS = ("blas", "numba"), ("float32", "bfloat16", "float64")
+
+_backend, _precision = "blas", "float32"
+
+
+def use(backend: str = "blas", precision: str = "float32") -> None:
+    """Let `backend` multiply all float32 matrices from now on, their numbers rounded if `precision` is bfloat16.
+
+    Raises InputError for an unknown name. Where our own loops have no registers to work with, BLAS stays, with a
+    warning.
+    """
+    global _backend, _precision
+    for name, value, known in (("backend", backend, BACKENDS), ("precision", precision, PRECISIONS)):
+        if value not in known:
+            raise InputError(f"the {name} of matrix products is one of {', '.join(known)}, not {value!r}")
+    if backend == "numba" and FLOAT32 is None:
+        warnings.warn(
+            "this processor has no vector registers that our matrix product knows; BLAS is used", stacklevel=2
+        )
+        backend = "blas"
+    _backend, _precision = backend, precision
+
+
+def in_use() -> tuple[str, str]:
+    """Return the backend and the precision of all matrix products."""
+    return _backend, _precision
+
+
+def describe() -> str:
+    """Say who multiplies, for a plan."""
+    if _precision == "bfloat16":
+        instructions = {"tiles": "AMX tiles", "bfloat16": "AVX512-BF16"}
+        return f"bfloat16 by {instructions[BFLOAT16.kind]}" if BFLOAT16 else "float32 on factors rounded to bfloat16"
+    return "float32 by BLAS" if _backend == "blas" else "float32 by our own loops"
+
+
+def product(a: Array, b: Array) -> Array:
+    """Return a @ b.  Shapes: (M, K), (K, N) -> (M, N)."""
+    if a.dtype != np.float32 or (_backend == "blas" and _precision == "float32"):
+        return np.asarray(a @ b)
+    out = np.empty((a.shape[0], b.shape[1]), np.float32)
+    product_into(a, b, out, False)
+    return out
+
+
+def product_into(a: Array, b: Array, out: Array, add: bool) -> None:
+    """Set `out` to a @ b, or with `add` add it.  Shapes: (M, K), (K, N), out (M, N)."""
+    if a.dtype == np.float32 and out.flags.c_contiguous:
+        if _precision == "bfloat16" and BFLOAT16 is not None:
+            return multiply(a, b, out, BFLOAT16, add=add)
+        if _precision == "bfloat16":
+            a, b = round_bfloat16(a), round_bfloat16(b)
+        if _backend == "numba" and FLOAT32 is not None:
+            return multiply(a, b, out, FLOAT32, add=add)
+    if add:
+        out += a @ b
+    else:
+        np.matmul(a, b, out=out)
+    return None
