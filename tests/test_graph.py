@@ -91,7 +91,8 @@ class GraphMachine(RuleBasedStateMachine):
         if name == "multiply":
             left, right = x.array.copy(), y.array.copy()
             parents = [(x, lambda dy: dy * right), (y, lambda dy: dy * left)]
-            value = Value(np.asarray(left * right), parents, [x, y], recording=record)
+            # Of the arrays themselves: NumPy lays a product out as its factors lie, and that decides what a view is.
+            value = Value(np.asarray(x.array * y.array), parents, [x, y], recording=record)
         else:
             sign = 1 if name == "add" else -1
             parents = [(x, lambda dy: dy), (y, lambda dy: sign * dy)]
