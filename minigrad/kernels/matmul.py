@@ -24,15 +24,17 @@ from numpy.typing import NDArray
 
 from minigrad.kernels import kernel
 from minigrad.kernels.block_product import TILE_SHAPES, begin_blocks, end_blocks, multiply_block
-from minigrad.kernels.packing import pack_bfloat16, pack_float32
+from minigrad.kernels.packing import pack_panels
 from minigrad.kernels.processor import Block
 from minigrad.kernels.threads import over_rows
 from minigrad.kernels.tiles import add_product, load_rows
 
 Array = NDArray[Any]
 
-_DEPTH = 256  # words of the sum at a time: so much of a right panel fits into the first cache,
-_ROWS = 240  # and so many rows of the left factor into the second
+_DEPTH = 512  # words of the sum at a time: so much of a left panel fits into the first cache,
+_WORDS = 1 << 19  # and so many words of the right panels (2 MB) into the second
+_NUMBERS, _PAIRS = np.empty(0, np.float32), np.empty(0, np.uint32)  # say what panels are made of
+_LEFT = 4  # left panels that are packed together: what is read of a line of memory is then most of it
 
 
 @kernel
@@ -94,62 +96,66 @@ def packed(a: Array, b: Array, c: Array) -> None:
 @kernel
 def _multiply_panels(
     a: Array,
+    a_across: bool,
     b: Array,
+    b_across: bool,
     c: Array,
     shape: tuple[int, int],
-    rows: int,
-    columns: int,
-    depth: int,
+    block: tuple[int, int, int],
+    words: int,
+    kind: Array,
     add: bool,
     shapes: Array,
     start: int,
     stop: int,
 ) -> None:
-    """Multiply left panels start to stop with all right panels, and set or add to their rows of c (flat).
+    """Set, or add to, a part of c: panels start to stop of its rows if it has more rows than columns, else of columns.
 
-    A piece of a right panel stays in the first cache while the left panels of a group pass by; these stay in the
-    second. `shape` is that of c; `depth`, in words, is cut into pieces.
+    A group of right panels is packed into the second cache; the left panels pass by, packed a few at a time, each in
+    the first cache. So the rows of c are written along, block by block. Packing is shared with no other thread: what
+    both need, the shorter factor, each packs for itself, which costs less than waiting for each other.
+
+    `c` is flat, `shape` its shape, `block` is (rows, columns, chunk), the sums are `words` words long, of the type of
+    `kind`.
     """
+    rows, columns, chunk = block
+    stride, tall = shape[1], shape[0] > shape[1]
+    first_row, last_row = (start, stop) if tall else (0, -(-shape[0] // rows))
+    first_column, last_column = (0, -(-shape[1] // columns)) if tall else (start, stop)
+    depth = min(words, _DEPTH)
+    groups = max(1, -(-(last_column - first_column) * columns * depth // _WORDS))
+    group = max(1, -(-(last_column - first_column) // groups))
     edge = np.empty(rows * columns, np.float32)
-    stride, total = shape[1], a.shape[1] // rows
-    group = max(1, _ROWS // rows)
+    left_room = np.empty(_LEFT * rows * depth + 48, kind.dtype)
+    right_room = np.empty(group * columns * depth + 48, kind.dtype)
+    # Panels begin where a cache line does (64 bytes): a register is then filled from one line, not from parts of two.
+    left = left_room[-left_room.ctypes.data % 64 // 4 :]
+    right = right_room[-right_room.ctypes.data % 64 // 4 :]
     begin_blocks(shapes)
-    for first in range(start, stop, group):
-        for begin in range(0, total, depth):
-            piece, adding = min(depth, total - begin), add or begin > 0
-            for panel in range(b.shape[0]):
-                column = panel * columns
-                width = min(columns, shape[1] - column)
-                for i in range(first, min(first + group, stop)):
-                    a_place, b_place = i * a.shape[1] + begin * rows, panel * b.shape[1] + begin * columns
-                    height = min(rows, shape[0] - i * rows)
+    for first in range(first_column, last_column, group):
+        last = min(first + group, last_column)
+        for begin in range(0, words, depth):
+            piece, adding = min(depth, words - begin), add or begin > 0
+            pack_panels(b, b_across, columns, 1, begin, piece, right, first, first, last)
+            for i in range(first_row, last_row):
+                place = (i - first_row) % _LEFT
+                if place == 0:
+                    pack_panels(a, a_across, rows, chunk, begin, piece, left, i, i, min(i + _LEFT, last_row))
+                a_place, height = place * piece * rows, min(rows, shape[0] - i * rows)
+                for panel in range(first, last):
+                    column, b_place = panel * columns, (panel - first) * piece * columns
+                    width = min(columns, stride - column)
                     if height == rows and width == columns:
-                        place = i * rows * stride + column
-                        multiply_block(a.reshape(-1), a_place, b.reshape(-1), b_place, piece, c, place, stride, adding)
+                        target = i * rows * stride + column
+                        multiply_block(left, a_place, right, b_place, piece, c, target, stride, adding)
                         continue
-                    multiply_block(a.reshape(-1), a_place, b.reshape(-1), b_place, piece, edge, 0, columns, False)
+                    multiply_block(left, a_place, right, b_place, piece, edge, 0, columns, False)
                     for r in range(height):
-                        place = (i * rows + r) * stride + column
+                        target = (i * rows + r) * stride + column
                         for j in range(width):
                             value = edge[r * columns + j]
-                            c[place + j] = c[place + j] + value if adding else value
+                            c[target + j] = c[target + j] + value if adding else value
     end_blocks(shapes)
-
-
-def _panels(x: Array, across: bool, lanes: int, block: Block) -> Array:
-    """Return room for the packed panels of a factor."""
-    rows, depth = x.shape[::-1] if across else x.shape
-    if block.kind == "float32":
-        return np.empty((-(-rows // lanes), depth * lanes), np.float32)
-    words = -(-depth // (2 * block.chunk)) * block.chunk
-    return np.empty((-(-rows // lanes), words * lanes), np.uint32)
-
-
-def _pack(x: Array, across: bool, lanes: int, chunk: int, packed: Array, start: int, stop: int) -> None:
-    if packed.dtype == np.float32:
-        pack_float32(x, across, lanes, packed, start, stop)
-    else:
-        pack_bfloat16(x, across, lanes, chunk, packed, start, stop)
 
 
 def _as_rows(x: Array) -> tuple[Array, bool]:
@@ -170,24 +176,26 @@ def multiply(a: Array, b: Array, out: Array, block: Block, *, add: bool = False)
             out[...] = 0
         return
     (left, left_across), (right, right_across) = _as_rows(a), _as_rows(b.T)
-    left_panels = _panels(left, left_across, block.rows, block)
-    right_panels = _panels(right, right_across, block.columns, block)
-    count = len(left_panels)
-
-    def pack(start: int, stop: int) -> None:
-        # One range for the panels of both factors, so that they are packed with one dispatch.
-        if start < count:
-            _pack(left, left_across, block.rows, block.chunk, left_panels, start, min(stop, count))
-        if stop > count:
-            _pack(right, right_across, block.columns, 1, right_panels, max(start - count, 0), stop - count)
-
-    over_rows(pack, count + len(right_panels), a.shape[1] * block.columns)
-    flat, shape = out.reshape(-1), (out.shape[0], out.shape[1])
-    depth = _DEPTH if block.kind == "float32" else 2 * _DEPTH
+    kind, words = (_NUMBERS, a.shape[1]) if block.kind == "float32" else (_PAIRS, -(-a.shape[1] // 2))
+    words += -words % block.chunk
+    flat, shape, sides = out.reshape(-1), (out.shape[0], out.shape[1]), (block.rows, block.columns, block.chunk)
+    longer = 0 if shape[0] > shape[1] else 1
     over_rows(
         lambda start, stop: _multiply_panels(
-            left_panels, right_panels, flat, shape, block.rows, block.columns, depth, add, TILE_SHAPES, start, stop
+            left,
+            left_across,
+            right,
+            right_across,
+            flat,
+            shape,
+            sides,
+            words,
+            kind,
+            add,
+            TILE_SHAPES,
+            start,
+            stop,
         ),
-        count,
-        block.rows * out.shape[1] * a.shape[1] // 8,
+        -(-shape[longer] // sides[longer]),
+        sides[longer] * shape[1 - longer] * a.shape[1] // 8,
     )

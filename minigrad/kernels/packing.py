@@ -17,30 +17,60 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from minigrad.kernels import intrinsic, kernel, overload, rows_of, types
+from minigrad.kernels.moves import SIDE, copy_line, transpose_block
 from minigrad.kernels.threads import over_rows
 
 Array = NDArray[Any]
 
+_PANELS = 16  # panels that are packed side by side
+
 
 @kernel
-def pack_float32(x: Array, across: bool, lanes: int, packed: Array, start: int, stop: int) -> None:
-    """Copy panels start to stop: packed[panel, step * lanes + lane]."""
-    rows, depth = (x.shape[1], x.shape[0]) if across else (x.shape[0], x.shape[1])
-    zero = packed.dtype.type(0)
+def whole_blocks(steps: int, lanes: int, room: int) -> int:
+    """Return how many steps of a panel can be turned in blocks of SIDE without writing beyond `room` words."""
+    turned = steps - steps % SIDE
+    if turned and (turned - 1) * lanes + -(-lanes // SIDE) * SIDE > room:
+        turned -= SIDE
+    return turned
+
+
+@kernel
+def pack_float32(
+    x: Array, across: bool, lanes: int, begin: int, steps: int, packed: Array, at: int, start: int, stop: int
+) -> None:
+    """Copy panels start to stop of `steps` steps from `begin` on: packed[panel - at, step, lane], flat.
+
+    If a panel is not as wide as a register, what is too much is overwritten by the step, or the panel, that follows.
+    """
+    rows = x.shape[1] if across else x.shape[0]
+    flat, width, zero = x.reshape(-1), x.shape[1], packed.dtype.type(0)
+    covering, end = -(-lanes // SIDE) * SIDE, (stop - at) * steps * lanes
     for panel in range(start, stop):
-        first = panel * lanes
-        count = min(lanes, rows - first)
+        first, place = panel * lanes, (panel - at) * steps * lanes
+        count, turned = min(lanes, rows - first), 0
         if across:
-            for step in range(depth):
-                for lane in range(count):
-                    packed[panel, step * lanes + lane] = x[step, first + lane]
+            for step in range(steps):
+                source = (begin + step) * width + first
+                fits = place + step * lanes + covering <= end and source + covering <= flat.size
+                if fits and count == lanes:
+                    for lane in range(0, lanes, SIDE):
+                        copy_line(flat, source + lane, packed, place + step * lanes + lane)
+                else:
+                    for lane in range(count):
+                        packed[place + step * lanes + lane] = x[begin + step, first + lane]
         else:
-            for lane in range(count):
-                for step in range(depth):
-                    packed[panel, step * lanes + lane] = x[first + lane, step]
-        for lane in range(count, lanes):
-            for step in range(depth):
-                packed[panel, step * lanes + lane] = zero
+            if first + covering <= rows:
+                turned = whole_blocks(steps, lanes, end - place)
+                for step in range(0, turned, SIDE):
+                    for lane in range(0, lanes, SIDE):
+                        source = (first + lane) * width + begin + step
+                        transpose_block(flat, source, width, packed, place + step * lanes + lane, lanes)
+            for step in range(turned, steps):
+                for lane in range(count):
+                    packed[place + step * lanes + lane] = x[first + lane, begin + step]
+        for step in range(steps):
+            for lane in range(count, lanes):
+                packed[place + step * lanes + lane] = zero
 
 
 def bits_of(x: Any) -> Any:
@@ -87,47 +117,105 @@ def bfloat16_bits(x: float) -> Any:
     """
     bits = bits_of(x)
     # Half a unit of the last place that stays, minus one if that place is even: ties then go to even.
-    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    half = np.uint32(np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
+    rounded = np.uint32(np.uint32(bits + half) >> np.uint32(16))
     return rounded if x == x else np.uint32(0x7FC0)  # rounding would turn some NaN into infinity
 
 
 @kernel
-def pack_bfloat16(x: Array, across: bool, lanes: int, chunk: int, packed: Array, start: int, stop: int) -> None:
-    """Round and copy panels start to stop, two steps to a word: packed[panel, (step // 2 // chunk, lane, rest)]."""
+def pack_bfloat16(
+    x: Array,
+    across: bool,
+    lanes: int,
+    chunk: int,
+    begin: int,
+    words: int,
+    packed: Array,
+    at: int,
+    start: int,
+    stop: int,
+) -> None:
+    """Round and copy panels start to stop of `words` words, two steps each, from word `begin` on.
+
+    packed[panel - at, word // chunk, lane, word % chunk], flat. Long runs of numbers that follow each other in x are
+    rounded first, in vector registers, into a small buffer; then the words go where they belong. Words beyond the end
+    of x are zero.
+    """
     rows, depth = (x.shape[1], x.shape[0]) if across else (x.shape[0], x.shape[1])
-    words, high, none = packed.shape[1] // lanes, np.uint32(16), np.uint32(0)
-    for panel in range(start, stop):
-        first = panel * lanes
-        count = min(lanes, rows - first)
-        for begin in range(0, words, chunk):
-            place = begin * lanes
-            if across:
-                for rest in range(chunk):
-                    step = 2 * (begin + rest)
-                    if step + 1 < depth:
-                        for lane in range(count):
-                            low, up = bfloat16_bits(x[step, first + lane]), bfloat16_bits(x[step + 1, first + lane])
-                            packed[panel, place + lane * chunk + rest] = low | (up << high)
-                    elif step < depth:
-                        for lane in range(count):
-                            packed[panel, place + lane * chunk + rest] = bfloat16_bits(x[step, first + lane])
-                    else:
-                        for lane in range(count):
-                            packed[panel, place + lane * chunk + rest] = none
-            else:
-                whole = max(0, min(chunk, depth // 2 - begin))
-                for lane in range(count):
-                    for rest in range(whole):
-                        step = 2 * (begin + rest)
-                        low, up = bfloat16_bits(x[first + lane, step]), bfloat16_bits(x[first + lane, step + 1])
-                        packed[panel, place + lane * chunk + rest] = low | (up << high)
-                    for rest in range(whole, chunk):
-                        step = 2 * (begin + rest)
-                        last = bfloat16_bits(x[first + lane, step]) if step < depth else none
-                        packed[panel, place + lane * chunk + rest] = last
-            for lane in range(count, lanes):
-                for rest in range(chunk):
-                    packed[panel, place + lane * chunk + rest] = none
+    high, none, panel_size = np.uint32(16), np.uint32(0), words * lanes
+    if across:
+        buffer = np.empty(_PANELS * lanes, np.uint32)
+        for group in range(start, stop, _PANELS):
+            first, panels = group * lanes, min(_PANELS, stop - group)
+            count = min(panels * lanes, rows - first)
+            buffer[count:] = none
+            for word in range(words):
+                step = 2 * (begin + word)
+                if step + 1 < depth:
+                    for j in range(count):
+                        upper = np.uint32(bfloat16_bits(x[step + 1, first + j]) << high)
+                        buffer[j] = bfloat16_bits(x[step, first + j]) | upper
+                else:
+                    for j in range(count):
+                        buffer[j] = bfloat16_bits(x[step, first + j]) if step < depth else none
+                place = (group - at) * panel_size + word // chunk * chunk * lanes + word % chunk
+                for panel in range(panels):
+                    for lane in range(lanes):
+                        packed[place + panel * panel_size + lane * chunk] = buffer[panel * lanes + lane]
+    else:
+        # A panel's rows first, word by word; then, as chunks of a row or turned on their side, to their places.
+        buffer = np.zeros(-(-lanes // SIDE) * SIDE * words, np.uint32)
+        whole = max(0, min(words, depth // 2 - begin))
+        for panel in range(start, stop):
+            place = (panel - at) * panel_size
+            for lane in range(lanes):
+                row, line = panel * lanes + lane, lane * words
+                if row < rows:
+                    for word in range(whole):
+                        upper = np.uint32(bfloat16_bits(x[row, 2 * (begin + word) + 1]) << high)
+                        buffer[line + word] = bfloat16_bits(x[row, 2 * (begin + word)]) | upper
+                    if whole < words and depth % 2 and begin <= depth // 2:
+                        buffer[line + whole] = bfloat16_bits(x[row, depth - 1])
+                else:
+                    buffer[line : line + words] = none
+            turned = whole_blocks(words, lanes, (stop - at) * panel_size - place) if chunk == 1 else 0
+            for word in range(0, turned, SIDE):
+                for lane in range(0, lanes, SIDE):
+                    transpose_block(buffer, lane * words + word, words, packed, place + word * lanes + lane, lanes)
+            for group in range(turned, words, chunk):
+                for lane in range(lanes):
+                    for rest in range(chunk):
+                        packed[place + group * lanes + lane * chunk + rest] = buffer[lane * words + group + rest]
+
+
+def pack_panels(
+    x: Array,
+    across: bool,
+    lanes: int,
+    chunk: int,
+    begin: int,
+    words: int,
+    packed: Array,
+    at: int,
+    start: int,
+    stop: int,
+) -> None:
+    """Call `pack_bfloat16` if the panels are of words (uint32), else `pack_float32`."""
+    if packed.dtype == np.uint32:
+        pack_bfloat16(x, across, lanes, chunk, begin, words, packed, at, start, stop)
+    else:
+        pack_float32(x, across, lanes, begin, words, packed, at, start, stop)
+
+
+@overload(pack_panels)
+def _pack_panels(x, across, lanes, chunk, begin, words, packed, at, start, stop):  # type: ignore[no-untyped-def]
+    if packed.dtype == types.uint32:
+        return lambda x, across, lanes, chunk, begin, words, packed, at, start, stop: pack_bfloat16(
+            x, across, lanes, chunk, begin, words, packed, at, start, stop
+        )
+    return lambda x, across, lanes, chunk, begin, words, packed, at, start, stop: pack_float32(
+        x, across, lanes, begin, words, packed, at, start, stop
+    )
 
 
 @kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis.strategies import DrawFn
 from numpy.typing import NDArray
 
 from minigrad.kernels.block_product import TILE_SHAPES
+from minigrad.kernels.moves import SIDE
 from minigrad.kernels.processor import BFLOAT16, FLOAT32, Block
 from tests.kernels.twins import UNTOUCHED, Arguments, Twin, numbers
 
@@ -55,28 +57,49 @@ def pairs(x: Array, lanes: int, chunk: int) -> Array:
 
 
 @st.composite
-def _pack_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    rows, depth, lanes = draw(SIZES), draw(SIZES), draw(st.sampled_from([1, 4, 12]))
+def _pack_arguments(draw: DrawFn, dtype: Any, paired: bool = False) -> Arguments:
+    lanes, chunk = draw(st.sampled_from([1, 4, 12, 32])), draw(st.sampled_from([1, 16])) if paired else 1
+    rows, depth = draw(SIZES), draw(SIZES)
     x, across = numbers(draw, dtype, rows, depth), draw(st.booleans())
-    packed = np.full((-(-rows // lanes), depth * lanes), UNTOUCHED, dtype)
-    part = sorted(draw(st.integers(0, len(packed))) for _ in range(2))
-    return [np.ascontiguousarray(x.T) if across else x, across, lanes, packed, *part]
+    words = -(-depth // (2 * chunk)) * chunk if paired else depth
+    begin, end = sorted(draw(st.integers(0, words // chunk)) * chunk for _ in range(2))
+    start, stop = sorted(draw(st.integers(0, -(-rows // lanes))) for _ in range(2))
+    at = draw(st.integers(0, start))
+    packed = np.full((stop - at) * (end - begin) * lanes, UNTOUCHED, np.uint32 if paired else dtype)
+    spare = np.full(64, UNTOUCHED, packed.dtype)  # what is written behind the last panel belongs to nobody
+    sizes = [lanes, chunk] if paired else [lanes]
+    return [_lying(x, across), across, *sizes, begin, end - begin, np.concatenate([packed, spare]), at, start, stop]
 
 
-def _pack_float32(x: Array, across: bool, lanes: int, packed: Array, start: int, stop: int) -> None:
-    packed[start:stop] = panels(x.T if across else x, lanes).reshape(packed.shape)[start:stop]
+def _lying(x: Array, across: bool) -> Array:
+    return np.ascontiguousarray(x.T if across else x)
 
 
-@st.composite
-def _pack_bfloat16_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    x, across, lanes, packed, start, stop = draw(_pack_arguments(np.float32))
-    chunk, depth = draw(st.sampled_from([1, 16])), len(x) if across else x.shape[1]
-    words = -(-depth // (2 * chunk)) * chunk
-    return [x, across, lanes, chunk, np.full((len(packed), words * lanes), 7, np.uint32), start, stop]
+def _pack_float32(
+    x: Array, across: bool, lanes: int, begin: int, steps: int, packed: Array, at: int, start: int, stop: int
+) -> None:
+    _keep(packed, panels(x.T if across else x, lanes)[start:stop, begin : begin + steps], start - at)
 
 
-def _pack_bfloat16(x: Array, across: bool, lanes: int, chunk: int, packed: Array, start: int, stop: int) -> None:
-    packed[start:stop] = pairs(x.T if across else x, lanes, chunk).reshape(packed.shape)[start:stop]
+def _pack_bfloat16(
+    x: Array,
+    across: bool,
+    lanes: int,
+    chunk: int,
+    begin: int,
+    words: int,
+    packed: Array,
+    at: int,
+    start: int,
+    stop: int,
+) -> None:
+    whole = pairs(x.T if across else x, lanes, chunk)
+    _keep(packed, whole[start:stop, begin // chunk : (begin + words) // chunk], start - at)
+
+
+def _keep(packed: Array, found: Array, skipped: int) -> None:
+    size = math.prod(found.shape[1:])
+    packed[skipped * size : skipped * size + found.size] = found.reshape(-1)
 
 
 @st.composite
@@ -89,72 +112,73 @@ def _round_rows(x: Array, y: Array, start: int, stop: int) -> None:
     y[start:stop] = (rounded(x[start:stop]) << 16).view(np.float32)
 
 
+def _blocks_arguments(dtype: Any) -> st.SearchStrategy[Arguments]:
+    return st.tuples(st.integers(0, 70), st.sampled_from([1, 6, 12, 16, 32]), st.integers(0, 3000)).map(
+        lambda drawn: [drawn[0], drawn[1], drawn[0] * drawn[1] + drawn[2]]
+    )
+
+
+def _whole_blocks(steps: int, lanes: int, room: int) -> int:
+    last = [
+        i * SIDE for i in range(steps // SIDE + 1) if (i * SIDE - 1) * lanes + math.ceil(lanes / SIDE) * SIDE <= room
+    ]
+    return max(last, default=0)
+
+
 def _bits_arguments(dtype: Any) -> st.SearchStrategy[Arguments]:
     return st.floats(width=32).map(lambda x: [np.float32(x)])
 
 
 @st.composite
 def _multiply_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    block = BFLOAT16 if dtype == np.float64 and BFLOAT16 else FLOAT32
-    if block is None:  # a processor that has neither: nothing calls the kernel there, nor does the test
-        return [np.zeros((0, 1)), np.zeros((0, 1)), np.zeros(0), (0, 0), 1, 1, 1, False, TILE_SHAPES.copy(), 0, 0]
+    block = BFLOAT16 if dtype == np.float64 else FLOAT32
     m, n = (draw(st.sampled_from([1, 2, 11, 12, 13, 31, 32, 33, 70])) for _ in range(2))
-    k = draw(st.sampled_from([1, 2, 31, 32, 33, 70]))
+    k = draw(st.sampled_from([1, 2, 31, 32, 33, 70, 1100]))
+    if block is None:  # a processor that has no such registers: nothing calls the kernel there, nor does the test
+        m = n = 0
+        block = Block("float32", 1, 1, 1)
     # Small whole numbers, so that every order of a sum gives the same and no bit of a difference is forgiven.
     left, right = (np.round(numbers(draw, np.float32, lines, k, scale=3)) for lines in (m, n))
-    packed = _packed(left, right, block)
+    a_across, b_across = draw(st.booleans()), draw(st.booleans())
+    words = k if block.kind == "float32" else -(-k // 2)
+    words += -words % block.chunk
     c = np.full(m * n, UNTOUCHED, np.float32)
-    depth = draw(st.sampled_from([16, 32, 256]))
-    part = sorted(draw(st.integers(0, len(packed[0]))) for _ in range(2))
-    add = draw(st.booleans())
-    return [*packed, c, (m, n), block.rows, block.columns, depth, add, TILE_SHAPES.copy(), *part]
-
-
-def _packed(left: Array, right: Array, block: Block) -> tuple[Array, Array]:
-    if block.kind == "float32":
-        a, b = panels(left, block.rows), panels(right, block.columns)
-    else:
-        a, b = pairs(left, block.rows, block.chunk), pairs(right, block.columns, 1)
-        words = a.shape[1] * a.shape[3]
-        b = np.concatenate([b, np.zeros((len(b), words - b.shape[1], *b.shape[2:]), b.dtype)], axis=1)
-    return tuple(np.ascontiguousarray(each.reshape(len(each), -1)) for each in (a, b))  # type: ignore[return-value]
+    sides = (block.rows, block.columns, block.chunk)
+    count = -(-m // block.rows) if m > n else -(-n // block.columns)
+    part = sorted(draw(st.integers(0, count)) for _ in range(2))
+    kind = np.empty(0, np.float32 if block.kind == "float32" else np.uint32)
+    factors = [_lying(left, a_across), a_across, _lying(right, b_across), b_across]
+    return [*factors, c, (m, n), sides, words, kind, draw(st.booleans()), TILE_SHAPES.copy(), *part]
 
 
 def _multiply_panels(
     a: Array,
+    a_across: bool,
     b: Array,
+    b_across: bool,
     c: Array,
     shape: tuple[int, int],
-    rows: int,
-    columns: int,
-    depth: int,
+    block: tuple[int, int, int],
+    words: int,
+    kind: Array,
     add: bool,
     shapes: Array,
     start: int,
     stop: int,
 ) -> None:
-    if a.dtype == np.uint32 and BFLOAT16:
-        chunk = BFLOAT16.chunk
-        left, right = (_unpaired(x, lanes, step) for x, lanes, step in ((a, rows, chunk), (b, columns, 1)))
-    else:
-        left, right = (x.reshape(len(x), -1, lanes).swapaxes(1, 2) for x, lanes in ((a, rows), (b, columns)))
-    whole = left.reshape(-1, left.shape[-1]) @ right.reshape(-1, right.shape[-1]).T
-    part = slice(start * rows, min(stop * rows, shape[0]))
-    block = c.reshape(shape)
-    block[part] = whole[: shape[0], : shape[1]][part] + (block[part] if add else 0)
-
-
-def _unpaired(x: Array, lanes: int, chunk: int) -> Array:
-    words = x.reshape(len(x), -1, lanes, chunk).swapaxes(2, 3).reshape(len(x), -1, lanes)
-    halves = np.stack([(words << 16).view(np.float32), (words & 0xFFFF0000).view(np.float32)], axis=2)
-    return halves.reshape(len(x), -1, lanes).swapaxes(1, 2)
+    whole = (a.T if a_across else a) @ (b if b_across else b.T)
+    tall, result = shape[0] > shape[1], c.reshape(shape)
+    part = slice(start * block[0], stop * block[0]) if tall else slice(start * block[1], stop * block[1])
+    where = (part, slice(None)) if tall else (slice(None), part)
+    result[where] = whole[where] + (result[where] if add else 0)
 
 
 MATMUL_TWINS = {
     **{f"matmul.{rung}": Twin(_matrices, _matmul) for rung in ("naive", "loop_order", "blocked", "packed")},
     "matmul._multiply_panels": Twin(_multiply_arguments, _multiply_panels),
-    "packing.pack_float32": Twin(_pack_arguments, _pack_float32),
-    "packing.pack_bfloat16": Twin(_pack_bfloat16_arguments, _pack_bfloat16),
+    "packing.pack_float32": Twin(lambda dtype: _pack_arguments(np.float32), _pack_float32),
+    "packing.pack_bfloat16": Twin(lambda dtype: _pack_arguments(np.float32, paired=True), _pack_bfloat16),
+    "packing.whole_blocks": Twin(_blocks_arguments, _whole_blocks),
     "packing.bfloat16_bits": Twin(_bits_arguments, lambda x: int(rounded(np.array([x], np.float32))[0])),
     "packing._round_rows": Twin(_round_arguments, _round_rows),
 }
