@@ -191,9 +191,8 @@ def main() -> None:
     if found.returncode:
         print(f"{arguments.peer_python} has no torch and transformers: only minigrad runs (see --peer-python)")
         contestants = [name for name in contestants if CONTESTANTS[name][0] == "minigrad"]
-    print(
-        f"{'case':<10} {'contestant':<18} {'tokens/s':>9} {'ms a step':>10} {'of torch':>9} {'peak MB':>8} {'first s':>8}"
-    )
+    titles = f"{'tokens/s':>9} {'ms a step':>10} {'of torch':>9} {'peak MB':>8} {'first s':>8}"
+    print(f"{'case':<10} {'contestant':<18} {titles}")
     results = []
     for case in arguments.cases:
         found_here = run(case, contestants, arguments.peer_python, hardware.threads())

@@ -70,7 +70,7 @@ def variants() -> dict[str, Any]:
     return {
         "everything": (Wiola, ""),
         "no merging": (Wiola, "atm=off"),
-        "no spiral (rotary)": (Wiola, "srpe_radial_amplitude=0,srpe_spiral_divisor=inf"),
+        "no spiral (rotary)": (Wiola, "srpe_radial_amplitude=0,srpe_spiral_divisor=1e12"),
         "no cross-layer attention, no gate (nor merging)": (WithoutContext, ""),
         "one feed-forward stream": (WithoutStreams, ""),
         "no offset in the norms": (WithoutOffset, ""),

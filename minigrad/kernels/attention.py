@@ -1,12 +1,13 @@
 """Causal grouped-query attention, tile by tile, with the online softmax.
 
-The scores of a whole sequence, T x T numbers, are never stored. A tile of queries meets the keys tile by tile; a
+The scores of a whole sequence, T x T numbers, are never stored. A panel of queries meets the keys tile by tile; a
 running maximum and a running sum per query make the softmax exact all the same (Milakov and Gimelshein 2018, arXiv
 1805.02867; Dao et al. 2022, "FlashAttention", arXiv 2205.14135). The backward pass computes each tile of
 probabilities again from the scores and the saved logarithm of the sum.
 
-All query heads of a group share their keys and values, so they sit in one tile: row r of a tile is query
-position r // group, head r % group. One task is one sequence and one key/value head; tasks share nothing they write.
+All query heads of a group share their keys and values, so they sit in one panel: query row r of a sequence is position
+r // group, head r % group. One task is one sequence and one key/value head; tasks share nothing they write. Scores
+are keys x queries: what the softmax does to the queries of a panel, it does to all of them at once.
 
 How many keys each query sees is given as a number per row, `visible`, that rises within a sequence.
 """
@@ -20,16 +21,53 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minigrad.kernels import kernel, rows_of
-from minigrad.kernels.dropout import draw_mask, draws_of
+from minigrad.kernels.attention_backward import attention_backward_tasks
+from minigrad.kernels.dropout import draws_of
 from minigrad.kernels.exponential import exp
-from minigrad.kernels.maximum import LANES, row_maximum
+from minigrad.kernels.small_products import (
+    COLUMNS,
+    KEYS,
+    ROWS,
+    columns_as_slivers,
+    draw_panel,
+    load_queries,
+    panel_product,
+    rows_as_slivers,
+    turn,
+    whole,
+)
 from minigrad.kernels.threads import over_rows
-from minigrad.kernels.tiles import add_product, add_transposed_product, load_columns, load_rows
 
 Array = NDArray[Any]
 
-_QUERIES = 96  # rows of a query tile (positions times heads in the group)
-_KEYS = 128  # keys of a tile
+
+@kernel
+def softmax_step(
+    scores: Array, n: int, scale: float, seen: Array, begin: int, largest: Array, total: Array, shrink: Array
+) -> None:
+    """Turn a tile of scores (n keys x COLUMNS queries) into exponentials, and bring the running sums up to date.
+
+    Keys from seen[j] on are hidden from query j. The maximum may have grown; `shrink` is what everything added so far
+    is to be multiplied with, to be on the new scale.
+    """
+    for j in range(COLUMNS):
+        shrink[j] = largest[j]
+    for i in range(n):
+        for j in range(COLUMNS):
+            score = scores[i * COLUMNS + j] * scale if begin + i < seen[j] else -np.inf
+            scores[i * COLUMNS + j] = score
+            largest[j] = max(largest[j], score)
+    for j in range(COLUMNS):
+        # A query that has seen nothing yet has no maximum; any number will do, its exponentials are all zero.
+        top = largest[j] if largest[j] > -np.inf else scores.dtype.type(0)
+        shrink[j] = exp(shrink[j] - top)
+        total[j] *= shrink[j]
+    for i in range(n):
+        for j in range(COLUMNS):
+            top = largest[j] if largest[j] > -np.inf else scores.dtype.type(0)
+            e = exp(scores[i * COLUMNS + j] - top)
+            scores[i * COLUMNS + j] = e
+            total[j] += e
 
 
 @kernel
@@ -50,156 +88,50 @@ def _attention_tasks(
     start: int,
     stop: int,
 ) -> None:
-    group = normaliser.shape[1] // kv_heads
-    size = k.shape[1] // kv_heads
-    positions = max(1, _QUERIES // group)
-    zero, lowest = q.dtype.type(0), q.dtype.type(-np.inf)
-    rows = positions * group
-    q_tile, o_tile = np.empty((rows, size), q.dtype), np.empty((rows, size), q.dtype)
-    k_tile, v_tile = np.empty((size, _KEYS), q.dtype), np.empty((_KEYS, size), q.dtype)
-    scores = np.empty((rows, _KEYS), q.dtype)
-    largest, total = np.empty(rows, q.dtype), np.empty(rows, q.dtype)
-    lanes, mask = np.empty(LANES, q.dtype), np.empty(_KEYS, q.dtype)
-    for task in range(start, stop):
-        sequence, head = task // kv_heads, task % kv_heads
-        first_key = keys[sequence, 0]
-        for first in range(queries[sequence], queries[sequence + 1], positions):
-            count = min(positions, queries[sequence + 1] - first)
-            m = count * group
-            most = visible[first + count - 1]  # keys that any query of the tile may see
-            load_rows(q, first, count, group, head * group * size, size, q_tile)
-            for r in range(m):
-                largest[r], total[r] = lowest, zero
-                for d in range(size):
-                    o_tile[r, d] = zero
-            for begin in range(0, most, _KEYS):
-                n = min(_KEYS, most - begin)
-                load_columns(k, first_key + begin, n, head * size, size, k_tile)
-                load_rows(v, first_key + begin, n, 1, head * size, size, v_tile)
-                for r in range(m):
-                    for j in range(n):
-                        scores[r, j] = zero
-                add_product(q_tile, k_tile, scores, m, size, n)
-                for r in range(m):
-                    seen = min(n, visible[first + r // group] - begin)
-                    if seen > 0:
-                        top = max(largest[r], row_maximum(scores, r, seen, lanes) * scale)
-                        # The maximum may have grown: bring what was added so far onto the new scale.
-                        shrink = exp(largest[r] - top)
-                        added = zero
-                        for j in range(seen):
-                            e = exp(scores[r, j] * scale - top)
-                            scores[r, j] = e
-                            added += e
-                        total[r] = total[r] * shrink + added
-                        largest[r] = top
-                        for d in range(size):
-                            o_tile[r, d] *= shrink
-                        if threshold > 0:
-                            place = (first + r // group) * normaliser.shape[1] + head * group + r % group
-                            draw_mask(mask, seen, begin // 4, place, words, threshold, kept)
-                            for j in range(seen):
-                                scores[r, j] *= mask[j]
-                    for j in range(max(seen, 0), n):
-                        scores[r, j] = zero
-                add_product(scores, v_tile, o_tile, m, n, size)
-            for r in range(m):
-                row, query_head = first + r // group, head * group + r % group
-                normaliser[row, query_head] = largest[r] + np.log(total[r])
-                inverse = zero if total[r] == zero else q.dtype.type(1) / total[r]  # a query may see nothing
-                for d in range(size):
-                    out[row, query_head * size + d] = o_tile[r, d] * inverse
-
-
-@kernel
-def _attention_backward_tasks(
-    dout: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    out: Array,
-    normaliser: Array,
-    queries: Array,
-    keys: Array,
-    visible: Array,
-    words: Array,
-    threshold: int,
-    kept: float,
-    kv_heads: int,
-    scale: float,
-    dq: Array,
-    dk: Array,
-    dv: Array,
-    start: int,
-    stop: int,
-) -> None:
-    group = normaliser.shape[1] // kv_heads
-    size = k.shape[1] // kv_heads
-    positions = max(1, _QUERIES // group)
-    zero = q.dtype.type(0)
-    rows = positions * group
-    q_tile, do_tile = np.empty((rows, size), q.dtype), np.empty((rows, size), q.dtype)
-    dq_tile, k_tile = np.empty((rows, size), q.dtype), np.empty((_KEYS, size), q.dtype)
-    kt_tile, vt_tile = np.empty((size, _KEYS), q.dtype), np.empty((size, _KEYS), q.dtype)
-    weights, slopes = np.empty((rows, _KEYS), q.dtype), np.empty((rows, _KEYS), q.dtype)
-    dots, mask = np.empty(rows, q.dtype), np.empty(_KEYS, q.dtype)
+    group, size, width = normaliser.shape[1] // kv_heads, k.shape[1] // kv_heads, k.shape[1]
+    height, flat_k, flat_v, zero = whole(size, ROWS), k.reshape(-1), v.reshape(-1), q.dtype.type(0)
+    rows, turned = np.empty(COLUMNS * size, q.dtype), np.empty(size * COLUMNS, q.dtype)
+    scores, mixed = np.empty(KEYS * COLUMNS, q.dtype), np.empty(height * COLUMNS, q.dtype)
+    largest, total, seen = np.empty(COLUMNS, q.dtype), np.empty(COLUMNS, q.dtype), np.empty(COLUMNS, np.int64)
+    shrink, mask, drawn = np.empty(COLUMNS, q.dtype), np.empty(KEYS * COLUMNS, q.dtype), np.empty(KEYS, q.dtype)
     for task in range(start, stop):
         sequence, head = task // kv_heads, task % kv_heads
         first_key, num_keys = keys[sequence, 0], keys[sequence, 1] - keys[sequence, 0]
-        dk_sum, dv_sum = np.zeros((num_keys, size), q.dtype), np.zeros((num_keys, size), q.dtype)
-        for first in range(queries[sequence], queries[sequence + 1], positions):
-            count = min(positions, queries[sequence + 1] - first)
-            m = count * group
-            most = visible[first + count - 1]
-            load_rows(q, first, count, group, head * group * size, size, q_tile)
-            load_rows(dout, first, count, group, head * group * size, size, do_tile)
-            for r in range(m):
-                row, column = first + r // group, (head * group + r % group) * size
-                dot = zero
+        first, num_rows = queries[sequence], (queries[sequence + 1] - queries[sequence]) * group
+        # Tile by tile, keys as slivers of rows for the scores, values as slivers of columns for the mixture.
+        k_slivers = np.empty(whole(num_keys, KEYS) * size, q.dtype)
+        v_slivers = np.empty(whole(num_keys, KEYS) * height, q.dtype)
+        for begin in range(0, num_keys, KEYS):
+            n, place = min(KEYS, num_keys - begin), (first_key + begin) * width + head * size
+            rows_as_slivers(flat_k, place, width, n, whole(n, ROWS), size, k_slivers, begin * size)
+            columns_as_slivers(flat_v, place, width, n, KEYS, size, v_slivers, begin * height)
+        for row in range(0, num_rows, COLUMNS):
+            count = min(COLUMNS, num_rows - row)
+            load_queries(q, first, row, count, group, head * group * size, size, rows)
+            turn(rows, 0, size, COLUMNS, size, turned, 0, COLUMNS)
+            for j in range(COLUMNS):
+                seen[j] = visible[first + (row + min(j, count - 1)) // group]
+                largest[j], total[j] = -np.inf, zero
+            mixed[:] = zero
+            for begin in range(0, seen[COLUMNS - 1], KEYS):
+                n = whole(min(KEYS, seen[COLUMNS - 1] - begin), ROWS)
+                panel_product(k_slivers, begin * size, size, n, turned, 0, size, scores, 0, False)
+                softmax_step(scores, n, scale, seen, begin, largest, total, shrink)
+                if threshold > 0:
+                    draw_panel(mask, drawn, n, first, row, count, group, head, kv_heads, begin, words, threshold, kept)
+                    for i in range(n * COLUMNS):
+                        scores[i] *= mask[i]
+                for i in range(height):
+                    for j in range(COLUMNS):
+                        mixed[i * COLUMNS + j] *= shrink[j]
+                panel_product(v_slivers, begin * height, KEYS, height, scores, 0, n, mixed, 0, True)
+            turn(mixed, 0, COLUMNS, size, COLUMNS, rows, 0, size)
+            for r in range(count):
+                position, query_head = first + (row + r) // group, head * group + (row + r) % group
+                normaliser[position, query_head] = largest[r] + np.log(total[r])
+                inverse = zero if total[r] == zero else q.dtype.type(1) / total[r]  # a query may see nothing
                 for d in range(size):
-                    dot += do_tile[r, d] * out[row, column + d]
-                    dq_tile[r, d] = zero
-                dots[r] = dot
-            for begin in range(0, most, _KEYS):
-                n = min(_KEYS, most - begin)
-                load_rows(k, first_key + begin, n, 1, head * size, size, k_tile)
-                load_columns(k, first_key + begin, n, head * size, size, kt_tile)
-                load_columns(v, first_key + begin, n, head * size, size, vt_tile)
-                for r in range(m):
-                    for j in range(n):
-                        weights[r, j] = zero
-                        slopes[r, j] = zero
-                add_product(q_tile, kt_tile, weights, m, size, n)
-                add_product(do_tile, vt_tile, slopes, m, size, n)
-                for r in range(m):
-                    seen = max(min(n, visible[first + r // group] - begin), 0)
-                    log_total, dot = normaliser[first + r // group, head * group + r % group], dots[r]
-                    if threshold > 0:
-                        place = (first + r // group) * normaliser.shape[1] + head * group + r % group
-                        draw_mask(mask, seen, begin // 4, place, words, threshold, kept)
-                        for j in range(seen):
-                            p = exp(weights[r, j] * scale - log_total)
-                            weights[r, j] = p * mask[j]
-                            slopes[r, j] = p * (slopes[r, j] * mask[j] - dot) * scale
-                    else:
-                        for j in range(seen):
-                            p = exp(weights[r, j] * scale - log_total)
-                            weights[r, j] = p
-                            slopes[r, j] = p * (slopes[r, j] - dot) * scale
-                    for j in range(seen, n):
-                        weights[r, j] = zero
-                        slopes[r, j] = zero
-                add_transposed_product(weights, do_tile, dv_sum[begin : begin + n], n, m, size)
-                add_transposed_product(slopes, q_tile, dk_sum[begin : begin + n], n, m, size)
-                add_product(slopes, k_tile, dq_tile, m, n, size)
-            for r in range(m):
-                row, column = first + r // group, (head * group + r % group) * size
-                for d in range(size):
-                    dq[row, column + d] = dq_tile[r, d]
-        for i in range(num_keys):
-            for d in range(size):
-                dk[first_key + i, head * size + d] = dk_sum[i, d]
-                dv[first_key + i, head * size + d] = dv_sum[i, d]
+                    out[position, query_head * size + d] = rows[r * size + d] * inverse
 
 
 def _flat(x: Array) -> Array:
@@ -252,7 +184,7 @@ def attention_backward(
 ) -> tuple[Array, Array, Array]:
     """Return the gradients by q, k and v; keys that belong to no sequence get zero."""
     kv_heads = k.shape[1]
-    loop: Any = _attention_backward_tasks
+    loop: Any = attention_backward_tasks
     given = [_flat(array) for array in (dout, q, k, v, out)]
     dq, dk, dv = np.empty_like(given[1]), np.zeros_like(given[2]), np.zeros_like(given[3])
     arguments = (*given, normaliser, *plan.arguments(q.dtype, kv_heads), dq, dk, dv)

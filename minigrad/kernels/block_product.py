@@ -22,7 +22,7 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from minigrad.kernels import intrinsic, overload, types
-from minigrad.kernels.processor import BFLOAT16, FLOAT32, Block
+from minigrad.kernels.processor import BFLOAT16, FLOAT32, SMALL, Block
 
 Array = NDArray[Any]
 
@@ -113,6 +113,7 @@ def _intrinsic_for(block: Block | None) -> Any:
 
 
 _float32_block, _bfloat16_block = _intrinsic_for(FLOAT32), _intrinsic_for(BFLOAT16)
+small_block = _intrinsic_for(SMALL if FLOAT32 is not None else None)
 
 
 def _whole(number: int) -> Any:

@@ -27,14 +27,14 @@ from minigrad.kernels.block_product import TILE_SHAPES, begin_blocks, end_blocks
 from minigrad.kernels.packing import pack_panels
 from minigrad.kernels.processor import Block
 from minigrad.kernels.threads import over_rows
-from minigrad.kernels.tiles import add_product, load_rows
+from minigrad.kernels.tiles import add_product
 
 Array = NDArray[Any]
 
 _DEPTH = 512  # words of the sum at a time: so much of a left panel fits into the first cache,
 _WORDS = 1 << 19  # and so many words of the right panels (2 MB) into the second
 _NUMBERS, _PAIRS = np.empty(0, np.float32), np.empty(0, np.uint32)  # say what panels are made of
-_LEFT = 4  # left panels that are packed together: what is read of a line of memory is then most of it
+_LEFT = 8  # left panels that are packed together: what is read of a line of memory is then most of it
 
 
 @kernel
@@ -85,8 +85,8 @@ def packed(a: Array, b: Array, c: Array) -> None:
             sums[...] = 0
             for begin in range(0, a.shape[1], 128):
                 k = min(128, a.shape[1] - begin)
-                load_rows(a, row, m, 1, begin, k, left)
-                load_rows(b, begin, k, 1, column, n, right)
+                left[:m, :k] = a[row : row + m, begin : begin + k]
+                right[:k, :n] = b[begin : begin + k, column : column + n]
                 add_product(left, right, sums, m, k, n)
             for i in range(m):
                 for j in range(n):

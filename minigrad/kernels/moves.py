@@ -1,4 +1,4 @@
-"""Words moved in vector registers: a line copied, a block turned on its side.
+"""Words moved in vector registers: a few copied, a block turned on its side.
 
 Turning a block means reading down its columns, one number at a time. In registers it goes by whole rows: load N rows of
 N numbers, then let them trade halves, quarters, and so on with each other, log2(N) times, and store N columns. For
@@ -13,17 +13,12 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from minigrad.kernels import intrinsic, overload, types
-from minigrad.kernels.processor import FLOAT32
+from minigrad.kernels.processor import FLOAT32, SMALL
 
 Array = NDArray[Any]
 
 SIDE = FLOAT32.lanes if FLOAT32 is not None else 4
-"""Words of a line; rows and columns of a block."""
-
-
-def copy_line(x: Array, start: int, y: Array, place: int) -> None:
-    """y[place : place + SIDE] = x[start : start + SIDE], in flat arrays of 32-bit words."""
-    y[place : place + SIDE] = x[start : start + SIDE]
+"""Rows and columns of a block that is turned."""
 
 
 def transpose_block(x: Array, start: int, stride: int, y: Array, place: int, step: int) -> None:
@@ -36,24 +31,36 @@ def transpose_block(x: Array, start: int, stride: int, y: Array, place: int, ste
         y[place + i * step : place + i * step + SIDE] = [row[i] for row in rows]
 
 
-@overload(copy_line)
-def _copy_line(x, start, y, place):  # type: ignore[no-untyped-def]
-    return lambda x, start, y, place: _through_a_register(x, start, y, place)  # type: ignore[call-arg]
+def _copier(width: int) -> Any:
+    """Return a function that copies `width` words: y[place : place + width] = x[start : start + width], flat arrays."""
+
+    def copy(x: Array, start: int, y: Array, place: int) -> None:
+        y[place : place + width] = x[start : start + width]
+
+    @intrinsic
+    def through_registers(typing_context, x, start, y, place):  # type: ignore[no-untyped-def]
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            vector = ir.VectorType(context.get_data_type(signature.args[0].dtype), width)
+            source, target = (
+                builder.bitcast(builder.gep(data, [arguments[i + 1]]), vector.as_pointer())
+                for i in (0, 2)
+                for data in [context.make_array(signature.args[i])(context, builder, arguments[i]).data]
+            )
+            builder.store(builder.load(source, align=4), target, align=4)
+            return context.get_dummy_value()
+
+        return types.void(x, types.int64, y, types.int64), generate
+
+    @overload(copy)
+    def _copy(x, start, y, place):  # type: ignore[no-untyped-def]
+        return lambda x, start, y, place: through_registers(x, start, y, place)  # type: ignore[call-arg]
+
+    return copy
 
 
-@intrinsic
-def _through_a_register(typing_context, x, start, y, place):  # type: ignore[no-untyped-def]
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        vector = ir.VectorType(context.get_data_type(signature.args[0].dtype), SIDE)
-        source, target = (
-            builder.bitcast(builder.gep(data, [arguments[i + 1]]), vector.as_pointer())
-            for i in (0, 2)
-            for data in [context.make_array(signature.args[i])(context, builder, arguments[i]).data]
-        )
-        builder.store(builder.load(source, align=4), target, align=4)
-        return context.get_dummy_value()
-
-    return types.void(x, types.int64, y, types.int64), generate
+LEFT, RIGHT = (FLOAT32.rows, FLOAT32.columns) if FLOAT32 is not None else (SIDE, SIDE)
+copy_left, copy_right, copy_small, copy_side = (_copier(width) for width in (LEFT, RIGHT, SMALL.rows, SIDE))
+"""Copy as many words as a left panel has rows, a right one columns, a sliver of `small_products` rows; or SIDE."""
 
 
 @overload(transpose_block)

@@ -17,7 +17,7 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from minigrad.kernels import intrinsic, kernel, overload, rows_of, types
-from minigrad.kernels.moves import SIDE, copy_line, transpose_block
+from minigrad.kernels.moves import LEFT, RIGHT, SIDE, copy_left, copy_right, copy_side, transpose_block
 from minigrad.kernels.threads import over_rows
 
 Array = NDArray[Any]
@@ -42,34 +42,37 @@ def pack_float32(
 
     If a panel is not as wide as a register, what is too much is overwritten by the step, or the panel, that follows.
     """
-    rows = x.shape[1] if across else x.shape[0]
     flat, width, zero = x.reshape(-1), x.shape[1], packed.dtype.type(0)
-    covering, end = -(-lanes // SIDE) * SIDE, (stop - at) * steps * lanes
-    for panel in range(start, stop):
-        first, place = panel * lanes, (panel - at) * steps * lanes
-        count, turned = min(lanes, rows - first), 0
-        if across:
-            for step in range(steps):
-                source = (begin + step) * width + first
-                fits = place + step * lanes + covering <= end and source + covering <= flat.size
-                if fits and count == lanes:
-                    for lane in range(0, lanes, SIDE):
-                        copy_line(flat, source + lane, packed, place + step * lanes + lane)
-                else:
-                    for lane in range(count):
-                        packed[place + step * lanes + lane] = x[begin + step, first + lane]
-        else:
-            if first + covering <= rows:
-                turned = whole_blocks(steps, lanes, end - place)
-                for step in range(0, turned, SIDE):
-                    for lane in range(0, lanes, SIDE):
-                        source = (first + lane) * width + begin + step
-                        transpose_block(flat, source, width, packed, place + step * lanes + lane, lanes)
-            for step in range(turned, steps):
-                for lane in range(count):
-                    packed[place + step * lanes + lane] = x[first + lane, begin + step]
+    rows = width if across else x.shape[0]
+    covering = -(-lanes // SIDE) * SIDE
+    if across:
+        # Step by step, so that a row of x is read along.
         for step in range(steps):
-            for lane in range(count, lanes):
+            for panel in range(start, stop):
+                first, place = panel * lanes, ((panel - at) * steps + step) * lanes
+                source = (begin + step) * width + first
+                if lanes == LEFT and first + lanes <= rows:
+                    copy_left(flat, source, packed, place)
+                elif lanes == RIGHT and first + lanes <= rows:
+                    copy_right(flat, source, packed, place)
+                else:
+                    for lane in range(min(lanes, rows - first)):
+                        packed[place + lane] = flat[source + lane]
+    else:
+        for panel in range(start, stop):
+            first, place = panel * lanes, (panel - at) * steps * lanes
+            turned = whole_blocks(steps, lanes, (stop - at) * steps * lanes - place) if first + covering <= rows else 0
+            for step in range(0, turned, SIDE):
+                for lane in range(0, lanes, SIDE):
+                    source = (first + lane) * width + begin + step
+                    transpose_block(flat, source, width, packed, place + step * lanes + lane, lanes)
+            for step in range(turned, steps):
+                for lane in range(min(lanes, rows - first)):
+                    packed[place + step * lanes + lane] = x[first + lane, begin + step]
+    if rows < stop * lanes and start < stop:
+        place = (stop - 1 - at) * steps * lanes
+        for step in range(steps):
+            for lane in range(rows - (stop - 1) * lanes, lanes):
                 packed[place + step * lanes + lane] = zero
 
 
@@ -184,8 +187,11 @@ def pack_bfloat16(
                     transpose_block(buffer, lane * words + word, words, packed, place + word * lanes + lane, lanes)
             for group in range(turned, words, chunk):
                 for lane in range(lanes):
-                    for rest in range(chunk):
-                        packed[place + group * lanes + lane * chunk + rest] = buffer[lane * words + group + rest]
+                    if chunk == SIDE:
+                        copy_side(buffer, lane * words + group, packed, place + group * lanes + lane * chunk)
+                    else:
+                        for rest in range(chunk):
+                            packed[place + group * lanes + lane * chunk + rest] = buffer[lane * words + group + rest]
 
 
 def pack_panels(

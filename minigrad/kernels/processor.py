@@ -39,6 +39,13 @@ def _float32_block(features: set[str]) -> Block | None:
     return None
 
 
+def _small_block(features: set[str]) -> Block:
+    """For products of small matrices: fewer rows, so that less is wasted where a side is no multiple of them."""
+    if "avx512f" in features or not ({"avx2", "fma"} <= features or "neon" in features):
+        return Block("float32", rows=8, columns=32, lanes=16)
+    return Block("float32", 4, 16, 8) if "avx2" in features else Block("float32", 8, 8, 4)
+
+
 def _bfloat16_block(features: set[str]) -> Block | None:
     if {"amx-tile", "amx-bf16"} <= features and _may_use_tiles():
         return Block("tiles", rows=32, columns=32, lanes=16, chunk=16)
@@ -58,3 +65,5 @@ def _may_use_tiles() -> bool:
 _FEATURES = host_features()
 FLOAT32, BFLOAT16 = _float32_block(_FEATURES), _bfloat16_block(_FEATURES)
 """The blocks for this processor; None where it has no instructions for one."""
+SMALL = _small_block(_FEATURES)
+"""The block for the tiles of attention, in which plain loops work where there are no instructions for it."""

@@ -1,4 +1,4 @@
-"""Tiles: small blocks of a matrix, copied together so that they stay in the nearest cache, and multiplied there.
+"""A small product in the nearest cache, in plain loops: as far as the compiler gets without being told more.
 
 Four rows of the result are worked on at a time, with four terms of each sum: sixteen multiplications for every twelve
 numbers that are loaded or stored. Measured on one core (benchmarks/kernels.py): 73 GFLOP/s, the plain triple loop 4.
@@ -43,50 +43,3 @@ def add_product(a: Array, b: Array, c: Array, m: int, k: int, n: int) -> None:
             a00 = a[i, p]
             for j in range(n):
                 c[i, j] += a00 * b[p, j]
-
-
-@kernel
-def add_transposed_product(a: Array, b: Array, c: Array, m: int, k: int, n: int) -> None:
-    """c[:m, :n] += a[:k, :m].T @ b[:k, :n], tiled as `add_product`."""
-    whole_m, whole_k = m - m % 4, k - k % 4
-    for i in range(0, whole_m, 4):
-        for p in range(0, whole_k, 4):
-            a00, a10, a20, a30 = a[p, i], a[p, i + 1], a[p, i + 2], a[p, i + 3]
-            a01, a11, a21, a31 = a[p + 1, i], a[p + 1, i + 1], a[p + 1, i + 2], a[p + 1, i + 3]
-            a02, a12, a22, a32 = a[p + 2, i], a[p + 2, i + 1], a[p + 2, i + 2], a[p + 2, i + 3]
-            a03, a13, a23, a33 = a[p + 3, i], a[p + 3, i + 1], a[p + 3, i + 2], a[p + 3, i + 3]
-            for j in range(n):
-                b0, b1, b2, b3 = b[p, j], b[p + 1, j], b[p + 2, j], b[p + 3, j]
-                c[i, j] += a00 * b0 + a01 * b1 + a02 * b2 + a03 * b3
-                c[i + 1, j] += a10 * b0 + a11 * b1 + a12 * b2 + a13 * b3
-                c[i + 2, j] += a20 * b0 + a21 * b1 + a22 * b2 + a23 * b3
-                c[i + 3, j] += a30 * b0 + a31 * b1 + a32 * b2 + a33 * b3
-        for p in range(whole_k, k):
-            a00, a10, a20, a30 = a[p, i], a[p, i + 1], a[p, i + 2], a[p, i + 3]
-            for j in range(n):
-                c[i, j] += a00 * b[p, j]
-                c[i + 1, j] += a10 * b[p, j]
-                c[i + 2, j] += a20 * b[p, j]
-                c[i + 3, j] += a30 * b[p, j]
-    for i in range(whole_m, m):
-        for p in range(k):
-            a00 = a[p, i]
-            for j in range(n):
-                c[i, j] += a00 * b[p, j]
-
-
-@kernel
-def load_rows(x: Array, first: int, count: int, group: int, column: int, size: int, tile: Array) -> None:
-    """Copy `group` neighbouring heads of `count` positions into tile rows: tile[(position, head), :size]."""
-    for i in range(count):
-        for h in range(group):
-            for d in range(size):
-                tile[i * group + h, d] = x[first + i, column + h * size + d]
-
-
-@kernel
-def load_columns(x: Array, first: int, count: int, column: int, size: int, tile: Array) -> None:
-    """Copy one head of `count` positions into tile columns: tile[:size, position]."""
-    for i in range(count):
-        for d in range(size):
-            tile[d, i] = x[first + i, column + d]

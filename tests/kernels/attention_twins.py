@@ -8,6 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from minigrad.kernels.moves import SIDE
+from minigrad.kernels.small_products import COLUMNS, ROWS
 from tests.kernels.twins import UNTOUCHED, Arguments, Array, Twin, log_sum_exp, numbers, philox
 
 
@@ -191,50 +193,208 @@ def _attention_backward_tasks(
 
 
 @st.composite
-def _product_arguments(draw: DrawFn, dtype: Any, transposed: bool) -> Arguments:
+def _product_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     m, k, n = (draw(st.integers(0, 9)) for _ in range(3))
-    a = numbers(draw, dtype, k + 1, m + 2) if transposed else numbers(draw, dtype, m + 2, k + 1)
-    return [a, numbers(draw, dtype, k + 1, n + 1), numbers(draw, dtype, m + 1, n + 2), m, k, n]
+    return [
+        numbers(draw, dtype, m + 2, k + 1),
+        numbers(draw, dtype, k + 1, n + 1),
+        numbers(draw, dtype, m + 1, n + 2),
+        m,
+        k,
+        n,
+    ]
 
 
 def _add_product(a: Array, b: Array, c: Array, m: int, k: int, n: int) -> None:
     c[:m, :n] += a[:m, :k] @ b[:k, :n]
 
 
-def _add_transposed_product(a: Array, b: Array, c: Array, m: int, k: int, n: int) -> None:
-    c[:m, :n] += a[:k, :m].T @ b[:k, :n]
+SIDES = st.sampled_from([0, 1, 2, ROWS - 1, ROWS, ROWS + 1, 40])
 
 
 @st.composite
-def _load_rows_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    first, count, group, column, size = (draw(st.integers(0, 3)) for _ in range(5))
-    x = numbers(draw, dtype, first + count + 1, column + group * size + 1)
-    return [x, first, count, group, column, size, numbers(draw, dtype, count * group + 1, size + 1)]
+def _panel_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    rows, steps, depth = draw(st.sampled_from([0, ROWS, 3 * ROWS])), draw(st.integers(1, 9)), draw(st.integers(1, 9))
+    steps = max(steps, depth)
+    a, b = numbers(draw, dtype, 2 + rows * steps), numbers(draw, dtype, 3 + depth * COLUMNS)
+    c = numbers(draw, dtype, 4 + rows * COLUMNS)
+    return [a, 2, steps, rows, b, 3, depth, c, 4, draw(st.booleans())]
 
 
-def _load_rows(x: Array, first: int, count: int, group: int, column: int, size: int, tile: Array) -> None:
-    part = x[first : first + count, column : column + group * size]
-    tile[: count * group, :size] = part.reshape(count * group, size)
+def _panel_product(
+    a: Array, a_start: int, steps: int, rows: int, b: Array, b_start: int, depth: int, c: Array, c_start: int, add: bool
+) -> None:
+    left = a[a_start : a_start + rows * steps].reshape(-1, steps, ROWS)[:, :depth].swapaxes(1, 2).reshape(rows, depth)
+    block = c[c_start : c_start + rows * COLUMNS].reshape(rows, COLUMNS)
+    block[...] = left @ b[b_start : b_start + depth * COLUMNS].reshape(depth, COLUMNS) + (block if add else 0)
 
 
 @st.composite
-def _load_columns_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    first, count, column, size = (draw(st.integers(0, 3)) for _ in range(4))
-    x = numbers(draw, dtype, first + count + 1, column + size + 1)
-    return [x, first, count, column, size, numbers(draw, dtype, size + 1, count + 1)]
+def _plain_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    a, a_start, steps, _, b, b_start, depth, _, _, add = draw(_panel_arguments(dtype))
+    a = numbers(draw, dtype, a_start + ROWS * steps)
+    return [a, a_start, b, b_start, depth, numbers(draw, dtype, 1 + ROWS * COLUMNS), 1, add]
 
 
-def _load_columns(x: Array, first: int, count: int, column: int, size: int, tile: Array) -> None:
-    tile[:size, :count] = x[first : first + count, column : column + size].T
+def _plain_block(a: Array, a_start: int, b: Array, b_start: int, depth: int, c: Array, c_start: int, add: bool) -> None:
+    _panel_product(a, a_start, depth, ROWS, b, b_start, depth, c, c_start, add)
+
+
+@st.composite
+def _turn_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    rows, columns = draw(SIDES), draw(SIDES)
+    stride, step = columns + draw(st.integers(0, 2)), rows + draw(st.integers(0, 2))
+    x = numbers(draw, dtype, 1 + max(rows, SIDE) * stride + SIDE)
+    return [x, 1, stride, rows, columns, np.full(2 + columns * step, UNTOUCHED, dtype), 2, step]
+
+
+def _turn(x: Array, start: int, stride: int, rows: int, columns: int, y: Array, place: int, step: int) -> None:
+    for i in range(rows):
+        for j in range(columns):
+            y[place + j * step + i] = x[start + i * stride + j]
+
+
+@st.composite
+def _rows_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    count, size, stride = draw(SIDES), draw(SIDES), 45
+    x = numbers(draw, dtype, 1 + count * stride)
+    height = (-(-count // ROWS) + draw(st.integers(0, 1))) * ROWS
+    return [x, 1, stride, count, height, size, np.full(2 + height * size, UNTOUCHED, dtype), 2]
+
+
+def _rows_as_slivers(
+    x: Array, start: int, stride: int, count: int, height: int, size: int, y: Array, place: int
+) -> None:
+    full = np.zeros((height, size), x.dtype)
+    full[:count] = _matrix(x, start, stride, count, size)
+    y[place : place + full.size] = full.reshape(len(full) // ROWS, ROWS, size).swapaxes(1, 2).reshape(-1)
+
+
+def _matrix(x: Array, start: int, stride: int, count: int, size: int) -> Array:
+    return x[start : start + count * stride].reshape(count, stride)[:, :size]
+
+
+@st.composite
+def _columns_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    x, start, stride, count, _, size, _, _ = draw(_rows_arguments(dtype))
+    depth = count + draw(st.integers(0, 3))
+    return [x, start, stride, count, depth, size, np.full(2 + -(-size // ROWS) * ROWS * depth, UNTOUCHED, dtype), 2]
+
+
+def _columns_as_slivers(
+    x: Array, start: int, stride: int, count: int, depth: int, size: int, y: Array, place: int
+) -> None:
+    full = np.zeros((depth, -(-size // ROWS) * ROWS), x.dtype)
+    full[:count, :size] = _matrix(x, start, stride, count, size)
+    y[place : place + full.size] = full.reshape(depth, full.shape[1] // ROWS, ROWS).swapaxes(0, 1).reshape(-1)
+
+
+@st.composite
+def _queries_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    group, size, first, row = (draw(st.integers(1, 3)) for _ in range(4))
+    count, column = draw(st.integers(0, COLUMNS)), draw(st.integers(0, 2))
+    x = numbers(draw, dtype, first + (row + count) // group + 1, column + group * size + 1)
+    return [x, first, row, count, group, column, size, np.full(COLUMNS * size + 1, UNTOUCHED, dtype)]
+
+
+def _load_queries(x: Array, first: int, row: int, count: int, group: int, column: int, size: int, y: Array) -> None:
+    full = np.zeros((COLUMNS, size), x.dtype)
+    flat = x[first:, column : column + group * size].reshape(-1, size)
+    full[:count] = flat[row : row + count]
+    y[: COLUMNS * size] = full.reshape(-1)
+
+
+@st.composite
+def _tile(draw: DrawFn, dtype: Any) -> tuple[int, float, Array, int, Array]:
+    n, begin = draw(st.integers(0, 5)), draw(st.integers(0, 3))
+    seen = np.sort(np.random.default_rng(draw(st.integers(0, 99))).integers(0, n + begin + 2, COLUMNS))
+    return n, dtype(0.7), seen, begin, np.arange(n)[:, None] + begin < seen
+
+
+@st.composite
+def _step_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    n, scale, seen, begin, _ = draw(_tile(dtype))
+    largest = numbers(draw, dtype, COLUMNS)
+    largest[draw(st.integers(0, COLUMNS)) :] = -np.inf
+    total = np.abs(numbers(draw, dtype, COLUMNS)) * np.isfinite(largest)
+    return [numbers(draw, dtype, n * COLUMNS + 1), n, scale, seen, begin, largest, total, np.zeros(COLUMNS, dtype)]
+
+
+def _softmax_step(
+    scores: Array, n: int, scale: float, seen: Array, begin: int, largest: Array, total: Array, shrink: Array
+) -> None:
+    tile = scores[: n * COLUMNS].reshape(n, COLUMNS)
+    tile[...] = np.where(np.arange(n)[:, None] + begin < seen, tile * scale, -np.inf)
+    before = largest.copy()
+    largest[...] = np.maximum(largest, tile.max(axis=0, initial=-np.inf))
+    top = np.where(np.isfinite(largest), largest, 0)
+    shrink[...], tile[...] = np.exp(before - top), np.exp(tile - top)
+    total[...] = total * shrink + tile.sum(axis=0)
+
+
+@st.composite
+def _slopes_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    n, scale, seen, begin, _ = draw(_tile(dtype))
+    scores, slopes = (numbers(draw, dtype, n * COLUMNS + 1) for _ in range(2))
+    return [scores, slopes, n, scale, seen, begin, numbers(draw, dtype, COLUMNS), numbers(draw, dtype, COLUMNS)]
+
+
+def _softmax_slopes(
+    scores: Array, slopes: Array, n: int, scale: float, seen: Array, begin: int, logs: Array, dots: Array
+) -> None:
+    p, ds = (x[: n * COLUMNS].reshape(n, COLUMNS) for x in (scores, slopes))
+    p[...] = np.where(np.arange(n)[:, None] + begin < seen, np.exp(p * scale - logs), 0)
+    ds[...] = p * (ds - dots) * scale
+
+
+@st.composite
+def _draw_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    n, first, row, group = (draw(st.integers(1, 5)) for _ in range(4))
+    count, head, begin = draw(st.integers(0, COLUMNS)), draw(st.integers(0, 1)), 4 * draw(st.integers(0, 2))
+    words = np.array([draw(st.integers(0, 2**32 - 1)) for _ in range(4)], np.uint32)
+    mask, drawn = np.full(n * COLUMNS + 1, UNTOUCHED, dtype), np.zeros(8, dtype)
+    return [mask, drawn, n, first, row, count, group, head, 2, begin, words, 2**31, dtype(2)]
+
+
+def _draw_panel(
+    mask: Array,
+    drawn: Array,
+    n: int,
+    first: int,
+    row: int,
+    count: int,
+    group: int,
+    head: int,
+    kv_heads: int,
+    begin: int,
+    words: Array,
+    threshold: int,
+    kept: float,
+) -> None:
+    tile = mask[: n * COLUMNS].reshape(n, COLUMNS)
+    tile[...] = 0
+    for r in range(count):
+        position, query_head = first + (row + r) // group, head * group + (row + r) % group
+        rows = slice(position, position + 1)
+        whole = mask_of(rows, query_head, kv_heads * group, begin + n, words, threshold, kept)
+        tile[:, r] = drawn[:n] = whole[0, begin:]
 
 
 ATTENTION_TWINS: dict[str, Twin] = {
-    "tiles.add_product": Twin(lambda dtype: _product_arguments(dtype, transposed=False), _add_product),
-    "tiles.add_transposed_product": Twin(
-        lambda dtype: _product_arguments(dtype, transposed=True), _add_transposed_product
+    "tiles.add_product": Twin(_product_arguments, _add_product),
+    "small_products.whole": Twin(
+        lambda dtype: st.tuples(st.integers(0, 99), st.integers(1, 9)).map(list),
+        lambda number, side: number + -number % side,
     ),
-    "tiles.load_rows": Twin(_load_rows_arguments, _load_rows),
-    "tiles.load_columns": Twin(_load_columns_arguments, _load_columns),
+    "small_products.plain_block": Twin(_plain_arguments, _plain_block),
+    "small_products.panel_product": Twin(_panel_arguments, _panel_product),
+    "small_products.turn": Twin(_turn_arguments, _turn),
+    "small_products.rows_as_slivers": Twin(_rows_arguments, _rows_as_slivers),
+    "small_products.columns_as_slivers": Twin(_columns_arguments, _columns_as_slivers),
+    "small_products.load_queries": Twin(_queries_arguments, _load_queries),
+    "small_products.draw_panel": Twin(_draw_arguments, _draw_panel),
+    "attention.softmax_step": Twin(_step_arguments, _softmax_step),
+    "attention_backward.softmax_slopes": Twin(_slopes_arguments, _softmax_slopes),
     "attention._attention_tasks": Twin(_arguments, _attention_tasks),
-    "attention._attention_backward_tasks": Twin(_backward_arguments, _attention_backward_tasks),
+    "attention_backward.attention_backward_tasks": Twin(_backward_arguments, _attention_backward_tasks),
 }
