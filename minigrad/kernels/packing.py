@@ -13,12 +13,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from llvmlite import ir
 from numpy.typing import NDArray
 
-from minigrad.kernels import intrinsic, kernel, overload, rows_of, types
+from minigrad.kernels import kernel, overload, types
+from minigrad.kernels.bfloat16 import pair_side, word_of
 from minigrad.kernels.moves import LEFT, RIGHT, SIDE, copy_left, copy_right, copy_side, transpose_block
-from minigrad.kernels.threads import over_rows
 
 Array = NDArray[Any]
 
@@ -76,55 +75,6 @@ def pack_float32(
                 packed[place + step * lanes + lane] = zero
 
 
-def bits_of(x: Any) -> Any:
-    """Return the 32 bits of a float32 as a whole number (uint32); this body is what plain Python runs."""
-    return np.float32(x).view(np.uint32)
-
-
-@overload(bits_of)
-def _bits_of(x):  # type: ignore[no-untyped-def]
-    return lambda x: _float32_bits(x)  # type: ignore[call-arg]
-
-
-@intrinsic
-def _float32_bits(typing_context, x):  # type: ignore[no-untyped-def]
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(32))
-
-    return types.uint32(types.float32), generate
-
-
-def number_of(bits: Any) -> Any:
-    """Return the float32 that these 32 bits (uint32) are; this body is what plain Python runs."""
-    return np.uint32(bits).view(np.float32)
-
-
-@overload(number_of)
-def _number_of(bits):  # type: ignore[no-untyped-def]
-    return lambda bits: _float32_number(bits)  # type: ignore[call-arg]
-
-
-@intrinsic
-def _float32_number(typing_context, bits):  # type: ignore[no-untyped-def]
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.FloatType())
-
-    return types.float32(types.uint32), generate
-
-
-@kernel
-def bfloat16_bits(x: float) -> Any:
-    """Round a float32 to bfloat16, to the nearest and ties to even; return its 16 bits in a uint32.
-
-    bfloat16 is the upper half of a float32: the same exponent, 8 bits of precision instead of 24.
-    """
-    bits = bits_of(x)
-    # Half a unit of the last place that stays, minus one if that place is even: ties then go to even.
-    half = np.uint32(np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
-    rounded = np.uint32(np.uint32(bits + half) >> np.uint32(16))
-    return rounded if x == x else np.uint32(0x7FC0)  # rounding would turn some NaN into infinity
-
-
 @kernel
 def pack_bfloat16(
     x: Array,
@@ -140,58 +90,88 @@ def pack_bfloat16(
 ) -> None:
     """Round and copy panels start to stop of `words` words, two steps each, from word `begin` on.
 
-    packed[panel - at, word // chunk, lane, word % chunk], flat. Long runs of numbers that follow each other in x are
-    rounded first, in vector registers, into a small buffer; then the words go where they belong. Words beyond the end
-    of x are zero.
+    packed[panel - at, word // chunk, lane, word % chunk], flat; `chunk` is 1 or SIDE. Numbers are rounded and paired in
+    a small buffer first; then the words go where they belong. Words beyond the end of x are zero.
     """
-    rows, depth = (x.shape[1], x.shape[0]) if across else (x.shape[0], x.shape[1])
-    high, none, panel_size = np.uint32(16), np.uint32(0), words * lanes
     if across:
-        buffer = np.empty(_PANELS * lanes, np.uint32)
-        for group in range(start, stop, _PANELS):
-            first, panels = group * lanes, min(_PANELS, stop - group)
-            count = min(panels * lanes, rows - first)
-            buffer[count:] = none
-            for word in range(words):
-                step = 2 * (begin + word)
-                if step + 1 < depth:
-                    for j in range(count):
-                        upper = np.uint32(bfloat16_bits(x[step + 1, first + j]) << high)
-                        buffer[j] = bfloat16_bits(x[step, first + j]) | upper
-                else:
-                    for j in range(count):
-                        buffer[j] = bfloat16_bits(x[step, first + j]) if step < depth else none
-                place = (group - at) * panel_size + word // chunk * chunk * lanes + word % chunk
-                for panel in range(panels):
-                    for lane in range(lanes):
-                        packed[place + panel * panel_size + lane * chunk] = buffer[panel * lanes + lane]
+        _pack_across(x, lanes, chunk, begin, words, packed, at, start, stop)
     else:
-        # A panel's rows first, word by word; then, as chunks of a row or turned on their side, to their places.
-        buffer = np.zeros(-(-lanes // SIDE) * SIDE * words, np.uint32)
-        whole = max(0, min(words, depth // 2 - begin))
-        for panel in range(start, stop):
-            place = (panel - at) * panel_size
-            for lane in range(lanes):
-                row, line = panel * lanes + lane, lane * words
-                if row < rows:
-                    for word in range(whole):
-                        upper = np.uint32(bfloat16_bits(x[row, 2 * (begin + word) + 1]) << high)
-                        buffer[line + word] = bfloat16_bits(x[row, 2 * (begin + word)]) | upper
-                    if whole < words and depth % 2 and begin <= depth // 2:
-                        buffer[line + whole] = bfloat16_bits(x[row, depth - 1])
+        _pack_along(x, lanes, chunk, begin, words, packed, at, start, stop)
+
+
+@kernel
+def _pack_across(
+    x: Array, lanes: int, chunk: int, begin: int, words: int, packed: Array, at: int, start: int, stop: int
+) -> None:
+    """x[step, lane]: SIDE words of some panels side by side, each from two rows of x."""
+    flat, width, depth, none = x.reshape(-1), x.shape[1], x.shape[0], np.uint32(0)
+    room = min(_PANELS, stop - start) * lanes
+    buffer = np.zeros(SIDE * (room + SIDE), np.uint32)
+    for group in range(start, stop, _PANELS):
+        first, panels = group * lanes, min(_PANELS, stop - group)
+        count = min(panels * lanes, width - first)
+        for block in range(0, words, SIDE):
+            held = min(SIDE, words - block)
+            for word in range(held):
+                step, line, paired = 2 * (begin + block + word), word * room, 0
+                if step + 1 < depth:
+                    paired = count - count % SIDE
+                    for j in range(0, paired, SIDE):
+                        place = step * width + first + j
+                        pair_side(flat, place, place + width, 1, buffer, line + j)
+                for j in range(paired, panels * lanes):
+                    second = x[step + 1, first + j] if j < count and step + 1 < depth else x.dtype.type(0)
+                    buffer[line + j] = word_of(x[step, first + j], second) if j < count and step < depth else none
+            for panel in range(panels):
+                place = ((group + panel - at) * words + block) * lanes
+                if chunk == SIDE and held == SIDE and lanes % SIDE == 0:
+                    for lane in range(0, lanes, SIDE):
+                        transpose_block(buffer, panel * lanes + lane, room, packed, place + lane * SIDE, SIDE)
+                elif chunk == 1 and lanes == RIGHT:
+                    for word in range(held):
+                        copy_right(buffer, word * room + panel * lanes, packed, place + word * lanes)
                 else:
-                    buffer[line : line + words] = none
-            turned = whole_blocks(words, lanes, (stop - at) * panel_size - place) if chunk == 1 else 0
-            for word in range(0, turned, SIDE):
-                for lane in range(0, lanes, SIDE):
-                    transpose_block(buffer, lane * words + word, words, packed, place + word * lanes + lane, lanes)
-            for group in range(turned, words, chunk):
-                for lane in range(lanes):
-                    if chunk == SIDE:
-                        copy_side(buffer, lane * words + group, packed, place + group * lanes + lane * chunk)
-                    else:
-                        for rest in range(chunk):
-                            packed[place + group * lanes + lane * chunk + rest] = buffer[lane * words + group + rest]
+                    for word in range(held):
+                        for lane in range(lanes):
+                            target = place + word // chunk * chunk * lanes + lane * chunk + word % chunk
+                            packed[target] = buffer[word * room + panel * lanes + lane]
+
+
+@kernel
+def _pack_along(
+    x: Array, lanes: int, chunk: int, begin: int, words: int, packed: Array, at: int, start: int, stop: int
+) -> None:
+    """x[lane, step]: a panel's rows, each word from two neighbours."""
+    flat, width, rows, none = x.reshape(-1), x.shape[1], x.shape[0], np.uint32(0)
+    buffer = np.zeros(-(-lanes // SIDE) * SIDE * words, np.uint32)
+    whole = max(0, min(words, width // 2 - begin))
+    paired = whole - whole % SIDE
+    for panel in range(start, stop):
+        place = (panel - at) * words * lanes
+        for lane in range(lanes):
+            row, line = panel * lanes + lane, lane * words
+            if row >= rows:
+                buffer[line : line + words] = none
+                continue
+            for word in range(0, paired, SIDE):
+                step = row * width + 2 * (begin + word)
+                pair_side(flat, step, step + 1, 2, buffer, line + word)
+            for word in range(paired, whole):
+                step = 2 * (begin + word)
+                buffer[line + word] = word_of(x[row, step], x[row, step + 1])
+            if whole < words and width % 2 and begin <= width // 2:
+                buffer[line + whole] = word_of(x[row, width - 1], x.dtype.type(0))
+        turned = whole_blocks(words, lanes, (stop - at) * words * lanes - place) if chunk == 1 else 0
+        for word in range(0, turned, SIDE):
+            for lane in range(0, lanes, SIDE):
+                transpose_block(buffer, lane * words + word, words, packed, place + word * lanes + lane, lanes)
+        for group in range(turned, words, chunk):
+            for lane in range(lanes):
+                if chunk == SIDE:
+                    copy_side(buffer, lane * words + group, packed, place + group * lanes + lane * chunk)
+                else:
+                    for rest in range(chunk):
+                        packed[place + group * lanes + lane * chunk + rest] = buffer[lane * words + group + rest]
 
 
 def pack_panels(
@@ -222,20 +202,3 @@ def _pack_panels(x, across, lanes, chunk, begin, words, packed, at, start, stop)
     return lambda x, across, lanes, chunk, begin, words, packed, at, start, stop: pack_float32(
         x, across, lanes, begin, words, packed, at, start, stop
     )
-
-
-@kernel
-def _round_rows(x: Array, y: Array, start: int, stop: int) -> None:
-    for i in range(start, stop):
-        for j in range(x.shape[1]):
-            y[i, j] = number_of(bfloat16_bits(x[i, j]) << np.uint32(16))
-
-
-def round_bfloat16(x: Array) -> Array:
-    """Return a float32 array with every number rounded to bfloat16; a transposed matrix stays one."""
-    if x.flags.f_contiguous and not x.flags.c_contiguous:
-        return round_bfloat16(x.T).T
-    rows = rows_of(x)
-    y = np.empty_like(rows)
-    over_rows(lambda start, stop: _round_rows(rows, y, start, stop), len(rows), rows.shape[1])
-    return y.reshape(x.shape)

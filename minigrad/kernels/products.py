@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minigrad.errors import InputError
+from minigrad.kernels.bfloat16 import round_bfloat16
 from minigrad.kernels.matmul import multiply
-from minigrad.kernels.packing import round_bfloat16
 from minigrad.kernels.processor import BFLOAT16, FLOAT32
 
 Array = NDArray[Any]

@@ -125,6 +125,34 @@ def _whole_blocks(steps: int, lanes: int, room: int) -> int:
     return max(last, default=0)
 
 
+def _one_way(across: bool) -> st.SearchStrategy[Arguments]:
+    """Arguments of `pack_bfloat16` for one of its two ways, without `across`."""
+    both = _pack_arguments(np.float32, paired=True)
+    return both.filter(lambda arguments: arguments[1] == across).map(lambda arguments: [arguments[0], *arguments[2:]])
+
+
+def _pack_across(
+    x: Array, lanes: int, chunk: int, begin: int, words: int, packed: Array, at: int, start: int, stop: int
+) -> None:
+    _pack_bfloat16(x, True, lanes, chunk, begin, words, packed, at, start, stop)
+
+
+def _pack_along(
+    x: Array, lanes: int, chunk: int, begin: int, words: int, packed: Array, at: int, start: int, stop: int
+) -> None:
+    _pack_bfloat16(x, False, lanes, chunk, begin, words, packed, at, start, stop)
+
+
+def _word_arguments(dtype: Any) -> st.SearchStrategy[Arguments]:
+    numbers = st.floats(width=32).map(np.float32)
+    return st.tuples(numbers, numbers).map(list)
+
+
+def _word(first: Any, second: Any) -> int:
+    low, high = rounded(np.array([first, second], np.float32))
+    return int(low) | int(high) << 16
+
+
 def _bits_arguments(dtype: Any) -> st.SearchStrategy[Arguments]:
     return st.floats(width=32).map(lambda x: [np.float32(x)])
 
@@ -179,6 +207,9 @@ MATMUL_TWINS = {
     "packing.pack_float32": Twin(lambda dtype: _pack_arguments(np.float32), _pack_float32),
     "packing.pack_bfloat16": Twin(lambda dtype: _pack_arguments(np.float32, paired=True), _pack_bfloat16),
     "packing.whole_blocks": Twin(_blocks_arguments, _whole_blocks),
-    "packing.bfloat16_bits": Twin(_bits_arguments, lambda x: int(rounded(np.array([x], np.float32))[0])),
-    "packing._round_rows": Twin(_round_arguments, _round_rows),
+    "packing._pack_across": Twin(lambda dtype: _one_way(across=True), _pack_across),
+    "packing._pack_along": Twin(lambda dtype: _one_way(across=False), _pack_along),
+    "bfloat16.word_of": Twin(_word_arguments, lambda x, y: _word(x, y)),
+    "bfloat16.bfloat16_bits": Twin(_bits_arguments, lambda x: int(rounded(np.array([x], np.float32))[0])),
+    "bfloat16._round_rows": Twin(_round_arguments, _round_rows),
 }
