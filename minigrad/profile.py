@@ -31,6 +31,7 @@ _OPERATIONS: dict[str, tuple[Callable[..., float], int, int]] = {
     # operations of the product itself, how often the forward pass does as much, and the backward pass
     "linear": (lambda x, weight: 2.0 * x.size * weight.shape[0], 1, 2),
     "matmul": (lambda a, b: 2.0 * a.size * (b.shape[-1] if b.ndim > 1 else 1), 1, 2),
+    "swiglu_linear": (lambda gate, up, weight: 2.0 * gate.size * weight.shape[0], 1, 2),
     "linear_cross_entropy": (lambda x, weight, targets: 2.0 * x.size * weight.shape[0], 3, 0),
     "attention": (_attention, 1, 2),
     "attention_with_own_key": (_attention, 1, 2),

@@ -185,6 +185,12 @@ def _embedding(draw: DrawFn) -> Case:
 
 
 @st.composite
+def _swiglu_linear(draw: DrawFn) -> Case:
+    lead, width, out = draw(shapes().map(lambda s: s[:2])), draw(st.integers(0, 4)), draw(st.integers(0, 3))
+    return Case(numbers(draw, normal, (*lead, width), (*lead, width), (out, width)))
+
+
+@st.composite
 def _cross_entropy(draw: DrawFn) -> Case:
     classes = draw(st.sampled_from([3, 1, 2, 17]))
     wanted = st.sampled_from([-100, *range(classes)])
@@ -473,6 +479,7 @@ TABLE: dict[str, Row] = {
     "stack": Row(_stack(), lambda *parts, axis: np.stack(parts, axis)),
     "subtract": broadcast(np.subtract),
     "sum": reduction(np.sum, empty=True),
+    "swiglu_linear": Row(_swiglu_linear(), lambda gate, up, weight: (gate * _sigmoid(gate) * up) @ weight.T),
     "swiglu": elementwise(lambda gate, up: gate * _sigmoid(gate) * up, count=2, min_dims=1),
     "tanh": elementwise(np.tanh),
     "transpose": Row(_transpose(), lambda x, axes: np.transpose(x, axes)),

@@ -15,7 +15,7 @@ from minigrad.ops.reduce import logsumexp, max, mean, sum
 from minigrad.ops.rotary import rotary
 from minigrad.ops.shape import concatenate, reshape, slice, stack, transpose, where
 from minigrad.ops.softmax import log_softmax, softmax
-from minigrad.ops.swiglu import swiglu
+from minigrad.ops.swiglu import swiglu, swiglu_linear
 
 __all__ = [
     "add",
@@ -59,6 +59,7 @@ __all__ = [
     "subtract",
     "sum",
     "swiglu",
+    "swiglu_linear",
     "tanh",
     "transpose",
     "where",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from minigrad.errors import ShapeError
-from minigrad.graph import Array, Backward
+from minigrad.graph import Array, Backward, Deferred
 from minigrad.kernels import swiglu as kernels
+from minigrad.kernels.products import product, product_into
 from minigrad.op import op
 
 
@@ -23,3 +26,31 @@ def swiglu(gate: Array, up: Array) -> tuple[Array, Backward]:
         return kernels.swiglu_backward(dy, gate, up)
 
     return kernels.swiglu_forward(gate, up), backward
+
+
+@op
+def swiglu_linear(gate: Array, up: Array, weight: Array) -> tuple[Array, Backward]:
+    r"""Gate, then apply a weight matrix: $y = \mathrm{swiglu}(g, u)\, W^T$.
+
+    The same as ``linear(swiglu(gate, up), weight)``, but what is between the two, the widest rows inside a model, is
+    not kept for the backward pass: computing it again takes a small part of the time of the product.
+    Shapes: gate (..., F), up (..., F), weight (C, F) -> (..., C).  Raises ShapeError if they do not fit.
+    """
+    if gate.shape != up.shape or weight.ndim != 2 or gate.shape[-1:] != weight.shape[1:]:
+        raise ShapeError(
+            f"swiglu_linear needs gate and up of one shape (..., F) and a weight (C, F); got {gate.shape}, {up.shape} "
+            f"and {weight.shape}"
+        )
+    count, width = math.prod(gate.shape[:-1]), gate.shape[-1]
+
+    def backward(dy: Array) -> tuple[Array, Array, Deferred]:
+        dy_rows = dy.reshape(count, len(weight))
+        dgate, dup = kernels.swiglu_backward(product(dy_rows, weight).reshape(gate.shape), gate, up)
+
+        def write(dw: Array, add: bool) -> None:
+            product_into(dy_rows.T, kernels.swiglu_forward(gate, up).reshape(count, width), dw, add)
+
+        return dgate, dup, Deferred(weight.shape, weight.dtype, write)
+
+    rows = kernels.swiglu_forward(gate, up).reshape(count, width)
+    return product(rows, weight.T).reshape(*gate.shape[:-1], len(weight)), backward
