@@ -9,6 +9,7 @@ import numpy as np
 
 from minigrad.kernels.products import product_into
 from minigrad.language_model import LanguageModel
+from minigrad.ops.cross_entropy import score_parts
 
 # What surrounds the matrix products (norms, activations, adding, dispatch) costs about as much time per layer and
 # number of width as this many operations of a product; fitted to benchmarks/train_step.py.
@@ -50,19 +51,25 @@ class Memory:
 
     state: int  # weights, gradients and AdamW's two moments
     activations: int
+    program: int = 170_000_000  # Python, NumPy, Numba and the compiled kernels
 
     @property
     def total(self) -> int:
         """Everything together."""
-        return self.state + self.activations
+        return self.state + self.activations + self.program
 
 
-def memory(model: LanguageModel, batch_size: int, context: int, itemsize: int = 4) -> Memory:
-    """Estimate the memory of training with `batch_size` texts of `context` tokens.
+def memory(model: LanguageModel, batch_size: int, context: int, itemsize: int = 4, recomputed: bool = False) -> Memory:
+    """Estimate the memory of training with `batch_size` texts of `context` tokens; within 10% of what was measured.
 
     State is four numbers per parameter. Of the activations, what the backward passes need is kept; each family counts
-    its own (`activations_per_token`), and the loss adds the logits and their gradient.
+    its own (`activations_per_token`), or, if layers are `recomputed`, the input of each and one layer's own. The loss
+    adds as many rows of scores as exist at once and the gradient of the head's matrix, twice if made in parts.
     """
-    config = model.config
-    per_token = config.activations_per_token() + 2 * config.vocab_size
-    return Memory(4 * model.num_parameters() * itemsize, batch_size * context * per_token * itemsize)
+    config, tokens = model.config, batch_size * context
+    per_token = config.activations_per_token()
+    if recomputed:
+        per_token = config.num_layers * config.width + per_token // config.num_layers
+    parts = score_parts(tokens, config.vocab_size)
+    head = tokens * config.vocab_size // parts + min(parts, 2) * config.vocab_size * config.width
+    return Memory(4 * model.num_parameters() * itemsize, (tokens * per_token + head) * itemsize)

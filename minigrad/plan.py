@@ -138,7 +138,7 @@ def seconds_after(settings: Any, model: LanguageModel, text: Text, rate: float) 
 
 def _memory(settings: Any, model: LanguageModel) -> costs.Memory:
     itemsize = 8 if settings.precision == "float64" else 4
-    return costs.memory(model, settings.batch, settings.context, itemsize)
+    return costs.memory(model, settings.batch, settings.context, itemsize, settings.checkpointing)
 
 
 def _counted(number: int, noun: str) -> str:
@@ -185,7 +185,7 @@ def describe(settings: Any, model: LanguageModel, text: Text, rate: float, claim
         + (f" x {settings.accumulate} parts" if settings.accumulate > 1 else "")
         + f", peak learning rate {settings.lr:g} after {_counted(settings.warmup, 'step')}",
         "memory": f"{format_bytes(memory.total)}: {format_bytes(memory.state)} state, "
-        f"{format_bytes(memory.activations)} activations",
+        f"{format_bytes(memory.activations)} activations, {format_bytes(memory.program)} program",
         "machine": f"{hardware.describe()}; matrix products at {rate / 1e9:,.0f} GFLOP/s",
         "speed": f"{flops / 1e6:,.1f} MFLOP per token, about {format_count(speed)} tokens/s expected",
         "budget": f"{format_seconds(seconds)} in all" if seconds else _counted(settings.steps, "step"),

@@ -57,10 +57,10 @@ class GPT2Config:
     def activations_per_token(self) -> int:
         """Return how many numbers per token training keeps for the backward pass, the logits aside.
 
-        In each layer the inputs of two norms and of the four products, queries, keys and values, the mixture, and the
+        In each layer the inputs of two norms and of two products, queries, keys and values, the mixture, and the
         feed-forward block before and after the bend.
         """
-        return self.num_layers * (12 * self.width + 3 * self.feed_forward)
+        return self.num_layers * (9 * self.width + 2 * self.feed_forward)
 
     def published(self) -> dict[str, Any]:
         """Return the config in the published format."""

@@ -50,10 +50,10 @@ class VidyaV1Config:
     def activations_per_token(self) -> int:
         """Return how many numbers per token training keeps for the backward pass, the logits aside.
 
-        In each layer the inputs of two norms and of the products, queries, keys and values before and after turning,
-        the mixture, and the feed-forward block before and after the bend.
+        In each layer the inputs of two norms and of two products, queries, keys and values, the mixture, and the
+        feed-forward block before and after the bend.
         """
-        return self.num_layers * (5 * self.width + 6 * self.num_heads * self.head_dim + 2 * self.feed_forward)
+        return self.num_layers * (4 * self.width + 4 * self.num_heads * self.head_dim + 2 * self.feed_forward)
 
     def published(self) -> dict[str, Any]:
         """Return the config as config.json has it; the type is our own, with the keys of a Llama."""

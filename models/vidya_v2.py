@@ -88,11 +88,11 @@ class VidyaV2Config:
     def activations_per_token(self) -> int:
         """Return how many numbers per token training keeps for the backward pass, the logits aside.
 
-        In each layer the inputs of two norms and of the products, queries, keys and values before and after turning,
-        the mixture, and three rows of the feed-forward block.
+        In each layer the inputs of two norms and of two products, queries, keys and values, the mixture, and two rows
+        of the feed-forward block.
         """
         queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
-        return self.num_layers * (5 * self.width + 3 * queries + 3 * keys + 3 * self.feed_forward)
+        return self.num_layers * (4 * self.width + 2 * queries + 2 * keys + 2 * self.feed_forward)
 
     @classmethod
     def recognises(cls, values: dict[str, Any]) -> bool:

@@ -93,8 +93,8 @@ class WiolaConfig:
         mixtures, the summaries and what is made of them, the gate, both streams and their fusion.
         """
         keys = self.num_kv_heads * self.head_dim
-        attention = 12 * self.width + 3 * keys + self.gcla_lookback * (2 * keys + self.width)
-        return self.num_layers * (attention + 3 * self.dsff_narrow + 2 * self.dsff_wide + 6 * self.width)
+        attention = 10 * self.width + 3 * keys + self.gcla_lookback * (2 * keys + self.width)
+        return self.num_layers * (attention + 2 * self.dsff_narrow + 2 * self.dsff_wide + 6 * self.width)
 
     def published(self) -> dict[str, Any]:
         """Return the config with the keys of the released checkpoint, and ours for what it does not have."""

@@ -26,13 +26,28 @@ def test_the_state_is_the_memory_of_weights_gradients_and_moments():
     held = sum(parameter.data.nbytes + np.asarray(parameter.grad).nbytes for parameter in model.parameters())
     memory = costs.memory(model, 2, 16)
     assert memory.state == held + sum(array.nbytes for array in moments)
-    assert memory.total == memory.state + memory.activations
+    assert memory.total == memory.state + memory.activations + memory.program
 
 
 def test_activations_grow_with_the_tokens_of_a_step_and_the_state_does_not():
-    small, large = costs.memory(NANO, 2, 64), costs.memory(NANO, 8, 64)
-    assert large.activations == 4 * small.activations
+    none, small, large = (costs.memory(NANO, batch, 64) for batch in (0, 2, 8))
+    assert large.activations - none.activations == 4 * (small.activations - none.activations)
+    assert none.activations == 4_096 * 96 * 4  # the gradient of the head's matrix
     assert large.state == small.state
+
+
+def test_recomputed_layers_keep_their_inputs_and_one_layer_at_a_time():
+    kept, again = (costs.memory(NANO, 8, 64, recomputed=recomputed) for recomputed in (False, True))
+    inner = NANO.config.activations_per_token()
+    assert kept.activations - again.activations == 8 * 64 * (inner - inner // 6 - 6 * 96) * 4
+
+
+def test_scores_that_exist_in_parts_are_counted_once():
+    whole, parts = (models.skeleton("vidya-v2", "nano", vocab_size=size) for size in (8_192, 16_384))
+    scores = [8 * 256 * 8_192, 8 * 256 * 16_384 // 2]
+    tables = [8_192 * 96, 2 * 16_384 * 96]
+    found = [costs.memory(model, 8, 256).activations for model in (whole, parts)]
+    assert found[1] - found[0] == 4 * (scores[1] + tables[1] - scores[0] - tables[0])
 
 
 def test_a_larger_model_or_a_slower_machine_is_slower():

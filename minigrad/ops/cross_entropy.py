@@ -37,6 +37,11 @@ def cross_entropy(logits: Array, targets: Array) -> tuple[Array, Backward]:
     return np.asarray(losses.sum() / losses.dtype.type(count)), backward
 
 
+def score_parts(rows: int, vocab_size: int) -> int:
+    """Return in how many parts the scores of so many rows are made."""
+    return max(-(-rows * vocab_size // _LOGITS_AT_ONCE), 1)
+
+
 @op
 def linear_cross_entropy(x: Array, weight: Array, targets: Array) -> tuple[Array, Backward]:
     r"""Score all tokens and take the average surprise at the true ones, without storing the scores.
@@ -57,8 +62,7 @@ def linear_cross_entropy(x: Array, weight: Array, targets: Array) -> tuple[Array
     wanted = is_recording()
     losses = np.empty(len(x), x.dtype)
     dx, dw = (np.empty_like(x), np.empty_like(weight)) if wanted else (None, None)
-    parts = -(-x.shape[0] * weight.shape[0] // _LOGITS_AT_ONCE)
-    rows = -(-x.shape[0] // max(parts, 1))
+    rows = -(-x.shape[0] // score_parts(len(x), len(weight)))
     for start in range(0, len(x), max(rows, 1)):
         part = slice(start, start + rows)
         scores = product(x[part], weight.T)
