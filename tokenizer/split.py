@@ -34,6 +34,11 @@ class Split:
     pre_tokenizer: dict[str, Any]
 
 
+def _by(pattern: str) -> Split:
+    isolated = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+    return Split(pattern, {"type": "Sequence", "pretokenizers": [isolated, {**BYTE_LEVEL, "use_regex": False}]})
+
+
 SPLITS = {
     "gpt2": Split(
         # it's -> it 's; then runs of letters, of numbers, of anything else; of white space, the last one is
@@ -48,6 +53,25 @@ SPLITS = {
             "type": "Sequence",
             "pretokenizers": [{"type": "Digits", "individual_digits": True}, BYTE_LEVEL],
         },
+    ),
+    "gpt4": _by(
+        # cl100k, also Llama 3's: 'S is as good as 's; any character may lead a word, as in (word; numbers go in
+        # threes from the left; line ends stay with the punctuation or the white space before them.
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+        r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ),
+    "qwen2": _by(
+        # As gpt4, but each digit is a word of its own.
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+        r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ),
+    "gpt4o": _by(
+        # o200k: as gpt4, but a capital letter begins a new word, as in camelCase, and keeps its 's with it.
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+        r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+        r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
     ),
     "none": Split(
         # One word: tokens may then cross every border.

@@ -52,7 +52,7 @@ def test_none_keeps_the_text_whole():
 
 
 def test_an_unknown_split_gets_the_nearest_name():
-    with pytest.raises(TokenizerError, match=r"unknown split 'gpt-2'.*gpt2, digits, none; did you mean 'gpt2'"):
+    with pytest.raises(TokenizerError, match=r"unknown split 'gpt-2'.*gpt2, digits, .*none; did you mean 'gpt2'"):
         compiled("gpt-2")
 
 
