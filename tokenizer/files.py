@@ -29,14 +29,18 @@ CONFIG_FILE = "tokenizer_config.json"
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
-    "{% if message['role'] not in ['user', 'assistant', 'system'] %}"
-    "{{ raise_exception('expected one of the roles user, assistant, system, not ' ~ message['role']) }}"
-    "{% endif %}"
-    "<|{{ message['role'] }}|>{{ message['content'] }}<|end|>"
+    "{% if message['role'] == 'user' %}<|user|>"
+    "{% elif message['role'] == 'assistant' %}<|assistant|>"
+    "{% elif message['role'] == 'system' %}<|system|>"
+    "{% else %}{{ raise_exception('expected the role user, assistant or system, not ' ~ message['role']) }}"
+    "{% endif %}{{ message['content'] }}<|end|>"
     "{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-"""chat.py's form of a conversation, in the Jinja language that the transformers library runs."""
+"""chat.py's form of a conversation, in the Jinja language that the transformers library runs.
+
+Each token is written out, because transformers can then tell them from the same characters in a message.
+"""
 
 
 def write(vocabulary: Vocabulary, path: Path) -> None:
