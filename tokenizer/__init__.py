@@ -5,8 +5,9 @@
     ids = tok.encode("some text")
 
 Read it in this order: alphabet (bytes as letters), split (text into words), naive (the whole algorithm on one
-page), heap, trainer and encoder (the same, fast), vocabulary and bpe (the tokenizer), files, stream and chat.
-It does not need minigrad.
+page), heap, trainer and encoder (the same, fast), vocabulary, added and bpe (the tokenizer), stream and chat; then
+formats and the files that it can be kept in, vidya_v1 (a tokenizer without words), and show. On the command line it is
+`python -m tokenizer`. It does not need minigrad.
 """
 
 from tokenizer.bpe import Tokenizer, load, train

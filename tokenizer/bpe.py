@@ -64,6 +64,13 @@ class Tokenizer:
             )
         return self.vocabulary.specials[name]
 
+    @property
+    def borders(self) -> tuple[list[int], list[int]]:
+        """The ids that this tokenizer puts before and behind every document."""
+        around = (self.vocabulary.before, self.vocabulary.after)
+        before, after = ([self.vocabulary.specials[name] for name in names] for names in around)
+        return before, after
+
     def encode(self, text: str, *, allow_special: Allowed = False) -> list[int]:
         """Return the token ids of a text.
 
@@ -81,17 +88,16 @@ class Tokenizer:
             ids += [piece] if isinstance(piece, int) else self._encoder.encode(piece)
         return ids
 
-    def encode_document(self, text: str) -> list[int]:
+    def encode_document(self, text: str, *, allow_special: Allowed = False) -> list[int]:
         """Return the ids of a text between the special tokens that this tokenizer puts around every document.
 
         Our own tokenizers put none there. Where a file asks for some, as Llama 3's does for `<|begin_of_text|>`,
         this is what Hugging Face's `encode` returns with add_special_tokens=True, and `encode` without.
         """
-        specials, around = self.vocabulary.specials, (self.vocabulary.before, self.vocabulary.after)
-        before, after = ([specials[name] for name in names] for names in around)
-        return [*before, *self.encode(text), *after]
+        before, after = self.borders
+        return [*before, *self.encode(text, allow_special=allow_special), *after]
 
-    def encode_bytes(self, data: bytes) -> list[int]:
+    def encode_bytes(self, data: bytes, *, allow_special: Allowed = False) -> list[int]:
         r"""Return the ids of any bytes: `decode_bytes` gives exactly these back, also where they are no UTF-8.
 
         UTF-8 has the ids of its text; a byte that is part of no letter stands alone.
@@ -100,11 +106,13 @@ class Tokenizer:
         >>> tokenizer.decode_bytes(tokenizer.encode_bytes(b"\xff\x00ok"))
         b'\xff\x00ok'
         """
+        allowed = self._cutter.allowed(allow_special)
         byte_ids, ids = self.vocabulary.ids, list[int]()
         # Decoding writes each stray byte as a lone surrogate, U+DC00 above it, and no text has one of those.
         pieces = re.split("([\udc80-\udcff])", data.decode("utf-8", "surrogateescape"))
         for i, piece in enumerate(pieces):
-            ids += [byte_ids[bytes([ord(piece) - 0xDC00])]] if i % 2 else self.encode(piece)
+            stray = i % 2 == 1
+            ids += [byte_ids[bytes([ord(piece) - 0xDC00])]] if stray else self.encode(piece, allow_special=allowed)
         return ids
 
     def encode_batch(self, texts: Iterable[str]) -> list[NDArray[np.int32]]:

@@ -40,13 +40,8 @@ STABLE = [
     if unicodedata.category(letter) not in ("Cs", "Cn")
     and unicodedata.ucd_3_2_0.category(letter) == unicodedata.category(letter)
 ]
-COMMON = list("abcxyzABCXYZ019 '\t\n\r.,;!?<|>_-/\u0301éßñ日本語ÄÖ\u00a0ſ'''   ") + [
-    "'s",
-    "'LL",
-    "'re",
-    "  \n",
-    "camelCase",
-]
+COMMON = list("abcxyzABCXYZ019 '\t\n\r.,;!?<|>_-/\u0301éßñ日本語ÄÖ\u00a0ſ'''   ")
+COMMON += ["'s", "'LL", "'re", "  \n", "camelCase"]
 
 
 def random_strings(count, seed=0):
