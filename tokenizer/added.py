@@ -38,6 +38,11 @@ class Cutter:
         self._numbers = vocabulary.specials | vocabulary.added
         self._patterns: dict[frozenset[str], tuple[Any, Any]] = {}
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether a text is one piece, as it is, wherever no special token is allowed."""
+        return not self._vocabulary.added and not self._vocabulary.nfc
+
     def allowed(self, choice: Allowed) -> frozenset[str]:
         """Return the special tokens that a text may contain as such; TokenizerError for a name that is none."""
         specials = self._vocabulary.specials

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from tokenizer import formats
 from tokenizer.added import Allowed, Cutter, composed
 from tokenizer.alphabet import text_of, utf8
-from tokenizer.encoder import Encoder
 from tokenizer.errors import TokenizerError
 from tokenizer.split import count_words
 from tokenizer.stream import StreamDecoder
 from tokenizer.trainer import learn_merges
 from tokenizer.vocabulary import SPECIAL_TOKENS, Vocabulary
+from tokenizer.whole_words import encoder_of
 
 
 class Tokenizer:
@@ -30,7 +30,7 @@ class Tokenizer:
     def __init__(self, vocabulary: Vocabulary) -> None:
         """Make the vocabulary ready for use."""
         self.vocabulary = vocabulary
-        self._encoder = Encoder(vocabulary)
+        self._encoder = encoder_of(vocabulary)
         self._cutter = Cutter(vocabulary)
 
     @property
@@ -83,6 +83,8 @@ class Tokenizer:
         >>> tokenizer.encode("to be"), tokenizer.encode("<|end|>", allow_special=True)
         ([262, 263], [4])
         """
+        if allow_special is False and self._cutter.is_idle:
+            return list(self._encoder.encode(text))
         ids: list[int] = []
         for piece in self._cutter.cut(text, self._cutter.allowed(allow_special)):
             ids += [piece] if isinstance(piece, int) else self._encoder.encode(piece)

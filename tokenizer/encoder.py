@@ -130,7 +130,6 @@ class Encoder:
         self._ranks = np.array([ranks[pair] for pair in sorted(ranks)], np.int64)
         self._results = np.array([ids[left + right] for left, right in vocabulary.merges], np.int64)
         self._byte_ids = np.array([ids[bytes([byte])] for byte in range(256)], np.int64)
-        self._whole = ids if vocabulary.whole_words else {}
         self._known: dict[str, list[int]] = {}
         self._num_known = 0  # token ids in _known
 
@@ -152,6 +151,4 @@ class Encoder:
         _merge_words(tokens, starts, lengths, self._pairs, self._ranks, self._results)
         for word, start, length in zip(words, starts.tolist(), lengths.tolist(), strict=False):
             self._known[word] = tokens[start : start + length].tolist()
-        whole = self._whole
-        self._known |= {word: [whole[token]] for word, token in zip(words, spelled, strict=True) if token in whole}
         self._num_known += int(lengths.sum())

@@ -179,6 +179,36 @@ def test_ranks_that_no_merge_reaches_are_tiktokens_too(strings, tmp_path):
         assert ours.encode(text) == theirs.encode_ordinary(text) == peers_json.encode(text).ids
 
 
+@pytest.mark.parametrize("split", ["gpt4", "gpt4o"])
+def test_what_transformers_makes_of_a_rank_file_opens_here(split, strings, tmp_path):
+    # So were Llama 3's files made: every way to cut a token in two is a merge.
+    converters = pytest.importorskip("transformers.convert_slow_tokenizer")
+    pytest.importorskip("tiktoken")
+    ours = tokenizer.train(CORPUS + strings[:300], vocab_size=600, split=split, special_tokens=[])
+    ours.save(tmp_path / "own.tiktoken")
+    converter = converters.TikTokenConverter(
+        str(tmp_path / "own.tiktoken"), SPLITS[split].pattern, extra_special_tokens=["<|end|>"]
+    )
+    theirs = converter.converted()
+    theirs.save(str(tmp_path / "tokenizer.json"))
+    loaded = tokenizer.load(tmp_path)
+    assert len(loaded.vocabulary.merges) > len(ours.vocabulary.merges)
+    assert not differences(loaded, theirs, strings[::10] + ADVERSARIAL)
+    assert all(loaded.encode(text) == ours.encode(text) for text in strings[::10] + ADVERSARIAL)
+
+
+def test_qwen2s_own_class_agrees(strings, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    ours = tokenizer.train(CORPUS + strings[:300], vocab_size=600, special_tokens=["<|endoftext|>"])
+    ours.save(tmp_path / "gpt2", format="gpt2")
+    files = {name: str(tmp_path / "gpt2" / file) for name, file in (("vocab", "vocab.json"), ("merges", "merges.txt"))}
+    theirs = transformers.Qwen2Tokenizer(**files)
+    theirs.save_pretrained(str(tmp_path / "qwen2"))
+    loaded = tokenizer.load(tmp_path / "qwen2")
+    assert (loaded.vocabulary.split, loaded.vocabulary.nfc) == ("qwen2", True)
+    assert not differences(loaded, theirs.backend_tokenizer, strings[::10] + ADVERSARIAL)
+
+
 def test_the_chat_template_gives_what_encode_chat_gives(tmp_path):
     transformers = pytest.importorskip("transformers")
     ours = tokenizer.train(CORPUS, vocab_size=500, split="gpt4")
