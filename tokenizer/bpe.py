@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenizer import files
-from tokenizer.alphabet import utf8
+from tokenizer.count import LARGEST_MEMORY, count_words
 from tokenizer.encoder import Encoder
 from tokenizer.errors import TokenizerError
-from tokenizer.split import count_words, special_pattern
-from tokenizer.stream import StreamDecoder
+from tokenizer.split import special_pattern
+from tokenizer.stream import StreamDecoder, StreamEncoder
 from tokenizer.trainer import learn_merges
 from tokenizer.vocabulary import SPECIAL_TOKENS, Vocabulary
 
@@ -74,18 +74,21 @@ class Tokenizer:
         ([262, 263], [4])
         """
         if not allow_special:
-            return list(self._encoder.encode(text))
+            return self._encoder.encode(text)
         ids: list[int] = []
         # The pattern has one group, so the pieces alternate: text, special token, text, ...
         for i, piece in enumerate(self._special.split(text)):
             ids += [self.vocabulary.specials[piece]] if i % 2 else self._encoder.encode(piece)
         return ids
 
-    def encode_batch(self, texts: Iterable[str]) -> list[NDArray[np.int32]]:
-        """Return the token ids of each text as an int32 array; special tokens are ordinary characters."""
+    def encode_batch(self, texts: Iterable[str], *, threads: int | None = None) -> list[NDArray[np.int32]]:
+        """Return the token ids of each text as an int32 array; special tokens are ordinary characters.
+
+        Uses all processors, or so many `threads`; the result is the same.
+        """
         if isinstance(texts, str):
             raise TokenizerError("encode_batch takes a list of texts, not one string: pass [text].")
-        return [np.fromiter(self._encoder.encode(text), np.int32) for text in texts]
+        return self._encoder.encode_batch(texts, threads)
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """Return the bytes behind the ids; a special token gives its name, an unused id nothing.
@@ -112,6 +115,10 @@ class Tokenizer:
         """Return a decoder that takes one id at a time."""
         return StreamDecoder(self.decode_bytes)
 
+    def stream_encoder(self) -> StreamEncoder:
+        """Return an encoder that takes a text in pieces; special tokens are ordinary characters."""
+        return StreamEncoder(self._encoder.encode, may_cut=self._encoder.may_cut)
+
     def fingerprint(self) -> str:
         """Return a hash of everything that decides encoding."""
         return self.vocabulary.fingerprint()
@@ -128,6 +135,8 @@ def train(
     split: str = "gpt2",
     special_tokens: Iterable[str] = SPECIAL_TOKENS,
     min_frequency: int = 2,
+    threads: int | None = None,
+    max_memory: int = LARGEST_MEMORY,
     progress: bool = False,
 ) -> Tokenizer:
     """Learn a tokenizer: vocab_size = special tokens + 256 bytes + merges, with ids in this order.
@@ -153,11 +162,11 @@ def train(
     if len(set(names)) < len(names):
         raise TokenizerError(f"a special token is named twice in {names}.")
 
-    counts = count_words(texts, split, names, progress=progress)
-    words = {utf8(word): count for word, count in counts.items()}
+    words = count_words(texts, split, names, threads=threads, max_memory=max_memory, progress=progress)
     tokens = [bytes([byte]) for byte in range(256)]
     merges = []
-    for left, right in learn_merges(words, vocab_size - smallest, min_frequency, progress=progress):
+    pairs = learn_merges(words, vocab_size - smallest, min_frequency, max_memory=max_memory, progress=progress)
+    for left, right in pairs:
         merges.append((tokens[left], tokens[right]))
         tokens.append(tokens[left] + tokens[right])
     return Tokenizer(
