@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from tokenizer import formats
 from tokenizer.added import Allowed, Cutter, composed
-from tokenizer.alphabet import text_of, utf8
+from tokenizer.alphabet import text_of
+from tokenizer.count import LARGEST_MEMORY, count_words
 from tokenizer.errors import TokenizerError
-from tokenizer.split import count_words
-from tokenizer.stream import StreamDecoder
+from tokenizer.stream import StreamDecoder, StreamEncoder
 from tokenizer.trainer import learn_merges
 from tokenizer.vocabulary import SPECIAL_TOKENS, Vocabulary
 from tokenizer.whole_words import encoder_of
@@ -84,7 +84,7 @@ class Tokenizer:
         ([262, 263], [4])
         """
         if allow_special is False and self._cutter.is_idle:
-            return list(self._encoder.encode(text))
+            return self._encoder.encode(text)
         ids: list[int] = []
         for piece in self._cutter.cut(text, self._cutter.allowed(allow_special)):
             ids += [piece] if isinstance(piece, int) else self._encoder.encode(piece)
@@ -117,11 +117,16 @@ class Tokenizer:
             ids += [byte_ids[bytes([ord(piece) - 0xDC00])]] if stray else self.encode(piece, allow_special=allowed)
         return ids
 
-    def encode_batch(self, texts: Iterable[str]) -> list[NDArray[np.int32]]:
-        """Return the token ids of each text as an int32 array; special tokens are ordinary characters."""
+    def encode_batch(self, texts: Iterable[str], *, threads: int | None = None) -> list[NDArray[np.int32]]:
+        """Return the token ids of each text as an int32 array; special tokens are ordinary characters.
+
+        Uses all processors, or so many `threads`; the result is the same.
+        """
         if isinstance(texts, str):
             raise TokenizerError("encode_batch takes a list of texts, not one string: pass [text].")
-        return [np.array(self.encode(text), np.int32) for text in texts]
+        if not self._cutter.is_idle:
+            return [np.array(self.encode(text), np.int32) for text in texts]
+        return self._encoder.encode_batch(texts, threads)
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """Return the bytes behind the ids; a special token gives its name, an unused id nothing.
@@ -152,6 +157,10 @@ class Tokenizer:
         """Return a decoder that takes one id at a time."""
         return StreamDecoder(self.decode_bytes)
 
+    def stream_encoder(self) -> StreamEncoder:
+        """Return an encoder that takes a text in pieces; special tokens are ordinary characters."""
+        return StreamEncoder(self.encode, may_cut=self._cutter.is_idle and self._encoder.may_cut)
+
     def fingerprint(self) -> str:
         """Return a hash of everything that decides encoding."""
         return self.vocabulary.fingerprint()
@@ -174,6 +183,8 @@ def train(
     special_tokens: Iterable[str] = SPECIAL_TOKENS,
     min_frequency: int = 2,
     nfc: bool = False,
+    threads: int | None = None,
+    max_memory: int = LARGEST_MEMORY,
     progress: bool = False,
 ) -> Tokenizer:
     """Learn a tokenizer: vocab_size = special tokens + 256 bytes + merges, with ids in this order.
@@ -201,11 +212,11 @@ def train(
 
     if nfc:
         texts = composed(texts)
-    counts = count_words(texts, split, names, progress=progress)
-    words = {utf8(word): count for word, count in counts.items()}
+    words = count_words(texts, split, names, threads=threads, max_memory=max_memory, progress=progress)
     tokens = [bytes([byte]) for byte in range(256)]
     merges = []
-    for left, right in learn_merges(words, vocab_size - smallest, min_frequency, progress=progress):
+    pairs = learn_merges(words, vocab_size - smallest, min_frequency, max_memory=max_memory, progress=progress)
+    for left, right in pairs:
         merges.append((tokens[left], tokens[right]))
         tokens.append(tokens[left] + tokens[right])
     return Tokenizer(

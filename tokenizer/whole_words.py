@@ -7,33 +7,45 @@ are found when a tokenizer is made; if there are none, the rule can be forgotten
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tokenizer.encoder import Encoder
-from tokenizer.split import compiled
+from tokenizer.split import compiled, cut
 from tokenizer.vocabulary import Vocabulary
 
 
 class WholeWordEncoder:
     """Encodes word by word, and looks each one up among the tokens that merges do not reach."""
 
+    may_cut = False
+
     def __init__(self, vocabulary: Vocabulary) -> None:
         """Find the tokens that merges do not reach."""
         self._split = compiled(vocabulary.split)
         self._merging = Encoder(replace(vocabulary, split="none", whole_words=False))
-        self.unreached: dict[str, int] = {}
+        words = {}
         for token, number in vocabulary.ids.items():
-            word = token.decode("utf-8", "replace")
-            # A token that is no UTF-8 is never a word of a text.
-            if word.encode() == token and list(self._merging.encode(word)) != [number]:
-                self.unreached[word] = number
+            word = token.decode("utf-8", "ignore")
+            if word.encode() == token:  # a token that is no UTF-8 is never a word of a text
+                words[word] = number
+        merged = zip(words.items(), self._merging.encode_batch(words), strict=True)
+        self.unreached = {word: number for (word, number), ids in merged if ids.tolist() != [number]}
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text without special tokens; raises TokenizerError for a lone surrogate."""
-        ids: list[int] = []
-        for word in self._split.findall(text):
-            ids += [self.unreached[word]] if word in self.unreached else self._merging.encode(word)
-        return ids
+        words = cut(self._split, text)
+        different = list(dict.fromkeys(words))
+        rows = {word: ids.tolist() for word, ids in zip(different, self._merging.encode_batch(different), strict=True)}
+        rows |= {word: [self.unreached[word]] for word in different if word in self.unreached}
+        return [number for word in words for number in rows[word]]
+
+    def encode_batch(self, texts: Iterable[str], threads: int | None = None) -> list[NDArray[np.int32]]:
+        """Return the ids of each text; these tokenizers are few, and their words are looked up by one thread."""
+        return [np.array(self.encode(text), np.int32) for text in texts]
 
 
 def encoder_of(vocabulary: Vocabulary) -> Encoder | WholeWordEncoder:
