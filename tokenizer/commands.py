@@ -14,7 +14,9 @@ from tokenizer.bpe import Tokenizer
 from tokenizer.comparison import measure, table
 from tokenizer.disk import read_file, write_file
 from tokenizer.errors import TokenizerError
+from tokenizer.pretokenizer import check_pattern
 from tokenizer.show import coloured, page, separated
+from tokenizer.split import SPLITS
 from tokenizer.vocabulary import SPECIAL_TOKENS
 
 STANDARD_INPUT = Path("-")
@@ -28,6 +30,8 @@ LONGEST_ID = 20
 def train(options: Namespace) -> None:
     """Learn a tokenizer from files, write it, and print its hash."""
     _refuse_to_overwrite(options.out)
+    if options.split not in SPLITS:
+        check_pattern(options.split)  # not first after the training
     files = list(_text_files(options.texts, options.glob))
     sizes: list[int] = []
     start = time.perf_counter()

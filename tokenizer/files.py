@@ -19,7 +19,7 @@ from unicodedata import is_normalized
 from tokenizer.alphabet import spell, unspell
 from tokenizer.disk import Json, field, read_json, write_json
 from tokenizer.errors import TokenizerError
-from tokenizer.pretokenizer import split_of
+from tokenizer.pretokenizer import check_pattern, split_of
 from tokenizer.split import BYTE_LEVEL, SPLITS
 from tokenizer.template import around_documents, post_processor
 from tokenizer.vocabulary import END_OF_TEXT, SPECIAL_TOKENS, Vocabulary
@@ -61,6 +61,8 @@ def spellings(vocabulary: Vocabulary) -> dict[str, int]:
 
 def _tokenizer_document(vocabulary: Vocabulary) -> Json:
     added = vocabulary.specials | vocabulary.added
+    if vocabulary.split not in SPLITS:
+        check_pattern(vocabulary.split)
     return {
         "version": "1.0",
         "truncation": None,

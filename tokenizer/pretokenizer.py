@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import json
 
+import regex
+
 from tokenizer.disk import Json
 from tokenizer.errors import TokenizerError
-from tokenizer.split import SPLITS
+from tokenizer.split import SPLITS, compiled
 
 SPELLINGS = {
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]"
@@ -26,6 +28,29 @@ SPELLINGS = {
 # Not here: cl100k as tiktoken has it today, with `\p{N}{1,3}+`. To tiktoken that `+` means not to give back; to the
 # engine that reads tokenizer.json (Oniguruma) it means to repeat, so that numbers are not cut at all.
 """From a pattern to the split that cuts every text as it does."""
+
+
+DISAGREED = regex.compile(
+    r"""\\[wWbBhHRXKGZ]  # which characters are in a word, and escapes that only one of the engines knows
+      | \{[\d,]+\}\+   # after a number of repeats, + repeats again or forbids to give back
+      | (?<!\\)\[(?:[^]\\]|\\.)*\[ | && | \|\| | --  # sets inside sets
+      | (?<![\\\[])\^ | (?<!\\)\$      # the ends of the text, or of each line
+      | \(\?[a-z]*[smx]""",
+    regex.VERBOSE,
+)
+"""What the two engines read differently: Oniguruma, for which tokenizer.json is written, and Python's `regex`."""
+
+
+def check_pattern(pattern: str) -> None:
+    r"""Raise TokenizerError if a pattern of one's own would cut text differently in other programs.
+
+    >>> check_pattern(r"\p{L}+|\p{N}{1,3}|[^\p{L}\p{N}]+")
+    """
+    if found := DISAGREED.search(pattern):
+        raise TokenizerError(
+            f"the pattern {pattern!r} has {found[0]!r}, which the engine that reads tokenizer.json elsewhere, "
+            r"Oniguruma, understands differently; say it by classes and by what follows, as [\p{L}\p{N}_] and (?!\S)."
+        )
 
 
 def split_of(pre_tokenizer: Json) -> str:
@@ -65,18 +90,21 @@ def _steps(pre_tokenizer: Json) -> list[Json]:
 def _split_of_pattern(step: Json, pre_tokenizer: Json) -> str:
     pattern = step.get("pattern")
     expression = pattern.get("Regex") if isinstance(pattern, dict) else None
-    if not isinstance(expression, str) or expression not in SPELLINGS:
-        raise _unsupported(pre_tokenizer, f"the pattern {expression!r} is not known")
-    # The matches of a known pattern tile the text: to isolate them, or to remove all that is none, is the same.
+    if not isinstance(expression, str):
+        raise _unsupported(pre_tokenizer, "it has no field pattern.Regex")
     kept = (step.get("behavior"), bool(step.get("invert")))
-    if kept not in (("Isolated", False), ("Isolated", True), ("Removed", True)):
+    # The matches of a known pattern tile the text: to isolate them, or to remove all that is none, is the same.
+    if kept[0] != "Isolated" and not (kept == ("Removed", True) and expression in SPELLINGS):
         raise _unsupported(pre_tokenizer, f"its words are {kept[0]} with invert {kept[1]}, expected Isolated")
-    return SPELLINGS[expression]
+    if expression in SPELLINGS:
+        return SPELLINGS[expression]
+    check_pattern(expression)
+    compiled(expression)
+    return expression
 
 
 def _unsupported(pre_tokenizer: Json, reason: str) -> TokenizerError:
     return TokenizerError(
         f"field pre_tokenizer is {json.dumps(pre_tokenizer)}, and {reason}; only these can be loaded: ByteLevel, "
-        "Digits with ByteLevel, and Split with ByteLevel by a pattern of "
-        f"{', '.join(dict.fromkeys(SPELLINGS.values()))}, without a prefix space."
+        "Digits with ByteLevel, and Split (isolated) with ByteLevel, without a prefix space."
     )

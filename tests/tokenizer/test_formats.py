@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import tokenizer
 from tokenizer import TokenizerError
+from tokenizer.pretokenizer import check_pattern
 from tokenizer.ranks import PUBLISHED
 from tokenizer.split import SPLITS
 from tokenizer.vocabulary import Vocabulary
@@ -252,8 +253,9 @@ BARE = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
         ([SPLIT], "does not end with ByteLevel"),
         ([5], "no list of objects"),
         ([SPLIT, SPLIT, BARE], "these steps together are not known"),
-        ([SPLIT | {"pattern": {"Regex": "a+"}}, BARE], r"the pattern 'a\+' is not known.*by a pattern of gpt4, gpt2"),
-        ([SPLIT | {"pattern": {"String": " "}}, BARE], "the pattern None is not known"),
+        ([SPLIT | {"pattern": {"Regex": "a+"}, "behavior": "Removed", "invert": True}, BARE], "its words are Removed"),
+        ([SPLIT | {"pattern": {"String": " "}}, BARE], "it has no field pattern.Regex"),
+        ([SPLIT | {"behavior": "Removed"}, BARE], "its words are Removed with invert False, expected Isolated"),
         ([SPLIT | {"behavior": "MergedWithNext"}, BARE], "its words are MergedWithNext"),
         ([{"type": "Digits"}, {"type": "ByteLevel", "add_prefix_space": False}], "individual_digits is not true"),
         ([{"type": "Whitespace"}, BARE], "these steps together are not known"),
@@ -266,3 +268,26 @@ def test_other_pre_tokenizers_are_named(tmp_path, steps, message):
     (tmp_path / "tokenizer.json").write_text(json.dumps(document), encoding="utf-8")
     with pytest.raises(TokenizerError, match=r"field pre_tokenizer is .*" + message):
         tokenizer.load(tmp_path)
+
+
+def test_a_pattern_of_ones_own_is_kept(tmp_path):
+    own = tokenizer.train(CORPUS, vocab_size=300, split=r"[\p{L}\p{M}]+|\p{N}{1,2}|[^\p{L}\p{N}]")
+    own.save(tmp_path)
+    loaded = tokenizer.load(tmp_path)
+    assert loaded.vocabulary == own.vocabulary
+    assert loaded.encode(CORPUS[1]) == own.encode(CORPUS[1])
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"\w+", r"\p{N}{1,3}+", r"a\b", "^a+", "a+$", "[a[b]]+", "[a&&b]", "(?s:.+)", "[[:punct:]]+", r"\h+"]
+)
+def test_a_pattern_that_others_read_differently_is_refused(tmp_path, pattern):
+    own = tokenizer.train(["abc"], vocab_size=300, split=pattern)
+    with pytest.raises(TokenizerError, match=r"which the engine that reads tokenizer\.json elsewhere"):
+        own.save(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("pattern", [split.pattern for name, split in SPLITS.items() if name != "none"])
+def test_the_known_patterns_are_read_alike(pattern):
+    check_pattern(pattern)

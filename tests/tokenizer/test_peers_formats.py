@@ -96,6 +96,20 @@ def test_every_spelling_of_a_pattern_cuts_as_its_split(pattern, strings, tmp_pat
         assert not differences(loaded, theirs, strings[::20] + ADVERSARIAL)
 
 
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"(?i:'s|'t|'re)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s+(?!\S)|\s+",
+        r" ?\p{Lu}?\p{Ll}+|\p{N}{1,2}|\r?\n",
+        "[一-龥]+|[a-y]+",
+    ],
+)
+def test_patterns_of_ones_own_cut_as_theirs(pattern, strings, tmp_path):
+    ours = tokenizer.train(CORPUS + strings[:300], vocab_size=600, split=pattern)
+    assert not differences(ours, opened_by_them(ours, tmp_path), strings[::5] + ADVERSARIAL)
+    assert tokenizer.load(tmp_path).vocabulary == ours.vocabulary
+
+
 def test_added_tokens_and_documents_are_as_theirs(strings, tmp_path):
     base = tokenizer.train(CORPUS, vocab_size=500, split="qwen2").vocabulary
     fields = {name: getattr(base, name) for name in Vocabulary.__dataclass_fields__}
