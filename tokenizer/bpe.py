@@ -192,7 +192,12 @@ def train(
     The most frequent pair of neighbouring tokens becomes the next token (ties: see `trainer.learn_merges`);
     the order of the texts does not matter. When no pair is seen `min_frequency` times, the rest of the ids
     stays unused. With `nfc`, every text is composed first: `e` and an accent become `é`, here and in encoding.
-    Raises TokenizerError if vocab_size has no room for the bytes, or a text or special token cannot be used.
+
+    `texts` is any iterable and need not fit into memory (for files: `read_files`). `split` is a name in split.SPLITS or
+    a pattern. The result is the same with any number of `threads` (all processors, if None). The tables stay below
+    `max_memory` bytes: where the different words are too many, the rarest are forgotten, and a warning says so.
+    Raises TokenizerError if vocab_size has no room for the bytes, a text, special token or option cannot be used, or
+    max_memory is too little.
 
     >>> tokenizer = train(["low lower lowest"] * 9, vocab_size=264)
     >>> tokenizer.decode_bytes([261]), tokenizer.decode_bytes([262]), tokenizer.decode_bytes([263])

@@ -75,6 +75,10 @@ def _parsers() -> tuple[_Parser, dict[str, _Parser]]:
         "--special", action="append", metavar="TOKEN", help=f"default: {' '.join(SPECIAL_TOKENS)}; repeat for more"
     )
     train.add_argument("--nfc", action="store_true", help="compose the text first: e and an accent become é")
+    train.add_argument("--threads", type=_count(1), metavar="N", help="default: all processors; the result is the same")
+    train.add_argument(
+        "--max-memory", type=_count(1), default=1024, metavar="MIB", help="for the tables of words (default: 1024)"
+    )
     train.add_argument("--glob", default="*", metavar="PATTERN", help="which files of a folder to read (default: *)")
     train.add_argument(
         "--errors",

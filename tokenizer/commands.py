@@ -42,6 +42,8 @@ def train(options: Namespace) -> None:
         special_tokens=SPECIAL_TOKENS if options.special is None else options.special,
         min_frequency=options.min_frequency,
         nfc=options.nfc,
+        threads=options.threads,
+        max_memory=options.max_memory << 20,
         progress=True,
     )
     seconds = time.perf_counter() - start

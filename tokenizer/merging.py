@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenizer.heap import Heap, drop_smallest, rise
+from tokenizer.heap import Heap, drop_smallest, push
 from tokenizer.kernels import kernel
 from tokenizer.table import Rows, Slots, free_slots, number_slot, seat_numbers
 
@@ -63,10 +63,7 @@ def _await(desk: Desk, length: int, place: int, merges: Merges, size: int) -> in
         rank = int(merges.slots[number_slot(merges.slots, merges.rows, key)])
     desk.awaited[place] = rank
     if rank >= 0:
-        desk.heap[size, 0] = rank
-        desk.heap[size, 1] = place
-        rise(desk.heap, size)
-        size += 1
+        size = push(desk.heap, size, rank, place)
     return size
 
 

@@ -22,11 +22,11 @@ from tqdm import tqdm
 
 from tokenizer.count import LARGEST_MEMORY, WordCounts
 from tokenizer.errors import TokenizerError
-from tokenizer.heap import Heap, drop_smallest, rise, sink
+from tokenizer.heap import Heap, drop_smallest, push, replace_smallest
 from tokenizer.kernels import kernel
 from tokenizer.naive import Pair
 from tokenizer.pairs import COUNT, END, FIRST, Numbers, Places, bear, note, take_away
-from tokenizer.table import KEY, Rows, Slots, free_slots, seat_numbers
+from tokenizer.table import KEY, Rows, Slots, free_slots, number_slot, seat_numbers
 
 BORDER, INSIDE = -1, -2  # what stands on a place that is no token's first or last
 STEPS = 256  # merges between two looks at the progress bar
@@ -87,28 +87,24 @@ def _merge(
 
 
 @kernel
-def _push(pairs: Rows, born: int, num_pairs: int, heap: Heap, size: int, min_frequency: int) -> int:
+def _push_born(pairs: Rows, born: int, num_pairs: int, heap: Heap, size: int, min_frequency: int) -> int:
     """Put the pairs just born into the heap: highest count first, then smallest left, then smallest right."""
     for pair in range(born, num_pairs):
         if pairs[pair, COUNT] >= min_frequency:
-            heap[size, 0] = -pairs[pair, COUNT]
-            heap[size, 1] = pairs[pair, KEY]
-            heap[size, 2] = pair
-            rise(heap, size)
-            size += 1
+            size = push(heap, size, -pairs[pair, COUNT], pairs[pair, KEY])
     return size
 
 
 @kernel
-def _refresh_top(pairs: Rows, heap: Heap, size: int, min_frequency: int) -> int:
+def _refresh_top(pairs: Rows, slots: Slots, heap: Heap, size: int, min_frequency: int) -> int:
     """Bring a pair with a true count to the top of the heap; return the new size."""
     while size > 0:
-        count = pairs[heap[0, 2], COUNT]
+        key = heap[0, 1]
+        count = pairs[slots[number_slot(slots, pairs, key)], COUNT]
         if heap[0, 0] == -count:
             break
         if count >= min_frequency:
-            heap[0, 0] = -count
-            sink(heap, size)
+            replace_smallest(heap, size, -count, key)
         else:
             size = drop_smallest(heap, size)
     return size
@@ -137,11 +133,11 @@ def _learn(
     """
     num_learned, num_pairs, size, listed = state[0], state[1], state[2], state[3]
     while num_learned < num_merges:
-        size = _refresh_top(pairs, heap, size, min_frequency)
+        size = _refresh_top(pairs, slots, heap, size, min_frequency)
         new = 256 + num_learned
         if size == 0 or num_pairs + 2 * new > len(pairs):  # a merge bears one pair with each token on each side at most
             break
-        best = heap[0, 2]
+        best = slots[number_slot(slots, pairs, heap[0, 1])]
         size = drop_smallest(heap, size)
         merges[num_learned] = pairs[best, KEY]
         left, right = pairs[best, KEY] >> 32, pairs[best, KEY] & 0xFFFFFFFF
@@ -151,7 +147,7 @@ def _learn(
         num_pairs, listed = bear(changes, num_changes, sums, new, min_frequency, pairs, slots, num_pairs, lists, listed)
         take_away(changes, num_changes, sums, left, right, pairs, slots)
         pairs[best, COUNT] = 0
-        size = _push(pairs, born, num_pairs, heap, size, min_frequency)
+        size = _push_born(pairs, born, num_pairs, heap, size, min_frequency)
         num_learned += 1
     state[0], state[1], state[2], state[3] = num_learned, num_pairs, size, listed
 
@@ -185,7 +181,7 @@ def learn_merges(
     num_pairs, listed = _first_pairs(
         places, owners, counts, min_frequency, pairs, slots, lists, changes, np.zeros((256 * 256, 3), np.int64)
     )
-    size = _push(pairs, 0, num_pairs, heap, 0, min_frequency)
+    size = _push_born(pairs, 0, num_pairs, heap, 0, min_frequency)
     state = np.array([0, num_pairs, size, listed], np.int64)
     with tqdm(total=num_merges, desc="learning merges", disable=None if progress else True) as bar:
         while state[0] < num_merges and state[2] > 0:
@@ -204,7 +200,7 @@ def learn_merges(
 
 
 def _room_for_pairs(room: int, fixed: int, max_memory: int) -> tuple[Rows, Heap, Slots]:
-    pairs, heap, slots = np.empty((room, 4), np.int64), np.empty((room, 3), np.int64), free_slots(room)
+    pairs, heap, slots = np.empty((room, 4), np.int64), np.empty((room, 2), np.int64), free_slots(room)
     needed = fixed + pairs.nbytes + heap.nbytes + slots.nbytes
     if needed > max_memory:
         raise TokenizerError(

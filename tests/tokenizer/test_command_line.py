@@ -67,7 +67,7 @@ def test_train_prints_the_hash_of_what_it_writes(run, corpus, tmp_path):
 
 
 def test_trains_flags_reach_the_trainer(run, corpus, tmp_path):
-    flags = ["--split", "gpt4", "--min-frequency", 3, "--special", "<a>", "--special", "<b>", "--nfc"]
+    flags = ["--split", "gpt4", "--min-frequency", 3, "--special", "<a>", "--special", "<b>", "--nfc", "--threads", 1]
     assert run("train", corpus / "a.txt", "--out", tmp_path / "new", "--vocab-size", 290, *flags)[0] == 0
     expected = tokenizer.train(
         [TEXT], vocab_size=290, split="gpt4", min_frequency=3, special_tokens=["<a>", "<b>"], nfc=True
@@ -235,6 +235,8 @@ BAD = [
     (["train", "CORPUS", "--out", "NEW", "--vocab-size", "258"], "256 bytes and 5 special tokens need 261"),
     (["train", "CORPUS", "--out", "NEW", "--vocab-size", "99999999999"], "at most 16,777,216 can be used"),
     (["train", "CORPUS", "--out", "NEW", "--min-frequency", "0"], "at least 1, not '0'"),
+    (["train", "CORPUS", "--out", "NEW", "--max-memory", "1"], "max_memory=1,048,576 bytes is too little"),
+    (["train", "CORPUS", "--out", "NEW", "--split", r"\\w+"], "Oniguruma, understands differently"),
     (["train", "CORPUS", "--out", "NEW", "--split", "gpt-2"], "unknown split 'gpt-2'"),
     (["train", "CORPUS", "--out", "NEW", "--special", "<a>", "--special", "<a>"], "named twice"),
     (["train", "CORPUS", "--out", "NEW", "--format", "gguf"], "invalid choice: 'gguf'"),
