@@ -58,3 +58,18 @@ def utf8(text: str) -> bytes:
             f"{around!r}, which has no bytes in UTF-8; read it with errors='replace', or repair it with "
             "text.encode('utf-16', 'surrogatepass').decode('utf-16', 'replace')."
         ) from error
+
+
+def text_of(data: bytes, errors: str = "strict") -> str:
+    """Return the text that UTF-8 bytes stand for; errors="replace" turns each broken letter into U+FFFD.
+
+    Raises TokenizerError for bytes that are not UTF-8 if errors="strict".
+    """
+    try:
+        return data.decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        around = data[max(0, error.start - 20) : error.start + 20]
+        raise TokenizerError(
+            f"byte 0x{data[error.start]:02x} at position {error.start}, in {around!r}, is not UTF-8 "
+            f"({error.reason}); keep bytes as they are with encode_bytes and decode_bytes, or choose errors='replace'."
+        ) from error

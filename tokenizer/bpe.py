@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenizer import files
-from tokenizer.alphabet import utf8
-from tokenizer.encoder import Encoder
+from tokenizer import formats
+from tokenizer.added import Allowed, Cutter, composed
+from tokenizer.alphabet import text_of
+from tokenizer.count import LARGEST_MEMORY, count_words
 from tokenizer.errors import TokenizerError
-from tokenizer.split import count_words, special_pattern
-from tokenizer.stream import StreamDecoder
+from tokenizer.stream import StreamDecoder, StreamEncoder
 from tokenizer.trainer import learn_merges
 from tokenizer.vocabulary import SPECIAL_TOKENS, Vocabulary
+from tokenizer.whole_words import encoder_of
 
 
 class Tokenizer:
@@ -28,8 +30,8 @@ class Tokenizer:
     def __init__(self, vocabulary: Vocabulary) -> None:
         """Make the vocabulary ready for use."""
         self.vocabulary = vocabulary
-        self._encoder = Encoder(vocabulary)
-        self._special = special_pattern(vocabulary.specials)
+        self._encoder = encoder_of(vocabulary)
+        self._cutter = Cutter(vocabulary)
 
     @property
     def vocab_size(self) -> int:
@@ -62,30 +64,69 @@ class Tokenizer:
             )
         return self.vocabulary.specials[name]
 
-    def encode(self, text: str, *, allow_special: bool = False) -> list[int]:
+    @property
+    def borders(self) -> tuple[list[int], list[int]]:
+        """The ids that this tokenizer puts before and behind every document."""
+        around = (self.vocabulary.before, self.vocabulary.after)
+        before, after = ([self.vocabulary.specials[name] for name in names] for names in around)
+        return before, after
+
+    def encode(self, text: str, *, allow_special: Allowed = False) -> list[int]:
         """Return the token ids of a text.
 
         A special token spelled out in the text is ordinary characters, so no user's text can end a document
-        or speak as somebody else; `allow_special=True` is for text that the program itself composed.
-        Raises TokenizerError for a lone surrogate.
+        or speak as somebody else. `allow_special=True` is for text that the program itself composed; a list of
+        names allows only those.
+        Raises TokenizerError for a lone surrogate, or if `allow_special` names what is no special token.
 
         >>> tokenizer = train(["to be or not to be"] * 2, vocab_size=270)
         >>> tokenizer.encode("to be"), tokenizer.encode("<|end|>", allow_special=True)
         ([262, 263], [4])
         """
-        if not allow_special:
-            return list(self._encoder.encode(text))
+        if allow_special is False and self._cutter.is_idle:
+            return self._encoder.encode(text)
         ids: list[int] = []
-        # The pattern has one group, so the pieces alternate: text, special token, text, ...
-        for i, piece in enumerate(self._special.split(text)):
-            ids += [self.vocabulary.specials[piece]] if i % 2 else self._encoder.encode(piece)
+        for piece in self._cutter.cut(text, self._cutter.allowed(allow_special)):
+            ids += [piece] if isinstance(piece, int) else self._encoder.encode(piece)
         return ids
 
-    def encode_batch(self, texts: Iterable[str]) -> list[NDArray[np.int32]]:
-        """Return the token ids of each text as an int32 array; special tokens are ordinary characters."""
+    def encode_document(self, text: str, *, allow_special: Allowed = False) -> list[int]:
+        """Return the ids of a text between the special tokens that this tokenizer puts around every document.
+
+        Our own tokenizers put none there. Where a file asks for some, as Llama 3's does for `<|begin_of_text|>`,
+        this is what Hugging Face's `encode` returns with add_special_tokens=True, and `encode` without.
+        """
+        before, after = self.borders
+        return [*before, *self.encode(text, allow_special=allow_special), *after]
+
+    def encode_bytes(self, data: bytes, *, allow_special: Allowed = False) -> list[int]:
+        r"""Return the ids of any bytes: `decode_bytes` gives exactly these back, also where they are no UTF-8.
+
+        UTF-8 has the ids of its text; a byte that is part of no letter stands alone.
+
+        >>> tokenizer = train([], vocab_size=261)
+        >>> tokenizer.decode_bytes(tokenizer.encode_bytes(b"\xff\x00ok"))
+        b'\xff\x00ok'
+        """
+        allowed = self._cutter.allowed(allow_special)
+        byte_ids, ids = self.vocabulary.ids, list[int]()
+        # Decoding writes each stray byte as a lone surrogate, U+DC00 above it, and no text has one of those.
+        pieces = re.split("([\udc80-\udcff])", data.decode("utf-8", "surrogateescape"))
+        for i, piece in enumerate(pieces):
+            stray = i % 2 == 1
+            ids += [byte_ids[bytes([ord(piece) - 0xDC00])]] if stray else self.encode(piece, allow_special=allowed)
+        return ids
+
+    def encode_batch(self, texts: Iterable[str], *, threads: int | None = None) -> list[NDArray[np.int32]]:
+        """Return the token ids of each text as an int32 array; special tokens are ordinary characters.
+
+        Uses all processors, or so many `threads`; the result is the same.
+        """
         if isinstance(texts, str):
             raise TokenizerError("encode_batch takes a list of texts, not one string: pass [text].")
-        return [np.fromiter(self._encoder.encode(text), np.int32) for text in texts]
+        if not self._cutter.is_idle:
+            return [np.array(self.encode(text), np.int32) for text in texts]
+        return self._encoder.encode_batch(texts, threads)
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """Return the bytes behind the ids; a special token gives its name, an unused id nothing.
@@ -100,25 +141,38 @@ class Tokenizer:
             found.append(pieces.get(number, b""))
         return b"".join(found)
 
-    def decode(self, ids: Iterable[int]) -> str:
+    def decode(self, ids: Iterable[int], *, errors: str = "replace") -> str:
         r"""Return the text of the ids; bytes that are not UTF-8 become U+FFFD, the replacement character.
+
+        With errors="strict" they raise TokenizerError instead.
 
         >>> train([], vocab_size=261).decode([200 + 5, 40 + 5])
         '\ufffd('
         """
-        return self.decode_bytes(ids).decode("utf-8", "replace")
+        if errors not in ("replace", "strict"):
+            raise TokenizerError(f"errors={errors!r}: expected 'replace' or 'strict'.")
+        return text_of(self.decode_bytes(ids), errors)
 
     def stream_decoder(self) -> StreamDecoder:
         """Return a decoder that takes one id at a time."""
         return StreamDecoder(self.decode_bytes)
 
+    def stream_encoder(self) -> StreamEncoder:
+        """Return an encoder that takes a text in pieces; special tokens are ordinary characters."""
+        return StreamEncoder(self.encode, may_cut=self._cutter.is_idle and self._encoder.may_cut)
+
     def fingerprint(self) -> str:
         """Return a hash of everything that decides encoding."""
         return self.vocabulary.fingerprint()
 
-    def save(self, path: str | Path) -> None:
-        """Write the Hugging Face files into a folder, or only tokenizer.json if the path ends in .json."""
-        files.write(self.vocabulary, Path(path))
+    def save(self, path: str | Path, *, format: str | None = None) -> None:
+        """Write the tokenizer in a format of formats.FORMATS.
+
+        Without `format`, the path decides: a rank file if it ends in .tiktoken, tokenizer.json alone if it ends in
+        .json, else a folder with the Hugging Face files.
+        Raises TokenizerError if the format has no words for something that decides this tokenizer's ids.
+        """
+        formats.write(self.vocabulary, Path(path), format)
 
 
 def train(
@@ -128,14 +182,22 @@ def train(
     split: str = "gpt2",
     special_tokens: Iterable[str] = SPECIAL_TOKENS,
     min_frequency: int = 2,
+    nfc: bool = False,
+    threads: int | None = None,
+    max_memory: int = LARGEST_MEMORY,
     progress: bool = False,
 ) -> Tokenizer:
     """Learn a tokenizer: vocab_size = special tokens + 256 bytes + merges, with ids in this order.
 
     The most frequent pair of neighbouring tokens becomes the next token (ties: see `trainer.learn_merges`);
     the order of the texts does not matter. When no pair is seen `min_frequency` times, the rest of the ids
-    stays unused.
-    Raises TokenizerError if vocab_size has no room for the bytes, or a text or special token cannot be used.
+    stays unused. With `nfc`, every text is composed first: `e` and an accent become `é`, here and in encoding.
+
+    `texts` is any iterable and need not fit into memory (for files: `read_files`). `split` is a name in split.SPLITS or
+    a pattern. The result is the same with any number of `threads` (all processors, if None). The tables stay below
+    `max_memory` bytes: where the different words are too many, the rarest are forgotten, and a warning says so.
+    Raises TokenizerError if vocab_size has no room for the bytes, a text, special token or option cannot be used, or
+    max_memory is too little.
 
     >>> tokenizer = train(["low lower lowest"] * 9, vocab_size=264)
     >>> tokenizer.decode_bytes([261]), tokenizer.decode_bytes([262]), tokenizer.decode_bytes([263])
@@ -153,11 +215,13 @@ def train(
     if len(set(names)) < len(names):
         raise TokenizerError(f"a special token is named twice in {names}.")
 
-    counts = count_words(texts, split, names, progress=progress)
-    words = {utf8(word): count for word, count in counts.items()}
+    if nfc:
+        texts = composed(texts)
+    words = count_words(texts, split, names, threads=threads, max_memory=max_memory, progress=progress)
     tokens = [bytes([byte]) for byte in range(256)]
     merges = []
-    for left, right in learn_merges(words, vocab_size - smallest, min_frequency, progress=progress):
+    pairs = learn_merges(words, vocab_size - smallest, min_frequency, max_memory=max_memory, progress=progress)
+    for left, right in pairs:
         merges.append((tokens[left], tokens[right]))
         tokens.append(tokens[left] + tokens[right])
     return Tokenizer(
@@ -167,13 +231,17 @@ def train(
             merges=tuple(merges),
             specials={name: number for number, name in enumerate(names)},
             size=vocab_size,
+            nfc=nfc,
         )
     )
 
 
-def load(path: str | Path) -> Tokenizer:
-    """Read a tokenizer.json file, or the one in a folder: ours, or another byte-level BPE such as GPT-2's.
+def load(path: str | Path, *, split: str | None = None, special_tokens: Mapping[str, int] | None = None) -> Tokenizer:
+    """Read a tokenizer: ours, or another byte-level BPE.
 
+    The path is a tokenizer.json or its folder, a folder with GPT-2's vocab.json and merges.txt, or a rank file
+    ending in .tiktoken. A rank file says neither how text is cut into words nor what the special tokens are: `split`
+    and `special_tokens` say it, and may be left out only for the files that OpenAI publishes, under their names.
     Raises TokenizerError naming the file and the field if something is missing, damaged or of another kind.
     """
-    return Tokenizer(files.read(Path(path)))
+    return Tokenizer(formats.read(Path(path), split, special_tokens))

@@ -1,154 +1,184 @@
-"""Encoding a word: of all pairs that have a merge, do the one learned first, until none is left.
+"""Encoding a text: cut it into words, and write down the tokens of each.
 
-Rescanning the word after each merge would take quadratic time, and a word can be a whole document. So the
-tokens of a word are a linked list, and the pairs that can be merged wait in a heap, ordered by rank (when the
-merge was learned), then by place (from left to right). A merge changes only the pairs on its two sides.
+A text repeats its words. So the tokens of a word are remembered, and most words only have to be found again. Each
+thread has a memory of its own: the loops then run without Python's lock, and never wait for each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import accumulate, chain
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenizer.alphabet import utf8
-from tokenizer.heap import Heap, drop_smallest, rise
 from tokenizer.kernels import kernel
-from tokenizer.split import compiled
+from tokenizer.lots import Lot, in_order, lots, num_threads
+from tokenizer.merging import Desk, Ids, Merges, merge_word
+from tokenizer.scanner import WHOLE, Bytes, Classes, Scanner, word_end
+from tokenizer.table import HASH, LENGTH, START, Rows, Slots, free_slots, hash_of, word_slot
 from tokenizer.vocabulary import Vocabulary
 
-Integers = NDArray[np.int64]
-
-CACHE_LIMIT = 2_000_000
-"""The known words are forgotten when they hold more token ids than this, some 100 MB."""
-
-
-@kernel
-def _rank_of(left: int, right: int, pairs: Integers, ranks: Integers) -> int:
-    """Return the rank of a pair, or -1 if it has no merge; `pairs` is sorted."""
-    pair = (left << 32) | right
-    low, high = 0, len(pairs)
-    while low < high:
-        middle = (low + high) // 2
-        if pairs[middle] < pair:
-            low = middle + 1
-        else:
-            high = middle
-    return ranks[low] if low < len(pairs) and pairs[low] == pair else -1
+MEMORY = 1 << 16  # words; some 6 MB with their letters and tokens
+LONGEST = 64  # bytes; longer words hardly ever come again and are not remembered
+FIRST, NUMBER = 3, 4  # the last columns of a remembered word: its first token's place in `ids`, and how many it has
+TEXT, PIECE, OUT, WORDS, LETTERS, IDS = range(6)  # how far `_encode` has come, and how full its memory is: its `state`
 
 
-@kernel
-def _await(
-    tokens: Integers,
-    after: Integers,
-    awaited: Integers,
-    place: int,
-    pairs: Integers,
-    ranks: Integers,
-    heap: Heap,
-    size: int,
-) -> int:
-    """Note the rank of the pair that begins at `place`, put it into the heap, return the heap's new size."""
-    awaited[place] = -1
-    if after[place] < len(tokens):
-        awaited[place] = _rank_of(tokens[place], tokens[after[place]], pairs, ranks)
-    if awaited[place] >= 0:
-        heap[size, 0] = awaited[place]
-        heap[size, 1] = place
-        rise(heap, size)
-        size += 1
-    return size
+class Memory(NamedTuple):
+    """Words and their tokens, as far as they are known."""
+
+    slots: Slots
+    rows: Rows
+    letters: Bytes
+    ids: Ids
+
+    @classmethod
+    def of(cls, num_words: int) -> Memory:
+        """Make room for so many words of average length."""
+        letters, ids = np.empty(16 * num_words + LONGEST, np.uint8), np.empty(8 * num_words + LONGEST, np.int32)
+        return cls(free_slots(num_words), np.empty((num_words, 5), np.int64), letters, ids)
 
 
 @kernel
-def _merge_word(
-    tokens: Integers,
-    before: Integers,
-    after: Integers,
-    awaited: Integers,
-    heap: Heap,
-    pairs: Integers,
-    ranks: Integers,
-    results: Integers,
-) -> int:
-    """Merge the tokens of one word in place; return how many are left."""
-    size = 0
-    for place in range(len(tokens)):
-        before[place] = place - 1
-        after[place] = place + 1
-        size = _await(tokens, after, awaited, place, pairs, ranks, heap, size)
-    while size > 0:
-        rank, place = heap[0, 0], heap[0, 1]
-        size = drop_smallest(heap, size)
-        if awaited[place] != rank:
-            continue  # a neighbouring merge took one of the two tokens; the pair is gone
-        partner = after[place]
-        awaited[partner] = -1
-        tokens[place] = results[rank]
-        after[place] = after[partner]
-        if after[place] < len(tokens):
-            before[after[place]] = place
-        size = _await(tokens, after, awaited, place, pairs, ranks, heap, size)
-        if before[place] >= 0:
-            size = _await(tokens, after, awaited, before[place], pairs, ranks, heap, size)
-    left, place = 0, 0
-    while place < len(tokens):
-        tokens[left] = tokens[place]
-        left += 1
-        place = after[place]
-    return left
+def _forget(memory: Memory, state: NDArray[np.int64]) -> None:
+    for slot in range(len(memory.slots)):
+        memory.slots[slot] = -1
+    state[WORDS] = 0
+    state[LETTERS] = 0
+    state[IDS] = 0
 
 
 @kernel
-def _merge_words(
-    tokens: Integers, starts: Integers, lengths: Integers, pairs: Integers, ranks: Integers, results: Integers
+def _remember(
+    memory: Memory, state: NDArray[np.int64], text: Bytes, start: int, end: int, code: int, tokens: Ids, num_tokens: int
 ) -> None:
-    """Merge each word; word i is tokens[starts[i]:starts[i + 1]], and lengths[i] tokens of it remain."""
-    longest = 0
-    for word in range(len(lengths)):
-        longest = max(longest, starts[word + 1] - starts[word])
-    before = np.empty(longest, np.int64)
-    after = np.empty(longest, np.int64)
-    awaited = np.empty(longest, np.int64)
-    heap = np.empty((2 * longest, 2), np.int64)  # a word of n bytes has n - 1 pairs, and each merge adds one at most
-    for word in range(len(lengths)):
-        part = tokens[starts[word] : starts[word + 1]]
-        lengths[word] = _merge_word(part, before, after, awaited, heap, pairs, ranks, results)
+    """Remember the tokens of the word text[start:end]; where there is no room left, forget all others first."""
+    full = state[WORDS] == len(memory.rows) or state[LETTERS] + LONGEST > len(memory.letters)
+    if full or state[IDS] + LONGEST > len(memory.ids):
+        _forget(memory, state)
+    row, first_letter, first_id = state[WORDS], state[LETTERS], state[IDS]
+    memory.slots[word_slot(memory.slots, memory.rows, memory.letters, text, start, end, code)] = row
+    memory.rows[row, START] = first_letter
+    memory.rows[row, LENGTH] = end - start
+    memory.rows[row, HASH] = code
+    memory.rows[row, FIRST] = first_id
+    memory.rows[row, NUMBER] = num_tokens
+    for i in range(end - start):
+        memory.letters[first_letter + i] = text[start + i]
+    for i in range(num_tokens):
+        memory.ids[first_id + i] = tokens[i]
+    state[WORDS] += 1
+    state[LETTERS] += end - start
+    state[IDS] += num_tokens
+
+
+@kernel
+def _encode(
+    text: Bytes,
+    stops: NDArray[np.int64],
+    rule: int,
+    kinds: Classes,
+    byte_ids: Ids,
+    merges: Merges,
+    memory: Memory,
+    desk: Desk,
+    state: NDArray[np.int64],
+    out: Ids,
+    ends: NDArray[np.int64],
+) -> int:
+    """Write the tokens of all words to `out`, and to `ends` how many there are up to each stop; return 0.
+
+    Or return the length of a word that is too long for the desk; calling again with a larger one goes on from there.
+    """
+    start, num_out = state[TEXT], state[OUT]
+    for piece in range(state[PIECE], len(stops)):
+        stop = stops[piece]
+        while start < stop:
+            end = word_end(text, start, stop, rule, kinds)
+            code = hash_of(text, start, end) if end - start <= LONGEST else 0
+            row = -1
+            if end - start <= LONGEST:
+                row = memory.slots[word_slot(memory.slots, memory.rows, memory.letters, text, start, end, code)]
+            if row >= 0:
+                first, number = memory.rows[row, FIRST], memory.rows[row, NUMBER]
+                for i in range(number):
+                    out[num_out + i] = memory.ids[first + i]
+            else:
+                if end - start > len(desk.tokens):
+                    state[TEXT], state[PIECE], state[OUT] = start, piece, num_out
+                    return end - start
+                for i in range(end - start):
+                    desk.tokens[i] = byte_ids[text[start + i]]
+                number = merge_word(desk, end - start, merges)
+                for i in range(number):
+                    out[num_out + i] = desk.tokens[i]
+                if end - start <= LONGEST:
+                    _remember(memory, state, text, start, end, code, desk.tokens, number)
+            num_out += number
+            start = end
+        ends[piece] = num_out
+    return 0
 
 
 class Encoder:
-    """Turns text into token ids and remembers every word it has met: a text repeats its words."""
+    """Turns text into token ids."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         """Lay the merges out for the kernels."""
         ids = vocabulary.ids
-        ranks = {(ids[left] << 32) | ids[right]: rank for rank, (left, right) in enumerate(vocabulary.merges)}
-        self._split = compiled(vocabulary.split)
-        self._pairs = np.array(sorted(ranks), np.int64)
-        self._ranks = np.array([ranks[pair] for pair in sorted(ranks)], np.int64)
-        self._results = np.array([ids[left + right] for left, right in vocabulary.merges], np.int64)
-        self._byte_ids = np.array([ids[bytes([byte])] for byte in range(256)], np.int64)
-        self._known: dict[str, list[int]] = {}
-        self._num_known = 0  # token ids in _known
+        pairs = [(ids[left], ids[right]) for left, right in vocabulary.merges]
+        self._merges = Merges.of(pairs, [ids[left + right] for left, right in vocabulary.merges])
+        self._byte_ids = np.array([ids[bytes([byte])] for byte in range(256)], np.int32)
+        self._scanner = Scanner(vocabulary.split)
+        self._idle: list[tuple[Memory, Desk, NDArray[np.int64]]] = []  # what no thread is using
 
-    def encode(self, text: str) -> Iterable[int]:
+    @property
+    def may_cut(self) -> bool:
+        """Whether the words of a text do not change if it is cut at a border of lots.py."""
+        return self._scanner.rule != WHOLE
+
+    def encode(self, text: str) -> list[int]:
         """Return the ids of a text without special tokens; raises TokenizerError for a lone surrogate."""
-        words = self._split.findall(text)
-        if self._num_known > CACHE_LIMIT:
-            self._known, self._num_known = {}, 0
-        known = self._known
-        if unknown := [word for word in dict.fromkeys(words) if word not in known]:
-            self._learn(unknown)
-        return chain.from_iterable([known[word] for word in words])
+        found: list[int] = []
+        for lot in lots([text], may_cut=self.may_cut):
+            for ids in self._encode_lot(lot):
+                found += ids.tolist()
+        return found
 
-    def _learn(self, words: list[str]) -> None:
-        spelled = [utf8(word) for word in words]
-        starts = np.array([0, *accumulate(map(len, spelled))], np.int64)
-        tokens = self._byte_ids[np.frombuffer(b"".join(spelled), np.uint8)]
-        lengths = np.empty(len(words), np.int64)
-        _merge_words(tokens, starts, lengths, self._pairs, self._ranks, self._results)
-        for word, start, length in zip(words, starts.tolist(), lengths.tolist(), strict=False):
-            self._known[word] = tokens[start : start + length].tolist()
-        self._num_known += int(lengths.sum())
+    def encode_batch(self, texts: Iterable[str], threads: int | None = None) -> list[Ids]:
+        """Return the ids of each text; the same with any number of threads."""
+        found: list[list[Ids]] = []
+
+        def encode(lot: Lot) -> tuple[Lot, list[Ids]]:
+            return lot, self._encode_lot(lot)
+
+        for lot, pieces in in_order(encode, lots(texts, may_cut=self.may_cut), num_threads(threads)):
+            for owner, ids in zip(lot.owners, pieces, strict=True):
+                if owner == len(found):
+                    found.append([])
+                found[owner].append(ids)
+        return [parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in found]
+
+    def _encode_lot(self, lot: Lot) -> list[Ids]:
+        """Return the ids of each piece."""
+        layout = self._scanner.lay_out(lot.pieces)
+        out = np.empty(len(layout.text), np.int32)
+        ends = np.zeros(len(layout.stops) + 1, np.int64)
+        # pop and append are one step each, so no two threads can get the same memory.
+        memory, desk, state = (
+            self._idle.pop() if self._idle else (Memory.of(MEMORY), Desk.of(256), np.zeros(6, np.int64))
+        )
+        state[: OUT + 1] = 0
+        larger = desk
+        while needed := _encode(
+            layout.text, layout.stops, self._scanner.rule, self._scanner.classes, self._byte_ids, self._merges, memory,
+            larger, state, out, ends[1:],
+        ):  # fmt: skip
+            larger = Desk.of(2 * needed)
+        self._idle.append((memory, desk, state))
+        borders = [0, *ends[layout.last].tolist()]
+        if 2 * borders[-1] < len(out):
+            out = out[: borders[-1]].copy()  # the rest of the room would live as long as the ids
+        return [out[start:end] for start, end in pairwise(borders)]

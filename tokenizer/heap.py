@@ -1,7 +1,9 @@
-"""A binary heap in plain arrays: the smallest row is always row 0.
+"""A heap in plain arrays: the smallest row is always row 0.
 
-A row is compared by its first number, then by its second. Row i stands above rows 2i+1 and 2i+2 and is never
-larger than either, so putting in a row or taking out the smallest moves only log2(size) rows.
+A row is two numbers, compared by the first, then by the second. Row i stands above rows 4i+1 to 4i+4 and is never
+larger than any of them, so putting in a row or taking out the smallest moves only log4(size) rows. Four of them, and
+not two as in most books, because they lie side by side: the processor fetches them from memory in one go. The moving
+row is written once, where it comes to rest; until then its old place is a hole that others move into.
 """
 
 from __future__ import annotations
@@ -11,47 +13,43 @@ from numpy.typing import NDArray
 
 from tokenizer.kernels import kernel
 
-Heap = NDArray[np.int64]  # (room, columns); only the first `size` rows count
+Heap = NDArray[np.int64]  # (room, 2); only the first `size` rows count
 
 
 @kernel
-def _is_less(heap: Heap, i: int, j: int) -> bool:
-    if heap[i, 0] != heap[j, 0]:
-        return bool(heap[i, 0] < heap[j, 0])
-    return bool(heap[i, 1] < heap[j, 1])
+def push(heap: Heap, size: int, first: int, second: int) -> int:
+    """Put a row in and return the new size."""
+    i = size
+    while i > 0:
+        above = (i - 1) // 4
+        if heap[above, 0] < first or (heap[above, 0] == first and heap[above, 1] <= second):
+            break
+        heap[i, 0], heap[i, 1] = heap[above, 0], heap[above, 1]
+        i = above
+    heap[i, 0], heap[i, 1] = first, second
+    return size + 1
 
 
 @kernel
-def _swap(heap: Heap, i: int, j: int) -> None:
-    for column in range(heap.shape[1]):
-        heap[i, column], heap[j, column] = heap[j, column], heap[i, column]
-
-
-@kernel
-def rise(heap: Heap, i: int) -> None:
-    """Move row i up to its place; call it after writing a new last row."""
-    while i > 0 and _is_less(heap, i, (i - 1) // 2):
-        _swap(heap, i, (i - 1) // 2)
-        i = (i - 1) // 2
-
-
-@kernel
-def sink(heap: Heap, size: int) -> None:
-    """Move row 0 down to its place; call it after overwriting row 0."""
+def replace_smallest(heap: Heap, size: int, first: int, second: int) -> None:
+    """Put another row in for row 0."""
     i = 0
-    while 2 * i + 1 < size:
-        child = 2 * i + 1
-        if child + 1 < size and _is_less(heap, child + 1, child):
-            child += 1
-        if not _is_less(heap, child, i):
-            return
-        _swap(heap, i, child)
-        i = child
+    while 4 * i + 1 < size:
+        least = 4 * i + 1
+        for child in range(least + 1, min(least + 4, size)):
+            if heap[child, 0] < heap[least, 0] or (
+                heap[child, 0] == heap[least, 0] and heap[child, 1] < heap[least, 1]
+            ):
+                least = child
+        if first < heap[least, 0] or (first == heap[least, 0] and second <= heap[least, 1]):
+            break
+        heap[i, 0], heap[i, 1] = heap[least, 0], heap[least, 1]
+        i = least
+    heap[i, 0], heap[i, 1] = first, second
 
 
 @kernel
 def drop_smallest(heap: Heap, size: int) -> int:
     """Take row 0 out and return the new size."""
-    _swap(heap, 0, size - 1)
-    sink(heap, size - 1)
+    replace_smallest(heap, size - 1, heap[size - 1, 0], heap[size - 1, 1])
     return size - 1

@@ -2,8 +2,12 @@
 
 Training starts with the 256 bytes as tokens. Again and again, the pair of neighbours that occurs most often
 becomes a new token. Encoding repeats the same merges, in the same order, on new text. Both rescan everything
-for each merge, which is fine for a page of text; trainer.py and encoder.py reach the same results without
-rescanning.
+for each merge, which is fine for a page of text. The ladder from here, each rung with the same results:
+
+    learn_from_all    every word of the text
+    learn_merges      each different word once, with its count
+    incremental.py    no rescanning: what a merge changes is counted, and a heap finds the best pair
+    trainer.py        the same in arrays, compiled
 
 Source: Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units" (2016), algorithm 1.
 """
@@ -11,17 +15,35 @@ Source: Sennrich et al., "Neural Machine Translation of Rare Words with Subword 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 Pair = tuple[int, int]
 
 
-def learn_merges(words: Mapping[bytes, int], num_merges: int, min_frequency: int = 2) -> list[Pair]:
-    """Return the pairs that became tokens 256, 257, ..., given how often each word occurs.
+def learn_from_all(words: Iterable[bytes], num_merges: int, min_frequency: int = 2) -> list[Pair]:
+    """Return the pairs that became tokens 256, 257, ..., given all words of a text.
 
     The pair with the highest count wins; among equals the smaller left token, then the smaller right token.
     Learning stops early when no pair occurs `min_frequency` times.
+
+    >>> learn_from_all([b"abab", b"abab", b"ab", b"b"], num_merges=5)
+    [(97, 98), (256, 256)]
+    """
+    tokens = [list(word) for word in words]
+    merges: list[Pair] = []
+    while len(merges) < num_merges:
+        counts = Counter(pair for ids in tokens for pair in pairwise(ids))
+        best = min(counts, key=lambda pair: (-counts[pair], pair), default=None)
+        if best is None or counts[best] < min_frequency:
+            break
+        tokens = [merge(ids, best, 256 + len(merges)) for ids in tokens]
+        merges.append(best)
+    return merges
+
+
+def learn_merges(words: Mapping[bytes, int], num_merges: int, min_frequency: int = 2) -> list[Pair]:
+    """Return what `learn_from_all` returns, given how often each different word occurs: a text repeats its words.
 
     >>> learn_merges({b"abab": 3, b"ab": 1, b"b": 9}, num_merges=5)
     [(97, 98), (256, 256)]

@@ -11,14 +11,12 @@ middle of a sentence.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
 import regex
-from tqdm import tqdm
 
 from tokenizer.errors import TokenizerError
 
@@ -34,7 +32,12 @@ class Split:
     pre_tokenizer: dict[str, Any]
 
 
-SPLITS = {
+def _by(pattern: str) -> Split:
+    isolated = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+    return Split(pattern, {"type": "Sequence", "pretokenizers": [isolated, {**BYTE_LEVEL, "use_regex": False}]})
+
+
+_NAMED = {
     "gpt2": Split(
         # it's -> it 's; then runs of letters, of numbers, of anything else; of white space, the last one is
         # left to the word behind it.
@@ -49,28 +52,75 @@ SPLITS = {
             "pretokenizers": [{"type": "Digits", "individual_digits": True}, BYTE_LEVEL],
         },
     ),
+    "gpt4": _by(
+        # cl100k, also Llama 3's: 'S is as good as 's; any character may lead a word, as in (word; numbers go in
+        # threes from the left; line ends stay with the punctuation or the white space before them.
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+        r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ),
+    "qwen2": _by(
+        # As gpt4, but each digit is a word of its own.
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+        r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ),
+    "gpt4o": _by(
+        # o200k: as gpt4, but a capital letter begins a new word, as in camelCase, and keeps its 's with it.
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+        r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+        r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ),
     "none": Split(
         # One word: tokens may then cross every border.
         r"(?s:.+)",
         {**BYTE_LEVEL, "use_regex": False},
     ),
 }
-"""The known ways to cut text, by name."""
 
 
-def compiled(name: str) -> Any:
-    """Return the compiled pattern of a split; raises TokenizerError for an unknown name.
+class _Splits(dict[str, Split]):
+    """The known ways to cut text, by name; looking up a pattern makes a split of it."""
+
+    def __missing__(self, split: str) -> Split:
+        if regex.fullmatch(r"[\w-]*", str(split)):  # no pattern of any use is a mere name
+            nearest = get_close_matches(str(split), self, n=1)
+            hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
+            raise TokenizerError(
+                f"unknown split {split!r}: expected one of {', '.join(self)}, or a regular expression{hint}"
+            )
+        return _by(split)
+
+
+SPLITS = _Splits(_NAMED)
+"""From a name to a way of cutting text: SPLITS["gpt2"]. Any other key is a pattern of your own."""
+
+
+def compiled(split: str) -> Any:
+    """Return the compiled pattern of a split; raises TokenizerError for an unknown name or a broken pattern.
 
     >>> compiled("gpt2").findall("We'll  meet at 10:45!")
     ['We', "'ll", ' ', ' meet', ' at', ' 10', ':', '45', '!']
     >>> compiled("digits").findall("at 10:45!")
     ['at', ' ', '1', '0', ':', '4', '5', '!']
     """
-    if name not in SPLITS:
-        nearest = get_close_matches(str(name), SPLITS, n=1)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
-        raise TokenizerError(f"unknown split {name!r}: expected one of {', '.join(SPLITS)}{hint}")
-    return regex.compile(SPLITS[name].pattern)
+    try:
+        return regex.compile(SPLITS[split].pattern)
+    except regex.error as error:
+        raise TokenizerError(f"the split {split!r} is no regular expression: {error}.") from error
+
+
+def cut(pattern: Any, text: str) -> list[str]:
+    r"""Return the words of a text; what lies between two matches is a word too, so nothing is dropped.
+
+    >>> cut(compiled(r"\w+ ?"), "to be, or")
+    ['to ', 'be', ', ', 'or']
+    """
+    words, end = [], 0
+    for match in pattern.finditer(text):
+        words += [text[end : match.start()], match.group()]
+        end = match.end()
+    return [word for word in [*words, text[end:]] if word]
 
 
 def special_pattern(specials: Iterable[str]) -> Any:
@@ -82,29 +132,3 @@ def special_pattern(specials: Iterable[str]) -> Any:
     longest_first = sorted(specials, key=len, reverse=True)
     # (?!) matches nowhere: without special tokens a text is one piece.
     return regex.compile("(" + ("|".join(map(regex.escape, longest_first)) or "(?!)") + ")")
-
-
-def count_words(
-    texts: Iterable[str], split: str, specials: Iterable[str] = (), *, progress: bool = False
-) -> Counter[str]:
-    """Count each different word of the texts: all that training ever looks at.
-
-    Special tokens in a text are borders and are not counted, so no learned token can ever contain one.
-    Raises TokenizerError if `texts` is not an iterable of str, or for an unknown split.
-
-    >>> count_words(["to be or not to be"], "gpt2")
-    Counter({' be': 2, 'to': 1, ' or': 1, ' not': 1, ' to': 1})
-    """
-    if isinstance(texts, str):
-        raise TokenizerError("texts is one string, and training reads a list of them: pass [text].")
-    words = compiled(split)
-    borders = special_pattern(specials)
-    counts: Counter[str] = Counter()
-    # disable=None: a bar on a terminal, nothing in a file or a pipe.
-    bar = tqdm(texts, desc="counting words", unit=" texts", disable=None if progress else True)
-    for number, text in enumerate(bar):
-        if not isinstance(text, str):
-            raise TokenizerError(f"text {number} is a {type(text).__name__}, expected a str.")
-        for piece in borders.split(text)[::2]:
-            counts.update(words.findall(piece))
-    return counts

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from tokenizer.alphabet import spell, utf8
 from tokenizer.errors import TokenizerError
-from tokenizer.split import SPLITS
+from tokenizer.split import compiled
 
 SPECIAL_TOKENS = ("<|endoftext|>", "<|user|>", "<|assistant|>", "<|system|>", "<|end|>")
 """The special tokens of a new tokenizer: the border between documents, and those of the chat template."""
@@ -34,6 +34,13 @@ class Vocabulary:
     specials: dict[str, int]  # tokens that text cannot spell
     size: int  # ids are below this; some may have no token
     end_of_text: str = END_OF_TEXT  # the special token between documents
+    # What our own training leaves alone and other people's files need:
+    added: dict[str, int] = field(default_factory=dict)  # cut out of every text, before it is split into words
+    late: frozenset[str] = frozenset()  # of the special and added tokens, those looked for after all others
+    nfc: bool = False  # text is first composed: `e` and an accent become `é` (Unicode's normal form C)
+    whole_words: bool = False  # a word that is a token becomes that token, whatever the merges would do
+    before: tuple[str, ...] = ()  # the special tokens in front of every document
+    after: tuple[str, ...] = ()  # and those behind it
 
     def __post_init__(self) -> None:
         """Check what the types do not say."""
@@ -49,31 +56,45 @@ class Vocabulary:
                         f"the merge of {spell(left)!r} and {spell(right)!r} needs the token "
                         f"{spell(token)!r}, which is not in the vocabulary."
                     )
-        spellings = {spell(token) for token in self.ids}
-        for special in self.specials:
-            utf8(special)
-            if not special or special in spellings:
-                raise TokenizerError(
-                    f"the special token {special!r} is empty or spelled like an ordinary token; choose one "
-                    "that no text contains, such as '<|name|>'."
-                )
-        owners = Counter([*self.ids.values(), *self.specials.values()])
+        if repeated := [merge for merge, count in Counter(self.merges).items() if count > 1]:
+            raise TokenizerError(f"the merge of {' and '.join(map(spell, repeated[0]))} is listed twice.")
+        self._check_added()
+        owners = Counter([*self.ids.values(), *self.specials.values(), *self.added.values()])
         for number, count in owners.items():
             if count > 1 or not 0 <= number < self.size:
                 raise TokenizerError(
                     f"id {number} is given to {count} token(s): expected one, and an id below {self.size}."
                 )
 
+    def _check_added(self) -> None:
+        spellings = {spell(token) for token in self.ids}
+        for name in (*self.specials, *self.added):
+            utf8(name)
+            if not name or name in spellings:
+                raise TokenizerError(
+                    f"the special token {name!r} is empty or spelled like an ordinary token; choose one "
+                    "that no text contains, such as '<|name|>'."
+                )
+        if both := set(self.specials) & set(self.added):
+            raise TokenizerError(f"{min(both)!r} is both a special token and an added one: choose one of the two.")
+        for name in (*self.before, *self.after):
+            if name not in self.specials:
+                raise TokenizerError(f"{name!r} shall stand around every document, and is no special token.")
+
     @cached_property
     def pieces(self) -> dict[int, bytes]:
         """The bytes behind each id that has any."""
         ordinary = {number: token for token, number in self.ids.items()}
-        return ordinary | {number: special.encode() for special, number in self.specials.items()}
+        added = self.specials | self.added
+        return ordinary | {number: name.encode() for name, number in added.items()}
 
     def fingerprint(self) -> str:
         """Return a hash of everything here: equal hashes mean equal token ids for every text."""
         merges = [[spell(left), spell(right)] for left, right in self.merges]
         ids = sorted([number, spell(token)] for token, number in self.ids.items())
         specials = sorted(self.specials.items())
-        everything = [SPLITS[self.split].pattern, ids, merges, specials, self.size, self.end_of_text]
+        everything = [compiled(self.split).pattern, ids, merges, specials, self.size, self.end_of_text]
+        foreign = [sorted(self.added.items()), sorted(self.late), self.nfc, self.whole_words, self.before, self.after]
+        if any(foreign):  # a tokenizer without these keeps the hash that it had before they existed
+            everything.append(foreign)
         return hashlib.sha256(json.dumps(everything).encode()).hexdigest()

@@ -37,11 +37,20 @@ def test_known_words_give_the_same_ids_again():
 
 
 def test_the_known_words_are_forgotten_when_they_are_too_many(monkeypatch):
-    monkeypatch.setattr(encoder, "CACHE_LIMIT", 10)
+    monkeypatch.setattr(encoder, "MEMORY", 10)
     small = encoder_of([(97, 98)], "gpt2")
     for i in range(50):
-        assert list(small.encode(f" ab {i:08}")) == [32, 256, 32, *f"{i:08}".encode()]
-        assert len(small._known) <= 6
+        assert list(small.encode(f" ab {i:08} ab")) == [32, 256, 32, *f"{i:08}".encode(), 32, 256]
+    assert small._idle[0][2][encoder.WORDS] <= 10
+
+
+def test_a_memory_full_of_tokens_makes_room(monkeypatch):
+    # Words of 64 bytes that no merge shortens fill the room for tokens and letters before that for words.
+    monkeypatch.setattr(encoder, "MEMORY", 20)
+    small = encoder_of([(97, 98)], "gpt2")
+    for i in range(100):
+        word = f"{i:064}"
+        assert list(small.encode(word)) == list(word.encode())
 
 
 @pytest.mark.parametrize("length", [10_001] if numba.config.DISABLE_JIT else [10_001, 1_000_000])

@@ -2,33 +2,35 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenizer.heap import drop_smallest, rise, sink
+from tokenizer.heap import drop_smallest, push, replace_smallest
 
-rows = st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3), st.integers(-3, 3)), min_size=1, max_size=40)
+row = st.tuples(st.integers(-3, 3), st.integers(-3, 3))
+rows = st.lists(row, min_size=1, max_size=40)
 
 
 def heap_of(numbers):
-    heap = np.zeros((len(numbers), 3), np.int64)
-    for i, row in enumerate(numbers):
-        heap[i] = row
-        rise(heap, i)
-    return heap
+    heap, size = np.zeros((len(numbers), 2), np.int64), 0
+    for first, second in numbers:
+        size = push(heap, size, first, second)
+    return heap, size
 
 
 @given(rows)
-def test_rows_come_out_sorted_by_their_first_two_numbers(numbers):
-    heap, size, out = heap_of(numbers), len(numbers), []
+def test_rows_come_out_sorted(numbers):
+    heap, size = heap_of(numbers)
+    out = []
     while size:
         out.append(tuple(heap[0].tolist()))
         size = drop_smallest(heap, size)
-    assert [row[:2] for row in out] == sorted(row[:2] for row in numbers)
-    assert sorted(out) == sorted(numbers)  # the third number stays with its row
+    assert out == sorted(numbers)
 
 
-@given(rows, st.integers(-4, 4))
-def test_an_overwritten_top_sinks_to_its_place(numbers, new):
-    heap = heap_of(numbers)
-    left = [tuple(row) for row in heap[1:].tolist()]
-    heap[0] = new
-    sink(heap, len(heap))
-    assert tuple(heap[0, :2]) == min(row[:2] for row in [*left, (new, new, new)])
+@given(rows, st.lists(row))
+def test_a_row_in_place_of_the_smallest_finds_its_place(numbers, others):
+    heap, size = heap_of(numbers)
+    kept = list(numbers)
+    for other in others:
+        replace_smallest(heap, size, *other)
+        kept = [*sorted(kept)[1:], other]
+        assert tuple(heap[0].tolist()) == min(kept)
+    assert sorted(map(tuple, heap.tolist())) == sorted(kept)

@@ -1,11 +1,9 @@
-from collections import Counter
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenizer import TokenizerError
-from tokenizer.split import SPLITS, compiled, count_words, special_pattern
+from tokenizer.split import SPLITS, compiled, special_pattern
 
 
 @pytest.mark.parametrize("name", SPLITS)
@@ -52,7 +50,9 @@ def test_none_keeps_the_text_whole():
 
 
 def test_an_unknown_split_gets_the_nearest_name():
-    with pytest.raises(TokenizerError, match=r"unknown split 'gpt-2'.*gpt2, digits, none; did you mean 'gpt2'"):
+    with pytest.raises(
+        TokenizerError, match=r"unknown split 'gpt-2'.*gpt2, digits, .*none, or .*; did you mean 'gpt2'"
+    ):
         compiled("gpt-2")
 
 
@@ -60,20 +60,3 @@ def test_the_longer_special_token_wins():
     pattern = special_pattern(["<a>", "<a>b", "[.*]"])
     assert pattern.split("x<a>bc<a>[.*]") == ["x", "<a>b", "c", "<a>", "", "[.*]", ""]
     assert special_pattern([]).split("x<a>") == ["x<a>"]
-
-
-def test_special_tokens_are_borders_and_not_counted():
-    assert count_words(["a<|end|>b", "a"], "none", ["<|end|>"]) == Counter({"a": 2, "b": 1})
-
-
-def test_texts_may_be_any_iterable_of_str():
-    assert count_words(iter(["to be", ""]), "gpt2") == Counter({"to": 1, " be": 1})
-    with pytest.raises(TokenizerError, match=r"pass \[text\]"):
-        count_words("to be", "gpt2")
-    with pytest.raises(TokenizerError, match="text 1 is a bytes, expected a str"):
-        count_words(["to be", b"or not"], "gpt2")
-
-
-def test_progress_draws_nothing_when_there_is_no_terminal(capsys):
-    count_words(["to be"], "gpt2", progress=True)
-    assert capsys.readouterr() == ("", "")

@@ -1,0 +1,64 @@
+"""Several tokenizers on one text: how much they compress it, and how fast.
+
+*Bytes per token* says how much text a model sees in a context of given length. *Fertility* is the number of tokens
+per word (a word being what stands between white space): 1 if every word is a token. Speed is measured twice, on
+the first pass over the text and on later ones, because an encoder remembers the words it has met.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tokenizer.bpe import Tokenizer
+
+PASSES = 5
+ENOUGH_SECONDS = 2.0
+"""Later passes end after this time, so that a long text is not encoded five times."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one tokenizer did to a text."""
+
+    vocab_size: int
+    num_tokens: int
+    first_seconds: float  # of the first pass over the text
+    later_seconds: float  # of the fastest later one
+
+
+def measure(tokenizer: Tokenizer, text: str) -> Measured:
+    """Encode a text several times."""
+    tokenizer.encode("Compiling, or loading compiled code, is not part of the measurement.")
+    seconds, ids = list[float](), list[int]()
+    while len(seconds) < 2 or (len(seconds) <= PASSES and sum(seconds) < ENOUGH_SECONDS):
+        start = time.perf_counter()
+        ids = tokenizer.encode(text)
+        seconds.append(time.perf_counter() - start)
+    return Measured(tokenizer.vocab_size, len(ids), seconds[0], min(seconds[1:]))
+
+
+def table(measured: Mapping[str, Measured], text: str) -> str:
+    """Return the comparison as lines of text; the best figure of a column has a star."""
+    size, words = len(text.encode()), max(1, len(text.split()))
+    figures = [
+        (size / each.num_tokens, -each.num_tokens / words, size / each.first_seconds, size / each.later_seconds)
+        for each in measured.values()
+    ]
+    best = [max(column) for column in zip(*figures, strict=True)]
+    head = ["tokenizer", "vocabulary", "tokens", "bytes/token", "tokens/word", "MB/s first", "MB/s again"]
+    rows = [head]
+    for (name, each), values in zip(measured.items(), figures, strict=True):
+        shown = [f"{abs(value) / scale:.2f}" for value, scale in zip(values, (1, 1, 1e6, 1e6), strict=True)]
+        starred = [
+            text + ("*" if value == top and len(figures) > 1 else " ")
+            for text, value, top in zip(shown, values, best, strict=True)
+        ]
+        rows.append([name, f"{each.vocab_size:,}", f"{each.num_tokens:,}", *starred])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [f"{size:,} bytes, {words:,} words"]
+    for row in rows:
+        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)

@@ -1,0 +1,73 @@
+"""Files on the disk: written whole or not at all, and read with errors that name the file and the field."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tokenizer.errors import TokenizerError
+
+Value = TypeVar("Value")
+Json = dict[str, Any]
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file so that whoever reads finds the old one or the new one, never half of one.
+
+    Raises TokenizerError if the disk refuses.
+    """
+    # Renaming is one step. The bytes must be on the disk before it (fsync), or after a power cut the new name could
+    # stand on an empty file.
+    temporary = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise TokenizerError(f"cannot write {path}: {error.strerror}.") from error
+
+
+def read_file(path: Path) -> bytes:
+    """Return the bytes of a file; raises TokenizerError if it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise TokenizerError(f"cannot read {path}: {error.strerror}.") from error
+
+
+def write_json(path: Path, document: Json) -> None:
+    """Write a JSON file as readable UTF-8."""
+    write_file(path, (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode())
+
+
+def read_json(path: Path) -> Json:
+    """Return the JSON object in a file; raises TokenizerError naming the file if there is none."""
+    data = read_file(path)
+    try:
+        document = json.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise TokenizerError(f"{path} is not JSON text, or is cut short: {error}.") from error
+    if not isinstance(document, dict):
+        raise TokenizerError(f"{path} holds a {type(document).__name__}, expected a JSON object.")
+    return document
+
+
+def field(document: Json, name: str, kind: type[Value], *, within: str = "") -> Value:
+    """Return the value at a dotted name; raises TokenizerError if it is missing or of another type.
+
+    >>> field({"model": {"type": "BPE"}}, "model.type", str)
+    'BPE'
+    """
+    value: Any = document
+    for key in name.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    if type(value) is not kind:
+        full = f"{within}.{name}" if within else name
+        found = "missing" if value is None else f"{value!r:.60}"
+        raise TokenizerError(f"field {full} is {found}, expected {kind.__name__}.")
+    return value
