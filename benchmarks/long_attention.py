@@ -1,0 +1,57 @@
+"""Attention over a long text: peak memory beyond what goes in and comes out, and seconds, forward and backward.
+
+The scores of a text of T tokens are T x T numbers for each head; here they never exist together.
+
+    python benchmarks/long_attention.py [--length 8192]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from minigrad import hardware
+from minigrad.kernels.attention import Plan, attention_backward, attention_forward
+
+HEADS, SIZE = 9, 64
+
+
+def once(length: int) -> tuple[float, int]:
+    """Run both passes on one text; return the seconds and the bytes of everything given and returned."""
+    rng = np.random.default_rng(0)
+    q, k, v, dout = (rng.standard_normal((length, HEADS, SIZE), dtype=np.float32) for _ in range(4))
+    whole = np.array([0, length])
+    plan = Plan(whole, whole[None], np.arange(1, length + 1), SIZE**-0.5)
+    start = time.perf_counter()
+    out, normaliser = attention_forward(q, k, v, plan)
+    gradients = attention_backward(dout, q, k, v, out, normaliser, plan)
+    taken = time.perf_counter() - start
+    return taken, sum(array.nbytes for array in (q, k, v, dout, out, normaliser, *gradients))
+
+
+def main() -> None:
+    """Compile on a short text, measure on the long one, print a line and JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--length", type=int, default=8_192)
+    length = parser.parse_args().length
+    once(256)
+    before = hardware.peak_memory_bytes()
+    seconds, given = once(length)
+    extra, scores = hardware.peak_memory_bytes() - before - given, 4 * length * length
+    print(hardware.describe())
+    print(
+        f"{length:,} tokens, {HEADS} heads x {SIZE}: {seconds:.1f} s forward and backward; {given / 1e6:.0f} MB in and "
+        f"out, {extra / 1e6:.1f} MB beyond, {extra / scores:.1%} of the {scores / 1e6:.0f} MB that one head's scores take"
+    )
+    print(json.dumps({"length": length, "seconds": seconds, "extra_bytes": extra, "scores_bytes": scores}))
+
+
+if __name__ == "__main__":
+    main()
