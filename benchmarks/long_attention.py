@@ -48,7 +48,7 @@ def main() -> None:
     print(hardware.describe())
     print(
         f"{length:,} tokens, {HEADS} heads x {SIZE}: {seconds:.1f} s forward and backward; {given / 1e6:.0f} MB in and "
-        f"out, {extra / 1e6:.1f} MB beyond, {extra / scores:.1%} of the {scores / 1e6:.0f} MB that one head's scores take"
+        f"out, {extra / 1e6:.1f} MB beyond, {extra / scores:.1%} of what one head's scores would take"
     )
     print(json.dumps({"length": length, "seconds": seconds, "extra_bytes": extra, "scores_bytes": scores}))
 

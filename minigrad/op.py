@@ -45,7 +45,6 @@ def op(function: Callable[..., tuple[Array, Backward]]) -> Callable[..., Tensor]
             else:
                 with measuring.measure(name, "forward") as line:
                     y, backward = function(*arrays, **options)
-                measuring.note_forward(line, arrays, options, y)
         except InputError:
             raise
         except ValueError as error:
@@ -56,7 +55,10 @@ def op(function: Callable[..., tuple[Array, Backward]]) -> Callable[..., Tensor]
         y = np.asarray(y)
         if y.dtype == np.float64 and all(array.dtype.kind != "f" for array in arrays):
             y = y.astype(np.float32)  # NumPy makes whole numbers float64, say in a mean; our own type is float32
-        return _wrap(name, arguments, arrays, y, backward)
+        result = _wrap(name, arguments, arrays, y, backward)
+        if measuring is not None:
+            measuring.note_forward(line, arrays, options, y, _kept(backward), learns=result.node is not None)
+        return result
 
     OPS[name] = apply
     return apply
@@ -103,13 +105,18 @@ def _wrap(name: str, arguments: tuple[Any, ...], arrays: list[Array], y: Array, 
 
 
 def _saved_versions(backward: Backward, tensors: list[Tensor]) -> tuple[tuple[Version, int], ...]:
-    """Note the version of every tensor whose array the backward function keeps, by looking into its closure."""
-    kept = [array for cell in backward.__closure__ or () for array in _arrays(cell.cell_contents)]
+    """Note the version of every tensor whose array the backward function keeps."""
+    kept = _kept(backward)
     return tuple(
         (tensor.version, tensor.version.count)
         for tensor in tensors
         if any(np.may_share_memory(array, tensor.data) for array in kept)
     )
+
+
+def _kept(backward: Backward) -> list[Array]:
+    """Return the arrays that the backward function keeps, by looking into its closure."""
+    return [array for cell in backward.__closure__ or () for array in _arrays(cell.cell_contents)]
 
 
 def _arrays(value: Any) -> list[Array]:

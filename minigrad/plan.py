@@ -11,6 +11,7 @@ from minigrad import costs, hardware
 from minigrad.corpus import XZ_DICTIONARY
 from minigrad.data import TokenFile, windows_per_epoch
 from minigrad.errors import InputError
+from minigrad.kernels import products
 from minigrad.language_model import LanguageModel
 from minigrad.progress import format_bytes, format_count, format_seconds
 
@@ -186,7 +187,7 @@ def describe(settings: Any, model: LanguageModel, text: Text, rate: float, claim
         + f", peak learning rate {settings.lr:g} after {_counted(settings.warmup, 'step')}",
         "memory": f"{format_bytes(memory.total)}: {format_bytes(memory.state)} state, "
         f"{format_bytes(memory.activations)} activations, {format_bytes(memory.program)} program",
-        "machine": f"{hardware.describe()}; matrix products at {rate / 1e9:,.0f} GFLOP/s",
+        "machine": f"{hardware.describe()}; matrix products in {products.describe()} at {rate / 1e9:,.0f} GFLOP/s",
         "speed": f"{flops / 1e6:,.1f} MFLOP per token, about {format_count(speed)} tokens/s expected",
         "budget": f"{format_seconds(seconds)} in all" if seconds else _counted(settings.steps, "step"),
         "it buys": f"about {format_count(tokens)} tokens, {tokens / max(len(train), 1):.1f} times the text"

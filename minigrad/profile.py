@@ -1,8 +1,8 @@
 """Where the time of a training step goes: seconds, operations and bytes of every operation, forward and backward.
 
 While a `Profile` is running, `@op` and the walk back through the graph report to it. An operation inside another one
-(a layer that is computed again in its own backward pass) is counted where it runs, not twice. Measuring costs a
-microsecond per operation and changes no number.
+(a layer that is computed again in its own backward pass) is counted where it runs, not twice. Measuring costs some
+microseconds per operation and changes no number.
 """
 
 from __future__ import annotations
@@ -21,22 +21,49 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
-def _attention(q: Array, k: Array, v: Array, *, offsets: Array, visible: Any = None, **_: Any) -> float:
+def _matmul(a: Array, b: Array) -> float:
+    lead, columns = np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), b.shape[-1] if b.ndim > 1 else 1
+    return 2.0 * math.prod((*lead, *a.shape[-2:], columns))
+
+
+def _attention(
+    q: Array, k: Array, *_: Array, offsets: Array, key_ranges: Any = None, visible: Any = None, **more: Any
+) -> float:
+    """Two products, scores and mixture, for each head and each pair of a query and a key that it sees."""
     lengths = np.diff(offsets)
-    pairs = float(np.sum(visible)) if visible is not None else float((lengths * (lengths + 1) / 2).sum())
-    return 4.0 * pairs * q.shape[1] * q.shape[2]
+    keys = lengths if key_ranges is None else np.diff(key_ranges)[:, 0]
+    pairs = float(np.sum(visible) if visible is not None else (lengths * (2 * keys - lengths + 1)).sum() / 2)
+    return 4.0 * (pairs + float(np.sum(more.get("has_own", 0)))) * q.shape[1] * q.shape[2]
 
 
-_OPERATIONS: dict[str, tuple[Callable[..., float], int, int]] = {
+_OPERATIONS: dict[str, tuple[Callable[..., float], float, float]] = {
     # operations of the product itself, how often the forward pass does as much, and the backward pass
     "linear": (lambda x, weight: 2.0 * x.size * weight.shape[0], 1, 2),
-    "matmul": (lambda a, b: 2.0 * a.size * (b.shape[-1] if b.ndim > 1 else 1), 1, 2),
+    "matmul": (_matmul, 1, 2),
     "swiglu_linear": (lambda gate, up, weight: 2.0 * gate.size * weight.shape[0], 1, 2),
-    "linear_cross_entropy": (lambda x, weight, targets: 2.0 * x.size * weight.shape[0], 3, 0),
-    "attention": (_attention, 1, 2),
-    "attention_with_own_key": (_attention, 1, 2),
+    "linear_cross_entropy": (lambda x, weight, targets: 2.0 * x.size * weight.shape[0], 3, 0),  # 1 without a gradient
+    "attention": (_attention, 1, 2.5),  # of its two products the backward pass makes the scores again
+    "attention_with_own_key": (_attention, 1, 2.5),
 }
 """What a multiplication and an addition each count as one; operations without products are measured by their bytes."""
+
+
+def _new_bytes(made: Sequence[Any], given: Sequence[Any]) -> int:
+    """Return the size of the memory behind the arrays `made` that none of `given` lies in.
+
+    An array that is made is mostly handed on as a view of another shape, so what counts is the array that owns the
+    memory, and it counts once however many views it has.
+    """
+    owners = {id(owner): owner for owner in map(_owner, made)}
+    return sum(
+        owner.nbytes for owner in owners.values() if not any(np.may_share_memory(owner, array) for array in given)
+    )
+
+
+def _owner(array: Array) -> Array:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
 
 
 @dataclass
@@ -49,7 +76,7 @@ class Line:
     seconds: float = 0.0
     operations: float = 0.0
     bytes_moved: int = 0  # of what it was given and what it returned
-    bytes_new: int = 0  # of arrays that it made
+    bytes_new: int = 0  # of arrays that it made and handed on or kept
 
 
 class Profile:
@@ -85,32 +112,41 @@ class Profile:
             if self._inner:
                 self._inner[-1] += taken
 
-    def note_forward(self, line: Line, arrays: Sequence[Array], options: dict[str, Any], y: Array) -> None:
-        """Note what an operation worked on."""
+    def note_forward(
+        self,
+        line: Line,
+        arrays: Sequence[Array],
+        options: dict[str, Any],
+        y: Array,
+        kept: Sequence[Array],
+        learns: bool,
+    ) -> None:
+        """Note what an operation worked on, what it keeps for a backward pass, and whether there will be one."""
         line.bytes_moved += sum(array.nbytes for array in arrays) + y.nbytes
-        line.bytes_new += y.nbytes if y.base is None else 0
+        given = [*arrays, *(option for option in options.values() if isinstance(option, np.ndarray))]
+        line.bytes_new += _new_bytes([y, *kept], given)
         if line.name in _OPERATIONS:
             count, forward, backward = _OPERATIONS[line.name]
             operations = count(*arrays, **options)
-            line.operations += forward * operations
-            backwards = self.lines.setdefault((line.name, "backward"), Line(line.name, "backward"))
-            backwards.operations += backward * operations
+            line.operations += operations * (forward if learns else 1)
+            if learns:
+                backwards = self.lines.setdefault((line.name, "backward"), Line(line.name, "backward"))
+                backwards.operations += backward * operations
 
     def note_backward(self, line: Line, dy: Array, gradients: Sequence[Any]) -> None:
         """Note what a backward function was given and returned."""
         given = [each for each in gradients if each is not None]
-        sizes = [math.prod(each.shape) * each.dtype.itemsize for each in given]
-        line.bytes_moved += dy.nbytes + sum(sizes)
-        line.bytes_new += sum(
-            size for each, size in zip(given, sizes, strict=True) if isinstance(each, np.ndarray) and each.base is None
-        )
+        line.bytes_moved += dy.nbytes + sum(math.prod(each.shape) * each.dtype.itemsize for each in given)
+        line.bytes_new += _new_bytes([each for each in given if isinstance(each, np.ndarray)], [dy])
 
     def table(self, matmul_rate: float) -> str:
         """Lay out the sums per step, the slowest operation first, and how much of the step is products at full speed.
 
         `matmul_rate` is what this machine's matrix products reach, in operations per second.
         """
-        steps = max(self.steps, 1)
+        if not self.steps:
+            return "no step was measured"
+        steps = self.steps
         width = max((len(name) for name, _ in self.lines), default=0)
         header = f"{'operation':<{width}}  {'':<8}  {'calls':>6} {'ms':>9} {'share':>6} {'GFLOP/s':>8} {'GB/s':>7} "
         rows = [header + f"{'new MB':>8}"]

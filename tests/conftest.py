@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from minigrad import anomaly, graph
+from minigrad import anomaly, graph, profile
+from minigrad.kernels import products
 from minigrad.op import OPS
 
 # The first example of a test may compile kernels, so neither a deadline nor "too slow" means anything here.
@@ -20,9 +21,14 @@ settings.load_profile("ci" if os.environ.get("CI") else "minigrad")
 
 @pytest.fixture(autouse=True)
 def _switches_are_turned_back() -> Iterator[None]:
-    """Fail a test that leaves recording off or anomaly detection on: it would change the tests after it."""
+    """Fail a test that leaves a switch where it was not: it would change the tests after it."""
     yield
-    left = {"recording off": not graph.is_recording(), "anomaly detection on": anomaly.enabled()}
+    left = {
+        "recording off": not graph.is_recording(),
+        "anomaly detection on": anomaly.enabled(),
+        "a profile running": profile.running() is not None,
+        f"products by {products.in_use()}": products.in_use() != ("blas", "float32"),
+    }
     assert not any(left.values()), f"the test left {[what for what, is_left in left.items() if is_left]}"
 
 

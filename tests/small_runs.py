@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from minigrad import checkpoint, costs, hardware, metrics, report
+from minigrad.kernels import products
 from minigrad.settings import TrainConfig
 from models import vidya_v2
 from train import TrainResult, train
@@ -41,7 +42,7 @@ TINY = vidya_v2.VidyaV2Config(
 
 @contextlib.contextmanager
 def quick_runs(*, pictures: bool = False) -> Iterator[None]:
-    """Let nano be tiny, measure no machine and draw no pictures; afterwards, turn back the threads that runs set."""
+    """Let nano be tiny, measure no machine and draw no pictures; afterwards, turn back what runs set."""
     threads = hardware.threads()
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(vidya_v2.SIZES, "nano", TINY)
@@ -50,6 +51,7 @@ def quick_runs(*, pictures: bool = False) -> Iterator[None]:
             patch.setattr(report, "_charts", lambda *_: "")
         yield
     hardware.prepare(threads)
+    products.use()
 
 
 def write_text(path: Path, *, lines: int = 1_500) -> Path:

@@ -161,8 +161,7 @@ def _multiply_panels(
 def _as_rows(x: Array) -> tuple[Array, bool]:
     """Return the array that lies row by row in memory behind x, and whether x is that array transposed."""
     across = x.flags.f_contiguous and not x.flags.c_contiguous
-    rows = np.ascontiguousarray(x.T if across else x)
-    return (rows if rows.flags.writeable else rows.copy()), across
+    return np.require(x.T if across else x, requirements=["C", "A", "W"]), across
 
 
 def multiply(a: Array, b: Array, out: Array, block: Block, *, add: bool = False) -> None:

@@ -56,7 +56,7 @@ def describe() -> str:
     if _precision == "bfloat16":
         instructions = {"tiles": "AMX tiles", "bfloat16": "AVX512-BF16"}
         return f"bfloat16 by {instructions[BFLOAT16.kind]}" if BFLOAT16 else "float32 on factors rounded to bfloat16"
-    return "float32 by BLAS" if _backend == "blas" else "float32 by our own loops"
+    return "float32 by our own loops" if (_backend, _precision) == ("numba", "float32") else f"{_precision} by BLAS"
 
 
 def product(a: Array, b: Array) -> Array:
@@ -70,7 +70,11 @@ def product(a: Array, b: Array) -> Array:
 
 def product_into(a: Array, b: Array, out: Array, add: bool) -> None:
     """Set `out` to a @ b, or with `add` add it.  Shapes: (M, K), (K, N), out (M, N)."""
-    if a.dtype == np.float32 and out.flags.c_contiguous:
+    if a.dtype == np.float32 and (_backend, _precision) != ("blas", "float32"):
+        if not out.flags.carray:  # our loops write row by row
+            result = product(a, b)
+            out[...] = out + result if add else result
+            return None
         if _precision == "bfloat16" and BFLOAT16 is not None:
             return multiply(a, b, out, BFLOAT16, add=add)
         if _precision == "bfloat16":

@@ -7,7 +7,8 @@ function of seed, step and place, so the second pass repeats the first one bit f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from minigrad.graph import Array, Node, is_recording, no_grad, recording, run_backward
@@ -23,19 +24,23 @@ class Layer(Module):
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Call `forward`, and keep its inner numbers or not."""
         if self.recomputed and is_recording():
-            return recompute(lambda *again: self.forward(*again, **options), *arguments)
+            again = functools.partial(self.forward, **options)
+            return recompute(again, *arguments, parameters=self.parameters())
         return self.forward(*arguments, **options)
 
 
-def recompute(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
+def recompute(function: Callable[..., Tensor], *arguments: Any, parameters: Sequence[Tensor] = ()) -> Tensor:
     """Return ``function(*arguments)`` and keep nothing inside it for the backward pass, which calls it once more.
 
     Gradients flow to the tensors among the arguments, and in lists among them, and to the parameters that the function
-    uses. It must compute the same both times.
+    uses. It must compute the same both times, so none of the tensors, nor of the `parameters` that are named, may be
+    changed in place before backward(); GraphError then.
     """
     given = [tensor for argument in arguments for tensor in _tensors(argument)]
     with no_grad():
-        result = Tensor(function(*arguments).data)
+        result = Tensor(function(*arguments))
+    if not is_recording():
+        return result
 
     def backward(dy: Array) -> list[Array | None]:
         fresh = [Tensor(tensor, requires_grad=tensor.dtype.kind == "f") for tensor in given]
@@ -47,7 +52,7 @@ def recompute(function: Callable[..., Tensor], *arguments: Any) -> Tensor:
             run_backward(output.node, dy)
         return [tensor.grad for tensor in fresh]
 
-    saved = tuple((tensor.version, tensor.version.count) for tensor in given)
+    saved = tuple((tensor.version, tensor.version.count) for tensor in (*given, *parameters))
     parents = tuple(tensor.node for tensor in given)
     result.node = Node("recompute", result.shape, result.dtype, parents, backward, saved)
     return result

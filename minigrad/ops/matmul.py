@@ -58,9 +58,10 @@ def _batched(a: Array, b: Array) -> Array:
     if in_use() == ("blas", "float32"):
         return np.asarray(a @ b)
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    left = np.broadcast_to(a, (*lead, *a.shape[-2:])).reshape(-1, *a.shape[-2:])
-    right = np.broadcast_to(b, (*lead, *b.shape[-2:])).reshape(-1, *b.shape[-2:])
-    y = np.empty((len(left), a.shape[-2], b.shape[-1]), a.dtype)
+    count = math.prod(lead)
+    left = np.broadcast_to(a, (*lead, *a.shape[-2:])).reshape(count, *a.shape[-2:])
+    right = np.broadcast_to(b, (*lead, *b.shape[-2:])).reshape(count, *b.shape[-2:])
+    y = np.empty((count, a.shape[-2], b.shape[-1]), a.dtype)
     for x, z, out in zip(left, right, y, strict=True):
         product_into(x, z, out, False)
     return y.reshape(*lead, *y.shape[1:])
