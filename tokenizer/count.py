@@ -29,7 +29,7 @@ COUNT = 3  # the last column of the rows of words
 
 SMALLEST_MEMORY = 1 << 26
 LARGEST_MEMORY = 1 << 30
-BYTES_PER_LETTER = 64
+BYTES_PER_LETTER = 128
 """What one letter of a different word takes, here and in trainer.py, on the safe side of what is measured."""
 
 
@@ -222,7 +222,7 @@ def count_words(
                 f"the different words do not fit into max_memory={max_memory:,} bytes: {found}, and none is left; "
                 "give more memory, or a split that makes shorter words."
             )
-        warnings.warn(f"the different words do not fit into max_memory={max_memory:,} bytes: {found}.", stacklevel=2)
+        warnings.warn(f"the different words do not fit into max_memory={max_memory:,} bytes: {found}.", stacklevel=3)
     return words
 
 

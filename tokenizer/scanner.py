@@ -28,6 +28,8 @@ Bytes = NDArray[np.uint8]
 Classes = NDArray[np.uint8]  # (0x110000,), by code point
 
 OTHER, LETTER, NUMBER, SPACE = range(4)
+QUOTE, BLANK, LINE_FEED, RETURN = b"' \n\r"  # as numbers; the compiler takes its time over strings
+S, T, M, D, L, R, V, E = b"stmdlrve"
 WHOLE, GPT2, DIGITS, GPT4, QWEN2 = range(5)
 RULES = {"none": WHOLE, "gpt2": GPT2, "digits": DIGITS, "gpt4": GPT4, "qwen2": QWEN2}
 """The splits that need no pattern."""
@@ -79,17 +81,17 @@ def _run_end(text: Bytes, i: int, stop: int, kinds: Classes, kind: int, most: in
 @kernel
 def _contraction_end(text: Bytes, i: int, stop: int, any_case: bool) -> int:
     """Return the end of 's, 't, 're, 've, 'm, 'll or 'd at i, or i if there is none."""
-    if text[i] != ord("'") or i + 1 == stop:
+    if text[i] != QUOTE or i + 1 == stop:
         return i
     # In ASCII, a capital letter differs from its small one in the bit 0x20.
     small = 0x20 if any_case else 0
     first = int(text[i + 1]) | small
-    if first == ord("s") or first == ord("t") or first == ord("m") or first == ord("d"):
+    if first in (S, T, M, D):
         return i + 2
     if i + 2 == stop:
         return i
     second = int(text[i + 2]) | small
-    if (first == ord("l") and second == ord("l")) or ((first == ord("r") or first == ord("v")) and second == ord("e")):
+    if (first == L and second == L) or ((first in (R, V)) and second == E):
         return i + 3
     if any_case and text[i + 1] == 0xC5 and text[i + 2] == 0xBF:
         return i + 3  # the long s, U+017F: Unicode counts it as a small S
@@ -109,7 +111,7 @@ def _space_end(text: Bytes, i: int, stop: int, kinds: Classes, lines: bool, digi
             break
         last = end
         end += length
-        if code == ord("\n") or code == ord("\r"):
+        if code in (LINE_FEED, RETURN):
             after_line = end
     if lines and after_line > 0:
         return after_line
@@ -124,7 +126,7 @@ def _gpt2_end(text: Bytes, i: int, stop: int, kinds: Classes, digits: bool) -> i
     if end > i:
         return end
     kind = _class_at(text, i, stop, kinds)
-    if text[i] == ord(" "):
+    if text[i] == BLANK:
         following = _class_at(text, i + 1, stop, kinds)
         if following >= 0 and following != SPACE and not (digits and following == NUMBER):
             return _run_end(text, i + 1, stop, kinds, following, stop)
@@ -143,11 +145,11 @@ def _gpt4_end(text: Bytes, i: int, stop: int, kinds: Classes, longest_number: in
     if kind == NUMBER:
         return _run_end(text, i, stop, kinds, NUMBER, longest_number)
     following = _class_at(text, i + length, stop, kinds)
-    if kind == LETTER or (following == LETTER and code != ord("\n") and code != ord("\r")):
+    if kind == LETTER or (following == LETTER and code != LINE_FEED and code != RETURN):
         return _run_end(text, i + length, stop, kinds, LETTER, stop)
-    if kind == OTHER or (following == OTHER and code == ord(" ")):
+    if kind == OTHER or (following == OTHER and code == BLANK):
         end = _run_end(text, i + length, stop, kinds, OTHER, stop)
-        while end < stop and (text[end] == ord("\n") or text[end] == ord("\r")):
+        while end < stop and (text[end] == LINE_FEED or text[end] == RETURN):
             end += 1
         return end
     return _space_end(text, i, stop, kinds, True, False)

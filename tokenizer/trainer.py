@@ -177,7 +177,9 @@ def learn_merges(
     lists, changes = np.empty(3 * len(places), np.int32), np.empty((len(places), 2), np.int32)
     sums = np.zeros((2 * len(lengths), 3), np.int64)
     fixed = sum(array.nbytes for array in (places, owners, counts, lengths, merges, lists, changes, sums))
-    pairs, heap, slots = _room_for_pairs(256 * 256 + 1024, fixed, max_memory)
+    room = 256 * 256 + 1024
+    _check_memory(room, fixed, max_memory)
+    pairs, heap, slots = np.empty((room, 4), np.int64), np.empty((room, 2), np.int64), free_slots(room)
     num_pairs, listed = _first_pairs(
         places, owners, counts, min_frequency, pairs, slots, lists, changes, np.zeros((256 * 256, 3), np.int64)
     )
@@ -192,22 +194,24 @@ def learn_merges(
             )  # fmt: skip
             bar.update(int(state[0]) - before)
             if state[0] < goal and state[2] > 0:
-                old_pairs, old_heap = pairs, heap
-                pairs, heap, slots = _room_for_pairs(2 * len(pairs) + 2 * len(lengths), fixed, max_memory)
-                pairs[: len(old_pairs)], heap[: len(old_heap)] = old_pairs, old_heap
+                more = len(pairs) // 2 + 2 * len(lengths)
+                _check_memory(len(pairs) + more, fixed, max_memory)
+                pairs = np.concatenate([pairs, np.empty((more, 4), np.int64)])
+                heap = np.concatenate([heap, np.empty((more, 2), np.int64)])
+                slots = free_slots(len(pairs))
                 seat_numbers(slots, pairs, int(state[1]))
     return [(key >> 32, key & 0xFFFFFFFF) for key in merges[: state[0]].tolist()]
 
 
-def _room_for_pairs(room: int, fixed: int, max_memory: int) -> tuple[Rows, Heap, Slots]:
-    pairs, heap, slots = np.empty((room, 4), np.int64), np.empty((room, 2), np.int64), free_slots(room)
-    needed = fixed + pairs.nbytes + heap.nbytes + slots.nbytes
+def _check_memory(room: int, fixed: int, max_memory: int) -> None:
+    # A pair takes 32 bytes, 16 in the heap and up to 16 among the slots; while more room is made, the pairs lie in
+    # memory twice.
+    needed = fixed + 96 * room
     if needed > max_memory:
         raise TokenizerError(
             f"learning these merges takes {needed:,} bytes, more than max_memory={max_memory:,}; give more memory, a "
             "larger min_frequency, or less text."
         )
-    return pairs, heap, slots
 
 
 def _lay_out(words: WordCounts) -> tuple[Places, Places, Numbers]:

@@ -1,14 +1,16 @@
 """Every way to learn merges, from the plainest to the fastest, learns the same."""
 
+import tracemalloc
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenizer
 from tokenizer import incremental, naive, trainer
-from tokenizer.count import WordCounts, count_words
+from tokenizer.count import SMALLEST_MEMORY, WordCounts, count_words
 
 LADDER = [naive.learn_merges, incremental.learn_merges, trainer.learn_merges]
 # Few different bytes make many ties and many runs, where the rungs could disagree.
@@ -76,3 +78,19 @@ def test_tables_beyond_the_memory_are_refused():
     message = r"learning these merges takes [\d,]+ bytes, more than max_memory=1,000; give more memory"
     with pytest.raises(tokenizer.TokenizerError, match=message):
         trainer.learn_merges({b"abab": 2}, 5, max_memory=1_000)
+
+
+def test_training_keeps_within_its_memory():
+    # Words that hardly repeat: nothing shrinks them, and each bears many pairs.
+    rng = np.random.default_rng(0)
+    texts = [
+        " ".join([word.tobytes().decode() for word in rng.integers(97, 123, (9_000, 9), np.uint8)]) for _ in range(9)
+    ]
+    tokenizer.train(texts[:1] * 2, 400)  # loads the kernels, which are not the tables
+    tracemalloc.start()
+    try:
+        with pytest.warns(UserWarning, match="do not fit into max_memory"):
+            tokenizer.train((text + text for text in texts), 2_000, max_memory=SMALLEST_MEMORY)
+        assert tracemalloc.get_traced_memory()[1] < SMALLEST_MEMORY
+    finally:
+        tracemalloc.stop()
