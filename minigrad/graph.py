@@ -169,21 +169,29 @@ def run_backward(root: Node, gradient: Array) -> None:
 
 def _pass_on(node: Node, dy: Array) -> list[tuple[Node, Array]]:
     """Run one node's backward function; give leaves their gradients, and return those of the other parents."""
-    parents = node.parents
-    measuring = profile.running()
-    with measuring.measure(node.name, "backward") if measuring else contextlib.nullcontext() as line:
+    measuring, parents = profile.running(), node.parents
+    if measuring is None:
+        return _hand_out(node, parents, _step(node, dy))
+    with measuring.measure(node.name, "backward") as line:
         gradients = _step(node, dy)
-        if measuring and line:
-            measuring.note_backward(line, dy, gradients)
-        passed: list[tuple[Node, Array]] = []
-        for position, (parent, dx) in enumerate(zip(parents, gradients, strict=True)):
-            if parent is None or dx is None:
-                continue
+        measuring.note_backward(line, dy, gradients)
+        return _hand_out(node, parents, gradients)
+
+
+def _hand_out(
+    node: Node, parents: tuple[Node | None, ...], gradients: Sequence[Gradient | None]
+) -> list[tuple[Node, Array]]:
+    """Give leaves their gradients, and return those of the other parents."""
+    passed: list[tuple[Node, Array]] = []
+    for position, (parent, dx) in enumerate(zip(parents, gradients, strict=True)):
+        if parent is None or dx is None:
+            continue
+        if dx.shape != parent.shape or dx.dtype != parent.dtype:
             dx = _fit(dx, parent, node, position)
-            if parent.is_leaf:
-                parent.accumulate(dx)
-            else:
-                passed.append((parent, dx.array() if isinstance(dx, Deferred) else dx))
+        if parent.is_leaf:
+            parent.accumulate(dx)
+        else:
+            passed.append((parent, dx.array() if isinstance(dx, Deferred) else dx))
     return passed
 
 
@@ -203,7 +211,7 @@ def _step(node: Node, dy: Array) -> Sequence[Gradient | None]:
     backward, expected = node.backward, len(node.parents)
     node.cut()
     returned = backward(dy)
-    gradients = returned if isinstance(returned, tuple | list) else (returned,)
+    gradients = returned if isinstance(returned, (tuple, list)) else (returned,)
     if len(gradients) != expected:
         raise GraphError(f"the backward of {node.name} returned {len(gradients)} gradients for {expected} arguments")
     if anomaly.enabled():
@@ -222,8 +230,6 @@ def _fit(gradient: Gradient, parent: Node, node: Node, position: int) -> Gradien
             f"the backward of {node.name} returned a gradient of dtype {gradient.dtype} for argument {position}, "
             f"whose dtype is {parent.dtype}"
         )
-    if gradient.shape == parent.shape:
-        return gradient
     extra = len(gradient.shape) - len(parent.shape)
     kept = gradient.shape[max(extra, 0) :]
     if extra < 0 or any(size not in (1, got) for size, got in zip(parent.shape, kept, strict=True)):

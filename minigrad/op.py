@@ -55,7 +55,7 @@ def op(function: Callable[..., tuple[Array, Backward]]) -> Callable[..., Tensor]
         y = np.asarray(y)
         if y.dtype == np.float64 and all(array.dtype.kind != "f" for array in arrays):
             y = y.astype(np.float32)  # NumPy makes whole numbers float64, say in a mean; our own type is float32
-        result = _wrap(name, arguments, arrays, y, backward)
+        result = _wrap(name, arguments, y, backward)
         if measuring is not None:
             measuring.note_forward(line, arrays, options, y, _kept(backward), learns=result.node is not None)
         return result
@@ -71,57 +71,76 @@ _NEVER_LIFTED = ("ids", "targets", "condition")
 def _lift(name: str, parameters: tuple[str, ...], arguments: tuple[Any, ...]) -> list[Array]:
     """Take the arrays out of the arguments; numbers, plain arrays and whole numbers get the tensors' own dtype."""
     dtype: np.dtype[Any] | None = None
+    arrays: list[Array] = []
+    fitting = True  # while all arguments are tensors of floating-point numbers, which mostly is so: nothing to convert
     for argument in arguments:
-        if isinstance(argument, Tensor) and argument.dtype.kind == "f":
-            if dtype is not None and argument.dtype != dtype:
-                raise InputError(
-                    f"{name} got tensors of dtype {dtype} and {argument.dtype}; convert one with .astype(...)"
-                )
-            dtype = argument.dtype
+        if not isinstance(argument, Tensor):
+            arrays.append(np.asarray(argument))
+            fitting = False
+            continue
+        array = argument.data
+        arrays.append(array)
+        if array.dtype.kind != "f":
+            fitting = False
+        elif dtype is None:
+            dtype = array.dtype
+        elif array.dtype != dtype:
+            raise InputError(f"{name} got tensors of dtype {dtype} and {array.dtype}; convert one with .astype(...)")
+    if fitting:
+        return arrays
     if dtype is None and any(type(argument) is float for argument in arguments):
         dtype = np.dtype(np.float32)  # a Python number is no reason to leave float32
-    arrays = []
-    for position, argument in enumerate(arguments):
-        array = argument.data if isinstance(argument, Tensor) else np.asarray(argument)
-        if position >= len(parameters) or parameters[position] not in _NEVER_LIFTED:
-            array = array if dtype is None else array.astype(dtype, copy=False)
-        arrays.append(array)
+    for position, array in enumerate(arrays):
+        if dtype is not None and (position >= len(parameters) or parameters[position] not in _NEVER_LIFTED):
+            arrays[position] = array.astype(dtype, copy=False)
     return arrays
 
 
-def _wrap(name: str, arguments: tuple[Any, ...], arrays: list[Array], y: Array, backward: Backward) -> Tensor:
+def _wrap(name: str, arguments: tuple[Any, ...], y: Array, backward: Backward) -> Tensor:
     """Make the result a tensor and, if a gradient can be asked of it, record how it came about."""
     result = Tensor(y)
-    tensors = [argument for argument in arguments if isinstance(argument, Tensor)]
     if y.base is not None:  # a view (reshape, slice): a change in place must be seen by both
-        for tensor in tensors:
-            if np.may_share_memory(y, tensor.data):
-                result.version = tensor.version
-    if is_recording() and y.dtype.kind == "f" and any(tensor.node is not None for tensor in tensors):
-        parents = tuple(a.node if isinstance(a, Tensor) else None for a in arguments)
-        saved = _saved_versions(backward, [*tensors, result])
-        result.node = Node(name, y.shape, y.dtype, parents, backward, saved)
+        for argument in arguments:
+            if isinstance(argument, Tensor) and _may_share_memory(y, argument.data):
+                result.version = argument.version
+    if is_recording() and y.dtype.kind == "f":
+        parents = tuple([argument.node if isinstance(argument, Tensor) else None for argument in arguments])
+        if any(parents):
+            saved = _saved_versions(backward, (*arguments, result))
+            result.node = Node(name, y.shape, y.dtype, parents, backward, saved)
     return result
 
 
-def _saved_versions(backward: Backward, tensors: list[Tensor]) -> tuple[tuple[Version, int], ...]:
+def _saved_versions(backward: Backward, values: tuple[Any, ...]) -> tuple[tuple[Version, int], ...]:
     """Note the version of every tensor whose array the backward function keeps."""
-    kept = _kept(backward)
-    return tuple(
-        (tensor.version, tensor.version.count)
-        for tensor in tensors
-        if any(np.may_share_memory(array, tensor.data) for array in kept)
-    )
+    kept, saved = _kept(backward), []
+    for value in values:
+        if isinstance(value, Tensor):
+            for array in kept:
+                if _may_share_memory(array, value.data):
+                    saved.append((value.version, value.version.count))
+                    break
+    return tuple(saved)
+
+
+def _may_share_memory(a: Array, b: Array) -> bool:
+    """Tell whether a change of one array may show in the other.
+
+    Two arrays that both own their memory cannot share it, nor can views of two such arrays: NumPy need not be asked.
+    """
+    owner, other = a if a.base is None else a.base, b if b.base is None else b.base
+    if owner is not other and type(owner) is type(other) is np.ndarray and owner.base is None and other.base is None:
+        return False
+    return np.may_share_memory(a, b)
 
 
 def _kept(backward: Backward) -> list[Array]:
     """Return the arrays that the backward function keeps, by looking into its closure."""
-    return [array for cell in backward.__closure__ or () for array in _arrays(cell.cell_contents)]
-
-
-def _arrays(value: Any) -> list[Array]:
-    if isinstance(value, np.ndarray):
-        return [value]
-    if isinstance(value, tuple | list):
-        return [item for item in value if isinstance(item, np.ndarray)]
-    return []
+    kept: list[Array] = []
+    for cell in backward.__closure__ or ():
+        content = cell.cell_contents
+        if isinstance(content, np.ndarray):
+            kept.append(content)
+        elif isinstance(content, (tuple, list)):
+            kept += [item for item in content if isinstance(item, np.ndarray)]
+    return kept

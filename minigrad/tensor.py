@@ -35,7 +35,9 @@ class Tensor(Operators):
         # Over the memory of another tensor, the version is that tensor's too: a change must be seen by both.
         version: Version = data.version if isinstance(data, Tensor) else Version()
         data = data.data if isinstance(data, Tensor) else data
-        if dtype is None and not isinstance(data, np.ndarray | np.generic):
+        if type(data) is np.ndarray and dtype is None:
+            array = data
+        elif dtype is None and not isinstance(data, (np.ndarray, np.generic)):
             array = np.asarray(data)
             array = array.astype(np.float32) if array.dtype == np.float64 else array
         else:

@@ -1,8 +1,10 @@
 """Give ranges of rows to a few threads that stay alive.
 
 Kernels are plain loops over a range of rows and release Python's lock, so plain threads run them side by side. A
-dispatch costs some ten microseconds; work that is shorter stays with the caller, and the caller always takes a share
-itself. Every row is computed the same way whichever thread has it, so results do not depend on the number of threads.
+dispatch costs 10 microseconds in a row of dispatches, but over 100 in a training step: there the other thread has
+fallen asleep since the last one, and both find the caches full of other things (`benchmarks/threads.py`). Shorter work
+stays with the caller, and the caller always takes a share itself. Every row is computed the same way whichever thread
+has it, so results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from collections.abc import Callable
 
 Loop = Callable[[int, int], object]
 
-_INLINE_BELOW = 60_000  # element operations: about as long as handing the work to another thread
+_INLINE_BELOW = 4_000_000  # element operations: about half a millisecond, several times what handing over costs
 
 
 class _Pool:

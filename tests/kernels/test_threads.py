@@ -22,6 +22,11 @@ from tests.op_table import TABLE, Array, Case
 LARGE = 10**9  # element operations per row: never too little to be shared
 
 
+@pytest.fixture
+def _all_work_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_INLINE_BELOW", 0)
+
+
 @pytest.fixture(autouse=True)
 def _restore_pool() -> Iterator[None]:
     before = threads._pool.count if threads._pool is not None else threads._default_count()
@@ -74,6 +79,7 @@ def test_an_error_reaches_the_caller_and_the_pool_goes_on(bad_row: int) -> None:
     assert (visits == 1).all()
 
 
+@pytest.mark.usefixtures("_all_work_is_shared")
 def test_many_python_threads_share_one_pool() -> None:
     set_threads(2)
     x = np.random.default_rng(0).normal(size=(300, 300))
@@ -159,6 +165,7 @@ def _large_cases() -> dict[str, Case]:
     }
 
 
+@pytest.mark.usefixtures("_all_work_is_shared")
 @pytest.mark.parametrize("name", _large_cases())
 def test_same_bits_where_rows_are_added_up(name: str) -> None:
     seen = []
@@ -168,6 +175,7 @@ def test_same_bits_where_rows_are_added_up(name: str) -> None:
     assert seen[0] == seen[1] == seen[2]
 
 
+@pytest.mark.usefixtures("_all_work_is_shared")
 def test_same_norm_with_any_number_of_threads() -> None:
     x = np.random.default_rng(0).normal(size=200_003).astype(np.float32)
     norms = set()

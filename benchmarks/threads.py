@@ -1,0 +1,69 @@
+"""What a second thread is worth to the small kernels, met as a training step meets them.
+
+Before each call a matrix product runs, as it does in a step: the pool's thread has fallen asleep meanwhile, and the
+caches are full of other things. The work grows from line to line; `shared` says on how many threads the kernel runs it.
+More threads must never be slower than one: where they would be, the work has to stay with the caller.
+
+    python benchmarks/threads.py
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from minigrad import hardware  # isort: skip  (before NumPy: it tells BLAS how long its idle threads may spin)
+
+import numpy as np
+
+from minigrad.kernels import norm, swiglu, threads
+
+ROWS = (64, 256, 1_024, 2_048, 4_096, 16_384)
+WIDTH, HIDDEN = 96, 256
+TURNS = 60
+
+
+def seconds(call: Callable[[], object], before: Callable[[], object]) -> dict[int, float]:
+    """Return the median time of a call on one thread and on all of them, taking turns."""
+    times: dict[int, list[float]] = {1: [], hardware.threads(): []}
+    for _ in range(TURNS):
+        for count, found in times.items():
+            threads.set_threads(count)
+            threads.over_rows(lambda start, stop: None, count, 10**9)  # the new threads are up
+            before()
+            start = time.perf_counter()
+            call()
+            found.append(time.perf_counter() - start)
+    return {count: statistics.median(found) for count, found in times.items()}
+
+
+def main() -> None:
+    """Print a table, then the same as JSON."""
+    rng = np.random.default_rng(0)
+    a = rng.random((1_024, 512), np.float32)
+    results: list[dict[str, Any]] = []
+    print(hardware.describe())
+    print(f"{'kernel':<18} {'rows':>7} {'1 thread, us':>13} {'all, us':>9} {'gain':>6}")
+    for rows in ROWS:
+        x, weight = rng.random((rows, WIDTH), np.float32), rng.random(WIDTH, np.float32)
+        gate = rng.random((rows, HIDDEN), np.float32)
+        calls: dict[str, Callable[[], object]] = {
+            "rms_norm forward": lambda x=x, weight=weight: norm.rms_norm_forward(x, weight, 1e-5),
+            "swiglu forward": lambda gate=gate: swiglu.swiglu_forward(gate, gate),
+        }
+        for name, call in calls.items():
+            one, every = seconds(call, lambda: a @ a.T).values()
+            results.append({"kernel": name, "rows": rows, "one": one, "all": every})
+            print(f"{name:<18} {rows:>7,} {1e6 * one:13.0f} {1e6 * every:9.0f} {one / every:5.2f}x", flush=True)
+    print(json.dumps({"machine": hardware.describe(), "results": results}))
+
+
+if __name__ == "__main__":
+    main()
