@@ -1,0 +1,108 @@
+"""The ladder of matrix products, rung by rung, and the last one at the models' shapes, against NumPy's BLAS.
+
+Everything is interleaved, medians are printed. Run with nothing else on the machine:
+
+    python benchmarks/matmul.py
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import minigrad  # noqa: F401  # before NumPy, so that BLAS takes the threads and the waiting time chosen for it
+
+# isort: split
+import numpy as np
+
+from minigrad import hardware
+from minigrad.kernels import matmul, threads
+from minigrad.kernels.processor import BFLOAT16, FLOAT32
+
+SHAPES = [
+    # rows, sum, columns, and whether the left factor lies on its side (the gradient of a weight)
+    (1_024, 576, 1_536, False),
+    (1_024, 1_536, 576, False),
+    (1_536, 1_024, 576, True),
+    (1_024, 576, 576, False),
+    (512, 576, 32_000, False),
+    (32_000, 512, 576, True),
+    (2_048, 96, 256, False),
+    (256, 2_048, 96, True),
+    (2_048, 288, 768, False),
+    (256, 768, 2_304, False),
+]
+
+
+def rates(contestants: dict[str, Callable[[], Any]], operations: float, rounds: int) -> dict[str, float]:
+    """Let all take turns; return the median GFLOP/s of each."""
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for number in range(rounds + 1):
+        for name, run in contestants.items():
+            start = time.perf_counter()
+            run()
+            if number:
+                times[name].append(time.perf_counter() - start)
+    return {name: operations / statistics.median(taken) / 1e9 for name, taken in times.items()}
+
+
+def factors(m: int, k: int, n: int, lying: bool) -> tuple[Any, Any, Any]:
+    """Draw a left and a right factor as training has them, and room for the product."""
+    rng = np.random.default_rng(0)
+    left = rng.standard_normal((k, m) if lying else (m, k), dtype=np.float32)
+    right = rng.standard_normal((k, n) if lying else (n, k), dtype=np.float32)
+    return left.T if lying else left, right if lying else right.T, np.empty((m, n), np.float32)
+
+
+def ladder(size: int = 768) -> dict[str, float]:
+    """Time every rung on square matrices, the plain ones on one thread."""
+    a, b, c = factors(size, size, size, lying=False)
+    b = np.ascontiguousarray(b)
+    rungs: dict[str, Callable[[], Any]] = {
+        name: lambda rung=getattr(matmul, name): rung(a, b, c) for name in ("naive", "loop_order", "blocked", "packed")
+    }
+    if FLOAT32 is not None:
+        rungs["blocks in registers"] = lambda: matmul.multiply(a, b, c, FLOAT32)
+    count = hardware.threads()
+    hardware.prepare(1)
+    found = rates(rungs | {"BLAS": lambda: np.matmul(a, b, out=c)}, 2 * size**3, rounds=5)
+    hardware.prepare(count)
+    both: dict[str, Callable[[], Any]] = {f"BLAS, {count} threads": lambda: np.matmul(a, b, out=c)}
+    for name, block in (("float32", FLOAT32), ("bfloat16", BFLOAT16)):
+        if block is not None:
+            both[f"{name}, {count} threads"] = lambda block=block: matmul.multiply(a, b, c, block)
+    return found | rates(both, 2 * size**3, rounds=9)
+
+
+def main() -> None:
+    """Print two tables and JSON."""
+    threads.set_threads(hardware.threads())
+    print(hardware.describe())
+    found = ladder()
+    for name, rate in found.items():
+        print(f"{name:<22} {rate:8.1f} GFLOP/s")
+    print(f"\n{'shape':<24} {'BLAS':>7} {'float32':>8} {'of BLAS':>8} {'bfloat16':>9}")
+    results = []
+    for m, k, n, lying in SHAPES:
+        a, b, c = factors(m, k, n, lying)
+        contestants: dict[str, Callable[[], Any]] = {"BLAS": lambda a=a, b=b, c=c: np.matmul(a, b, out=c)}
+        for name, block in (("float32", FLOAT32), ("bfloat16", BFLOAT16)):
+            if block is not None:
+                contestants[name] = lambda a=a, b=b, c=c, block=block: matmul.multiply(a, b, c, block)
+        rate = rates(contestants, 2.0 * m * k * n, rounds=15)
+        results.append({"shape": [m, k, n], "lying": lying, **rate})
+        ours, paired = rate.get("float32", np.nan), rate.get("bfloat16", np.nan)
+        shape = f"{m}, {k}, {n}{' w' if lying else ''}"
+        print(f"{shape:<24} {rate['BLAS']:7.0f} {ours:8.0f} {ours / rate['BLAS']:8.2f} {paired:9.0f}")
+    print(json.dumps({"machine": hardware.describe(), "ladder": found, "shapes": results}))
+
+
+if __name__ == "__main__":
+    main()
