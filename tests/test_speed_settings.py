@@ -1,0 +1,258 @@
+"""Precision, our own matrix product, recomputed layers and the profile, as flags of a run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import models
+import train as train_program
+from minigrad import metrics
+from minigrad.kernels import products
+from minigrad.kernels.processor import Block
+from minigrad.settings import TrainConfig
+from minigrad.training import Run
+from tests.small_runs import outcome, quick_runs, record, run, settings, write_text
+from train import train
+
+CHOICES: dict[str, dict[str, Any]] = {
+    "bfloat16": {"precision": "bfloat16"},
+    "our own product": {"matmul": "numba"},
+    "both": {"precision": "bfloat16", "matmul": "numba"},
+    "checkpointing": {"checkpointing": True},
+    "everything": {"precision": "bfloat16", "matmul": "numba", "checkpointing": True},
+}
+HARD = {"dropout": 0.2, "accumulate": 2}
+
+every_choice = pytest.mark.parametrize("choice", CHOICES)
+if products.FLOAT32 is None:
+    pytestmark = pytest.mark.filterwarnings("ignore:this processor has no vector registers")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quickly() -> Iterator[None]:
+    with quick_runs():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _restore_products() -> Iterator[None]:
+    yield
+    products.use()
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_text(tmp_path_factory.mktemp("text") / "words.txt")
+
+
+@pytest.fixture(scope="module")
+def plain(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 30 steps in float32 by BLAS."""
+    return run(text, tmp_path_factory.mktemp("plain") / "run", **HARD).out
+
+
+@pytest.fixture(scope="module")
+def wholes(text: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same run with each of the choices, never stopped."""
+    root = tmp_path_factory.mktemp("wholes")
+    found = {name: run(text, root / name.replace(" ", "-"), **HARD, **choice).out for name, choice in CHOICES.items()}
+    products.use()
+    return found
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL."""
+
+
+def kill_at(monkeypatch: pytest.MonkeyPatch, step: int, config: TrainConfig) -> None:
+    take_step = Run.take_step
+
+    def take_or_die(self: Run) -> tuple[float, float]:
+        if self.step == step:
+            raise Killed
+        return take_step(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "take_step", take_or_die)
+        with pytest.raises(Killed):
+            train(config)
+
+
+def losses(folder: Path) -> Any:
+    return np.array([line["loss"] for line in metrics.read(folder)])
+
+
+@every_choice
+def test_a_run_stopped_and_continued_is_the_whole_run_bit_for_bit(
+    monkeypatch: pytest.MonkeyPatch, text: Path, tmp_path: Path, wholes: dict[str, Path], choice: str
+) -> None:
+    kill_at(monkeypatch, 17, settings(text, tmp_path / "run", **HARD, **CHOICES[choice]))
+    products.use()  # another process knows nothing of the choice but what the folder says
+    assert train(TrainConfig(resume=str(tmp_path / "run"))) is not None
+    assert outcome(tmp_path / "run") == outcome(wholes[choice])
+    wanted = CHOICES[choice].get("matmul", "blas"), CHOICES[choice].get("precision", "float32")
+    assert products.in_use() in (wanted, ("blas", wanted[1]) if products.FLOAT32 is None else wanted)
+
+
+@every_choice
+def test_the_printed_command_repeats_the_run(wholes: dict[str, Path], choice: str) -> None:
+    folder = wholes[choice]
+    command = str(record(folder)["result"]["command"])
+    for name, value in CHOICES[choice].items():
+        assert f"--{name}" + ("" if value is True else f" {value}") in command
+    assert train_program.main(shlex.split(command)[2:]) == 0
+    assert outcome(Path(f"{folder}-again")) == outcome(folder)
+
+
+@every_choice
+def test_the_loss_stays_close_to_that_of_float32(plain: Path, wholes: dict[str, Path], choice: str) -> None:
+    near, wanted = losses(wholes[choice]), losses(plain)
+    assert len(near) == 30
+    if "precision" in CHOICES[choice]:
+        # Early on, both runs are the same but for rounding: 8 bits of each factor; later the differences have grown.
+        assert 0 < np.abs(near - wanted)[:3].max() < 2e-3
+        assert np.abs(near - wanted).max() < 0.03 * (wanted[0] - wanted[-1])
+    else:
+        np.testing.assert_allclose(near, wanted, rtol=1e-4)
+    assert wanted[-1] < wanted[0] - 0.5  # something was learned, or nearness would say little
+
+
+def test_recomputing_changes_no_bit_of_a_run(plain: Path, wholes: dict[str, Path]) -> None:
+    assert outcome(wholes["checkpointing"]) == outcome(plain)
+    assert outcome(wholes["everything"]) == outcome(wholes["both"])
+
+
+def test_layers_are_recomputed_indeed_and_only_then(
+    monkeypatch: pytest.MonkeyPatch, text: Path, tmp_path: Path
+) -> None:
+    seen = []
+    warm_up = Run.warm_up
+    monkeypatch.setattr(Run, "warm_up", lambda self: (seen.append(_recomputed(self.model)), warm_up(self)))
+    run(text, tmp_path / "with", steps=2, checkpointing=True)
+    run(text, tmp_path / "without", steps=2)
+    assert train(TrainConfig(resume=str(tmp_path / "with"), steps=3)) is not None
+    assert seen == [[True, True], [False, False], [True, True]]
+
+
+def _recomputed(model: Any) -> list[bool]:
+    return [layer.recomputed for layer in model.model.layers]
+
+
+def test_weights_moments_and_the_published_file_stay_float32(wholes: dict[str, Path]) -> None:
+    from minigrad import checkpoint
+
+    saved = checkpoint.load(wholes["bfloat16"])
+    assert {array.dtype for array in (*saved.weights.values(), *saved.moments.values())} == {np.dtype(np.float32)}
+    assert checkpoint.read_json(wholes["bfloat16"] / "config.json")["torch_dtype"] == "float32"
+    assert models.load(wholes["bfloat16"]).num_parameters() > 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--precision", "float32"], "--precision float32 (the run has bfloat16)"),
+        (["--matmul", "numba"], "--matmul numba (the run has blas)"),
+        (["--checkpointing"], "--checkpointing True (the run has False)"),
+    ],
+)
+def test_a_run_keeps_what_it_began_with(
+    capsys: pytest.CaptureFixture[str], wholes: dict[str, Path], flags: list[str], message: str
+) -> None:
+    assert train_program.main(["--resume", str(wholes["bfloat16"]), *flags]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--precision", "float16"], "--precision takes one of float32, float64, bfloat16, not 'float16'"),
+        (["--matmul", "gpu"], "--matmul takes one of blas, numba, not 'gpu'"),
+    ],
+)
+def test_an_unknown_choice_is_refused(capsys: pytest.CaptureFixture[str], flags: list[str], message: str) -> None:
+    with pytest.raises(SystemExit) as stop:
+        train_program.main(["--steps", "1", *flags])
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "float32 by BLAS"),
+        ({"precision": "float64"}, "float64 by BLAS"),
+        ({"matmul": "numba"}, "float32 by our own loops"),
+        ({"precision": "bfloat16"}, "bfloat16 by AVX512-BF16"),
+    ],
+)
+def test_the_plan_says_who_multiplies(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    text: Path,
+    tmp_path: Path,
+    changes: dict[str, Any],
+    said: str,
+) -> None:
+    if changes.get("matmul") and products.FLOAT32 is None:
+        pytest.skip("our own loops have no registers to work with")
+    monkeypatch.setattr(products, "BFLOAT16", Block("bfloat16", rows=12, columns=32, lanes=16))
+    assert train(settings(text, tmp_path / "run", plan=True, **changes)) is None
+    (machine,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  machine")]
+    assert machine.endswith(f"matrix products in {said} at 100 GFLOP/s")
+
+
+# The profile.
+
+
+def table_of(said: str) -> list[str]:
+    """Return the lines of the profile in what a run printed."""
+    lines = said.splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("operation "))
+    last = next(number for number, line in enumerate(lines) if line.startswith("products: "))
+    return lines[first : last + 1]
+
+
+@pytest.mark.parametrize("changes", [{}, CHOICES["everything"]], ids=["plain", "everything"])
+def test_the_profile_is_printed_and_changes_nothing(
+    capsys: pytest.CaptureFixture[str], text: Path, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    result = run(text, tmp_path / "with", steps=6, profile=True, **HARD, **changes)
+    table = table_of(capsys.readouterr().out)
+    names = {tuple(line.split()[:2]) for line in table[1:-3]}
+    assert {("linear", "forward"), ("linear", "backward"), ("attention", "backward"), ("AdamW", "update")} <= names
+    assert (("recompute", "backward") in names) == bool(changes.get("checkpointing"))
+    calls = {tuple(line.split()[:2]): int(line.split()[2]) for line in table[1:-3]}
+    assert calls["AdamW", "update"] == 1
+    assert calls["linear_cross_entropy", "forward"] == HARD["accumulate"]
+    assert re.fullmatch(
+        r"products: \d+\.\d GFLOP a step; at this machine's 100 GFLOP/s they alone would take \d+% of the time",
+        table[-1],
+    )
+    run(text, tmp_path / "without", steps=6, **HARD, **changes)
+    assert "operation " not in capsys.readouterr().out
+    assert outcome(tmp_path / "with") == outcome(tmp_path / "without")
+    assert "profile" not in record(tmp_path / "with")["settings"] | record(tmp_path / "with")["chosen"]
+    assert "--profile" not in result.command
+
+
+def test_any_run_can_be_continued_with_a_profile_also_one_that_is_finished(
+    capsys: pytest.CaptureFixture[str], plain: Path, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(plain, tmp_path / "copy"))
+    assert train_program.main(["--resume", str(copy), "--profile"]) == 0
+    assert "\nno step was measured\n" in capsys.readouterr().out
+    assert outcome(copy) == outcome(plain)
+    assert train_program.main(["--resume", str(copy), "--steps", "33", "--profile"]) == 0
+    said = capsys.readouterr().out
+    assert table_of(said)
+    assert "profile" not in record(copy)["settings"]
+    assert train_program.main(["--resume", str(copy), "--steps", "35"]) == 0
+    assert "operation " not in capsys.readouterr().out
