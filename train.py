@@ -60,9 +60,9 @@ def train(
     """Run a whole training as ``python train.py`` does; returns None if only the plan was wanted.
 
     `clock` gives the seconds since the run began; tests bring their own. `explicit` names the settings that were given,
-    by default those that differ from their defaults: a continued run refuses the ones it does not have. Raises
-    InputError for settings that cannot be used, RunError if the run fails, and Stopped, after saving, on Ctrl-C or
-    SIGTERM.
+    by default those that differ from their defaults: a continued run refuses the ones it does not have. The threads and
+    the matrix products of this process stay as the settings chose them. Raises InputError for settings that cannot be
+    used, RunError if the run fails, and Stopped, after saving, on Ctrl-C or SIGTERM.
     """
     validate(config)
     refuse_conflicts(config)

@@ -66,7 +66,8 @@ def ladder(size: int = 768) -> dict[str, float]:
     a, b, c = factors(size, size, size, lying=False)
     b = np.ascontiguousarray(b)
     rungs: dict[str, Callable[[], Any]] = {
-        name: lambda rung=getattr(matmul, name): rung(a, b, c) for name in ("naive", "loop_order", "blocked", "packed")
+        rung.__name__: lambda rung=rung: rung(a, b, c)
+        for rung in (matmul.naive, matmul.loop_order, matmul.blocked, matmul.packed)
     }
     if FLOAT32 is not None:
         rungs["blocks in registers"] = lambda: matmul.multiply(a, b, c, FLOAT32)

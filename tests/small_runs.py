@@ -71,8 +71,9 @@ def settings(data: Path, out: Path | None, **changes: Any) -> TrainConfig:
 
 
 def run(data: Path, out: Path, **changes: Any) -> TrainResult:
-    """Train such a run to its end."""
+    """Train such a run to its end, and turn back whom it let multiply matrices."""
     result = train(settings(data, out, **changes))
+    products.use()
     assert result is not None
     return result
 

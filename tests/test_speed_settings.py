@@ -63,9 +63,7 @@ def plain(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def wholes(text: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The same run with each of the choices, never stopped."""
     root = tmp_path_factory.mktemp("wholes")
-    found = {name: run(text, root / name.replace(" ", "-"), **HARD, **choice).out for name, choice in CHOICES.items()}
-    products.use()
-    return found
+    return {name: run(text, root / name.replace(" ", "-"), **HARD, **choice).out for name, choice in CHOICES.items()}
 
 
 class Killed(BaseException):

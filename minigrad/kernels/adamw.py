@@ -28,11 +28,13 @@ def _adamw_range(
     one = parameter.dtype.type(1)
     beta1, beta2, step_size, correction = numbers[0], numbers[1], numbers[2], numbers[3]
     eps, keep, clip = numbers[4], numbers[5], numbers[6]
-    for i in range(start, stop):
-        g = gradient[i] * clip
-        m[i] = beta1 * m[i] + (one - beta1) * g
-        v[i] = beta2 * v[i] + (one - beta2) * g * g
-        parameter[i] = keep * parameter[i] - step_size * m[i] / (np.sqrt(v[i] * correction) + eps)
+    # Pieces counted from 0: an index from `start` might be negative, and the compiler would gather one by one.
+    ps, gs, ms, vs = parameter[start:stop], gradient[start:stop], m[start:stop], v[start:stop]
+    for i in range(ps.size):
+        g = gs[i] * clip
+        ms[i] = beta1 * ms[i] + (one - beta1) * g
+        vs[i] = beta2 * vs[i] + (one - beta2) * g * g
+        ps[i] = keep * ps[i] - step_size * ms[i] / (np.sqrt(vs[i] * correction) + eps)
 
 
 @kernel

@@ -17,8 +17,9 @@ def _scatter_add_columns(dy: Array, ids: Array, dw: Array, start: int, stop: int
     # Threads share the columns, not the rows: two threads never add to the same number, and the order of the
     # additions is that of the rows, whatever the number of threads.
     for i in range(dy.shape[0]):
-        for j in range(start, stop):
-            dw[ids[i], j] += dy[i, j]
+        given, total = dy[i, start:stop], dw[ids[i], start:stop]
+        for j in range(given.size):
+            total[j] += given[j]
 
 
 def scatter_add(dy: Array, ids: Array, dw: Array) -> None:

@@ -348,8 +348,7 @@ def _rotary_arguments(draw: Draw, dtype: Any) -> Arguments:
     positions = np.array(draw(st.lists(st.integers(0, 5), min_size=count, max_size=count)), np.int64)
     direction = dtype(draw(st.sampled_from([-1, 1])))
     tables = [np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)]
-    near, far = draw(st.sampled_from([(1, half), (2, 1)]))
-    return [x, *tables, positions, direction, near, far, _like(x), *_part(draw, count)]
+    return [x, *tables, positions, direction, draw(st.booleans()), _like(x), *_part(draw, count)]
 
 
 def _rotary_rows(
@@ -358,15 +357,14 @@ def _rotary_rows(
     sine: Array,
     positions: Array,
     direction: float,
-    near: int,
-    far: int,
+    interleaved: bool,
     y: Array,
     start: int,
     stop: int,
 ) -> None:
     half = cosine.shape[1]
     heads = x.reshape(len(x), x.shape[1] // (2 * half), 2 * half)
-    first = near * np.arange(half)
+    first, far = (2 * np.arange(half), 1) if interleaved else (np.arange(half), half)
     turned = (heads[..., first] + 1j * heads[..., first + far]) * (cosine + 1j * direction * sine)[positions][:, None]
     result = np.empty_like(heads)
     result[..., first], result[..., first + far] = turned.real, turned.imag
