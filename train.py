@@ -102,7 +102,7 @@ def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callabl
     else:
         sizes = models.ladder(asked.model, asked.size)
         ladder = {size: models.skeleton(asked.model, size, **changes) for size in sizes}
-    hardware.prepare(asked.threads)  # a continued run has the threads that it began with
+    hardware.prepare(asked.threads and min(asked.threads, hardware.cores()))  # a continued run as it began, if possible
     products.use(asked.matmul, asked.precision)
     rate = costs.matmul_rate()
     size = plan.choose_size(ladder, asked, rate)

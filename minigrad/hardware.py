@@ -12,6 +12,8 @@ import sys
 import warnings
 from pathlib import Path
 
+from minigrad.errors import InputError
+
 _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "OMP_NUM_THREADS")
 _POOL_VARIABLE = "MINIGRAD_THREADS"
 _MAPS = Path("/proc/self/maps")  # where Linux lists the libraries a process has loaded
@@ -39,8 +41,10 @@ def prepare(threads: int | None = None) -> None:
     Called once with no argument when `minigrad` is imported and again by the command lines with the number the user
     asked for. With no number: what the environment said when the process began (MINIGRAD_THREADS, or one of the
     variables that BLAS libraries read), else one thread per processor. Where NumPy is loaded already, its BLAS is told
-    through the library itself.
+    through the library itself. Raises InputError for more threads than processors: they would wait for each other.
     """
+    if threads is not None and threads > cores():
+        raise InputError(f"{threads} threads would take turns on {cores()} processors; ask for at most {cores()}")
     count = threads or _ASKED_FOR or cores()
     before = {variable: os.environ.get(variable) for variable in _THREAD_VARIABLES}
     for variable in (_POOL_VARIABLE, *_THREAD_VARIABLES):
@@ -63,7 +67,7 @@ def _asked_for() -> int | None:
     for variable in (_POOL_VARIABLE, *_THREAD_VARIABLES):
         value = os.environ.get(variable, "")
         if value.isdecimal() and int(value) > 0:
-            return int(value)
+            return min(int(value), cores())
     return None
 
 
@@ -90,6 +94,7 @@ def _tell_loaded_blas(count: int) -> bool:
     """
     told = False
     for library in _loaded_openblas():
+        _let_idle_threads_sleep(library)
         for prefix, suffix in (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", "")):
             symbol = f"{prefix}openblas_set_num_threads{suffix}"
             if (setter := getattr(library, symbol, None)) is not None:
@@ -97,6 +102,22 @@ def _tell_loaded_blas(count: int) -> bool:
                 told = True
                 break
     return told
+
+
+def _let_idle_threads_sleep(library: ctypes.CDLL) -> None:
+    """Have a loaded OpenBLAS read OPENBLAS_THREAD_TIMEOUT again and start its threads anew, as it does after a fork.
+
+    The functions are OpenBLAS's own (driver/others/openblas_env.c and blas_server.c), not part of its interface: a
+    build that keeps them to itself is left as it is, and is a little slower.
+    """
+    steps = ("openblas_read_env", "openblas_thread_timeout", "blas_thread_shutdown_")
+    read, timeout, stop_threads = (getattr(library, name, None) for name in steps)
+    if read is None or timeout is None or stop_threads is None:
+        return
+    before = timeout()
+    read()
+    if timeout() != before:
+        stop_threads()  # the next matrix product starts them
 
 
 def _loaded_openblas() -> list[ctypes.CDLL]:

@@ -83,7 +83,6 @@ class TrainConfig:
         below=1,
     )
     seed: int = option(0, "decides the first weights, the order of the text and dropout", group="how", at_least=0)
-    # More threads than processors are slow but allowed: a run can then be repeated as it was on a larger machine.
     threads: int | None = option(
         None, "processor threads", group="how", at_least=1, at_most=256, none_means="one per processor"
     )

@@ -9,12 +9,14 @@ import sys
 import pytest
 
 from minigrad import hardware
+from minigrad.errors import InputError
 
 VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "OMP_NUM_THREADS")
 
 
 def python(program: str, **variables: str) -> str:
-    environment = {name: value for name, value in os.environ.items() if name not in (*VARIABLES, "MINIGRAD_THREADS")}
+    ours = (*VARIABLES, "MINIGRAD_THREADS", "OPENBLAS_THREAD_TIMEOUT")
+    environment = {name: value for name, value in os.environ.items() if name not in ours}
     result = subprocess.run(
         [sys.executable, "-c", program], env=environment | variables, capture_output=True, text=True, timeout=120
     )
@@ -35,7 +37,10 @@ from minigrad.kernels import threads
 threads.over_rows(lambda a, b: None, 10, 10**9)
 print(threads._pool.count, minigrad.hardware.threads())
 """
-    assert python(program, MINIGRAD_THREADS="3").splitlines() == ["['3', '3', '3', '3']", "3 3"]
+    for asked in (1, 2, 1000):
+        count = min(asked, hardware.cores())
+        expected = [str([str(count)] * 4), f"{count} {count}"]
+        assert python(program, MINIGRAD_THREADS=str(asked)).splitlines() == expected
 
 
 @pytest.mark.parametrize("value", ["", "0", "-1", "many"])
@@ -75,11 +80,17 @@ def test_no_number_means_what_the_environment_said_at_the_beginning() -> None:
     program = """
 from minigrad import hardware
 first = hardware.threads()
-hardware.prepare(5)
+hardware.prepare(hardware.cores())
 hardware.prepare()
 print(first, hardware.threads())
 """
-    assert python(program, OMP_NUM_THREADS="3") == "3 3"
+    assert python(program, OMP_NUM_THREADS="1") == "1 1"
+
+
+def test_more_threads_than_processors_are_refused(monkeypatch) -> None:
+    monkeypatch.setattr(hardware, "cores", lambda: 4)
+    with pytest.raises(InputError, match="5 threads would take turns on 4 processors; ask for at most 4"):
+        hardware.prepare(5)
 
 
 def test_a_library_in_a_folder_with_a_space_is_found(tmp_path, monkeypatch) -> None:
@@ -93,3 +104,16 @@ def test_a_library_in_a_folder_with_a_space_is_found(tmp_path, monkeypatch) -> N
     monkeypatch.setattr(hardware.ctypes, "CDLL", opened.append)
     hardware._loaded_openblas()
     assert opened == [str(library)]
+
+
+def test_idle_threads_of_a_blas_that_was_loaded_first_fall_asleep_as_soon() -> None:
+    program = """
+import numpy
+a = numpy.ones((300, 300), numpy.float32)
+before = (a @ a)[0, 0]
+from minigrad import hardware
+timeouts = [library.openblas_thread_timeout() for library in hardware._loaded_openblas()
+            if hasattr(library, "openblas_thread_timeout")]
+print(set(timeouts) <= {10}, before == (a @ a)[0, 0] == 300)
+"""
+    assert python(program) == "True True"

@@ -4,7 +4,7 @@ Every library works in a process of its own; they take turns, and medians are sh
 three minutes; leave the machine alone meanwhile. The interpreter given with --peers must have `tokenizers` and
 `tiktoken`; a library that it does not have is left out, with a notice.
 
-    python benchmarks/tokenizers.py [--peers /path/to/python] [--rounds 5] [--megabytes 30] [--streamed 1000]
+    python benchmarks/tokenizer_speed.py [--peers /path/to/python] [--rounds 5] [--megabytes 30] [--streamed 1000]
 
 The text is the source of the running Python's standard library, and of its installed packages if that is too little;
 the docs are the same corpus that train.py learns from by default. All encode with the vocabulary that we learned, and
@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-sys.path[0] = str(ROOT)  # in place of this folder, where `import tokenizers` would find this file
+sys.path.insert(0, str(ROOT))
 SPECIALS = ["<|endoftext|>"]
 LIBRARIES = {"minigrad": "tokenizer", "huggingface": "tokenizers", "tiktoken": "tiktoken"}
 SIZES = {"source": 32_000, "docs": 8_192}
