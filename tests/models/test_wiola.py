@@ -195,7 +195,8 @@ def test_the_papers_merging_leaks_and_the_causal_variants_do_not() -> None:
         assert min(ratios(model)) > 0
         leaks[variant] = max(leak(model, ids) for ids in texts)
     assert leaks.pop("paper") > 1e-3
-    assert set(leaks.values()) == {0}
+    # Not 0: other tokens may merge after a change, and BLAS rounds a row by how many rows there are beside it.
+    assert max(leaks.values()) < 1e-13
 
 
 def test_summaries_carry_far_without_losing_bits() -> None:
