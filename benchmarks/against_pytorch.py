@@ -46,6 +46,7 @@ def serve_minigrad(family: str, size: str, batch: int, length: int, backend: str
     import models
     from minigrad import hardware, optim
     from minigrad.kernels import products
+    from minigrad.parallel import DataParallel, num_replicas
     from minigrad.random import generator
 
     products.use(backend, precision)
@@ -53,10 +54,10 @@ def serve_minigrad(family: str, size: str, batch: int, length: int, backend: str
     optimizer = optim.AdamW(model.parameters(), weight_decay=0.1)
     tokens = generator(0, "benchmark").integers(0, model.config.vocab_size, (batch, length + 1))
 
+    learners = DataParallel(model, num_replicas(model, batch, length))
+
     def step() -> None:
-        loss = model.loss(tokens[:, :-1], tokens[:, 1:])
-        loss.backward()
-        del loss
+        learners.backward(tokens[:, :-1], tokens[:, 1:])
         optimizer.step(1e-3, max_norm=1.0)
         optimizer.zero_grad()
 

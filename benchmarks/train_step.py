@@ -25,6 +25,7 @@ def measure(size: str, steps: int = 7) -> dict[str, float | str]:
     """Take a few training steps on random tokens and return the medians."""
     import models
     from minigrad import costs, hardware, optim
+    from minigrad.parallel import DataParallel, num_replicas
     from minigrad.random import generator
 
     batch_size, context = SHAPES[size]
@@ -32,12 +33,11 @@ def measure(size: str, steps: int = 7) -> dict[str, float | str]:
     model = models.build("vidya-v2", size=size)
     optimizer = optim.AdamW(model.parameters())
     tokens = generator(0, "benchmark").integers(0, model.config.vocab_size, (batch_size, context + 1))
-    seconds = []
+    replicas = num_replicas(model, batch_size, context)
+    learners, seconds = DataParallel(model, replicas), []
     for _ in range(steps + 1):
         started = time.perf_counter()
-        loss = model.loss(tokens[:, :-1], tokens[:, 1:])
-        loss.backward()
-        del loss
+        learners.backward(tokens[:, :-1], tokens[:, 1:])
         optimizer.step(1e-3, max_norm=1.0)
         optimizer.zero_grad()
         seconds.append(time.perf_counter() - started)
@@ -49,7 +49,7 @@ def measure(size: str, steps: int = 7) -> dict[str, float | str]:
         "matmul_share": speed * costs.flops_per_token(model, context) / rate,
         "gflops": rate / 1e9,
         "peak_bytes": hardware.peak_memory_bytes(),
-        "planned_bytes": costs.memory(model, batch_size, context).total,
+        "planned_bytes": costs.memory(model, batch_size, context, replicas=replicas).total,
     }
 
 

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from minigrad.kernels.products import product_into
+from minigrad.kernels import processor, products
 from minigrad.language_model import LanguageModel
 from minigrad.ops.cross_entropy import score_parts
 
 # What surrounds the matrix products (norms, activations, adding, dispatch) costs about as much time per layer and
-# number of width as this many operations of a product; fitted to benchmarks/train_step.py.
-_OVERHEAD = 20_000
+# number of width as this many operations of a float32 product; fitted to benchmarks/train_step.py.
+_OVERHEAD = 14_000
+
+# How many times as fast products become where the processor multiplies bfloat16; what surrounds them does not.
+_BFLOAT16_GAIN = 4
 
 
 def matmul_rate(seconds: float = 0.25) -> float:
@@ -25,7 +28,7 @@ def matmul_rate(seconds: float = 0.25) -> float:
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times) < 3:
         start = time.perf_counter()
-        product_into(a, b, out, False)
+        products.product_into(a, b, out, False)
         times.append(time.perf_counter() - start)
     return 2 * 2_048 * 512 * 512 / float(np.median(times))
 
@@ -42,7 +45,9 @@ def flops_per_token(model: LanguageModel, context: int) -> float:
 def tokens_per_second(model: LanguageModel, context: int, rate: float) -> float:
     """Estimate the training speed on a machine with this matmul rate."""
     config = model.config
-    return float(rate / (flops_per_token(model, context) + _OVERHEAD * config.num_layers * config.width))
+    gain = _BFLOAT16_GAIN if products.in_use()[1] == "bfloat16" and processor.BFLOAT16 is not None else 1
+    surroundings = gain * _OVERHEAD * config.num_layers * config.width
+    return float(rate / (flops_per_token(model, context) + surroundings))
 
 
 @dataclass(frozen=True)
@@ -59,17 +64,25 @@ class Memory:
         return self.state + self.activations + self.program
 
 
-def memory(model: LanguageModel, batch_size: int, context: int, itemsize: int = 4, recomputed: bool = False) -> Memory:
+def memory(
+    model: LanguageModel,
+    batch_size: int,
+    context: int,
+    itemsize: int = 4,
+    recomputed: bool = False,
+    replicas: int = 1,
+) -> Memory:
     """Estimate the memory of training with `batch_size` texts of `context` tokens; within 10% of what was measured.
 
-    State is four numbers per parameter. Of the activations, what the backward passes need is kept; each family counts
-    its own (`activations_per_token`), or, if layers are `recomputed`, the input of each and one layer's own. The loss
-    adds as many rows of scores as exist at once and the gradient of the head's matrix, twice if made in parts.
+    State is four numbers per parameter, and a gradient more for every replica after the first. Of the activations,
+    what the backward passes need is kept; each family counts its own (`activations_per_token`), or, if layers are
+    `recomputed`, the input of each and one layer's own. The loss adds as many rows of scores as exist at once and the
+    gradient of the head's matrix, twice if made in parts.
     """
     config, tokens = model.config, batch_size * context
     per_token = config.activations_per_token()
     if recomputed:
         per_token = config.num_layers * config.width + per_token // config.num_layers
-    parts = score_parts(tokens, config.vocab_size)
-    head = tokens * config.vocab_size // parts + min(parts, 2) * config.vocab_size * config.width
-    return Memory(4 * model.num_parameters() * itemsize, (tokens * per_token + head) * itemsize)
+    parts = score_parts(tokens // replicas, config.vocab_size)
+    head = tokens * config.vocab_size // parts + replicas * min(parts, 2) * config.vocab_size * config.width
+    return Memory((3 + replicas) * model.num_parameters() * itemsize, (tokens * per_token + head) * itemsize)

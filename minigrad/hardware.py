@@ -5,11 +5,14 @@ Everything here must happen before NumPy loads its matrix library (BLAS), so onl
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import functools
 import os
 import platform
 import sys
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from minigrad.errors import InputError
@@ -92,16 +95,40 @@ def _tell_loaded_blas(count: int) -> bool:
 
     Other libraries (Intel's MKL, Apple's Accelerate) read their variable once, when they are loaded.
     """
-    told = False
     for library in _loaded_openblas():
         _let_idle_threads_sleep(library)
+    for setter in (found := _openblas_setters()):
+        setter(ctypes.c_int(count))
+    return bool(found)
+
+
+@functools.cache
+def _openblas_setters() -> tuple[Callable[[ctypes.c_int], object], ...]:
+    found = []
+    for library in _loaded_openblas():
         for prefix, suffix in (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", "")):
             symbol = f"{prefix}openblas_set_num_threads{suffix}"
             if (setter := getattr(library, symbol, None)) is not None:
-                setter(ctypes.c_int(count))
-                told = True
+                found.append(setter)
                 break
-    return told
+    return tuple(found)
+
+
+def can_set_blas_threads() -> bool:
+    """Return whether the BLAS that NumPy has loaded can be given another number of threads while it runs."""
+    return "numpy" in sys.modules and bool(_openblas_setters())
+
+
+@contextlib.contextmanager
+def blas_on_one_thread() -> Iterator[None]:
+    """Let BLAS work in the thread that calls it, inside the block."""
+    for setter in _openblas_setters():
+        setter(ctypes.c_int(1))
+    try:
+        yield
+    finally:
+        for setter in _openblas_setters():
+            setter(ctypes.c_int(threads()))
 
 
 def _let_idle_threads_sleep(library: ctypes.CDLL) -> None:

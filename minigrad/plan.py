@@ -13,6 +13,7 @@ from minigrad.data import TokenFile, windows_per_epoch
 from minigrad.errors import InputError
 from minigrad.kernels import products
 from minigrad.language_model import LanguageModel
+from minigrad.parallel import num_replicas
 from minigrad.progress import format_bytes, format_count, format_seconds
 
 CONTEXT, TOKENS_PER_STEP = 256, 2_048
@@ -139,7 +140,8 @@ def seconds_after(settings: Any, model: LanguageModel, text: Text, rate: float) 
 
 def _memory(settings: Any, model: LanguageModel) -> costs.Memory:
     itemsize = 8 if settings.precision == "float64" else 4
-    return costs.memory(model, settings.batch, settings.context, itemsize, settings.checkpointing)
+    replicas = num_replicas(model, settings.batch, settings.context)
+    return costs.memory(model, settings.batch, settings.context, itemsize, settings.checkpointing, replicas)
 
 
 def _counted(number: int, noun: str) -> str:

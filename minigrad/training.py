@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minigrad import anomaly, checkpoint, corpus, data, hardware, nn, plan, run_folder
+from minigrad import anomaly, checkpoint, corpus, data, hardware, plan, run_folder
 from minigrad.anomaly import AnomalyError
 from minigrad.budget import Budget
 from minigrad.checkpoint import Checkpoint
@@ -22,6 +23,7 @@ from minigrad.evaluate import Score, bits_per_byte, evaluate
 from minigrad.graph import no_grad
 from minigrad.language_model import LanguageModel
 from minigrad.optim import AdamW, decay_start, warmup_stable_decay
+from minigrad.parallel import DataParallel, num_replicas
 from minigrad.profile import Profile
 from minigrad.progress import phase
 from minigrad.sampling import Sampling, generate, unusable_ids
@@ -66,6 +68,13 @@ class Run:
     def tokens_per_step(self) -> int:
         """Tokens that one update learns from."""
         return int(self.settings.batch * self.settings.context * self.settings.accumulate)
+
+    @functools.cached_property
+    def learners(self) -> DataParallel:
+        """The model and its replicas; a profile, which sees one thread, is taken of the model alone."""
+        alone = self.profile is not None
+        count = 1 if alone else num_replicas(self.model, self.settings.batch, self.settings.context)
+        return DataParallel(self.model, count)
 
     def learning_rate(self) -> float:
         """Return the rate of the step about to run."""
@@ -122,13 +131,16 @@ class Run:
                 micro=micro,
                 accumulate=settings.accumulate,
             )
-            nn.set_step(self.model, settings.seed, self.step * settings.accumulate + micro)
-            loss = self.model.loss(inputs, targets)
-            loss.backward(np.array(1 / settings.accumulate))
-            nats += loss.item() * targets.size
+            loss = self.learners.backward(
+                inputs,
+                targets,
+                seed=settings.seed,
+                step=self.step * settings.accumulate + micro,
+                scale=1 / settings.accumulate,
+            )
+            nats += loss * targets.size
             num_bytes += float(self.byte_lengths[targets].sum())
             count += targets.size
-            del loss  # or its graph would live on through the next forward pass
         return nats, num_bytes, nats / count
 
     def _first_anomaly(self) -> str:
@@ -202,7 +214,7 @@ class Run:
             "tokens_per_second": sums["steps"] * self.tokens_per_step / max(seconds, 1e-9),
             "memory_bytes": hardware.memory_bytes(),
         }
-        line["of_family"] = self.model.measurements()
+        line["of_family"] = self.learners.measurements()
         if score is not None:
             line |= {"val_loss": score.loss, "val_bits_per_byte": score.bits_per_byte}
         return line

@@ -7,6 +7,7 @@ import pytest
 
 import models
 from minigrad import costs
+from minigrad.kernels import processor, products
 from minigrad.optim import AdamW
 
 NANO = models.skeleton("vidya-v2", "nano")
@@ -27,6 +28,12 @@ def test_the_state_is_the_memory_of_weights_gradients_and_moments():
     memory = costs.memory(model, 2, 16)
     assert memory.state == held + sum(array.nbytes for array in moments)
     assert memory.total == memory.state + memory.activations + memory.program
+
+
+def test_a_replica_needs_a_gradient_of_its_own():
+    one, three = (costs.memory(NANO, 6, 64, replicas=replicas) for replicas in (1, 3))
+    assert three.state - one.state == 2 * 4 * NANO.num_parameters()
+    assert three.activations - one.activations == 2 * 4_096 * 96 * 4  # of the head's matrix, in each thread
 
 
 def test_activations_grow_with_the_tokens_of_a_step_and_the_state_does_not():
@@ -55,6 +62,16 @@ def test_a_larger_model_or_a_slower_machine_is_slower():
     assert costs.tokens_per_second(micro, 256, 1e11) < costs.tokens_per_second(NANO, 256, 1e11)
     half, whole = (costs.tokens_per_second(NANO, 256, rate) for rate in (5e10, 1e11))
     assert whole == pytest.approx(2 * half)
+
+
+def test_bfloat16_makes_products_faster_and_nothing_else(monkeypatch):
+    monkeypatch.setattr(processor, "BFLOAT16", object())
+    plain = costs.tokens_per_second(NANO, 256, 1e11)
+    monkeypatch.setattr(products, "_precision", "bfloat16")
+    around = 1 / plain - costs.flops_per_token(NANO, 256) / 1e11
+    assert 1 / costs.tokens_per_second(NANO, 256, 4e11) == pytest.approx(
+        around + costs.flops_per_token(NANO, 256) / 4e11
+    )
 
 
 def test_the_machine_is_measured_and_takes_part_of_a_second():

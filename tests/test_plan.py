@@ -15,6 +15,7 @@ from minigrad.config import validate
 from minigrad.data import TokenFile
 from minigrad.errors import InputError
 from minigrad.language_model import LanguageModel
+from minigrad.parallel import num_replicas
 from minigrad.settings import TrainConfig
 
 LADDER = {size: models.skeleton("vidya-v2", size) for size in models.LAPTOP_SIZES}
@@ -90,7 +91,8 @@ def test_too_little_text_is_refused_on_either_side():
 
 def test_what_does_not_fit_into_memory_is_refused_with_the_figures(monkeypatch):
     settings = chosen(TrainConfig(steps=5))
-    needed = costs.memory(NANO, settings.batch or 0, settings.context or 0).total
+    batch, context = settings.batch or 0, settings.context or 0
+    needed = costs.memory(NANO, batch, context, replicas=num_replicas(NANO, batch, context)).total
     monkeypatch.setattr(hardware, "available_memory_bytes", lambda: needed)
     plan.refuse_too_large(settings, NANO)
     monkeypatch.setattr(hardware, "available_memory_bytes", lambda: 0)  # not known: nothing is refused

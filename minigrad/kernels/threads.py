@@ -20,6 +20,15 @@ Loop = Callable[[int, int], object]
 _INLINE_BELOW = 4_000_000  # element operations: about half a millisecond, several times what handing over costs
 
 
+class _Here(threading.local):
+    """Whether this thread is at work on a share: then what it calls gets no threads, for they all have shares."""
+
+    has_share = False
+
+
+_here = _Here()
+
+
 class _Pool:
     """Threads that wait for work; the caller counts as one of them."""
 
@@ -32,6 +41,7 @@ class _Pool:
             threading.Thread(target=self._work, name=f"minigrad-{number}", daemon=True).start()
 
     def _work(self) -> None:
+        _here.has_share = True
         while (job := self.jobs.get()) is not None:
             loop, start, stop, done = job
             try:
@@ -49,9 +59,11 @@ class _Pool:
         done: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         for start, stop in itertools.pairwise(cuts[1:]):
             self.jobs.put((loop, start, stop, done))
+        _here.has_share = True
         try:
             loop(cuts[0], cuts[1])
         finally:
+            _here.has_share = False
             errors = [done.get() for _ in range(shares - 1)]
         for error in errors:
             if error is not None:
@@ -85,10 +97,20 @@ def over_rows(loop: Loop, rows: int, work_per_row: int) -> None:
     global _pool
     if _pool is None:
         _pool = _Pool(_default_count())
-    if _pool.count == 1 or rows < 2 or rows * work_per_row < _INLINE_BELOW:
+    if _pool.count == 1 or _here.has_share or rows < 2 or rows * work_per_row < _INLINE_BELOW:
         loop(0, rows)
     else:
         _pool.run(loop, rows)
+
+
+def side_by_side(task: Callable[[int], object], count: int) -> None:
+    """Call ``task(0)`` to ``task(count - 1)`` in as many threads as there are; inside, kernels keep to their thread."""
+
+    def tasks(start: int, stop: int) -> None:
+        for number in range(start, stop):
+            task(number)
+
+    over_rows(tasks, count, _INLINE_BELOW)
 
 
 def _forget_pool() -> None:
