@@ -376,8 +376,10 @@ def _draw_panel(
     for r in range(count):
         position, query_head = first + (row + r) // group, head * group + (row + r) % group
         rows = slice(position, position + 1)
-        whole = mask_of(rows, query_head, kv_heads * group, begin + n, words, threshold, kept)
-        tile[:, r] = drawn[:n] = whole[0, begin:]
+        blocks = -(-n // 4)  # all four draws of the last counter are made
+        whole = mask_of(rows, query_head, kv_heads * group, begin + 4 * blocks, words, threshold, kept)
+        drawn[: 4 * blocks] = whole[0, begin:]
+        tile[:, r] = drawn[:n]
 
 
 ATTENTION_TWINS: dict[str, Twin] = {

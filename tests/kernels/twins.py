@@ -213,13 +213,16 @@ def philox(counters: Array, stream: tuple[int, int], key: tuple[int, int]) -> Ar
     low = np.uint64(0xFFFFFFFF)
     counters = counters.astype(np.uint64)
     words = [counters & low, counters >> np.uint64(32), *(np.full_like(counters, word) for word in stream)]
-    k0, k1 = key
     for _ in range(10):
-        p0, p1 = words[0] * np.uint64(0xD2511F53), words[2] * np.uint64(0xCD9E8D57)
-        high0, high1 = p0 >> np.uint64(32), p1 >> np.uint64(32)
-        words = [high1 ^ words[1] ^ np.uint64(k0), p1 & low, high0 ^ words[3] ^ np.uint64(k1), p0 & low]
-        k0, k1 = (k0 + 0x9E3779B9) % 2**32, (k1 + 0xBB67AE85) % 2**32
+        words, key = _mixed(words, key)
     return np.stack(words, axis=1)
+
+
+def _mixed(words: list[Any], key: tuple[int, int]) -> tuple[list[Any], tuple[int, int]]:
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    p0, p1 = words[0] * np.uint64(0xD2511F53), words[2] * np.uint64(0xCD9E8D57)
+    words = [p1 >> half ^ words[1] ^ np.uint64(key[0]), p1 & low, p0 >> half ^ words[3] ^ np.uint64(key[1]), p0 & low]
+    return words, ((key[0] + 0x9E3779B9) % 2**32, (key[1] + 0xBB67AE85) % 2**32)
 
 
 @st.composite
@@ -227,10 +230,10 @@ def _philox_arguments(draw: Draw, dtype: Any) -> Arguments:
     return [np.uint32(draw(st.integers(0, 2**32 - 1))) for _ in range(6)]
 
 
-def _philox(c0: int, c1: int, c2: int, c3: int, k0: int, k1: int) -> Array:
-    counter = np.array([int(c0) | int(c1) << 32], np.uint64)
-    result: Array = philox(counter, (int(c2), int(c3)), (int(k0), int(k1)))[0]
-    return result
+def _philox_round(*numbers: Any) -> tuple[int, ...]:
+    *words, k0, k1 = (int(number) for number in numbers)
+    mixed, key = _mixed([np.uint64(word) for word in words], (k0, k1))
+    return (*(int(word) for word in mixed), *key)
 
 
 @st.composite
@@ -241,14 +244,15 @@ def _mask_arguments(draw: Draw, dtype: Any) -> Arguments:
 
 
 def _draw_mask(mask: Array, count: int, block: int, row: int, words: Array, threshold: int, scale: float) -> None:
-    counters = (np.arange(block, block + 3) | row << 32).astype(np.uint64)
+    blocks = -(-count // 4)  # all four draws of the last counter are written
+    counters = (np.arange(block, block + blocks) | row << 32).astype(np.uint64)
     drawn = philox(counters, (int(words[2]), int(words[3])), (int(words[0]), int(words[1]))).reshape(-1)
-    mask[:count] = np.where(drawn[:count] >= threshold, scale, 0)
+    mask[: 4 * blocks] = np.where(drawn >= threshold, scale, 0)
 
 
 @st.composite
 def _dropout_arguments(draw: Draw, dtype: Any) -> Arguments:
-    size = draw(st.integers(0, 40))
+    size = draw(st.integers(0, 40) | st.integers(1020, 1030) | st.integers(2046, 2050))
     words = np.array([draw(st.integers(0, 2**32 - 1)) for _ in range(4)], np.uint32)
     x = numbers(draw, dtype, 1, size)
     return [x, _like(x), words, 2**30, dtype(4 / 3), *_part(draw, -(-size // 4))]
@@ -434,7 +438,7 @@ TWINS: dict[str, Twin] = {
     "cross_entropy._cross_entropy_in_place_rows": Twin(_cross_entropy_in_place_arguments, _cross_entropy_in_place_rows),
     "cross_entropy._cross_entropy_rows": Twin(_cross_entropy_arguments, _cross_entropy_rows),
     "cross_entropy._cross_entropy_backward_rows": Twin(_cross_entropy_backward_arguments, _cross_entropy_backward_rows),
-    "dropout.philox": Twin(_philox_arguments, _philox),
+    "dropout.philox_round": Twin(_philox_arguments, _philox_round),
     "dropout.draw_mask": Twin(_mask_arguments, _draw_mask),
     "dropout._dropout_blocks": Twin(_dropout_arguments, _dropout_blocks),
     "elementwise._gelu_exact_rows": Twin(flat(1), _gelu_exact_rows),
