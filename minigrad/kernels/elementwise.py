@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from minigrad.kernels import kernel, rows_of
 from minigrad.kernels.exponential import exp
+from minigrad.kernels.normal import normal
 from minigrad.kernels.threads import over_rows
 
 Array = NDArray[Any]
@@ -21,22 +22,19 @@ Array = NDArray[Any]
 
 @kernel
 def _gelu_exact_rows(x: Array, y: Array, start: int, stop: int) -> None:
-    half, root = x.dtype.type(0.5), x.dtype.type(math.sqrt(0.5))
     xs, ys = x[0, start:stop], y[0, start:stop]
     for i in range(xs.size):
-        ys[i] = xs[i] * half * (x.dtype.type(1) + x.dtype.type(math.erf(xs[i] * root)))
+        ys[i] = xs[i] * normal(xs[i])
 
 
 @kernel
 def _gelu_exact_backward_rows(dy: Array, x: Array, dx: Array, start: int, stop: int) -> None:
-    one, half, root = x.dtype.type(1), x.dtype.type(0.5), x.dtype.type(math.sqrt(0.5))
-    density = x.dtype.type(1 / math.sqrt(2 * math.pi))
+    half, density = x.dtype.type(0.5), x.dtype.type(1 / math.sqrt(2 * math.pi))
     xs, dys, dxs = x[0, start:stop], dy[0, start:stop], dx[0, start:stop]
     for i in range(xs.size):
         v = xs[i]
         # d/dx x Phi(x) = Phi(x) + x phi(x), with the normal density phi.
-        phi = density * exp(-half * v * v)
-        dxs[i] = dys[i] * (half * (one + x.dtype.type(math.erf(v * root))) + v * phi)
+        dxs[i] = dys[i] * (normal(v) + v * density * exp(-half * v * v))
 
 
 @kernel

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 from numpy.typing import NDArray
 
-from minigrad.kernels import exponential
+from minigrad.kernels import exponential, normal
 from minigrad.kernels.maximum import LANES
 
 Array = NDArray[Any]
@@ -29,11 +29,15 @@ WIDTHS = st.sampled_from([1, 2, 3, 15, 16, 17, 40])
 
 @dataclass(frozen=True)
 class Twin:
-    """How to call a kernel (`arguments` of a dtype), the same in plain NumPy, and what stands in without Numba."""
+    """How to call a kernel (`arguments` of a dtype), the same in plain NumPy, and what stands in without Numba.
+
+    `error` is how far off a number may be that a kernel returns, where its relative error has no bound.
+    """
 
     arguments: Callable[[Any], SearchStrategy[Arguments]]
     twin: Callable[..., Any]
     portable: Callable[..., Any] | None = None
+    error: float = 0.0
 
 
 def numbers(draw: Draw, dtype: Any, *shape: int, scale: float = 1.0) -> Array:
@@ -432,6 +436,10 @@ def _exponential_arguments(draw: Draw, dtype: Any) -> Arguments:
     return [np.float32(draw(st.floats(-87, 88, width=32)))]
 
 
+def _normal(x: Any) -> Any:
+    return (1 + math.erf(float(x) / math.sqrt(2))) / 2
+
+
 TWINS: dict[str, Twin] = {
     "adamw._adamw_range": Twin(_adamw_arguments, _adamw_range),
     "adamw._sum_of_squares_chunks": Twin(_squares_arguments, _sum_of_squares_chunks),
@@ -448,6 +456,7 @@ TWINS: dict[str, Twin] = {
     "embedding._scatter_add_columns": Twin(_scatter_arguments, _scatter_add_columns),
     "exponential.exp_float32": Twin(_exponential_arguments, lambda x: np.exp(np.float64(x)), portable=exponential.exp),
     "maximum.row_maximum": Twin(_maximum_arguments, _row_maximum),
+    "normal.normal_float32": Twin(_exponential_arguments, _normal, portable=normal.normal, error=3e-7),
     "norm._rms_norm_rows": Twin(lambda dtype: _norm_arguments(dtype, bias=False), _rms_norm_rows),
     "norm._rms_norm_backward_chunks": Twin(
         lambda dtype: _norm_backward_arguments(dtype, bias=False), _rms_norm_backward_chunks
