@@ -1,8 +1,8 @@
 """Training steps of minigrad and of PyTorch, turn by turn on the same machine: tokens per second and peak memory.
 
-Every contestant lives in a process of its own, is told when to take its next step, and sleeps meanwhile; so all of them
-meet the machine's good and bad moments alike. Medians of the steps after the first two. PyTorch trains the same
-architecture from transformers (Llama, GPT-2) with its own AdamW and clipping. Leave the machine alone meanwhile.
+Medians of the steps after the first two. PyTorch trains the same architecture from transformers (Llama, GPT-2) with its
+own AdamW and clipping. "First" are the seconds from the start of the process to the end of its first step. Leave the
+machine alone meanwhile.
 
     python benchmarks/against_pytorch.py --peer-python ~/peers/bin/python
     python benchmarks/against_pytorch.py --cases nano mini --contestants minigrad torch
@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
+
+from turns import Contestant, has, serve
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -44,7 +43,7 @@ CONTESTANTS: dict[str, tuple[str, dict[str, str]]] = {
 def serve_minigrad(family: str, size: str, batch: int, length: int, backend: str, precision: str, **_: str) -> None:
     """Take a step whenever a line arrives on standard input; answer with its seconds."""
     import models
-    from minigrad import hardware, optim
+    from minigrad import optim
     from minigrad.kernels import products
     from minigrad.parallel import DataParallel, num_replicas
     from minigrad.random import generator
@@ -61,13 +60,11 @@ def serve_minigrad(family: str, size: str, batch: int, length: int, backend: str
         optimizer.step(1e-3, max_norm=1.0)
         optimizer.zero_grad()
 
-    answer(step, hardware.peak_memory_bytes)
+    serve({"step": step})
 
 
 def serve_torch(published: str, batch: int, length: int, precision: str, compile: str, threads: str, **_: str) -> None:
     """Do the same with PyTorch, on the model that transformers builds from the published config."""
-    import resource
-
     import numpy as np
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
@@ -95,44 +92,7 @@ def serve_torch(published: str, batch: int, length: int, precision: str, compile
         optimizer.step()
         optimizer.zero_grad()
 
-    answer(step, lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
-
-
-def answer(step: Any, peak: Any) -> None:
-    """Take a step for each line on standard input, and print its seconds and the peak memory so far."""
-    for _ in sys.stdin:
-        start = time.perf_counter()
-        step()
-        print(json.dumps({"seconds": time.perf_counter() - start, "peak_bytes": peak()}), flush=True)
-
-
-class Contestant:
-    """One process that takes a step when it is asked to."""
-
-    def __init__(self, python: str, options: dict[str, Any]) -> None:
-        command = [python, __file__, "--serve", json.dumps(options)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.seconds: list[float] = []
-        self.peak = 0
-
-    def step(self) -> None:
-        """Let it take one step and note what it took."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write("step\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit("a contestant ended early; see its message above")
-        answered = json.loads(line)
-        self.seconds.append(answered["seconds"])
-        self.peak = answered["peak_bytes"]
-
-    def close(self) -> None:
-        """Let it end."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
+    serve({"step": step})
 
 
 def run(case: str, contestants: list[str], peer_python: str, threads: int) -> list[dict[str, Any]]:
@@ -151,21 +111,22 @@ def run(case: str, contestants: list[str], peer_python: str, threads: int) -> li
             "compile": "",
             "published": json.dumps(published),
         } | options
-        running[name] = Contestant(sys.executable if kind == "minigrad" else peer_python, given)
-    for _ in range(steps + 2):
+        running[name] = Contestant(__file__, sys.executable if kind == "minigrad" else peer_python, given)
+        running[name].turn()  # alone, for starting takes all processors
+    for _ in range(steps + 1):
         for contestant in running.values():
-            contestant.step()
+            contestant.turn()
     results = []
     for name, contestant in running.items():
         contestant.close()
-        seconds = statistics.median(contestant.seconds[2:])
+        seconds = contestant.median()
         results.append(
             {
                 "case": case,
                 "contestant": name,
                 "seconds": seconds,
                 "tokens_per_second": batch * length / seconds,
-                "first_seconds": contestant.seconds[0],
+                "first_seconds": contestant.first_answer,
                 "peak_bytes": contestant.peak,
             }
         )
@@ -188,8 +149,7 @@ def main() -> None:
 
     print(hardware.describe())
     contestants = arguments.contestants
-    found = subprocess.run([arguments.peer_python, "-c", "import torch, transformers"], capture_output=True)
-    if found.returncode:
+    if not has(arguments.peer_python, "torch", "transformers"):
         print(f"{arguments.peer_python} has no torch and transformers: only minigrad runs (see --peer-python)")
         contestants = [name for name in contestants if CONTESTANTS[name][0] == "minigrad"]
     titles = f"{'tokens/s':>9} {'ms a step':>10} {'of torch':>9} {'peak MB':>8} {'first s':>8}"

@@ -1,0 +1,73 @@
+"""Contestants in processes of their own that take turns, so that all meet the machine's good and bad moments alike.
+
+A contestant does a piece of work whenever it is told to, and sleeps meanwhile. `--serve` is how a script starts itself
+as one, perhaps by another interpreter that has what a peer needs.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+class Contestant:
+    """A process that runs `script`, and does what it is asked to."""
+
+    def __init__(self, script: str, python: str, options: dict[str, Any]) -> None:
+        self.started = time.perf_counter()
+        command = [python, script, "--serve", json.dumps(options)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.seconds: dict[str, list[float]] = {}
+        self.peak = 0
+        self.first_answer = 0.0  # seconds from the start of the process
+
+    def turn(self, work: str = "step") -> None:
+        """Let it do a piece of work once, and note what it took."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{work}\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit("a contestant ended early; see its message above")
+        answered = json.loads(line)
+        self.first_answer = self.first_answer or time.perf_counter() - self.started
+        self.seconds.setdefault(work, []).append(answered["seconds"])
+        self.peak = answered["peak_bytes"]
+
+    def median(self, work: str = "step", skip: int = 2) -> float:
+        """Return the median seconds of a piece of work, without the first turns."""
+        return statistics.median(self.seconds[work][skip:])
+
+    def close(self) -> None:
+        """Let it end."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def serve(work: dict[str, Callable[[], object]]) -> None:
+    """Do the piece of work that each line on standard input names; answer with its seconds and the peak memory."""
+    for line in sys.stdin:
+        piece = work[line.strip()]
+        start = time.perf_counter()
+        piece()
+        taken = time.perf_counter() - start
+        print(json.dumps({"seconds": taken, "peak_bytes": peak_bytes()}), flush=True)
+
+
+def peak_bytes() -> int:
+    """Return the most memory this process has had."""
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def has(python: str, *modules: str) -> bool:
+    """Return whether an interpreter can import these."""
+    return not subprocess.run([python, "-c", f"import {', '.join(modules)}"], capture_output=True).returncode
