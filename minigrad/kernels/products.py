@@ -81,6 +81,9 @@ def product_into(a: Array, b: Array, out: Array, add: bool) -> None:
             a, b = round_bfloat16(a), round_bfloat16(b)
         if _backend == "numba" and FLOAT32 is not None:
             return multiply(a, b, out, FLOAT32, add=add)
+    if add and a.dtype == np.float32 and FLOAT32 is not None and out.flags.carray:
+        # NumPy's BLAS cannot add to what is there: the product would need memory of its own, and another pass.
+        return multiply(a, b, out, FLOAT32, add=True)
     if add:
         out += a @ b
     else:

@@ -1,0 +1,59 @@
+"""How far a run in bfloat16 strays from the same run in float32, beside what another seed does to float32.
+
+Nano, 300 steps on python-docs, no dropout: the losses of all steps from the hundredth on are compared, averaged over
+20 steps so that what one batch adds is gone.
+
+    python benchmarks/bfloat16_curve.py [--steps 300]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+WINDOW = 20
+RUNS: dict[str, dict[str, Any]] = {
+    "float32": {},
+    "bfloat16": {"precision": "bfloat16"},
+    "float32, another seed": {"seed": 1},
+}
+
+
+def main() -> None:
+    """Train three times; print how far the second and the third curve are from the first, and JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--steps", type=int, default=300)
+    steps = parser.parse_args().steps
+    from minigrad import hardware, metrics
+    from minigrad.settings import TrainConfig
+    from train import train
+
+    curves, scores = {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, changes) in enumerate(RUNS.items()):
+            out = Path(folder) / str(number)
+            settings: dict[str, Any] = {"size": "nano", "steps": steps, "dropout": 0.0, "log_every": 1} | changes
+            result = train(TrainConfig(model="vidya-v2", data="python-docs", out=str(out), **settings))
+            assert result is not None
+            losses = np.array([line["loss"] for line in metrics.read(out)])
+            curves[name] = np.convolve(losses, np.full(WINDOW, 1 / WINDOW), "valid")[steps // 3 :]
+            scores[name] = result.val_loss
+    print(hardware.describe())
+    print(f"{'run':<24} {'held-out loss':>14} {'mean distance':>14} {'largest':>9}")
+    for name, curve in curves.items():
+        away = np.abs(curve - curves["float32"])
+        print(f"{name:<24} {scores[name]:14.4f} {away.mean():14.4f} {away.max():9.4f}")
+    print(json.dumps({"held_out_loss": scores, "curves": {name: curve.tolist() for name, curve in curves.items()}}))
+
+
+if __name__ == "__main__":
+    main()
