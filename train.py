@@ -248,7 +248,7 @@ def finish(run: Run) -> TrainResult:
     )
     peak = format_bytes(hardware.peak_memory_bytes())
     if run.profile is not None:
-        print(run.profile.table(run.matmul_rate))
+        print(run.profile.table(run.matmul_rate, len(run.learners.replicas)))
     print(report.compare_with_xz(**figures))
     print(f"{result.tokens:,} tokens in {format_seconds(run.seconds())}, at most {peak} of memory")
     print(f"report   {path}")

@@ -15,12 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-
-import minigrad  # noqa: F401  # before NumPy, so that BLAS takes the threads and the waiting time chosen for it
-
-# isort: split
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minigrad import hardware
 from minigrad.kernels import matmul, threads

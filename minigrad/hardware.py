@@ -1,6 +1,6 @@
 """The machine: how many threads to use, how memory is handed back, and what this computer is called.
 
-Everything here must happen before NumPy loads its matrix library (BLAS), so only the standard library is imported.
+Everything here should happen before NumPy loads its matrix library (BLAS), so nothing is imported that needs NumPy.
 """
 
 from __future__ import annotations

@@ -139,17 +139,20 @@ class Profile:
         line.bytes_moved += dy.nbytes + sum(math.prod(each.shape) * each.dtype.itemsize for each in given)
         line.bytes_new += _new_bytes([each for each in given if isinstance(each, np.ndarray)], [dy])
 
-    def table(self, matmul_rate: float) -> str:
+    def table(self, matmul_rate: float, replicas: int = 1) -> str:
         """Lay out the sums per step, the slowest operation first, and how much of the step is products at full speed.
 
-        `matmul_rate` is what this machine's matrix products reach, in operations per second.
+        `matmul_rate` is what this machine's matrix products reach, in operations per second. Where `replicas` share the
+        texts of a step, the lines are those of one, the others do the same beside it.
         """
         if not self.steps:
             return "no step was measured"
         steps = self.steps
         width = max((len(name) for name, _ in self.lines), default=0)
+        total = replicas * sum(line.operations for line in self.lines.values())
         header = f"{'operation':<{width}}  {'':<8}  {'calls':>6} {'ms':>9} {'share':>6} {'GFLOP/s':>8} {'GB/s':>7} "
-        rows = [header + f"{'new MB':>8}"]
+        rows = [f"one of {replicas} threads, each with its part of the texts"] if replicas > 1 else []
+        rows.append(header + f"{'new MB':>8}")
         for line in sorted(self.lines.values(), key=lambda line: -line.seconds):
             if not line.calls:
                 continue
@@ -163,7 +166,6 @@ class Profile:
         rest = self.seconds - sum(line.seconds for line in self.lines.values())
         rows.append(f"{'everything else':<{width + 10}}  {'':6} {1e3 * rest / steps:9.2f} {rest / self.seconds:6.1%}")
         rows.append(f"{'one step':<{width + 10}}  {'':6} {1e3 * self.seconds / steps:9.2f}")
-        total = sum(line.operations for line in self.lines.values())
         rows.append(
             f"products: {total / steps / 1e9:,.1f} GFLOP a step; at this machine's {matmul_rate / 1e9:,.0f} GFLOP/s "
             f"they alone would take {total / matmul_rate / self.seconds:.0%} of the time"

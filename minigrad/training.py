@@ -71,10 +71,8 @@ class Run:
 
     @functools.cached_property
     def learners(self) -> DataParallel:
-        """The model and its replicas; a profile, which sees one thread, is taken of the model alone."""
-        alone = self.profile is not None
-        count = 1 if alone else num_replicas(self.model, self.settings.batch, self.settings.context)
-        return DataParallel(self.model, count)
+        """The model and its replicas, which learn side by side."""
+        return DataParallel(self.model, num_replicas(self.model, self.settings.batch, self.settings.context))
 
     def learning_rate(self) -> float:
         """Return the rate of the step about to run."""

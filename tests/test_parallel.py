@@ -214,3 +214,24 @@ def test_a_run_of_replicas_that_was_stopped_continues_exactly(monkeypatch: pytes
                 train(small_runs.settings(text, tmp_path / "killed", **large))
         train(small_runs.TrainConfig(resume=str(tmp_path / "killed")))
     assert small_runs.outcome(tmp_path / "killed") == small_runs.outcome(tmp_path / "whole")
+
+
+def test_a_profile_changes_nothing_and_says_whose_time_it_shows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(hardware, "cores", lambda: 2)
+    text = small_runs.write_text(tmp_path / "words.txt")
+    operations = []
+    with small_runs.quick_runs():
+        for name, changes in (
+            ("plain", {}),
+            ("profiled", {"profile": True}),
+            ("alone", {"profile": True, "threads": 1}),
+        ):
+            settings = {"threads": 2, "batch": 8, "steps": 3, "dropout": 0.2} | changes
+            small_runs.run(text, tmp_path / name, **settings)
+            printed = capsys.readouterr().out
+            assert ("one of 2 threads, each with its part of the texts" in printed) == (name == "profiled")
+            operations += [line.split(";")[0] for line in printed.splitlines() if line.startswith("products: ")]
+    assert small_runs.outcome(tmp_path / "profiled") == small_runs.outcome(tmp_path / "plain")
+    assert operations[0] == operations[1]  # all threads' products are counted

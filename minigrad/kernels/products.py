@@ -1,6 +1,7 @@
 """Who multiplies matrices: NumPy's BLAS library or our own loops, with factors in full or rounded to bfloat16.
 
-One choice for the whole process, made by `use`. Matrices of float64, which are for checks, always go to BLAS.
+One choice for the whole process, made by `use`. Matrices of float64, which are for checks, always go to BLAS. Products
+that are added to an array go to our own loops wherever those run: NumPy's BLAS would need memory for the product first.
 
 In bfloat16 both factors of every product are rounded to 8 bits of precision, products and sums stay float32
 (Kalamkar et al. 2019, "A study of bfloat16 for deep learning training", arXiv 1905.12322): the weights that the
@@ -70,7 +71,7 @@ def product(a: Array, b: Array) -> Array:
 
 def product_into(a: Array, b: Array, out: Array, add: bool) -> None:
     """Set `out` to a @ b, or with `add` add it.  Shapes: (M, K), (K, N), out (M, N)."""
-    if a.dtype == np.float32 and (_backend, _precision) != ("blas", "float32"):
+    if a.dtype == np.float32 and (add or (_backend, _precision) != ("blas", "float32")):
         if not out.flags.carray:  # our loops write row by row
             result = product(a, b)
             out[...] = out + result if add else result
@@ -79,11 +80,8 @@ def product_into(a: Array, b: Array, out: Array, add: bool) -> None:
             return multiply(a, b, out, BFLOAT16, add=add)
         if _precision == "bfloat16":
             a, b = round_bfloat16(a), round_bfloat16(b)
-        if _backend == "numba" and FLOAT32 is not None:
+        if (add or _backend == "numba") and FLOAT32 is not None:
             return multiply(a, b, out, FLOAT32, add=add)
-    if add and a.dtype == np.float32 and FLOAT32 is not None and out.flags.carray:
-        # NumPy's BLAS cannot add to what is there: the product would need memory of its own, and another pass.
-        return multiply(a, b, out, FLOAT32, add=True)
     if add:
         out += a @ b
     else:
