@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minigrad import hardware
 from minigrad.kernels import matmul, threads
-from minigrad.kernels.processor import BFLOAT16, FLOAT32
+from minigrad.kernels.processor import BFLOAT16, FLOAT32, SPLIT
 
 SHAPES = [
     # rows, sum, columns, and whether the left factor lies on its side (the gradient of a weight)
@@ -73,7 +73,7 @@ def ladder(size: int = 768) -> dict[str, float]:
     found = rates(rungs | {"BLAS": lambda: np.matmul(a, b, out=c)}, 2 * size**3, rounds=5)
     hardware.prepare(count)
     both: dict[str, Callable[[], Any]] = {f"BLAS, {count} threads": lambda: np.matmul(a, b, out=c)}
-    for name, block in (("float32", FLOAT32), ("bfloat16", BFLOAT16)):
+    for name, block in (("float32", FLOAT32), ("split", SPLIT), ("bfloat16", BFLOAT16)):
         if block is not None:
             both[f"{name}, {count} threads"] = lambda block=block: matmul.multiply(a, b, c, block)
     return found | rates(both, 2 * size**3, rounds=9)
@@ -91,7 +91,7 @@ def main() -> None:
     for m, k, n, lying in SHAPES:
         a, b, c = factors(m, k, n, lying)
         contestants: dict[str, Callable[[], Any]] = {"BLAS": lambda a=a, b=b, c=c: np.matmul(a, b, out=c)}
-        for name, block in (("float32", FLOAT32), ("bfloat16", BFLOAT16)):
+        for name, block in (("float32", FLOAT32), ("split", SPLIT), ("bfloat16", BFLOAT16)):
             if block is not None:
                 contestants[name] = lambda a=a, b=b, c=c, block=block: matmul.multiply(a, b, c, block)
         rate = rates(contestants, 2.0 * m * k * n, rounds=15)

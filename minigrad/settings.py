@@ -93,7 +93,10 @@ class TrainConfig:
         choices=("float32", "float64", "bfloat16"),
     )
     matmul: str = option(
-        "blas", "who multiplies matrices: NumPy's library or our own", group="how", choices=("blas", "numba")
+        "auto",
+        "who multiplies matrices: NumPy's library, our own loops, or whichever is faster on this processor",
+        group="how",
+        choices=("auto", "blas", "numba"),
     )
     checkpointing: bool = option(
         False, "keep only the input of each layer and compute the rest twice, for less memory", group="how"

@@ -19,6 +19,9 @@ settings.register_profile("few", settings.get_profile("ci"), max_examples=4)
 settings.load_profile("ci" if os.environ.get("CI") else "minigrad")
 
 
+_PRODUCTS = products.in_use()
+
+
 @pytest.fixture(autouse=True)
 def _switches_are_turned_back() -> Iterator[None]:
     """Fail a test that leaves a switch where it was not: it would change the tests after it."""
@@ -27,7 +30,7 @@ def _switches_are_turned_back() -> Iterator[None]:
         "recording off": not graph.is_recording(),
         "anomaly detection on": anomaly.enabled(),
         "a profile running": profile.running() is not None,
-        f"products by {products.in_use()}": products.in_use() != ("blas", "float32"),
+        f"products by {products.in_use()}": products.in_use() != _PRODUCTS,
     }
     assert not any(left.values()), f"the test left {[what for what, is_left in left.items() if is_left]}"
 

@@ -96,7 +96,7 @@ def test_a_run_stopped_and_continued_is_the_whole_run_bit_for_bit(
     products.use()  # another process knows nothing of the choice but what the folder says
     assert train(TrainConfig(resume=str(tmp_path / "run"))) is not None
     assert outcome(tmp_path / "run") == outcome(wholes[choice])
-    wanted = CHOICES[choice].get("matmul", "blas"), CHOICES[choice].get("precision", "float32")
+    wanted = CHOICES[choice].get("matmul", "auto"), CHOICES[choice].get("precision", "float32")
     assert products.in_use() in (wanted, ("blas", wanted[1]) if products.FLOAT32 is None else wanted)
 
 
@@ -157,7 +157,7 @@ def test_weights_moments_and_the_published_file_stay_float32(wholes: dict[str, P
     ("flags", "message"),
     [
         (["--precision", "float32"], "--precision float32 (the run has bfloat16)"),
-        (["--matmul", "numba"], "--matmul numba (the run has blas)"),
+        (["--matmul", "numba"], "--matmul numba (the run has auto)"),
         (["--checkpointing"], "--checkpointing True (the run has False)"),
     ],
 )

@@ -22,7 +22,8 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from minigrad.kernels import intrinsic, overload, types
-from minigrad.kernels.processor import BFLOAT16, FLOAT32, SMALL, Block
+from minigrad.kernels.moves import SIDE
+from minigrad.kernels.processor import BFLOAT16, FLOAT32, SMALL, SPLIT, Block
 
 Array = NDArray[Any]
 
@@ -30,22 +31,39 @@ _INT8, _WORD, _INT64, _FLOAT = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir
 TILE_SHAPES = np.zeros(64, np.uint8)
 """What the tile registers are told: palette 1; every one has 16 rows of 64 bytes."""
 TILE_SHAPES[0], TILE_SHAPES[16:32:2], TILE_SHAPES[48:56] = 1, 64, 16
+_PRODUCTS = {1: [(0, 0)], 3: [(1, 1), (1, 0), (2, 0), (0, 0), (0, 1), (0, 2)]}
+"""Which pieces of the factors are multiplied, in an order in which each step fetches only one new piece."""
 
 
 def multiply_block(
-    a: Array, a_start: int, b: Array, b_start: int, depth: int, c: Array, c_start: int, stride: int, add: bool
+    a: Array,
+    a_start: int,
+    b: Array,
+    b_start: int,
+    depth: int,
+    pieces: int,
+    c: Array,
+    c_start: int,
+    stride: int,
+    add: bool,
 ) -> None:
     """Set a block of c to the product of a left and a right panel, or with `add` add it; all arrays are flat.
 
-    float32 panels are multiplied by the float32 block, uint32 panels by the bfloat16 block. Row i of the result begins
-    at ``c[c_start + i * stride]``; `depth` (words) is at least 1 and a multiple of the chunk.
+    The words of the panels (uint32) are what `pieces` says: 0 is for the block of float32, 1 for that of bfloat16, 3
+    for float32 in three pieces. Row i of the result begins at ``c[c_start + i * stride]``; `depth` (words) is at least
+    1 and a multiple of the chunk.
     """
-    block = FLOAT32 if a.dtype == np.float32 else BFLOAT16
+    block = {0: FLOAT32, 1: BFLOAT16, 3: SPLIT}[pieces]
     assert block is not None
-    rows, columns, chunk = block.rows, block.columns, block.chunk
-    left = a[a_start : a_start + depth * rows].reshape(depth // chunk, rows, chunk).swapaxes(1, 2).reshape(depth, rows)
-    right = b[b_start : b_start + depth * columns].reshape(depth, columns)
-    for i, row in enumerate(_halves_product(left, right) if a.dtype == np.uint32 else left.T @ right):
+    rows, columns, chunk, group = block.rows, block.columns, block.chunk, SIDE if pieces > 1 else depth
+    count = max(pieces, 1)
+    left = a[a_start : a_start + depth * count * rows].reshape(-1, count, group // chunk, rows, chunk)
+    right = b[b_start : b_start + depth * count * columns].reshape(-1, count, group, columns)
+    total = np.zeros((rows, columns), np.float32)
+    for x, y in _PRODUCTS[count]:
+        one, other = left[:, x].swapaxes(2, 3).reshape(depth, rows), right[:, y].reshape(depth, columns)
+        total += _halves_product(one, other) if pieces else one.view(np.float32).T @ other.view(np.float32)
+    for i, row in enumerate(total):
         place = slice(c_start + i * stride, c_start + i * stride + columns)
         c[place] = c[place] + row if add else row
 
@@ -65,11 +83,22 @@ def end_blocks(shapes: Array) -> None:
 
 
 @overload(multiply_block)
-def _multiply_block(a, a_start, b, b_start, depth, c, c_start, stride, add):  # type: ignore[no-untyped-def]
-    emit = _float32_block if a.dtype == types.float32 else _bfloat16_block
-    return lambda a, a_start, b, b_start, depth, c, c_start, stride, add: emit(
-        a, a_start, b, b_start, depth, c, c_start, stride, add
-    )
+def _multiply_block(a, a_start, b, b_start, depth, pieces, c, c_start, stride, add):  # type: ignore[no-untyped-def]
+    if BFLOAT16 is None:
+        return lambda a, a_start, b, b_start, depth, pieces, c, c_start, stride, add: _float32_block(
+            a, a_start, b, b_start, depth, c, c_start, stride, add
+        )
+    with_split = SPLIT is not None
+
+    def multiply(a, a_start, b, b_start, depth, pieces, c, c_start, stride, add):  # type: ignore[no-untyped-def]
+        if pieces == 0:
+            _float32_block(a, a_start, b, b_start, depth, c, c_start, stride, add)
+        elif pieces == 1 or not with_split:
+            _bfloat16_block(a, a_start, b, b_start, depth, c, c_start, stride, add)
+        else:
+            _split_block(a, a_start, b, b_start, depth, c, c_start, stride, add)
+
+    return multiply
 
 
 @overload(begin_blocks)
@@ -112,7 +141,7 @@ def _intrinsic_for(block: Block | None) -> Any:
     return multiply
 
 
-_float32_block, _bfloat16_block = _intrinsic_for(FLOAT32), _intrinsic_for(BFLOAT16)
+_float32_block, _bfloat16_block, _split_block = (_intrinsic_for(block) for block in (FLOAT32, BFLOAT16, SPLIT))
 small_block = _intrinsic_for(SMALL if FLOAT32 is not None else None)
 
 
@@ -134,6 +163,7 @@ def _emit_vectors(block: Block, builder: Any, a: Any, b: Any, c: Any, depth: Any
     lanes, parts, paired = block.lanes, block.columns // block.lanes, block.kind == "bfloat16"
     sums_kind, word = ir.VectorType(_FLOAT, lanes), _WORD if paired else _FLOAT
     words_kind = ir.VectorType(word, lanes)
+    a = builder.bitcast(a, word.as_pointer())
     if paired:
         halves = ir.VectorType(_BFloat(), 2 * lanes)
         name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
@@ -225,18 +255,23 @@ def _emit_tiles(block: Block, builder: Any, a: Any, b: Any, c: Any, depth: Any, 
     builder.branch(loop)
     builder.position_at_end(loop)
     step = builder.phi(_INT64)
-    a_place = builder.mul(step, _whole(block.rows))
-    b_place = builder.mul(step, _whole(block.columns))
-    for number, pointer, place, offset, width in (
-        (4, a, a_place, 0, left),
-        (6, b, b_place, 0, right),
-        (5, a, a_place, 16 * block.chunk, left),
-        (7, b, b_place, 16, right),
-    ):
-        words = builder.gep(pointer, [builder.add(place, _whole(offset))])
-        _tile_instruction(builder, "tileloadd64", _tile(number), builder.bitcast(words, bytes_pointer), _whole(width))
-    for total, x, y in ((0, 4, 6), (1, 4, 7), (2, 5, 6), (3, 5, 7)):
-        _tile_instruction(builder, "tdpbf16ps", _tile(total), _tile(x), _tile(y))
+    a_place = builder.mul(step, _whole(block.rows * block.pieces))
+    b_place = builder.mul(step, _whole(block.columns * block.pieces))
+
+    def fetch(tiles: tuple[int, int], pointer: Any, place: Any, beyond: int, apart: int, width: int) -> None:
+        for number, tile in enumerate(tiles):
+            words = builder.gep(pointer, [builder.add(place, _whole(beyond + number * apart))])
+            _tile_instruction(builder, "tileloadd64", _tile(tile), builder.bitcast(words, bytes_pointer), _whole(width))
+
+    held: tuple[int, int] | tuple[None, None] = (None, None)
+    for x, y in _PRODUCTS[block.pieces]:
+        if x != held[0]:
+            fetch((4, 5), a, a_place, x * block.rows * block.chunk, 16 * block.chunk, left)
+        if y != held[1]:
+            fetch((6, 7), b, b_place, y * block.columns * block.chunk, 16, right)
+        held = x, y
+        for total, one, other in ((0, 4, 6), (1, 4, 7), (2, 5, 6), (3, 5, 7)):
+            _tile_instruction(builder, "tdpbf16ps", _tile(total), _tile(one), _tile(other))
     following = builder.add(step, _whole(block.chunk))
     step.add_incoming(_whole(0), before)
     step.add_incoming(following, loop)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from minigrad.kernels import kernel
 from minigrad.kernels.block_product import TILE_SHAPES, begin_blocks, end_blocks, multiply_block
+from minigrad.kernels.moves import SIDE
 from minigrad.kernels.packing import pack_panels
 from minigrad.kernels.processor import Block
 from minigrad.kernels.threads import over_rows
@@ -31,10 +32,10 @@ from minigrad.kernels.tiles import add_product
 
 Array = NDArray[Any]
 
-_DEPTH = 512  # words of the sum at a time: so much of a left panel fits into the first cache,
-_WORDS = 1 << 19  # and so many words of the right panels (2 MB) into the second
-_NUMBERS, _PAIRS = np.empty(0, np.float32), np.empty(0, np.uint32)  # say what panels are made of
+_DEPTH, _SPLIT_DEPTH = 512, 160  # words of a sum at a time; where each number has three pieces, fewer
+_WORDS, _SPLIT_WORDS = 1 << 19, 340_000  # words of the right panels that the second cache (2 MB) holds beside the rest
 _LEFT = 8  # left panels that are packed together: what is read of a line of memory is then most of it
+_SPARE = 3 * SIDE * SIDE  # words behind the last panel, where packing may write, and before the first line of memory
 
 
 @kernel
@@ -101,9 +102,8 @@ def _multiply_panels(
     b_across: bool,
     c: Array,
     shape: tuple[int, int],
-    block: tuple[int, int, int],
+    block: tuple[int, int, int, int],
     words: int,
-    kind: Array,
     add: bool,
     shapes: Array,
     start: int,
@@ -111,23 +111,26 @@ def _multiply_panels(
 ) -> None:
     """Set, or add to, a part of c: panels start to stop of its rows if it has more rows than columns, else of columns.
 
-    A group of right panels is packed into the second cache; the left panels pass by, packed a few at a time, each in
-    the first cache. So the rows of c are written along, block by block. Packing is shared with no other thread: what
-    both need, the shorter factor, each packs for itself, which costs less than waiting for each other.
+    A group of right panels is packed into the second cache; the left panels pass by, each in the first cache. So the
+    rows of c are written along, block by block. Packing is shared with no other thread: what both need, the shorter
+    factor, each packs for itself, which costs less than waiting for each other.
 
-    `c` is flat, `shape` its shape, `block` is (rows, columns, chunk), the sums are `words` words long, of the type of
-    `kind`.
+    `c` is flat, `shape` its shape, `block` is (rows, columns, chunk, pieces), the sums are `words` words long.
     """
-    rows, columns, chunk = block
-    stride, tall = shape[1], shape[0] > shape[1]
+    rows, columns, chunk, pieces = block
+    tall, stride = shape[0] > shape[1], shape[1]
     first_row, last_row = (start, stop) if tall else (0, -(-shape[0] // rows))
     first_column, last_column = (0, -(-shape[1] // columns)) if tall else (start, stop)
-    depth = min(words, _DEPTH)
-    groups = max(1, -(-(last_column - first_column) * columns * depth // _WORDS))
+    most, room_for = (_DEPTH, _WORDS) if pieces < 2 else (_SPLIT_DEPTH, _SPLIT_WORDS)
+    parts = -(-words // most)
+    depth = -(-words // (parts * chunk)) * chunk  # parts of about the same length
+    size = depth * max(pieces, 1)  # words of a panel for each of its rows or columns
+    groups = max(1, -(-(last_column - first_column) * columns * size // room_for))
     group = max(1, -(-(last_column - first_column) // groups))
+    together = min(_LEFT if a_across or rows * size < 8_192 else 1, last_row - first_row)
     edge = np.empty(rows * columns, np.float32)
-    left_room = np.empty(_LEFT * rows * depth + 48, kind.dtype)
-    right_room = np.empty(group * columns * depth + 48, kind.dtype)
+    left_room = np.empty(together * rows * size + _SPARE, np.uint32)
+    right_room = np.empty(group * columns * size + _SPARE, np.uint32)
     # Panels begin where a cache line does (64 bytes): a register is then filled from one line, not from parts of two.
     left = left_room[-left_room.ctypes.data % 64 // 4 :]
     right = right_room[-right_room.ctypes.data % 64 // 4 :]
@@ -135,26 +138,25 @@ def _multiply_panels(
     for first in range(first_column, last_column, group):
         last = min(first + group, last_column)
         for begin in range(0, words, depth):
-            piece, adding = min(depth, words - begin), add or begin > 0
-            pack_panels(b, b_across, columns, 1, begin, piece, right, first, first, last)
+            length, adding = min(depth, words - begin), add or begin > 0
+            width = length * max(pieces, 1)
+            pack_panels(b, b_across, columns, 1, pieces, begin, length, right, first, last)
             for i in range(first_row, last_row):
-                place = (i - first_row) % _LEFT
-                if place == 0:
-                    pack_panels(a, a_across, rows, chunk, begin, piece, left, i, i, min(i + _LEFT, last_row))
-                a_place, height = place * piece * rows, min(rows, shape[0] - i * rows)
+                number, height = (i - first_row) % together, min(rows, shape[0] - i * rows)
+                if number == 0:
+                    pack_panels(a, a_across, rows, chunk, pieces, begin, length, left, i, min(i + together, last_row))
+                a_place = number * width * rows
                 for panel in range(first, last):
-                    column, b_place = panel * columns, (panel - first) * piece * columns
-                    width = min(columns, stride - column)
-                    if height == rows and width == columns:
-                        target = i * rows * stride + column
-                        multiply_block(left, a_place, right, b_place, piece, c, target, stride, adding)
-                        continue
-                    multiply_block(left, a_place, right, b_place, piece, edge, 0, columns, False)
-                    for r in range(height):
-                        target = (i * rows + r) * stride + column
-                        for j in range(width):
-                            value = edge[r * columns + j]
-                            c[target + j] = c[target + j] + value if adding else value
+                    b_place, column = (panel - first) * width * columns, panel * columns
+                    target, breadth = i * rows * stride + column, min(columns, stride - column)
+                    if height == rows and breadth == columns:
+                        multiply_block(left, a_place, right, b_place, length, pieces, c, target, stride, adding)
+                    else:
+                        multiply_block(left, a_place, right, b_place, length, pieces, edge, 0, columns, False)
+                        for r in range(height):
+                            for j in range(breadth):
+                                value, place = edge[r * columns + j], target + r * stride + j
+                                c[place] = c[place] + value if adding else value
     end_blocks(shapes)
 
 
@@ -175,9 +177,13 @@ def multiply(a: Array, b: Array, out: Array, block: Block, *, add: bool = False)
             out[...] = 0
         return
     (left, left_across), (right, right_across) = _as_rows(a), _as_rows(b.T)
-    kind, words = (_NUMBERS, a.shape[1]) if block.kind == "float32" else (_PAIRS, -(-a.shape[1] // 2))
+    words = -(-a.shape[1] // 2) if block.pieces else a.shape[1]
     words += -words % block.chunk
-    flat, shape, sides = out.reshape(-1), (out.shape[0], out.shape[1]), (block.rows, block.columns, block.chunk)
+    flat, shape, sides = (
+        out.reshape(-1),
+        (out.shape[0], out.shape[1]),
+        (block.rows, block.columns, block.chunk, block.pieces),
+    )
     longer = 0 if shape[0] > shape[1] else 1
     over_rows(
         lambda start, stop: _multiply_panels(
@@ -189,7 +195,6 @@ def multiply(a: Array, b: Array, out: Array, block: Block, *, add: bool = False)
             shape,
             sides,
             words,
-            kind,
             add,
             TILE_SHAPES,
             start,

@@ -24,9 +24,10 @@ SIDE = FLOAT32.lanes if FLOAT32 is not None else 4
 def transpose_block(x: Array, start: int, stride: int, y: Array, place: int, step: int) -> None:
     """y[place + i * step + j] = x[start + j * stride + i] for i and j below SIDE, in flat arrays of 32-bit words.
 
+    Bits are moved, whatever the arrays take them for.
     Written in the order of i. This body is what plain Python runs (NUMBA_DISABLE_JIT=1).
     """
-    rows = [x[start + j * stride : start + j * stride + SIDE].copy() for j in range(SIDE)]
+    rows = [x[start + j * stride : start + j * stride + SIDE].view(y.dtype).copy() for j in range(SIDE)]
     for i in range(SIDE):
         y[place + i * step : place + i * step + SIDE] = [row[i] for row in rows]
 
@@ -35,7 +36,7 @@ def _copier(width: int) -> Any:
     """Return a function that copies `width` words: y[place : place + width] = x[start : start + width], flat arrays."""
 
     def copy(x: Array, start: int, y: Array, place: int) -> None:
-        y[place : place + width] = x[start : start + width]
+        y[place : place + width] = x[start : start + width].view(y.dtype)
 
     @intrinsic
     def through_registers(typing_context, x, start, y, place):  # type: ignore[no-untyped-def]

@@ -3,6 +3,7 @@
 A matrix is cut into panels of `lanes` neighbouring rows (of the left factor) or columns (of the right one). Within a
 panel the numbers of one step of the sum lie together, so the loop reads memory from front to back, whether the matrix
 came as it is or transposed, and the processor fetches ahead by itself. What is missing in the last panel is zero.
+Panels are of 32-bit words, whatever is in them: a float32, or two bfloat16.
 
 `across` says how the matrix lies in memory: False when the numbers of one row (column) follow each other, as in
 x[lane, step]; True when those of one step do, as in x[step, lane].
@@ -15,13 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minigrad.kernels import kernel, overload, types
-from minigrad.kernels.bfloat16 import pair_side, word_of
-from minigrad.kernels.moves import LEFT, RIGHT, SIDE, copy_left, copy_right, copy_side, transpose_block
+from minigrad.kernels import kernel
+from minigrad.kernels.bfloat16 import bits_of
+from minigrad.kernels.moves import LEFT, RIGHT, SIDE, copy_left, copy_right, transpose_block
+from minigrad.kernels.words import pair_side, split_side
 
 Array = NDArray[Any]
-
-_PANELS = 16  # panels that are packed side by side
 
 
 @kernel
@@ -35,20 +35,20 @@ def whole_blocks(steps: int, lanes: int, room: int) -> int:
 
 @kernel
 def pack_float32(
-    x: Array, across: bool, lanes: int, begin: int, steps: int, packed: Array, at: int, start: int, stop: int
+    x: Array, across: bool, lanes: int, begin: int, steps: int, packed: Array, start: int, stop: int
 ) -> None:
-    """Copy panels start to stop of `steps` steps from `begin` on: packed[panel - at, step, lane], flat.
+    """Copy panels start to stop of `steps` steps from `begin` on: packed[panel - start, step, lane], flat.
 
     If a panel is not as wide as a register, what is too much is overwritten by the step, or the panel, that follows.
     """
-    flat, width, zero = x.reshape(-1), x.shape[1], packed.dtype.type(0)
+    flat, width, none = x.reshape(-1), x.shape[1], np.uint32(0)
     rows = width if across else x.shape[0]
     covering = -(-lanes // SIDE) * SIDE
     if across:
         # Step by step, so that a row of x is read along.
         for step in range(steps):
             for panel in range(start, stop):
-                first, place = panel * lanes, ((panel - at) * steps + step) * lanes
+                first, place = panel * lanes, ((panel - start) * steps + step) * lanes
                 source = (begin + step) * width + first
                 if lanes == LEFT and first + lanes <= rows:
                     copy_left(flat, source, packed, place)
@@ -56,149 +56,117 @@ def pack_float32(
                     copy_right(flat, source, packed, place)
                 else:
                     for lane in range(min(lanes, rows - first)):
-                        packed[place + lane] = flat[source + lane]
+                        packed[place + lane] = bits_of(flat[source + lane])
     else:
         for panel in range(start, stop):
-            first, place = panel * lanes, (panel - at) * steps * lanes
-            turned = whole_blocks(steps, lanes, (stop - at) * steps * lanes - place) if first + covering <= rows else 0
+            first, place = panel * lanes, (panel - start) * steps * lanes
+            room = (stop - start) * steps * lanes - place
+            turned = whole_blocks(steps, lanes, room) if first + covering <= rows else 0
             for step in range(0, turned, SIDE):
                 for lane in range(0, lanes, SIDE):
                     source = (first + lane) * width + begin + step
                     transpose_block(flat, source, width, packed, place + step * lanes + lane, lanes)
             for step in range(turned, steps):
                 for lane in range(min(lanes, rows - first)):
-                    packed[place + step * lanes + lane] = x[first + lane, begin + step]
+                    packed[place + step * lanes + lane] = bits_of(x[first + lane, begin + step])
     if rows < stop * lanes and start < stop:
-        place = (stop - 1 - at) * steps * lanes
+        place = (stop - 1 - start) * steps * lanes
         for step in range(steps):
             for lane in range(rows - (stop - 1) * lanes, lanes):
-                packed[place + step * lanes + lane] = zero
+                packed[place + step * lanes + lane] = none
 
 
 @kernel
-def pack_bfloat16(
+def pack_words(
     x: Array,
     across: bool,
     lanes: int,
     chunk: int,
+    pieces: int,
     begin: int,
     words: int,
     packed: Array,
-    at: int,
     start: int,
     stop: int,
 ) -> None:
-    """Round and copy panels start to stop of `words` words, two steps each, from word `begin` on.
+    """Make bfloat16 words of panels start to stop, `words` of two steps each from word `begin` on; chunk is 1 or SIDE.
 
-    packed[panel - at, word // chunk, lane, word % chunk], flat; `chunk` is 1 or SIDE. Numbers are rounded and paired in
-    a small buffer first; then the words go where they belong. Words beyond the end of x are zero.
+    A number is rounded to one bfloat16, or taken apart into three `pieces`. Flat in `packed`:
+
+    * chunk 1: [panel - start][word // SIDE][piece][word % SIDE][lane], a right panel, or a left one for vectors;
+    * chunk SIDE: [panel - start][word // SIDE][piece][lane][word % SIDE], a left panel of tiles.
+
+    The work goes by squares of SIDE lanes by SIDE words; what is beyond the end of x is zero. With more than one piece,
+    `words` and `lanes` are multiples of SIDE. Where `lanes` is none, what is too much of a row of words is overwritten by the row,
+    or the panel, that follows, so there must be room for a square behind the last panel.
     """
-    if across:
-        _pack_across(x, lanes, chunk, begin, words, packed, at, start, stop)
-    else:
-        _pack_along(x, lanes, chunk, begin, words, packed, at, start, stop)
+    flat, width, depth = x.reshape(-1), x.shape[1], x.shape[0] if across else x.shape[1]
+    rows = width if across else x.shape[0]
+    turned = across == (chunk > 1)  # the words of a square lie in rows the other way than the panel wants them
+    by_panel = not across or lanes % SIDE > 0  # else row by row of x
+    edge, square = np.empty(2 * SIDE * SIDE, x.dtype), np.empty(pieces * SIDE * SIDE, packed.dtype)
+    row_step, piece_step = lanes if chunk == 1 else SIDE, SIDE * lanes
+    panels, blocks, sides = stop - start, -(-words // SIDE), -(-lanes // SIDE)
+    for number in range(panels * blocks * sides):
+        lane, rest = number % sides * SIDE, number // sides
+        panel, block = (rest // blocks, rest % blocks * SIDE) if by_panel else (rest % panels, rest // panels * SIDE)
+        held = min(SIDE, words - block)
+        place = (panel * words + block) * pieces * lanes + lane * (1 if chunk == 1 else SIDE)
+        row, step = (start + panel) * lanes + lane, 2 * (begin + block)
+        inside = row + SIDE <= rows and step + 2 * SIDE <= depth
+        if not inside:
+            known = min(SIDE, lanes - lane, rows - row), min(2 * SIDE, depth - step)
+            _copy_square(flat, width, across, row, step, known, edge)
+        source = flat if inside else edge
+        stride = width if inside else (SIDE if across else 2 * SIDE)
+        origin = (step * width + row if across else row * width + step) if inside else 0
+        target = square if turned else packed
+        to, by, apart = (0, SIDE, SIDE * SIDE) if turned else (place, row_step, piece_step)
+        for line in range(SIDE if turned or chunk > 1 else held):
+            one = origin + line * stride * (2 if across else 1)
+            other, distance = (one + stride, 1) if across else (one + 1, 2)
+            if pieces == 1:
+                pair_side(source, one, other, distance, target, to + line * by)
+            else:
+                split_side(source, one, other, distance, target, to + line * by, apart)
+        if turned:
+            for piece in range(pieces):
+                transpose_block(square, piece * SIDE * SIDE, SIDE, packed, place + piece * piece_step, row_step)
 
 
 @kernel
-def _pack_across(
-    x: Array, lanes: int, chunk: int, begin: int, words: int, packed: Array, at: int, start: int, stop: int
+def _copy_square(
+    flat: Array, width: int, across: bool, first: int, step: int, known: tuple[int, int], square: Array
 ) -> None:
-    """x[step, lane]: SIDE words of some panels side by side, each from two rows of x."""
-    flat, width, depth, none = x.reshape(-1), x.shape[1], x.shape[0], np.uint32(0)
-    room = min(_PANELS, stop - start) * lanes
-    buffer = np.zeros(SIDE * (room + SIDE), np.uint32)
-    for group in range(start, stop, _PANELS):
-        first, panels = group * lanes, min(_PANELS, stop - group)
-        count = min(panels * lanes, width - first)
-        for block in range(0, words, SIDE):
-            held = min(SIDE, words - block)
-            for word in range(held):
-                step, line, paired = 2 * (begin + block + word), word * room, 0
-                if step + 1 < depth:
-                    paired = count - count % SIDE
-                    for j in range(0, paired, SIDE):
-                        place = step * width + first + j
-                        pair_side(flat, place, place + width, 1, buffer, line + j)
-                for j in range(paired, panels * lanes):
-                    second = x[step + 1, first + j] if j < count and step + 1 < depth else x.dtype.type(0)
-                    buffer[line + j] = word_of(x[step, first + j], second) if j < count and step < depth else none
-            for panel in range(panels):
-                place = ((group + panel - at) * words + block) * lanes
-                if chunk == SIDE and held == SIDE and lanes % SIDE == 0:
-                    for lane in range(0, lanes, SIDE):
-                        transpose_block(buffer, panel * lanes + lane, room, packed, place + lane * SIDE, SIDE)
-                elif chunk == 1 and lanes == RIGHT:
-                    for word in range(held):
-                        copy_right(buffer, word * room + panel * lanes, packed, place + word * lanes)
-                else:
-                    for word in range(held):
-                        for lane in range(lanes):
-                            target = place + word // chunk * chunk * lanes + lane * chunk + word % chunk
-                            packed[target] = buffer[word * room + panel * lanes + lane]
+    """Copy `known` (lanes, steps) from lane `first` and step `step` on to where SIDE x 2 SIDE have room, zeros after.
+
+    The square lies as x does: [step][lane] if `across`, else [lane][step].
+    """
+    lanes, steps = known
+    square[:] = 0
+    for lane in range(lanes):
+        for i in range(steps):
+            if across:
+                square[i * SIDE + lane] = flat[(step + i) * width + first + lane]
+            else:
+                square[lane * 2 * SIDE + i] = flat[(first + lane) * width + step + i]
 
 
 @kernel
-def _pack_along(
-    x: Array, lanes: int, chunk: int, begin: int, words: int, packed: Array, at: int, start: int, stop: int
-) -> None:
-    """x[lane, step]: a panel's rows, each word from two neighbours."""
-    flat, width, rows, none = x.reshape(-1), x.shape[1], x.shape[0], np.uint32(0)
-    buffer = np.zeros(-(-lanes // SIDE) * SIDE * words, np.uint32)
-    whole = max(0, min(words, width // 2 - begin))
-    paired = whole - whole % SIDE
-    for panel in range(start, stop):
-        place = (panel - at) * words * lanes
-        for lane in range(lanes):
-            row, line = panel * lanes + lane, lane * words
-            if row >= rows:
-                buffer[line : line + words] = none
-                continue
-            for word in range(0, paired, SIDE):
-                step = row * width + 2 * (begin + word)
-                pair_side(flat, step, step + 1, 2, buffer, line + word)
-            for word in range(paired, whole):
-                step = 2 * (begin + word)
-                buffer[line + word] = word_of(x[row, step], x[row, step + 1])
-            if whole < words and width % 2 and begin <= width // 2:
-                buffer[line + whole] = word_of(x[row, width - 1], x.dtype.type(0))
-        turned = whole_blocks(words, lanes, (stop - at) * words * lanes - place) if chunk == 1 else 0
-        for word in range(0, turned, SIDE):
-            for lane in range(0, lanes, SIDE):
-                transpose_block(buffer, lane * words + word, words, packed, place + word * lanes + lane, lanes)
-        for group in range(turned, words, chunk):
-            for lane in range(lanes):
-                if chunk == SIDE:
-                    copy_side(buffer, lane * words + group, packed, place + group * lanes + lane * chunk)
-                else:
-                    for rest in range(chunk):
-                        packed[place + group * lanes + lane * chunk + rest] = buffer[lane * words + group + rest]
-
-
 def pack_panels(
     x: Array,
     across: bool,
     lanes: int,
     chunk: int,
+    pieces: int,
     begin: int,
     words: int,
     packed: Array,
-    at: int,
     start: int,
     stop: int,
 ) -> None:
-    """Call `pack_bfloat16` if the panels are of words (uint32), else `pack_float32`."""
-    if packed.dtype == np.uint32:
-        pack_bfloat16(x, across, lanes, chunk, begin, words, packed, at, start, stop)
+    """Pack panels start to stop of `words` words from word `begin` on: float32 as they are if `pieces` is 0."""
+    if pieces == 0:
+        pack_float32(x, across, lanes, begin, words, packed, start, stop)
     else:
-        pack_float32(x, across, lanes, begin, words, packed, at, start, stop)
-
-
-@overload(pack_panels)
-def _pack_panels(x, across, lanes, chunk, begin, words, packed, at, start, stop):  # type: ignore[no-untyped-def]
-    if packed.dtype == types.uint32:
-        return lambda x, across, lanes, chunk, begin, words, packed, at, start, stop: pack_bfloat16(
-            x, across, lanes, chunk, begin, words, packed, at, start, stop
-        )
-    return lambda x, across, lanes, chunk, begin, words, packed, at, start, stop: pack_float32(
-        x, across, lanes, begin, words, packed, at, start, stop
-    )
+        pack_words(x, across, lanes, chunk, pieces, begin, words, packed, start, stop)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 import platform
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from minigrad.kernels import host_features
 
@@ -27,6 +27,7 @@ class Block:
     columns: int
     lanes: int  # numbers in a register, or in a row of a tile register
     chunk: int = 1  # words of the left factor that lie together, row by row
+    pieces: int = 0  # bfloat16 numbers that make one number of a factor; 0 where it stays float32
 
 
 def _float32_block(features: set[str]) -> Block | None:
@@ -48,9 +49,9 @@ def _small_block(features: set[str]) -> Block:
 
 def _bfloat16_block(features: set[str]) -> Block | None:
     if {"amx-tile", "amx-bf16"} <= features and _may_use_tiles():
-        return Block("tiles", rows=32, columns=32, lanes=16, chunk=16)
+        return Block("tiles", rows=32, columns=32, lanes=16, chunk=16, pieces=1)
     if "avx512bf16" in features:
-        return Block("bfloat16", rows=12, columns=32, lanes=16)
+        return Block("bfloat16", rows=12, columns=32, lanes=16, pieces=1)
     return None
 
 
@@ -64,6 +65,7 @@ def _may_use_tiles() -> bool:
 
 _FEATURES = host_features()
 FLOAT32, BFLOAT16 = _float32_block(_FEATURES), _bfloat16_block(_FEATURES)
+SPLIT = replace(BFLOAT16, pieces=3) if BFLOAT16 is not None and BFLOAT16.kind == "tiles" else None
 """The blocks for this processor; None where it has no instructions for one."""
 SMALL = _small_block(_FEATURES)
 """The block for the tiles of attention, in which plain loops work where there are no instructions for it."""

@@ -1,12 +1,20 @@
 """Who multiplies matrices: NumPy's BLAS library or our own loops, with factors in full or rounded to bfloat16.
 
-One choice for the whole process, made by `use`. Matrices of float64, which are for checks, always go to BLAS. Products
-that are added to an array go to our own loops wherever those run: NumPy's BLAS would need memory for the product first.
+One choice for the whole process, made by `use`:
+
+* `blas`: NumPy's library. Only products that are added to an array go to our own loops, because BLAS would need memory
+  for the product first.
+* `numba`: our own loops.
+* `auto`: where the processor has tile registers (AMX), our own loops for products large enough to gain by them, because
+  there they are faster than BLAS and nearer to the true product (`minigrad.kernels.words` says how); BLAS for the rest.
+
+Matrices of float64, which are for checks, always go to BLAS.
 
 In bfloat16 both factors of every product are rounded to 8 bits of precision, products and sums stay float32
 (Kalamkar et al. 2019, "A study of bfloat16 for deep learning training", arXiv 1905.12322): the weights that the
 optimizer keeps, norms, softmax and sums are untouched. Where the processor multiplies bfloat16 itself, our own loop
-does it; elsewhere the factors are rounded first and BLAS multiplies them, which gives the same up to the order of sums.
+does it; elsewhere the factors are rounded first and multiplied as float32, which gives the same up to the order of
+sums.
 """
 
 from __future__ import annotations
@@ -20,16 +28,18 @@ from numpy.typing import NDArray
 from minigrad.errors import InputError
 from minigrad.kernels.bfloat16 import round_bfloat16
 from minigrad.kernels.matmul import multiply
-from minigrad.kernels.processor import BFLOAT16, FLOAT32
+from minigrad.kernels.processor import BFLOAT16, FLOAT32, SPLIT, Block
 
 Array = NDArray[Any]
 
-BACKENDS, PRECISIONS = ("blas", "numba"), ("float32", "bfloat16", "float64")
+BACKENDS, PRECISIONS = ("auto", "blas", "numba"), ("float32", "bfloat16", "float64")
 
-_backend, _precision = "blas", "float32"
+_SPLIT_FROM = 64  # rows and columns of a product that repay taking its factors apart (benchmarks/matmul.py)
+
+_backend, _precision = "auto", "float32"
 
 
-def use(backend: str = "blas", precision: str = "float32") -> None:
+def use(backend: str = "auto", precision: str = "float32") -> None:
     """Let `backend` multiply all float32 matrices from now on, their numbers rounded if `precision` is bfloat16.
 
     Raises InputError for an unknown name. Where our own loops have no registers to work with, BLAS stays, with a
@@ -54,15 +64,31 @@ def in_use() -> tuple[str, str]:
 
 def describe() -> str:
     """Say who multiplies, for a plan."""
+    instructions = {"tiles": "AMX tiles", "bfloat16": "AVX512-BF16"}
     if _precision == "bfloat16":
-        instructions = {"tiles": "AMX tiles", "bfloat16": "AVX512-BF16"}
         return f"bfloat16 by {instructions[BFLOAT16.kind]}" if BFLOAT16 else "float32 on factors rounded to bfloat16"
+    if _precision == "float32" and _backend != "blas" and SPLIT is not None:
+        return f"float32 by {instructions[SPLIT.kind]}"
     return "float32 by our own loops" if (_backend, _precision) == ("numba", "float32") else f"{_precision} by BLAS"
+
+
+def _block_for(rows: int, columns: int, add: bool) -> Block | None:
+    """Return the block of our own loops that multiplies float32 matrices to a result of this size; None for BLAS."""
+    if _precision == "bfloat16" and BFLOAT16 is not None:
+        return BFLOAT16
+    if _backend != "blas" and SPLIT is not None and min(rows, columns) >= _SPLIT_FROM:
+        return SPLIT
+    return FLOAT32 if add or _backend == "numba" else None
+
+
+def goes_to_blas(rows: int, columns: int) -> bool:
+    """Return whether float32 products of this size are BLAS's, with factors as they are."""
+    return _precision != "bfloat16" and _block_for(rows, columns, add=False) is None
 
 
 def product(a: Array, b: Array) -> Array:
     """Return a @ b.  Shapes: (M, K), (K, N) -> (M, N)."""
-    if a.dtype != np.float32 or (_backend == "blas" and _precision == "float32"):
+    if a.dtype != np.float32:
         return np.asarray(a @ b)
     out = np.empty((a.shape[0], b.shape[1]), np.float32)
     product_into(a, b, out, False)
@@ -71,17 +97,17 @@ def product(a: Array, b: Array) -> Array:
 
 def product_into(a: Array, b: Array, out: Array, add: bool) -> None:
     """Set `out` to a @ b, or with `add` add it.  Shapes: (M, K), (K, N), out (M, N)."""
-    if a.dtype == np.float32 and (add or (_backend, _precision) != ("blas", "float32")):
-        if not out.flags.carray:  # our loops write row by row
-            result = product(a, b)
+    if a.dtype == np.float32:
+        if _precision == "bfloat16" and BFLOAT16 is None:
+            a, b = round_bfloat16(a), round_bfloat16(b)
+        block = _block_for(len(out), out.shape[1], add)
+        if block is not None:
+            if out.flags.carray:
+                return multiply(a, b, out, block, add=add)
+            result = np.empty(out.shape, np.float32)  # our loops write row by row
+            multiply(a, b, result, block)
             out[...] = out + result if add else result
             return None
-        if _precision == "bfloat16" and BFLOAT16 is not None:
-            return multiply(a, b, out, BFLOAT16, add=add)
-        if _precision == "bfloat16":
-            a, b = round_bfloat16(a), round_bfloat16(b)
-        if (add or _backend == "numba") and FLOAT32 is not None:
-            return multiply(a, b, out, FLOAT32, add=add)
     if add:
         out += a @ b
     else:

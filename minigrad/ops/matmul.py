@@ -9,7 +9,7 @@ import numpy as np
 
 from minigrad.errors import ShapeError
 from minigrad.graph import Array, Backward, Deferred
-from minigrad.kernels.products import in_use, product, product_into
+from minigrad.kernels.products import goes_to_blas, product, product_into
 from minigrad.op import op
 
 
@@ -55,7 +55,7 @@ def matmul(a: Array, b: Array) -> tuple[Array, Backward]:
 
 def _batched(a: Array, b: Array) -> Array:
     """Multiply matrices, batch by batch; the leading axes broadcast."""
-    if in_use() == ("blas", "float32"):
+    if goes_to_blas(a.shape[-2], b.shape[-1]):
         return np.asarray(a @ b)
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     count = math.prod(lead)

@@ -10,12 +10,15 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from numpy.typing import NDArray
 
+from minigrad.kernels import KERNELS
 from minigrad.kernels.block_product import TILE_SHAPES
 from minigrad.kernels.moves import SIDE
-from minigrad.kernels.processor import BFLOAT16, FLOAT32, Block
+from minigrad.kernels.processor import BFLOAT16, FLOAT32, SPLIT, Block
 from tests.kernels.twins import UNTOUCHED, Arguments, Twin, numbers
 
 Array = NDArray[Any]
+
+_SPARE = 3 * SIDE * SIDE
 
 SIZES = st.sampled_from([0, 1, 2, 3, 4, 5, 13, 33])
 
@@ -47,59 +50,107 @@ def panels(x: Array, lanes: int) -> Array:
     return full.reshape(count, lanes, x.shape[1]).swapaxes(1, 2)
 
 
-def pairs(x: Array, lanes: int, chunk: int) -> Array:
-    """Round to bfloat16, two steps to a word, and cut into panels: (panels, words / chunk, lanes, chunk)."""
-    words = -(-x.shape[1] // (2 * chunk)) * chunk
-    full = np.zeros((len(x), 2 * words), np.uint32)
-    full[:, : x.shape[1]] = rounded(x)
+def taken_apart(x: Array) -> list[Array]:
+    """Return the bits (uint32) of three bfloat16 numbers that together are x: one cut off, one rounded, the rest."""
+    with np.errstate(invalid="ignore"):
+        high = np.ascontiguousarray(x, np.float32).view(np.uint32) & np.uint32(0xFFFF0000)
+        rest = x - high.view(np.float32)
+        middle = (rest.view(np.uint32) + np.uint32(0x8000)) & np.uint32(0xFFFF0000)
+        low = rest - middle.view(np.float32)
+    return [bits >> 16 for bits in (high, middle, low.view(np.uint32))]
+
+
+def pairs(bits: Array, lanes: int, chunk: int) -> Array:
+    """Put two steps of bfloat16 numbers to a word and cut into panels: (panels, words / chunk, lanes, chunk)."""
+    words = -(-bits.shape[1] // (2 * chunk)) * chunk
+    full = np.zeros((len(bits), 2 * words), np.uint32)
+    full[:, : bits.shape[1]] = bits
     cut = panels(full[:, ::2] | (full[:, 1::2] << 16), lanes)  # (panels, words, lanes)
     return cut.reshape(len(cut), words // chunk, chunk, lanes).swapaxes(2, 3)
 
 
 @st.composite
-def _pack_arguments(draw: DrawFn, dtype: Any, paired: bool = False) -> Arguments:
-    lanes, chunk = draw(st.sampled_from([1, 4, 12, 32])), draw(st.sampled_from([1, 16])) if paired else 1
+def _pack_arguments(draw: DrawFn, dtype: Any, choices: list[int]) -> Arguments:
+    pieces = draw(st.sampled_from(choices))
+    lanes, chunk = draw(st.sampled_from([1, 4, 12, 32])), draw(st.sampled_from([1, SIDE])) if pieces else 1
+    lanes = 32 if pieces > 1 else lanes
     rows, depth = draw(SIZES), draw(SIZES)
-    x, across = numbers(draw, dtype, rows, depth), draw(st.booleans())
-    words = -(-depth // (2 * chunk)) * chunk if paired else depth
-    begin, end = sorted(draw(st.integers(0, words // chunk)) * chunk for _ in range(2))
+    x, across = numbers(draw, np.float32, rows, depth), draw(st.booleans())
+    unit = SIDE if pieces > 1 else chunk  # of which a part of a sum is a multiple
+    words = -(-depth // (2 * unit)) * unit if pieces else depth
+    begin, end = sorted(draw(st.integers(0, words // unit)) * unit for _ in range(2))
     start, stop = sorted(draw(st.integers(0, -(-rows // lanes))) for _ in range(2))
-    at = draw(st.integers(0, start))
-    packed = np.full((stop - at) * (end - begin) * lanes, UNTOUCHED, np.uint32 if paired else dtype)
-    spare = np.full(64, UNTOUCHED, packed.dtype)  # what is written behind the last panel belongs to nobody
-    sizes = [lanes, chunk] if paired else [lanes]
-    return [_lying(x, across), across, *sizes, begin, end - begin, np.concatenate([packed, spare]), at, start, stop]
+    size = (stop - start) * (end - begin) * lanes * max(pieces, 1)
+    packed = np.full(size + _SPARE, UNTOUCHED, np.uint32)[:size]  # what is written behind it belongs to nobody
+    return [_lying(x, across), across, lanes, chunk, pieces, begin, end - begin, packed, start, stop]
 
 
 def _lying(x: Array, across: bool) -> Array:
     return np.ascontiguousarray(x.T if across else x)
 
 
-def _pack_float32(
-    x: Array, across: bool, lanes: int, begin: int, steps: int, packed: Array, at: int, start: int, stop: int
-) -> None:
-    _keep(packed, panels(x.T if across else x, lanes)[start:stop, begin : begin + steps], start - at)
-
-
-def _pack_bfloat16(
+def _pack_panels(
     x: Array,
     across: bool,
     lanes: int,
     chunk: int,
+    pieces: int,
     begin: int,
     words: int,
     packed: Array,
-    at: int,
     start: int,
     stop: int,
 ) -> None:
-    whole = pairs(x.T if across else x, lanes, chunk)
-    _keep(packed, whole[start:stop, begin // chunk : (begin + words) // chunk], start - at)
+    x = x.T if across else x
+    if not pieces:
+        found = panels(x, lanes)[start:stop, begin : begin + words].copy().view(np.uint32)
+    elif pieces == 1:
+        found = pairs(rounded(x), lanes, chunk)[start:stop, begin // chunk : (begin + words) // chunk]
+    else:
+        whole = [
+            pairs(bits, lanes, SIDE)[start:stop, begin // SIDE : (begin + words) // SIDE] for bits in taken_apart(x)
+        ]
+        found = np.stack(whole, axis=2)  # (panels, words / SIDE, pieces, lanes, SIDE)
+        found = found.swapaxes(3, 4) if chunk == 1 else found
+    packed[:] = found.reshape(-1)
 
 
-def _keep(packed: Array, found: Array, skipped: int) -> None:
-    size = math.prod(found.shape[1:])
-    packed[skipped * size : skipped * size + found.size] = found.reshape(-1)
+def _in_plain_python(*arguments: Any) -> None:
+    """Call `pack_words` where nothing may be written behind the end of an array."""
+    packed = arguments[7]
+    roomy = np.concatenate([packed, np.zeros(_SPARE, np.uint32)])
+    KERNELS["packing.pack_panels"](*arguments[:7], roomy, *arguments[8:])
+    packed[:] = roomy[: len(packed)]
+
+
+def _without_pieces(arguments: Arguments) -> Arguments:
+    return [*arguments[:3], *arguments[5:]]
+
+
+def _pack_float32(
+    x: Array, across: bool, lanes: int, begin: int, steps: int, packed: Array, start: int, stop: int
+) -> None:
+    _pack_panels(x, across, lanes, 1, 0, begin, steps, packed, start, stop)
+
+
+@st.composite
+def _square_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    x, across = numbers(draw, np.float32, 40, 50), draw(st.booleans())
+    first, step = draw(st.integers(0, 39)), draw(st.integers(0, 49))
+    known = draw(st.integers(0, min(SIDE, 40 - first))), draw(st.integers(0, min(2 * SIDE, 50 - step)))
+    lying = _lying(x, across)
+    square = np.full(2 * SIDE * SIDE, UNTOUCHED, np.float32)
+    return [lying.reshape(-1), lying.shape[1], across, first, step, known, square]
+
+
+def _copy_square(
+    flat: Array, width: int, across: bool, first: int, step: int, known: tuple[int, int], square: Array
+) -> None:
+    x = flat.reshape(-1, width)
+    x = x.T if across else x
+    room = np.zeros((SIDE, 2 * SIDE), np.float32)
+    room[: known[0], : known[1]] = x[first : first + known[0], step : step + known[1]]
+    square[:] = (room.T if across else room).reshape(-1)
 
 
 @st.composite
@@ -125,58 +176,30 @@ def _whole_blocks(steps: int, lanes: int, room: int) -> int:
     return max(last, default=0)
 
 
-def _one_way(across: bool) -> st.SearchStrategy[Arguments]:
-    """Arguments of `pack_bfloat16` for one of its two ways, without `across`."""
-    both = _pack_arguments(np.float32, paired=True)
-    return both.filter(lambda arguments: arguments[1] == across).map(lambda arguments: [arguments[0], *arguments[2:]])
-
-
-def _pack_across(
-    x: Array, lanes: int, chunk: int, begin: int, words: int, packed: Array, at: int, start: int, stop: int
-) -> None:
-    _pack_bfloat16(x, True, lanes, chunk, begin, words, packed, at, start, stop)
-
-
-def _pack_along(
-    x: Array, lanes: int, chunk: int, begin: int, words: int, packed: Array, at: int, start: int, stop: int
-) -> None:
-    _pack_bfloat16(x, False, lanes, chunk, begin, words, packed, at, start, stop)
-
-
-def _word_arguments(dtype: Any) -> st.SearchStrategy[Arguments]:
-    numbers = st.floats(width=32).map(np.float32)
-    return st.tuples(numbers, numbers).map(list)
-
-
-def _word(first: Any, second: Any) -> int:
-    low, high = rounded(np.array([first, second], np.float32))
-    return int(low) | int(high) << 16
-
-
 def _bits_arguments(dtype: Any) -> st.SearchStrategy[Arguments]:
     return st.floats(width=32).map(lambda x: [np.float32(x)])
 
 
 @st.composite
 def _multiply_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    block = BFLOAT16 if dtype == np.float64 else FLOAT32
+    blocks = [block for block in (FLOAT32, BFLOAT16, SPLIT) if block is not None]
     m, n = (draw(st.sampled_from([1, 2, 11, 12, 13, 31, 32, 33, 70])) for _ in range(2))
     k = draw(st.sampled_from([1, 2, 31, 32, 33, 70, 1100]))
-    if block is None:  # a processor that has no such registers: nothing calls the kernel there, nor does the test
-        m = n = 0
-        block = Block("float32", 1, 1, 1)
+    if blocks:
+        block = draw(st.sampled_from(blocks))
+    else:  # a processor that has no such registers: nothing calls the kernel there, nor does the test
+        m, n, block = 0, 0, Block("float32", 1, 1, 1)
     # Small whole numbers, so that every order of a sum gives the same and no bit of a difference is forgiven.
     left, right = (np.round(numbers(draw, np.float32, lines, k, scale=3)) for lines in (m, n))
     a_across, b_across = draw(st.booleans()), draw(st.booleans())
-    words = k if block.kind == "float32" else -(-k // 2)
+    words = -(-k // 2) if block.pieces else k
     words += -words % block.chunk
     c = np.full(m * n, UNTOUCHED, np.float32)
-    sides = (block.rows, block.columns, block.chunk)
+    sides = (block.rows, block.columns, block.chunk, block.pieces)
     count = -(-m // block.rows) if m > n else -(-n // block.columns)
     part = sorted(draw(st.integers(0, count)) for _ in range(2))
-    kind = np.empty(0, np.float32 if block.kind == "float32" else np.uint32)
     factors = [_lying(left, a_across), a_across, _lying(right, b_across), b_across]
-    return [*factors, c, (m, n), sides, words, kind, draw(st.booleans()), TILE_SHAPES.copy(), *part]
+    return [*factors, c, (m, n), sides, words, draw(st.booleans()), TILE_SHAPES.copy(), *part]
 
 
 def _multiply_panels(
@@ -186,9 +209,8 @@ def _multiply_panels(
     b_across: bool,
     c: Array,
     shape: tuple[int, int],
-    block: tuple[int, int, int],
+    block: tuple[int, int, int, int],
     words: int,
-    kind: Array,
     add: bool,
     shapes: Array,
     start: int,
@@ -204,12 +226,11 @@ def _multiply_panels(
 MATMUL_TWINS = {
     **{f"matmul.{rung}": Twin(_matrices, _matmul) for rung in ("naive", "loop_order", "blocked", "packed")},
     "matmul._multiply_panels": Twin(_multiply_arguments, _multiply_panels),
-    "packing.pack_float32": Twin(lambda dtype: _pack_arguments(np.float32), _pack_float32),
-    "packing.pack_bfloat16": Twin(lambda dtype: _pack_arguments(np.float32, paired=True), _pack_bfloat16),
+    "packing.pack_float32": Twin(lambda dtype: _pack_arguments(np.float32, [0]).map(_without_pieces), _pack_float32),
+    "packing.pack_words": Twin(lambda dtype: _pack_arguments(np.float32, [1, 3]), _pack_panels, _in_plain_python),
+    "packing.pack_panels": Twin(lambda dtype: _pack_arguments(np.float32, [0, 1, 3]), _pack_panels, _in_plain_python),
+    "packing._copy_square": Twin(_square_arguments, _copy_square),
     "packing.whole_blocks": Twin(_blocks_arguments, _whole_blocks),
-    "packing._pack_across": Twin(lambda dtype: _one_way(across=True), _pack_across),
-    "packing._pack_along": Twin(lambda dtype: _one_way(across=False), _pack_along),
-    "bfloat16.word_of": Twin(_word_arguments, lambda x, y: _word(x, y)),
     "bfloat16.bfloat16_bits": Twin(_bits_arguments, lambda x: int(rounded(np.array([x], np.float32))[0])),
     "bfloat16._round_rows": Twin(_round_arguments, _round_rows),
 }

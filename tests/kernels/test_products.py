@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from minigrad import InputError, Tensor, ops
-from minigrad.kernels import processor, products
-from minigrad.kernels.processor import BFLOAT16, FLOAT32, Block
+from minigrad.kernels import matmul, processor, products
+from minigrad.kernels.processor import BFLOAT16, FLOAT32, SPLIT, Block
 from tests.kernels.matmul_twins import rounded
 from tests.op_table import TABLE
 
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 CHOICES = [(backend, precision) for backend in products.BACKENDS for precision in products.PRECISIONS]
 every_choice = pytest.mark.parametrize("choice", CHOICES, ids="-".join)
 by_hand = pytest.mark.skipif(FLOAT32 is None, reason="our own loops have no registers to work with")
-sides = st.sampled_from([0, 1, 2, 5, 33, 70])
+sides = st.sampled_from([0, 1, 2, 5, 33, 64, 70])
 seeds = st.integers(0, 2**16)
 
 
@@ -60,7 +60,7 @@ def exact(a: Array, b: Array, precision: str) -> tuple[Array, Array]:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("gpu",), r"the backend of matrix products is one of blas, numba, not 'gpu'"),
+        (("gpu",), r"the backend of matrix products is one of auto, blas, numba, not 'gpu'"),
         (("blas", "float16"), r"the precision of matrix products is one of float32, bfloat16, float64, not 'float16'"),
         (("", ""), r"the backend of"),
     ],
@@ -72,11 +72,30 @@ def test_an_unknown_name_is_refused_and_the_choice_stays(arguments: tuple[str, .
     assert products.in_use() == ("blas", "bfloat16")
 
 
-def test_blas_in_float32_is_what_is_used_if_nobody_asks() -> None:
+def test_the_faster_one_in_float32_is_what_is_used_if_nobody_asks() -> None:
     products.use("blas", "bfloat16")
     products.use()
-    assert products.in_use() == ("blas", "float32")
-    a, b = factors(20, 30, 40)
+    assert products.in_use() == ("auto", "float32")
+
+
+@pytest.mark.parametrize("shape", [(20, 300, 400), (400, 300, 20), (63, 64, 64)])
+@pytest.mark.parametrize("backend", ["auto", "blas"])
+def test_small_products_are_left_to_blas(backend: str, shape: tuple[int, int, int]) -> None:
+    products.use(backend)
+    a, b = factors(*shape)
+    assert products.goes_to_blas(shape[0], shape[2])
+    assert products.product(a, b).tobytes() == (a @ b).tobytes()
+
+
+def test_large_products_go_to_the_tiles_where_there_are_any(monkeypatch: Any) -> None:
+    a, b = factors(64, 70, 65)
+    if SPLIT is not None:
+        with_tiles = np.empty((64, 65), np.float32)
+        matmul.multiply(a, b, with_tiles, SPLIT)
+        assert not products.goes_to_blas(64, 65)
+        assert products.product(a, b).tobytes() == with_tiles.tobytes()
+    monkeypatch.setattr(products, "SPLIT", None)
+    assert products.goes_to_blas(64, 65)
     assert products.product(a, b).tobytes() == (a @ b).tobytes()
 
 
@@ -192,6 +211,11 @@ def test_where_our_own_loops_have_no_registers_blas_stays_and_a_notice_says_so(
     ("choice", "kind", "said"),
     [
         (("blas", "float32"), None, "float32 by BLAS"),
+        (("auto", "float32"), None, "float32 by BLAS"),
+        (("auto", "float32"), "split", "float32 by AMX tiles"),
+        (("blas", "float32"), "split", "float32 by BLAS"),
+        pytest.param(("numba", "float32"), "split", "float32 by AMX tiles", marks=by_hand),
+        (("auto", "float64"), "split", "float64 by BLAS"),
         pytest.param(("numba", "float32"), None, "float32 by our own loops", marks=by_hand),
         (("blas", "float64"), None, "float64 by BLAS"),
         pytest.param(("numba", "float64"), None, "float64 by BLAS", marks=by_hand),
@@ -201,6 +225,7 @@ def test_where_our_own_loops_have_no_registers_blas_stays_and_a_notice_says_so(
     ],
 )
 def test_the_plan_is_told_who_multiplies(monkeypatch: Any, choice: Any, kind: str | None, said: str) -> None:
+    monkeypatch.setattr(products, "SPLIT", Block("tiles", 32, 32, 16, pieces=3) if kind == "split" else None)
     monkeypatch.setattr(products, "BFLOAT16", kind and Block(kind, 12, 32, 16))
     products.use(*choice)
     assert products.describe() == said
