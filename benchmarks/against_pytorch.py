@@ -1,6 +1,6 @@
 """Training steps of minigrad and of PyTorch, turn by turn on the same machine: tokens per second and peak memory.
 
-Medians of the steps after the first two. PyTorch trains the same architecture from transformers (Llama, GPT-2) with its
+Medians; a turn is a few steps in a row, as training takes them, after one that does not count. PyTorch trains the same architecture from transformers (Llama, GPT-2) with its
 own AdamW and clipping. "First" are the seconds from the start of the process to the end of its first step. Leave the
 machine alone meanwhile.
 
@@ -22,17 +22,18 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 CASES: dict[str, tuple[str, str, int, int, int]] = {
-    # family, size, texts, tokens each, steps measured
-    "nano": ("vidya-v2", "nano", 8, 256, 30),
-    "mini": ("vidya-v2", "mini", 8, 256, 9),
-    "2.0": ("vidya-v2", "2.0", 2, 512, 5),
-    "gpt2-nano": ("gpt2", "nano", 8, 256, 30),
-    "gpt2-mini": ("gpt2", "mini", 8, 256, 9),
-    "gpt2-124m": ("gpt2", "124m", 4, 64, 9),
+    # family, size, texts, tokens each, steps in a row
+    "nano": ("vidya-v2", "nano", 8, 256, 5),
+    "mini": ("vidya-v2", "mini", 8, 256, 2),
+    "2.0": ("vidya-v2", "2.0", 2, 512, 1),
+    "gpt2-nano": ("gpt2", "nano", 8, 256, 5),
+    "gpt2-mini": ("gpt2", "mini", 8, 256, 2),
+    "gpt2-124m": ("gpt2", "124m", 4, 64, 2),
 }
+ROUNDS = 5
 CONTESTANTS: dict[str, tuple[str, dict[str, str]]] = {
     "minigrad": ("minigrad", {}),
-    "minigrad numba": ("minigrad", {"backend": "numba"}),
+    "minigrad blas": ("minigrad", {"backend": "blas"}),
     "minigrad bfloat16": ("minigrad", {"precision": "bfloat16"}),
     "torch": ("torch", {}),
     "torch compile": ("torch", {"compile": "yes"}),
@@ -106,16 +107,16 @@ def run(case: str, contestants: list[str], peer_python: str, threads: int) -> li
         kind, options = CONTESTANTS[name]
         given = {"kind": kind, "family": family, "size": size, "batch": batch, "length": length, "threads": threads}
         given |= {
-            "backend": "blas",
+            "backend": "auto",
             "precision": "float32",
             "compile": "",
             "published": json.dumps(published),
         } | options
         running[name] = Contestant(__file__, sys.executable if kind == "minigrad" else peer_python, given)
-        running[name].turn()  # alone, for starting takes all processors
-    for _ in range(steps + 1):
+        running[name].turn(times=0)  # alone, for starting takes all processors
+    for _ in range(ROUNDS):
         for contestant in running.values():
-            contestant.turn()
+            contestant.turn(times=steps)
     results = []
     for name, contestant in running.items():
         contestant.close()

@@ -80,7 +80,7 @@ def main() -> None:
         for _ in range(TURNS):
             for contestant in running:
                 contestant.turn("write")
-        speeds = [COUNT / contestant.median("write", skip=1) for contestant in running]
+        speeds = [COUNT / contestant.median("write") for contestant in running]
         for contestant in running:
             contestant.close()
         results.append({"model": f"{family} {size}", "tokens_per_second": speeds})

@@ -15,6 +15,9 @@ from collections.abc import Callable
 from typing import Any
 
 
+_REST = 0.3  # seconds between turns: the threads of whoever had the last one may go on spinning for a while
+
+
 class Contestant:
     """A process that runs `script`, and does what it is asked to."""
 
@@ -26,8 +29,13 @@ class Contestant:
         self.peak = 0
         self.first_answer = 0.0  # seconds from the start of the process
 
-    def turn(self, work: str = "step") -> None:
-        """Let it do a piece of work once, and note what it took."""
+    def turn(self, work: str = "step", times: int = 1) -> None:
+        """Let it do a piece of work `times` times in a row, and note what each took but a first one, to warm up."""
+        time.sleep(_REST)
+        self._do(work)
+        self.seconds.setdefault(work, []).extend(self._do(work) for _ in range(times))
+
+    def _do(self, work: str) -> float:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(f"{work}\n")
@@ -37,12 +45,12 @@ class Contestant:
             raise SystemExit("a contestant ended early; see its message above")
         answered = json.loads(line)
         self.first_answer = self.first_answer or time.perf_counter() - self.started
-        self.seconds.setdefault(work, []).append(answered["seconds"])
         self.peak = answered["peak_bytes"]
+        return float(answered["seconds"])
 
-    def median(self, work: str = "step", skip: int = 2) -> float:
-        """Return the median seconds of a piece of work, without the first turns."""
-        return statistics.median(self.seconds[work][skip:])
+    def median(self, work: str = "step") -> float:
+        """Return the median seconds of a piece of work."""
+        return statistics.median(self.seconds[work])
 
     def close(self) -> None:
         """Let it end."""

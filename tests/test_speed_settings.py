@@ -172,7 +172,7 @@ def test_a_run_keeps_what_it_began_with(
     ("flags", "message"),
     [
         (["--precision", "float16"], "--precision takes one of float32, float64, bfloat16, not 'float16'"),
-        (["--matmul", "gpu"], "--matmul takes one of blas, numba, not 'gpu'"),
+        (["--matmul", "gpu"], "--matmul takes one of auto, blas, numba, not 'gpu'"),
     ],
 )
 def test_an_unknown_choice_is_refused(capsys: pytest.CaptureFixture[str], flags: list[str], message: str) -> None:
