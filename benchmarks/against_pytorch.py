@@ -1,8 +1,8 @@
 """Training steps of minigrad and of PyTorch, turn by turn on the same machine: tokens per second and peak memory.
 
-Medians; a turn is a few steps in a row, as training takes them, after one that does not count. PyTorch trains the same architecture from transformers (Llama, GPT-2) with its
-own AdamW and clipping. "First" are the seconds from the start of the process to the end of its first step. Leave the
-machine alone meanwhile.
+Medians; a turn is a few steps in a row, as training takes them, after one that does not count. PyTorch trains the same
+architecture from transformers (Llama, GPT-2) with its own AdamW and clipping. "First" are the seconds from the start of
+the process to the end of its first step. Leave the machine alone meanwhile.
 
     python benchmarks/against_pytorch.py --peer-python ~/peers/bin/python
     python benchmarks/against_pytorch.py --cases nano mini --contestants minigrad torch

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-
 _REST = 0.3  # seconds between turns: the threads of whoever had the last one may go on spinning for a while
 
 

@@ -81,9 +81,9 @@ def _keep_freed_memory() -> None:
     """Let malloc keep freed arrays instead of returning them to the kernel.
 
     A fresh 2 MB array costs about 1 ms of page faults, one that malloc kept costs almost nothing, and a training
-    step makes the same arrays again and again. Other threads would get memory from places of their own, 64 MB each, that
-    go back as soon as they are empty; so there is one place for all. Only glibc has these settings; elsewhere nothing
-    is changed.
+    step makes the same arrays again and again. Other threads would get memory from places of their own, 64 MB each,
+    that go back as soon as they are empty; so there is one place for all. Only glibc has these settings; elsewhere
+    nothing is changed.
     """
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return

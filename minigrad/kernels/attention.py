@@ -24,50 +24,68 @@ from minigrad.kernels import kernel, rows_of
 from minigrad.kernels.attention_backward import attention_backward_tasks
 from minigrad.kernels.dropout import draws_of
 from minigrad.kernels.exponential import exp
+from minigrad.kernels.factors import as_right, pack_left, pack_right, room_for, turn
+from minigrad.kernels.moves import SIDE
 from minigrad.kernels.small_products import (
     COLUMNS,
     KEYS,
     ROWS,
-    columns_as_slivers,
     draw_panel,
+    extent,
+    hide,
     load_queries,
     panel_product,
-    rows_as_slivers,
-    turn,
     whole,
 )
 from minigrad.kernels.threads import over_rows
+from minigrad.kernels.tile_registers import TILE_SHAPES, begin_blocks, end_blocks
 
 Array = NDArray[Any]
 
 
 @kernel
 def softmax_step(
-    scores: Array, n: int, scale: float, seen: Array, begin: int, largest: Array, total: Array, shrink: Array
+    scores: Array,
+    n: int,
+    scale: float,
+    seen: Array,
+    begin: int,
+    largest: Array,
+    total: Array,
+    shrink: Array,
+    top: Array,
 ) -> None:
     """Turn a tile of scores (n keys x COLUMNS queries) into exponentials, and bring the running sums up to date.
 
-    Keys from seen[j] on are hidden from query j. The maximum may have grown; `shrink` is what everything added so far
-    is to be multiplied with, to be on the new scale.
+    Keys from seen[j] on are hidden from query j; n is a multiple of 4. The maximum may have grown; `shrink` is what
+    everything added so far is to be multiplied with, to be on the new scale. `top` is room for the new maxima.
     """
+    hide(scores, n, seen, begin)
     for j in range(COLUMNS):
-        shrink[j] = largest[j]
-    for i in range(n):
+        top[j] = -np.inf
+    for i in range(n // 4):  # four keys at a time, because each maximum, and each sum, waits for the one before it
+        place = i * 4 * COLUMNS
         for j in range(COLUMNS):
-            score = scores[i * COLUMNS + j] * scale if begin + i < seen[j] else -np.inf
-            scores[i * COLUMNS + j] = score
-            largest[j] = max(largest[j], score)
+            a, b = scores[place + j], scores[place + COLUMNS + j]
+            c, d = scores[place + 2 * COLUMNS + j], scores[place + 3 * COLUMNS + j]
+            top[j] = max(top[j], max(max(a, b), max(c, d)))
     for j in range(COLUMNS):
+        before = largest[j]
+        largest[j] = max(before, top[j] * scale)
         # A query that has seen nothing yet has no maximum; any number will do, its exponentials are all zero.
-        top = largest[j] if largest[j] > -np.inf else scores.dtype.type(0)
-        shrink[j] = exp(shrink[j] - top)
+        top[j] = largest[j] if largest[j] > -np.inf else scores.dtype.type(0)
+        shrink[j] = exp(before - top[j])
         total[j] *= shrink[j]
-    for i in range(n):
+    for i in range(n // 4):
+        place = i * 4 * COLUMNS
         for j in range(COLUMNS):
-            top = largest[j] if largest[j] > -np.inf else scores.dtype.type(0)
-            e = exp(scores[i * COLUMNS + j] - top)
-            scores[i * COLUMNS + j] = e
-            total[j] += e
+            a = exp(scores[place + j] * scale - top[j])
+            b = exp(scores[place + COLUMNS + j] * scale - top[j])
+            c = exp(scores[place + 2 * COLUMNS + j] * scale - top[j])
+            d = exp(scores[place + 3 * COLUMNS + j] * scale - top[j])
+            scores[place + j], scores[place + COLUMNS + j] = a, b
+            scores[place + 2 * COLUMNS + j], scores[place + 3 * COLUMNS + j] = c, d
+            total[j] += (a + b) + (c + d)
 
 
 @kernel
@@ -90,33 +108,40 @@ def _attention_tasks(
 ) -> None:
     group, size, width = normaliser.shape[1] // kv_heads, k.shape[1] // kv_heads, k.shape[1]
     height, flat_k, flat_v, zero = whole(size, ROWS), k.reshape(-1), v.reshape(-1), q.dtype.type(0)
-    rows, turned = np.empty(COLUMNS * size, q.dtype), np.empty(size * COLUMNS, q.dtype)
+    rows, q_right, right = np.empty(COLUMNS * size, q.dtype), room_for(q, COLUMNS, size), room_for(q, COLUMNS, KEYS)
+    edge, square = np.empty(2 * SIDE * SIDE, q.dtype), np.empty(3 * SIDE * SIDE, np.uint32)
     scores, mixed = np.empty(KEYS * COLUMNS, q.dtype), np.empty(height * COLUMNS, q.dtype)
     largest, total, seen = np.empty(COLUMNS, q.dtype), np.empty(COLUMNS, q.dtype), np.empty(COLUMNS, np.int64)
-    shrink, mask, drawn = np.empty(COLUMNS, q.dtype), np.empty(KEYS * COLUMNS, q.dtype), np.empty(KEYS, q.dtype)
+    shrink, top = np.empty(COLUMNS, q.dtype), np.empty(COLUMNS, q.dtype)
+    mask, drawn = np.empty(KEYS * COLUMNS, q.dtype), np.empty(KEYS, q.dtype)
+    begin_blocks(TILE_SHAPES)
     for task in range(start, stop):
         sequence, head = task // kv_heads, task % kv_heads
         first_key, num_keys = keys[sequence, 0], keys[sequence, 1] - keys[sequence, 0]
         first, num_rows = queries[sequence], (queries[sequence + 1] - queries[sequence]) * group
-        # Tile by tile, keys as slivers of rows for the scores, values as slivers of columns for the mixture.
-        k_slivers = np.empty(whole(num_keys, KEYS) * size, q.dtype)
-        v_slivers = np.empty(whole(num_keys, KEYS) * height, q.dtype)
-        for begin in range(0, num_keys, KEYS):
-            n, place = min(KEYS, num_keys - begin), (first_key + begin) * width + head * size
-            rows_as_slivers(flat_k, place, width, n, whole(n, ROWS), size, k_slivers, begin * size)
-            columns_as_slivers(flat_v, place, width, n, KEYS, size, v_slivers, begin * height)
+        # Tile by tile, keys are left factors of the scores, and values, lying across, of the mixture.
+        tiles = whole(num_keys, KEYS) // KEYS
+        k_left, v_left = room_for(q, tiles * KEYS, size), room_for(q, height, tiles * KEYS)
+        k_size, v_size = KEYS * extent(k_left, size), height * extent(v_left, KEYS)
+        for tile in range(tiles):
+            n, place = min(KEYS, num_keys - tile * KEYS), (first_key + tile * KEYS) * width + head * size
+            k_place, v_place = tile * k_size, tile * v_size
+            m = whole(n, COLUMNS)
+            pack_left(flat_k, place, width, False, n, size, m, size, k_left, k_place, edge, square)
+            pack_left(flat_v, place, width, True, size, n, height, m, v_left, v_place, edge, square)
         for row in range(0, num_rows, COLUMNS):
             count = min(COLUMNS, num_rows - row)
             load_queries(q, first, row, count, group, head * group * size, size, rows)
-            turn(rows, 0, size, COLUMNS, size, turned, 0, COLUMNS)
+            pack_right(rows, 0, size, size, q_right, edge, square)
             for j in range(COLUMNS):
                 seen[j] = visible[first + (row + min(j, count - 1)) // group]
                 largest[j], total[j] = -np.inf, zero
             mixed[:] = zero
             for begin in range(0, seen[COLUMNS - 1], KEYS):
-                n = whole(min(KEYS, seen[COLUMNS - 1] - begin), ROWS)
-                panel_product(k_slivers, begin * size, size, n, turned, 0, size, scores, 0, False)
-                softmax_step(scores, n, scale, seen, begin, largest, total, shrink)
+                n, tile = whole(min(KEYS, seen[COLUMNS - 1] - begin), ROWS), begin // KEYS
+                m = whole(min(KEYS, num_keys - begin), COLUMNS)
+                panel_product(k_left, tile * k_size, size, n, q_right, 0, size, scores, 0, False)
+                softmax_step(scores, n, scale, seen, begin, largest, total, shrink, top)
                 if threshold > 0:
                     draw_panel(mask, drawn, n, first, row, count, group, head, kv_heads, begin, words, threshold, kept)
                     for i in range(n * COLUMNS):
@@ -124,14 +149,18 @@ def _attention_tasks(
                 for i in range(height):
                     for j in range(COLUMNS):
                         mixed[i * COLUMNS + j] *= shrink[j]
-                panel_product(v_slivers, begin * height, KEYS, height, scores, 0, n, mixed, 0, True)
+                p_right = as_right(scores, n, right, edge, square)
+                panel_product(v_left, tile * v_size, m, height, p_right, 0, n, mixed, 0, True)
             turn(mixed, 0, COLUMNS, size, COLUMNS, rows, 0, size)
             for r in range(count):
                 position, query_head = first + (row + r) // group, head * group + (row + r) % group
-                normaliser[position, query_head] = largest[r] + np.log(total[r])
-                inverse = zero if total[r] == zero else q.dtype.type(1) / total[r]  # a query may see nothing
+                inverse, log = zero, q.dtype.type(-np.inf)  # a query may see nothing
+                if total[r] != zero:
+                    inverse, log = q.dtype.type(1) / total[r], largest[r] + np.log(total[r])
+                normaliser[position, query_head] = log
                 for d in range(size):
                     out[position, query_head * size + d] = rows[r * size + d] * inverse
+    end_blocks(TILE_SHAPES)
 
 
 def _flat(x: Array) -> Array:

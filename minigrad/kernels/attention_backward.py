@@ -16,18 +16,10 @@ from numpy.typing import NDArray
 
 from minigrad.kernels import kernel
 from minigrad.kernels.exponential import exp
-from minigrad.kernels.small_products import (
-    COLUMNS,
-    KEYS,
-    ROWS,
-    columns_as_slivers,
-    draw_panel,
-    load_queries,
-    panel_product,
-    rows_as_slivers,
-    turn,
-    whole,
-)
+from minigrad.kernels.factors import as_right, pack_left, pack_right, room_for, turn
+from minigrad.kernels.moves import SIDE
+from minigrad.kernels.small_products import COLUMNS, KEYS, ROWS, draw_panel, hide, load_queries, panel_product, whole
+from minigrad.kernels.tile_registers import TILE_SHAPES, begin_blocks, end_blocks
 
 Array = NDArray[Any]
 
@@ -40,11 +32,11 @@ def softmax_slopes(
 
     Both are tiles of n keys x COLUMNS queries; keys from seen[j] on are hidden from query j.
     """
+    hide(scores, n, seen, begin)
     for i in range(n):
         for j in range(COLUMNS):
             place = i * COLUMNS + j
             p = exp(scores[place] * scale - logs[j])
-            p = p if begin + i < seen[j] else scores.dtype.type(0)
             scores[place] = p
             slopes[place] = p * (slopes[place] - dots[j]) * scale
 
@@ -75,22 +67,20 @@ def attention_backward_tasks(
     group, size, width = normaliser.shape[1] // kv_heads, k.shape[1] // kv_heads, k.shape[1]
     height, flat_k, flat_v, kind = whole(size, ROWS), k.reshape(-1), v.reshape(-1), q.dtype
     zero = kind.type(0)
-    # Of the tile of keys: rows as slivers, columns as slivers, and the sums of the gradients, panel by panel.
-    k_rows, v_rows = np.empty(KEYS * size, kind), np.empty(KEYS * size, kind)
-    k_columns = np.empty(KEYS * height, kind)
+    # Of the tile of keys: left factors, as they are and lying across, and the sums of the gradients, panel by panel.
+    k_rows, v_rows, k_columns = room_for(q, KEYS, size), room_for(q, KEYS, size), room_for(q, height, KEYS)
     dk_sums, dv_sums = np.empty(KEYS * height, kind), np.empty(KEYS * height, kind)
-    # Of the panel of queries: as it is, turned, columns as slivers, and its gradient.
+    # Of the panel of queries: as it is, as right factors, as left ones lying across, and its gradient.
     rows, room = np.empty(COLUMNS * size, kind), np.empty(COLUMNS * size, kind)
-    q_turned, do_turned = np.empty(size * COLUMNS, kind), np.empty(size * COLUMNS, kind)
-    q_columns, do_columns = np.empty(COLUMNS * height, kind), np.empty(COLUMNS * height, kind)
+    q_right, do_right = room_for(q, COLUMNS, size), room_for(q, COLUMNS, size)
+    q_columns, do_columns = room_for(q, height, COLUMNS), room_for(q, height, COLUMNS)
     dq_sums, seen = np.empty(height * COLUMNS, kind), np.empty(COLUMNS, np.int64)
     logs, dots = np.empty(COLUMNS, kind), np.empty(COLUMNS, kind)
     # Of both.
-    scores, slopes, turned = (
-        np.empty(KEYS * COLUMNS, kind),
-        np.empty(KEYS * COLUMNS, kind),
-        np.empty(KEYS * COLUMNS, kind),
-    )
+    scores, slopes = np.empty(KEYS * COLUMNS, kind), np.empty(KEYS * COLUMNS, kind)
+    right, turned = room_for(q, COLUMNS, KEYS), room_for(q, COLUMNS, COLUMNS)
+    edge, square = np.empty(2 * SIDE * SIDE, kind), np.empty(3 * SIDE * SIDE, np.uint32)
+    begin_blocks(TILE_SHAPES)
     mask, drawn = np.empty(KEYS * COLUMNS, kind), np.empty(KEYS, kind)
     for task in range(start, stop):
         sequence, head = task // kv_heads, task % kv_heads
@@ -100,11 +90,12 @@ def attention_backward_tasks(
         dq[first:last, column : column + group * size] = zero
         for begin in range(0, num_keys, KEYS):
             held, place = min(KEYS, num_keys - begin), (first_key + begin) * width + head * size
-            rows_as_slivers(flat_k, place, width, held, KEYS, size, k_rows, 0)
-            rows_as_slivers(flat_v, place, width, held, KEYS, size, v_rows, 0)
-            columns_as_slivers(flat_k, place, width, held, KEYS, size, k_columns, 0)
-            dk_sums[:] = zero
-            dv_sums[:] = zero
+            m = whole(held, COLUMNS)
+            pack_left(flat_k, place, width, False, held, size, m, size, k_rows, 0, edge, square)
+            pack_left(flat_v, place, width, False, held, size, m, size, v_rows, 0, edge, square)
+            pack_left(flat_k, place, width, True, size, held, height, m, k_columns, 0, edge, square)
+            dk_sums[: m * height] = zero
+            dv_sums[: m * height] = zero
             for row in range(0, num_rows, COLUMNS):
                 count = min(COLUMNS, num_rows - row)
                 most = visible[first + (row + count - 1) // group]
@@ -115,18 +106,19 @@ def attention_backward_tasks(
                 load_queries(dout, first, row, count, group, column, size, rows)
                 for j in range(COLUMNS):
                     position, query_head = first + (row + min(j, count - 1)) // group, (row + min(j, count - 1)) % group
-                    seen[j], logs[j] = visible[position], normaliser[position, head * group + query_head]
+                    seen[j], log = visible[position], normaliser[position, head * group + query_head]
+                    logs[j] = log if log > -np.inf else zero  # of a query that sees nothing
                     dot = zero
                     for d in range(size):
                         dot += rows[j * size + d] * room[j * size + d]
                     dots[j] = dot
-                turn(rows, 0, size, COLUMNS, size, do_turned, 0, COLUMNS)
-                columns_as_slivers(rows, 0, size, COLUMNS, COLUMNS, size, do_columns, 0)
+                pack_right(rows, 0, size, size, do_right, edge, square)
+                pack_left(rows, 0, size, True, size, COLUMNS, height, COLUMNS, do_columns, 0, edge, square)
                 load_queries(q, first, row, count, group, column, size, rows)
-                turn(rows, 0, size, COLUMNS, size, q_turned, 0, COLUMNS)
-                columns_as_slivers(rows, 0, size, COLUMNS, COLUMNS, size, q_columns, 0)
-                panel_product(k_rows, 0, size, n, q_turned, 0, size, scores, 0, False)
-                panel_product(v_rows, 0, size, n, do_turned, 0, size, slopes, 0, False)
+                pack_right(rows, 0, size, size, q_right, edge, square)
+                pack_left(rows, 0, size, True, size, COLUMNS, height, COLUMNS, q_columns, 0, edge, square)
+                panel_product(k_rows, 0, size, n, q_right, 0, size, scores, 0, False)
+                panel_product(v_rows, 0, size, n, do_right, 0, size, slopes, 0, False)
                 if threshold > 0:
                     draw_panel(mask, drawn, n, first, row, count, group, head, kv_heads, begin, words, threshold, kept)
                     for i in range(n * COLUMNS):
@@ -135,11 +127,12 @@ def attention_backward_tasks(
                 if threshold > 0:
                     for i in range(n * COLUMNS):
                         scores[i] *= mask[i]
-                panel_product(k_columns, 0, KEYS, height, slopes, 0, n, dq_sums, 0, False)
+                ds_right = as_right(slopes, n, right, edge, square)
+                panel_product(k_columns, 0, m, height, ds_right, 0, n, dq_sums, 0, False)
                 for panel in range(0, n, COLUMNS):
-                    turn(scores, panel * COLUMNS, COLUMNS, COLUMNS, COLUMNS, turned, 0, COLUMNS)
+                    pack_right(scores, panel * COLUMNS, COLUMNS, COLUMNS, turned, edge, square)
                     panel_product(do_columns, 0, COLUMNS, height, turned, 0, COLUMNS, dv_sums, panel * height, True)
-                    turn(slopes, panel * COLUMNS, COLUMNS, COLUMNS, COLUMNS, turned, 0, COLUMNS)
+                    pack_right(slopes, panel * COLUMNS, COLUMNS, COLUMNS, turned, edge, square)
                     panel_product(q_columns, 0, COLUMNS, height, turned, 0, COLUMNS, dk_sums, panel * height, True)
                 turn(dq_sums, 0, COLUMNS, size, COLUMNS, rows, 0, size)
                 for r in range(count):
@@ -152,3 +145,4 @@ def attention_backward_tasks(
                     for r in range(min(COLUMNS, held - panel)):
                         for d in range(size):
                             gradient[first_key + begin + panel + r, head * size + d] = rows[r * size + d]
+    end_blocks(TILE_SHAPES)

@@ -8,9 +8,10 @@ is 24 multiply-adds of 16 numbers for two registers loaded.
 Both factors are packed (see `minigrad.kernels.packing`), so each load follows the one before it in memory:
 
 * left panel: [depth / chunk][rows][chunk] words; right panel: [depth][columns] words;
-* a word is a float32, or two bfloat16 that follow each other in the sum, the first in the lower half.
+* a word is a float32, or two bfloat16 that follow each other in the sum, the first in the lower half;
+* where each number has three pieces, every 16 words of depth there are three such panels, one for each piece.
 
-`multiply_block` is plain Python for NUMBA_DISABLE_JIT=1; compiled, `_emit_vectors` or `_emit_tiles` take its place.
+`multiply_block` is plain Python for NUMBA_DISABLE_JIT=1; compiled, `_emit_vectors` or `emit_tiles` takes its place.
 """
 
 from __future__ import annotations
@@ -22,17 +23,12 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from minigrad.kernels import intrinsic, overload, types
+from minigrad.kernels.llvm import FLOAT, INT64, WORD, at, declared, whole
 from minigrad.kernels.moves import SIDE
 from minigrad.kernels.processor import BFLOAT16, FLOAT32, SMALL, SPLIT, Block
+from minigrad.kernels.tile_registers import PRODUCTS, emit_tiles
 
 Array = NDArray[Any]
-
-_INT8, _WORD, _INT64, _FLOAT = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType()
-TILE_SHAPES = np.zeros(64, np.uint8)
-"""What the tile registers are told: palette 1; every one has 16 rows of 64 bytes."""
-TILE_SHAPES[0], TILE_SHAPES[16:32:2], TILE_SHAPES[48:56] = 1, 64, 16
-_PRODUCTS = {1: [(0, 0)], 3: [(1, 1), (1, 0), (2, 0), (0, 0), (0, 1), (0, 2)]}
-"""Which pieces of the factors are multiplied, in an order in which each step fetches only one new piece."""
 
 
 def multiply_block(
@@ -60,7 +56,7 @@ def multiply_block(
     left = a[a_start : a_start + depth * count * rows].reshape(-1, count, group // chunk, rows, chunk)
     right = b[b_start : b_start + depth * count * columns].reshape(-1, count, group, columns)
     total = np.zeros((rows, columns), np.float32)
-    for x, y in _PRODUCTS[count]:
+    for x, y in PRODUCTS[count]:
         one, other = left[:, x].swapaxes(2, 3).reshape(depth, rows), right[:, y].reshape(depth, columns)
         total += _halves_product(one, other) if pieces else one.view(np.float32).T @ other.view(np.float32)
     for i, row in enumerate(total):
@@ -72,14 +68,6 @@ def _halves_product(left: Array, right: Array) -> Any:
     lower = [(np.ascontiguousarray(word) << np.uint32(16)).view(np.float32) for word in (left, right)]
     upper = [(np.ascontiguousarray(word) & np.uint32(0xFFFF0000)).view(np.float32) for word in (left, right)]
     return lower[0].T @ lower[1] + upper[0].T @ upper[1]
-
-
-def begin_blocks(shapes: Array) -> None:
-    """Make this thread ready for `multiply_block` on bfloat16: tile registers want to know their shape."""
-
-
-def end_blocks(shapes: Array) -> None:
-    """Give the tile registers back."""
 
 
 @overload(multiply_block)
@@ -101,24 +89,6 @@ def _multiply_block(a, a_start, b, b_start, depth, pieces, c, c_start, stride, a
     return multiply
 
 
-@overload(begin_blocks)
-def _begin_blocks(shapes):  # type: ignore[no-untyped-def]
-    if not _has_tiles():
-        return lambda shapes: None
-    return lambda shapes: _configure_tiles(shapes)  # type: ignore[call-arg]
-
-
-@overload(end_blocks)
-def _end_blocks(shapes):  # type: ignore[no-untyped-def]
-    if not _has_tiles():
-        return lambda shapes: None
-    return lambda shapes: _release_tiles(shapes)  # type: ignore[call-arg]
-
-
-def _has_tiles() -> bool:
-    return BFLOAT16 is not None and BFLOAT16.kind == "tiles"
-
-
 def _intrinsic_for(block: Block | None) -> Any:
     @intrinsic
     def multiply(typing_context, a, a_start, b, b_start, depth, c, c_start, stride, add):  # type: ignore[no-untyped-def]
@@ -130,7 +100,7 @@ def _intrinsic_for(block: Block | None) -> Any:
                 builder.gep(context.make_array(kinds[i])(context, builder, arguments[i]).data, [arguments[i + 1]])
                 for i in (0, 2, 5)
             ]
-            emit = _emit_tiles if block.kind == "tiles" else _emit_vectors
+            emit = emit_tiles if block.kind == "tiles" else _emit_vectors
             depth, stride, add = arguments[4], arguments[7], arguments[8]
             emit(block, builder, pointers[0], pointers[1], pointers[2], depth, stride, add)
             return context.get_dummy_value()
@@ -143,33 +113,21 @@ def _intrinsic_for(block: Block | None) -> Any:
 
 _float32_block, _bfloat16_block, _split_block = (_intrinsic_for(block) for block in (FLOAT32, BFLOAT16, SPLIT))
 small_block = _intrinsic_for(SMALL if FLOAT32 is not None else None)
-
-
-def _whole(number: int) -> Any:
-    return ir.Constant(_INT64, number)
-
-
-def _at(builder: Any, pointer: Any, index: Any, kind: Any) -> Any:
-    return builder.bitcast(builder.gep(pointer, [index]), kind.as_pointer())
-
-
-def _declared(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:
-    found = builder.module.globals.get(name)
-    return found or ir.Function(builder.module, ir.FunctionType(result, arguments), name)
+"""One block of the products of small matrices, without telling which: the same arguments but `pieces`."""
 
 
 def _emit_vectors(block: Block, builder: Any, a: Any, b: Any, c: Any, depth: Any, stride: Any, add: Any) -> None:
     """The loop in vector registers: one multiply-add per row of the block and register of its columns."""
     lanes, parts, paired = block.lanes, block.columns // block.lanes, block.kind == "bfloat16"
-    sums_kind, word = ir.VectorType(_FLOAT, lanes), _WORD if paired else _FLOAT
+    sums_kind, word = ir.VectorType(FLOAT, lanes), WORD if paired else FLOAT
     words_kind = ir.VectorType(word, lanes)
     a = builder.bitcast(a, word.as_pointer())
     if paired:
         halves = ir.VectorType(_BFloat(), 2 * lanes)
         name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
-        instruction = _declared(builder, name, sums_kind, [sums_kind, halves, halves])
+        instruction = declared(builder, name, sums_kind, [sums_kind, halves, halves])
     else:
-        instruction = _declared(builder, f"llvm.fma.v{lanes}f32", sums_kind, [sums_kind] * 3)
+        instruction = declared(builder, f"llvm.fma.v{lanes}f32", sums_kind, [sums_kind] * 3)
 
     def multiply_add(x: Any, y: Any, total: Any) -> Any:
         if paired:
@@ -179,23 +137,23 @@ def _emit_vectors(block: Block, builder: Any, a: Any, b: Any, c: Any, depth: Any
     before, loop, after = builder.block, builder.append_basic_block("sum"), builder.append_basic_block("summed")
     builder.branch(loop)
     builder.position_at_end(loop)
-    step = builder.phi(_INT64)
+    step = builder.phi(INT64)
     sums = [builder.phi(sums_kind) for _ in range(block.rows * parts)]
-    row = builder.mul(step, _whole(block.columns))
+    row = builder.mul(step, whole(block.columns))
     right = [
-        builder.load(_at(builder, b, builder.add(row, _whole(part * lanes)), words_kind), align=4)
+        builder.load(at(builder, b, builder.add(row, whole(part * lanes)), words_kind), align=4)
         for part in range(parts)
     ]
-    column = builder.mul(step, _whole(block.rows))
-    nothing, first_lane = ir.Constant(words_kind, ir.Undefined), ir.Constant(ir.VectorType(_WORD, lanes), [0] * lanes)
+    column = builder.mul(step, whole(block.rows))
+    nothing, first_lane = ir.Constant(words_kind, ir.Undefined), ir.Constant(ir.VectorType(WORD, lanes), [0] * lanes)
     results = []
     for i in range(block.rows):
-        number = builder.load(builder.gep(a, [builder.add(column, _whole(i))]))
-        one = builder.insert_element(nothing, number, ir.Constant(_WORD, 0))
+        number = builder.load(builder.gep(a, [builder.add(column, whole(i))]))
+        one = builder.insert_element(nothing, number, ir.Constant(WORD, 0))
         spread = builder.shuffle_vector(one, nothing, first_lane)
         results += [multiply_add(spread, right[part], sums[i * parts + part]) for part in range(parts)]
-    following = builder.add(step, _whole(1))
-    step.add_incoming(_whole(0), before)
+    following = builder.add(step, whole(1))
+    step.add_incoming(whole(0), before)
     step.add_incoming(following, loop)
     for total, result in zip(sums, results, strict=True):
         total.add_incoming(ir.Constant(sums_kind, [0.0] * lanes), before)
@@ -203,7 +161,7 @@ def _emit_vectors(block: Block, builder: Any, a: Any, b: Any, c: Any, depth: Any
     builder.cbranch(builder.icmp_signed("<", following, depth), loop, after)
     builder.position_at_end(after)
     places = [
-        _at(builder, c, builder.add(builder.mul(stride, _whole(i)), _whole(part * lanes)), sums_kind)
+        at(builder, c, builder.add(builder.mul(stride, whole(i)), whole(part * lanes)), sums_kind)
         for i in range(block.rows)
         for part in range(parts)
     ]
@@ -223,78 +181,3 @@ class _BFloat(ir.FloatType):  # type: ignore[misc]
 
     def __str__(self) -> str:
         return "bfloat"
-
-
-def _tile_instruction(builder: Any, name: str, *arguments: Any) -> None:
-    function = _declared(builder, f"llvm.x86.{name}", ir.VoidType(), [argument.type for argument in arguments])
-    builder.call(function, arguments)
-
-
-def _tile(number: int) -> Any:
-    return ir.Constant(_INT8, number)
-
-
-def _emit_tiles(block: Block, builder: Any, a: Any, b: Any, c: Any, depth: Any, stride: Any, add: Any) -> None:
-    """The loop in tile registers: 0 to 3 hold the sums of 2 x 2 tiles, 4 and 5 the left factor, 6 and 7 the right."""
-    bytes_pointer = _INT8.as_pointer()
-    left, right = block.chunk * 4, block.columns * 4  # bytes from one row of a tile to the next
-    below = builder.mul(stride, _whole(16))
-    c_stride = builder.mul(stride, _whole(4))
-    corners = [
-        builder.bitcast(builder.gep(c, [offset]), bytes_pointer)
-        for offset in (_whole(0), _whole(16), below, builder.add(below, _whole(16)))
-    ]
-    with builder.if_else(add) as (adding, setting):
-        with adding:
-            for number, corner in enumerate(corners):
-                _tile_instruction(builder, "tileloadd64", _tile(number), corner, c_stride)
-        with setting:
-            for number in range(4):
-                _tile_instruction(builder, "tilezero", _tile(number))
-    before, loop, after = builder.block, builder.append_basic_block("sum"), builder.append_basic_block("summed")
-    builder.branch(loop)
-    builder.position_at_end(loop)
-    step = builder.phi(_INT64)
-    a_place = builder.mul(step, _whole(block.rows * block.pieces))
-    b_place = builder.mul(step, _whole(block.columns * block.pieces))
-
-    def fetch(tiles: tuple[int, int], pointer: Any, place: Any, beyond: int, apart: int, width: int) -> None:
-        for number, tile in enumerate(tiles):
-            words = builder.gep(pointer, [builder.add(place, _whole(beyond + number * apart))])
-            _tile_instruction(builder, "tileloadd64", _tile(tile), builder.bitcast(words, bytes_pointer), _whole(width))
-
-    held: tuple[int, int] | tuple[None, None] = (None, None)
-    for x, y in _PRODUCTS[block.pieces]:
-        if x != held[0]:
-            fetch((4, 5), a, a_place, x * block.rows * block.chunk, 16 * block.chunk, left)
-        if y != held[1]:
-            fetch((6, 7), b, b_place, y * block.columns * block.chunk, 16, right)
-        held = x, y
-        for total, one, other in ((0, 4, 6), (1, 4, 7), (2, 5, 6), (3, 5, 7)):
-            _tile_instruction(builder, "tdpbf16ps", _tile(total), _tile(one), _tile(other))
-    following = builder.add(step, _whole(block.chunk))
-    step.add_incoming(_whole(0), before)
-    step.add_incoming(following, loop)
-    builder.cbranch(builder.icmp_signed("<", following, depth), loop, after)
-    builder.position_at_end(after)
-    for number, corner in enumerate(corners):
-        _tile_instruction(builder, "tilestored64", _tile(number), corner, c_stride)
-
-
-@intrinsic
-def _configure_tiles(typing_context, shapes):  # type: ignore[no-untyped-def]
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        _tile_instruction(builder, "ldtilecfg", builder.bitcast(data, _INT8.as_pointer()))
-        return context.get_dummy_value()
-
-    return types.void(shapes), generate
-
-
-@intrinsic
-def _release_tiles(typing_context, shapes):  # type: ignore[no-untyped-def]
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _tile_instruction(builder, "tilerelease")
-        return context.get_dummy_value()
-
-    return types.void(shapes), generate

@@ -23,11 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minigrad.kernels import kernel
-from minigrad.kernels.block_product import TILE_SHAPES, begin_blocks, end_blocks, multiply_block
+from minigrad.kernels.block_product import multiply_block
 from minigrad.kernels.moves import SIDE
 from minigrad.kernels.packing import pack_panels
 from minigrad.kernels.processor import Block
 from minigrad.kernels.threads import over_rows
+from minigrad.kernels.tile_registers import TILE_SHAPES, begin_blocks, end_blocks
 from minigrad.kernels.tiles import add_product
 
 Array = NDArray[Any]
@@ -129,6 +130,7 @@ def _multiply_panels(
     group = max(1, -(-(last_column - first_column) // groups))
     together = min(_LEFT if a_across or rows * size < 8_192 else 1, last_row - first_row)
     edge = np.empty(rows * columns, np.float32)
+    ragged, square = np.empty(2 * SIDE * SIDE, np.float32), np.empty(3 * SIDE * SIDE, np.uint32)
     left_room = np.empty(together * rows * size + _SPARE, np.uint32)
     right_room = np.empty(group * columns * size + _SPARE, np.uint32)
     # Panels begin where a cache line does (64 bytes): a register is then filled from one line, not from parts of two.
@@ -140,11 +142,12 @@ def _multiply_panels(
         for begin in range(0, words, depth):
             length, adding = min(depth, words - begin), add or begin > 0
             width = length * max(pieces, 1)
-            pack_panels(b, b_across, columns, 1, pieces, begin, length, right, first, last)
+            pack_panels(b, b_across, columns, 1, pieces, begin, length, right, first, last, ragged, square)
             for i in range(first_row, last_row):
                 number, height = (i - first_row) % together, min(rows, shape[0] - i * rows)
                 if number == 0:
-                    pack_panels(a, a_across, rows, chunk, pieces, begin, length, left, i, min(i + together, last_row))
+                    until = min(i + together, last_row)
+                    pack_panels(a, a_across, rows, chunk, pieces, begin, length, left, i, until, ragged, square)
                 a_place = number * width * rows
                 for panel in range(first, last):
                     b_place, column = (panel - first) * width * columns, panel * columns

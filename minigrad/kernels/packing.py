@@ -78,78 +78,79 @@ def pack_float32(
 
 @kernel
 def pack_words(
-    x: Array,
+    flat: Array,
+    origin: int,
+    stride: int,
     across: bool,
+    rows: int,
+    steps: int,
     lanes: int,
     chunk: int,
     pieces: int,
-    begin: int,
     words: int,
     packed: Array,
-    start: int,
-    stop: int,
+    place: int,
+    panels: int,
+    edge: Array,
+    square: Array,
 ) -> None:
-    """Make bfloat16 words of panels start to stop, `words` of two steps each from word `begin` on; chunk is 1 or SIDE.
+    """Make bfloat16 words of `panels` panels of `words` words, two steps each; chunk is 1 or SIDE.
 
-    A number is rounded to one bfloat16, or taken apart into three `pieces`. Flat in `packed`:
+    The numbers begin at flat[origin], `stride` from one line to the next; of `rows` lanes and `steps` steps they are
+    known, the rest is zero. A number is rounded to one bfloat16, or taken apart into three `pieces`. In `packed`, from
+    `place` on:
 
-    * chunk 1: [panel - start][word // SIDE][piece][word % SIDE][lane], a right panel, or a left one for vectors;
-    * chunk SIDE: [panel - start][word // SIDE][piece][lane][word % SIDE], a left panel of tiles.
+    * chunk 1: [panel][word // SIDE][piece][word % SIDE][lane], a right panel, or a left one for vectors;
+    * chunk SIDE: [panel][word // SIDE][piece][lane][word % SIDE], a left panel of tiles.
 
-    The work goes by squares of SIDE lanes by SIDE words; what is beyond the end of x is zero. With more than one piece,
-    `words` and `lanes` are multiples of SIDE. Where `lanes` is none, what is too much of a row of words is overwritten by the row,
-    or the panel, that follows, so there must be room for a square behind the last panel.
+    The work goes by squares of SIDE lanes by SIDE words. With more than one piece, `words` and `lanes` are multiples of
+    SIDE. Where `lanes` is none, what is too much of a row of words is overwritten by the row, or the panel, that
+    follows, so there must be room for a square behind the last panel. `edge` (2 SIDE^2 numbers) and `square` (SIDE^2
+    words for each piece) are room to work in.
     """
-    flat, width, depth = x.reshape(-1), x.shape[1], x.shape[0] if across else x.shape[1]
-    rows = width if across else x.shape[0]
     turned = across == (chunk > 1)  # the words of a square lie in rows the other way than the panel wants them
-    by_panel = not across or lanes % SIDE > 0  # else row by row of x
-    edge, square = np.empty(2 * SIDE * SIDE, x.dtype), np.empty(pieces * SIDE * SIDE, packed.dtype)
+    by_panel = not across or lanes % SIDE > 0  # else line by line
     row_step, piece_step = lanes if chunk == 1 else SIDE, SIDE * lanes
-    panels, blocks, sides = stop - start, -(-words // SIDE), -(-lanes // SIDE)
+    blocks, sides = -(-words // SIDE), -(-lanes // SIDE)
     for number in range(panels * blocks * sides):
         lane, rest = number % sides * SIDE, number // sides
         panel, block = (rest // blocks, rest % blocks * SIDE) if by_panel else (rest % panels, rest // panels * SIDE)
-        held = min(SIDE, words - block)
-        place = (panel * words + block) * pieces * lanes + lane * (1 if chunk == 1 else SIDE)
-        row, step = (start + panel) * lanes + lane, 2 * (begin + block)
-        inside = row + SIDE <= rows and step + 2 * SIDE <= depth
-        if not inside:
-            known = min(SIDE, lanes - lane, rows - row), min(2 * SIDE, depth - step)
-            _copy_square(flat, width, across, row, step, known, edge)
-        source = flat if inside else edge
-        stride = width if inside else (SIDE if across else 2 * SIDE)
-        origin = (step * width + row if across else row * width + step) if inside else 0
+        row, step = panel * lanes + lane, 2 * block
+        source, pitch = flat, stride
+        first = origin + (step * stride + row if across else row * stride + step)
+        if row + SIDE > rows or step + 2 * SIDE > steps:
+            known = min(SIDE, lanes - lane, rows - row), min(2 * SIDE, steps - step)
+            copy_square(flat, first, stride, across, known, edge)
+            source, first, pitch = edge, 0, SIDE if across else 2 * SIDE
+        corner = place + (panel * words + block) * pieces * lanes + lane * (1 if chunk == 1 else SIDE)
         target = square if turned else packed
-        to, by, apart = (0, SIDE, SIDE * SIDE) if turned else (place, row_step, piece_step)
-        for line in range(SIDE if turned or chunk > 1 else held):
-            one = origin + line * stride * (2 if across else 1)
-            other, distance = (one + stride, 1) if across else (one + 1, 2)
+        to, by, apart = (0, SIDE, SIDE * SIDE) if turned else (corner, row_step, piece_step)
+        for line in range(SIDE if turned or chunk > 1 else min(SIDE, words - block)):
+            one = first + line * pitch * (2 if across else 1)
+            other, distance = (one + pitch, 1) if across else (one + 1, 2)
             if pieces == 1:
                 pair_side(source, one, other, distance, target, to + line * by)
             else:
                 split_side(source, one, other, distance, target, to + line * by, apart)
         if turned:
             for piece in range(pieces):
-                transpose_block(square, piece * SIDE * SIDE, SIDE, packed, place + piece * piece_step, row_step)
+                transpose_block(square, piece * SIDE * SIDE, SIDE, packed, corner + piece * piece_step, row_step)
 
 
 @kernel
-def _copy_square(
-    flat: Array, width: int, across: bool, first: int, step: int, known: tuple[int, int], square: Array
-) -> None:
-    """Copy `known` (lanes, steps) from lane `first` and step `step` on to where SIDE x 2 SIDE have room, zeros after.
+def copy_square(flat: Array, origin: int, stride: int, across: bool, known: tuple[int, int], square: Array) -> None:
+    """Copy `known` (lanes, steps) numbers to where SIDE x 2 SIDE have room, zeros after.
 
-    The square lies as x does: [step][lane] if `across`, else [lane][step].
+    Both lie alike: [step][lane] if `across`, else [lane][step].
     """
     lanes, steps = known
     square[:] = 0
     for lane in range(lanes):
-        for i in range(steps):
+        for step in range(steps):
             if across:
-                square[i * SIDE + lane] = flat[(step + i) * width + first + lane]
+                square[step * SIDE + lane] = flat[origin + step * stride + lane]
             else:
-                square[lane * 2 * SIDE + i] = flat[(first + lane) * width + step + i]
+                square[lane * 2 * SIDE + step] = flat[origin + lane * stride + step]
 
 
 @kernel
@@ -164,9 +165,18 @@ def pack_panels(
     packed: Array,
     start: int,
     stop: int,
+    edge: Array,
+    square: Array,
 ) -> None:
     """Pack panels start to stop of `words` words from word `begin` on: float32 as they are if `pieces` is 0."""
     if pieces == 0:
         pack_float32(x, across, lanes, begin, words, packed, start, stop)
-    else:
-        pack_words(x, across, lanes, chunk, pieces, begin, words, packed, start, stop)
+        return
+    height, width = x.shape
+    row, step = start * lanes, 2 * begin
+    rows, steps = (width - row, height - step) if across else (height - row, width - step)
+    origin = step * width + row if across else row * width + step
+    flat = x.reshape(-1)
+    pack_words(
+        flat, origin, width, across, rows, steps, lanes, chunk, pieces, words, packed, 0, stop - start, edge, square
+    )

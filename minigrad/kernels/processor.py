@@ -67,5 +67,5 @@ _FEATURES = host_features()
 FLOAT32, BFLOAT16 = _float32_block(_FEATURES), _bfloat16_block(_FEATURES)
 SPLIT = replace(BFLOAT16, pieces=3) if BFLOAT16 is not None and BFLOAT16.kind == "tiles" else None
 """The blocks for this processor; None where it has no instructions for one."""
-SMALL = _small_block(_FEATURES)
+SMALL = SPLIT or _small_block(_FEATURES)
 """The block for the tiles of attention, in which plain loops work where there are no instructions for it."""

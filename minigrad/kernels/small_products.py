@@ -1,31 +1,34 @@
-"""Products of small matrices that are packed already: the tiles of attention, and what packs them.
+"""Products of small matrices that are packed already: the tiles of attention.
 
-Everything has one of two layouts, so that one product's result is the next one's factor as it stands:
+A left factor is cut into groups of ROWS rows, a right factor has COLUMNS columns. Results are *panels* of plain
+numbers, row by row: [row][COLUMNS]. With COLUMNS queries to a panel, everything that a softmax does to scores (keys x
+queries) is done to whole rows of a panel at once, in vector registers. `minigrad.kernels.factors` makes factors; they
+lie
 
-* *slivers* (a left factor): ROWS rows at a time, step by step: [row // ROWS][step][row % ROWS].
-* *panels* (a right factor, or a result): COLUMNS columns at a time, row by row: [column // COLUMNS][row][column %
-  COLUMNS]. With COLUMNS queries to a panel, everything that a softmax does to scores (keys x queries) is done to whole
-  rows of a panel at once, in vector registers.
+* as numbers, for vector registers and plain loops: a left one in *slivers* [row // ROWS][step][row % ROWS], a right one
+  as a panel, so that a result is the next product's right factor as it stands;
+* as words of three bfloat16 pieces, where float32 is multiplied by tile registers (`minigrad.kernels.packing`).
 
-Sides are filled up with zeros to whole slivers and panels. All arrays are flat.
+Sides are filled up with zeros to whole blocks. All arrays are flat.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from minigrad.kernels import kernel, overload, types
 from minigrad.kernels.block_product import small_block
 from minigrad.kernels.dropout import draw_mask
-from minigrad.kernels.moves import SIDE, copy_small, transpose_block
 from minigrad.kernels.processor import FLOAT32, SMALL
 
 Array = NDArray[Any]
 
 ROWS, COLUMNS = SMALL.rows, SMALL.columns
-KEYS = 128  # keys of a tile: a multiple of COLUMNS
+KEYS = 256  # keys of a tile: a multiple of COLUMNS
+_CHUNK, _PIECES = SMALL.chunk, SMALL.pieces
 
 
 @kernel
@@ -45,73 +48,68 @@ def plain_block(a: Array, a_start: int, b: Array, b_start: int, depth: int, c: A
             c[c_start + i * COLUMNS + j] = total
 
 
-def sliver_product(
+def block_product(
     a: Array, a_start: int, b: Array, b_start: int, depth: int, c: Array, c_start: int, add: bool
 ) -> None:
-    """Do what `plain_block` does: in vector registers for float32, if there are any; this body is for plain Python."""
+    """Do what `plain_block` does: in registers for float32, if there are any; this body is for plain Python."""
     plain_block(a, a_start, b, b_start, depth, c, c_start, add)
 
 
-@overload(sliver_product)
-def _sliver_product(a, a_start, b, b_start, depth, c, c_start, add):  # type: ignore[no-untyped-def]
-    if a.dtype == types.float32 and FLOAT32 is not None:
+@overload(block_product)
+def _block_product(a, a_start, b, b_start, depth, c, c_start, add):  # type: ignore[no-untyped-def]
+    in_vectors = a.dtype == types.float32 and FLOAT32 is not None and SMALL.kind == "float32"
+    if in_vectors or a.dtype == types.uint32:
         return lambda a, a_start, b, b_start, depth, c, c_start, add: small_block(
-            a, a_start, b, b_start, depth, c, c_start, COLUMNS, add
+            a, a_start, b, b_start, words_of(a, depth), c, c_start, COLUMNS, add
         )
     return lambda a, a_start, b, b_start, depth, c, c_start, add: plain_block(
         a, a_start, b, b_start, depth, c, c_start, add
     )
 
 
+def words_of(factor: Array, steps: int) -> int:
+    """Return over how many words a sum of `steps` steps goes: two steps each if they are words of bfloat16."""
+    return steps
+
+
+@overload(words_of)
+def _words_of(factor, steps):  # type: ignore[no-untyped-def]
+    if factor.dtype == types.uint32:
+        return lambda factor, steps: -(-steps // (2 * _CHUNK)) * _CHUNK
+    return lambda factor, steps: steps
+
+
+def extent(factor: Array, steps: int) -> int:
+    """Return how many elements of `factor` so many steps of one row or column take."""
+    return steps
+
+
+@overload(extent)
+def _extent(factor, steps):  # type: ignore[no-untyped-def]
+    if factor.dtype == types.uint32:
+        return lambda factor, steps: words_of(factor, steps) * _PIECES
+    return lambda factor, steps: steps
+
+
 @kernel
 def panel_product(
     a: Array, a_start: int, steps: int, rows: int, b: Array, b_start: int, depth: int, c: Array, c_start: int, add: bool
 ) -> None:
-    """Set, or add to, one panel of c: the product of `rows` rows (whole slivers) of a and a panel of b.
+    """Set, or add to, one panel of c: the product of `rows` rows (whole blocks) of a and COLUMNS columns of b.
 
-    The sum is over `depth` (at least 1) of the `steps` that each sliver of a is long.
+    The sum is over `depth` (at least 1) of the `steps` that each row of a is long.
     """
     for i in range(0, rows, ROWS):
-        sliver_product(a, a_start + i * steps, b, b_start, depth, c, c_start + i * COLUMNS, add)
+        block_product(a, a_start + i * extent(a, steps), b, b_start, depth, c, c_start + i * COLUMNS, add)
 
 
 @kernel
-def turn(x: Array, start: int, stride: int, rows: int, columns: int, y: Array, place: int, step: int) -> None:
-    """y[place + j * step + i] = x[start + i * stride + j] for i < rows and j < columns."""
-    whole_rows, whole_columns = rows - rows % SIDE, columns - columns % SIDE
-    for i in range(0, whole_rows, SIDE):
-        for j in range(0, whole_columns, SIDE):
-            transpose_block(x, start + i * stride + j, stride, y, place + j * step + i, step)
-    for i in range(rows):
-        for j in range(whole_columns if i < whole_rows else 0, columns):
-            y[place + j * step + i] = x[start + i * stride + j]
-
-
-@kernel
-def rows_as_slivers(
-    x: Array, start: int, stride: int, count: int, height: int, size: int, y: Array, place: int
-) -> None:
-    """Pack `count` rows of `size` numbers as slivers of rows, zeros up to `height`: a row's numbers are the steps."""
-    for first in range(0, height, ROWS):
-        for i in range(ROWS):
-            for d in range(size):
-                known = first + i < count
-                y[place + (first * size) + d * ROWS + i] = x[start + (first + i) * stride + d] if known else 0
-
-
-@kernel
-def columns_as_slivers(
-    x: Array, start: int, stride: int, count: int, depth: int, size: int, y: Array, place: int
-) -> None:
-    """Pack `count` rows of `size` numbers as slivers of columns: the rows are the steps, zeros up to `depth`."""
-    for first in range(0, whole(size, ROWS), ROWS):
-        for step in range(depth):
-            source, target = start + step * stride + first, place + first * depth + step * ROWS
-            if step < count and first + ROWS <= size:
-                copy_small(x, source, y, target)
-            else:
-                for i in range(ROWS):
-                    y[target + i] = x[source + i] if step < count and first + i < size else 0
+def hide(scores: Array, n: int, seen: Array, begin: int) -> None:
+    """Set the scores (n keys x COLUMNS queries) of keys from seen[j] on to -inf; `seen` rises, so few rows need it."""
+    for i in range(min(max(seen[0] - begin, 0), n), n):
+        for j in range(COLUMNS):
+            if begin + i >= seen[j]:
+                scores[i * COLUMNS + j] = -np.inf
 
 
 @kernel

@@ -306,7 +306,7 @@ def _load_queries(x: Array, first: int, row: int, count: int, group: int, column
 
 @st.composite
 def _tile(draw: DrawFn, dtype: Any) -> tuple[int, float, Array, int, Array]:
-    n, begin = draw(st.integers(0, 5)), draw(st.integers(0, 3))
+    n, begin = 4 * draw(st.integers(0, 2)), draw(st.integers(0, 3))
     seen = np.sort(np.random.default_rng(draw(st.integers(0, 99))).integers(0, n + begin + 2, COLUMNS))
     return n, dtype(0.7), seen, begin, np.arange(n)[:, None] + begin < seen
 
@@ -317,17 +317,26 @@ def _step_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     largest = numbers(draw, dtype, COLUMNS)
     largest[draw(st.integers(0, COLUMNS)) :] = -np.inf
     total = np.abs(numbers(draw, dtype, COLUMNS)) * np.isfinite(largest)
-    return [numbers(draw, dtype, n * COLUMNS + 1), n, scale, seen, begin, largest, total, np.zeros(COLUMNS, dtype)]
+    room = [np.zeros(COLUMNS, dtype), np.zeros(COLUMNS, dtype)]
+    return [numbers(draw, dtype, n * COLUMNS + 1), n, scale, seen, begin, largest, total, *room]
 
 
 def _softmax_step(
-    scores: Array, n: int, scale: float, seen: Array, begin: int, largest: Array, total: Array, shrink: Array
+    scores: Array,
+    n: int,
+    scale: float,
+    seen: Array,
+    begin: int,
+    largest: Array,
+    total: Array,
+    shrink: Array,
+    top: Array,
 ) -> None:
     tile = scores[: n * COLUMNS].reshape(n, COLUMNS)
     tile[...] = np.where(np.arange(n)[:, None] + begin < seen, tile * scale, -np.inf)
     before = largest.copy()
     largest[...] = np.maximum(largest, tile.max(axis=0, initial=-np.inf))
-    top = np.where(np.isfinite(largest), largest, 0)
+    top[...] = np.where(np.isfinite(largest), largest, 0)
     shrink[...], tile[...] = np.exp(before - top), np.exp(tile - top)
     total[...] = total * shrink + tile.sum(axis=0)
 
@@ -337,6 +346,17 @@ def _slopes_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     n, scale, seen, begin, _ = draw(_tile(dtype))
     scores, slopes = (numbers(draw, dtype, n * COLUMNS + 1) for _ in range(2))
     return [scores, slopes, n, scale, seen, begin, numbers(draw, dtype, COLUMNS), numbers(draw, dtype, COLUMNS)]
+
+
+@st.composite
+def _hide_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    n, _, seen, begin, _ = draw(_tile(dtype))
+    return [numbers(draw, dtype, n * COLUMNS + 1), n, seen, begin]
+
+
+def _hide(scores: Array, n: int, seen: Array, begin: int) -> None:
+    tile = scores[: n * COLUMNS].reshape(n, COLUMNS)
+    tile[...] = np.where(np.arange(n)[:, None] + begin < seen, tile, -np.inf)
 
 
 def _softmax_slopes(
@@ -390,9 +410,10 @@ ATTENTION_TWINS: dict[str, Twin] = {
     ),
     "small_products.plain_block": Twin(_plain_arguments, _plain_block),
     "small_products.panel_product": Twin(_panel_arguments, _panel_product),
-    "small_products.turn": Twin(_turn_arguments, _turn),
-    "small_products.rows_as_slivers": Twin(_rows_arguments, _rows_as_slivers),
-    "small_products.columns_as_slivers": Twin(_columns_arguments, _columns_as_slivers),
+    "small_products.hide": Twin(_hide_arguments, _hide),
+    "factors.turn": Twin(_turn_arguments, _turn),
+    "factors.rows_as_slivers": Twin(_rows_arguments, _rows_as_slivers),
+    "factors.columns_as_slivers": Twin(_columns_arguments, _columns_as_slivers),
     "small_products.load_queries": Twin(_queries_arguments, _load_queries),
     "small_products.draw_panel": Twin(_draw_arguments, _draw_panel),
     "attention.softmax_step": Twin(_step_arguments, _softmax_step),

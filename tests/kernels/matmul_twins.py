@@ -11,9 +11,9 @@ from hypothesis.strategies import DrawFn
 from numpy.typing import NDArray
 
 from minigrad.kernels import KERNELS
-from minigrad.kernels.block_product import TILE_SHAPES
 from minigrad.kernels.moves import SIDE
 from minigrad.kernels.processor import BFLOAT16, FLOAT32, SPLIT, Block
+from minigrad.kernels.tile_registers import TILE_SHAPES
 from tests.kernels.twins import UNTOUCHED, Arguments, Twin, numbers
 
 Array = NDArray[Any]
@@ -82,7 +82,11 @@ def _pack_arguments(draw: DrawFn, dtype: Any, choices: list[int]) -> Arguments:
     start, stop = sorted(draw(st.integers(0, -(-rows // lanes))) for _ in range(2))
     size = (stop - start) * (end - begin) * lanes * max(pieces, 1)
     packed = np.full(size + _SPARE, UNTOUCHED, np.uint32)[:size]  # what is written behind it belongs to nobody
-    return [_lying(x, across), across, lanes, chunk, pieces, begin, end - begin, packed, start, stop]
+    return [_lying(x, across), across, lanes, chunk, pieces, begin, end - begin, packed, start, stop, *_room()]
+
+
+def _room() -> Arguments:
+    return [np.empty(2 * SIDE * SIDE, np.float32), np.empty(3 * SIDE * SIDE, np.uint32)]
 
 
 def _lying(x: Array, across: bool) -> Array:
@@ -100,6 +104,7 @@ def _pack_panels(
     packed: Array,
     start: int,
     stop: int,
+    *_: Array,
 ) -> None:
     x = x.T if across else x
     if not pieces:
@@ -116,15 +121,60 @@ def _pack_panels(
 
 
 def _in_plain_python(*arguments: Any) -> None:
-    """Call `pack_words` where nothing may be written behind the end of an array."""
+    """Call `pack_panels` where nothing may be written behind the end of an array."""
     packed = arguments[7]
     roomy = np.concatenate([packed, np.zeros(_SPARE, np.uint32)])
     KERNELS["packing.pack_panels"](*arguments[:7], roomy, *arguments[8:])
     packed[:] = roomy[: len(packed)]
 
 
+@st.composite
+def _words_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    """Of a whole matrix, or of a part that begins somewhere in it."""
+    x, across, lanes, chunk, pieces, begin, words, _, start, stop, *room = draw(_pack_arguments(np.float32, [1, 3]))
+    rows, steps = x.T.shape if across else x.shape
+    row, step = min(start * lanes, rows), min(2 * begin, steps)
+    place, panels = draw(st.integers(0, 3)) * 16, stop - start
+    packed = np.full(place + panels * words * lanes * pieces + _SPARE, UNTOUCHED, np.uint32)[:-_SPARE]
+    origin = step * x.shape[1] + row if across else row * x.shape[1] + step
+    part = [x.reshape(-1), origin, x.shape[1], across, rows - row, steps - step]
+    return [*part, lanes, chunk, pieces, words, packed, place, panels, *room]
+
+
+def _pack_words(
+    flat: Array,
+    origin: int,
+    stride: int,
+    across: bool,
+    rows: int,
+    steps: int,
+    lanes: int,
+    chunk: int,
+    pieces: int,
+    words: int,
+    packed: Array,
+    place: int,
+    panels: int,
+    *_: Array,
+) -> None:
+    lane, step = (origin % max(stride, 1), origin // max(stride, 1))[:: 1 if across else -1]
+    x = flat.reshape(-1, stride) if stride else np.zeros((steps if across else rows, 0), flat.dtype)
+    part = x[step : step + steps, lane : lane + rows] if across else x[lane : lane + rows, step : step + steps]
+    full = np.zeros((panels * lanes, 2 * words), np.float32)
+    known = (part.T if across else part)[: len(full), : 2 * words]
+    full[: known.shape[0], : known.shape[1]] = known
+    _pack_panels(full, False, lanes, chunk, pieces, 0, words, packed[place:], 0, panels)
+
+
+def _words_in_plain_python(*arguments: Any) -> None:
+    packed = arguments[10]
+    roomy = np.concatenate([packed, np.zeros(_SPARE, np.uint32)])
+    KERNELS["packing.pack_words"](*arguments[:10], roomy, *arguments[11:])
+    packed[:] = roomy[: len(packed)]
+
+
 def _without_pieces(arguments: Arguments) -> Arguments:
-    return [*arguments[:3], *arguments[5:]]
+    return [*arguments[:3], *arguments[5:-2]]
 
 
 def _pack_float32(
@@ -139,18 +189,17 @@ def _square_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     first, step = draw(st.integers(0, 39)), draw(st.integers(0, 49))
     known = draw(st.integers(0, min(SIDE, 40 - first))), draw(st.integers(0, min(2 * SIDE, 50 - step)))
     lying = _lying(x, across)
-    square = np.full(2 * SIDE * SIDE, UNTOUCHED, np.float32)
-    return [lying.reshape(-1), lying.shape[1], across, first, step, known, square]
+    width = lying.shape[1]
+    origin = step * width + first if across else first * width + step
+    return [lying.reshape(-1), origin, width, across, known, np.full(2 * SIDE * SIDE, UNTOUCHED, np.float32)]
 
 
-def _copy_square(
-    flat: Array, width: int, across: bool, first: int, step: int, known: tuple[int, int], square: Array
-) -> None:
-    x = flat.reshape(-1, width)
-    x = x.T if across else x
-    room = np.zeros((SIDE, 2 * SIDE), np.float32)
-    room[: known[0], : known[1]] = x[first : first + known[0], step : step + known[1]]
-    square[:] = (room.T if across else room).reshape(-1)
+def _copy_square(flat: Array, origin: int, stride: int, across: bool, known: tuple[int, int], square: Array) -> None:
+    room = np.zeros((2 * SIDE, SIDE) if across else (SIDE, 2 * SIDE), np.float32)
+    height, width = known[::-1] if across else known
+    row, column = divmod(origin, stride)
+    room[:height, :width] = flat.reshape(-1, stride)[row : row + height, column : column + width]
+    square[:] = room.reshape(-1)
 
 
 @st.composite
@@ -227,9 +276,11 @@ MATMUL_TWINS = {
     **{f"matmul.{rung}": Twin(_matrices, _matmul) for rung in ("naive", "loop_order", "blocked", "packed")},
     "matmul._multiply_panels": Twin(_multiply_arguments, _multiply_panels),
     "packing.pack_float32": Twin(lambda dtype: _pack_arguments(np.float32, [0]).map(_without_pieces), _pack_float32),
-    "packing.pack_words": Twin(lambda dtype: _pack_arguments(np.float32, [1, 3]), _pack_panels, _in_plain_python),
-    "packing.pack_panels": Twin(lambda dtype: _pack_arguments(np.float32, [0, 1, 3]), _pack_panels, _in_plain_python),
-    "packing._copy_square": Twin(_square_arguments, _copy_square),
+    "packing.pack_words": Twin(_words_arguments, _pack_words, _words_in_plain_python, room=2),
+    "packing.pack_panels": Twin(
+        lambda dtype: _pack_arguments(np.float32, [0, 1, 3]), _pack_panels, _in_plain_python, room=2
+    ),
+    "packing.copy_square": Twin(_square_arguments, _copy_square),
     "packing.whole_blocks": Twin(_blocks_arguments, _whole_blocks),
     "bfloat16.bfloat16_bits": Twin(_bits_arguments, lambda x: int(rounded(np.array([x], np.float32))[0])),
     "bfloat16._round_rows": Twin(_round_arguments, _round_rows),

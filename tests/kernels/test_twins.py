@@ -47,7 +47,8 @@ def test_kernel_equals_its_twin(name: str, dtype: Any, data: st.DataObject) -> N
     if returned is not None:  # such a kernel's arrays are its input and room to work in
         np.testing.assert_allclose(returned, wanted, rtol=3e-7, atol=row.error)
         return
-    for position, (array, want) in enumerate(zip(arguments, expected, strict=True)):
+    results = len(arguments) - row.room
+    for position, (array, want) in enumerate(zip(arguments[:results], expected[:results], strict=True)):
         np.testing.assert_allclose(array, want, err_msg=f"argument {position} of {name}", **close)
 
 

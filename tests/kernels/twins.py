@@ -31,13 +31,15 @@ WIDTHS = st.sampled_from([1, 2, 3, 15, 16, 17, 40])
 class Twin:
     """How to call a kernel (`arguments` of a dtype), the same in plain NumPy, and what stands in without Numba.
 
-    `error` is how far off a number may be that a kernel returns, where its relative error has no bound.
+    `error` is how far off a number may be that a kernel returns, where its relative error has no bound. The last `room`
+    arguments are room to work in: what is left there belongs to nobody.
     """
 
     arguments: Callable[[Any], SearchStrategy[Arguments]]
     twin: Callable[..., Any]
     portable: Callable[..., Any] | None = None
     error: float = 0.0
+    room: int = 0
 
 
 def numbers(draw: Draw, dtype: Any, *shape: int, scale: float = 1.0) -> Array:

@@ -23,7 +23,8 @@ Array = NDArray[Any]
 
 VOCAB = 29
 CHAIN = ("2.0", "2.1", "2.2", "2.3")
-TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
+# In float64 the law is exact. In float32 other shapes mean another order of sums, and these random weights amplify it.
+TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
 both = pytest.mark.parametrize("dtype", TOLERANCE)
 
 
