@@ -15,8 +15,9 @@ from minigrad.ops.cross_entropy import score_parts
 # number of width as this many operations of a float32 product; fitted to benchmarks/train_step.py.
 _OVERHEAD = 14_000
 
-# How many times as fast products become where the processor multiplies bfloat16; what surrounds them does not.
-_BFLOAT16_GAIN = 4
+# How many times as fast products are in training where tile registers make them, or where the processor multiplies
+# bfloat16; what surrounds them is not.
+_SPLIT_GAIN, _BFLOAT16_GAIN = 1.2, 4.0
 
 
 def matmul_rate(seconds: float = 0.25) -> float:
@@ -45,9 +46,15 @@ def flops_per_token(model: LanguageModel, context: int) -> float:
 def tokens_per_second(model: LanguageModel, context: int, rate: float) -> float:
     """Estimate the training speed on a machine with this matmul rate."""
     config = model.config
-    gain = _BFLOAT16_GAIN if products.in_use()[1] == "bfloat16" and processor.BFLOAT16 is not None else 1
-    surroundings = gain * _OVERHEAD * config.num_layers * config.width
+    surroundings = _gain() * _OVERHEAD * config.num_layers * config.width
     return float(rate / (flops_per_token(model, context) + surroundings))
+
+
+def _gain() -> float:
+    backend, precision = products.in_use()
+    if precision == "bfloat16" and processor.BFLOAT16 is not None:
+        return _BFLOAT16_GAIN
+    return _SPLIT_GAIN if precision == "float32" and backend != "blas" and processor.SPLIT is not None else 1.0
 
 
 @dataclass(frozen=True)

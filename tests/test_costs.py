@@ -66,12 +66,23 @@ def test_a_larger_model_or_a_slower_machine_is_slower():
 
 def test_bfloat16_makes_products_faster_and_nothing_else(monkeypatch):
     monkeypatch.setattr(processor, "BFLOAT16", object())
+    monkeypatch.setattr(products, "_backend", "blas")
     plain = costs.tokens_per_second(NANO, 256, 1e11)
     monkeypatch.setattr(products, "_precision", "bfloat16")
     around = 1 / plain - costs.flops_per_token(NANO, 256) / 1e11
     assert 1 / costs.tokens_per_second(NANO, 256, 4e11) == pytest.approx(
         around + costs.flops_per_token(NANO, 256) / 4e11
     )
+
+
+@pytest.mark.parametrize("backend", products.BACKENDS)
+def test_tile_registers_make_products_faster_than_what_surrounds_them(monkeypatch, backend):
+    monkeypatch.setattr(products, "_backend", backend)
+    speeds = []
+    for block in (None, object()):
+        monkeypatch.setattr(processor, "SPLIT", block)
+        speeds.append(costs.tokens_per_second(NANO, 256, 1e11))
+    assert (speeds[1] < speeds[0]) == (backend != "blas")  # at the same rate of products
 
 
 def test_the_machine_is_measured_and_takes_part_of_a_second():
