@@ -23,6 +23,7 @@ from minigrad import hardware
 from minigrad.kernels import matmul, threads
 from minigrad.kernels.processor import BFLOAT16, FLOAT32, SPLIT
 
+BLOCKS = {"float32": FLOAT32, "three pieces": SPLIT, "bfloat16": BFLOAT16}
 SHAPES = [
     # rows, sum, columns, and whether the left factor lies on its side (the gradient of a weight)
     (1_024, 576, 1_536, False),
@@ -73,7 +74,7 @@ def ladder(size: int = 768) -> dict[str, float]:
     found = rates(rungs | {"BLAS": lambda: np.matmul(a, b, out=c)}, 2 * size**3, rounds=5)
     hardware.prepare(count)
     both: dict[str, Callable[[], Any]] = {f"BLAS, {count} threads": lambda: np.matmul(a, b, out=c)}
-    for name, block in (("float32", FLOAT32), ("split", SPLIT), ("bfloat16", BFLOAT16)):
+    for name, block in BLOCKS.items():
         if block is not None:
             both[f"{name}, {count} threads"] = lambda block=block: matmul.multiply(a, b, c, block)
     return found | rates(both, 2 * size**3, rounds=9)
@@ -86,19 +87,22 @@ def main() -> None:
     found = ladder()
     for name, rate in found.items():
         print(f"{name:<22} {rate:8.1f} GFLOP/s")
-    print(f"\n{'shape':<24} {'BLAS':>7} {'float32':>8} {'of BLAS':>8} {'bfloat16':>9}")
+    titles = "".join(f" {name:>13} {'of BLAS':>8}" for name in BLOCKS)
+    print(f"\n{'shape':<24} {'BLAS':>7}{titles}")
     results = []
     for m, k, n, lying in SHAPES:
         a, b, c = factors(m, k, n, lying)
         contestants: dict[str, Callable[[], Any]] = {"BLAS": lambda a=a, b=b, c=c: np.matmul(a, b, out=c)}
-        for name, block in (("float32", FLOAT32), ("split", SPLIT), ("bfloat16", BFLOAT16)):
+        for name, block in BLOCKS.items():
             if block is not None:
                 contestants[name] = lambda a=a, b=b, c=c, block=block: matmul.multiply(a, b, c, block)
         rate = rates(contestants, 2.0 * m * k * n, rounds=15)
         results.append({"shape": [m, k, n], "lying": lying, **rate})
-        ours, paired = rate.get("float32", np.nan), rate.get("bfloat16", np.nan)
         shape = f"{m}, {k}, {n}{' w' if lying else ''}"
-        print(f"{shape:<24} {rate['BLAS']:7.0f} {ours:8.0f} {ours / rate['BLAS']:8.2f} {paired:9.0f}")
+        ours = [rate.get(name, np.nan) for name in BLOCKS]
+        print(
+            f"{shape:<24} {rate['BLAS']:7.0f}" + "".join(f" {each:13.0f} {each / rate['BLAS']:8.2f}" for each in ours)
+        )
     print(json.dumps({"machine": hardware.describe(), "ladder": found, "shapes": results}))
 
 

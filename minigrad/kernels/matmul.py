@@ -8,8 +8,10 @@ register.
 2. `loop_order`: the two inner loops change places. Now all reads follow each other and fill whole vector registers.
 3. `blocked`: a piece of b that fits into the cache is used for all rows of a before the next piece is fetched.
 4. `packed`: that piece is copied together first, and four rows are worked on at a time (`minigrad.kernels.tiles`).
-5. `blocks`: a block of the result stays in registers (`minigrad.kernels.block_product`), both factors are packed.
-6. `multiply`: the same on all threads. This is what training uses when it is chosen as the backend of all products.
+5. `multiply`: a block of the result stays in registers (`minigrad.kernels.block_product`), both factors are packed.
+6. The same on all threads.
+7. The same in tile registers, each float32 taken apart into three bfloat16 numbers (`minigrad.kernels.words`): past
+   what the processor's own float32 instructions can do. Where there are such registers, this is what training uses.
 
 benchmarks/matmul.py times every rung against NumPy's BLAS. The blocking is that of Goto and van de Geijn 2008, "Anatomy
 of high-performance matrix multiplication", ACM TOMS 34(3).
@@ -170,7 +172,7 @@ def _as_rows(x: Array) -> tuple[Array, bool]:
 
 
 def multiply(a: Array, b: Array, out: Array, block: Block, *, add: bool = False) -> None:
-    """Set `out` to a @ b, or with `add` add it: float32 matrices, multiplied in the blocks of `FLOAT32` or `BFLOAT16`.
+    """Set `out` to a @ b, or with `add` add it: float32 matrices, multiplied in the blocks of FLOAT32, BFLOAT16 or SPLIT.
 
     Shapes: a (M, K), b (K, N), out (M, N), which must lie row by row; a and b may be transposed views. Every sum is
     made in the same order whatever the number of threads.
