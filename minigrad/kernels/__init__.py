@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from minigrad.cache import cache_folder
 from minigrad.errors import InputError
+from minigrad.kernels.permission import may_use_tiles
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -39,10 +40,11 @@ def _code_folder() -> Path | None:
     """Return where compiled kernels are kept, or None if nothing can be written there.
 
     Numba notices an edit in a kernel's own file, but not in a function it calls from another file. So the folder is
-    named by a hash of all kernel sources and of Numba's version.
+    named by a hash of all kernel sources, of Numba's version, and of whether tile registers may be used, which Numba
+    does not know.
     """
     sources = sorted(Path(__file__).parent.glob("*.py"))
-    digest = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
+    digest = hashlib.blake2b(f"{numba.__version__} {may_use_tiles()}".encode(), digest_size=8)
     for source in sources:
         digest.update(source.read_bytes())
     folder = cache_folder() / "kernels" / digest.hexdigest()

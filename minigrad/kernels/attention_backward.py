@@ -107,7 +107,8 @@ def attention_backward_tasks(
                 for j in range(COLUMNS):
                     position, query_head = first + (row + min(j, count - 1)) // group, (row + min(j, count - 1)) % group
                     seen[j], log = visible[position], normaliser[position, head * group + query_head]
-                    logs[j] = log if log > -np.inf else zero  # of a query that sees nothing
+                    # A query that sees nothing has none, and what fills the panel up has scores of its own: zeros.
+                    logs[j] = log if j < count and log > -np.inf else zero
                     dot = zero
                     for d in range(size):
                         dot += rows[j * size + d] * room[j * size + d]

@@ -181,3 +181,6 @@ class _BFloat(ir.FloatType):  # type: ignore[misc]
 
     def __str__(self) -> str:
         return "bfloat"
+
+
+_BFloat._create_instance()  # else there would be but one float for both

@@ -172,7 +172,7 @@ def _as_rows(x: Array) -> tuple[Array, bool]:
 
 
 def multiply(a: Array, b: Array, out: Array, block: Block, *, add: bool = False) -> None:
-    """Set `out` to a @ b, or with `add` add it: float32 matrices, multiplied in the blocks of FLOAT32, BFLOAT16 or SPLIT.
+    """Set `out` to a @ b, or with `add` add it: float32 matrices, in the blocks of FLOAT32, BFLOAT16 or SPLIT.
 
     Shapes: a (M, K), b (K, N), out (M, N), which must lie row by row; a and b may be transposed views. Every sum is
     made in the same order whatever the number of threads.

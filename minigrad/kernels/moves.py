@@ -60,8 +60,8 @@ def _copier(width: int) -> Any:
 
 
 LEFT, RIGHT = (FLOAT32.rows, FLOAT32.columns) if FLOAT32 is not None else (SIDE, SIDE)
-copy_left, copy_right, copy_small, copy_side = (_copier(width) for width in (LEFT, RIGHT, SMALL.rows, SIDE))
-"""Copy as many words as a left panel has rows, a right one columns, a sliver of `small_products` rows; or SIDE."""
+copy_left, copy_right, copy_small = (_copier(width) for width in (LEFT, RIGHT, SMALL.rows))
+"""Copy as many words as a left panel has rows, a right one columns, or a sliver of `factors` rows."""
 
 
 @overload(transpose_block)

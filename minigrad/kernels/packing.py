@@ -103,9 +103,9 @@ def pack_words(
     * chunk 1: [panel][word // SIDE][piece][word % SIDE][lane], a right panel, or a left one for vectors;
     * chunk SIDE: [panel][word // SIDE][piece][lane][word % SIDE], a left panel of tiles.
 
-    The work goes by squares of SIDE lanes by SIDE words. With more than one piece, `words` and `lanes` are multiples of
-    SIDE. Where `lanes` is none, what is too much of a row of words is overwritten by the row, or the panel, that
-    follows, so there must be room for a square behind the last panel. `edge` (2 SIDE^2 numbers) and `square` (SIDE^2
+    The work goes by squares of SIDE lanes by SIDE words. `lanes` is a multiple of SIDE, and with more than one piece
+    `words` as well; or, with one, below SIDE: then what is too much of a row of words is overwritten by the row, or the
+    panel, that follows, so there must be room for a square behind the last panel. `edge` (2 SIDE^2 numbers) and `square` (SIDE^2
     words for each piece) are room to work in.
     """
     turned = across == (chunk > 1)  # the words of a square lie in rows the other way than the panel wants them

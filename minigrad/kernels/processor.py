@@ -5,17 +5,16 @@
 * `bfloat16`: the same registers hold pairs of bfloat16, multiplied and added in float32 by one instruction
   (AVX512-BF16).
 * `tiles`: AMX has eight registers of 16 rows x 64 bytes, and one instruction multiplies 16 x 32 by 32 x 16 bfloat16
-  numbers, adding in float32. Four of them hold the sums, two each factor.
+  numbers, adding in float32. Four of them hold the sums, two each factor. float32 is multiplied there too, each number
+  taken apart into three pieces (`minigrad.kernels.words`), and so are the tiles of attention.
 """
 
 from __future__ import annotations
 
-import ctypes
-import platform
-import sys
 from dataclasses import dataclass, replace
 
 from minigrad.kernels import host_features
+from minigrad.kernels.permission import may_use_tiles
 
 
 @dataclass(frozen=True)
@@ -48,19 +47,11 @@ def _small_block(features: set[str]) -> Block:
 
 
 def _bfloat16_block(features: set[str]) -> Block | None:
-    if {"amx-tile", "amx-bf16"} <= features and _may_use_tiles():
+    if {"avx512f", "amx-tile", "amx-bf16"} <= features and may_use_tiles():
         return Block("tiles", rows=32, columns=32, lanes=16, chunk=16, pieces=1)
     if "avx512bf16" in features:
         return Block("bfloat16", rows=12, columns=32, lanes=16, pieces=1)
     return None
-
-
-def _may_use_tiles() -> bool:
-    """Ask Linux for the tile registers: they are large, so a process has to ask once before it touches them."""
-    if sys.platform != "linux" or platform.machine() != "x86_64":
-        return False
-    arch_prctl, request_permission, tile_data = 158, 0x1023, 18
-    return ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data) == 0
 
 
 _FEATURES = host_features()

@@ -81,14 +81,16 @@ def _block_for(rows: int, columns: int, add: bool) -> Block | None:
     return FLOAT32 if add or _backend == "numba" else None
 
 
-def goes_to_blas(rows: int, columns: int) -> bool:
-    """Return whether float32 products of this size are BLAS's, with factors as they are."""
-    return _precision != "bfloat16" and _block_for(rows, columns, add=False) is None
+def goes_to_blas(a: Array, b: Array) -> bool:
+    """Return whether products of such matrices, or batches of them, are BLAS's, with factors as they are."""
+    if not a.dtype == b.dtype == np.float32:
+        return True
+    return _precision != "bfloat16" and _block_for(a.shape[-2], b.shape[-1], add=False) is None
 
 
 def product(a: Array, b: Array) -> Array:
     """Return a @ b.  Shapes: (M, K), (K, N) -> (M, N)."""
-    if a.dtype != np.float32:
+    if not a.dtype == b.dtype == np.float32:
         return np.asarray(a @ b)
     out = np.empty((a.shape[0], b.shape[1]), np.float32)
     product_into(a, b, out, False)
@@ -97,7 +99,7 @@ def product(a: Array, b: Array) -> Array:
 
 def product_into(a: Array, b: Array, out: Array, add: bool) -> None:
     """Set `out` to a @ b, or with `add` add it.  Shapes: (M, K), (K, N), out (M, N)."""
-    if a.dtype == np.float32:
+    if a.dtype == b.dtype == np.float32:
         if _precision == "bfloat16" and BFLOAT16 is None:
             a, b = round_bfloat16(a), round_bfloat16(b)
         block = _block_for(len(out), out.shape[1], add)

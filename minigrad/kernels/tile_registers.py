@@ -28,7 +28,7 @@ PRODUCTS = {1: [(0, 0)], 3: [(1, 1), (1, 0), (2, 0), (0, 0), (0, 1), (0, 2)]}
 
 
 def begin_blocks(shapes: Array) -> None:
-    """Make this thread ready for `multiply_block` on bfloat16: tile registers want to know their shape."""
+    """Make this thread ready for products in tile registers, which want to know their shape."""
 
 
 def end_blocks(shapes: Array) -> None:

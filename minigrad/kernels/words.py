@@ -9,9 +9,10 @@ higher-precision computations", arXiv 1904.06376).
 
 `high` is cut off, not rounded, so that it cannot overflow; `middle` is rounded, so that `low` is as often positive as
 negative and what is left out averages to nothing. So sums of eight terms or more come out nearer to the truth than
-with float32's own instructions, at half the error. Two things are given up: the processor takes what is below 2^-126
-for zero, so a product below 2^-100 loses its last bits; and infinity minus itself is NaN, so a sum with an infinite
-factor is NaN.
+with float32's own instructions, at half the error. Two things are given up, at the ends of what float32 can hold:
+the processor takes what is below 2^-126 for zero, so numbers below 2^-108, and products below 2^-100, lose their last
+bits; and where float32 gives infinity, because a factor is or because a product is too large, this gives infinity or
+NaN.
 """
 
 from __future__ import annotations

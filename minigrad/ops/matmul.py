@@ -55,7 +55,7 @@ def matmul(a: Array, b: Array) -> tuple[Array, Backward]:
 
 def _batched(a: Array, b: Array) -> Array:
     """Multiply matrices, batch by batch; the leading axes broadcast."""
-    if goes_to_blas(a.shape[-2], b.shape[-1]):
+    if goes_to_blas(a, b):
         return np.asarray(a @ b)
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     count = math.prod(lead)

@@ -73,7 +73,7 @@ def pairs(bits: Array, lanes: int, chunk: int) -> Array:
 def _pack_arguments(draw: DrawFn, dtype: Any, choices: list[int]) -> Arguments:
     pieces = draw(st.sampled_from(choices))
     lanes, chunk = draw(st.sampled_from([1, 4, 12, 32])), draw(st.sampled_from([1, SIDE])) if pieces else 1
-    lanes = 32 if pieces > 1 else lanes
+    lanes = lanes if pieces == 0 or (pieces == 1 and lanes < SIDE) else 32
     rows, depth = draw(SIZES), draw(SIZES)
     x, across = numbers(draw, np.float32, rows, depth), draw(st.booleans())
     unit = SIDE if pieces > 1 else chunk  # of which a part of a sum is a multiple

@@ -15,6 +15,8 @@ from tests import op_checks
 from tests.kernels.attention_twins import attention
 from tests.op_table import Array, Case
 
+both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+
 
 def case_of(lengths: list[int], heads: int = 2, groups: int = 1, size: int = 3, seed: int = 0) -> Case:
     rng, offsets = np.random.default_rng(seed), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -29,12 +31,38 @@ def expected(case: Case, ranges: Array | None = None) -> Array:
     return attention(*case.arrays, offsets, ranges, 1 / math.sqrt(case.arrays[0].shape[2]))
 
 
-@pytest.mark.parametrize("lengths", [[129], [300], [96, 97, 0, 260], [127, 1, 128], [513]])
+@pytest.mark.parametrize("lengths", [[129], [300], [96, 97, 0, 260], [255, 1, 256], [513]])
 @pytest.mark.parametrize(("heads", "groups"), [(1, 1), (3, 1), (4, 2)])
 def test_sequences_longer_than_a_tile(lengths: list[int], heads: int, groups: int) -> None:
     case = case_of(lengths, heads, groups)
     result, _ = op_checks.run(ops.attention, case)
     np.testing.assert_allclose(result, expected(case), rtol=1e-11, atol=1e-12)
+
+
+def value_and_gradients(case: Case, dtype: Any) -> list[Array]:
+    tensors = [Tensor(x.astype(dtype), requires_grad=True) for x in case.arrays]
+    y = ops.attention(*tensors, **case.options)
+    y.backward(np.cos(np.arange(y.size)).reshape(y.shape).astype(dtype))
+    return [y.data, *(t.grad for t in tensors if t.grad is not None)]
+
+
+@pytest.mark.parametrize("size", [31, 33, 48, 64, 80, 128])
+@pytest.mark.parametrize(("heads", "groups"), [(1, 1), (3, 1)])
+def test_heads_of_any_size_in_float32(size: int, heads: int, groups: int) -> None:
+    case = case_of([45, 300], heads, groups, size)
+    for got, wanted in zip(value_and_gradients(case, np.float32), value_and_gradients(case, np.float64), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=2e-5 * max(1.0, np.abs(wanted).max()))
+
+
+@both_types
+@pytest.mark.parametrize("score", [-50.0, -90.0, -200.0, 200.0])
+def test_scores_far_from_zero(dtype: Any, score: float) -> None:
+    """What fills up a panel of queries has scores of its own, which must not meet the sums of real ones."""
+    q, k = np.full((3, 1, 1), score), np.ones((3, 1, 1))
+    v = np.arange(3.0).reshape(3, 1, 1)
+    got = value_and_gradients(Case((q, k, v), {"offsets": np.array([0, 3])}), dtype)
+    np.testing.assert_allclose(got[0].ravel(), [0, 0.5, 1.0], atol=1e-6)
+    assert all(np.isfinite(x).all() for x in got)
 
 
 @pytest.mark.parametrize("lengths", [[200], [130, 0, 97]])
