@@ -105,8 +105,8 @@ def pack_words(
 
     The work goes by squares of SIDE lanes by SIDE words. `lanes` is a multiple of SIDE, and with more than one piece
     `words` as well; or, with one, below SIDE: then what is too much of a row of words is overwritten by the row, or the
-    panel, that follows, so there must be room for a square behind the last panel. `edge` (2 SIDE^2 numbers) and `square` (SIDE^2
-    words for each piece) are room to work in.
+    panel, that follows, so there must be room for a square behind the last panel. `edge` (2 SIDE^2 numbers) and
+    `square` (SIDE^2 words for each piece) are room to work in.
     """
     turned = across == (chunk > 1)  # the words of a square lie in rows the other way than the panel wants them
     by_panel = not across or lanes % SIDE > 0  # else line by line

@@ -291,8 +291,8 @@ def test_a_lesser_processor_of_this_kind_multiplies_as_well(features: str, tmp_p
     """Numba takes the features it may use from the environment: the loops for AVX2 run, or the way without any."""
     if not processor.host_features() >= {name[1:] for name in features.split(",")}:
         pytest.skip("this processor has not even these")
-    names = "every_choice_multiplies or that_of_float64 or changes_no_bit or of_factors or packing or _tasks"
-    tests = ("test_products.py", "test_matmul.py", "test_factors.py", "test_twins.py")
+    names = "every_choice_multiplies or that_of_float64 or changes_no_bit or of_factors"
+    tests = ("test_products.py", "test_matmul.py", "test_factors.py")
     files = [str(Path(__file__).with_name(name)) for name in tests]
     command = [sys.executable, "-m", "pytest", "-q", *files, "-k", names, "--hypothesis-profile=few"]
     lesser = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features}
