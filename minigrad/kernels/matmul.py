@@ -108,7 +108,6 @@ def _multiply_panels(
     block: tuple[int, int, int, int],
     words: int,
     add: bool,
-    shapes: Array,
     start: int,
     stop: int,
 ) -> None:
@@ -138,7 +137,7 @@ def _multiply_panels(
     # Panels begin where a cache line does (64 bytes): a register is then filled from one line, not from parts of two.
     left = left_room[-left_room.ctypes.data % 64 // 4 :]
     right = right_room[-right_room.ctypes.data % 64 // 4 :]
-    begin_blocks(shapes)
+    begin_blocks(TILE_SHAPES)
     for first in range(first_column, last_column, group):
         last = min(first + group, last_column)
         for begin in range(0, words, depth):
@@ -162,7 +161,7 @@ def _multiply_panels(
                             for j in range(breadth):
                                 value, place = edge[r * columns + j], target + r * stride + j
                                 c[place] = c[place] + value if adding else value
-    end_blocks(shapes)
+    end_blocks(TILE_SHAPES)
 
 
 def _as_rows(x: Array) -> tuple[Array, bool]:
@@ -201,7 +200,6 @@ def multiply(a: Array, b: Array, out: Array, block: Block, *, add: bool = False)
             sides,
             words,
             add,
-            TILE_SHAPES,
             start,
             stop,
         ),

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from minigrad.kernels import KERNELS
 from minigrad.kernels.moves import SIDE
 from minigrad.kernels.processor import BFLOAT16, FLOAT32, SPLIT, Block
-from minigrad.kernels.tile_registers import TILE_SHAPES
 from tests.kernels.twins import UNTOUCHED, Arguments, Twin, numbers
 
 Array = NDArray[Any]
@@ -248,7 +247,7 @@ def _multiply_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     count = -(-m // block.rows) if m > n else -(-n // block.columns)
     part = sorted(draw(st.integers(0, count)) for _ in range(2))
     factors = [_lying(left, a_across), a_across, _lying(right, b_across), b_across]
-    return [*factors, c, (m, n), sides, words, draw(st.booleans()), TILE_SHAPES.copy(), *part]
+    return [*factors, c, (m, n), sides, words, draw(st.booleans()), *part]
 
 
 def _multiply_panels(
@@ -261,7 +260,6 @@ def _multiply_panels(
     block: tuple[int, int, int, int],
     words: int,
     add: bool,
-    shapes: Array,
     start: int,
     stop: int,
 ) -> None:
