@@ -1,57 +1,41 @@
 """Train a language model: ``python train.py --model vidya-v2`` is enough.
 
-Real text, ten minutes, and at the end a checkpoint, a sample and a report. `loop` is the training itself; `prepare`
-decides what is trained on what, `finish` tells how it went.
+Real text, ten minutes, and at the end a checkpoint, a sample and a report. `prepare` decides what is trained on what,
+`train_loop` and `take_step` are the training itself, and `minigrad.training` holds everything around them.
 """
 
 from __future__ import annotations
 
 import math
-import shlex
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from minigrad import hardware
-from minigrad.config import Parser, complain, validate
-from minigrad.errors import InputError, RunError
-from minigrad.faults import explain_missing_package, explain_system_error
-from minigrad.interrupt import BROKEN_PIPE, close_output, forgive_encoding, stop_requests
-from minigrad.progress import Progress, format_bytes, format_seconds, phase
-from minigrad.settings import TRAIN_ALIASES, TrainConfig, assignments, refuse_conflicts
+from minigrad.cli.exits import exit_code
+from minigrad.cli.parser import Parser
+from minigrad.options import assignments
+from minigrad.system import hardware
+from minigrad.system.signals import Stopped, stop_requests
+from minigrad.system.terminal import forgive_encoding, phase
+from minigrad.training.result import TrainResult
+from minigrad.training.settings import TRAIN_ALIASES, TrainConfig, check_settings
 
 if TYPE_CHECKING:
-    from minigrad.training import Run
+    from minigrad.data.tokenized import TokenizedCorpus
+    from minigrad.nn.language_model import LanguageModel
+    from minigrad.training.plan import Plan
+    from minigrad.training.run import Run
+    from minigrad.training.run_folder import Opening, RunFolder
+    from minigrad.typing import Array
+    from models.initial_weights import InitialWeights
 
-_STARTED = time.perf_counter()  # a budget of minutes counts the whole process; what was imported so far is little
+__all__ = ["Stopped", "TrainConfig", "TrainResult", "main", "train"]
 
-
-@dataclass(frozen=True)
-class TrainResult:
-    """What a run came to. Losses are in nats per token; the `val_` figures are of all held-out text."""
-
-    out: Path
-    steps: int
-    tokens: int
-    loss: float
-    val_loss: float
-    val_bits_per_byte: float
-    xz_bits_per_byte: float | None
-    seconds: float
-    command: str  # repeats the run bit for bit
-
-
-class Stopped(Exception):  # noqa: N818  (nothing went wrong)
-    """The run was asked to stop, and its checkpoint is saved; `code` is the exit code that says so."""
-
-    def __init__(self, code: int, step: int, folder: Path) -> None:
-        again = f"python train.py --resume {shlex.quote(str(folder))}"
-        super().__init__(f"stopped after step {step:,} and saved; continue with: {again}")
-        self.code = code
+_STARTED = time.perf_counter()  # a budget of minutes counts the whole process; the imports so far are a small part
+MAX_GRADIENT_NORM = 1.0
 
 
 def train(
@@ -59,202 +43,218 @@ def train(
 ) -> TrainResult | None:
     """Run a whole training as ``python train.py`` does; returns None if only the plan was wanted.
 
-    `clock` gives the seconds since the run began; tests bring their own. `explicit` names the settings that were given,
-    by default those that differ from their defaults: a continued run refuses the ones it does not have. The threads and
-    the matrix products of this process stay as the settings chose them. Raises InputError for settings that cannot be
-    used, RunError if the run fails, and Stopped, after saving, on Ctrl-C or SIGTERM.
+    `clock` returns the seconds since the run began; tests bring their own. `explicit` names the settings that were
+    given, by default those that differ from their defaults: a continued run refuses the ones it does not have. The
+    number of threads and the matmul backend of this process stay as the settings chose them. Raises InputError for
+    settings that cannot be used, RunError if the run fails, and Stopped, after saving, on Ctrl-C or SIGTERM.
     """
-    validate(config)
-    refuse_conflicts(config)
     started = time.perf_counter()
+    check_settings(config)
     hardware.prepare(config.threads)
-    run = prepare(config, explicit, clock or (lambda: time.perf_counter() - started))
-    if run is None:
+    with phase("starting NumPy and Numba"):
+        from minigrad.training.finish import finish
+        from minigrad.training.run_folder import open_run
+    prepared = prepare(open_run(config, explicit))
+    if config.plan:
         return None
-    loop(run)
+    run = build(prepared, clock or (lambda: time.perf_counter() - started))
+    train_loop(run)
     return finish(run)
 
 
-def prepare(given: TrainConfig, explicit: Collection[str] | None, clock: Callable[[], float]) -> Run | None:
-    """Read the text, choose what was left open, print the plan, and build or load the model.
+# The training itself.
 
-    Nothing is written before everything given has been found usable.
+
+def train_loop(run: Run) -> None:
+    """Take steps until the budget is used up; log, evaluate, generate samples and save on the way."""
+    from minigrad.training.step_log import StepLog
+
+    settings = run.settings
+    with stop_requests() as request, StepLog(run, request) as log:
+        while not run.is_finished:
+            log.decide_steps()
+            with log.timed(), run.profiled():
+                learning_rate, norm = take_step(run)
+            score = run.evaluate(everything=run.is_finished) if run.is_due(settings.eval_every) else None
+            if score or run.step == 1 or run.is_due(settings.log_every):
+                log.write(learning_rate, norm, score)
+            if run.is_due(settings.sample_every):
+                log.show_sample(run.write_sample())
+            if request.code or run.is_due(settings.save_every):
+                run.save()
+            if request.code and not run.is_finished:
+                raise Stopped(request.code, run.step, run.folder.path)
+
+
+def take_step(run: Run) -> tuple[float, float]:
+    """Take one training step; return the learning rate and the norm of the gradient.
+
+    Raises RunError, naming the operation, if the loss or the gradient is not finite; weights and checkpoints are then
+    as they were.
     """
-    with phase("starting NumPy and Numba"):
-        import models
-        import tokenizer
-        from minigrad import checkpoint, corpus, costs, data, optim, plan, profile, run_folder
-        from minigrad.budget import Budget
-        from minigrad.evaluate import token_byte_lengths
-        from minigrad.kernels import products
-        from minigrad.training import Run
-        from models import claims
+    learning_rate = run.learning_rate()
+    nats, num_bytes, num_tokens = accumulate_gradients(run)  # forward and backward
+    loss, norm = nats / num_tokens, math.nan
+    if math.isfinite(loss):
+        norm = run.optimizer.step(learning_rate, max_norm=MAX_GRADIENT_NORM)  # clip and update, unless it is not finite
+    if not math.isfinite(norm):
+        raise run.divergence(run.first_anomaly(lambda: accumulate_gradients(run)))
+    run.optimizer.zero_grad()
+    run.totals.add_step(nats, num_bytes, loss)
+    run.step += 1
+    return learning_rate, norm
 
-    folder, record, asked = run_folder.open_settings(given, explicit)
-    changes = assignments(asked.set)
-    if asked.init:
-        # A run that is continued has noted the shape of what it started from, which may be gone by now.
-        source_file = folder / run_folder.RECORD if folder else Path(asked.init) / "config.json"
-        described = record.get("architecture") or checkpoint.read_json(source_file)
-        wanted_family = asked.model if folder or "model" in run_folder.explicit_names(given, explicit) else None
-        family, size, skeleton = models.start_from(described, source_file, wanted_family, asked.size, **changes)
-        asked, ladder = replace(asked, model=family), {size: skeleton}
-    else:
-        sizes = models.ladder(asked.model, asked.size)
-        ladder = {size: models.skeleton(asked.model, size, **changes) for size in sizes}
+
+def accumulate_gradients(run: Run) -> tuple[float, float, int]:
+    """Add the gradients of all parts of a step; return its loss in nats, and the bytes and tokens it predicted."""
+    nats, num_bytes, num_tokens = 0.0, 0.0, 0
+    for number, (inputs, targets) in run.batches():  # (B, T) tokens, and for each the token after it
+        loss = run.replicas.run(
+            forward_backward, inputs, targets, seed=run.settings.seed, step=number, scale=1 / run.settings.accumulate
+        )
+        nats += loss * targets.size
+        num_bytes += float(run.text.byte_lengths[targets].sum())
+        num_tokens += targets.size
+    return nats, num_bytes, num_tokens
+
+
+def forward_backward(model: LanguageModel, inputs: Array, targets: Array, weight: Array) -> float:
+    """Add the gradient of the mean loss, times `weight`, to that of every parameter; return the loss."""
+    loss = model.loss(inputs, targets)
+    loss.backward(weight)
+    return float(loss.item())
+
+
+# What is trained on what.
+
+
+class Prepared(NamedTuple):
+    """All that a run needs to begin: its plan, its folder, and the weights it starts from (None: new ones)."""
+
+    plan: Plan
+    folder: RunFolder
+    initial: InitialWeights | None
+
+
+class Candidates(NamedTuple):
+    """The models that a run may train, as skeletons by size, and their family."""
+
+    family: str
+    skeletons: dict[str, LanguageModel]
+
+
+def prepare(opening: Opening) -> Prepared:
+    """Read the text, choose what was left open, and print the plan.
+
+    Nothing is written, and everything given was found usable, when this returns. The model is a skeleton.
+    """
+    from minigrad.kernels.gemm import backend
+    from minigrad.training import costs, plan
+    from minigrad.training.record import Record
+    from minigrad.training.run_folder import RunFolder, fingerprint, refuse_existing
+    from models import claims, initial_weights_for, variant
+
+    candidates = choose_candidates(opening)
+    asked, folder = replace(opening.asked, model=candidates.family), opening.folder
     hardware.prepare(asked.threads and min(asked.threads, hardware.cores()))  # a continued run as it began, if possible
-    products.use(asked.matmul, asked.precision)
+    backend.use(asked.matmul, asked.precision)
     rate = costs.matmul_rate()
-    size = plan.choose_size(ladder, asked, rate)
+    size = plan.choose_size(candidates.skeletons, asked, rate)
+    path = folder.path if folder else Path(asked.out or f"runs/{asked.model}-{size}")
+    if folder is None and not asked.plan:
+        refuse_existing(path)
+    skeleton = candidates.skeletons[size]
+    text = read_text(asked, path if folder else None, skeleton)
+    settings = plan.choose_settings(replace(asked, size=size), skeleton, rate)
+    shape: dict[str, Any] = {"dropout": settings.dropout, "end_of_text_id": text.tokenizer.end_of_text_id}
+    if not settings.init:
+        shape["vocab_size"] = text.tokenizer.vocab_size
+    if not skeleton.learns_positions:
+        shape["context_length"] = settings.context
+    model = variant(skeleton, **shape)
+    found = plan.Plan(settings, model, text, rate, claims.beside(settings.model, size, skeleton))
+    found.check_vocabulary()
+    initial = None
+    if settings.init and not (folder and folder.has_checkpoint):
+        initial = initial_weights_for(model, settings.init)
+        if initial.grown:
+            print(f"{settings.init} grows, and says what it said before: {initial.grown}")
+    found.check_text()
     if folder is None:
-        folder = Path(asked.out or f"runs/{asked.model}-{size}")
-        if not given.plan:
-            run_folder.refuse_existing(folder)
+        facts = {"parameters": model.num_parameters(), "matmul_rate": rate, "text": fingerprint(text.train)}
+        folder = RunFolder(
+            path, Record.new(asked, settings, **facts, architecture=model.config.published()), is_new=True
+        )
+    else:
+        folder.check_text(text.train)
+    print(found.describe(), flush=True)
+    return Prepared(found, folder, initial)
+
+
+def choose_candidates(opening: Opening) -> Candidates:
+    """Return the sizes to choose from: of the family that was asked for, or the one that the run starts from."""
+    import models
+    from minigrad.formats.json_files import read_json
+    from minigrad.training.record import FILE
+
+    asked, folder = opening.asked, opening.folder
+    changes = assignments(asked.set)
+    if not asked.init:
+        sizes = models.ladder(asked.model, asked.size)
+        return Candidates(asked.model, {size: models.skeleton(asked.model, size, **changes) for size in sizes})
+    # A run that is continued has noted the shape of what it started from, which may be gone by now.
+    source = folder.path / FILE if folder else Path(asked.init) / "config.json"
+    described = (folder.record.architecture if folder else None) or read_json(source)
+    family = asked.model if folder or "model" in opening.explicit else None
+    found, size, skeleton = models.start_from(described, source, family, asked.size, **changes)
+    return Candidates(found, {size: skeleton})
+
+
+def read_text(asked: TrainConfig, folder: Path | None, skeleton: LanguageModel) -> TokenizedCorpus:
+    """Read the corpus, load or train its tokenizer, and encode it; `folder` is that of the run to continue."""
+    import tokenizer
+    from minigrad.data import corpus
+    from minigrad.data.tokenized import TokenizedCorpus
+
     with phase(f"reading {asked.data}"):
         source = corpus.load(asked.data, progress=print)
-        train_documents, held_out_documents = source.split()
+        train_documents, _ = source.split()
     with phase("preparing the tokens"):
-        known = folder if record else asked.tokenizer
-        wanted = asked.vocab or ladder[size].config.vocab_size
+        known, wanted = folder or asked.tokenizer, asked.vocab or skeleton.config.vocab_size
         tok = tokenizer.load(known) if known else tokenizer.train(train_documents, vocab_size=wanted)
-        tokens, held_out = data.prepare(train_documents, tok), data.prepare(held_out_documents, tok)
-    config = plan.choose_numbers(replace(asked, size=size), ladder[size], rate)
-    vocab = ladder[size].config.vocab_size if config.init else tok.vocab_size
-    shape: dict[str, Any] = {"vocab_size": vocab, "dropout": config.dropout}
-    if not ladder[size].learns_positions:
-        shape["context_length"] = config.context
-    model = models.variant(ladder[size], end_of_text_id=tok.end_of_text_id, **shape)
-    plan.check_vocabulary(config, tok.vocab_size, vocab)
-    start = None
-    if config.init and not (record and checkpoint.latest(folder)):
-        start = models.start(model, config.init)
-        if start.grown:
-            print(f"{config.init} grows, and says what it said before: {start.grown}")
-    text = plan.Text(source.description, len(source.documents), tokens, held_out, tok.used)
-    plan.check_text(text, config.context)
-    if record:
-        run_folder.check_text(record, tokens, folder)
-    print(plan.describe(config, model, text, rate, claims.beside(config.model, size, ladder[size])), flush=True)
-    if given.plan:
-        return None
-    plan.refuse_too_large(config, model)
-    saved = checkpoint.load(folder) if record and checkpoint.latest(folder) else None
-    model.initialise(config.seed, "float64" if config.precision == "float64" else "float32")
-    model.recompute_layers(config.checkpointing)
-    if start is not None:
-        start.fill(model)
-    optimizer = optim.AdamW(model.parameters(), weight_decay=config.weight_decay)
-    seconds = None if config.minutes is None else 60 * config.minutes
-    budget = Budget(config.steps, seconds, plan.seconds_after(config, model, text, rate))
-    lengths = token_byte_lengths(tok, tok.vocab_size)
-    run = Run(config, folder, record, budget, tok, source, text, lengths, model, optimizer, rate, clock)
-    run.profile = profile.Profile() if given.profile else None
-    if start is not None and start.moments:
-        # The first steps of what is new have another length (see there); the new warm-up makes that harmless.
-        run.take_moments(start.moments_for(model), start.updates)
+        return TokenizedCorpus.of(source, tok)
+
+
+def build(prepared: Prepared, clock: Callable[[], float]) -> Run:
+    """Give the model its weights, new ones or those of a checkpoint, and write the run folder."""
+    from minigrad.autograd.profile import Profile
+    from minigrad.optim import AdamW
+    from minigrad.training import checkpoint
+    from minigrad.training.budget import Budget
+    from minigrad.training.run import Run
+
+    plan, folder, initial = prepared
+    settings, model = plan.settings, plan.model
+    plan.check_memory()
+    saved = checkpoint.load(folder.path) if folder.has_checkpoint else None
+    model.initialise(settings.seed, "float64" if settings.precision == "float64" else "float32")
+    model.recompute_layers(settings.checkpointing)
+    if initial is not None:
+        initial.fill(model)
+    optimizer = AdamW(model.parameters(), weight_decay=settings.weight_decay)
+    seconds = None if settings.minutes is None else 60 * settings.minutes
+    run = Run(plan, folder, optimizer, Budget(settings.steps, seconds, plan.seconds_after()), clock)
+    run.profile = Profile() if settings.profile else None
+    if initial is not None and initial.moments:
+        # Adam's first updates of new weights are mis-scaled; warm-up hides it (growth.widen_moments).
+        run.load_moments(initial.moments_for(model), initial.updates)
     if saved is not None:
         run.restore(saved)
         finished = "; this run is finished, but a larger --steps, --tokens or --minutes continues it"
-        print(f"continuing after step {run.step:,}{finished if run.step == budget.steps else ''}")
-    if record:
-        run_folder.note_choices(record, config)
-        run_folder.write_record(folder, record)
-    else:
-        facts = {"parameters": model.num_parameters(), "matmul_rate": rate, "text": run_folder.fingerprint(tokens)}
-        run.record = run_folder.new_record(asked, config, **facts, architecture=model.config.published())
-        run_folder.begin(folder, tok, run.record)
-    run.warm_up()
+        print(f"continuing after step {run.step:,}{finished if run.is_finished else ''}")
+    folder.begin_or_continue(plan.text.tokenizer, settings)
+    run.compile_kernels()
     return run
-
-
-def loop(run: Run) -> None:
-    """Take steps until the budget is used up; log, evaluate, write samples and save on the way."""
-    from minigrad import costs, metrics
-
-    config, budget, began, first, pace = run.settings, run.budget, run.seconds(), run.step, 0.0
-    log, progress, training = metrics.Metrics(run.folder, resume_step=run.step), Progress(budget.steps), 0.0
-    flops = costs.flops_per_token(run.model, config.context)
-    with stop_requests() as request:
-        while budget.steps is None or run.step < budget.steps:
-            if budget.decide(run.step, run.seconds(), pace):
-                run.fix_steps()
-                progress.set_total(budget.steps or 0)
-            before = run.seconds()
-            learning_rate, norm = run.take_step()
-            last, now = run.step == budget.steps, run.seconds()
-            training += now - before  # since the last line; looks, samples and checkpoints are no training
-            pace = (now - began) / (run.step - first)
-            score = run.look(everything=last) if last or run.step % config.eval_every == 0 else None
-            try:
-                if score or run.step == 1 or run.step % config.log_every == 0:
-                    line = run.measurements(learning_rate, norm, training, score)
-                    log.log(**line)
-                    progress.log(
-                        step=run.step,
-                        loss=line["loss"],
-                        bits_per_byte=line["bits_per_byte"],
-                        learning_rate=learning_rate,
-                        tokens_per_second=line["tokens_per_second"],
-                        matmul_share=line["tokens_per_second"] * flops / run.matmul_rate,
-                        seconds_left=budget.seconds_left(run.step, run.seconds(), pace),
-                        time_share=budget.share(run.step, run.seconds()),
-                        val_bits_per_byte=score.bits_per_byte if score else None,
-                    )
-                    training = 0.0
-                if last or run.step % config.sample_every == 0:
-                    sample = textwrap.indent(run.write_sample().strip(), "    | ", predicate=lambda line: True)
-                    progress.say(f"what it writes after {run.step:,} steps:\n{sample}")
-            except BrokenPipeError:
-                close_output()
-                request.code = BROKEN_PIPE
-            if last or request.code or run.step % config.save_every == 0:
-                run.save()
-            if request.code and not last:
-                progress.close()
-                raise Stopped(request.code, run.step, run.folder)
-    progress.close()
-
-
-def finish(run: Run) -> TrainResult:
-    """Compare with xz, write the report, and say what came out and how to repeat it."""
-    from minigrad import metrics, report, run_folder
-
-    config, lines = run.settings, metrics.read(run.folder)
-    score = run.score or run.look(everything=True)
-    xz, no_xz = run.ask_xz()
-    stages = run.record.get("stages", [])
-    command = run_folder.repeat_command(replace(config, steps=run.step), run.folder, stages)
-    result = TrainResult(
-        out=run.folder,
-        steps=run.step,
-        tokens=run.step * run.tokens_per_step,
-        loss=lines[-1]["loss"] if lines else math.nan,
-        val_loss=score.loss,
-        val_bits_per_byte=score.bits_per_byte,
-        xz_bits_per_byte=xz,
-        seconds=run.seconds(),
-        command=command,
-    )
-    figures: dict[str, Any] = {"bits_per_byte": score.bits_per_byte, "xz_bits_per_byte": xz, "no_xz": no_xz}
-    run.record["result"] = figures | {"steps": run.step, "tokens": result.tokens, "command": command}
-    run_folder.write_record(run.folder, run.record)
-    summary = {"model": config.model, "size": config.size, "parameters": run.model.num_parameters()}
-    path = report.write_report(
-        run.folder,
-        summary=summary | figures | {"data": config.data},
-        samples=run.samples,
-        settings=run_folder.stored(config),
-        command=command,
-    )
-    peak = format_bytes(hardware.peak_memory_bytes())
-    if run.profile is not None:
-        print(run.profile.table(run.matmul_rate, len(run.learners.replicas)))
-    print(report.compare_with_xz(**figures))
-    print(f"{result.tokens:,} tokens in {format_seconds(run.seconds())}, at most {peak} of memory")
-    print(f"report   {path}")
-    print(f"write    python generate.py {shlex.quote(str(run.folder))}")
-    print(f"repeat   {command}", flush=True)
-    return result
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -268,32 +268,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     config, explicit = parser.parse(arguments)
     forgive_encoding()
-    try:
-        train(config, clock=lambda: time.perf_counter() - _STARTED, explicit=explicit)
-    except Stopped as stopped:
-        print(stopped, file=sys.stderr)
-        return stopped.code
-    except (InputError, RunError) as error:
-        return complain("train.py", error)
-    except ValueError as error:
-        from tokenizer import TokenizerError
 
-        if not isinstance(error, TokenizerError):
-            raise
-        return complain("train.py", InputError(error))
-    except ModuleNotFoundError as error:
-        return complain("train.py", explain_missing_package(error, "train.py"))
-    except MemoryError:
-        return complain("train.py", RunError("this computer's memory is full; take a smaller --size or --batch"))
-    except BrokenPipeError:
-        close_output()
-        return BROKEN_PIPE
-    except OSError as error:
-        return complain("train.py", explain_system_error(error))
-    except KeyboardInterrupt:
-        print("\ninterrupted; a run that had begun continues with --resume", file=sys.stderr)
-        return 130
-    return 0
+    def work() -> None:
+        train(config, clock=lambda: time.perf_counter() - _STARTED, explicit=explicit)
+
+    interrupted = "\ninterrupted; a run that had begun continues with --resume"
+    return exit_code("train.py", work, interrupted=interrupted)
 
 
 if __name__ == "__main__":

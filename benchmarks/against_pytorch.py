@@ -45,19 +45,20 @@ def serve_minigrad(family: str, size: str, batch: int, length: int, backend: str
     """Take a step whenever a line arrives on standard input; answer with its seconds."""
     import models
     from minigrad import optim
-    from minigrad.kernels import products
-    from minigrad.parallel import DataParallel, num_replicas
+    from minigrad.kernels.gemm import backend as products
     from minigrad.random import generator
+    from minigrad.training.parallel import Replicas, num_replicas
+    from train import forward_backward
 
     products.use(backend, precision)
     model = models.build(family, size=size, dropout=0.0)
     optimizer = optim.AdamW(model.parameters(), weight_decay=0.1)
     tokens = generator(0, "benchmark").integers(0, model.config.vocab_size, (batch, length + 1))
 
-    learners = DataParallel(model, num_replicas(model, batch, length))
+    replicas = Replicas(model, num_replicas(model, batch, length))
 
     def step() -> None:
-        learners.backward(tokens[:, :-1], tokens[:, 1:])
+        replicas.run(forward_backward, tokens[:, :-1], tokens[:, 1:])
         optimizer.step(1e-3, max_norm=1.0)
         optimizer.zero_grad()
 
@@ -146,7 +147,7 @@ def main() -> None:
         options = json.loads(arguments.serve)
         (serve_minigrad if options.pop("kind") == "minigrad" else serve_torch)(**options)
         return
-    from minigrad import hardware
+    from minigrad.system import hardware
 
     print(hardware.describe())
     contestants = arguments.contestants

@@ -33,8 +33,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--steps", type=int, default=300)
     steps = parser.parse_args().steps
-    from minigrad import hardware, metrics
-    from minigrad.settings import TrainConfig
+    from minigrad.system import hardware
+    from minigrad.training import metrics
+    from minigrad.training.settings import TrainConfig
     from train import train
 
     curves, scores = {}, {}

@@ -66,7 +66,7 @@ def main() -> None:
     from ngram import bits_per_byte
 
     import models
-    from minigrad import corpus
+    from minigrad.data import corpus
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--families", nargs="+", default=list(models.FAMILIES))

@@ -23,9 +23,9 @@ CASES = (("vidya-v2", "nano"), ("vidya-v2", "mini"), ("vidya-v2", "2.0"), ("gpt2
 
 
 def serve_minigrad(family: str, size: str, threads: int) -> None:
-    """Write with `minigrad.sampling`."""
+    """Write with `minigrad.generation.sampling`."""
     import models
-    from minigrad.sampling import Sampling, generate
+    from minigrad.generation.sampling import Sampling, generate
 
     model, greedy = models.build(family, size=size), Sampling(temperature=0)
     serve({"write": lambda: list(generate(model, PROMPT, count=COUNT, sampling=greedy))})
@@ -60,7 +60,7 @@ def main() -> None:
         (serve_torch if "published" in options else serve_minigrad)(**options)
         return
     import models
-    from minigrad import hardware
+    from minigrad.system import hardware
 
     peer = has(arguments.peer_python, "torch", "transformers")
     if not peer:

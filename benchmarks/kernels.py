@@ -17,10 +17,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from minigrad import hardware
-from minigrad.kernels import kernel
-from minigrad.kernels.maximum import LANES, row_maximum
-from minigrad.kernels.tiles import add_product
+from minigrad.kernels.gemm.cache_block import add_product
+from minigrad.kernels.jit import kernel
+from minigrad.kernels.rowwise.maximum import LANES, row_maximum
+from minigrad.system import hardware
 
 M, K, N = 96, 64, 128
 

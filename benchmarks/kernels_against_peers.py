@@ -82,7 +82,7 @@ def serve_minigrad() -> None:
 
         return run
 
-    parameter = nn.Parameter((PARAMETERS,), nn.Start())
+    parameter = nn.Parameter((PARAMETERS,), nn.Init())
     parameter.place(given["parameters"], np.full_like(given["parameters"], 1e-3))
     optimizer = optim.AdamW([parameter])
     serve(
@@ -229,7 +229,7 @@ def main() -> None:
         options = json.loads(arguments.serve)
         {"minigrad": serve_minigrad, "NumPy": serve_numpy, "torch": serve_torch}[options.pop("who")](**options)
         return
-    from minigrad import hardware
+    from minigrad.system import hardware
 
     pythons = {"minigrad": sys.executable, "NumPy": sys.executable}
     if has(arguments.peer_python, "torch"):

@@ -18,8 +18,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from minigrad import hardware
-from minigrad.kernels.attention import Plan, attention_backward, attention_forward
+from minigrad.kernels.attention.forward import Plan, attention_backward, attention_forward
+from minigrad.system import hardware
 
 HEADS, SIZE = 9, 64
 

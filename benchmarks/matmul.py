@@ -19,9 +19,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from minigrad import hardware
-from minigrad.kernels import matmul, threads
-from minigrad.kernels.processor import BFLOAT16, FLOAT32, SPLIT
+from minigrad.kernels import threads
+from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SPLIT
+from minigrad.kernels.gemm import panels as matmul
+from minigrad.system import hardware
 
 BLOCKS = {"float32": FLOAT32, "three pieces": SPLIT, "bfloat16": BFLOAT16}
 SHAPES = [

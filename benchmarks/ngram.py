@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from minigrad import corpus
+from minigrad.data import corpus
 
 Array = NDArray[Any]
 

@@ -39,7 +39,7 @@ def seconds_to(prefix: str, arguments: list[str], cache: Path) -> float:
 def main() -> None:
     """Measure three times each, print a table and write start_up.json beside this file's results."""
     sys.path.insert(0, str(ROOT))
-    from minigrad import hardware
+    from minigrad.system import hardware
 
     results: dict[str, list[float]] = {"help": [], "cold": [], "warm": []}
     for _ in range(3):

@@ -19,11 +19,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from minigrad import hardware  # isort: skip  (before NumPy: it tells BLAS how long its idle threads may spin)
+from minigrad.system import hardware  # isort: skip  (before NumPy: it tells BLAS how long its idle threads may spin)
 
 import numpy as np
 
-from minigrad.kernels import norm, swiglu, threads
+from minigrad.kernels import threads
+from minigrad.kernels.rowwise import norm, swiglu
 
 ROWS = (64, 256, 1_024, 2_048, 4_096, 16_384)
 WIDTH, HIDDEN = 96, 256

@@ -162,7 +162,7 @@ JOBS = {"minigrad": ours, "huggingface": huggingface, "tiktoken": tiktoken}
 def prepare(folder: Path, megabytes: float) -> None:
     """Write the texts, our vocabulary, and its tokens in order for tiktoken."""
     import tokenizer
-    from minigrad import corpus
+    from minigrad.data import corpus
 
     docs, size = [], 0
     for text in corpus.load("python-docs").documents:
@@ -260,7 +260,7 @@ def main() -> None:
 
 def run(asked: argparse.Namespace) -> None:
     """Measure everything and print it."""
-    from minigrad import hardware
+    from minigrad.system import hardware
 
     pythons = {"minigrad": sys.executable}
     for library in ("huggingface", "tiktoken"):

@@ -24,9 +24,12 @@ SHAPES = {"nano": (8, 256), "micro": (8, 256), "mini": (8, 256), "small": (8, 25
 def measure(size: str, steps: int = 7) -> dict[str, float | str]:
     """Take a few training steps on random tokens and return the medians."""
     import models
-    from minigrad import costs, hardware, optim
-    from minigrad.parallel import DataParallel, num_replicas
+    from minigrad import optim
     from minigrad.random import generator
+    from minigrad.system import hardware
+    from minigrad.training import costs
+    from minigrad.training.parallel import Replicas, num_replicas
+    from train import forward_backward
 
     batch_size, context = SHAPES[size]
     rate = costs.matmul_rate()
@@ -34,10 +37,10 @@ def measure(size: str, steps: int = 7) -> dict[str, float | str]:
     optimizer = optim.AdamW(model.parameters())
     tokens = generator(0, "benchmark").integers(0, model.config.vocab_size, (batch_size, context + 1))
     replicas = num_replicas(model, batch_size, context)
-    learners, seconds = DataParallel(model, replicas), []
+    learners, seconds = Replicas(model, replicas), []
     for _ in range(steps + 1):
         started = time.perf_counter()
-        learners.backward(tokens[:, :-1], tokens[:, 1:])
+        learners.run(forward_backward, tokens[:, :-1], tokens[:, 1:])
         optimizer.step(1e-3, max_norm=1.0)
         optimizer.zero_grad()
         seconds.append(time.perf_counter() - started)
@@ -58,7 +61,7 @@ def main() -> None:
     if sys.argv[1:2] == ["--one"]:
         print(json.dumps(measure(sys.argv[2])))
         return
-    from minigrad import hardware
+    from minigrad.system import hardware
 
     print(hardware.describe())
     print(f"{'size':<6} {'tokens/s':>9} {'expected':>9} {'of matmul':>10} {'peak MB':>9} {'planned MB':>11}")

@@ -21,14 +21,19 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import models
-from minigrad import Tensor, hardware, nn
-from models.wiola import Decoder, WiolaConfig
+from minigrad import Tensor, nn
+from minigrad.system import hardware
+from models.wiola import WiolaConfig
+from models.wiola.attention import Pass
+from models.wiola.merged_attention import merged_attention
+from models.wiola.model import Decoder
+from models.wiola.spiral import SpiralAngles
 
 RATIOS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)
 
 
 def products(config: WiolaConfig, length: int, ratio: float, context: bool) -> float:
-    """Count the multiplications with an addition of one attention block for a whole text, forward."""
+    """Count the multiply-adds of one attention block for a whole sequence, forward."""
     tokens = length * (1 - ratio)
     queries, keys = config.width, config.num_kv_heads * config.head_dim
     projections = tokens * config.width * (3 * queries + 2 * keys)
@@ -55,8 +60,9 @@ def main() -> None:
     hardware.prepare()
     config = models.configure("wiola", "360m", num_layers=3, vocab_size=8)
     decoder, length = Decoder(config), arguments.length
-    block, layout = decoder.layers[1], nn.Layout.rectangular(1, length)
-    angles = nn.SpiralAngles(config.head_dim, config.srpe_theta, divisor=8.0, amplitude=0.1, frequency=0.01)
+    block = decoder.layers[1]
+    angles = SpiralAngles(config.head_dim, config.srpe_theta, divisor=8.0, amplitude=0.1, frequency=0.01)
+    run = Pass(nn.Layout.rectangular(1, length), angles)
     below = [rows_with_repeats(length, config.width, 0) for _ in range(config.gcla_lookback)]
 
     def once(variant: str, ratio: float, context: bool) -> float:
@@ -65,9 +71,9 @@ def main() -> None:
         start = time.perf_counter()
         normed = block.input_norm(x)
         if variant == "off":
-            out = block.attn(normed, summaries, layout, angles)
+            out = block.attn(normed, summaries, run)
         else:
-            out, found = block.attn.merged(normed, summaries, layout, angles, None, 0, variant, 0.92)
+            out, found = merged_attention(block.attn, normed, summaries, run, variant, 0.92)
             assert abs(found - ratio) < 0.01, (found, ratio)
         out.backward(np.ones(out.shape, np.float32))
         return time.perf_counter() - start

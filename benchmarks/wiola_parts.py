@@ -27,8 +27,9 @@ sys.path.insert(0, str(ROOT))
 def variants() -> dict[str, Any]:
     """Return models that lack a part each: name -> class."""
     from minigrad import nn
-    from minigrad.tensor import Tensor
+    from minigrad.autograd.tensor import Tensor
     from models.wiola import Wiola, WiolaConfig
+    from models.wiola.attention import Pass
 
     class PlainAttention(nn.Module):
         """Grouped-query attention with Wiola's positions, behind Wiola's interface."""
@@ -38,10 +39,8 @@ def variants() -> dict[str, Any]:
                 config.width, config.num_heads, config.num_kv_heads, config.head_dim, std=config.init_std
             )
 
-        def forward(
-            self, x: Tensor, summaries: list[Tensor], layout: Any, angles: Any, cache: Any = None, layer: int = 0
-        ) -> Tensor:
-            result: Tensor = self.inner(x, layout, angles)
+        def forward(self, x: Tensor, summaries: list[Tensor], run: Pass) -> Tensor:
+            result: Tensor = self.inner(x, run.layout, run.angles)
             return result
 
     class WithoutContext(Wiola):
@@ -84,15 +83,16 @@ def main() -> None:
     parser.add_argument("--data", default="python-docs")
     arguments = parser.parse_args()
     import models
-    from minigrad import metrics
-    from minigrad.settings import TrainConfig
+    from minigrad.training import metrics
+    from minigrad.training.settings import TrainConfig
     from models import wiola
+    from models.family import Family
     from train import train
 
     results = []
     with tempfile.TemporaryDirectory() as folder:
         for number, (name, (make, changes)) in enumerate(variants().items()):
-            models.FAMILIES["wiola"] = (make, wiola.WiolaConfig, wiola.SIZES)
+            models.FAMILIES["wiola"] = Family(make, wiola.WiolaConfig, wiola.SIZES)
             started, out = time.perf_counter(), Path(folder) / str(number)
             config = TrainConfig(
                 model="wiola",

@@ -9,15 +9,16 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from minigrad import hardware
+from minigrad.system import hardware
 
 if TYPE_CHECKING:
-    import minigrad.gradcheck as gradcheck
     from minigrad import nn, ops, optim
-    from minigrad.anomaly import detect_anomaly
+    from minigrad.autograd import gradcheck
+    from minigrad.autograd.anomaly import detect_anomaly
+    from minigrad.autograd.graph import no_grad
+    from minigrad.autograd.op import op
+    from minigrad.autograd.tensor import Tensor
     from minigrad.errors import GraphError, InputError, RunError, ShapeError
-    from minigrad.graph import no_grad
-    from minigrad.tensor import Tensor
 
 __all__ = [
     "GraphError",
@@ -29,6 +30,7 @@ __all__ = [
     "gradcheck",
     "nn",
     "no_grad",
+    "op",
     "ops",
     "optim",
 ]
@@ -38,17 +40,21 @@ _HOMES = {
     "InputError": "errors",
     "RunError": "errors",
     "ShapeError": "errors",
-    "Tensor": "tensor",
-    "detect_anomaly": "anomaly",
-    "no_grad": "graph",
+    "Tensor": "autograd.tensor",
+    "detect_anomaly": "autograd.anomaly",
+    "no_grad": "autograd.graph",
+    "op": "autograd.op",
 }
+_MODULES = {"gradcheck": "autograd.gradcheck", "nn": "nn", "ops": "ops", "optim": "optim"}
 
 hardware.prepare()
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"minigrad.{_MODULES[name]}")
     if name in _HOMES:
+        if name == "Tensor":
+            importlib.import_module("minigrad.ops")  # fills the table in which `a + b` and `x.sum()` are looked up
         return getattr(importlib.import_module(f"minigrad.{_HOMES[name]}"), name)
-    if name in __all__:
-        return importlib.import_module(f"minigrad.{name}")
     raise AttributeError(f"module 'minigrad' has no attribute {name!r}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from minigrad.language_model import LanguageModel
+from minigrad.nn.language_model import LanguageModel
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def beside(family: str, size: str, model: LanguageModel) -> str:
     parameters = model.num_parameters()
     said = f"its document says {claim.parameters:,} parameters, the shape has {parameters:,}: {claim.why}"
     if claim.forward_gflop is not None:
-        forward_flops = 2 * model.products_per_token(model.config.context_length)
+        forward_flops = 2 * model.macs_per_token(model.config.context_length)
         said += (
             f"; and {claim.forward_gflop:g} GFLOP forward per token, which is {forward_flops / 1e9:.3g} in the "
             "published context"

@@ -10,44 +10,47 @@ with 1,024 positions more.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
-from numpy.typing import NDArray
-
 from minigrad import nn, ops
+from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
-from minigrad.language_model import LanguageModel
+from minigrad.formats.huggingface import require_variant
 from minigrad.nn import KeyValueCache, Layout
-from minigrad.nn.module import Parameter
-from minigrad.tensor import Tensor
-
-Array = NDArray[Any]
+from minigrad.nn.config import laptop_init_std, residual_std
+from minigrad.nn.language_model import LanguageModel
+from minigrad.options import option, validate
+from minigrad.typing import Array
 
 
 @dataclass(frozen=True)
 class GPT2Config:
     """The shape of a GPT-2 model; raises InputError for a shape that cannot be built."""
 
-    vocab_size: int = 50_257
-    num_layers: int = 24
-    width: int = 1_024
-    num_heads: int = 16
-    feed_forward: int = 4_096
-    context_length: int = 1_024  # rows of the table of positions: a hard limit
-    norm_eps: float = 1e-5
-    init_std: float = 0.02  # of every matrix; those that write into the residual stream start 1/sqrt(2 layers) smaller
-    dropout: float = 0.0  # on the embedding, the attention's probabilities, and what each block adds
-    tied_head: bool = True
-    end_of_text_id: int = 50_256
+    vocab_size: int = option(50_257, "tokens in the vocabulary", at_least=1)
+    num_layers: int = option(24, "layers between the embedding and the last norm", at_least=1)
+    width: int = option(1_024, "elements per token in the residual stream", at_least=1)
+    num_heads: int = option(16, "heads, which share the width", at_least=1)
+    feed_forward: int = option(4_096, "four times the width", at_least=1)
+    context_length: int = option(1_024, "rows of the table of positions: a hard limit", at_least=1)
+    norm_eps: float = option(1e-5, "added to the variance before the root")
+    init_std: float = option(0.02, "initial standard deviation of matrices; see residual_std", at_least=0)
+    dropout: float = option(
+        0.0, "on the embedding, the attention probabilities and the output of each block", at_least=0, below=1
+    )
+    tied_head: bool = option(True, "whether the embedding is the head as well")
+    end_of_text_id: int = option(50_256, "the token between documents")
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "num_layers", "width", "num_heads", "feed_forward", "context_length"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
+        validate(self)
         if self.width % self.num_heads:
             raise InputError(f"width ({self.width}) must be a multiple of num_heads ({self.num_heads})")
+
+    @property
+    def num_kv_heads(self) -> int:
+        """Every head has keys and values of its own."""
+        return self.num_heads
 
     @property
     def head_dim(self) -> int:
@@ -55,10 +58,10 @@ class GPT2Config:
         return self.width // self.num_heads
 
     def activations_per_token(self) -> int:
-        """Return how many numbers per token training keeps for the backward pass, the logits aside.
+        """Return how many elements per token training keeps for the backward pass, the logits aside.
 
-        In each layer the inputs of two norms and of two products, queries, keys and values, the mixture, and the
-        feed-forward block before and after the bend.
+        In each layer the inputs of two norms and of two products, queries, keys and values, the output of attention,
+        and the feed-forward block before and after the activation function.
         """
         return self.num_layers * (9 * self.width + 2 * self.feed_forward)
 
@@ -87,21 +90,19 @@ class GPT2Config:
 
     @classmethod
     def recognises(cls, values: dict[str, Any]) -> bool:
-        """Tell whether a config.json describes a model of this family."""
+        """Return whether a config.json describes a model of this family."""
         return bool(values.get("model_type") == "gpt2")
 
     @classmethod
     def from_published(cls, values: dict[str, Any]) -> GPT2Config:
         """Read a GPT-2 config; raises InputError for a variant that this family does not have."""
-        fixed = {
+        needed = {
             "activation_function": "gelu_new",
             "scale_attn_weights": True,
             "scale_attn_by_inverse_layer_idx": False,
             "add_cross_attention": False,
         }
-        for key, needed in fixed.items():
-            if values.get(key, needed) != needed:
-                raise InputError(f"config.json has {key} = {values[key]!r}; this family needs {needed!r}")
+        require_variant(values, needed)
         width = values["n_embd"]
         return cls(
             vocab_size=values["vocab_size"],
@@ -118,7 +119,7 @@ class GPT2Config:
 
 
 def _laptop(layers: int, width: int, heads: int, vocab: int) -> GPT2Config:
-    init_std = round(0.02 * math.sqrt(576 / width), 4)  # as Vidya v2's: narrow matrices start larger
+    init_std = laptop_init_std(width)
     return GPT2Config(vocab, layers, width, heads, 4 * width, 256, init_std=init_std, end_of_text_id=0)
 
 
@@ -135,7 +136,7 @@ SIZES = {
 
 
 class Attention(nn.Module):
-    """Causal multi-head self-attention; one product makes queries, keys and values."""
+    """Causal multi-head self-attention; one product computes queries, keys and values."""
 
     def __init__(self, config: GPT2Config, out_std: float) -> None:
         self.num_heads = config.num_heads
@@ -144,19 +145,19 @@ class Attention(nn.Module):
         self.attn_dropout, self.resid_dropout = nn.Dropout(config.dropout), nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor, layout: Layout, cache: KeyValueCache | None, layer: int) -> Tensor:
-        """Let every row attend to its own sequence up to itself: x (rows, width) -> (rows, width)."""
+        """Attend from every row to its own sequence up to itself: x (rows, width) -> (rows, width)."""
         rows, width = x.shape
         qkv = self.c_attn(x).reshape(rows, 3, self.num_heads, width // self.num_heads)
         q, k, v = (qkv[:, part] for part in range(3))  # (rows, H, D)
         key_ranges = None
         if cache is not None:
             k, v, key_ranges = cache.append(layer, k, v)
-        mixed = ops.attention(q, k, v, offsets=layout.offsets, key_ranges=key_ranges, **self.attn_dropout.draws())
-        return self.resid_dropout(self.c_proj(mixed.reshape(rows, width)))
+        attended = ops.attention(q, k, v, offsets=layout.offsets, key_ranges=key_ranges, **self.attn_dropout.draws())
+        return self.resid_dropout(self.c_proj(attended.reshape(rows, width)))
 
 
 class FeedForward(nn.Module):
-    """Widen, bend, narrow."""
+    """Two matrices with a GELU between them."""
 
     def __init__(self, config: GPT2Config, out_std: float) -> None:
         self.c_fc = nn.Conv1D(config.width, config.feed_forward, std=config.init_std)
@@ -168,18 +169,18 @@ class FeedForward(nn.Module):
         return self.dropout(self.c_proj(ops.gelu(self.c_fc(x), approximate="tanh")))
 
 
-class Block(nn.Layer):
-    """One layer: attention, then the feed-forward block, each behind a norm, each added to the stream."""
+class Block(nn.CheckpointedLayer):
+    """One layer: attention, then the feed-forward block; each follows a norm and adds to the residual stream."""
 
     def __init__(self, config: GPT2Config) -> None:
-        out_std = config.init_std / math.sqrt(2 * config.num_layers)
+        out_std = residual_std(config)
         self.ln_1 = nn.LayerNorm(config.width, eps=config.norm_eps)
         self.attn = Attention(config, out_std)
         self.ln_2 = nn.LayerNorm(config.width, eps=config.norm_eps)
         self.mlp = FeedForward(config, out_std)
 
     def forward(self, x: Tensor, layout: Layout, cache: KeyValueCache | None, layer: int) -> Tensor:
-        """Add what attention and the feed-forward block have to say: x (rows, width) -> (rows, width)."""
+        """Add the outputs of attention and of the feed-forward block: x (rows, width) -> (rows, width)."""
         x = x + self.attn(self.ln_1(x), layout, cache, layer)
         return x + self.mlp(self.ln_2(x))
 
@@ -198,6 +199,10 @@ class GPT2(LanguageModel):
         self.ln_f = nn.LayerNorm(config.width, eps=config.norm_eps)
         self.lm_head = None if config.tied_head else nn.Linear(config.width, config.vocab_size, std=config.init_std)
 
+    def embedding(self) -> nn.Embedding:
+        """Return the table that turns tokens into rows."""
+        return self.wte
+
     def hidden(self, tokens: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:
         """Run the layers: tokens (rows,) -> (rows, width)."""
         x = self.drop(self.wte(tokens) + self.wpe(Tensor(layout.positions)))
@@ -205,17 +210,7 @@ class GPT2(LanguageModel):
             x = layer(x, layout, cache, number)
         return self.ln_f(x)
 
-    def head(self) -> Parameter:
-        """Return the matrix that scores the tokens: the embedding, unless the head is one of its own."""
-        return self.wte.weight if self.lm_head is None else self.lm_head.weight
-
-    def new_cache(self, batch_size: int = 1, max_length: int | None = None) -> KeyValueCache:
-        """Return an empty cache for `batch_size` texts of up to `max_length` tokens (by default the context)."""
-        config, dtype = self.config, self.head().dtype
-        length = config.context_length if max_length is None else max_length
-        return KeyValueCache(config.num_layers, batch_size, length, config.num_heads, config.head_dim, dtype)
-
-    def adopt(self, weights: dict[str, Array]) -> dict[str, Array]:
-        """Take the prefix ``transformer.`` off the names, and leave out the causal masks that old files carry."""
+    def rename_weights(self, weights: dict[str, Array]) -> dict[str, Array]:
+        """Remove the prefix ``transformer.`` from the names, and the causal masks that old files carry."""
         named = {name.removeprefix("transformer."): array for name, array in weights.items()}
         return {name: each for name, each in named.items() if not name.endswith((".attn.bias", ".attn.masked_bias"))}

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minigrad.errors import InputError
-from minigrad.language_model import LanguageModel
+from minigrad.nn.language_model import LanguageModel
 
 Array = NDArray[Any]
 

@@ -1,57 +1,58 @@
-"""Vidya v1: a small decoder for conversations, trained by its author from scratch on a processor.
+"""Vidya v1: a small decoder for conversations, trained by its author from scratch on a CPU.
 
 RMSNorm, also after the embedding; rotary positions in interleaved pairs; multi-head attention; a GELU block four times
 as wide; one matrix for embedding and head; no biases. Its source document says "8 heads, head dim 32", which was the
-10-million model; the 49-million one has 18 heads of 32. The author started matrices at 0.08, later blamed that for
-spikes in the gradient and went to 0.02, which is the default here: at 0.08 the first loss is far above ln V.
+10-million model; the 49-million one has 18 heads of 32. The author initialised matrices with 0.08, later blamed that
+for spikes in the gradient norm and went to 0.02, which is the default here: at 0.08 the first loss is far above ln V.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 from minigrad import nn
+from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
-from minigrad.language_model import LanguageModel
+from minigrad.formats.huggingface import require_variant
 from minigrad.nn import KeyValueCache, Layout
-from minigrad.nn.module import Parameter
-from minigrad.tensor import Tensor
+from minigrad.nn.config import laptop_init_std, residual_std
+from minigrad.nn.language_model import LanguageModel
+from minigrad.options import option, validate
 
 
 @dataclass(frozen=True)
 class VidyaV1Config:
     """The shape of a Vidya v1 model; raises InputError for a shape that cannot be built."""
 
-    vocab_size: int = 2_188
-    num_layers: int = 12
-    width: int = 576
-    num_heads: int = 18
-    head_dim: int = 32
-    feed_forward: int = 2_304
-    context_length: int = 256
-    rope_theta: float = 10_000.0
-    norm_eps: float = 1e-5
-    init_std: float = 0.02  # of every matrix; those that write into the residual stream start 1/sqrt(2 layers) smaller
-    dropout: float = 0.0  # on the embedding and on what each block adds
-    end_of_text_id: int = 0
+    vocab_size: int = option(2_188, "tokens in the vocabulary", at_least=1)
+    num_layers: int = option(12, "layers between the embedding and the last norm", at_least=1)
+    width: int = option(576, "elements per token in the residual stream", at_least=1)
+    num_heads: int = option(18, "heads; num_heads * head_dim need not equal width", at_least=1)
+    head_dim: int = option(32, "elements of a head", at_least=1)
+    feed_forward: int = option(2_304, "four times the width", at_least=1)
+    context_length: int = option(256, "tokens that a sequence may have", at_least=1)
+    rope_theta: float = option(10_000.0, "base of the rotary frequencies", above=1)
+    norm_eps: float = option(1e-5, "added to the mean square before the root")
+    init_std: float = option(0.02, "initial standard deviation of matrices; see residual_std", at_least=0)
+    dropout: float = option(0.0, "on the embedding and on the output of each block", at_least=0, below=1)
+    end_of_text_id: int = option(0, "the token between documents")
 
     def __post_init__(self) -> None:
-        names = ("vocab_size", "num_layers", "width", "num_heads", "head_dim", "feed_forward", "context_length")
-        for name in names:
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
+        validate(self)
         if self.head_dim % 2:
-            raise InputError(f"head_dim must be even, because rotary positions turn pairs; it is {self.head_dim}")
-        if not self.rope_theta > 1:
-            raise InputError(f"rope_theta must be above 1, not {self.rope_theta}")
+            raise InputError(f"head_dim must be even, because rotary positions rotate pairs; it is {self.head_dim}")
+
+    @property
+    def num_kv_heads(self) -> int:
+        """Every head has keys and values of its own."""
+        return self.num_heads
 
     def activations_per_token(self) -> int:
-        """Return how many numbers per token training keeps for the backward pass, the logits aside.
+        """Return how many elements per token training keeps for the backward pass, the logits aside.
 
-        In each layer the inputs of two norms and of two products, queries, keys and values, the mixture, and the
-        feed-forward block before and after the bend.
+        In each layer the inputs of two norms and of two products, queries, keys and values, the output of attention,
+        and the feed-forward block before and after the activation function.
         """
         return self.num_layers * (4 * self.width + 4 * self.num_heads * self.head_dim + 2 * self.feed_forward)
 
@@ -69,16 +70,14 @@ class VidyaV1Config:
 
     @classmethod
     def recognises(cls, values: dict[str, Any]) -> bool:
-        """Tell whether a config.json describes a model of this family."""
+        """Return whether a config.json describes a model of this family."""
         return bool(values.get("model_type") == "vidya-v1")
 
     @classmethod
     def from_published(cls, values: dict[str, Any]) -> VidyaV1Config:
         """Read a config.json; raises InputError for a variant that this family does not have."""
-        fixed = {"hidden_act": "gelu_pytorch_tanh", "rope_interleaved": True, "tie_word_embeddings": True}
-        for key, needed in fixed.items():
-            if values.get(key, needed) != needed:
-                raise InputError(f"config.json has {key} = {values[key]!r}; this family needs {needed!r}")
+        needed = {"hidden_act": "gelu_pytorch_tanh", "rope_interleaved": True, "tie_word_embeddings": True}
+        require_variant(values, needed)
         return cls(**{ours: values[theirs] for theirs, ours in _KEYS.items()}, end_of_text_id=values["eos_token_id"])
 
 
@@ -97,8 +96,7 @@ _KEYS = {
 
 
 def _laptop(layers: int, width: int, heads: int, head_dim: int, vocab: int) -> VidyaV1Config:
-    init_std = round(0.02 * math.sqrt(576 / width), 4)  # as Vidya v2's: narrow matrices start larger
-    return VidyaV1Config(vocab, layers, width, heads, head_dim, 4 * width, 2_048, init_std=init_std)
+    return VidyaV1Config(vocab, layers, width, heads, head_dim, 4 * width, 2_048, init_std=laptop_init_std(width))
 
 
 SIZES = {
@@ -111,11 +109,11 @@ SIZES = {
 }
 
 
-class Block(nn.Layer):
-    """One layer: attention, then the feed-forward block, each behind a norm, each added to the stream."""
+class Block(nn.CheckpointedLayer):
+    """One layer: attention, then the feed-forward block; each follows a norm and adds to the residual stream."""
 
     def __init__(self, config: VidyaV1Config) -> None:
-        std, out_std, heads = config.init_std, config.init_std / math.sqrt(2 * config.num_layers), config.num_heads
+        std, out_std, heads = config.init_std, residual_std(config), config.num_heads
         self.input_layernorm = nn.RMSNorm(config.width, eps=config.norm_eps)
         self.self_attn = nn.GroupedQueryAttention(config.width, heads, heads, config.head_dim, std=std, out_std=out_std)
         self.post_attention_layernorm = nn.RMSNorm(config.width, eps=config.norm_eps)
@@ -125,7 +123,7 @@ class Block(nn.Layer):
     def forward(
         self, x: Tensor, layout: Layout, angles: nn.RotaryAngles, cache: KeyValueCache | None, layer: int
     ) -> Tensor:
-        """Add what attention and the feed-forward block have to say: x (rows, width) -> (rows, width)."""
+        """Add the outputs of attention and of the feed-forward block: x (rows, width) -> (rows, width)."""
         x = x + self.attention_dropout(self.self_attn(self.input_layernorm(x), layout, angles, cache, layer))
         return x + self.mlp_dropout(self.mlp(self.post_attention_layernorm(x)))
 
@@ -149,19 +147,13 @@ class VidyaV1(LanguageModel):
         self.model = Decoder(config)
         self._angles = nn.RotaryAngles(config.head_dim, config.rope_theta, interleaved=True)
 
+    def embedding(self) -> nn.Embedding:
+        """Return the table that turns tokens into rows."""
+        return self.model.embed_tokens
+
     def hidden(self, tokens: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:
         """Run the layers: tokens (rows,) -> (rows, width)."""
         x = self.model.embedding_dropout(self.model.embed_norm(self.model.embed_tokens(tokens)))
         for number, layer in enumerate(self.model.layers):
             x = layer(x, layout, self._angles, cache, number)
         return self.model.norm(x)
-
-    def head(self) -> Parameter:
-        """Return the embedding, which is the head as well (tied)."""
-        return self.model.embed_tokens.weight
-
-    def new_cache(self, batch_size: int = 1, max_length: int | None = None) -> KeyValueCache:
-        """Return an empty cache for `batch_size` texts of up to `max_length` tokens (by default the context)."""
-        config, dtype = self.config, self.head().dtype
-        length = config.context_length if max_length is None else max_length
-        return KeyValueCache(config.num_layers, batch_size, length, config.num_heads, config.head_dim, dtype)

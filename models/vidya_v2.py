@@ -10,54 +10,56 @@ at its own vocabulary of 32,000 the model has 124,635,456 parameters, and is Mob
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
-from minigrad import nn, rope_settings
+from minigrad import nn
+from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
-from minigrad.language_model import LanguageModel
-from minigrad.nn import KeyValueCache, Layout
-from minigrad.nn.module import Parameter
-from minigrad.tensor import Tensor
+from minigrad.formats.huggingface import require_variant
+from minigrad.nn import KeyValueCache, Layout, rotary_settings
+from minigrad.nn.config import laptop_init_std, residual_std
+from minigrad.nn.language_model import LanguageModel
+from minigrad.options import option, validate
 
 
 @dataclass(frozen=True)
 class VidyaV2Config:
     """The shape of a Vidya v2 model; raises InputError for a shape that cannot be built."""
 
-    vocab_size: int = 32_000
-    num_layers: int = 30
-    width: int = 576  # numbers per token between the layers
-    num_heads: int = 9  # query heads; num_heads * head_dim need not equal width
-    num_kv_heads: int = 3  # each is shared by num_heads / num_kv_heads query heads
-    head_dim: int = 64
-    feed_forward: int = 1_536  # about 8/3 of the width, because SwiGLU has three matrices
-    context_length: int = 2_048
-    rope_theta: float = 100_000.0  # slower turning than Llama's first 10,000: far positions stay apart
-    rope_scaling: str | None = None  # how texts longer than those trained on are read: linear, ntk or yarn
-    rope_factor: float = 1.0  # how many times longer
-    rope_original_context: int | None = None  # the context trained on, where rope_scaling stretches it
-    rope_beta_fast: float = 32.0  # yarn leaves alone the pairs that turn more often than this in the original context,
-    rope_beta_slow: float = 1.0  # and slows by the whole factor those that turn less often than this
-    rope_attention_factor: float | None = None  # by how much yarn lengthens queries and keys; None: 0.1 ln(factor) + 1
-    norm_eps: float = 1e-5
-    init_std: float = 0.02  # of every matrix; those that write into the residual stream start 1/sqrt(2 layers) smaller
-    dropout: float = 0.0  # on the embedding and on what each block adds
-    tied_head: bool = True  # whether the embedding is the head as well
-    end_of_text_id: int = 0
+    vocab_size: int = option(32_000, "tokens in the vocabulary", at_least=1)
+    num_layers: int = option(30, "layers between the embedding and the last norm", at_least=1)
+    width: int = option(576, "elements per token in the residual stream", at_least=1)
+    num_heads: int = option(9, "query heads; num_heads * head_dim need not equal width", at_least=1)
+    num_kv_heads: int = option(3, "key/value heads, each shared by num_heads / num_kv_heads query heads", at_least=1)
+    head_dim: int = option(64, "elements of a head", at_least=1)
+    feed_forward: int = option(1_536, "about 8/3 of the width, because SwiGLU has three matrices", at_least=1)
+    context_length: int = option(2_048, "tokens that a sequence may have", at_least=1)
+    rope_theta: float = option(100_000.0, "base of the rotary frequencies; Llama's first was 10,000", above=1)
+    rope_scaling: str | None = option(
+        None, "how sequences longer than those trained on are read", choices=rotary_settings.SCALINGS
+    )
+    rope_factor: float = option(1.0, "how many times longer", at_least=1)
+    rope_original_context: int | None = option(None, "the context trained on, where rope_scaling extends it")
+    rope_beta_fast: float = option(32.0, "yarn keeps pairs that rotate more often than this in the original context")
+    rope_beta_slow: float = option(1.0, "yarn divides by rope_factor those that rotate less often than this", above=0)
+    rope_attention_factor: float | None = option(
+        None, "the factor by which yarn lengthens queries and keys; None: 0.1 ln(rope_factor) + 1"
+    )
+    norm_eps: float = option(1e-5, "added to the mean square before the root")
+    init_std: float = option(0.02, "initial standard deviation of matrices; see residual_std", at_least=0)
+    dropout: float = option(0.0, "on the embedding and on the output of each block", at_least=0, below=1)
+    tied_head: bool = option(True, "whether the embedding is the head as well")
+    end_of_text_id: int = option(0, "the token between documents")
 
     def __post_init__(self) -> None:
-        sizes = ("vocab_size", "num_layers", "width", "num_heads", "num_kv_heads", "head_dim", "feed_forward")
-        for name in (*sizes, "context_length"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, not {getattr(self, name)}")
+        validate(self)
         if self.num_heads % self.num_kv_heads:
             raise InputError(
                 f"num_heads ({self.num_heads}) must be a multiple of num_kv_heads ({self.num_kv_heads}), "
                 "so that each key/value head serves equally many query heads"
             )
-        rope_settings.check(self)
+        rotary_settings.check(self)
 
     def published(self) -> dict[str, Any]:
         """Return the config in the published format: a Llama that transformers opens as it is."""
@@ -73,7 +75,7 @@ class VidyaV2Config:
             "head_dim": self.head_dim,
             "hidden_act": "silu",
             "max_position_embeddings": self.context_length,
-            **rope_settings.published(self),
+            **rotary_settings.published(self),
             "rms_norm_eps": self.norm_eps,
             "initializer_range": self.init_std,
             "tie_word_embeddings": self.tied_head,
@@ -86,26 +88,23 @@ class VidyaV2Config:
         }
 
     def activations_per_token(self) -> int:
-        """Return how many numbers per token training keeps for the backward pass, the logits aside.
+        """Return how many elements per token training keeps for the backward pass, the logits aside.
 
-        In each layer the inputs of two norms and of two products, queries, keys and values, the mixture, and two rows
-        of the feed-forward block.
+        In each layer the inputs of two norms and of two products, queries, keys and values, the output of attention,
+        and two rows of the feed-forward block.
         """
         queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
         return self.num_layers * (4 * self.width + 2 * queries + 2 * keys + 2 * self.feed_forward)
 
     @classmethod
     def recognises(cls, values: dict[str, Any]) -> bool:
-        """Tell whether a config.json describes a model of this family."""
+        """Return whether a config.json describes a model of this family."""
         return bool(values.get("model_type") == "llama")
 
     @classmethod
     def from_published(cls, values: dict[str, Any]) -> VidyaV2Config:
         """Read a Llama config; raises InputError for a variant that this family does not have."""
-        fixed = {"attention_bias": False, "mlp_bias": False, "hidden_act": "silu"}
-        for key, needed in fixed.items():
-            if values.get(key, needed) != needed:
-                raise InputError(f"config.json has {key} = {values[key]!r}; this family needs {needed!r}")
+        require_variant(values, {"attention_bias": False, "mlp_bias": False, "hidden_act": "silu"})
         heads, width = values["num_attention_heads"], values["hidden_size"]
         return cls(
             vocab_size=values["vocab_size"],
@@ -116,7 +115,7 @@ class VidyaV2Config:
             head_dim=values.get("head_dim") or width // heads,
             feed_forward=values["intermediate_size"],
             context_length=values["max_position_embeddings"],
-            **rope_settings.read(values),
+            **rotary_settings.read(values),
             norm_eps=values["rms_norm_eps"],
             init_std=values.get("initializer_range", 0.02),
             tied_head=values.get("tie_word_embeddings", False),  # a Llama that does not say so has two matrices
@@ -125,9 +124,7 @@ class VidyaV2Config:
 
 
 def _laptop(layers: int, width: int, heads: int, head_dim: int, feed_forward: int, vocab: int) -> VidyaV2Config:
-    # A sum over fewer numbers is smaller, so narrow matrices start larger: every size then starts with rows as large as
-    # the 576-wide model's. On nano, twice as large was measured to be 0.01 bits per byte worse.
-    init_std = round(0.02 * math.sqrt(576 / width), 4)
+    init_std = laptop_init_std(width)
     return VidyaV2Config(vocab, layers, width, heads, heads // 3, head_dim, feed_forward, init_std=init_std)
 
 
@@ -139,18 +136,18 @@ SIZES = {
     "2.0": VidyaV2Config(),
     "2.1": VidyaV2Config(width=768, num_heads=12, num_kv_heads=4, feed_forward=2_048),
     "2.2": VidyaV2Config(width=960, num_heads=15, num_kv_heads=5, feed_forward=2_560),
-    # The document's 1,280 has no 3:1 grouping at head size 64 (20 heads); 21 heads make queries wider than the stream.
+    # The document's 1,280 has no 3:1 grouping at head size 64 (20 heads); with 21 heads queries are wider than it.
     "2.3": VidyaV2Config(width=1_280, num_heads=21, num_kv_heads=7, feed_forward=3_456),
     "smollm2-135m": VidyaV2Config(vocab_size=49_152, context_length=8_192),
     "mobilellm-125m": VidyaV2Config(),
 }
 
 
-class Block(nn.Layer):
-    """One layer: attention lets the rows talk, the feed-forward block lets each one think; both add to the stream."""
+class Block(nn.CheckpointedLayer):
+    """One layer: attention, then the feed-forward block; each follows a norm and adds to the residual stream."""
 
     def __init__(self, config: VidyaV2Config) -> None:
-        std, out_std = config.init_std, config.init_std / math.sqrt(2 * config.num_layers)
+        std, out_std = config.init_std, residual_std(config)
         self.input_layernorm = nn.RMSNorm(config.width, eps=config.norm_eps)
         self.self_attn = nn.GroupedQueryAttention(
             config.width, config.num_heads, config.num_kv_heads, config.head_dim, std=std, out_std=out_std
@@ -162,7 +159,7 @@ class Block(nn.Layer):
     def forward(
         self, x: Tensor, layout: Layout, angles: nn.RotaryAngles, cache: KeyValueCache | None, layer: int
     ) -> Tensor:
-        """Add what attention and the feed-forward block have to say: x (rows, width) -> (rows, width)."""
+        """Add the outputs of attention and of the feed-forward block: x (rows, width) -> (rows, width)."""
         x = x + self.attention_dropout(self.self_attn(self.input_layernorm(x), layout, angles, cache, layer))
         return x + self.mlp_dropout(self.mlp(self.post_attention_layernorm(x)))
 
@@ -184,7 +181,11 @@ class VidyaV2(LanguageModel):
         self.config: VidyaV2Config = config
         self.model = Decoder(config)
         self.lm_head = None if config.tied_head else nn.Linear(config.width, config.vocab_size, std=config.init_std)
-        self._angles = rope_settings.angles(config)
+        self._angles = rotary_settings.angles(config)
+
+    def embedding(self) -> nn.Embedding:
+        """Return the table that turns tokens into rows."""
+        return self.model.embed_tokens
 
     def hidden(self, tokens: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:
         """Run the layers: tokens (rows,) -> (rows, width)."""
@@ -192,13 +193,3 @@ class VidyaV2(LanguageModel):
         for number, layer in enumerate(self.model.layers):
             x = layer(x, layout, self._angles, cache, number)
         return self.model.norm(x)
-
-    def head(self) -> Parameter:
-        """Return the matrix that scores the tokens: the embedding, unless the head is one of its own."""
-        return self.model.embed_tokens.weight if self.lm_head is None else self.lm_head.weight
-
-    def new_cache(self, batch_size: int = 1, max_length: int | None = None) -> KeyValueCache:
-        """Return an empty cache for `batch_size` texts of up to `max_length` tokens (by default the context)."""
-        config, dtype = self.config, self.head().dtype
-        length = config.context_length if max_length is None else max_length
-        return KeyValueCache(config.num_layers, batch_size, length, config.num_kv_heads, config.head_dim, dtype)

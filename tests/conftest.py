@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from minigrad import anomaly, graph, profile
-from minigrad.kernels import products
-from minigrad.op import OPS
+from minigrad.autograd import graph, observers
+from minigrad.autograd.op import OPS
+from minigrad.kernels.gemm import backend as products
 
 # The first example of a test may compile kernels, so neither a deadline nor "too slow" means anything here.
 settings.register_profile("minigrad", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
@@ -28,8 +28,7 @@ def _switches_are_turned_back() -> Iterator[None]:
     yield
     left = {
         "recording off": not graph.is_recording(),
-        "anomaly detection on": anomaly.enabled(),
-        "a profile running": profile.running() is not None,
+        "an observer watching": bool(observers.active),
         f"products by {products.in_use()}": products.in_use() != _PRODUCTS,
     }
     assert not any(left.values()), f"the test left {[what for what, is_left in left.items() if is_left]}"

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minigrad import Tensor, gradcheck
+from minigrad import Tensor
+from minigrad.autograd import gradcheck
 from tests.op_table import Case, Row
 
 Array = NDArray[Any]

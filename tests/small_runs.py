@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from minigrad import checkpoint, costs, hardware, metrics, report
-from minigrad.kernels import products
-from minigrad.settings import TrainConfig
+from minigrad.kernels.gemm import backend as products
+from minigrad.system import hardware
+from minigrad.training import checkpoint, costs, metrics, report
+from minigrad.training.settings import TrainConfig
 from models import vidya_v2
 from train import TrainResult, train
 

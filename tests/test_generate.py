@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import generate as program
 import tokenizer
-from generate import pieces, until
+from minigrad.generation.streaming import decoded, until
 from tests.small_runs import quick_runs, run, write_text
 
 ROOT = Path(__file__).parents[1]
@@ -210,7 +210,7 @@ def test_steering_characters_do_not_reach_the_terminal(monkeypatch, capsys):
 def test_a_letter_of_many_tokens_appears_when_it_is_whole(text):
     tok = tokenizer.train([], vocab_size=261)  # a token for each byte
     whole = text.encode("utf-8", "replace").decode()
-    parts = list(pieces(tok, iter(tok.encode(whole))))
+    parts = list(decoded(tok.stream_decoder(), iter(tok.encode(whole))))
     assert "".join(parts) == whole
     assert all(part in whole for part in parts)
 

@@ -14,10 +14,10 @@ import pytest
 
 import models
 import train as train_program
-from minigrad import checkpoint
 from minigrad.errors import InputError
-from minigrad.settings import TrainConfig
-from minigrad.training import Run
+from minigrad.training import checkpoint
+from minigrad.training.run import Run
+from minigrad.training.settings import TrainConfig
 from models import vidya_v2
 from tests.small_runs import TINY, outcome, quick_runs, record, run, settings, write_text
 
@@ -79,7 +79,7 @@ def test_a_narrow_run_without_checkpoints_grows_with_fresh_moments(text, narrow,
 @pytest.mark.parametrize("step", [0, 3, 17])
 def test_a_grown_run_continues_as_if_it_had_never_stopped(monkeypatch, text, narrow, tmp_path, step):
     whole = outcome(grown(text, narrow, tmp_path / "whole", steps=20))
-    take_step = Run.take_step
+    take_step = train_program.take_step
 
     def take_or_die(self: Run) -> tuple[float, float]:
         if self.step == step:
@@ -87,7 +87,7 @@ def test_a_grown_run_continues_as_if_it_had_never_stopped(monkeypatch, text, nar
         return take_step(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Run, "take_step", take_or_die)
+        patch.setattr(train_program, "take_step", take_or_die)
         with pytest.raises(KeyboardInterrupt):
             train_program.train(growing(text, narrow, tmp_path / "run", steps=20))
     train_program.train(TrainConfig(resume=str(tmp_path / "run")))

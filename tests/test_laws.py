@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 import train as train_program
-from minigrad import metrics
-from minigrad.config import Parser
+from minigrad.cli.parser import Parser
 from minigrad.errors import InputError
-from minigrad.settings import TrainConfig
-from minigrad.training import Run
+from minigrad.training import metrics
+from minigrad.training.run import Run
+from minigrad.training.settings import TrainConfig
 from tests.small_runs import outcome, quick_runs, record, run, settings, timeless, write_text
 from train import Stopped, TrainResult, train
 
@@ -63,15 +63,15 @@ def whole(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def stop(monkeypatch: pytest.MonkeyPatch, step: int, act: Callable[[], Any]) -> None:
     """Do `act` in the middle of everything, right before step number `step` (0-based) is taken."""
-    take_step = Run.take_step
+    take_step = train_program.take_step
 
     def take_or_act(self: Run) -> tuple[float, float]:
         if self.step == step:
-            monkeypatch.setattr(Run, "take_step", take_step)
+            monkeypatch.setattr(train_program, "take_step", take_step)
             act()
         return take_step(self)
 
-    monkeypatch.setattr(Run, "take_step", take_or_act)
+    monkeypatch.setattr(train_program, "take_step", take_or_act)
 
 
 def kill() -> None:
@@ -114,7 +114,7 @@ def test_a_run_may_be_killed_again_and_again(monkeypatch, text, whole, tmp_path)
 
 def test_a_real_kill_after_the_checkpoint_of_step_15(text, whole, tmp_path):
     script = (
-        "import os, signal, sys; from minigrad.training import Run; from train import main; save = Run.save\n"
+        "import os, signal, sys; from minigrad.training.run import Run; from train import main; save = Run.save\n"
         "from models import vidya_v2; from tests.small_runs import TINY; vidya_v2.SIZES['nano'] = TINY\n"
         "def save_and_die(run):\n"
         "    save(run)\n"
@@ -151,7 +151,7 @@ def test_a_finished_run_is_reported_again_and_not_trained(monkeypatch, text, tmp
     first = run(text, tmp_path / "run", steps=4)
     before = outcome(tmp_path / "run")
     (tmp_path / "run" / "report.html").unlink()
-    monkeypatch.setattr(Run, "take_step", lambda self: pytest.fail("a step was taken"))
+    monkeypatch.setattr(train_program, "take_step", lambda self: pytest.fail("a step was taken"))
     again = resume(tmp_path / "run")
     assert outcome(tmp_path / "run") == before
     assert (tmp_path / "run" / "report.html").exists()
@@ -198,7 +198,7 @@ def test_a_finished_run_can_be_extended_and_its_command_has_a_part_for_each_stag
 def test_a_run_whose_learning_rate_falls_is_finished_before_it_is_extended(monkeypatch, text, tmp_path):
     killed_at(monkeypatch, 9, settings(text, tmp_path / "run", steps=10, save_every=9))
     stop(monkeypatch, 9, kill)
-    with pytest.raises(InputError, match=r"step 9 of 10, and its learning rate has begun to fall\. Finish it first"):
+    with pytest.raises(InputError, match=r"step 9 of 10, and its learning rate has begun to decay\. Finish it first"):
         resume(tmp_path / "run", steps=20)
 
 
@@ -215,7 +215,7 @@ def test_a_clock_chooses_the_number_of_steps_once_and_the_printed_command_repeat
 
     def fix_and_look(self: Run) -> None:
         fix_steps(self)
-        fixed.append({"at": self.step, **record(self.folder)["chosen"]})
+        fixed.append({"at": self.step, **record(self.folder.path)["chosen"]})
 
     monkeypatch.setattr(Run, "fix_steps", fix_and_look)
     result = train(settings(text, tmp_path / "run", minutes=0.12, **HARD), clock=Clock())

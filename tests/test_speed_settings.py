@@ -14,11 +14,12 @@ import pytest
 
 import models
 import train as train_program
-from minigrad import metrics
-from minigrad.kernels import products
-from minigrad.kernels.processor import Block
-from minigrad.settings import TrainConfig
-from minigrad.training import Run
+from minigrad.formats.json_files import read_json
+from minigrad.kernels.cpu import Block
+from minigrad.kernels.gemm import backend as products
+from minigrad.training import metrics
+from minigrad.training.run import Run
+from minigrad.training.settings import TrainConfig
 from tests.small_runs import outcome, quick_runs, record, run, settings, write_text
 from train import train
 
@@ -71,7 +72,7 @@ class Killed(BaseException):
 
 
 def kill_at(monkeypatch: pytest.MonkeyPatch, step: int, config: TrainConfig) -> None:
-    take_step = Run.take_step
+    take_step = train_program.take_step
 
     def take_or_die(self: Run) -> tuple[float, float]:
         if self.step == step:
@@ -79,7 +80,7 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, step: int, config: TrainConfig) -> 
         return take_step(self)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Run, "take_step", take_or_die)
+        patch.setattr(train_program, "take_step", take_or_die)
         with pytest.raises(Killed):
             train(config)
 
@@ -132,8 +133,10 @@ def test_layers_are_recomputed_indeed_and_only_then(
     monkeypatch: pytest.MonkeyPatch, text: Path, tmp_path: Path
 ) -> None:
     seen = []
-    warm_up = Run.warm_up
-    monkeypatch.setattr(Run, "warm_up", lambda self: (seen.append(_recomputed(self.model)), warm_up(self)))
+    compile_kernels = Run.compile_kernels
+    monkeypatch.setattr(
+        Run, "compile_kernels", lambda self: (seen.append(_recomputed(self.model)), compile_kernels(self))
+    )
     run(text, tmp_path / "with", steps=2, checkpointing=True)
     run(text, tmp_path / "without", steps=2)
     assert train(TrainConfig(resume=str(tmp_path / "with"), steps=3)) is not None
@@ -145,11 +148,11 @@ def _recomputed(model: Any) -> list[bool]:
 
 
 def test_weights_moments_and_the_published_file_stay_float32(wholes: dict[str, Path]) -> None:
-    from minigrad import checkpoint
+    from minigrad.training import checkpoint
 
     saved = checkpoint.load(wholes["bfloat16"])
     assert {array.dtype for array in (*saved.weights.values(), *saved.moments.values())} == {np.dtype(np.float32)}
-    assert checkpoint.read_json(wholes["bfloat16"] / "config.json")["torch_dtype"] == "float32"
+    assert read_json(wholes["bfloat16"] / "config.json")["torch_dtype"] == "float32"
     assert models.load(wholes["bfloat16"]).num_parameters() > 0
 
 

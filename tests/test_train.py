@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -20,9 +21,13 @@ from safetensors import safe_open
 import models
 import tokenizer
 import train as train_program
-from minigrad import checkpoint, hardware, metrics
 from minigrad.errors import RunError
-from minigrad.training import Run
+from minigrad.formats.json_files import read_json, write_json
+from minigrad.formats.safetensors import save_tensors
+from minigrad.formats.weights import read_weights
+from minigrad.system import hardware
+from minigrad.training import checkpoint, metrics
+from minigrad.training.run import Run
 from tests.small_runs import outcome, quick_runs, record, run, settings, write_text
 
 ROOT = Path(__file__).parents[1]
@@ -177,7 +182,7 @@ def test_a_damaged_run_is_refused_and_its_file_named(capsys, copy, name, damage)
     elif path.suffix == ".json":
         path.write_text('{"from": "elsewhere"}')
     else:
-        checkpoint.save_tensors(path, {"other": np.zeros(3, np.float32)})
+        save_tensors(path, {"other": np.zeros(3, np.float32)})
     error = refusal(capsys, "--resume", copy)
     foreign_weights = damage == "foreign" and name.endswith("safetensors")
     assert ("do not fit the model: missing" if foreign_weights else path.name) in error
@@ -186,7 +191,7 @@ def test_a_damaged_run_is_refused_and_its_file_named(capsys, copy, name, damage)
 def test_a_damaged_setting_is_named(capsys, copy):
     content = record(copy)
     content["settings"]["batch"] = "many"
-    checkpoint.write_json(copy / "minigrad.json", content)
+    write_json(copy / "minigrad.json", content)
     assert "minigrad.json is damaged: batch takes a whole number" in refusal(capsys, "--resume", copy)
 
 
@@ -229,7 +234,7 @@ def test_a_start_of_another_size_or_family_or_too_long_a_context_is_refused(
 
 @pytest.mark.parametrize("plan", [True, False])
 def test_weights_that_do_not_fit_their_own_config_cannot_be_the_start(capsys, copy, tmp_path, start_from, plan):
-    checkpoint.save_tensors(copy / "model.safetensors", {"other": np.zeros(3, np.float32)})
+    save_tensors(copy / "model.safetensors", {"other": np.zeros(3, np.float32)})
     assert "the weights do not fit the model" in refusal(capsys, *start_from(copy, plan=plan))
     assert not (tmp_path / "new").exists()
 
@@ -243,7 +248,7 @@ def test_a_tokenizer_with_more_tokens_than_the_start_knows_is_refused(capsys, fi
 
 def test_the_shape_of_the_start_is_kept_whatever_the_size_is_called(capsys, copy, tmp_path, start_from):
     config = json.loads((copy / "config.json").read_text())
-    checkpoint.write_json(copy / "config.json", config | {"rope_theta": 50.0, "rms_norm_eps": 1e-3})
+    write_json(copy / "config.json", config | {"rope_theta": 50.0, "rms_norm_eps": 1e-3})
     assert "--size nano was given" in refusal(capsys, *start_from(copy))
     assert train_program.main(start_from(copy, size="auto", context=8, save_every=1, log_every=1)) == 0
     again = json.loads((tmp_path / "new" / "config.json").read_text())
@@ -266,14 +271,15 @@ def test_size_and_family_follow_from_the_start_and_the_context_may_be_longer(fin
 def test_only_the_steps_themselves_count_as_training(monkeypatch, text, tmp_path):
     now = [0.0]
 
-    def takes(seconds: float, method: Callable[..., Any]) -> Callable[..., Any]:
-        def timed(self: Run, *given: Any, **options: Any) -> Any:
+    def takes(seconds: float, function: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(run: Run, *given: Any, **options: Any) -> Any:
             now[0] += seconds
-            return method(self, *given, **options)
+            return function(run, *given, **options)
 
         return timed
 
-    for name, seconds in {"take_step": 1.0, "look": 50.0, "write_sample": 70.0, "save": 90.0}.items():
+    monkeypatch.setattr(train_program, "take_step", takes(1.0, train_program.take_step))
+    for name, seconds in {"evaluate": 50.0, "write_sample": 70.0, "save": 90.0}.items():
         monkeypatch.setattr(Run, name, takes(seconds, getattr(Run, name)))
     every = {"log_every": 3, "sample_every": 4, "save_every": 2, "eval_every": 5}
     train_program.train(settings(text, tmp_path / "run", steps=12, **every), clock=lambda: now[0])
@@ -291,21 +297,21 @@ def test_a_comparison_with_xz_for_which_there_is_no_time_says_so(capsys, text, t
 
 def test_fields_of_the_config_can_be_set_and_stay_set(capsys, text, tmp_path):
     result = run(text, tmp_path / "run", steps=4, set="rope_theta=777,width=48,norm_eps=1e-6")
-    described = checkpoint.read_json(result.out / "config.json")
+    described = read_json(result.out / "config.json")
     assert (described["rope_theta"], described["hidden_size"], described["rms_norm_eps"]) == (777.0, 48, 1e-6)
     assert "--set rope_theta=777,width=48,norm_eps=1e-6" in result.command
     assert train_program.main(["--resume", str(result.out), "--steps", "6"]) == 0
     error = refusal(capsys, "--data", str(text), "--steps", "2", "--set", "widht=3", "--out", str(tmp_path / "other"))
     assert "unknown field of VidyaV2Config 'widht'; did you mean 'width'?" in error
     error = refusal(capsys, "--data", str(text), "--steps", "2", "--set", "width=x", "--out", str(tmp_path / "other"))
-    assert "width takes a value of type int, not 'x'" in error
+    assert "width takes a whole number of at least 1, not 'x'" in error
     assert not (tmp_path / "other").exists()
 
 
 def test_training_can_start_from_the_weights_of_a_run(text, finished, tmp_path):
     changes = {"steps": 1, "init": str(finished), "vocab": None, "lr": 1e-12, "weight_decay": 0.0}
     run(text, tmp_path / "new", **changes)
-    before, after = (checkpoint.read_weights(folder)["model.norm.weight"] for folder in (finished, tmp_path / "new"))
+    before, after = (read_weights(folder)["model.norm.weight"] for folder in (finished, tmp_path / "new"))
     np.testing.assert_allclose(after, before, atol=1e-9)
     assert (tmp_path / "new" / "tokenizer.json").read_text() == (finished / "tokenizer.json").read_text()
 
@@ -315,14 +321,14 @@ def test_a_run_may_begin_in_a_folder_that_is_there_but_empty(text, tmp_path):
 
 
 def test_a_full_disk_ends_the_run_with_1_and_the_checkpoint_before_survives(capsys, monkeypatch, text, tmp_path):
-    write = checkpoint._write_tensors
+    write = checkpoint.write_tensors
 
     def write_until_full(path: Path, *rest: Any) -> None:
         if "10" in path.parent.name:
             raise OSError(28, "No space left on device")
         write(path, *rest)
 
-    monkeypatch.setattr(checkpoint, "_write_tensors", write_until_full)
+    monkeypatch.setattr(checkpoint, "write_tensors", write_until_full)
     error = refusal(capsys, *flags(settings(text, tmp_path / "run")), code=1)
     assert "cannot save step 10" in error
     assert error.endswith("No space left on device; the checkpoint of step 5 is intact")
@@ -397,7 +403,7 @@ def test_divergence_ends_the_run_with_1_and_names_the_culprit(capsys, text, tmp_
 
 
 def test_poisoned_weights_are_found_before_they_are_saved(capsys, monkeypatch, text, tmp_path):
-    take_step = Run.take_step
+    take_step = train_program.take_step
 
     def poison(self: Run) -> tuple[float, float]:
         result = take_step(self)
@@ -405,7 +411,7 @@ def test_poisoned_weights_are_found_before_they_are_saved(capsys, monkeypatch, t
             self.model.parameters()[1].data[0] = np.nan
         return result
 
-    monkeypatch.setattr(Run, "take_step", poison)
+    monkeypatch.setattr(train_program, "take_step", poison)
     error = refusal(capsys, *flags(settings(text, tmp_path / "run")), code=1)
     assert "training diverged at step 8: " in error
     assert "the checkpoint of step 5 is intact" in error
@@ -544,14 +550,14 @@ def test_a_reader_who_leaves_is_no_error(text, tmp_path, lines):
 def test_weights_can_be_read_at_any_moment_of_training(monkeypatch, text, tmp_path):
     """A generate.py that runs while training goes on finds the old weights or the new ones, whole."""
     read = []
-    fsync = checkpoint.os.fsync
+    fsync = os.fsync
 
     def look_then_fsync(descriptor: int) -> None:  # a file is written, and not yet renamed
         if (tmp_path / "run" / "model.safetensors").exists():
-            read.append(checkpoint.read_weights(tmp_path / "run"))
+            read.append(read_weights(tmp_path / "run"))
         fsync(descriptor)
 
-    monkeypatch.setattr(checkpoint.os, "fsync", look_then_fsync)
+    monkeypatch.setattr(os, "fsync", look_then_fsync)
     run(text, tmp_path / "run", steps=10)
     assert len(read) > 10
     assert not list((tmp_path / "run").glob(".*"))

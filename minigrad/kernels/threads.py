@@ -15,6 +15,8 @@ import queue
 import threading
 from collections.abc import Callable
 
+from minigrad.system import hardware
+
 Loop = Callable[[int, int], object]
 
 _INLINE_BELOW = 4_000_000  # element operations: about half a millisecond, several times what handing over costs
@@ -77,10 +79,6 @@ class _Pool:
 _pool: _Pool | None = None
 
 
-def _default_count() -> int:
-    return int(os.environ.get("MINIGRAD_THREADS", os.cpu_count() or 1))
-
-
 def set_threads(count: int) -> None:
     """Use `count` threads, the caller included, from now on; not to be called while kernels run in other threads."""
     global _pool
@@ -96,7 +94,7 @@ def over_rows(loop: Loop, rows: int, work_per_row: int) -> None:
     """
     global _pool
     if _pool is None:
-        _pool = _Pool(_default_count())
+        _pool = _Pool(hardware.threads())
     if _pool.count == 1 or _here.has_share or rows < 2 or rows * work_per_row < _INLINE_BELOW:
         loop(0, rows)
     else:
@@ -111,6 +109,9 @@ def side_by_side(task: Callable[[int], object], count: int) -> None:
             task(number)
 
     over_rows(tasks, count, _INLINE_BELOW)
+
+
+hardware.listeners.append(set_threads)
 
 
 def _forget_pool() -> None:

@@ -1,28 +1,25 @@
 """Building blocks with parameters: what a model file is written with."""
 
 from minigrad.nn.attention import GroupedQueryAttention
-from minigrad.nn.cache import KeyValueCache
-from minigrad.nn.cross_layer import GatedCrossLayerAttention, block_order
-from minigrad.nn.dual_stream import DualStreamFeedForward
+from minigrad.nn.cache import Cache, KeyValueCache
+from minigrad.nn.checkpointing import CheckpointedLayer, recompute
 from minigrad.nn.feed_forward import GELUFeedForward, SwiGLUFeedForward
-from minigrad.nn.layers import Conv1D, Dropout, Embedding, LayerNorm, Linear, RMSNorm, WiolaRMSNorm, set_step
-from minigrad.nn.module import Module, Parameter, Start, shapes_only
-from minigrad.nn.positions import Layout, RotaryAngles
-from minigrad.nn.recompute import Layer, recompute
+from minigrad.nn.layers import Conv1D, Dropout, Embedding, LayerNorm, Linear, RMSNorm, set_step
+from minigrad.nn.layout import Layout
+from minigrad.nn.module import Init, Module, Parameter, shapes_only
+from minigrad.nn.rotary import RotaryAngles
 from minigrad.nn.rotary_scaling import LinearAngles, NTKAngles, YarnAngles, ntk_theta
-from minigrad.nn.spiral import SpiralAngles
-from minigrad.nn.wiola_cache import WiolaCache
 
 __all__ = [
+    "Cache",
+    "CheckpointedLayer",
     "Conv1D",
     "Dropout",
-    "DualStreamFeedForward",
     "Embedding",
     "GELUFeedForward",
-    "GatedCrossLayerAttention",
     "GroupedQueryAttention",
+    "Init",
     "KeyValueCache",
-    "Layer",
     "LayerNorm",
     "Layout",
     "Linear",
@@ -32,13 +29,8 @@ __all__ = [
     "Parameter",
     "RMSNorm",
     "RotaryAngles",
-    "SpiralAngles",
-    "Start",
     "SwiGLUFeedForward",
-    "WiolaCache",
-    "WiolaRMSNorm",
     "YarnAngles",
-    "block_order",
     "ntk_theta",
     "recompute",
     "set_step",

@@ -1,13 +1,14 @@
-"""The attention block: queries, keys and values out of each row, and the mixture back into it."""
+"""The attention block: queries, keys and values of each row, attention, and a projection back to the width."""
 
 from __future__ import annotations
 
 from minigrad import ops
+from minigrad.autograd.tensor import Tensor
 from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.layers import Linear
+from minigrad.nn.layout import Layout
 from minigrad.nn.module import Module
-from minigrad.nn.positions import Layout, RotaryAngles
-from minigrad.tensor import Tensor
+from minigrad.nn.rotary import RotaryAngles
 
 
 class GroupedQueryAttention(Module):
@@ -29,14 +30,14 @@ class GroupedQueryAttention(Module):
     def forward(
         self, x: Tensor, layout: Layout, angles: RotaryAngles, cache: KeyValueCache | None = None, layer: int = 0
     ) -> Tensor:
-        """Let every row attend to its own sequence up to itself; with a cache, also to what came before."""
+        """Attend from every row to its own sequence up to itself; with a cache, also to the tokens in it."""
         q, k, v = (
             project(x).reshape(len(x), project.weight.shape[0] // self.head_dim, self.head_dim)  # (rows, H or G, D)
             for project in (self.q_proj, self.k_proj, self.v_proj)
         )
-        q, k = angles.turn(q, layout), angles.turn(k, layout)
+        q, k = angles.rotate(q, layout), angles.rotate(k, layout)
         key_ranges = None
         if cache is not None:
             k, v, key_ranges = cache.append(layer, k, v)
-        mixed = ops.attention(q, k, v, offsets=layout.offsets, key_ranges=key_ranges)
-        return self.o_proj(mixed.reshape(len(x), self.q_proj.weight.shape[0]))
+        attended = ops.attention(q, k, v, offsets=layout.offsets, key_ranges=key_ranges)
+        return self.o_proj(attended.reshape(len(x), self.q_proj.weight.shape[0]))

@@ -1,23 +1,54 @@
-"""The key-value cache: while a text is being written, old keys and values are kept instead of computed again."""
+"""The key-value cache: while a text is being generated, old keys and values are kept instead of computed again."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
-from minigrad.tensor import Tensor
-
-Array = NDArray[Any]
+from minigrad.typing import Array
 
 
-class KeyValueCache:
-    """Keys and values of every layer, for `batch_size` texts that grow together to at most `max_length` tokens.
+class Cache:
+    """What all caches share: `batch_size` sequences that grow together, `length` tokens of at most `max_length`."""
 
-    The memory is taken once: 2 x layers x batch x max_length x G x D numbers. Shapes: keys and values
-    (layers, batch, max_length, G, D); `length` is how many positions are filled.
+    def __init__(self, batch_size: int, max_length: int) -> None:
+        if batch_size < 1 or max_length < 1:
+            raise InputError(f"a cache needs room: batch_size {batch_size}, max_length {max_length}")
+        self.batch_size, self.max_length, self.length = batch_size, max_length, 0
+
+    def arrays(self) -> Iterable[Array]:
+        """Return the arrays that the cache allocates; every cache says which."""
+        raise TypeError(f"{type(self).__name__} has no arrays of its own")
+
+    @property
+    def num_bytes(self) -> int:
+        """The memory of the arrays in bytes."""
+        return sum(array.nbytes for array in self.arrays())
+
+    def check_room(self, batch_size: int, length: int) -> None:
+        """Raise InputError unless `length` more tokens of `batch_size` sequences fit."""
+        if batch_size != self.batch_size:
+            raise InputError(f"the cache holds {self.batch_size} sequences, but got tokens of {batch_size}")
+        if self.length + length > self.max_length:
+            raise InputError(
+                f"the cache has room for {self.max_length} tokens; it holds {self.length}, and {length} more came. "
+                "Make a cache with a larger max_length, or start a new one from the last part of the text."
+            )
+
+    def advance(self, length: int) -> None:
+        """Count `length` more tokens, once the whole model has run."""
+        self.length += length
+
+
+class KeyValueCache(Cache):
+    """Keys and values of every layer.
+
+    The memory is allocated once: 2 x layers x batch x max_length x G x D elements. Shapes: keys and values
+    (layers, batch, max_length, G, D), of which the first `length` positions are filled.
     """
 
     def __init__(
@@ -29,32 +60,19 @@ class KeyValueCache:
         head_dim: int,
         dtype: DTypeLike = "float32",
     ) -> None:
-        if batch_size < 1 or max_length < 1:
-            raise InputError(f"a cache needs room: batch_size {batch_size}, max_length {max_length}")
+        super().__init__(batch_size, max_length)
         shape = (num_layers, batch_size, max_length, num_kv_heads, head_dim)
         self.keys, self.values = np.zeros(shape, dtype), np.zeros(shape, dtype)
-        self.batch_size, self.max_length, self.length = batch_size, max_length, 0
 
-    @property
-    def num_bytes(self) -> int:
-        """The memory of the arrays in bytes."""
-        return self.keys.nbytes + self.values.nbytes
-
-    def check_room(self, batch_size: int, length: int) -> None:
-        """Raise InputError unless `length` more tokens of `batch_size` texts fit."""
-        if batch_size != self.batch_size:
-            raise InputError(f"the cache holds {self.batch_size} texts, but got tokens of {batch_size}")
-        if self.length + length > self.max_length:
-            raise InputError(
-                f"the cache has room for {self.max_length} tokens; it holds {self.length}, and {length} more came. "
-                "Make a cache with a larger max_length, or start a new one from the last part of the text."
-            )
+    def arrays(self) -> Iterable[Array]:
+        """Return keys and values."""
+        return self.keys, self.values
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Array]:
-        """Write the new keys and values (rows, G, D) of one layer and return all rows, old and new.
+        """Store the new keys and values (rows, G, D) of one layer and return all of them, old and new.
 
         The result is (keys, values, key_ranges): keys and values (batch * max_length, G, D) without copying, and for
-        each text the range of rows that are filled. `length` grows when the whole model has run (`advance`).
+        each sequence the range of rows that are filled.
         """
         new = len(k) // self.batch_size
         stop = self.length + new
@@ -64,7 +82,3 @@ class KeyValueCache:
         ranges = np.stack([first, first + stop], axis=1)
         keys, values = (memory[layer].reshape(-1, *memory.shape[3:]) for memory in (self.keys, self.values))
         return Tensor(keys), Tensor(values), ranges
-
-    def advance(self, length: int) -> None:
-        """Count `length` more positions as filled."""
-        self.length += length

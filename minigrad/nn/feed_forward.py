@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from minigrad import ops
+from minigrad.autograd.tensor import Tensor
 from minigrad.nn.layers import Linear
 from minigrad.nn.module import Module
-from minigrad.tensor import Tensor
 
 
 class SwiGLUFeedForward(Module):

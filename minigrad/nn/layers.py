@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from minigrad import ops
+from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
-from minigrad.nn.module import Module, Parameter, Start
-from minigrad.tensor import Tensor
+from minigrad.nn.module import Init, Module, Parameter
 
 
 class Linear(Module):
@@ -17,8 +17,8 @@ class Linear(Module):
     """
 
     def __init__(self, inputs: int, outputs: int, *, bias: bool = False, std: float = 0.02) -> None:
-        self.weight = Parameter((outputs, inputs), Start(std=std))
-        self.bias = Parameter((outputs,), Start()) if bias else None
+        self.weight = Parameter((outputs, inputs), Init(std=std))
+        self.bias = Parameter((outputs,), Init()) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the matrix, and the bias if there is one."""
@@ -34,8 +34,8 @@ class Conv1D(Module):
     """
 
     def __init__(self, inputs: int, outputs: int, *, std: float = 0.02) -> None:
-        self.weight = Parameter((inputs, outputs), Start(std=std))
-        self.bias = Parameter((outputs,), Start())
+        self.weight = Parameter((inputs, outputs), Init(std=std))
+        self.bias = Parameter((outputs,), Init())
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the matrix and the bias."""
@@ -49,7 +49,7 @@ class Embedding(Module):
     """
 
     def __init__(self, vocab_size: int, width: int, *, std: float = 0.02) -> None:
-        self.weight = Parameter((vocab_size, width), Start(std=std))
+        self.weight = Parameter((vocab_size, width), Init(std=std))
 
     def forward(self, ids: Tensor) -> Tensor:
         """Look up the rows."""
@@ -60,7 +60,7 @@ class RMSNorm(Module):
     """Rows divided by their root mean square, times a learned weight per number (see `ops.rms_norm`)."""
 
     def __init__(self, width: int, *, eps: float = 1e-5) -> None:
-        self.weight = Parameter((width,), Start(mean=1.0))
+        self.weight = Parameter((width,), Init(mean=1.0))
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
@@ -68,25 +68,12 @@ class RMSNorm(Module):
         return ops.rms_norm(x, self.weight, eps=self.eps)
 
 
-class WiolaRMSNorm(Module):
-    """RMSNorm of the row plus a learned offset (see `ops.offset_rms_norm`), which starts at zero."""
-
-    def __init__(self, width: int, *, eps: float = 1e-6) -> None:
-        self.weight = Parameter((width,), Start(mean=1.0))
-        self.offset = Parameter((width,), Start())
-        self.eps = eps
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Normalise each row."""
-        return ops.offset_rms_norm(x, self.weight, self.offset, eps=self.eps)
-
-
 class LayerNorm(Module):
     """Rows shifted to mean 0 and scaled to variance 1, times a weight plus a bias (see `ops.layer_norm`)."""
 
     def __init__(self, width: int, *, eps: float = 1e-5) -> None:
-        self.weight = Parameter((width,), Start(mean=1.0))
-        self.bias = Parameter((width,), Start())
+        self.weight = Parameter((width,), Init(mean=1.0))
+        self.bias = Parameter((width,), Init())
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:

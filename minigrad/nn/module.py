@@ -14,17 +14,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError, ShapeError
 from minigrad.random import generator
-from minigrad.tensor import Tensor
-
-Array = NDArray[Any]
+from minigrad.typing import Array
 
 
 @dataclass(frozen=True)
-class Start:
+class Init:
     """How a parameter starts: normal draws around `mean` with standard deviation `std` (0: all equal)."""
 
     mean: float = 0.0
@@ -57,18 +56,18 @@ class Parameter(Tensor):
     takes no memory, and gets its values, a function of seed and place, when its model is initialised.
     """
 
-    __slots__ = ("start",)
+    __slots__ = ("init",)
 
-    def __init__(self, shape: tuple[int, ...], start: Start) -> None:
+    def __init__(self, shape: tuple[int, ...], init: Init) -> None:
         global _drawn
         if _skeleton:
             array = np.broadcast_to(np.float32(0), shape)
         else:
             array = np.empty(shape, np.float32)
-            start.fill(array, generator(0, "parameter", index=_drawn))
+            init.fill(array, generator(0, "parameter", index=_drawn))
             _drawn += 1
         super().__init__(array, requires_grad=True)
-        self.start = start
+        self.init = init
 
     def place(self, data: Array, gradient: Array) -> None:
         """Let the parameter live in these arrays from now on."""
@@ -144,7 +143,7 @@ class Module:
             position = stop
         if draw:
             for index, parameter in enumerate(parameters):
-                parameter.start.fill(parameter.data, generator(seed, "initial weights", index=index))
+                parameter.init.fill(parameter.data, generator(seed, "initial weights", index=index))
 
     def state_dict(self) -> dict[str, Array]:
         """Return every parameter's array by name; the arrays are the live ones, not copies."""

@@ -6,11 +6,12 @@ import math
 
 import numpy as np
 
+from minigrad.autograd.gradients import Backward
+from minigrad.autograd.op import op
 from minigrad.errors import InputError, ShapeError
-from minigrad.graph import Array, Backward
-from minigrad.kernels import attention as kernels
-from minigrad.op import op
+from minigrad.kernels.attention import forward as kernels
 from minigrad.random import philox_key
+from minigrad.typing import Array
 
 
 @op

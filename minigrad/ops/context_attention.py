@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+from minigrad.autograd.gradients import Backward
+from minigrad.autograd.op import op
 from minigrad.errors import ShapeError
-from minigrad.graph import Array, Backward
-from minigrad.kernels import context_attention as kernels
-from minigrad.op import op
+from minigrad.kernels.sequence import context_attention as kernels
+from minigrad.typing import Array
 
 
 @op

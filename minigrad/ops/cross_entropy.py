@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from minigrad.autograd.gradients import Backward, Deferred
+from minigrad.autograd.graph import is_recording
+from minigrad.autograd.op import op
 from minigrad.errors import InputError, ShapeError
-from minigrad.graph import Array, Backward, Deferred, is_recording
-from minigrad.kernels import cross_entropy as kernels
-from minigrad.kernels.products import product, product_into
-from minigrad.op import op
+from minigrad.kernels.gemm.backend import product, product_into
+from minigrad.kernels.rowwise import cross_entropy as kernels
+from minigrad.typing import Array
 
 IGNORE = -100
 """Targets with this value count neither in the sum nor in the average."""
@@ -37,8 +39,8 @@ def cross_entropy(logits: Array, targets: Array) -> tuple[Array, Backward]:
     return np.asarray(losses.sum() / losses.dtype.type(count)), backward
 
 
-def score_parts(rows: int, vocab_size: int) -> int:
-    """Return in how many parts the scores of so many rows are made."""
+def logit_chunks(rows: int, vocab_size: int) -> int:
+    """Return the number of chunks of rows whose logits exist at the same time."""
     return max(-(-rows * vocab_size // _LOGITS_AT_ONCE), 1)
 
 
@@ -62,7 +64,7 @@ def linear_cross_entropy(x: Array, weight: Array, targets: Array) -> tuple[Array
     wanted = is_recording()
     losses = np.empty(len(x), x.dtype)
     dx, dw = (np.empty_like(x), np.empty_like(weight)) if wanted else (None, None)
-    rows = -(-x.shape[0] // score_parts(len(x), len(weight)))
+    rows = -(-x.shape[0] // logit_chunks(len(x), len(weight)))
     for start in range(0, len(x), max(rows, 1)):
         part = slice(start, start + rows)
         scores = product(x[part], weight.T)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from minigrad.autograd.gradients import Backward
+from minigrad.autograd.op import op
 from minigrad.errors import InputError
-from minigrad.graph import Array, Backward
-from minigrad.kernels import dropout as kernels
-from minigrad.op import op
+from minigrad.kernels.rowwise import dropout as kernels
 from minigrad.random import philox_key
+from minigrad.typing import Array
 
 
 @op

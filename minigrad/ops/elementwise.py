@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import DTypeLike
 
+from minigrad.autograd.gradients import Backward
+from minigrad.autograd.op import op
 from minigrad.errors import InputError
-from minigrad.graph import Array, Backward
-from minigrad.kernels import elementwise as kernels
-from minigrad.op import op
+from minigrad.kernels.rowwise import gelu as kernels
+from minigrad.typing import Array
 
 
 @op

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from minigrad.autograd.gradients import Backward, Deferred
+from minigrad.autograd.op import op
 from minigrad.errors import InputError, ShapeError
-from minigrad.graph import Array, Backward, Deferred
-from minigrad.kernels import embedding as kernels
-from minigrad.op import op
+from minigrad.kernels.rowwise import embedding as kernels
+from minigrad.typing import Array
 
 
 @op

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from minigrad.autograd.gradients import Backward
+from minigrad.autograd.op import op
 from minigrad.errors import ShapeError
-from minigrad.graph import Array, Backward
-from minigrad.kernels import gating as kernels
-from minigrad.op import op
+from minigrad.kernels.rowwise import gating as kernels
+from minigrad.typing import Array
 
 
 def _check(name: str, *arrays: Array) -> None:

@@ -7,10 +7,11 @@ import math
 
 import numpy as np
 
+from minigrad.autograd.gradients import Backward, Deferred
+from minigrad.autograd.op import op
 from minigrad.errors import ShapeError
-from minigrad.graph import Array, Backward, Deferred
-from minigrad.kernels.products import goes_to_blas, product, product_into
-from minigrad.op import op
+from minigrad.kernels.gemm.backend import goes_to_blas, product, product_into
+from minigrad.typing import Array
 
 
 @op

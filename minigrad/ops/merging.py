@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from minigrad.graph import Array
-from minigrad.kernels import merging as kernels
+from minigrad.kernels.sequence import merging as kernels
+from minigrad.typing import Array
 
 
 def merged_rows(x: Array, offsets: Array, threshold: float) -> Array:

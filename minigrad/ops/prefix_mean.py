@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from minigrad.autograd.gradients import Backward
+from minigrad.autograd.op import op
 from minigrad.errors import ShapeError
-from minigrad.graph import Array, Backward
-from minigrad.kernels import prefix_mean as kernels
-from minigrad.op import op
+from minigrad.kernels.sequence import prefix_mean as kernels
+from minigrad.typing import Array
 
 
 @op

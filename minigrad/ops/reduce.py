@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from minigrad.autograd.gradients import Backward
+from minigrad.autograd.op import op
 from minigrad.errors import ShapeError
-from minigrad.graph import Array, Backward
-from minigrad.op import op
+from minigrad.typing import Array
 
 Axis = int | tuple[int, ...] | None
 

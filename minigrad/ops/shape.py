@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.autograd.gradients import Backward
+from minigrad.autograd.op import op
 from minigrad.errors import ShapeError
-from minigrad.graph import Array, Backward
-from minigrad.op import op
+from minigrad.typing import Array
 
 
 @op

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
+from minigrad.autograd.gradients import Backward, Deferred
+from minigrad.autograd.op import op
 from minigrad.errors import ShapeError
-from minigrad.graph import Array, Backward, Deferred
-from minigrad.kernels import swiglu as kernels
-from minigrad.kernels.products import product, product_into
-from minigrad.op import op
+from minigrad.kernels.gemm.backend import product, product_into
+from minigrad.kernels.rowwise import swiglu as kernels
+from minigrad.typing import Array
 
 
 @op

@@ -1,20 +1,26 @@
-"""AdamW: steps of even size in every direction, and a steady pull towards zero."""
+"""AdamW: Adam with decoupled weight decay."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from minigrad.kernels.adamw import adamw_update, sum_of_squares
+from minigrad.autograd import observers
+from minigrad.autograd.tensor import Tensor
+from minigrad.kernels.rowwise.adamw import AdamWFactors, adamw_update, sum_of_squares
 from minigrad.optim.clip import clip_factor
-from minigrad.optim.flat import Run, runs
-from minigrad.tensor import Tensor
+from minigrad.optim.flat import Segment, segments
+from minigrad.typing import Array
 
-Array = NDArray[Any]
+
+def adamw_formula(w: Array, g: Array, m: Array, v: Array, factors: AdamWFactors) -> tuple[Array, Array, Array]:
+    """Return the parameters and both moments after one update; all arrays have one shape."""
+    g = factors.gradient_scale * g
+    m = factors.beta1 * m + (1 - factors.beta1) * g
+    v = factors.beta2 * v + (1 - factors.beta2) * g * g
+    return factors.keep * w - factors.step_size * m / (np.sqrt(factors.correction * v) + factors.eps), m, v
 
 
 class AdamW:
@@ -23,7 +29,7 @@ class AdamW:
     $m \leftarrow \beta_1 m + (1-\beta_1) g$, $v \leftarrow \beta_2 v + (1-\beta_2) g^2$, and with the corrected
     $\hat m = m / (1-\beta_1^t)$, $\hat v = v / (1-\beta_2^t)$:
     $w \leftarrow w - \eta\, (\hat m / (\sqrt{\hat v} + \epsilon) + \lambda w)$.
-    One-dimensional parameters (norm weights, biases) are not decayed: zero is not where they should go.
+    One-dimensional parameters (norm weights, biases) are not decayed: zero is not a sensible value for them.
     """
 
     def __init__(
@@ -40,40 +46,42 @@ class AdamW:
         self.steps = 0
         matrices = [parameter for parameter in self.parameters if parameter.ndim >= 2]
         vectors = [parameter for parameter in self.parameters if parameter.ndim < 2]
-        self._groups = [(run, weight_decay) for run in runs(matrices)] + [(run, 0.0) for run in runs(vectors)]
+        self._groups = [(each, weight_decay) for each in segments(matrices)] + [
+            (each, 0.0) for each in segments(vectors)
+        ]
         self._gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
-        self._m = [np.zeros_like(run.data) for run, _ in self._groups]
-        self._v = [np.zeros_like(run.data) for run, _ in self._groups]
+        self._m = [np.zeros_like(segment.data) for segment, _ in self._groups]
+        self._v = [np.zeros_like(segment.data) for segment, _ in self._groups]
 
     def step(self, learning_rate: float | None = None, max_norm: float = math.inf) -> float:
-        """Update every parameter once; return the length of the gradient before clipping to `max_norm`.
+        """Clip the gradient to `max_norm` and update every parameter once; return the norm before clipping.
 
-        A length that is not finite is returned and nothing is changed.
+        A norm that is not finite is returned and nothing is changed.
         """
         self._collect_gradients()
-        norm = math.sqrt(math.fsum(sum_of_squares(run.gradient) for run, _ in self._groups))
-        if not math.isfinite(norm):
-            return norm
-        rate = self.learning_rate if learning_rate is None else learning_rate
+        with observers.update("AdamW"):
+            norm = math.sqrt(math.fsum(sum_of_squares(segment.gradient) for segment, _ in self._groups))
+            if math.isfinite(norm):
+                rate = self.learning_rate if learning_rate is None else learning_rate
+                self._update(rate, clip_factor(norm, max_norm))
+        return norm
+
+    def _update(self, rate: float, gradient_scale: float) -> None:
         self.steps += 1
         beta1, beta2 = self.betas
-        for (run, decay), m, v in zip(self._groups, self._m, self._v, strict=True):
-            adamw_update(
-                run.data,
-                run.gradient,
-                m,
-                v,
+        for (segment, decay), m, v in zip(self._groups, self._m, self._v, strict=True):
+            factors = AdamWFactors(
                 beta1=beta1,
                 beta2=beta2,
                 step_size=rate / (1 - beta1**self.steps),
                 correction=1 / (1 - beta2**self.steps),
                 eps=self.eps,
                 keep=1 - rate * decay,
-                clip=clip_factor(norm, max_norm),
+                gradient_scale=gradient_scale,
             )
-            for parameter in run.members:
+            adamw_update(segment.data, segment.gradient, m, v, factors)
+            for parameter in segment.members:
                 parameter.version.count += 1
-        return norm
 
     def zero_grad(self) -> None:
         """Set every gradient to zero; the zeros themselves are only written where no gradient follows."""
@@ -81,7 +89,7 @@ class AdamW:
             parameter.discard_grad()
 
     def _collect_gradients(self) -> None:
-        """Bring gradients that were replaced by other arrays, or by None, back into the flat ones; fill in zeros."""
+        """Copy gradients that were replaced by other arrays, or by None, back into the flat ones; None counts as 0."""
         for parameter, gradient in zip(self.parameters, self._gradients, strict=True):
             if parameter.grad is not gradient:
                 gradient[...] = 0 if parameter.grad is None else parameter.grad
@@ -90,14 +98,14 @@ class AdamW:
     def moments(self) -> list[tuple[Array, Array]]:
         """Return the live moments (m, v) of each parameter, in the order and the shapes of the parameters."""
         found: dict[int, tuple[Array, Array]] = {}
-        for (run, _), m, v in zip(self._groups, self._m, self._v, strict=True):
-            found.update(_views(run, m, v))
+        for (segment, _), m, v in zip(self._groups, self._m, self._v, strict=True):
+            found.update(_views(segment, m, v))
         return [found[id(parameter)] for parameter in self.parameters]
 
 
-def _views(run: Run, m: Array, v: Array) -> dict[int, tuple[Array, Array]]:
+def _views(segment: Segment, m: Array, v: Array) -> dict[int, tuple[Array, Array]]:
     views, start = {}, 0
-    for parameter in run.members:
+    for parameter in segment.members:
         stop = start + parameter.size
         views[id(parameter)] = m[start:stop].reshape(parameter.shape), v[start:stop].reshape(parameter.shape)
         start = stop

@@ -1,36 +1,32 @@
-"""Find parameters that lie side by side in memory, so that one kernel call can serve them all."""
+"""Find parameters that are adjacent in memory, so that one kernel call updates them all."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
-from minigrad.tensor import Tensor
-
-Array = NDArray[Any]
+from minigrad.typing import Array
 
 
 @dataclass
-class Run:
-    """Parameters that follow one another without a gap, their numbers and their gradients as flat arrays."""
+class Segment:
+    """Parameters that are adjacent in memory, their values and their gradients as flat arrays."""
 
     members: list[Tensor]
     data: Array
     gradient: Array
 
 
-def runs(parameters: Sequence[Tensor]) -> list[Run]:
+def segments(parameters: Sequence[Tensor]) -> list[Segment]:
     """Join neighbours among `parameters`; one that has no gradient yet gets a gradient of zeros.
 
-    A model that was initialised gives a single run for its matrices and its vectors together; parameters made one by
-    one give one run each.
+    The parameters of an initialised model are one segment; parameters made one by one are one segment each.
     """
-    found: list[Run] = []
+    found: list[Segment] = []
     distinct = list({id(parameter): parameter for parameter in parameters}.values())
     for parameter in distinct:
         if not parameter.requires_grad:
@@ -48,7 +44,7 @@ def runs(parameters: Sequence[Tensor]) -> list[Run]:
         if found and (joined := _join(found[-1], parameter)) is not None:
             found[-1] = joined
         else:
-            found.append(Run([parameter], parameter.data.reshape(-1), _gradient(parameter).reshape(-1)))
+            found.append(Segment([parameter], parameter.data.reshape(-1), _gradient(parameter).reshape(-1)))
     return found
 
 
@@ -61,13 +57,13 @@ def _gradient(parameter: Tensor) -> Array:
     return parameter.grad
 
 
-def _join(run: Run, parameter: Tensor) -> Run | None:
-    """Return the run with one parameter more, or None if that is not its neighbour."""
-    data = _extend(run.data, parameter.data)
-    gradient = _extend(run.gradient, _gradient(parameter))
+def _join(segment: Segment, parameter: Tensor) -> Segment | None:
+    """Return the segment with one parameter more, or None if that is not its neighbour."""
+    data = _extend(segment.data, parameter.data)
+    gradient = _extend(segment.gradient, _gradient(parameter))
     if data is None or gradient is None:
         return None
-    return Run([*run.members, parameter], data, gradient)
+    return Segment([*segment.members, parameter], data, gradient)
 
 
 def _extend(flat: Array, array: Array) -> Array | None:

@@ -1,4 +1,4 @@
-"""Learning rates over time. Each schedule is a function of whole numbers only, so a run can be repeated exactly."""
+"""Learning rates over time. Each schedule is a function of integers only, so a run can be repeated exactly."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 
 
 def warmup_stable_decay(step: int, *, peak: float, warmup: int, decay_start: int, steps: int) -> float:
-    r"""Rise in a line, stay, then fall to zero as $1 - \sqrt{x}$ over the last part.
+    r"""Warm up linearly, stay at the peak, then decay to zero as $1 - \sqrt{x}$ over the last part.
 
     Hägele et al. 2024, "Scaling laws and compute-optimal training beyond fixed training durations", arXiv 2405.18392:
-    as good as a cosine, and the end need not be known until the fall begins.
+    as good as a cosine, and the end need not be known until the decay begins.
     `step` counts from 0; the first step already has the rate peak / warmup.
 
     >>> [round(warmup_stable_decay(s, peak=1.0, warmup=2, decay_start=4, steps=8), 2) for s in range(8)]
@@ -19,12 +19,12 @@ def warmup_stable_decay(step: int, *, peak: float, warmup: int, decay_start: int
         return peak * (step + 1) / warmup
     if step < decay_start:
         return peak
-    fallen = (step - decay_start + 1) / (steps - decay_start + 1)
-    return peak * (1 - math.sqrt(min(fallen, 1.0)))
+    elapsed = (step - decay_start + 1) / (steps - decay_start + 1)
+    return peak * (1 - math.sqrt(min(elapsed, 1.0)))
 
 
 def warmup_cosine(step: int, *, peak: float, warmup: int, steps: int, floor: float = 0.0) -> float:
-    """Rise in a line, then fall along half a cosine to `floor` (Loshchilov and Hutter 2017, arXiv 1608.03983, eq. 5).
+    """Warm up linearly, then decay as half a cosine to `floor` (Loshchilov and Hutter 2017, arXiv 1608.03983, eq. 5).
 
     >>> [round(warmup_cosine(s, peak=1.0, warmup=2, steps=6), 2) for s in range(6)]
     [0.5, 1.0, 0.9, 0.65, 0.35, 0.1]
@@ -36,7 +36,7 @@ def warmup_cosine(step: int, *, peak: float, warmup: int, steps: int, floor: flo
 
 
 def decay_start(steps: int, fraction: float = 0.2) -> int:
-    """Return the step at which a run of `steps` steps begins its fall: the last `fraction` of it, rounded up.
+    """Return the step at which the decay of a run of `steps` steps begins: the last `fraction` of it, rounded up.
 
     >>> decay_start(100)
     80

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from minigrad.kernels.moves import SIDE
-from minigrad.kernels.small_products import COLUMNS, ROWS
+from minigrad.kernels.attention.tiles import COLUMNS, ROWS
+from minigrad.kernels.codegen.vector_moves import SIDE
 from tests.kernels.twins import UNTOUCHED, Arguments, Array, Twin, log_sum_exp, numbers, philox
 
 
@@ -403,21 +403,21 @@ def _draw_panel(
 
 
 ATTENTION_TWINS: dict[str, Twin] = {
-    "tiles.add_product": Twin(_product_arguments, _add_product),
-    "small_products.whole": Twin(
+    "gemm.cache_block.add_product": Twin(_product_arguments, _add_product),
+    "attention.tiles.whole": Twin(
         lambda dtype: st.tuples(st.integers(0, 99), st.integers(1, 9)).map(list),
         lambda number, side: number + -number % side,
     ),
-    "small_products.plain_block": Twin(_plain_arguments, _plain_block),
-    "small_products.panel_product": Twin(_panel_arguments, _panel_product),
-    "small_products.hide": Twin(_hide_arguments, _hide),
-    "factors.turn": Twin(_turn_arguments, _turn),
-    "factors.rows_as_slivers": Twin(_rows_arguments, _rows_as_slivers),
-    "factors.columns_as_slivers": Twin(_columns_arguments, _columns_as_slivers),
-    "small_products.load_queries": Twin(_queries_arguments, _load_queries),
-    "small_products.draw_panel": Twin(_draw_arguments, _draw_panel),
-    "attention.softmax_step": Twin(_step_arguments, _softmax_step),
-    "attention_backward.softmax_slopes": Twin(_slopes_arguments, _softmax_slopes),
-    "attention._attention_tasks": Twin(_arguments, _attention_tasks),
-    "attention_backward.attention_backward_tasks": Twin(_backward_arguments, _attention_backward_tasks),
+    "attention.tiles.plain_block": Twin(_plain_arguments, _plain_block),
+    "attention.tiles.panel_product": Twin(_panel_arguments, _panel_product),
+    "attention.tiles.hide": Twin(_hide_arguments, _hide),
+    "attention.operands.turn": Twin(_turn_arguments, _turn),
+    "attention.operands.rows_as_slivers": Twin(_rows_arguments, _rows_as_slivers),
+    "attention.operands.columns_as_slivers": Twin(_columns_arguments, _columns_as_slivers),
+    "attention.tiles.load_queries": Twin(_queries_arguments, _load_queries),
+    "attention.tiles.draw_panel": Twin(_draw_arguments, _draw_panel),
+    "attention.forward.softmax_step": Twin(_step_arguments, _softmax_step),
+    "attention.backward.softmax_slopes": Twin(_slopes_arguments, _softmax_slopes),
+    "attention.forward._attention_tasks": Twin(_arguments, _attention_tasks),
+    "attention.backward.attention_backward_tasks": Twin(_backward_arguments, _attention_backward_tasks),
 }

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from numpy.typing import NDArray
 
-from minigrad.kernels import KERNELS
-from minigrad.kernels.moves import SIDE
-from minigrad.kernels.processor import BFLOAT16, FLOAT32, SPLIT, Block
+from minigrad.kernels.codegen.vector_moves import SIDE
+from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SPLIT, Block
+from minigrad.kernels.jit import KERNELS
 from tests.kernels.twins import UNTOUCHED, Arguments, Twin, numbers
 
 Array = NDArray[Any]
@@ -123,7 +123,7 @@ def _in_plain_python(*arguments: Any) -> None:
     """Call `pack_panels` where nothing may be written behind the end of an array."""
     packed = arguments[7]
     roomy = np.concatenate([packed, np.zeros(_SPARE, np.uint32)])
-    KERNELS["packing.pack_panels"](*arguments[:7], roomy, *arguments[8:])
+    KERNELS["gemm.packing.pack_panels"](*arguments[:7], roomy, *arguments[8:])
     packed[:] = roomy[: len(packed)]
 
 
@@ -168,7 +168,7 @@ def _pack_words(
 def _words_in_plain_python(*arguments: Any) -> None:
     packed = arguments[10]
     roomy = np.concatenate([packed, np.zeros(_SPARE, np.uint32)])
-    KERNELS["packing.pack_words"](*arguments[:10], roomy, *arguments[11:])
+    KERNELS["gemm.packing.pack_words"](*arguments[:10], roomy, *arguments[11:])
     packed[:] = roomy[: len(packed)]
 
 
@@ -271,15 +271,17 @@ def _multiply_panels(
 
 
 MATMUL_TWINS = {
-    **{f"matmul.{rung}": Twin(_matrices, _matmul) for rung in ("naive", "loop_order", "blocked", "packed")},
-    "matmul._multiply_panels": Twin(_multiply_arguments, _multiply_panels),
-    "packing.pack_float32": Twin(lambda dtype: _pack_arguments(np.float32, [0]).map(_without_pieces), _pack_float32),
-    "packing.pack_words": Twin(_words_arguments, _pack_words, _words_in_plain_python, room=2),
-    "packing.pack_panels": Twin(
+    **{f"gemm.panels.{rung}": Twin(_matrices, _matmul) for rung in ("naive", "loop_order", "blocked", "packed")},
+    "gemm.panels._multiply_panels": Twin(_multiply_arguments, _multiply_panels),
+    "gemm.packing.pack_float32": Twin(
+        lambda dtype: _pack_arguments(np.float32, [0]).map(_without_pieces), _pack_float32
+    ),
+    "gemm.packing.pack_words": Twin(_words_arguments, _pack_words, _words_in_plain_python, room=2),
+    "gemm.packing.pack_panels": Twin(
         lambda dtype: _pack_arguments(np.float32, [0, 1, 3]), _pack_panels, _in_plain_python, room=2
     ),
-    "packing.copy_square": Twin(_square_arguments, _copy_square),
-    "packing.whole_blocks": Twin(_blocks_arguments, _whole_blocks),
-    "bfloat16.bfloat16_bits": Twin(_bits_arguments, lambda x: int(rounded(np.array([x], np.float32))[0])),
-    "bfloat16._round_rows": Twin(_round_arguments, _round_rows),
+    "gemm.packing.copy_square": Twin(_square_arguments, _copy_square),
+    "gemm.packing.whole_blocks": Twin(_blocks_arguments, _whole_blocks),
+    "codegen.bits.bfloat16_bits": Twin(_bits_arguments, lambda x: int(rounded(np.array([x], np.float32))[0])),
+    "gemm.rounding._round_rows": Twin(_round_arguments, _round_rows),
 }

@@ -11,7 +11,7 @@ from hypothesis import find, settings
 from numba import types
 
 from minigrad import nn, ops
-from minigrad.kernels import KERNELS
+from minigrad.kernels.jit import KERNELS
 from minigrad.optim import AdamW
 from tests import op_checks
 from tests.op_table import TABLE, Case

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minigrad import ops
-from minigrad.kernels import adamw, threads
+from minigrad.kernels import threads
+from minigrad.kernels.rowwise import adamw
 from minigrad.kernels.threads import over_rows, set_threads
 from tests import op_checks
 from tests.op_table import TABLE, Array, Case

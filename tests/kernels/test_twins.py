@@ -17,14 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad import kernels
-from minigrad.kernels import KERNELS
+from minigrad.kernels.jit import KERNELS
 from tests.kernels.attention_twins import ATTENTION_TWINS
 from tests.kernels.matmul_twins import MATMUL_TWINS
 from tests.kernels.twins import TWINS
 from tests.kernels.wiola_twins import WIOLA_TWINS
 
-for module in pkgutil.iter_modules(kernels.__path__):
-    importlib.import_module(f"minigrad.kernels.{module.name}")
+for module in pkgutil.walk_packages(kernels.__path__, "minigrad.kernels."):
+    importlib.import_module(module.name)
 
 TABLE = TWINS | ATTENTION_TWINS | WIOLA_TWINS | MATMUL_TWINS
 TOLERANCE = {np.float32: 3e-5, np.float64: 1e-11}

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 from numpy.typing import NDArray
 
-from minigrad.kernels import exponential, normal
-from minigrad.kernels.maximum import LANES
+from minigrad.kernels.rowwise import exponential
+from minigrad.kernels.rowwise import normal_cdf as normal
+from minigrad.kernels.rowwise.maximum import LANES
 
 Array = NDArray[Any]
 Draw = DrawFn
@@ -443,35 +444,41 @@ def _normal(x: Any) -> Any:
 
 
 TWINS: dict[str, Twin] = {
-    "adamw._adamw_range": Twin(_adamw_arguments, _adamw_range),
-    "adamw._sum_of_squares_chunks": Twin(_squares_arguments, _sum_of_squares_chunks),
-    "cross_entropy._cross_entropy_in_place_rows": Twin(_cross_entropy_in_place_arguments, _cross_entropy_in_place_rows),
-    "cross_entropy._cross_entropy_rows": Twin(_cross_entropy_arguments, _cross_entropy_rows),
-    "cross_entropy._cross_entropy_backward_rows": Twin(_cross_entropy_backward_arguments, _cross_entropy_backward_rows),
-    "dropout.philox_round": Twin(_philox_arguments, _philox_round),
-    "dropout.draw_mask": Twin(_mask_arguments, _draw_mask),
-    "dropout._dropout_blocks": Twin(_dropout_arguments, _dropout_blocks),
-    "elementwise._gelu_exact_rows": Twin(flat(1), _gelu_exact_rows),
-    "elementwise._gelu_exact_backward_rows": Twin(flat(2), _gelu_exact_backward_rows),
-    "elementwise._gelu_tanh_rows": Twin(flat(1), _gelu_tanh_rows),
-    "elementwise._gelu_tanh_backward_rows": Twin(flat(2), _gelu_tanh_backward_rows),
-    "embedding._scatter_add_columns": Twin(_scatter_arguments, _scatter_add_columns),
-    "exponential.exp_float32": Twin(_exponential_arguments, lambda x: np.exp(np.float64(x)), portable=exponential.exp),
-    "maximum.row_maximum": Twin(_maximum_arguments, _row_maximum),
-    "normal.normal_float32": Twin(_exponential_arguments, _normal, portable=normal.normal, error=3e-7),
-    "norm._rms_norm_rows": Twin(lambda dtype: _norm_arguments(dtype, bias=False), _rms_norm_rows),
-    "norm._rms_norm_backward_chunks": Twin(
+    "rowwise.adamw._adamw_range": Twin(_adamw_arguments, _adamw_range),
+    "rowwise.adamw._sum_of_squares_chunks": Twin(_squares_arguments, _sum_of_squares_chunks),
+    "rowwise.cross_entropy._cross_entropy_in_place_rows": Twin(
+        _cross_entropy_in_place_arguments, _cross_entropy_in_place_rows
+    ),
+    "rowwise.cross_entropy._cross_entropy_rows": Twin(_cross_entropy_arguments, _cross_entropy_rows),
+    "rowwise.cross_entropy._cross_entropy_backward_rows": Twin(
+        _cross_entropy_backward_arguments, _cross_entropy_backward_rows
+    ),
+    "rowwise.dropout.philox_round": Twin(_philox_arguments, _philox_round),
+    "rowwise.dropout.draw_mask": Twin(_mask_arguments, _draw_mask),
+    "rowwise.dropout._dropout_blocks": Twin(_dropout_arguments, _dropout_blocks),
+    "rowwise.gelu._gelu_exact_rows": Twin(flat(1), _gelu_exact_rows),
+    "rowwise.gelu._gelu_exact_backward_rows": Twin(flat(2), _gelu_exact_backward_rows),
+    "rowwise.gelu._gelu_tanh_rows": Twin(flat(1), _gelu_tanh_rows),
+    "rowwise.gelu._gelu_tanh_backward_rows": Twin(flat(2), _gelu_tanh_backward_rows),
+    "rowwise.embedding._scatter_add_columns": Twin(_scatter_arguments, _scatter_add_columns),
+    "rowwise.exponential.exp_float32": Twin(
+        _exponential_arguments, lambda x: np.exp(np.float64(x)), portable=exponential.exp
+    ),
+    "rowwise.maximum.row_maximum": Twin(_maximum_arguments, _row_maximum),
+    "rowwise.normal_cdf.normal_float32": Twin(_exponential_arguments, _normal, portable=normal.normal, error=3e-7),
+    "rowwise.norm._rms_norm_rows": Twin(lambda dtype: _norm_arguments(dtype, bias=False), _rms_norm_rows),
+    "rowwise.norm._rms_norm_backward_chunks": Twin(
         lambda dtype: _norm_backward_arguments(dtype, bias=False), _rms_norm_backward_chunks
     ),
-    "norm._layer_norm_rows": Twin(lambda dtype: _norm_arguments(dtype, bias=True), _layer_norm_rows),
-    "norm._layer_norm_backward_chunks": Twin(
+    "rowwise.norm._layer_norm_rows": Twin(lambda dtype: _norm_arguments(dtype, bias=True), _layer_norm_rows),
+    "rowwise.norm._layer_norm_backward_chunks": Twin(
         lambda dtype: _norm_backward_arguments(dtype, bias=True), _layer_norm_backward_chunks
     ),
-    "rotary._rotary_rows": Twin(_rotary_arguments, _rotary_rows),
-    "softmax._softmax_rows": Twin(rows(1, 1), _softmax_rows),
-    "softmax._softmax_backward_rows": Twin(rows(2, 1), _softmax_backward_rows),
-    "softmax._log_softmax_rows": Twin(rows(1, 1), _log_softmax_rows),
-    "softmax._log_softmax_backward_rows": Twin(rows(2, 1), _log_softmax_backward_rows),
-    "swiglu._swiglu_rows": Twin(rows(2, 1), _swiglu_rows),
-    "swiglu._swiglu_backward_rows": Twin(rows(3, 2), _swiglu_backward_rows),
+    "rowwise.rotary._rotary_rows": Twin(_rotary_arguments, _rotary_rows),
+    "rowwise.softmax._softmax_rows": Twin(rows(1, 1), _softmax_rows),
+    "rowwise.softmax._softmax_backward_rows": Twin(rows(2, 1), _softmax_backward_rows),
+    "rowwise.softmax._log_softmax_rows": Twin(rows(1, 1), _log_softmax_rows),
+    "rowwise.softmax._log_softmax_backward_rows": Twin(rows(2, 1), _log_softmax_backward_rows),
+    "rowwise.swiglu._swiglu_rows": Twin(rows(2, 1), _swiglu_rows),
+    "rowwise.swiglu._swiglu_backward_rows": Twin(rows(3, 2), _swiglu_backward_rows),
 }

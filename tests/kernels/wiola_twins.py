@@ -169,21 +169,21 @@ def _merge_sequences(x: Array, offsets: Array, threshold: float, joins: Array, s
 
 
 WIOLA_TWINS: dict[str, Twin] = {
-    "context_attention._context_attention_rows": Twin(
+    "sequence.context_attention._context_attention_rows": Twin(
         lambda dtype: _context_arguments(dtype, backward=False), _context_attention_rows
     ),
-    "context_attention._context_attention_backward_rows": Twin(
+    "sequence.context_attention._context_attention_backward_rows": Twin(
         lambda dtype: _context_arguments(dtype, backward=True), _context_attention_backward_rows
     ),
-    "gating._sigmoid_gate_rows": Twin(rows(2, 1), _sigmoid_gate_rows),
-    "gating._sigmoid_gate_backward_rows": Twin(rows(3, 2), _sigmoid_gate_backward_rows),
-    "gating._blend_rows": Twin(rows(3, 1), _blend_rows),
-    "gating._blend_backward_rows": Twin(rows(4, 3), _blend_backward_rows),
-    "merging._merge_sequences": Twin(_merge_arguments, _merge_sequences),
-    "prefix_mean._prefix_mean_sequences": Twin(
+    "rowwise.gating._sigmoid_gate_rows": Twin(rows(2, 1), _sigmoid_gate_rows),
+    "rowwise.gating._sigmoid_gate_backward_rows": Twin(rows(3, 2), _sigmoid_gate_backward_rows),
+    "rowwise.gating._blend_rows": Twin(rows(3, 1), _blend_rows),
+    "rowwise.gating._blend_backward_rows": Twin(rows(4, 3), _blend_backward_rows),
+    "sequence.merging._merge_sequences": Twin(_merge_arguments, _merge_sequences),
+    "sequence.prefix_mean._prefix_mean_sequences": Twin(
         lambda dtype: _prefix_arguments(dtype, backward=False), _prefix_mean_sequences
     ),
-    "prefix_mean._prefix_mean_backward_sequences": Twin(
+    "sequence.prefix_mean._prefix_mean_backward_sequences": Twin(
         lambda dtype: _prefix_arguments(dtype, backward=True), _prefix_mean_backward_sequences
     ),
 }

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import models
-from minigrad import InputError, checkpoint
+from minigrad import InputError
+from minigrad.formats.json_files import read_json, write_json
+from minigrad.formats.safetensors import save_tensors
 from tests.models.tiny import TINY, VOCAB, build, tokens
 
 every_family = pytest.mark.parametrize("family", TINY)
@@ -20,7 +22,7 @@ SILENT = {"bos_token_id", "pad_token_id", "n_ctx", "attention_dropout", "attn_pd
 
 
 def settings(folder: Path) -> dict[str, Any]:
-    return checkpoint.read_json(folder / "config.json")
+    return read_json(folder / "config.json")
 
 
 def change_settings(folder: Path, values: dict[str, Any]) -> None:
@@ -36,8 +38,8 @@ def in_shards(family: str, folder: Path) -> list[Path]:
     files = {name: f"model-0000{1 + number % 3}-of-00003.safetensors" for number, name in enumerate(names)}
     for file in set(files.values()):
         part = {name: array for name, array in model.state_dict().items() if files[name] == file}
-        checkpoint.save_tensors(folder / file, part)
-    checkpoint.write_json(folder / "model.safetensors.index.json", {"weight_map": files})
+        save_tensors(folder / file, part)
+    write_json(folder / "model.safetensors.index.json", {"weight_map": files})
     return sorted(folder.glob("model-*"))
 
 
@@ -49,7 +51,7 @@ def test_every_difference_between_weights_and_config_is_listed(family: str, tmp_
     embedding, *_, missing = weights
     del weights[missing]
     weights |= {"stray.weight": np.zeros(3, np.float32), embedding: weights[embedding][:-1]}
-    checkpoint.save_tensors(tmp_path / "model.safetensors", weights)
+    save_tensors(tmp_path / "model.safetensors", weights)
     with pytest.raises(InputError) as caught:
         models.load(tmp_path)
     assert str(caught.value) == (
@@ -62,7 +64,7 @@ def test_every_difference_between_weights_and_config_is_listed(family: str, tmp_
 def test_weights_of_another_family_are_refused(family: str, tmp_path: Path) -> None:
     build(family).save(tmp_path)
     other = next(name for name in reversed(TINY) if name != family)
-    checkpoint.save_tensors(tmp_path / "model.safetensors", build(other).state_dict())
+    save_tensors(tmp_path / "model.safetensors", build(other).state_dict())
     with pytest.raises(InputError, match=r"missing: .* and \d+ more; unexpected: .* and \d+ more"):
         models.load(tmp_path)
 
@@ -83,7 +85,7 @@ def test_a_shard_that_is_not_what_the_index_promises(family: str, damage: str, t
     elif damage == "cut short":
         shard.write_bytes(shard.read_bytes()[:-7])
     else:
-        checkpoint.save_tensors(shard, {"other.weight": np.zeros(3, np.float32)})
+        save_tensors(shard, {"other.weight": np.zeros(3, np.float32)})
     promised = r"model\.safetensors\.index\.json promises weights that its files do not hold: .* and \d+ more"
     with pytest.raises(InputError, match=promised if damage == "of another model" else shard.name):
         models.load(tmp_path)
@@ -94,10 +96,10 @@ def test_a_copy_of_the_tied_head_must_be_a_copy(family: str, tmp_path: Path) -> 
     model = build(family)
     model.save(tmp_path)
     weights = model.state_dict() | {"lm_head.weight": model.head().data.copy()}
-    checkpoint.save_tensors(tmp_path / "model.safetensors", weights)
+    save_tensors(tmp_path / "model.safetensors", weights)
     assert models.load(tmp_path).num_parameters() == model.num_parameters()
     weights["lm_head.weight"][3, 1] += 1
-    checkpoint.save_tensors(tmp_path / "model.safetensors", weights)
+    save_tensors(tmp_path / "model.safetensors", weights)
     with pytest.raises(
         InputError, match=r"lm_head\.weight of their own, .*json says that it is (model\.embed_tokens|wte)"
     ):

@@ -12,7 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 import models
-from minigrad import InputError, checkpoint
+from minigrad import InputError
+from minigrad.formats.safetensors import save_tensors
 from tests.models.tiny import CONTEXT, VOCAB, build, tokens
 
 Array = NDArray[Any]
@@ -103,7 +104,7 @@ def test_a_file_of_the_old_kind_is_read(tmp_path: Path) -> None:
     masks = {f"transformer.h.{n}.attn.{kind}": np.ones((1, 1, 4, 4), np.float32) for n in (0, 1) for kind in ("bias",)}
     masks |= {f"transformer.h.{n}.attn.masked_bias": np.array(-1e4, np.float32) for n in (0, 1)}
     head = {"lm_head.weight": model.head().data.copy()}
-    checkpoint.save_tensors(tmp_path / "model.safetensors", weights | masks | head)
+    save_tensors(tmp_path / "model.safetensors", weights | masks | head)
     ids = tokens(0, 1, 5)
     assert models.load(tmp_path).eval()(ids).data.tobytes() == model.eval()(ids).data.tobytes()
 
@@ -129,6 +130,6 @@ def test_a_folder_of_another_kind(tmp_path: Path, values: dict[str, Any], messag
 def test_shapes_that_cannot_be_built() -> None:
     with pytest.raises(InputError, match=r"width \(90\) must be a multiple of num_heads \(4\)"):
         models.build("gpt2", "nano", num_heads=4)
-    with pytest.raises(InputError, match="num_layers must be at least 1, not 0"):
+    with pytest.raises(InputError, match="num_layers takes a whole number of at least 1, not 0"):
         models.build("gpt2", "nano", num_layers=0)
     assert models.configure("gpt2").vocab_size > VOCAB

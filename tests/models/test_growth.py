@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import models
 from minigrad import InputError, no_grad
-from minigrad.language_model import LanguageModel
+from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import AdamW
 from models import growth
 from models.vidya_v2 import SIZES, VidyaV2Config

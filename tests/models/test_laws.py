@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import models
-from minigrad import InputError, ShapeError, Tensor, gradcheck, nn, ops
-from minigrad.language_model import LanguageModel
+from minigrad import InputError, ShapeError, Tensor, nn, ops
+from minigrad.autograd import gradcheck
 from minigrad.nn import set_step
+from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import AdamW
 from tests.models.tiny import CONTEXT, TINY, VOCAB, WITHOUT_GRADIENT, build, tokens
 
@@ -213,7 +214,7 @@ def test_dropout_acts_in_training_only_and_repeats_with_its_step(family: str) ->
     ("ids", "error", "message"),
     [
         (np.zeros(3, int), ShapeError, r"\(batch, time\), not \(3,\)"),
-        (np.zeros((1, 3)), InputError, "whole numbers, not float64"),
+        (np.zeros((1, 3)), InputError, "integers, not float64"),
         (np.full((1, 3), VOCAB), InputError, f"ids from {VOCAB} to {VOCAB}, but the table has rows 0 to {VOCAB - 1}"),
         (
             np.zeros((1, CONTEXT + 1), int),

@@ -12,7 +12,7 @@ import pytest
 
 import models
 from minigrad import InputError
-from minigrad.language_model import LanguageModel
+from minigrad.nn.language_model import LanguageModel
 from tests.models.tiny import CONTEXT, build, tokens
 
 SIZES = [(family, size) for family, (_, _, sizes) in models.FAMILIES.items() for size in sizes]
@@ -141,12 +141,12 @@ def test_training_goes_on_only_from_what_was_asked_for(family: str) -> None:
         ("gpt2", "nanno", {}, "nano"),
         ("wiola", "360", {}, "360m"),
         ("vidya-v1", "nano", {"num_layer": 3}, "num_layers"),
-        ("vidya-v2", "nano", {"width": "wide"}, "width takes a value of type int, not 'wide'"),
-        ("vidya-v2", "nano", {"width": 96.0}, r"width takes a value of type int, not 96\.0"),
-        ("gpt2", "nano", {"num_layers": True}, "num_layers takes a value of type int, not True"),
-        ("wiola", "nano", {"dropout": None}, "dropout takes a value of type float, not None"),
-        ("gpt2", "nano", {"tied_head": "maybe"}, "tied_head is true or false, not 'maybe'"),
-        ("gpt2", "nano", {"tied_head": 1}, "tied_head takes a value of type bool, not 1"),
+        ("vidya-v2", "nano", {"width": "wide"}, "width takes a whole number of at least 1, not 'wide'"),
+        ("vidya-v2", "nano", {"width": 96.0}, r"width takes a whole number of at least 1, not 96\.0"),
+        ("gpt2", "nano", {"num_layers": True}, "num_layers takes a whole number of at least 1, not True"),
+        ("wiola", "nano", {"dropout": None}, "dropout takes a finite number of at least 0 and below 1, not None"),
+        ("gpt2", "nano", {"tied_head": "maybe"}, "tied_head takes true or false, not 'maybe'"),
+        ("gpt2", "nano", {"tied_head": 1}, "tied_head takes true or false, not 1"),
     ],
 )
 def test_names_and_values_that_cannot_be_used(family: str, size: str, fields: dict[str, Any], message: str) -> None:

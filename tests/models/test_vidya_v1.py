@@ -69,10 +69,10 @@ def test_pairs_side_by_side_are_pairs_of_halves_in_another_order() -> None:
     size, layout = 8, nn.Layout.rectangular(2, 5)
     x = np.random.default_rng(0).normal(size=(10, 3, size))
     order = np.concatenate([np.arange(0, size, 2), np.arange(1, size, 2)])  # evens first: pair j is then (j, j + D/2)
-    side_by_side = nn.RotaryAngles(size, 10_000.0, interleaved=True).turn(Tensor(x), layout).data
-    halves = nn.RotaryAngles(size, 10_000.0).turn(Tensor(x[..., order]), layout).data
+    side_by_side = nn.RotaryAngles(size, 10_000.0, interleaved=True).rotate(Tensor(x), layout).data
+    halves = nn.RotaryAngles(size, 10_000.0).rotate(Tensor(x[..., order]), layout).data
     np.testing.assert_allclose(side_by_side[..., order], halves, rtol=0, atol=1e-14)
-    assert np.abs(side_by_side - nn.RotaryAngles(size, 10_000.0).turn(Tensor(x), layout).data).max() > 0.1
+    assert np.abs(side_by_side - nn.RotaryAngles(size, 10_000.0).rotate(Tensor(x), layout).data).max() > 0.1
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,10 @@ import pytest
 from numpy.typing import NDArray
 
 import models
-from minigrad import InputError, ShapeError, checkpoint, rope_settings
+from minigrad import InputError, ShapeError
+from minigrad.formats.safetensors import save_tensors
+from minigrad.formats.weights import read_weights
+from minigrad.nn import rotary_settings
 from models.vidya_v2 import SIZES, VidyaV2Config
 
 Array = NDArray[Any]
@@ -92,8 +95,8 @@ def test_names_and_shapes_of_the_published_checkpoints() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"num_layers": 0}, "num_layers must be at least 1, not 0"),
-        ({"vocab_size": -5}, "vocab_size must be at least 1, not -5"),
+        ({"num_layers": 0}, "num_layers takes a whole number of at least 1, not 0"),
+        ({"vocab_size": -5}, "vocab_size takes a whole number of at least 1, not -5"),
         ({"num_heads": 4, "num_kv_heads": 3}, r"num_heads \(4\) must be a multiple of num_kv_heads \(3\)"),
         ({"head_dim": 5}, "head_dim must be even"),
     ],
@@ -209,15 +212,15 @@ def test_a_llama_that_does_not_say_has_a_head_of_its_own(saved: Path) -> None:
     config = json.loads((saved / "config.json").read_text())
     del config["tie_word_embeddings"]
     (saved / "config.json").write_text(json.dumps(config))
-    weights = checkpoint.read_weights(saved)
+    weights = read_weights(saved)
     weights["lm_head.weight"] = -weights["model.embed_tokens.weight"]
-    checkpoint.save_tensors(saved / "model.safetensors", weights)
+    save_tensors(saved / "model.safetensors", weights)
     ids = tokens(0, 1, 9)
     np.testing.assert_allclose(models.load(saved)(ids).data, -logits("float32", ids), rtol=1e-6)
 
 
 @both
-@pytest.mark.parametrize("kind", rope_settings.SCALINGS)
+@pytest.mark.parametrize("kind", rotary_settings.SCALINGS)
 def test_a_stretched_model_reads_longer_texts_in_chunks_or_at_once(kind: str, dtype: str, tmp_path: Path) -> None:
     MODELS[dtype].save(tmp_path)
     with pytest.raises(InputError, match=f"more than the model's context of {CONTEXT}"):
@@ -237,8 +240,8 @@ def test_a_stretched_model_reads_longer_texts_in_chunks_or_at_once(kind: str, dt
 
 
 def test_half_precision_becomes_float32(saved: Path) -> None:
-    halves = {name: array.astype(np.float16) for name, array in checkpoint.read_weights(saved).items()}
-    checkpoint.save_tensors(saved / "model.safetensors", halves)
+    halves = {name: array.astype(np.float16) for name, array in read_weights(saved).items()}
+    save_tensors(saved / "model.safetensors", halves)
     change_config(saved, torch_dtype="float16")
     assert models.load(saved).head().dtype == np.float32
 

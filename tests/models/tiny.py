@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import models
-from minigrad.language_model import LanguageModel
+from minigrad.nn.language_model import LanguageModel
 
 VOCAB, CONTEXT = 13, 24
 

@@ -32,7 +32,7 @@ def test_what_is_written_comes_back_with_what_was_there() -> None:
 
 def test_errors() -> None:
     cache = KeyValueCache(1, 2, 4, 1, 2)
-    with pytest.raises(InputError, match="holds 2 texts, but got tokens of 3"):
+    with pytest.raises(InputError, match="holds 2 sequences, but got tokens of 3"):
         cache.check_room(3, 1)
     cache.advance(3)
     cache.check_room(2, 1)

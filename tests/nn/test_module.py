@@ -11,7 +11,7 @@ import pytest
 
 import models
 from minigrad import InputError, ShapeError, Tensor, nn, ops
-from minigrad.nn import Module, Parameter, Start
+from minigrad.nn import Init, Module, Parameter
 
 
 class Tied(Module):
@@ -20,7 +20,7 @@ class Tied(Module):
         self.layers = [nn.Linear(3, 3, bias=True), nn.Linear(3, 3)]
         self.norm = nn.LayerNorm(3)
         self.head = self.table.weight
-        self.scale = Parameter((), Start(mean=2.0))
+        self.scale = Parameter((), Init(mean=2.0))
         self.dropout = nn.Dropout(0.5)
 
 

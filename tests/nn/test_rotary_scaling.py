@@ -41,7 +41,7 @@ def test_a_stretched_position_is_turned_as_the_one_it_stands_for(factor: int, po
     x = Tensor(np.random.default_rng(seed).normal(size=(1, 2, 8)))
 
     def turned(angles: RotaryAngles, place: int) -> Array:
-        return angles.turn(x, Layout(np.array([0, 1]), np.array([place]))).data
+        return angles.rotate(x, Layout(np.array([0, 1]), np.array([place]))).data
 
     far = turned(LinearAngles(8, THETA, factor=factor), factor * position)
     np.testing.assert_allclose(far, turned(RotaryAngles(8, THETA), position), atol=1e-12)

@@ -16,7 +16,7 @@ places = st.integers(0, 1000)
 
 def turned(x: Array, position: int) -> Array:
     angles = RotaryAngles(8, 10_000.0)
-    return angles.turn(Tensor(x), Layout(np.array([0, 1]), np.array([position]))).data
+    return angles.rotate(Tensor(x), Layout(np.array([0, 1]), np.array([position]))).data
 
 
 @given(q_place=places, k_place=places, shift=places, seed=st.integers(0, 99))

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
 from minigrad import ops
-from minigrad.gradcheck import GradientError
-from minigrad.graph import Array, Backward
-from minigrad.op import OPS, op
+from minigrad.autograd.gradcheck import GradientError
+from minigrad.autograd.gradients import Backward
+from minigrad.autograd.op import OPS, op
+from minigrad.typing import Array
 from tests import op_checks
 from tests.op_table import TABLE, Case
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from minigrad import InputError, Tensor
 from minigrad.nn import LayerNorm, Linear, Module
 from minigrad.optim import AdamW, clip_gradients, global_norm
-from minigrad.optim.flat import runs
+from minigrad.optim.flat import segments
 
 SHAPES = [(3, 4), (4,), (2, 2), ()]
 
@@ -86,8 +86,8 @@ def test_one_flat_array_gives_what_separate_parameters_give() -> None:
     flat, separate = Small(), Small()
     flat.initialise(3)
     separate.load_state_dict(flat.state_dict())
-    assert len(runs(flat.parameters())) == 1
-    assert len(runs(separate.parameters())) == len(separate.parameters())
+    assert len(segments(flat.parameters())) == 1
+    assert len(segments(separate.parameters())) == len(separate.parameters())
     optimizers = [AdamW(model.parameters()) for model in (flat, separate)]
     for t in range(3):
         for model, optimizer in zip((flat, separate), optimizers, strict=True):

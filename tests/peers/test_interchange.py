@@ -11,8 +11,8 @@ import pytest
 
 import models
 import tokenizer
-from minigrad.checkpoint import read_weights
-from minigrad.sampling import Sampling, generate
+from minigrad.formats.weights import read_weights
+from minigrad.generation.sampling import Sampling, generate
 
 pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("default")]
 torch = pytest.importorskip("torch")

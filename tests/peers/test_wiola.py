@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import models
-from minigrad import checkpoint
-from minigrad.sampling import Sampling, generate
+from minigrad.formats.safetensors import save_tensors
+from minigrad.generation.sampling import Sampling, generate
 
 pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("default")]
 torch = pytest.importorskip("torch")
@@ -71,7 +71,7 @@ def test_their_folder_opens_here(tmp_path: Path) -> None:
     # The package's own save_pretrained fails, so config and tensors are written one by one, as the release has them.
     config.to_json_file(tmp_path / "config.json")
     weights = {name: tensor.numpy() for name, tensor in theirs.state_dict().items() if name != "lm_head.weight"}
-    checkpoint.save_tensors(tmp_path / "model.safetensors", weights)
+    save_tensors(tmp_path / "model.safetensors", weights)
     assert json.loads((tmp_path / "config.json").read_text())["model_type"] == "wiola"
     with torch.no_grad():
         assert_same(models.load(tmp_path).eval()(IDS).data, theirs(torch.tensor(IDS)).logits.numpy())

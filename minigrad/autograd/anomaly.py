@@ -1,0 +1,103 @@
+"""Find the operation that produced the first NaN or infinity.
+
+A loss of NaN says nothing about where it began. Inside ``with detect_anomaly():`` every operation is checked, forward
+and backward, and the first one that turns finite values into NaN or infinity is named, with the line that called it.
+The check reads every array once more, so training turns it on only to repeat a step that went wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minigrad.autograd.gradients import Backward, Deferred
+from minigrad.autograd.observers import Gradients, RecordedOperation, Result, watch
+from minigrad.errors import RunError
+from minigrad.typing import Array
+
+_PACKAGE = str(Path(__file__).parents[1])
+
+
+class AnomalyError(RunError):
+    """An operation turned finite values into NaN or infinity."""
+
+
+@contextlib.contextmanager
+def detect_anomaly() -> Iterator[None]:
+    """Check every operation inside the block; raises AnomalyError at the first NaN or infinity that appears.
+
+    >>> from minigrad import Tensor
+    >>> with detect_anomaly():
+    ...     Tensor([-1.0]).log()
+    Traceback (most recent call last):
+    minigrad.autograd.anomaly.AnomalyError: log made 1 NaN and 0 infinities out of finite input, called at ...
+    """
+    with watch(AnomalyDetector()):
+        yield
+
+
+class AnomalyDetector:
+    """The observer that checks every result and every gradient."""
+
+    def __init__(self) -> None:
+        self._call_sites: weakref.WeakKeyDictionary[Backward, str] = weakref.WeakKeyDictionary()
+
+    @contextlib.contextmanager
+    def forward(
+        self, name: str, arrays: Sequence[Array], options: dict[str, Any]
+    ) -> Iterator[Callable[[Result], Result]]:
+        """Check the result of a forward function, and remember for its backward function where it was called."""
+        where = call_site()
+
+        def check(result: Result) -> Result:
+            _check(f"{name} made", "input", where, arrays, np.asarray(result[0]))
+            self._call_sites[result[1]] = where
+            return result
+
+        yield check
+
+    @contextlib.contextmanager
+    def backward(self, node: RecordedOperation, dy: Array) -> Iterator[Callable[[Gradients], Gradients]]:
+        """Check the gradients of a backward function; deferred ones are computed for that."""
+        where = self._call_sites.get(node.backward, "unknown") if node.backward is not None else "unknown"
+
+        def check(gradients: Gradients) -> Gradients:
+            computed = [each.array() if isinstance(each, Deferred) else each for each in gradients]
+            for gradient in computed:
+                if gradient is not None:
+                    _check(f"the backward of {node.name} made", "gradients", where, [dy], gradient)
+            return computed
+
+        yield check
+
+    def update(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """Check nothing: an update follows a gradient that was checked."""
+        return contextlib.nullcontext()
+
+
+def call_site() -> str:
+    """Return file and line of the innermost caller outside this package."""
+    for frame in reversed(traceback.extract_stack()):
+        if not frame.filename.startswith((_PACKAGE, contextlib.__file__)):
+            return f"{frame.filename}:{frame.lineno}"
+    return "unknown"
+
+
+def _check(what: str, source: str, where: str, inputs: Sequence[Array], output: Array) -> None:
+    """Raise if `output` has a NaN or an infinity that `inputs` do not explain."""
+    # Masks are written with -inf on purpose, so an infinity that was already in the input is no anomaly.
+    if not np.issubdtype(output.dtype, np.floating) or np.isfinite(output).all():
+        return
+    floats = [x for x in inputs if np.issubdtype(x.dtype, np.floating)]
+    nans = int(np.isnan(output).sum())
+    was_nan = any(np.isnan(x).any() for x in floats)
+    was_infinite = any(np.isinf(x).any() for x in floats)
+    if (nans and not was_nan) or not (was_nan or was_infinite):
+        infinities = int(np.isinf(output).sum())
+        raise AnomalyError(f"{what} {nans} NaN and {infinities} infinities out of finite {source}, called at {where}")

@@ -1,0 +1,95 @@
+"""Check gradients against what a derivative is: a small step, divided by its length.
+
+The central difference $(f(x + h) - f(x - h)) / 2h$ is off by about $h^2$, and by rounding of about $10^{-16} / h$; in
+float64 with $h = 10^{-6}$ both are small. For small inputs every element is nudged alone. For large ones a single
+random direction d is taken, and $\\nabla f \\cdot d$ must equal the change along d: two evaluations, whatever the size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from minigrad.autograd.graph import no_grad
+from minigrad.autograd.tensor import Tensor
+from minigrad.random import generator
+from minigrad.typing import Array
+
+_SMALL = 64  # inputs of at most this many elements are checked one element at a time
+
+
+class GradientError(AssertionError):
+    """An analytic gradient disagrees with the numeric one; the message says where and by how much."""
+
+
+def check(
+    function: Callable[..., Tensor],
+    *arrays: Array,
+    step: float = 1e-6,
+    rtol: float = 1e-5,
+    atol: float = 1e-7,
+    seed: int = 0,
+) -> None:
+    """Compare the gradients of `function` by each of its float64 arguments with central differences.
+
+    `function` takes one Tensor per array and returns a Tensor of any shape; that result is weighed with fixed random
+    numbers, so every output counts. Arrays of whole numbers are passed on and not checked.
+    Raises GradientError naming the operation, argument and index, with both values.
+
+    >>> check(lambda x: x.exp() / x, np.array([0.5, 2.0]))
+    """
+    weights = _weights(function, arrays, seed)
+    name, gradients = _analytic(function, arrays, weights)
+
+    def value(position: int, array: Array) -> float:
+        changed = [*arrays[:position], array, *arrays[position + 1 :]]
+        with no_grad():
+            return float(np.vdot(weights, function(*map(Tensor, changed)).data))
+
+    for position, (array, gradient) in enumerate(zip(arrays, gradients, strict=True)):
+        if gradient is None:
+            continue
+        for label, direction in _directions(array, seed + position):
+            plus, minus = value(position, array + step * direction), value(position, array - step * direction)
+            expected = (plus - minus) / (2 * step)
+            got = float(np.vdot(gradient, direction))
+            if not abs(got - expected) <= atol + rtol * max(abs(got), abs(expected)):
+                raise GradientError(
+                    f"gradient of {name}, argument {position} of shape {array.shape}, {label}: got {got:.10g}, "
+                    f"expected {expected:.10g}"
+                )
+
+
+def _weights(function: Callable[..., Tensor], arrays: tuple[Array, ...], seed: int) -> Array:
+    for array in arrays:
+        if array.dtype.kind == "f" and array.dtype != np.float64:
+            raise TypeError(f"gradcheck needs float64 arrays, not {array.dtype}: rounding would hide the answer")
+    with no_grad():
+        shape = function(*map(Tensor, arrays)).shape
+    return generator(seed, "gradcheck weights").uniform(0.5, 1.5, shape)
+
+
+def _analytic(
+    function: Callable[..., Tensor], arrays: tuple[Array, ...], weights: Array
+) -> tuple[str, list[Array | None]]:
+    tensors = [Tensor(array.copy(), requires_grad=array.dtype.kind == "f") for array in arrays]
+    result = function(*tensors)
+    name = result.node.name if result.node is not None else getattr(function, "__name__", "function")
+    if result.requires_grad:
+        result.backward(weights)
+    zeros = (np.zeros_like(a) if a.dtype.kind == "f" else None for a in arrays)
+    return name, [zero if t.grad is None else t.grad for t, zero in zip(tensors, zeros, strict=True)]
+
+
+def _directions(array: Array, seed: int) -> list[tuple[str, Array]]:
+    """Return the directions to step in: one per element when there are few, else a single random one."""
+    if array.size > _SMALL:
+        direction = generator(seed, "gradcheck direction").standard_normal(array.shape)
+        return [("along a random direction", direction / np.linalg.norm(direction))]
+    directions = []
+    for index in np.ndindex(array.shape):
+        direction = np.zeros_like(array)
+        direction[index] = 1
+        directions.append((f"at index {index}", direction))
+    return directions

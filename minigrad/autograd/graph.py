@@ -1,0 +1,212 @@
+"""The recorded computation, and the walk that turns it into gradients.
+
+An operation that runs forward leaves a `Node` behind: the nodes of its inputs, and a function that turns the gradient
+of its output into the gradients of its inputs. `run_backward` visits the nodes from the loss back to the leaves.
+
+A node holds parent *nodes*, never tensors. An array therefore stays alive only if a backward function names it;
+everything else is freed while the forward pass is still running.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from minigrad.autograd import observers
+from minigrad.autograd.gradients import Backward, Deferred, Gradient
+from minigrad.errors import GraphError, ShapeError
+from minigrad.typing import Array
+
+_creation = itertools.count()
+
+
+class Version:
+    """Counts the changes made in place to one piece of memory; tensors that share memory share it."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+class Node:
+    """One operation of the recorded computation: what is needed to pass its gradient on.
+
+    A leaf (a tensor that requires a gradient and was not computed) has no backward function; its gradients accumulate
+    in `gradient`. If `stale`, the stored values are leftovers and count as zero: the next gradient overwrites them.
+    """
+
+    __slots__ = ("backward", "dtype", "gradient", "name", "order", "parents", "saved", "shape", "stale")
+
+    def __init__(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        parents: tuple[Node | None, ...] = (),
+        backward: Backward | None = None,
+        saved: tuple[tuple[Version, int], ...] = (),
+    ) -> None:
+        self.name = name
+        self.shape = shape
+        self.dtype = dtype
+        self.parents = parents
+        self.backward = backward
+        self.saved = saved
+        self.gradient: Array | None = None
+        self.stale = False
+        self.order = next(_creation)
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether gradients end here."""
+        return self.name == "leaf"
+
+    def cut(self) -> None:
+        """Drop the parents and every array that the backward function saved."""
+        self.parents, self.backward, self.saved = (), None, ()
+
+    def accumulate(self, gradient: Gradient) -> None:
+        """Add to a leaf's gradient, in place: a view of a model's flat buffer stays a view."""
+        add = self.gradient is not None and not self.stale
+        if self.gradient is None:
+            self.gradient = np.empty(self.shape, self.dtype)
+        if isinstance(gradient, Deferred):
+            gradient.write(self.gradient, add)
+        elif add:
+            self.gradient += gradient
+        else:
+            self.gradient[...] = gradient
+        self.stale = False
+
+
+class _Recording(threading.local):
+    enabled = True
+
+
+_recording = _Recording()
+
+
+def is_recording() -> bool:
+    """Whether operations are being recorded in this thread."""
+    return _recording.enabled
+
+
+@contextlib.contextmanager
+def recording(enabled: bool) -> Iterator[None]:
+    """Record operations, or not, inside the block."""
+    before = _recording.enabled
+    _recording.enabled = enabled
+    try:
+        yield
+    finally:
+        _recording.enabled = before
+
+
+def no_grad() -> contextlib._GeneratorContextManager[None]:
+    """Run a block (or, as ``@no_grad()``, a function) without recording: no gradients, no saved arrays."""
+    return recording(False)
+
+
+def run_backward(root: Node, gradient: Array) -> None:
+    """Send `gradient`, the derivative of the loss by the root's output, back to every leaf.
+
+    A node is visited once, after all nodes that used its output: only then is its gradient complete. Nodes are numbered
+    in the order of their creation, so "after all its users" means "highest number first". A heap gives that order
+    without recursion; a chain of 10,000 operations is as easy as one of ten. Each node is cut as it is visited, which
+    frees the arrays it saved.
+    """
+    if root.is_leaf:
+        root.accumulate(gradient)
+        return
+    arrived: dict[Node, Array] = {root: gradient}
+    summed: set[Node] = set()  # nodes whose gradient is a sum computed here, so may be added to in place
+    heap = [(-root.order, root)]
+    while heap:
+        node = heapq.heappop(heap)[1]
+        for parent, dx in _visit(node, arrived.pop(node)):
+            if parent not in arrived:
+                arrived[parent] = dx
+                heapq.heappush(heap, (-parent.order, parent))
+            elif parent in summed:
+                arrived[parent] += dx
+            else:  # the first gradient may be an array that something else uses: add into a new one
+                arrived[parent] = arrived[parent] + dx
+                summed.add(parent)
+
+
+def _visit(node: Node, dy: Array) -> list[tuple[Node, Array]]:
+    """Run a node's backward function, store the gradients of leaves, and return those of the other parents."""
+    parents = node.parents  # read before the node is cut
+    if not observers.active:
+        return _route(node, parents, _call_backward(node, dy))
+    with observers.backward(node, dy) as observed:
+        return _route(node, parents, observed(_call_backward(node, dy)))
+
+
+def _call_backward(node: Node, dy: Array) -> Sequence[Gradient | None]:
+    """Run a node's backward function and cut the node."""
+    if node.backward is None:
+        raise GraphError(
+            f"backward() reached {node.name}, whose part of the graph was already used and freed by an earlier "
+            "backward(). Run the forward pass again, or add the losses and call backward() once."
+        )
+    for version, count in node.saved:
+        if version.count != count:
+            raise GraphError(
+                f"{node.name} saved an array for its gradient that was changed in place since "
+                f"({version.count - count} change(s)). Change a copy instead, or after backward()."
+            )
+    backward, expected = node.backward, len(node.parents)
+    node.cut()
+    returned = backward(dy)
+    gradients = returned if isinstance(returned, (tuple, list)) else (returned,)
+    if len(gradients) != expected:
+        raise GraphError(f"the backward of {node.name} returned {len(gradients)} gradients for {expected} arguments")
+    return gradients
+
+
+def _route(
+    node: Node, parents: tuple[Node | None, ...], gradients: Sequence[Gradient | None]
+) -> list[tuple[Node, Array]]:
+    """Store the gradients of leaves, and return those of the other parents."""
+    passed: list[tuple[Node, Array]] = []
+    for position, (parent, dx) in enumerate(zip(parents, gradients, strict=True)):
+        if parent is None or dx is None:
+            continue
+        if dx.shape != parent.shape or dx.dtype != parent.dtype:
+            dx = _fit(dx, parent, node, position)
+        if parent.is_leaf:
+            parent.accumulate(dx)
+        else:
+            passed.append((parent, dx.array() if isinstance(dx, Deferred) else dx))
+    return passed
+
+
+def _fit(gradient: Gradient, parent: Node, node: Node, position: int) -> Gradient:
+    """Sum a gradient over the axes along which its argument was broadcast; refuse any other difference.
+
+    Broadcasting copies one element to many places, so by the chain rule its gradient is the sum over those places.
+    """
+    if gradient.dtype != parent.dtype:
+        raise ShapeError(
+            f"the backward of {node.name} returned a gradient of dtype {gradient.dtype} for argument {position}, "
+            f"whose dtype is {parent.dtype}"
+        )
+    extra = len(gradient.shape) - len(parent.shape)
+    kept = gradient.shape[max(extra, 0) :]
+    if extra < 0 or any(size not in (1, got) for size, got in zip(parent.shape, kept, strict=True)):
+        raise ShapeError(
+            f"the backward of {node.name} returned a gradient of shape {gradient.shape} for argument {position}, "
+            f"whose shape is {parent.shape}"
+        )
+    gradient = gradient.array() if isinstance(gradient, Deferred) else gradient
+    stretched = (extra + axis for axis, size in enumerate(parent.shape) if size == 1 and kept[axis] != 1)
+    total: Array = gradient.sum(axis=(*range(extra), *stretched), keepdims=True)
+    return total.reshape(parent.shape)

@@ -1,0 +1,200 @@
+"""Where the time of a training step goes: seconds, FLOPs and bytes of every operation, forward and backward.
+
+A `Profile` is an observer of the thread that opened it. An operation inside another one (a layer that is recomputed in
+its own backward pass) is counted where it runs, not twice. Measuring costs some microseconds per operation and changes
+no result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from minigrad.autograd.gradients import Backward, saved_arrays
+from minigrad.autograd.graph import is_recording
+from minigrad.autograd.observers import Gradients, RecordedOperation, Result, active
+from minigrad.typing import Array
+
+
+def _matmul(a: Array, b: Array) -> float:
+    lead, columns = np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), b.shape[-1] if b.ndim > 1 else 1
+    return 2.0 * math.prod((*lead, *a.shape[-2:], columns))
+
+
+def _attention(
+    q: Array, k: Array, *_: Array, offsets: Array, key_ranges: Any = None, visible: Any = None, **more: Any
+) -> float:
+    """Count two products, scores and output, for each head and each pair of a query and a key that it sees."""
+    lengths = np.diff(offsets)
+    keys = lengths if key_ranges is None else np.diff(key_ranges)[:, 0]
+    pairs = float(np.sum(visible) if visible is not None else (lengths * (2 * keys - lengths + 1)).sum() / 2)
+    return 4.0 * (pairs + float(np.sum(more.get("has_own", 0)))) * q.shape[1] * q.shape[2]
+
+
+_FLOPS: dict[str, tuple[Callable[..., float], float, float]] = {
+    # FLOPs of one pass through the product, how often the forward pass makes it, and the backward pass
+    "linear": (lambda x, weight: 2.0 * x.size * weight.shape[0], 1, 2),
+    "matmul": (_matmul, 1, 2),
+    "swiglu_linear": (lambda gate, up, weight: 2.0 * gate.size * weight.shape[0], 1, 2),
+    "linear_cross_entropy": (lambda x, weight, targets: 2.0 * x.size * weight.shape[0], 3, 0),  # 1 without a gradient
+    "attention": (_attention, 1, 2.5),  # the backward pass recomputes the scores
+    "attention_with_own_key": (_attention, 1, 2.5),
+}
+"""FLOPs: multiply and add count separately. Operations without matrix products are measured by their bytes."""
+
+
+def _new_bytes(made: Sequence[Any], given: Sequence[Any]) -> int:
+    """Return the size of the memory behind the arrays `made` that shares nothing with the arrays `given`.
+
+    A new array is often passed on as a view of another shape. What counts is the array that owns the memory, and it
+    counts once however many views it has.
+    """
+    owners = {id(owner): owner for owner in map(_owner, made)}
+    return sum(
+        owner.nbytes for owner in owners.values() if not any(np.may_share_memory(owner, array) for array in given)
+    )
+
+
+def _owner(array: Array) -> Array:
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
+
+
+@dataclass
+class Line:
+    """The sums of one operation, forward or backward."""
+
+    name: str
+    phase: str
+    calls: int = 0
+    seconds: float = 0.0
+    flops: float = 0.0
+    bytes_moved: int = 0  # of its arguments and its result
+    bytes_new: int = 0  # of new arrays among its result and what its backward function keeps
+
+
+class Profile:
+    """Sums by operation and phase over all steps measured; a context manager around each step."""
+
+    def __init__(self) -> None:
+        self.lines: dict[tuple[str, str], Line] = {}
+        self.steps, self.seconds = 0, 0.0
+        self._inner: list[float] = []  # for each measurement under way, the seconds of the measurements inside it
+        self._began, self._thread = 0.0, 0
+        self._backward_flops: weakref.WeakKeyDictionary[Backward, float] = weakref.WeakKeyDictionary()
+
+    def __enter__(self) -> Profile:
+        active.append(self)
+        self._began, self._thread = time.perf_counter(), threading.get_ident()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += time.perf_counter() - self._began
+        self.steps += 1
+        active.remove(self)
+
+    @contextlib.contextmanager
+    def measure(self, name: str, phase: str) -> Iterator[Line]:
+        """Time the block, and yield the line that the block's FLOPs and bytes are added to."""
+        line = self.lines.setdefault((name, phase), Line(name, phase))
+        self._inner.append(0.0)
+        start = time.perf_counter()
+        try:
+            yield line
+        finally:
+            seconds = time.perf_counter() - start
+            line.calls += 1
+            line.seconds += seconds - self._inner.pop()
+            if self._inner:
+                self._inner[-1] += seconds
+
+    @contextlib.contextmanager
+    def forward(
+        self, name: str, arrays: Sequence[Array], options: dict[str, Any]
+    ) -> Iterator[Callable[[Result], Result]]:
+        """Time a forward function, and count its FLOPs and bytes."""
+        if threading.get_ident() != self._thread:
+            yield lambda result: result
+            return
+        results: list[Result] = []
+
+        def note(result: Result) -> Result:
+            results.append(result)
+            return result
+
+        with self.measure(name, "forward") as line:
+            yield note
+        for y, backward in results:
+            array = np.asarray(y)
+            line.bytes_moved += sum(each.nbytes for each in arrays) + array.nbytes
+            given = [*arrays, *(option for option in options.values() if isinstance(option, np.ndarray))]
+            line.bytes_new += _new_bytes([array, *saved_arrays(backward)], given)
+            if name in _FLOPS:
+                count, forward_passes, backward_passes = _FLOPS[name]
+                flops = count(*arrays, **options)
+                line.flops += flops * (forward_passes if is_recording() else 1)
+                self._backward_flops[backward] = backward_passes * flops
+
+    @contextlib.contextmanager
+    def backward(self, node: RecordedOperation, dy: Array) -> Iterator[Callable[[Gradients], Gradients]]:
+        """Time a backward function and the storing of its gradients, and count its FLOPs and bytes."""
+        if threading.get_ident() != self._thread:
+            yield lambda gradients: gradients
+            return
+        flops = self._backward_flops.get(node.backward, 0.0) if node.backward is not None else 0.0
+        with self.measure(node.name, "backward") as line:
+
+            def note(gradients: Gradients) -> Gradients:
+                given = [each for each in gradients if each is not None]
+                line.flops += flops
+                line.bytes_moved += dy.nbytes + sum(math.prod(each.shape) * each.dtype.itemsize for each in given)
+                line.bytes_new += _new_bytes([each for each in given if isinstance(each, np.ndarray)], [dy])
+                return gradients
+
+            yield note
+
+    def update(self, name: str) -> contextlib.AbstractContextManager[object]:
+        """Time an update of parameters."""
+        return self.measure(name, "update")
+
+    def table(self, matmul_rate: float, replicas: int = 1) -> str:
+        """Lay out the sums per step, the slowest operation first, and the share of products at full speed.
+
+        `matmul_rate` is the speed of this machine's matrix products in FLOP/s. Where `replicas` share the sequences of
+        a step, the lines are those of one; the others do the same at the same time.
+        """
+        if not self.steps:
+            return "no step was measured"
+        steps = self.steps
+        width = max((len(name) for name, _ in self.lines), default=0)
+        total = replicas * sum(line.flops for line in self.lines.values())
+        header = f"{'operation':<{width}}  {'':<8}  {'calls':>6} {'ms':>9} {'share':>6} {'GFLOP/s':>8} {'GB/s':>7} "
+        rows = [f"one of {replicas} threads, each with its part of the sequences"] if replicas > 1 else []
+        rows.append(header + f"{'new MB':>8}")
+        for line in sorted(self.lines.values(), key=lambda line: -line.seconds):
+            if not line.calls:
+                continue
+            seconds = max(line.seconds, 1e-12)
+            rate = f"{line.flops / seconds / 1e9:8.1f}" if line.flops else f"{'':8}"
+            rows.append(
+                f"{line.name:<{width}}  {line.phase:<8}  {line.calls / steps:6.0f} {1e3 * line.seconds / steps:9.2f} "
+                f"{line.seconds / self.seconds:6.1%} {rate} {line.bytes_moved / seconds / 1e9:7.1f} "
+                f"{line.bytes_new / steps / 1e6:8.1f}"
+            )
+        rest = self.seconds - sum(line.seconds for line in self.lines.values())
+        rows.append(f"{'everything else':<{width + 10}}  {'':6} {1e3 * rest / steps:9.2f} {rest / self.seconds:6.1%}")
+        rows.append(f"{'one step':<{width + 10}}  {'':6} {1e3 * self.seconds / steps:9.2f}")
+        rows.append(
+            f"products: {total / steps / 1e9:,.1f} GFLOP a step; at this machine's {matmul_rate / 1e9:,.0f} GFLOP/s "
+            f"they alone would take {total / matmul_rate / self.seconds:.0%} of the time"
+        )
+        return "\n".join(rows)

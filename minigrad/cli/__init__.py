@@ -1,0 +1,1 @@
+"""A settings dataclass becomes a command line, and an error becomes one paragraph and an exit code."""

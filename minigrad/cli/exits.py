@@ -1,0 +1,71 @@
+"""How a program ends: every error becomes one paragraph on standard error and an exit code.
+
+0: done. 1: a fault while running. 2: bad input. 130 and 143: stopped by Ctrl-C or SIGTERM. 141: the reader of the
+output is gone.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Callable
+
+from minigrad.errors import InputError, RunError
+from minigrad.system.signals import BROKEN_PIPE, INTERRUPTED, Stopped
+from minigrad.system.terminal import close_output
+
+
+def exit_code(program: str, work: Callable[[], object], *, interrupted: str) -> int:
+    """Do the `work` of a program and return its exit code, with any error explained on standard error.
+
+    A ValueError of another package is bad input if it says so (`is_bad_input`); any other is a bug, and is raised.
+    `interrupted` is printed after Ctrl-C.
+    """
+    try:
+        work()
+    except Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        return stopped.code
+    except (InputError, RunError) as error:
+        return complain(program, error)
+    except ValueError as error:
+        if not getattr(error, "is_bad_input", False):
+            raise
+        return complain(program, InputError(error))
+    except ModuleNotFoundError as error:
+        return complain(program, explain_missing_package(error, program))
+    except MemoryError:
+        return complain(program, RunError("this computer's memory is full; take a smaller --size or --batch"))
+    except BrokenPipeError:  # the reader has seen enough, as in `generate.py ... | head`
+        close_output()
+        return BROKEN_PIPE
+    except OSError as error:
+        return complain(program, explain_system_error(error))
+    except KeyboardInterrupt:
+        print(interrupted, file=sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+def complain(program: str, error: Exception) -> int:
+    """Print `error` as one paragraph on standard error and return the exit code: 2 for bad input, else 1."""
+    print(f"{program}: {error}", file=sys.stderr)
+    return 2 if isinstance(error, InputError) else 1
+
+
+def explain_system_error(error: OSError) -> InputError | RunError:
+    """Return what the operating system refused as one of our errors, naming the file where it is known.
+
+    A name that is too long for any file can only have been given, so it is bad input.
+
+    >>> explain_system_error(OSError(28, "No space left on device", "runs/a"))
+    RunError('No space left on device: runs/a')
+    """
+    reason = error.strerror or str(error) or type(error).__name__
+    message = reason if error.filename is None else f"{reason}: {error.filename}"
+    return InputError(message) if error.errno == errno.ENAMETOOLONG else RunError(message)
+
+
+def explain_missing_package(error: ModuleNotFoundError, program: str) -> RunError:
+    """Return the error for a package that is not installed, with the command that installs it."""
+    return RunError(f"{error}; in the folder of {program}, run: {sys.executable} -m pip install -e .")

@@ -1,0 +1,163 @@
+"""A settings dataclass read from the command line: one field is one flag.
+
+argparse splits the words; what a flag accepts, how it reads in `--help` and what an error says come from the
+declaration of the field (`minigrad.options`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, NoReturn, TypeVar
+
+from minigrad.cli.exits import complain
+from minigrad.errors import InputError
+from minigrad.options import REQUIRED, Option, nearest, options
+from minigrad.system.terminal import close_output
+
+Settings = TypeVar("Settings")
+
+
+class Parser(Generic[Settings]):
+    """Reads a command line into an instance of a settings dataclass.
+
+    `aliases` maps words that people try ("learning_rate") to the field they mean ("lr"), to suggest the right flag.
+    """
+
+    def __init__(
+        self, settings: type[Settings], *, prog: str, description: str, aliases: Mapping[str, str] | None = None
+    ) -> None:
+        self.settings, self.prog, self.aliases = settings, prog, aliases or {}
+        self.options = options(settings)
+        positionals = [each.spelling for each in self.options if each.positional]
+        self._parser = _ArgumentParser(
+            prog=prog,
+            description=description,
+            usage=" ".join([prog, *positionals, "[flags]", "[--help]"]),
+            add_help=False,
+            allow_abbrev=False,
+            exit_on_error=False,
+        )
+        groups = {
+            title: self._parser.add_argument_group(title) for title in {each.group: None for each in self.options}
+        }
+        for each in self.options:
+            _declare(groups[each.group], each)
+        next(iter(groups.values())).add_argument(
+            "-h", "--help", action=_Help, nargs=0, default=argparse.SUPPRESS, help="print this page and stop"
+        )
+
+    def parse(self, arguments: Sequence[str] | None = None) -> tuple[Settings, set[str]]:
+        """Return the settings and the names of the fields that were given.
+
+        `arguments` defaults to those of the process. `--help` prints the help and exits with 0; an error is
+        printed as one paragraph on standard error and exits with 2.
+        """
+        try:
+            return self.read(sys.argv[1:] if arguments is None else arguments)
+        except InputError as error:
+            sys.exit(complain(self.prog, error))
+
+    def read(self, arguments: Sequence[str]) -> tuple[Settings, set[str]]:
+        """Do the work of `parse`, raising InputError instead of leaving the process."""
+        try:
+            namespace, surplus = self._parser.parse_known_args(arguments)
+        except argparse.ArgumentError as error:
+            raise self._refusal(error, arguments) from None
+        for word in surplus:
+            raise self._unknown_flag(word) if word.startswith("-") else self._unexpected(word)
+        values = vars(namespace)
+        return self.settings(**values), set(values)
+
+    def page(self) -> str:
+        """Return the help page: every flag under its group, with its default."""
+        return self._parser.format_help()
+
+    def _refusal(self, error: argparse.ArgumentError, arguments: Sequence[str]) -> InputError:
+        """Say in the words of the option what argparse stumbled over."""
+        option = next((each for each in self.options if each.spelling == error.argument_name), None)
+        if option is None:  # argparse names no argument: a positional one is missing
+            missing = next((each for each in self.options if each.positional and each.default is REQUIRED), None)
+            if missing is None:
+                return InputError(f"{error}; see {self.prog} --help")
+            return InputError(f"{missing.spelling} is missing: {missing.help}. See {self.prog} --help")
+        if isinstance(error.__context__, argparse.ArgumentTypeError):
+            return InputError(str(error.__context__))
+        with_equals = [word for word in arguments if word.startswith(f"{option.spelling}=")]
+        if option.kind is bool and with_equals:
+            return InputError(
+                f"{option.spelling} is a switch and takes no value, not {with_equals[0].split('=', 1)[1]!r}"
+            )
+        message = f"{option.spelling} needs a value: {option.expectation}"
+        following = arguments[arguments.index(option.spelling) + 1 :] if option.spelling in arguments else []
+        if following and option.kind is str:
+            message += f"; to give it {following[0]} write {option.spelling}={following[0]}"
+        return InputError(message)
+
+    def _unknown_flag(self, word: str) -> InputError:
+        flag = word.partition("=")[0]
+        spellings = {each.name: each.spelling for each in self.options if not each.positional}
+        meant = {"--" + alias.replace("_", "-"): spellings[name] for alias, name in self.aliases.items()}
+        meant |= {spelling: spelling for spelling in spellings.values()}
+        guess = nearest(flag.replace("_", "-"), meant)
+        way_out = f"did you mean {meant[guess]}?" if guess else f"see {self.prog} --help"
+        return InputError(f"unknown flag {flag}; {way_out}")
+
+    def _unexpected(self, word: str) -> InputError:
+        guess = nearest(f"--{word}", [each.spelling for each in self.options if not each.positional])
+        way_out = f"did you mean {guess}?" if guess else f"see {self.prog} --help"
+        return InputError(f"unexpected argument {word!r}; {way_out}")
+
+
+class _ArgumentParser(argparse.ArgumentParser):
+    """argparse without its own words and exits; what it reports directly is a missing positional argument."""
+
+    def error(self, message: str) -> NoReturn:
+        raise argparse.ArgumentError(None, message)
+
+
+class _Help(argparse.Action):
+    """Prints the help page, also to a reader who does not want all of it (`train.py --help | head`)."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        try:
+            print(parser.format_help(), end="", flush=True)
+        except BrokenPipeError:
+            close_output()
+        sys.exit(0)
+
+
+def _declare(group: Any, option: Option) -> None:
+    """Tell argparse about one option. What is not given stays out of the result (SUPPRESS)."""
+    words: dict[str, Any] = {"help": _help(option).replace("%", "%%")}
+    if option.kind is bool:
+        words["action"] = "store_true"
+    else:
+        fallback = {int: "N", float: "X", str: "TEXT"}[option.kind]
+        words |= {"type": _converter(option), "metavar": option.value or "|".join(option.choices) or fallback}
+    if option.bare is not None:
+        words |= {"nargs": "?", "const": option.bare}
+    if option.positional:
+        group.add_argument(option.name, **words | {"metavar": option.spelling})
+    else:
+        group.add_argument(option.spelling, dest=option.name, default=argparse.SUPPRESS, **words)
+
+
+def _converter(option: Option) -> Any:
+    def convert(text: str) -> Any:
+        try:
+            return option.convert(text)
+        except InputError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return convert
+
+
+def _help(option: Option) -> str:
+    if option.default is None:
+        return f"{option.help} (default: {option.none_means})" if option.none_means else option.help
+    if option.default is REQUIRED or option.kind is bool or option.default == "":
+        return option.help
+    default = f"{option.default:g}" if option.kind is float else option.default
+    return f"{option.help} (default: {default})"

@@ -1,0 +1,1 @@
+"""Text to train on: corpora, their tokens on disk, and the batches of each step."""

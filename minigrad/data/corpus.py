@@ -1,0 +1,135 @@
+"""Text to learn from, and the part of it that is kept away from training.
+
+A corpus is a list of documents: topics, modules, files, scenes. Whole documents are held out, not sentences:
+two sentences of one page tell about each other, and what is measured must be what the model never saw.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import platform
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from minigrad.data import standard_library
+from minigrad.data.download import download
+from minigrad.data.text_files import documents_in, read_bytes, read_folder
+from minigrad.errors import InputError, RunError
+
+NAMES = ("python-docs", "python-source", "shakespeare")
+HELD_OUT_SHARE = 1 / 16  # of the documents
+
+SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
+SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Documents under a name; `description` says in a few words what they are."""
+
+    name: str
+    description: str
+    documents: tuple[str, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of all documents as UTF-8, in bytes."""
+        return num_bytes(self.documents)
+
+    def split(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return (documents to train on, held-out documents); neither is ever empty.
+
+        A document is held out if the hash of its text, read as a number in [0, 1), is below 1/16. So the
+        choice depends on no seed, equal documents stay together, and documents added later move none of the
+        others. Where no hash is so small, the document with the smallest one is held out; of a single
+        document, its last tenth. Raises InputError if there is too little text to split.
+        """
+        shares = {text: _share(text) for text in self.documents}
+        if len(shares) == 1:
+            return _cut(self.documents[0])
+        held_out = {text for text, share in shares.items() if share < HELD_OUT_SHARE}
+        if not held_out:
+            held_out = {min(shares, key=shares.__getitem__)}
+        elif len(held_out) == len(shares):
+            held_out.remove(max(shares, key=shares.__getitem__))
+        return (
+            tuple(text for text in self.documents if text not in held_out),
+            tuple(text for text in self.documents if text in held_out),
+        )
+
+
+def load(name: str = "python-docs", *, progress: Callable[[str], None] | None = None) -> Corpus:
+    """Return the corpus of that name: one of `NAMES`, a file, a folder, or an address that starts with http.
+
+    `progress` is called with a sentence before a download. Raises InputError if there is no such name or no
+    text under it, and RunError if a download fails.
+    """
+    python = f"Python {platform.python_version()}"
+    if name == "python-docs":
+        description, documents = f"documentation and docstrings of {python}", standard_library.documentation()
+    elif name == "python-source":
+        description, documents = f"source of the standard library of {python}", standard_library.source()
+    elif name == "shakespeare":
+        data = download(SHAKESPEARE, sha256=SHAKESPEARE_SHA256, progress=progress)
+        description, documents = "plays of Shakespeare", documents_in(data, "shakespeare")
+    elif name.startswith(("http://", "https://")):
+        data = download(name, progress=progress)
+        description, documents = f"text from {name}", documents_in(data, name.partition("?")[0])
+    else:
+        description, documents = f"text in {name}", _local(name)
+    if not documents and name in NAMES:
+        raise RunError(
+            f"there is no Python source in {standard_library.library_folder()}, so no {name}. Give --data PATH."
+        )
+    if not documents:
+        raise InputError(f"{name} holds no text.")
+    return Corpus(name, description, tuple(documents))
+
+
+def num_bytes(documents: Iterable[str]) -> int:
+    """Return the size of the documents as UTF-8, in bytes.
+
+    >>> num_bytes(["π", "pi"])
+    4
+    """
+    return sum(len(text.encode()) for text in documents)
+
+
+def _local(name: str) -> list[str]:
+    path = Path(name)
+    # os.path.exists, unlike Path.exists, is False for what cannot be a path at all, such as a whole text.
+    if not name or not os.path.exists(path):  # noqa: PTH110
+        near = difflib.get_close_matches(name, [*NAMES, *_names_beside(path)])
+        raise InputError(
+            f"there is no data called {name!r}. "
+            + (f"Did you mean {' or '.join(near)}? " if near else "")
+            + f"Expected {', '.join(NAMES)}, a file, a folder or an address that starts with http."
+        )
+    return read_folder(path) if path.is_dir() else documents_in(read_bytes(path), name)
+
+
+def _names_beside(path: Path) -> list[str]:
+    try:
+        return sorted(str(other) for other in path.parent.iterdir())
+    except (OSError, ValueError):  # no such folder, or no path at all
+        return []
+
+
+def _share(text: str) -> float:
+    """Return the text's place in [0, 1): a hash spreads texts evenly, whatever they say."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") / 2**64
+
+
+def _cut(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    place = len(text) * 9 // 10
+    # Rather behind the end of a line, if one lies in the eighth and ninth tenth.
+    place = text.rfind("\n", place * 8 // 9, place) + 1 or place
+    train, held_out = text[:place], text[place:]
+    if not train.strip() or not held_out.strip():
+        raise InputError(
+            f"{len(text):,} characters of text are too few to hold some out from training. Give --data more text."
+        )
+    return (train,), (held_out,)

@@ -1,0 +1,42 @@
+"""Fetch a file from the web once; from then on it comes from the cache folder."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from minigrad.errors import RunError
+from minigrad.system.cache import cache_folder, store
+
+
+def download(address: str, *, sha256: str | None = None, progress: Callable[[str], None] | None = None) -> bytes:
+    """Return the bytes at `address` (http or https), and keep them under a hash of the address.
+
+    `sha256` is the checksum, in hexadecimal, that the bytes must have, from the web or from the cache.
+    Raises RunError when the address cannot be read or its bytes have another checksum.
+    """
+    kept = cache_folder() / "downloads" / hashlib.blake2b(address.encode(), digest_size=16).hexdigest()
+    if kept.is_file():
+        cached = kept.read_bytes()
+        if sha256 in (None, hashlib.sha256(cached).hexdigest()):
+            return cached
+
+    import http.client
+    import urllib.request
+
+    if progress is not None:
+        progress(f"downloading {address}")
+    try:
+        with urllib.request.urlopen(address, timeout=30) as response:
+            data: bytes = response.read()
+    except (OSError, http.client.HTTPException, ValueError) as error:  # network, answer, address
+        raise RunError(
+            f"cannot download {address} ({error}). Any copy on this computer will do instead: give --data PATH."
+        ) from error
+    if sha256 not in (None, found := hashlib.sha256(data).hexdigest()):
+        raise RunError(
+            f"the file at {address} is not the one expected: its SHA-256 is {found}, not {sha256}. "
+            "To use such a file all the same, save it and give --data PATH."
+        )
+    store(kept, lambda file: file.write(data))
+    return data

@@ -1,0 +1,1 @@
+"""Generating text: from logits to the next token, and on to a stream of text."""

@@ -1,0 +1,91 @@
+"""@kernel: the one spelling of `numba.njit` for every hot loop, and where the compiled code is kept.
+
+A kernel is a plain loop over a range of rows. Compiled, it releases Python's lock (`nogil`), is kept on disk (`cache`)
+and divides as NumPy does (`error_model`). Only those fast-math flags are on that leave NaN and infinity meaningful,
+because masks are written with -inf; `reassoc` lets sums use all the lanes of a vector register.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import llvmlite.binding
+import numba
+from numba import types
+from numba.extending import intrinsic, overload
+
+from minigrad.system.cache import cache_folder
+from minigrad.system.hardware import may_use_tiles
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+__all__ = ["KERNELS", "exact", "host_features", "intrinsic", "kernel", "overload", "types"]
+
+KERNELS: dict[str, Callable[..., object]] = {}
+"""Every kernel by room, file and name; the tests walk this table."""
+
+_EXACT = {"nsz", "arcp", "contract"}
+_FAST = _EXACT | {"reassoc"}
+
+
+def _code_folder() -> Path | None:
+    """Return where compiled kernels are kept, or None if nothing can be written there.
+
+    Numba notices an edit in a kernel's own file, but not in a function it calls from another file. So the folder is
+    named by a hash of all kernel sources, of Numba's version, and of whether tile registers may be used, which Numba
+    does not know.
+    """
+    sources = sorted(Path(__file__).parent.rglob("*.py"))
+    digest = hashlib.blake2b(f"{numba.__version__} {may_use_tiles()}".encode(), digest_size=8)
+    for source in sources:
+        digest.update(source.read_bytes())
+    folder = cache_folder() / "kernels" / digest.hexdigest()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError:
+        return None
+
+
+_FOLDER = _code_folder()
+
+
+def kernel(function: Function) -> Function:
+    """Compile a loop with all the flags above."""
+    return _compile(function, _FAST)
+
+
+def exact(function: Function) -> Function:
+    """Compile a small function whose operations must happen in the order written.
+
+    The rounding trick of the exponential subtracts what was just added; `reassoc` would cancel the two.
+    """
+    return _compile(function, _EXACT)
+
+
+def _compile(function: Function, flags: set[str]) -> Function:
+    options: Any = numba.config
+    before = options.CACHE_DIR
+    options.CACHE_DIR = str(_FOLDER or "")
+    try:
+        compiled: Function = numba.njit(
+            function, nogil=True, cache=_FOLDER is not None, error_model="numpy", fastmath=flags
+        )
+    finally:
+        options.CACHE_DIR = before
+    KERNELS[f"{function.__module__.removeprefix('minigrad.kernels.')}.{function.__name__}"] = compiled
+    return compiled
+
+
+def host_features() -> set[str]:
+    """Return the names that LLVM has for what this processor can do, such as "avx512f", as Numba will use them."""
+    options: Any = numba.config
+    named = options.CPU_FEATURES
+    if named is None:
+        return {name for name, present in llvmlite.binding.get_host_cpu_features().items() if present}
+    return {name[1:] for name in named.split(",") if name.startswith("+")}

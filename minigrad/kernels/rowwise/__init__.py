@@ -1,0 +1,1 @@
+"""Loops in which every row, or every element, is computed by itself."""

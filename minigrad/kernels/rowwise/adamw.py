@@ -1,0 +1,62 @@
+"""The AdamW update and the norm that clipping needs: one pass over a flat array of parameters."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from minigrad.kernels.jit import kernel
+from minigrad.kernels.threads import over_rows
+from minigrad.typing import Array
+
+_CHUNK = 1 << 14  # elements whose squares are summed together before the chunks are summed in order
+
+
+class AdamWFactors(NamedTuple):
+    """The scalars of one update, the same for every element."""
+
+    beta1: float
+    beta2: float
+    step_size: float  # learning rate / (1 - beta1**t)
+    correction: float  # 1 / (1 - beta2**t)
+    eps: float
+    keep: float  # 1 - learning rate * weight decay
+    gradient_scale: float  # multiplies the gradient first
+
+
+@kernel
+def _adamw_range(parameter: Array, gradient: Array, m: Array, v: Array, factors: Array, start: int, stop: int) -> None:
+    one = parameter.dtype.type(1)
+    beta1, beta2, step_size, correction = factors[0], factors[1], factors[2], factors[3]
+    eps, keep, scale = factors[4], factors[5], factors[6]
+    # Slices indexed from 0: an index from `start` might be negative, and the compiler would emit gathers.
+    ps, gs, ms, vs = parameter[start:stop], gradient[start:stop], m[start:stop], v[start:stop]
+    for i in range(ps.size):
+        g = gs[i] * scale
+        ms[i] = beta1 * ms[i] + (one - beta1) * g
+        vs[i] = beta2 * vs[i] + (one - beta2) * g * g
+        ps[i] = keep * ps[i] - step_size * ms[i] / (np.sqrt(vs[i] * correction) + eps)
+
+
+@kernel
+def _sum_of_squares_chunks(x: Array, totals: Array, size: int, start: int, stop: int) -> None:
+    for chunk in range(start, stop):
+        total = x.dtype.type(0)
+        for i in range(chunk * size, min((chunk + 1) * size, x.shape[0])):
+            total += x[i] * x[i]
+        totals[chunk] = total
+
+
+def adamw_update(parameter: Array, gradient: Array, m: Array, v: Array, factors: AdamWFactors) -> None:
+    """Update `parameter`, `m` and `v` (all flat, same size) in place."""
+    with np.errstate(over="ignore"):  # a huge learning rate becomes infinite; training notices what follows
+        numbers = np.array(factors, parameter.dtype)
+    over_rows(lambda start, stop: _adamw_range(parameter, gradient, m, v, numbers, start, stop), parameter.size, 8)
+
+
+def sum_of_squares(x: Array) -> float:
+    """Return the sum of squares of a flat array; the chunks are summed in float64, always in the same order."""
+    totals = np.empty(-(-x.size // _CHUNK), x.dtype)
+    over_rows(lambda start, stop: _sum_of_squares_chunks(x, totals, _CHUNK, start, stop), len(totals), 2 * _CHUNK)
+    return float(totals.sum(dtype=np.float64))

@@ -1,0 +1,92 @@
+"""A counter-based random generator, and dropout on top of it.
+
+Philox4x32 with 10 rounds (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") mixes a counter with a
+key: four 32-bit numbers per counter, with no state that one draw hands to the next. The mask of element i is a
+function of i alone, so any thread can draw any part of it, and the backward pass draws it again instead of keeping it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minigrad.kernels.jit import kernel
+from minigrad.kernels.rows import rows_of
+from minigrad.kernels.threads import over_rows
+from minigrad.typing import Array
+
+_M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+_W0, _W1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
+_LOW = np.uint64(0xFFFFFFFF)
+_SHIFT = np.uint64(32)
+_PIECE = 1_024  # numbers whose draws are made at once: few enough to stay in the first cache
+
+
+@kernel
+def philox_round(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> Any:
+    """Mix four 32-bit numbers with two of a key, once of ten times; return them and the key of the next round."""
+    p0, p1 = _M0 * np.uint64(c0), _M1 * np.uint64(c2)
+    high0, low0 = np.uint32(p0 >> _SHIFT), np.uint32(p0 & _LOW)
+    high1, low1 = np.uint32(p1 >> _SHIFT), np.uint32(p1 & _LOW)
+    next0, next1 = np.uint32((np.uint64(k0) + _W0) & _LOW), np.uint32((np.uint64(k1) + _W1) & _LOW)
+    return np.uint32(high1 ^ c1 ^ k0), low1, np.uint32(high0 ^ c3 ^ k1), low0, next0, next1
+
+
+@kernel
+def draw_mask(mask: Array, count: int, block: int, row: int, words: Array, threshold: int, scale: float) -> None:
+    """Fill mask[:count] with 0 or `scale`: draws of the counters (block, row), (block + 1, row) and so on.
+
+    The last counter's four draws may not all be asked for, but mask must have room for them.
+    """
+    zero, limit = mask.dtype.type(0), np.uint32(threshold)
+    for j in range(-(-count // 4)):
+        # A loop of ten rounds here, four numbers and no question: so the compiler mixes many counters side by side.
+        c0, c1, c2, c3 = np.uint32(block + j), np.uint32(row), words[2], words[3]
+        k0, k1 = words[0], words[1]
+        for _ in range(10):
+            c0, c1, c2, c3, k0, k1 = philox_round(c0, c1, c2, c3, k0, k1)
+        mask[4 * j] = scale if c0 >= limit else zero
+        mask[4 * j + 1] = scale if c1 >= limit else zero
+        mask[4 * j + 2] = scale if c2 >= limit else zero
+        mask[4 * j + 3] = scale if c3 >= limit else zero
+
+
+@kernel
+def _dropout_blocks(
+    x: Array,
+    y: Array,
+    words: Array,
+    threshold: int,
+    scale: float,
+    start: int,
+    stop: int,
+) -> None:
+    zero, mask = x.dtype.type(0), np.empty(_PIECE, x.dtype)
+    for first in range(4 * start, min(4 * stop, x.shape[1]), _PIECE):
+        xs = x[0, first : min(first + _PIECE, 4 * stop)]
+        ys = y[0, first : min(first + _PIECE, 4 * stop)]
+        block = first // 4
+        draw_mask(mask, xs.size, block & 0xFFFFFFFF, block >> 32, words, threshold, scale)
+        for i in range(xs.size):
+            ys[i] = xs[i] * mask[i] if mask[i] > zero else zero  # infinity too
+
+
+def draws_of(probability: float, key: int, step: int, index: int) -> tuple[Array, int]:
+    """Return what the loops need: key and counter as 32-bit words, and the number below which a draw drops."""
+    words = np.array([value & 0xFFFFFFFF for value in (key, key >> 32, step, index)], dtype=np.uint32)
+    return words, min(round(probability * 2**32), 2**32 - 1)
+
+
+def dropout(x: Array, probability: float, key: int, step: int, index: int) -> Array:
+    """Set each number to 0 with `probability`, else divide it by 1 - `probability`.
+
+    Which numbers go is a function of (`key`, `step`, `index`) and their place in `x`. `key` has 64 bits, `step` and
+    `index` 32 bits each.
+    """
+    row = rows_of(x, x.size)
+    y = np.empty_like(row)
+    words, threshold = draws_of(probability, key, step, index)
+    scale = x.dtype.type(1 / (1 - probability))
+    over_rows(lambda start, stop: _dropout_blocks(row, y, words, threshold, scale, start, stop), -(-x.size // 4), 10)
+    return y.reshape(x.shape)

@@ -1,0 +1,76 @@
+"""GELU, exact and with tanh, and its slope."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from minigrad.kernels.jit import kernel
+from minigrad.kernels.rows import rows_of
+from minigrad.kernels.rowwise.exponential import exp
+from minigrad.kernels.rowwise.normal_cdf import normal
+from minigrad.kernels.threads import over_rows
+from minigrad.typing import Array
+
+# The loops below count from 0 in a piece of the array. Counting from `start`, which might be negative and then would
+# mean a place from the end, the compiler gathers the numbers one by one, and takes twice as long.
+
+
+@kernel
+def _gelu_exact_rows(x: Array, y: Array, start: int, stop: int) -> None:
+    xs, ys = x[0, start:stop], y[0, start:stop]
+    for i in range(xs.size):
+        ys[i] = xs[i] * normal(xs[i])
+
+
+@kernel
+def _gelu_exact_backward_rows(dy: Array, x: Array, dx: Array, start: int, stop: int) -> None:
+    half, density = x.dtype.type(0.5), x.dtype.type(1 / math.sqrt(2 * math.pi))
+    xs, dys, dxs = x[0, start:stop], dy[0, start:stop], dx[0, start:stop]
+    for i in range(xs.size):
+        v = xs[i]
+        # d/dx x Phi(x) = Phi(x) + x phi(x), with the normal density phi.
+        dxs[i] = dys[i] * (normal(v) + v * density * exp(-half * v * v))
+
+
+@kernel
+def _gelu_tanh_rows(x: Array, y: Array, start: int, stop: int) -> None:
+    one, two, cubic = x.dtype.type(1), x.dtype.type(2 * math.sqrt(2 / math.pi)), x.dtype.type(0.044715)
+    xs, ys = x[0, start:stop], y[0, start:stop]
+    for i in range(xs.size):
+        v = xs[i]
+        # (1 + tanh u) / 2 is the logistic function of 2u: one exponential, and no overflow either way.
+        ys[i] = v / (one + exp(-two * (v + cubic * v * v * v)))
+
+
+@kernel
+def _gelu_tanh_backward_rows(dy: Array, x: Array, dx: Array, start: int, stop: int) -> None:
+    one, two, cubic = x.dtype.type(1), x.dtype.type(2 * math.sqrt(2 / math.pi)), x.dtype.type(0.044715)
+    three, zero = x.dtype.type(3), x.dtype.type(0)
+    xs, dys, dxs = x[0, start:stop], dy[0, start:stop], dx[0, start:stop]
+    for i in range(xs.size):
+        v = xs[i]
+        gate = one / (one + exp(-two * (v + cubic * v * v * v)))
+        bend = gate * (one - gate)
+        # Far from zero the curve is straight; there v * v may be infinite, and 0 * infinity would be NaN.
+        turning = v * bend * two * (one + three * cubic * v * v) if bend > zero else zero
+        dxs[i] = dys[i] * (gate + turning)
+
+
+def _flat(loop: Any, *arrays: Array) -> Array:
+    rows = [rows_of(array, array.size) for array in arrays]
+    result = np.empty(rows[0].shape, rows[0].dtype)
+    over_rows(lambda start, stop: loop(*rows, result, start, stop), rows[0].size, 16)
+    return result.reshape(arrays[0].shape)
+
+
+def gelu_forward(x: Array, exact: bool) -> Array:
+    """GELU of each element: with the error function, or with the tanh that GPT-2 uses."""
+    return _flat(_gelu_exact_rows if exact else _gelu_tanh_rows, x)
+
+
+def gelu_backward(dy: Array, x: Array, exact: bool) -> Array:
+    """Gradient of GELU by its input."""
+    return _flat(_gelu_exact_backward_rows if exact else _gelu_tanh_backward_rows, dy, x)

@@ -1,0 +1,1 @@
+"""Loops over whole sequences, in which a row depends on the rows before it."""

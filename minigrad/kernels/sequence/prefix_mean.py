@@ -1,0 +1,61 @@
+"""Running means of rows, sequence by sequence."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from minigrad.kernels.jit import kernel
+from minigrad.kernels.rows import rows_of
+from minigrad.kernels.threads import over_rows
+from minigrad.typing import Array
+
+
+@kernel
+def _prefix_mean_sequences(
+    x: Array, offsets: Array, sums: Array, counts: Array, y: Array, start: int, stop: int
+) -> None:
+    for sequence in range(start, stop):
+        total = sums[sequence].copy()
+        for i in range(offsets[sequence], offsets[sequence + 1]):
+            share = 1.0 / (counts[sequence] + i - offsets[sequence] + 1)
+            for j in range(x.shape[1]):
+                total[j] += x[i, j]
+                y[i, j] = total[j] * share
+
+
+@kernel
+def _prefix_mean_backward_sequences(dy: Array, offsets: Array, counts: Array, dx: Array, start: int, stop: int) -> None:
+    for sequence in range(start, stop):
+        total = np.zeros(dy.shape[1])
+        for i in range(offsets[sequence + 1] - 1, offsets[sequence] - 1, -1):
+            share = 1.0 / (counts[sequence] + i - offsets[sequence] + 1)
+            for j in range(dy.shape[1]):
+                total[j] += dy[i, j] * share
+                dx[i, j] = total[j]
+
+
+def prefix_mean_forward(x: Array, offsets: Array, sums: Array, counts: Array) -> Array:
+    """Return for each row (rows, C) the mean of its sequence up to it.
+
+    `sums` (S, C) float64 and `counts` (S,) int64 are what each sequence brings from before. Sums are kept in float64.
+    """
+    rows = rows_of(x)
+    y = np.empty_like(rows)
+    over_rows(
+        lambda start, stop: _prefix_mean_sequences(rows, offsets, sums, counts, y, start, stop),
+        len(counts),
+        4 * x.size // max(len(counts), 1),
+    )
+    return y.reshape(x.shape)
+
+
+def prefix_mean_backward(dy: Array, offsets: Array, counts: Array) -> Array:
+    """Return the gradient by the rows: row u is in the mean of every later row t, with a weight of 1 / n_t."""
+    rows = rows_of(dy)
+    dx = np.empty_like(rows)
+    over_rows(
+        lambda start, stop: _prefix_mean_backward_sequences(rows, offsets, counts, dx, start, stop),
+        len(counts),
+        4 * dy.size // max(len(counts), 1),
+    )
+    return dx.reshape(dy.shape)

@@ -1,0 +1,141 @@
+"""What all language models share: tokens in, logits for the next token out."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from minigrad import ops
+from minigrad.autograd.tensor import Tensor
+from minigrad.errors import InputError, RunError, ShapeError
+from minigrad.formats.json_files import write_json
+from minigrad.formats.safetensors import save_tensors
+from minigrad.nn.cache import Cache, KeyValueCache
+from minigrad.nn.checkpointing import CheckpointedLayer
+from minigrad.nn.config import ModelConfig
+from minigrad.nn.layers import Embedding, Linear
+from minigrad.nn.layout import Layout
+from minigrad.nn.module import Module, Parameter
+from minigrad.typing import Array
+
+
+class LanguageModel(Module):
+    """The frame around a family's own layers.
+
+    A family sets `config` and, if the head is not the embedding, `lm_head`. It writes `embedding`, and `hidden`, which
+    turns packed tokens into the rows of the last layer.
+    """
+
+    config: ModelConfig
+    lm_head: Linear | None = None
+    learns_positions = False  # whether the weights hold a row per position, so that the context cannot change
+
+    def embedding(self) -> Embedding:
+        """Return the table that turns tokens into rows."""
+        raise TypeError(f"{type(self).__name__} has no embedding of its own")
+
+    def hidden(self, tokens: Tensor, layout: Layout, cache: Any = None) -> Tensor:
+        """Run the layers: tokens (rows,) -> (rows, width)."""
+        raise TypeError(f"{type(self).__name__} has no layers of its own")
+
+    def head(self) -> Parameter:
+        """Return the matrix (vocab_size, width) that computes logits: the embedding unless there is an `lm_head`."""
+        return self.embedding().weight if self.lm_head is None else self.lm_head.weight
+
+    def new_cache(self, batch_size: int = 1, max_length: int | None = None) -> Cache:
+        """Return an empty cache for `batch_size` sequences of up to `max_length` tokens (by default the context)."""
+        config, dtype = self.config, self.head().dtype
+        length = config.context_length if max_length is None else max_length
+        return KeyValueCache(config.num_layers, batch_size, length, config.num_kv_heads, config.head_dim, dtype)
+
+    def rename_weights(self, weights: dict[str, Array]) -> dict[str, Array]:
+        """Return published weights under this model's names, without entries that are no weights."""
+        return weights
+
+    def measurements(self) -> dict[str, list[float]]:
+        """Return what a family wants logged about its last training step, besides the loss."""
+        return {}
+
+    def recompute_layers(self, on: bool = True) -> None:
+        """Keep only the inputs of the layers for the backward pass, which recomputes the rest (`CheckpointedLayer`)."""
+        for _, module in self.named_modules():
+            if isinstance(module, CheckpointedLayer):
+                module.recomputed = on
+
+    def macs_per_token(self, context: int) -> float:
+        """Return the multiply-adds of one forward pass per token, in sequences of `context` tokens.
+
+        Each element of a matrix counts one; an embedding is looked up, not multiplied, unless it is the head as well.
+        Attention adds queries times keys and probabilities times values; causality leaves half the context of each.
+        """
+        config, head = self.config, self.head()
+        tables = [module.weight for _, module in self.named_modules() if isinstance(module, Embedding)]
+        looked_up = {id(table) for table in tables if table is not head}
+        matrices = sum(math.prod(p.shape) for p in self.parameters() if p.ndim == 2 and id(p) not in looked_up)
+        return matrices + 2 * config.num_layers * config.num_heads * config.head_dim * (context / 2)
+
+    def forward(self, tokens: ArrayLike, cache: Cache | None = None) -> Tensor:
+        """Return the logits of the next token at every position.
+
+        Shapes: tokens (B, T) integers -> (B, T, V).  With a cache, the tokens continue the sequences it holds.
+        Raises InputError for ids out of range or more tokens than the context, ShapeError for other shapes.
+        """
+        ids = self._check(tokens, cache)
+        rows = self._rows(ids, cache)
+        return ops.linear(rows, self.head()).reshape(*ids.shape, self.config.vocab_size)
+
+    def loss(self, tokens: ArrayLike, targets: ArrayLike) -> Tensor:
+        """Return the mean cross-entropy in nats per target; targets of -100 do not count.
+
+        Shapes: tokens (B, T), targets (B, T) integers -> ().
+        """
+        ids, wanted = self._check(tokens, None), np.asarray(targets)
+        if wanted.shape != ids.shape:
+            raise ShapeError(f"loss needs one target per token: tokens {ids.shape}, targets {wanted.shape}")
+        return ops.linear_cross_entropy(self._rows(ids, None), self.head(), wanted.reshape(-1))
+
+    def save(self, folder: str | Path) -> None:
+        """Write config and weights in the published format, so that other programs open the folder as it is.
+
+        Raises RunError if the disk refuses; a file that was there before is then unchanged.
+        """
+        folder = Path(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(f"cannot make the folder {folder}: {error.strerror}") from error
+        config = self.config.published() | {"torch_dtype": str(self.head().dtype)}
+        ids = {key: config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id") if key in config}
+        write_json(folder / "config.json", config)
+        write_json(folder / "generation_config.json", ids)
+        save_tensors(folder / "model.safetensors", self.state_dict())
+
+    def _rows(self, ids: Array, cache: Cache | None) -> Tensor:
+        batch_size, length = ids.shape
+        layout = Layout.rectangular(batch_size, length, cache.length if cache is not None else 0)
+        rows = self.hidden(Tensor(ids.reshape(-1)), layout, cache)
+        if cache is not None:
+            cache.advance(length)
+        return rows
+
+    def _check(self, tokens: ArrayLike, cache: Cache | None) -> Array:
+        ids = np.asarray(tokens.data if isinstance(tokens, Tensor) else tokens)
+        if ids.ndim != 2:
+            raise ShapeError(
+                f"a model takes tokens of shape (batch, time), not {ids.shape}; wrap one sequence as [ids]"
+            )
+        if ids.dtype.kind not in "iu":
+            raise InputError(f"tokens are integers, not {ids.dtype}")
+        past, limit = (cache.length if cache is not None else 0), self.config.context_length
+        if past + ids.shape[1] > limit:
+            raise InputError(
+                f"{past + ids.shape[1]} tokens are more than the model's context of {limit}; "
+                "shorten the sequence, or build the model with a larger context_length"
+            )
+        if cache is not None:
+            cache.check_room(*ids.shape)
+        return ids

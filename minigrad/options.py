@@ -1,0 +1,201 @@
+"""A dataclass field that knows its meaning and the values it may take.
+
+A setting is declared once, as a dataclass field with its default, its help and its bounds. The command line, the
+`--help` page and the check of values that come from Python or from a file (`validate`) all read that declaration.
+Only the standard library is imported, so that `--help` and a mistyped flag are answered before NumPy and Numba load.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import math
+import os
+import types
+import typing
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from minigrad.errors import InputError
+
+REQUIRED: Any = dataclasses.MISSING  # the default of an option that must be given
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """What one field of a settings dataclass accepts, and how its flag reads on the command line."""
+
+    help: str
+    group: str = "options"  # the heading in --help under which the flag stands
+    choices: Sequence[str] = ()  # where given, the only texts allowed
+    at_least: float | None = None
+    above: float | None = None
+    at_most: float | None = None
+    below: float | None = None
+    flag: str | None = None  # the spelling, where it is not the field's name with dashes
+    value: str | None = None  # the name of the value in --help: DIR, PATH|URL
+    bare: str | None = None  # the value meant by the flag standing alone, as in `--resume`
+    none_means: str = "chosen automatically"  # how a default of None reads in --help
+    positional: bool = False  # written without a flag, as in `generate.py runs/nano`
+    # These four are filled in from the field itself:
+    name: str = ""
+    kind: type = str  # int, float, str or bool
+    optional: bool = False  # None is allowed
+    default: Any = None
+
+    @property
+    def spelling(self) -> str:
+        """The flag as it is typed, or the name of the value for a positional argument."""
+        if self.positional:
+            return self.value or self.name.upper()
+        return self.flag or "--" + self.name.replace("_", "-")
+
+    @property
+    def expectation(self) -> str:
+        """The values it takes, in words: "a whole number of at least 1"."""
+        if self.choices:
+            return "one of " + ", ".join(self.choices)
+        nouns = {int: "a whole number", float: "a finite number", str: "text", bool: "true or false"}
+        bounds = [
+            f"{words} {bound}"
+            for words, bound in (
+                ("of at least", self.at_least),
+                ("above", self.above),
+                ("at most", self.at_most),
+                ("below", self.below),
+            )
+            if bound is not None
+        ]
+        return " ".join([nouns[self.kind], " and ".join(bounds)]).rstrip()
+
+    def accepts(self, value: Any) -> bool:
+        """Whether `value`, already of a Python type, is allowed here."""
+        if value is None:
+            return self.optional
+        if self.kind is str:
+            return isinstance(value, str | os.PathLike) and (not self.choices or value in self.choices)
+        if self.kind is bool or isinstance(value, bool):  # to Python True is an int; as a number it is a slip
+            return self.kind is bool and isinstance(value, bool)
+        if not isinstance(value, int if self.kind is int else int | float):
+            return False
+        if isinstance(value, float) and not math.isfinite(value):
+            return False
+        return (
+            (self.at_least is None or value >= self.at_least)
+            and (self.above is None or value > self.above)
+            and (self.at_most is None or value <= self.at_most)
+            and (self.below is None or value < self.below)
+        )
+
+    def convert(self, text: str, called: str | None = None) -> Any:
+        """Return the value that a text means; raises InputError, naming the option as `called`, if it has none.
+
+        "none" means None where that is allowed, "true" and "false" are the values of a switch.
+        """
+        called = called or self.spelling
+        if self.optional and text.lower() == "none" and (self.kind is not str or self.choices):
+            return None
+        if self.kind is bool:
+            return self.check({"true": True, "false": False}.get(text.lower(), text), called)
+        try:
+            value = self.kind(text)
+        except ValueError:
+            raise self.refusal(called, text) from None
+        if not self.accepts(value):
+            raise self.refusal(called, text)
+        return value
+
+    def check(self, value: Any, called: str) -> Any:
+        """Return a Python value that is allowed here; raises InputError, naming the option as `called`, otherwise."""
+        if not self.accepts(value):
+            raise self.refusal(called, value)
+        return value
+
+    def refusal(self, called: str, value: Any) -> InputError:
+        """The error for a `value` that is not allowed."""
+        guess = nearest(value, self.choices) if self.choices and isinstance(value, str) else None
+        hint = f"; did you mean {guess!r}?" if guess else ""
+        return InputError(f"{called} takes {self.expectation}, not {value!r}{hint}")
+
+
+def option(default: Any, help: str, **rules: Any) -> Any:
+    """Declare one setting: a dataclass field that knows its help, its flag and the values it may take.
+
+    The field's type is int, float, str or bool (a switch, False by default), or one of these `| None`;
+    `rules` are the other fields of `Option`, as in `steps: int = option(100, "updates to make", at_least=1)`.
+    """
+    return dataclasses.field(default=default, metadata={"option": Option(help, **rules)})
+
+
+def options(settings: Any) -> tuple[Option, ...]:
+    """Return the options of a settings dataclass, in the order in which its fields are written."""
+    return _options(settings)
+
+
+@functools.cache
+def _options(settings: Any) -> tuple[Option, ...]:
+    hints = typing.get_type_hints(settings)
+    found = []
+    for field in dataclasses.fields(settings):
+        members = typing.get_args(hints[field.name]) or (hints[field.name],)
+        kinds = [member for member in members if member is not types.NoneType]
+        found.append(
+            dataclasses.replace(
+                _declaration(settings, field.name),
+                name=field.name,
+                kind=kinds[0],
+                optional=len(kinds) < len(members),
+                default=field.default,
+            )
+        )
+    return tuple(found)
+
+
+def _declaration(settings: type[Any], name: str) -> Option:
+    """Return the declaration of a field; a subclass may repeat a field with a narrower type and without it."""
+    fields = [base.__dict__.get("__dataclass_fields__", {}).get(name) for base in settings.__mro__]
+    found: Option = next(field.metadata["option"] for field in fields if field and "option" in field.metadata)
+    return found
+
+
+def validate(settings: Any) -> None:
+    """Check every field of a settings instance by its declaration; InputError for the first bad one."""
+    for each in options(type(settings)):
+        each.check(getattr(settings, each.name), each.name)
+
+
+def nearest(word: str, names: Iterable[str]) -> str | None:
+    """Return the one of `names` that `word` was probably meant to be, or None if it resembles none.
+
+    >>> nearest("Vidia_v2", ["vidya-v2", "gpt2"])
+    'vidya-v2'
+    """
+    by_lower = {name.lower(): name for name in names}
+    close = difflib.get_close_matches(word.lower(), by_lower, n=1)
+    return by_lower[close[0]] if close else None
+
+
+def unknown(kind: str, word: str, names: Iterable[str]) -> InputError:
+    """Return the error for a name that is not known, with the nearest one that is.
+
+    >>> print(unknown("model", "vidya-v3", ["vidya-v2", "gpt2"]))
+    unknown model 'vidya-v3'; did you mean 'vidya-v2'? Known: vidya-v2, gpt2
+    """
+    known = list(names)
+    guess = nearest(word, known)
+    hint = f"; did you mean {guess!r}?" if guess else "."
+    return InputError(f"unknown {kind} {word!r}{hint} Known: {', '.join(known)}")
+
+
+def assignments(text: str | None) -> dict[str, str]:
+    """Read "name=value,name=value".
+
+    >>> assignments("atm=off, rope_factor=4")
+    {'atm': 'off', 'rope_factor': '4'}
+    """
+    pairs = [part.partition("=") for part in (text or "").split(",") if part.strip()]
+    for name, sign, _ in pairs:
+        if not sign:
+            raise InputError(f"--set takes NAME=VALUE, with commas between several, not {name.strip()!r}")
+    return {name.strip(): value.strip() for name, _, value in pairs}

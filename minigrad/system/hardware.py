@@ -1,0 +1,145 @@
+"""The machine: its processors and memory, the number of threads, and how malloc treats freed memory.
+
+Everything here should happen before NumPy loads its matrix library (BLAS), so nothing is imported that needs NumPy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from minigrad.errors import InputError
+from minigrad.system import blas
+
+_POOL_VARIABLE = "MINIGRAD_THREADS"
+
+# The constants of mallopt(3) in glibc.
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
+_KEEP_BELOW = 1 << 30
+
+listeners: list[Callable[[int], object]] = []
+"""Functions to call with the number of threads whenever it is set: the kernels' thread pool adds itself here."""
+
+
+def cores() -> int:
+    """Return how many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def threads() -> int:
+    """Return how many threads BLAS and the kernels use in this process."""
+    return int(os.environ[_POOL_VARIABLE])
+
+
+def prepare(threads: int | None = None) -> None:
+    """Set the thread counts of BLAS and of the kernel pool together, and let malloc keep freed memory.
+
+    Called once without an argument when `minigrad` is imported, and again by the command lines with the number the
+    user asked for. Without a number: what the environment said when the process began (MINIGRAD_THREADS, or one of the
+    variables that BLAS libraries read), else one thread per processor. Where NumPy is loaded already, its BLAS is set
+    through the library itself. Raises InputError for more threads than processors: they would wait for each other.
+    """
+    if threads is not None and threads > cores():
+        raise InputError(f"{threads} threads would take turns on {cores()} processors; ask for at most {cores()}")
+    count = threads or _ASKED_FOR or cores()
+    os.environ[_POOL_VARIABLE] = str(count)
+    changed = blas.set_environment(count)
+    _keep_freed_memory()
+    if "numpy" in sys.modules and not blas.set_threads(count) and changed:
+        warnings.warn(
+            f"NumPy was loaded before {count} threads were chosen, and the thread count of its BLAS can no longer be "
+            "changed. Import minigrad before NumPy, or set MKL_NUM_THREADS or VECLIB_MAXIMUM_THREADS before starting "
+            "Python.",
+            stacklevel=2,
+        )
+    for listener in listeners:
+        listener(count)
+
+
+def _asked_for() -> int | None:
+    for variable in (_POOL_VARIABLE, *blas.THREAD_VARIABLES):
+        value = os.environ.get(variable, "")
+        if value.isdecimal() and int(value) > 0:
+            return min(int(value), cores())
+    return None
+
+
+_ASKED_FOR = _asked_for()  # before `prepare` writes numbers of its own into the environment
+
+
+def _keep_freed_memory() -> None:
+    """Let malloc keep freed arrays instead of returning them to the operating system.
+
+    A fresh 2 MB array costs about 1 ms of page faults, one that malloc kept costs almost nothing, and a training
+    step allocates the same arrays again and again. One malloc arena serves all threads, because the arenas of single
+    threads return memory as soon as they are empty. Only glibc has these settings; elsewhere nothing changes.
+    """
+    if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
+        return
+    libc = ctypes.CDLL(None)
+    libc.mallopt(_M_MMAP_THRESHOLD, _KEEP_BELOW)
+    libc.mallopt(_M_TRIM_THRESHOLD, _KEEP_BELOW)
+    libc.mallopt(_M_ARENA_MAX, 1)
+
+
+def memory_bytes() -> int:
+    """Return the resident memory of this process in bytes (its peak where only the peak can be had)."""
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return peak_memory_bytes()
+
+
+def peak_memory_bytes() -> int:
+    """Return the largest resident memory of this process so far in bytes; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def available_memory_bytes() -> int:
+    """Return how many bytes of memory a new program could use now; 0 where the system does not tell."""
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        for line in meminfo.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 0
+
+
+def may_use_tiles() -> bool:
+    """Ask Linux for the AMX tile registers: they are large, so a process must ask once before it uses them."""
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        return False
+    arch_prctl, request_permission, tile_data = 158, 0x1023, 18
+    return ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data) == 0
+
+
+def processor() -> str:
+    """Return the processor's name as the system gives it."""
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def describe() -> str:
+    """Return one line that names the machine and the threads in use."""
+    count = threads()
+    used = f"{count} thread{'s' if count != 1 else ''}"
+    return f"{processor()}, {cores()} cores, {used}, {platform.system()} {platform.machine()}"

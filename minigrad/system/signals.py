@@ -1,0 +1,57 @@
+"""Stop when asked, but not in the middle of a step: Ctrl-C and SIGTERM become a request."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+INTERRUPTED, TERMINATED, BROKEN_PIPE = 130, 143, 141
+"""Exit codes: 128 plus the number of the signal (SIGINT, SIGTERM, SIGPIPE), as shells have it."""
+
+EXIT_CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
+
+
+class Stopped(Exception):  # noqa: N818  (nothing went wrong)
+    """The run was asked to stop, and its checkpoint is saved; `code` is the exit code."""
+
+    def __init__(self, code: int, step: int, folder: Path) -> None:
+        again = f"python train.py --resume {shlex.quote(str(folder))}"
+        super().__init__(f"stopped after step {step:,} and saved; continue with: {again}")
+        self.code = code
+
+
+class StopRequest:
+    """Whether the program was asked to stop: `code` is then its exit code, else None."""
+
+    code: int | None = None
+
+
+@contextlib.contextmanager
+def stop_requests() -> Iterator[StopRequest]:
+    """Turn Ctrl-C and SIGTERM into a request that the training loop checks between steps.
+
+    A second Ctrl-C interrupts at once, as usual. Signals can only be caught in the main thread; elsewhere the request
+    never comes.
+    """
+    request = StopRequest()
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
+    before = {number: signal.getsignal(number) for number in EXIT_CODES}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        request.code = EXIT_CODES[signal.Signals(number)]
+        signal.signal(number, before[signal.Signals(number)])
+
+    for number in EXIT_CODES:
+        signal.signal(number, note)
+    try:
+        yield request
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

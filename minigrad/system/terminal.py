@@ -1,0 +1,48 @@
+"""What is printed: phases with their duration, text that cannot steer the terminal, and output whose reader is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from typing import TextIO
+
+
+@contextlib.contextmanager
+def phase(text: str, stream: TextIO | None = None) -> Iterator[None]:
+    """Print what is being done before it is done, and how long it took when it is over."""
+    stream = sys.stdout if stream is None else stream
+    start = time.perf_counter()
+    print(f"{text} ...", end=" ", file=stream, flush=True)
+    outcome = "stopped after "
+    try:
+        yield
+        outcome = ""
+    finally:
+        print(f"{outcome}{time.perf_counter() - start:.1f} s", file=stream, flush=True)
+
+
+def printable(text: str) -> str:
+    """Return `text` with every control character but tab and line break replaced by U+FFFD.
+
+    >>> printable("bell\\x07 and\\ttab")
+    'bell\ufffd and\\ttab'
+    """
+    return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", "\ufffd", text)
+
+
+def forgive_encoding() -> None:
+    """Print a replacement for each character that the output's encoding lacks, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace" if stream is sys.stdout else "backslashreplace")
+
+
+def close_output() -> None:
+    """Discard everything still to be printed: at exit Python would complain about the reader who is gone."""
+    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  (the null device is no path on every system)
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())

@@ -1,0 +1,47 @@
+"""How counts, bytes and durations are written for people."""
+
+from __future__ import annotations
+
+
+def format_count(number: float) -> str:
+    """Return a whole number with thousands separated by commas.
+
+    >>> format_count(984288)
+    '984,288'
+    """
+    return f"{number:,.0f}"
+
+
+def plural(number: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    >>> plural(1, "step"), plural(2_000, "step")
+    ('1 step', '2,000 steps')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def format_bytes(number: float) -> str:
+    """Return a size in powers of 1,000.
+
+    >>> format_bytes(512), format_bytes(1_536_000)
+    ('512 bytes', '1.5 MB')
+    """
+    if number < 1000:
+        return f"{number:.0f} bytes"
+    power = 1 if number < 999_950 else 2 if number < 999_950_000 else 3  # beyond these, 1000.0 would be printed
+    return f"{number / 1000**power:,.1f} {('kB', 'MB', 'GB')[power - 1]}"
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a duration in its two largest units.
+
+    >>> format_seconds(42), format_seconds(200), format_seconds(3900)
+    ('42s', '3m 20s', '1h 05m')
+    """
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02d}s"
+    return f"{whole // 3600}h {whole % 3600 // 60:02d}m"

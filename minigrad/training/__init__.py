@@ -1,0 +1,1 @@
+"""A training run: its settings and plan, one step after the other, and everything it writes down."""

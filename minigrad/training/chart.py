@@ -1,0 +1,128 @@
+"""Line charts as small SVG pictures, in the colours of the page that they stand in."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MAX_POINTS = 2000  # more than a picture can show
+
+_WIDTH, _HEIGHT = 560, 300
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 14, 12, 44  # margins: the axes' labels stand in them
+_COLOURS = ("#3b82c4", "#d9822b")
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line of a chart; a value that is not finite leaves a gap."""
+
+    label: str
+    steps: Sequence[int]
+    values: Sequence[float]
+
+
+def line_chart(title: str, series: Sequence[Series], *, reference: tuple[str, float] | None = None) -> str:
+    """Return an SVG chart of values over steps, with a dashed horizontal line at the `reference` if there is one.
+
+    A chart of a single series starts at zero: otherwise a change of 1% would look like a cliff.
+    """
+    values = [value for each in series for value in each.values if math.isfinite(value)]
+    values += [reference[1]] if reference else []
+    low, high = (min(values), max(values)) if values else (0.0, 1.0)
+    low = min(low, 0.0) if len(series) == 1 else low
+    margin = 0.05 * (high - low) or 0.5 * abs(high) or 0.5
+    y = _Axis(low - margin if len(series) > 1 or low < 0 else low, high + margin, _HEIGHT - _BOTTOM, _TOP)
+    steps = [step for each in series for step in each.steps] or [0]
+    x = _Axis(0.0, float(max(*steps, 1)), _LEFT, _WIDTH - _RIGHT)
+    parts = [*_grid(x, y)]
+    for each, colour in zip(series, _COLOURS, strict=False):
+        parts += _line(each, colour, x, y)
+    if reference:
+        level = y.place(reference[1])
+        parts.append(f'<path d="M{_LEFT} {level}H{_WIDTH - _RIGHT}" stroke="currentColor" stroke-dasharray="5 4"/>')
+    if len(series) > 1:
+        parts += _legend([each.label for each in series], reference)
+    body = "".join(parts)
+    label = html.escape(title)
+    box = f"0 0 {_WIDTH} {_HEIGHT}"
+    return f'<svg role="img" aria-label="{label}" viewBox="{box}" font-size="13" fill="currentColor">{body}</svg>'
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """Values from `low` to `high` at places from `start` to `stop`."""
+
+    low: float
+    high: float
+    start: float
+    stop: float
+
+    def place(self, value: float) -> str:
+        share = (value - self.low) / (self.high - self.low)
+        return f"{self.start + share * (self.stop - self.start):.1f}"
+
+    def ticks(self) -> list[float]:
+        """Return about five round values."""
+        step = round_step((self.high - self.low) / 5)
+        first, last = math.ceil(self.low / step), math.floor(self.high / step)
+        return [number * step for number in range(first, last + 1)]
+
+
+def round_step(least: float) -> float:
+    """Return the smallest of 1, 2, 5, 10, 20, 50 ... (times any power of ten) that is not below `least`.
+
+    >>> [round_step(x) for x in (0.9, 1.1, 30, 0.003)]
+    [1.0, 2.0, 50.0, 0.005]
+    """
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
+
+
+def _grid(x: _Axis, y: _Axis) -> list[str]:
+    right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
+    parts = []
+    for tick in y.ticks():
+        level = y.place(tick)
+        parts.append(f'<path d="M{_LEFT} {level}H{right}" stroke="currentColor" stroke-opacity=".15"/>')
+        label = f"{tick + 0.0:,.4g}"
+        parts.append(f'<text x="{_LEFT - 8}" y="{level}" text-anchor="end" dy=".35em">{label}</text>')
+    for tick in x.ticks():
+        place = x.place(tick)
+        parts.append(f'<path d="M{place} {_TOP}V{bottom}" stroke="currentColor" stroke-opacity=".15"/>')
+        label = f"{tick:,.0f}"
+        parts.append(f'<text x="{place}" y="{bottom + 18}" text-anchor="middle">{label}</text>')
+    middle = (_LEFT + right) / 2
+    parts.append(f'<text x="{middle}" y="{_HEIGHT - 6}" text-anchor="middle">step</text>')
+    parts.append(f'<path d="M{_LEFT} {_TOP}V{bottom}H{right}" fill="none" stroke="currentColor" stroke-opacity=".6"/>')
+    return parts
+
+
+def _line(series: Series, colour: str, x: _Axis, y: _Axis) -> list[str]:
+    path, pen = "", "M"
+    points = list(zip(series.steps, series.values, strict=True))
+    for step, value in points:
+        if math.isfinite(value):
+            path += f"{pen}{x.place(step)} {y.place(value)}"
+            pen = "L"
+        else:
+            pen = "M"
+    parts = [f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.8"/>'] if path else []
+    if len(points) < 30:
+        finite = [(step, value) for step, value in points if math.isfinite(value)]
+        parts += [f'<circle cx="{x.place(s)}" cy="{y.place(v)}" r="2.5" fill="{colour}"/>' for s, v in finite]
+    return parts
+
+
+def _legend(labels: Sequence[str], reference: tuple[str, float] | None) -> list[str]:
+    styles = (f'stroke="{colour}" stroke-width="1.8"' for colour in _COLOURS)
+    entries = list(zip(labels, styles, strict=False))
+    entries += [(reference[0], 'stroke="currentColor" stroke-dasharray="5 4"')] if reference else []
+    parts = []
+    for number, (label, style) in enumerate(entries):
+        level = _TOP + 12 + 18 * number
+        parts.append(f'<path d="M{_WIDTH - 150} {level}h26" {style}/>')
+        text = html.escape(label)
+        parts.append(f'<text x="{_WIDTH - 118}" y="{level}" dy=".35em">{text}</text>')
+    return parts

@@ -1,0 +1,117 @@
+"""Checkpoints that survive a kill at any moment: safetensors for arrays, JSON for the rest, never a pickle.
+
+A checkpoint is a folder of three files, written under a temporary name, pushed to the disk and renamed as one:
+
+    checkpoints/40/   model.safetensors   optimizer.safetensors   state.json
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minigrad.errors import InputError, RunError
+from minigrad.formats.json_files import as_json, read_json
+from minigrad.formats.safetensors import Arrays, write_tensors
+from minigrad.formats.weights import read_weights
+from minigrad.system.files import reason, sync_file, sync_folder
+from minigrad.typing import Array, PathLike
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Everything needed to continue a run as if it had never stopped."""
+
+    step: int
+    weights: dict[str, Array]
+    moments: dict[str, Array]  # of the optimizer: running means of past gradients and of their squares
+    state: dict[str, Any]
+
+
+def steps(run: PathLike) -> list[int]:
+    """Return the steps of which the run folder `run` holds a checkpoint, oldest first."""
+    folder = Path(run) / "checkpoints"
+    _bring_back(folder)
+    return sorted(int(entry.name) for entry in folder.glob("*") if entry.name.isdecimal() and entry.is_dir())
+
+
+def latest(run: PathLike) -> Path | None:
+    """Return the folder of the newest checkpoint of `run`, or None if there is none."""
+    saved = steps(run)
+    return Path(run) / "checkpoints" / str(saved[-1]) if saved else None
+
+
+def save(
+    run: PathLike, step: int, *, weights: Arrays, moments: Arrays, state: Mapping[str, Any], keep: int = 2
+) -> Path:
+    """Save the checkpoint of `step`, then remove all but the newest `keep`; return its folder.
+
+    Raises RunError if the disk refuses (full, read-only); the checkpoints saved before are then intact.
+    """
+    folder = Path(run) / "checkpoints"
+    final, temporary, parked = folder / str(step), folder / f".{step}.tmp", folder / f".{step}.replaced"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _bring_back(folder)
+        for leftover in folder.glob(".[0-9]*"):
+            shutil.rmtree(leftover)
+        temporary.mkdir()
+        write_tensors(temporary / "model.safetensors", weights)
+        write_tensors(temporary / "optimizer.safetensors", moments)
+        (temporary / "state.json").write_bytes(as_json({"step": step, "state": dict(state)}).encode())
+        for file in temporary.iterdir():
+            sync_file(file)
+        sync_folder(temporary)
+        if final.exists():  # no folder can be renamed onto a full one, so the old one is renamed first
+            final.rename(parked)
+        temporary.rename(final)
+        sync_folder(folder)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        saved = steps(run)
+        rest = f"the checkpoint of step {saved[-1]} is intact" if saved else "there is no earlier checkpoint"
+        raise RunError(f"cannot save step {step} in {folder}: {reason(error)}; {rest}") from error
+    shutil.rmtree(parked, ignore_errors=True)
+    _remove_old(folder, steps(run), step, keep)
+    return final
+
+
+def _remove_old(folder: Path, saved: list[int], step: int, keep: int) -> None:
+    for old in {*saved[: max(0, len(saved) - keep)]} - {step}:
+        # Renamed first: a kill while deleting must not leave half a checkpoint under a good name.
+        with suppress(OSError):  # an old checkpoint that cannot be removed only takes up disk space
+            shutil.rmtree((folder / str(old)).rename(folder / f".{old}.tmp"))
+
+
+def _bring_back(folder: Path) -> None:
+    """Undo a kill that fell between renaming an old checkpoint and putting the new one in its place."""
+    for parked in folder.glob(".*.replaced"):
+        final = folder / parked.name.removeprefix(".").removesuffix(".replaced")
+        if not final.exists():
+            parked.rename(final)
+
+
+def load(run: PathLike, step: int | None = None) -> Checkpoint:
+    """Return the checkpoint of `step`, by default the newest; InputError if none or damaged."""
+    saved = steps(run)
+    if not saved:
+        raise InputError(f"{run} holds no checkpoint: no run folder, or one stopped before its first save")
+    step = saved[-1] if step is None else step
+    if step not in saved:
+        raise InputError(f"{run} holds no checkpoint of step {step}; it has {', '.join(map(str, saved))}")
+    folder = Path(run) / "checkpoints" / str(step)
+    try:
+        weights = read_weights(folder / "model.safetensors")
+        moments = read_weights(folder / "optimizer.safetensors")
+        content = read_json(folder / "state.json")
+        if content.get("step") != step or not isinstance(content.get("state"), dict):
+            raise InputError(f"{folder / 'state.json'} is not the state of step {step}")
+    except InputError as error:
+        older = [each for each in saved if each < step]
+        way_out = f"to continue from step {older[-1]}" if older else "and train again; no older one is left"
+        raise InputError(f"{error}. Delete the folder {folder} {way_out}.") from error
+    return Checkpoint(step, weights, moments, content["state"])

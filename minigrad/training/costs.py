@@ -1,0 +1,97 @@
+"""The cost of training: FLOPs per token, memory, and the speed of this machine's matrix products."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from minigrad.kernels import cpu as processor
+from minigrad.kernels.gemm import backend as products
+from minigrad.nn.language_model import LanguageModel
+from minigrad.ops.cross_entropy import logit_chunks
+
+# Time outside matrix products (norms, activation functions, additions, dispatch) per layer and channel, in FLOPs of a
+# float32 product; fitted to benchmarks/train_step.py.
+_OVERHEAD = 14_000
+
+# Speed-up of the products of training where tile registers compute them, or where the processor multiplies bfloat16;
+# the time outside products stays.
+_SPLIT_GAIN, _BFLOAT16_GAIN = 1.2, 4.0
+
+
+def matmul_rate(seconds: float = 0.25) -> float:
+    """Measure this machine: FLOP/s in matrix products of a model's shape, with the matmul backend in use."""
+    rng = np.random.default_rng(0)
+    a, b = rng.random((2_048, 512), np.float32), rng.random((512, 512), np.float32)
+    out = np.empty((2_048, 512), np.float32)
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times) < 3:
+        start = time.perf_counter()
+        products.product_into(a, b, out, False)
+        times.append(time.perf_counter() - start)
+    return 2 * 2_048 * 512 * 512 / float(np.median(times))
+
+
+def flops_per_token(model: LanguageModel, context: int) -> float:
+    """Return the FLOPs of one training step per token, forward and backward.
+
+    A multiply-add of the forward pass is two FLOPs, and the backward pass takes twice as many: each product has two
+    factors, and each of them gets a gradient.
+    """
+    return 6 * model.macs_per_token(context)
+
+
+def tokens_per_second(model: LanguageModel, context: int, rate: float) -> float:
+    """Estimate the training speed on a machine with this matmul rate."""
+    config = model.config
+    overhead = _gain() * _OVERHEAD * config.num_layers * config.width
+    return float(rate / (flops_per_token(model, context) + overhead))
+
+
+def _gain() -> float:
+    backend, precision = products.in_use()
+    if precision == "bfloat16" and processor.BFLOAT16 is not None:
+        return _BFLOAT16_GAIN
+    return _SPLIT_GAIN if precision == "float32" and backend != "blas" and processor.SPLIT is not None else 1.0
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The memory of a training run in bytes."""
+
+    state: int  # weights, gradients and AdamW's two moments
+    activations: int
+    program: int = 170_000_000  # Python, NumPy, Numba and the compiled kernels
+
+    @property
+    def total(self) -> int:
+        """Everything together."""
+        return self.state + self.activations + self.program
+
+
+def memory(
+    model: LanguageModel,
+    batch_size: int,
+    context: int,
+    *,
+    itemsize: int = 4,
+    recomputed: bool = False,
+    replicas: int = 1,
+) -> Memory:
+    """Estimate the memory of training with `batch_size` sequences of `context` tokens; within 10% of measurements.
+
+    State is four values per parameter, and one gradient more for every replica after the first. Of the activations,
+    those are kept that backward passes need; each family counts its own (`activations_per_token`), or, if layers are
+    `recomputed`, the input of each layer and the activations of one. The loss adds one chunk of logits and the
+    gradient of the head's matrix, twice if computed in chunks.
+    """
+    config, tokens = model.config, batch_size * context
+    per_token = config.activations_per_token()
+    if recomputed:
+        per_token = config.num_layers * config.width + per_token // config.num_layers
+    chunks = logit_chunks(tokens // replicas, config.vocab_size)
+    head = tokens * config.vocab_size // chunks + replicas * min(chunks, 2) * config.vocab_size * config.width
+    return Memory((3 + replicas) * model.num_parameters() * itemsize, (tokens * per_token + head) * itemsize)

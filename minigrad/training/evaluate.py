@@ -1,0 +1,77 @@
+"""Bits per byte: how well a model predicts text it was not trained on, in a unit that does not depend on the tokenizer.
+
+A loss per token depends on how long the tokens are. The same loss divided by the bytes of those tokens does not: it is
+the size to which the model could compress the text, so it can be compared with a compressor.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from minigrad.autograd.graph import no_grad
+from minigrad.constants import IGNORE
+from minigrad.data import batches as data
+from minigrad.data import token_files
+from minigrad.nn.language_model import LanguageModel
+
+_BATCH_TOKENS = 4_096
+
+
+@dataclass(frozen=True)
+class Score:
+    """The result of an evaluation: `loss` in nats per token, `bits_per_byte`, and the number of tokens predicted."""
+
+    loss: float
+    bits_per_byte: float
+    tokens: int
+
+
+def bits_per_byte(nats: float, num_bytes: float) -> float:
+    """Convert a sum of losses in nats to bits per byte.
+
+    >>> bits_per_byte(math.log(2) * 8, 4)
+    2.0
+    """
+    return nats / math.log(2) / max(num_bytes, 1)
+
+
+def evaluate(
+    model: LanguageModel,
+    tokens: token_files.TokenFile,
+    byte_lengths: NDArray[Any],
+    *,
+    context: int,
+    overlap: float = 0.5,
+    limit: int | None = None,
+) -> Score:
+    """Evaluate the next-token predictions of `model` on a token file, dropout off.
+
+    Every token is predicted once, with at least `overlap * context` tokens before it where the text has them. With
+    `limit`, only about that many tokens are read, in windows spread evenly over the text: an estimate that costs less.
+    `byte_lengths` (V,) is the number of bytes of each token.
+    """
+    batch_size = max(1, _BATCH_TOKENS // context)
+    windows = data.evaluation_windows(
+        tokens,
+        context=context,
+        overlap=overlap,
+        batch_size=batch_size,
+        max_windows=None if limit is None else max(1, limit // context),
+    )
+    nats, count, num_bytes = 0.0, 0, 0
+    training = model.training
+    model.eval()
+    try:
+        for inputs, targets in windows:
+            real = targets != IGNORE
+            with no_grad():
+                nats += model.loss(inputs, targets).item() * int(real.sum())
+            count += int(real.sum())
+            num_bytes += int(byte_lengths[targets[real]].sum())
+    finally:
+        model.train(training)
+    return Score(nats / max(count, 1), bits_per_byte(nats, num_bytes), count)

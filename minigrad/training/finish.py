@@ -1,0 +1,67 @@
+"""The end of a run: the comparison with xz, the report, and the command that repeats it."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from dataclasses import replace
+from typing import Any
+
+from minigrad.data import xz
+from minigrad.system import hardware
+from minigrad.system.terminal import phase
+from minigrad.system.units import format_bytes, format_seconds
+from minigrad.training import metrics, report
+from minigrad.training.plan import Plan
+from minigrad.training.record import stored
+from minigrad.training.result import TrainResult
+from minigrad.training.run import Run
+from minigrad.training.run_folder import repeat_command
+
+
+def finish(run: Run) -> TrainResult:
+    """Compare with xz, write the report, and print the result and how to repeat it."""
+    settings, folder, lines = run.settings, run.folder, metrics.read(run.folder.path)
+    score = run.score or run.evaluate(everything=True)
+    figure, no_figure = xz_baseline(run.plan)
+    command = repeat_command(replace(settings, steps=run.step), folder.path, folder.record.stages)
+    result = TrainResult(
+        out=folder.path,
+        steps=run.step,
+        tokens=run.step * settings.tokens_per_step,
+        loss=lines[-1]["loss"] if lines else math.nan,
+        val_loss=score.loss,
+        val_bits_per_byte=score.bits_per_byte,
+        xz_bits_per_byte=figure,
+        seconds=run.seconds(),
+        command=command,
+    )
+    figures: dict[str, Any] = {"bits_per_byte": score.bits_per_byte, "xz_bits_per_byte": figure, "no_xz": no_figure}
+    folder.record.result = figures | {"steps": run.step, "tokens": result.tokens, "command": command}
+    folder.write()
+    summary = {"model": settings.model, "size": settings.size, "parameters": run.model.num_parameters()}
+    path = report.write_report(
+        folder.path,
+        summary=summary | figures | {"data": settings.data},
+        samples=run.samples,
+        settings=stored(settings),
+        command=command,
+    )
+    if run.profile is not None:
+        print(run.profile.table(run.plan.rate, len(run.replicas.models)))
+    peak = format_bytes(hardware.peak_memory_bytes())
+    print(report.compare_with_xz(**figures))
+    print(f"{result.tokens:,} tokens in {format_seconds(run.seconds())}, at most {peak} of memory")
+    print(f"report   {path}")
+    print(f"write    python generate.py {shlex.quote(str(folder.path))}")
+    print(f"repeat   {command}", flush=True)
+    return result
+
+
+def xz_baseline(plan: Plan) -> tuple[float | None, str]:
+    """Return what xz needs for the held-out text in bits per byte, or None and why there is no figure."""
+    if too_long := plan.too_long_for_xz():
+        return None, too_long
+    with phase("asking xz about the same text"):
+        figure = xz.xz_bits_per_byte(*plan.text.corpus.split())
+    return figure, "" if figure is not None else "this Python lacks lzma"

@@ -1,0 +1,217 @@
+"""The plan of a run: settings left open get chosen, and cost and duration are estimated before it begins."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from minigrad.data.batches import windows_per_epoch
+from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.data.xz import xz_seconds
+from minigrad.errors import InputError
+from minigrad.kernels.gemm import backend
+from minigrad.nn.language_model import LanguageModel
+from minigrad.system import hardware
+from minigrad.system.units import format_bytes, format_count, format_seconds, plural
+from minigrad.training import costs
+from minigrad.training.parallel import num_replicas
+from minigrad.training.settings import RunSettings, TrainConfig
+
+CONTEXT, TOKENS_PER_STEP = 256, 2_048
+"""What a laptop run uses unless told otherwise."""
+
+_TOKENS_PER_PARAMETER = 1.0
+"""How many tokens a size should see for each of its parameters before the next larger one is worth its price."""
+
+_XZ_SHARE = 0.15  # of the minutes that a comparison with xz may cost
+
+
+def choose_size(candidates: Mapping[str, LanguageModel], asked: TrainConfig, rate: float) -> str:
+    """Return the largest of the candidates (in rising order) that the run's time can train well, else the smallest."""
+    chosen, context = next(iter(candidates)), asked.context or CONTEXT
+    for size, model in candidates.items():
+        speed = costs.tokens_per_second(model, context, rate)
+        if _expected_tokens(asked, speed) >= _TOKENS_PER_PARAMETER * model.num_parameters():
+            chosen = size
+    return chosen
+
+
+def _expected_tokens(asked: TrainConfig, speed: float) -> float:
+    if asked.tokens:
+        return float(asked.tokens)
+    if asked.steps:
+        per_step = (asked.batch or TOKENS_PER_STEP // CONTEXT) * (asked.context or CONTEXT)
+        return float(asked.steps * per_step * asked.accumulate)
+    return 60 * (asked.minutes or 0.0) * speed
+
+
+def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float) -> RunSettings:
+    """Return the settings with everything that was left open chosen for a model and a machine.
+
+    Only integers and the learning rate are chosen, so that the command printed at the end repeats the run.
+    Raises InputError if the context is longer than the model's.
+    """
+    limit = model.config.context_length
+    context = asked.context or min(CONTEXT, limit)
+    if context > limit:
+        raise InputError(f"--context {context} is longer than the model's context of {limit}; take at most {limit}")
+    batch = asked.batch or max(1, TOKENS_PER_STEP // context)
+    per_step, limit_steps = batch * context * asked.accumulate, asked.steps
+    if asked.tokens:
+        limit_steps = math.ceil(asked.tokens / per_step)
+    expected = limit_steps or _expected_tokens(asked, costs.tokens_per_second(model, context, rate)) / per_step
+    steps = max(int(expected), 1)
+    chosen = {
+        "lr": _learning_rate(model),
+        "threads": hardware.threads(),
+        "warmup": max(1, min(100, steps // 10)),
+        "log_every": max(1, min(50, steps // 100)),
+        "eval_every": max(1, steps // 8),
+        "sample_every": max(1, steps // 4),
+        "save_every": max(1, steps // 6),
+    }
+    given: dict[str, Any] = {field.name: getattr(asked, field.name) for field in dataclasses.fields(asked)}
+    given |= {"context": context, "batch": batch, "steps": limit_steps}
+    return RunSettings(**given | {name: value for name, value in chosen.items() if given[name] is None})
+
+
+def _learning_rate(model: LanguageModel) -> float:
+    """Return a peak learning rate for a model's width: twice the width, half the rate.
+
+    A wider layer sums more terms, so the same update of each weight changes its output more (Yang et al. 2022,
+    "Tensor programs V", arXiv 2203.03466, table 3). On nano 4e-3 and 8e-3 were measured to be equally good.
+    """
+    return float(f"{0.006 * 96 / model.config.width:.2g}")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run before it begins: a model to train on a text, with settings, on a machine of a known speed.
+
+    `rate` is the speed of the machine's matrix products in FLOP/s, `claim` what the model's source document says of it
+    if that is something else. The model may be a skeleton.
+    """
+
+    settings: RunSettings
+    model: LanguageModel
+    text: TokenizedCorpus
+    rate: float
+    claim: str = ""
+
+    def check_text(self) -> None:
+        """Raise InputError if there is too little text for one window to train on and one to evaluate."""
+        context, held_out = self.settings.context, len(self.text.held_out)
+        windows_per_epoch(len(self.text.train), context)
+        if held_out < context + 1:
+            raise InputError(
+                f"the held-out text has {held_out:,} tokens, but one window of --context {context:,} needs "
+                f"{context + 1:,}: use a smaller --context or more text"
+            )
+
+    def check_vocabulary(self) -> None:
+        """Raise InputError if the tokenizer has more tokens than the model."""
+        settings, tokens, known = self.settings, self.text.tokenizer.vocab_size, self.model.config.vocab_size
+        if tokens > known:
+            raise InputError(
+                f"the tokenizer {settings.tokenizer} has {tokens:,} tokens, but the model in --init {settings.init} "
+                f"knows {known:,}: they do not belong together"
+            )
+
+    def check_memory(self) -> None:
+        """Raise InputError if training needs more memory than this machine can give."""
+        needed, available = self.memory(), hardware.available_memory_bytes()
+        if available and needed.total > available:
+            raise InputError(
+                f"training {self.model.num_parameters():,} parameters needs about {format_bytes(needed.total)} "
+                f"({format_bytes(needed.state)} of weights, gradients and moments); {format_bytes(available)} are "
+                "free. Take a smaller --size, --batch or --context, or more --accumulate."
+            )
+
+    def memory(self) -> costs.Memory:
+        """Estimate the memory of training."""
+        settings = self.settings
+        return costs.memory(
+            self.model,
+            settings.batch,
+            settings.context,
+            itemsize=8 if settings.precision == "float64" else 4,
+            recomputed=settings.checkpointing,
+            replicas=num_replicas(self.model, settings.batch, settings.context),
+        )
+
+    def flops_per_token(self) -> float:
+        """Return the FLOPs of training per token."""
+        return costs.flops_per_token(self.model, self.settings.context)
+
+    def tokens_per_second(self) -> float:
+        """Estimate the speed of training."""
+        return costs.tokens_per_second(self.model, self.settings.context, self.rate)
+
+    def too_long_for_xz(self) -> str:
+        """Return why the text is not compared with xz in a run of so few minutes, or "" if there is time for it.
+
+        The answer depends on the text and the minutes alone, never on how fast this run happens to be.
+        """
+        minutes = self.settings.minutes
+        budget, needed = 60 * (math.inf if minutes is None else minutes), self._xz_seconds()
+        if needed <= _XZ_SHARE * budget:
+            return ""
+        return f"it would have taken about {format_seconds(needed)} of the {format_seconds(budget)}"
+
+    def _xz_seconds(self) -> float:
+        return xz_seconds(self.text.train.num_bytes, self.text.held_out.num_bytes)
+
+    def seconds_after(self) -> float:
+        """Estimate what follows the last step: evaluating all held-out text, xz if there is time, sample and report.
+
+        Evaluation reads each token twice (windows overlap by half) and costs a third of a training step.
+        """
+        evaluation = 2 * len(self.text.held_out) / (3 * self.tokens_per_second())
+        return evaluation + (0.0 if self.too_long_for_xz() else self._xz_seconds()) + 4.0
+
+    def describe(self) -> str:
+        """Lay out the plan as two columns: what is trained, on what, for how long, and what that costs."""
+        rows = self._model_rows() | self._budget_rows()
+        width = max(map(len, rows))
+        return "\n".join(f"  {name:<{width}}  {value}" for name, value in rows.items())
+
+    def _model_rows(self) -> dict[str, str]:
+        settings, model, text = self.settings, self.model, self.text
+        vocab, train = model.config.vocab_size, text.train
+        vocabulary = f"{vocab:,} tokens, {train.num_bytes / max(len(train), 1):.2f} bytes each"
+        if text.tokenizer.used < vocab:
+            vocabulary += (
+                f"; the text has pairs for {text.tokenizer.used:,} only, the other ids stay unused "
+                "(--data python-source would fill more)"
+            )
+        return {
+            "model": f"{settings.model} {settings.size}: {model.num_parameters():,} parameters, "
+            f"{model.config.num_layers} layers of width {model.config.width}",
+            **({"claimed": self.claim} if self.claim else {}),
+            "text": f"{text.corpus.description}: {plural(len(text.corpus.documents), 'document')}, "
+            f"{format_bytes(train.num_bytes)} to train on, {format_bytes(text.held_out.num_bytes)} held out",
+            "vocabulary": vocabulary,
+            "step": f"{settings.batch} x {settings.context} tokens"
+            + (f" x {settings.accumulate} parts" if settings.accumulate > 1 else "")
+            + f", peak learning rate {settings.lr:g} after {plural(settings.warmup, 'step')}",
+        }
+
+    def _budget_rows(self) -> dict[str, str]:
+        settings, memory, speed = self.settings, self.memory(), self.tokens_per_second()
+        seconds = 0.0 if settings.steps else 60 * (settings.minutes or 0.0)
+        tokens = settings.steps * settings.tokens_per_step if settings.steps else seconds * speed
+        passes = tokens / max(len(self.text.train), 1)
+        products = f"matrix products in {backend.describe()} at {self.rate / 1e9:,.0f} GFLOP/s"
+        return {
+            "memory": f"{format_bytes(memory.total)}: {format_bytes(memory.state)} state, "
+            f"{format_bytes(memory.activations)} activations, {format_bytes(memory.program)} program",
+            "machine": f"{hardware.describe()}; {products}",
+            "speed": f"{self.flops_per_token() / 1e6:,.1f} MFLOP per token, "
+            f"about {format_count(speed)} tokens/s expected",
+            "budget": f"{format_seconds(seconds)} in all" if seconds else plural(settings.steps or 0, "step"),
+            "it buys": f"about {format_count(tokens)} tokens, {passes:.1f} times the text"
+            + ("" if seconds else f", in about {format_seconds(tokens / speed)}"),
+        }

@@ -1,0 +1,152 @@
+"""The report of a run: one HTML page that holds everything, pictures included, and opens offline."""
+
+from __future__ import annotations
+
+import html
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from minigrad.system.files import write_text
+from minigrad.system.terminal import printable
+from minigrad.system.units import format_bytes, format_count, format_seconds
+from minigrad.training import metrics
+from minigrad.training.chart import MAX_POINTS, Series, line_chart
+from minigrad.typing import PathLike
+
+
+def write_report(
+    run: PathLike,
+    *,
+    summary: Mapping[str, Any],
+    samples: Sequence[Mapping[str, Any]],
+    settings: Mapping[str, Any],
+    command: str,
+) -> Path:
+    """Write report.html into the run folder `run` from its metrics.jsonl, and return its path.
+
+    `summary` holds model, size, data, parameters, bits_per_byte (of the held-out text; None if not measured)
+    and xz_bits_per_byte (None if there is none; then `no_xz` says why). Each of the `samples` holds a step and a text;
+    `settings` becomes a table; `command` is what repeats the run. Raises RunError if the disk refuses.
+    """
+    records = metrics.read(run)
+    title = f"{summary['model']} {summary['size']}"
+    verdict = compare_with_xz(summary["bits_per_byte"], summary["xz_bits_per_byte"], summary.get("no_xz", ""))
+    trained = f"{format_count(summary['parameters'])} parameters, trained on {summary['data']}"
+    body = [
+        f"<h1>{_escape(title)}</h1><p>{_escape(trained)}</p>",
+        f"<p class=verdict>{_escape(verdict)}</p>",
+        _facts(records) + _charts(records, summary["xz_bits_per_byte"]) if records else "<p>No step was logged.</p>",
+        "<h2>What it wrote</h2>" if samples else "",
+        *(_sample(sample) for sample in samples),
+        f"<h2>Repeat this run</h2><pre>{_escape(command)}</pre>",
+        "<h2>Settings</h2><table>",
+        *(f"<tr><th>{_escape(name)}<td>{_escape(value)}" for name, value in settings.items()),
+        "</table>",
+    ]
+    path = Path(run) / "report.html"
+    write_text(path, _PAGE.format(title=_escape(title), style=_STYLE, body="\n".join(body)))
+    return path
+
+
+def compare_with_xz(bits_per_byte: float | None, xz_bits_per_byte: float | None, no_xz: str = "") -> str:
+    """Say how the model compares with the compressor xz on the held-out text, in bits per byte.
+
+    `no_xz` says why, where there is no figure of xz.
+
+    A model that predicts text is a compressor of it (Shannon 1948), so xz is a yardstick that everyone has.
+
+    >>> compare_with_xz(1.71, 1.8)
+    'Better than xz: 1.71 against 1.80 bits per byte of held-out text.'
+    """
+    if bits_per_byte is None:
+        return "The held-out text was never measured."
+    if xz_bits_per_byte is None:
+        return f"{bits_per_byte:.2f} bits per byte of held-out text. No figure of xz: {no_xz}."
+    verdict = "Better" if round(bits_per_byte, 2) < round(xz_bits_per_byte, 2) else "Not yet better"
+    figures = f"{bits_per_byte:.2f} against {xz_bits_per_byte:.2f} bits per byte of held-out text"
+    return f"{verdict} than xz: {figures}."
+
+
+def _facts(records: Sequence[Mapping[str, Any]]) -> str:
+    last = records[-1]
+    speeds = [each["tokens_per_second"] for each in records if each["tokens_per_second"] is not None]
+    facts = {
+        "steps": format_count(last["step"]),
+        "tokens": format_count(last["tokens"]),
+        "time": format_seconds(last["seconds"]),
+        "tokens/s (median)": format_count(statistics.median(speeds)) if speeds else "unknown",
+        "memory (peak)": format_bytes(max(each["memory_bytes"] for each in records)),
+    }
+    return f"<dl>{''.join(f'<div><dt>{name}<dd>{value}</div>' for name, value in facts.items())}</dl>"
+
+
+def _sample(sample: Mapping[str, Any]) -> str:
+    title, text = f"step {sample['step']:,}", _escape(sample["text"])
+    return f"<figure><figcaption>{title}</figcaption><pre>{text}</pre></figure>"
+
+
+def _escape(value: Any) -> str:
+    return html.escape(printable(str(value)))
+
+
+def _series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: float = 1.0) -> Series:
+    """Return one value of the records, thinned to what can be seen; null (a NaN) becomes a gap."""
+    present = [record for record in records if key in record]
+    present = present[:: len(present) // MAX_POINTS + 1]
+    values = [float("nan") if record[key] is None else record[key] / unit for record in present]
+    return Series(label, [record["step"] for record in present], values)
+
+
+def _charts(records: Sequence[Mapping[str, Any]], xz_bits_per_byte: float | None) -> str:
+    losses = [_series("training", records, "bits_per_byte"), _series("held-out", records, "val_bits_per_byte")]
+    xz = None if xz_bits_per_byte is None else ("xz", xz_bits_per_byte)
+    charts = {
+        "Loss, bits per byte": line_chart("Loss, bits per byte", losses, reference=xz),
+        **{
+            title: line_chart(title, [_series(title, records, key, unit)])
+            for title, key, unit in (
+                ("Learning rate", "learning_rate", 1.0),
+                ("Tokens per second", "tokens_per_second", 1.0),
+                ("Memory, MB", "memory_bytes", 1e6),
+            )
+        },
+    }
+    figures = (f"<figure><figcaption>{title}</figcaption>{chart}</figure>" for title, chart in charts.items())
+    return f"<section>{''.join(figures)}</section>"
+
+
+_STYLE = """
+:root { color-scheme: light dark; --paper: #fdfdfc; --ink: #22252a; --soft: #6b7078; --line: #d9dbdf; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #17191c; --ink: #e4e6e9; --soft: #9aa0a8; --line: #363a40; }
+}
+body { max-width: 64rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; font: 1rem/1.5 system-ui, sans-serif;
+  background: var(--paper); color: var(--ink); }
+h1 { margin: 0; } h1 + p { margin: 0; color: var(--soft); } h2 { margin: 2.5rem 0 .75rem; }
+.verdict { font-size: 1.35rem; }
+dl { display: flex; flex-wrap: wrap; gap: .75rem 2.5rem; } dt, figcaption, th { color: var(--soft); }
+dt, figcaption { font-size: .875rem; } dd { margin: 0; font-size: 1.2rem; }
+section { display: grid; gap: 1rem 1.5rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
+figure { margin: 0 0 1rem; } svg { display: block; width: 100%; height: auto; stroke-linejoin: round; }
+pre { margin: .25rem 0; padding: .75rem; border: 1px solid var(--line); border-radius: .4rem;
+  white-space: pre-wrap; overflow-wrap: anywhere; font-size: .875rem; }
+table { border-collapse: collapse; } th { text-align: left; font-weight: normal; white-space: nowrap; }
+th, td { padding: .2rem 1.5rem .2rem 0; border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
+"""
+
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+{body}
+</body>
+</html>
+"""

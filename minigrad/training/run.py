@@ -1,0 +1,236 @@
+"""A run under way: what is trained on what, how far it is, and its checkpoints."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from minigrad.autograd.anomaly import AnomalyError, detect_anomaly
+from minigrad.autograd.graph import no_grad
+from minigrad.autograd.profile import Profile
+from minigrad.data.batches import Batch, batch
+from minigrad.errors import InputError, RunError
+from minigrad.formats.weights import check_names
+from minigrad.generation.sampling import Sampling, generate, unusable_ids
+from minigrad.nn.language_model import LanguageModel
+from minigrad.optim import AdamW, decay_start, warmup_stable_decay
+from minigrad.system.terminal import phase
+from minigrad.training import checkpoint
+from minigrad.training.budget import Budget
+from minigrad.training.checkpoint import Checkpoint
+from minigrad.training.evaluate import Score, evaluate
+from minigrad.training.parallel import Replicas, num_replicas
+from minigrad.training.plan import Plan
+from minigrad.training.run_folder import RunFolder
+from minigrad.training.totals import Totals
+from minigrad.typing import Array
+
+_QUICK_EVALUATION = 16_384  # held-out tokens read during training; at the end all are
+_SAMPLE_TOKENS = 80
+
+
+class Run:
+    """A model in training. Everything that decides the next step is saved in a checkpoint."""
+
+    def __init__(
+        self, plan: Plan, folder: RunFolder, optimizer: AdamW, budget: Budget, clock: Callable[[], float]
+    ) -> None:
+        self.plan, self.settings, self.text = plan, plan.settings, plan.text
+        self.model: LanguageModel = plan.model
+        self.folder, self.optimizer, self.budget = folder, optimizer, budget
+        self.clock = clock  # seconds since this process began
+        self.seconds_before = 0.0  # used by the process that this one continues
+        self.step = 0
+        self.totals = Totals()  # since the last line of metrics
+        self.samples: list[dict[str, Any]] = []
+        self.score: Score | None = None  # on all held-out text, once the last step is done
+        self.profile: Profile | None = None  # of the steps, if wanted
+        self._last_checked_step: int | None = None  # the step after which the weights were found to be finite
+
+    def seconds(self) -> float:
+        """Return the seconds used so far, with those of the process that this one continues."""
+        return self.seconds_before + self.clock()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the last step is done."""
+        return self.budget.steps is not None and self.step >= self.budget.steps
+
+    def is_due(self, every: int) -> bool:
+        """Whether something that happens every so many steps happens after this one; after the last step all does."""
+        return self.is_finished or self.step % every == 0
+
+    @functools.cached_property
+    def replicas(self) -> Replicas:
+        """The model and its replicas, which train at the same time."""
+        return Replicas(self.model, num_replicas(self.model, self.settings.batch, self.settings.context))
+
+    def profiled(self) -> contextlib.AbstractContextManager[object]:
+        """Return a context that measures a step, if a profile is wanted."""
+        return self.profile or contextlib.nullcontext()
+
+    def learning_rate(self) -> float:
+        """Return the learning rate of the step about to be taken."""
+        steps = self.budget.steps
+        start = self.step + 1 if steps is None else decay_start(steps)
+        return warmup_stable_decay(
+            self.step,
+            peak=self.settings.lr,
+            warmup=self.settings.warmup,
+            decay_start=start,
+            steps=steps or start,
+        )
+
+    def batches(self) -> Iterator[tuple[int, Batch]]:
+        """Go through the parts of the step about to be taken: the number of each part in the run, and its batch."""
+        settings = self.settings
+        for micro in range(settings.accumulate):
+            part = batch(
+                self.text.train,
+                seed=settings.seed,
+                step=self.step,
+                batch_size=settings.batch,
+                context=settings.context,
+                micro=micro,
+                accumulate=settings.accumulate,
+            )
+            yield self.step * settings.accumulate + micro, part
+
+    def compile_kernels(self) -> None:
+        """Let every kernel be compiled, on the smallest batch; no weight changes."""
+        with phase("compiling kernels (kept for the next run)"):
+            self.model.loss(*batch(self.text.train, seed=0, step=0, batch_size=1, context=2)).backward()
+        self.optimizer.zero_grad()
+
+    def fix_steps(self) -> None:
+        """Write down the number of steps that the clock chose, before it takes effect."""
+        assert self.budget.steps is not None
+        self.folder.fix_steps(self.budget.steps)
+
+    def evaluate(self, everything: bool) -> Score:
+        """Evaluate on the held-out text: all of it, or a quick estimate; raises RunError if training diverged."""
+        self.check_weights()
+        score = evaluate(
+            self.model,
+            self.text.held_out,
+            self.text.byte_lengths,
+            context=self.settings.context,
+            limit=None if everything else _QUICK_EVALUATION,
+        )
+        if everything:
+            self.score = score
+        return score
+
+    def write_sample(self) -> str:
+        """Generate a continuation of the first words of a held-out document; keep and return it with these words.
+
+        Raises RunError if training diverged.
+        """
+        self.check_weights()
+        tok, prompt = self.text.tokenizer, self._sample_prompt()
+        continuation = generate(
+            self.model,
+            prompt,
+            count=min(_SAMPLE_TOKENS, self.model.config.context_length),
+            sampling=Sampling(temperature=0.8, top_p=0.95),
+            seed=self.settings.seed,
+            index=self.step,
+            stop_ids=[tok.end_of_text_id],
+            forbidden_ids=unusable_ids(tok, self.model.config.vocab_size),
+        )
+        sample = str(tok.decode([*prompt[1:], *continuation]))
+        self.samples.append({"step": self.step, "text": sample})
+        return sample
+
+    def _sample_prompt(self) -> list[int]:
+        """Return the beginning of the first held-out document: no more than 8 tokens, and not beyond its end."""
+        end, first = self.text.tokenizer.end_of_text_id, [int(token) for token in self.text.held_out.tokens[1:9]]
+        return [end, *itertools.takewhile(lambda token: token != end, first)]
+
+    def save(self) -> None:
+        """Write a checkpoint, then the weights for other programs beside it.
+
+        Raises RunError if training diverged or the disk refuses; the checkpoint before is then intact.
+        """
+        self.check_weights()
+        names = [name for name, _ in self.model.named_parameters()]
+        moments = {
+            f"{name}.{kind}": array
+            for name, pair in zip(names, self.optimizer.moments(), strict=True)
+            for kind, array in zip("mv", pair, strict=True)
+        }
+        state = {
+            "updates": self.optimizer.steps,
+            "seconds": self.seconds(),
+            "since_logged": self.totals.as_dict(),
+            "samples": self.samples,
+        }
+        checkpoint.save(self.folder.path, self.step, weights=self.model.state_dict(), moments=moments, state=state)
+        self.model.save(self.folder.path)
+
+    def restore(self, saved: Checkpoint) -> None:
+        """Continue from a checkpoint; raises InputError if it belongs to another model."""
+        parameters = self.model.named_parameters()
+        check_names(saved.weights, {name: parameter.shape for name, parameter in parameters})
+        shapes = {f"{name}.{kind}": parameter.shape for name, parameter in parameters for kind in "mv"}
+        check_names(saved.moments, shapes)
+        self.model.load_state_dict(saved.weights)
+        try:
+            self.load_moments(saved.moments, int(saved.state["updates"]))
+            self.seconds_before = float(saved.state["seconds"])
+            self.totals = Totals.from_dict(saved.state["since_logged"])
+            self.samples = [{"step": int(each["step"]), "text": str(each["text"])} for each in saved.state["samples"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"state.json of step {saved.step} in {self.folder.path} lacks or garbles {error}"
+            ) from None
+        self.step, self._last_checked_step = saved.step, None
+
+    def load_moments(self, moments: Mapping[str, Array], updates: int) -> None:
+        """Let the optimizer continue from moments, named as `save` names them, after a number of updates."""
+        for (name, _), pair in zip(self.model.named_parameters(), self.optimizer.moments(), strict=True):
+            for kind, array in zip("mv", pair, strict=True):
+                array[...] = moments[f"{name}.{kind}"]
+        self.optimizer.steps = updates
+
+    def check_weights(self) -> None:
+        """Raise RunError if the weights, or the loss that they give, are not finite: they must not be saved or used.
+
+        The check is cached until the next step: an evaluation, a sample and a checkpoint share it.
+        """
+        if self._last_checked_step == self.step:
+            return
+        for name, parameter in self.model.named_parameters():
+            if not np.isfinite(parameter.data).all():
+                raise self.divergence(f"{name} holds numbers that are not finite")
+        settings = self.settings
+        one = batch(self.text.train, seed=settings.seed, step=self.step, batch_size=1, context=settings.context)
+        with no_grad(), np.errstate(all="ignore"):
+            if not math.isfinite(self.model.loss(*one).item()):
+                raise self.divergence(self.first_anomaly(lambda: self.model.loss(*one)))
+        self._last_checked_step = self.step
+
+    def first_anomaly(self, repeat: Callable[[], object]) -> str:
+        """Repeat the work of a step with every operation checked; name the first one that made a NaN or infinity."""
+        self.optimizer.zero_grad()
+        try:
+            with detect_anomaly():
+                repeat()
+        except AnomalyError as error:
+            return str(error)
+        return "the gradient became too large"
+
+    def divergence(self, what: str) -> RunError:
+        """Return the error of a run that diverged; `what` says where."""
+        saved = checkpoint.steps(self.folder.path)
+        rest = f"the checkpoint of step {saved[-1]} is intact" if saved else "no checkpoint was saved yet"
+        return RunError(
+            f"training diverged at step {self.step + 1}: {what}. Nothing of this was kept; {rest}. "
+            "A smaller --lr or a longer --warmup usually helps."
+        )

@@ -1,0 +1,214 @@
+"""The run folder: begun once, never overwritten, and continued only with its own settings."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import hashlib
+import shlex
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minigrad.data.token_files import TokenFile
+from minigrad.errors import InputError, RunError
+from minigrad.optim.schedules import decay_start
+from minigrad.options import validate
+from minigrad.training import checkpoint
+from minigrad.training.record import FILE, NOT_STORED, Record
+from minigrad.training.settings import TrainConfig
+from minigrad.typing import Tokenizer
+
+_LIMITS = ("steps", "tokens", "minutes")
+
+
+@dataclass
+class RunFolder:
+    """A folder and the record in it, which is written again whenever it changes."""
+
+    path: Path
+    record: Record
+    is_new: bool = False
+
+    def begin_or_continue(self, tokenizer: Tokenizer, settings: TrainConfig) -> None:
+        """Make the folder of a new run, or note in that of a continued one what was chosen anew."""
+        if self.is_new:
+            self.begin(tokenizer)
+        else:
+            self.record.note_choices(settings)
+            self.write()
+
+    def begin(self, tokenizer: Tokenizer) -> None:
+        """Make a new run folder with a tokenizer and minigrad.json; from then on the run can be continued.
+
+        Raises InputError if something is there or no folder can have that name, RunError if the disk refuses.
+        """
+        refuse_existing(self.path)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            tokenizer.save(self.path)
+        except OSError as error:
+            kind = InputError if error.errno == errno.ENAMETOOLONG else RunError
+            raise kind(f"cannot write the folder {self.path}: {error.strerror or error}") from error
+        self.write()
+
+    def write(self) -> None:
+        """Replace minigrad.json."""
+        self.record.write(self.path)
+
+    def fix_steps(self, steps: int) -> None:
+        """Write the number of steps that the clock chose, before it takes effect."""
+        self.record.chosen |= {"steps": steps, "decay_start": decay_start(steps)}
+        self.write()
+
+    def check_text(self, tokens: TokenFile) -> None:
+        """Raise InputError if the run would continue with another text than it began with."""
+        if self.record.text != fingerprint(tokens):
+            raise InputError(
+                f"the text of {self.record.data} or the tokenizer is not the one that {self.path} began with, so the "
+                "run cannot continue as if it had never stopped. Start a new one from its weights: "
+                f"--init {self.path} --out DIR"
+            )
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether training can continue from a checkpoint."""
+        return checkpoint.latest(self.path) is not None
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a run was asked to do, by its flags or by the folder that it continues."""
+
+    asked: TrainConfig
+    explicit: Collection[str]  # the names of the settings that were given
+    folder: RunFolder | None  # None for a new run
+
+
+def open_run(given: TrainConfig, explicit: Collection[str] | None = None) -> Opening:
+    """Return the settings of a new run, or of the run to continue.
+
+    `explicit` names the settings that were given, by default those that differ from their defaults. A new run without
+    a limit gets ten minutes.
+    """
+    if explicit is None:
+        fields = dataclasses.fields(given)
+        explicit = {field.name for field in fields if getattr(given, field.name) != field.default}
+    if given.resume is not None:
+        family = given.model if "model" in explicit else None
+        path = Path(given.resume or given.out or newest(Path("runs"), family))
+        record, settings = _continued(given, explicit, Record.read(path), path)
+        return Opening(settings, explicit, RunFolder(path, record))
+    if given.steps is None and given.tokens is None and given.minutes is None:
+        given = dataclasses.replace(given, minutes=10.0)
+    if given.init is not None and not Path(given.init).is_dir():
+        raise InputError(f"--init {given.init} is no folder; name a run folder, or a Hugging Face folder")
+    if given.init is not None and given.tokenizer is None:
+        given = dataclasses.replace(given, tokenizer=given.init)
+    return Opening(given, explicit, None)
+
+
+def refuse_existing(folder: Path) -> None:
+    """Raise InputError if something is there already: a run is never overwritten."""
+    if folder.is_dir() and any(folder.iterdir()):
+        way_out = f"continue it with --resume {folder}, or " if (folder / FILE).exists() else ""
+        raise InputError(f"{folder} exists and is left as it is: {way_out}choose another --out")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out {folder} is a file; name a folder")
+    above = next((parent for parent in folder.parents if parent.exists()), None)
+    if above is not None and not above.is_dir():
+        raise InputError(f"--out {folder} cannot be made, because {above} is a file")
+
+
+def fingerprint(tokens: TokenFile) -> str:
+    """Return a hash of a text as the model sees it: it changes with the text and with the tokenizer."""
+    return hashlib.blake2b(tokens.tokens.tobytes(), digest_size=16).hexdigest()
+
+
+def newest(root: Path, family: str | None = None) -> Path:
+    """Return the run folder under `root`, of one `family` or of any, that was written last."""
+    found = [path.parent for path in root.glob(f"*/{FILE}")]
+    if family is not None:
+        found = [folder for folder in found if Record.read(folder).family == family]
+    if not found:
+        what = f"run of {family}" if family else "run"
+        raise InputError(f"there is no {what} under {root}/ to continue; name its folder: --resume DIR")
+    return max(found, key=lambda folder: (folder / FILE).stat().st_mtime)
+
+
+def _continued(
+    given: TrainConfig, explicit: Collection[str], record: Record, folder: Path
+) -> tuple[Record, TrainConfig]:
+    """Return record and settings of a run to continue: its own, with a larger limit if one was given.
+
+    Raises InputError listing every difference that is refused.
+    """
+    asked, used = record.settings, record.used
+    refused, larger = [], {}
+    for name in explicit:
+        value = getattr(given, name)
+        if name in NOT_STORED or value in (asked.get(name), used.get(name)):
+            continue
+        if name in _LIMITS and used.get(name) is not None and value > used[name]:
+            larger[name] = value
+        else:
+            before = "none" if used.get(name) is None else used[name]
+            refused.append(f"--{name.replace('_', '-')} {value} (the run has {before})")
+    if refused:
+        raise InputError(
+            f"{folder} was started with other settings: {', '.join(sorted(refused))}. Leave these flags out to "
+            "continue it; only a larger --steps, --tokens or --minutes can be given. Another setting needs a run of "
+            "its own (--out)."
+        )
+    record = _extended(record, larger, folder) if larger else record
+    known = {field.name for field in dataclasses.fields(given)}
+    settings = dataclasses.replace(given, **{name: value for name, value in record.used.items() if name in known})
+    try:
+        validate(settings)
+    except InputError as error:
+        raise InputError(f"{folder / FILE} is damaged: {error}") from None
+    return record, settings
+
+
+def _extended(record: Record, larger: Mapping[str, Any], folder: Path) -> Record:
+    """Return the record of a run that gets a larger limit.
+
+    A finished run continues past its end, which is remembered in `stages`: to repeat it takes one command more. While
+    the learning rate decays, a run cannot be extended, because no run with the new limit has such a step: InputError.
+    """
+    saved, steps = checkpoint.steps(folder), record.used.get("steps")
+    step, stages = saved[-1] if saved else 0, list(record.stages)
+    if steps is not None and decay_start(steps) < step < steps:
+        raise InputError(
+            f"{folder} is at step {step:,} of {steps:,}, and its learning rate has begun to decay. Finish it first "
+            f"(--resume {folder}), then continue with a larger limit."
+        )
+    if step == steps:
+        stages.append(steps)
+    return record.with_limit(larger, _LIMITS, stages)
+
+
+def repeat_command(settings: TrainConfig, folder: Path, stages: Collection[int] = ()) -> str:
+    """Return the command that repeats a run of `settings.steps` steps in a folder beside it.
+
+    It spells out every setting that is not its default; a run that was extended past its end (`stages`) takes one
+    command for each part.
+    """
+    first, *later = [*stages, settings.steps]
+    out = _quoted(f"{folder}-again")
+    words = ["python train.py"]
+    for field in dataclasses.fields(TrainConfig):
+        value = first if field.name == "steps" else getattr(settings, field.name)
+        if field.name in (*NOT_STORED, "minutes", "tokens"):
+            continue
+        if value != field.default or field.name in ("model", "size"):
+            flag = "--" + field.name.replace("_", "-")
+            words.append(flag if value is True else f"{flag} {_quoted(value)}")
+    again = [f"python train.py --resume {out} --steps {steps}" for steps in later]
+    return " && ".join([" ".join([*words, f"--out {out}"]), *again])
+
+
+def _quoted(value: Any) -> str:
+    text = f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
+    return shlex.quote(text)

@@ -1,0 +1,187 @@
+"""The settings of a training run: one field is one flag, spelled the same on the command line and in Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from minigrad.errors import InputError
+from minigrad.options import assignments, option, validate
+
+_MOST = 10**9  # larger integers are typing errors
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything that can be chosen about a training run; None means that train.py chooses."""
+
+    model: str = option("vidya-v2", "gpt2, vidya-v1, vidya-v2 or wiola", group="what to train", value="NAME")
+    size: str = option(
+        "auto",
+        "auto, nano, micro, mini, small or a published size; auto is the best that the time allows",
+        group="what to train",
+        value="SIZE",
+    )
+    data: str = option(
+        "python-docs",
+        "python-docs, python-source, shakespeare, a file, a folder or a URL",
+        group="what to train",
+        value="TEXT",
+    )
+    init: str | None = option(
+        None,
+        "go on from the model in this run folder: its size and its weights",
+        group="what to train",
+        value="DIR",
+        none_means="",
+    )
+    minutes: float | None = option(
+        None,
+        "time for the whole run, from start to report",
+        group="how long (one of these)",
+        above=0,
+        at_most=1_000_000,
+        none_means="10, unless --steps or --tokens is given",
+    )
+    steps: int | None = option(
+        None,
+        "train this many steps; such a run repeats exactly",
+        group="how long (one of these)",
+        at_least=1,
+        at_most=_MOST,
+        none_means="",
+    )
+    tokens: int | None = option(
+        None,
+        "train on this many tokens, rounded up to whole steps",
+        group="how long (one of these)",
+        at_least=1,
+        at_most=10**15,
+        none_means="",
+    )
+    set: str | None = option(
+        None,
+        "change fields of the model's config, as in rope_theta=1e6,tied_head=false",
+        group="what to train",
+        value="NAME=VALUE,...",
+        none_means="",
+    )
+    batch: int | None = option(None, "texts per step", group="how", at_least=1, at_most=_MOST)
+    context: int | None = option(None, "tokens per text", group="how", at_least=2, at_most=_MOST)
+    accumulate: int = option(
+        1, "parts of a step whose gradients are added up, for less memory", group="how", at_least=1, at_most=_MOST
+    )
+    lr: float | None = option(None, "peak learning rate", group="how", above=0)
+    warmup: int | None = option(
+        None, "steps until the learning rate reaches its peak", group="how", at_least=0, at_most=_MOST
+    )
+    weight_decay: float = option(0.1, "pull of the matrices towards zero", group="how", at_least=0)
+    dropout: float = option(
+        0.1,
+        "share of numbers set to zero while training, so that a text read many times is not learned by heart",
+        group="how",
+        at_least=0,
+        below=1,
+    )
+    seed: int = option(0, "decides the first weights, the order of the text and dropout", group="how", at_least=0)
+    threads: int | None = option(
+        None, "processor threads", group="how", at_least=1, at_most=256, none_means="one per processor"
+    )
+    precision: str = option(
+        "float32",
+        "type of number; bfloat16 is for the factors of matrix products, everything else stays float32",
+        group="how",
+        choices=("float32", "float64", "bfloat16"),
+    )
+    matmul: str = option(
+        "auto",
+        "who multiplies matrices: NumPy's library, our own loops, or whichever is faster on this processor",
+        group="how",
+        choices=("auto", "blas", "numba"),
+    )
+    checkpointing: bool = option(
+        False, "keep only the input of each layer and compute the rest twice, for less memory", group="how"
+    )
+    tokenizer: str | None = option(
+        None, "use this tokenizer.json", group="text", value="PATH", none_means="trained on the text"
+    )
+    vocab: int | None = option(
+        None,
+        "number of tokens to train: 256 bytes, 5 special tokens, and pairs",
+        group="text",
+        at_least=261,
+        at_most=2**24,
+        none_means="that of the size",
+    )
+    out: str | None = option(None, "run folder to write", group="files", value="DIR", none_means="runs/MODEL-SIZE")
+    resume: str | None = option(
+        None,
+        "continue this run, by default the newest in runs/, with its own settings; only a larger --steps, --tokens "
+        "or --minutes may be given with it",
+        group="files",
+        value="DIR",
+        bare="",
+        none_means="",
+    )
+    log_every: int | None = option(None, "steps between lines of metrics", group="how often", at_least=1)
+    eval_every: int | None = option(None, "steps between looks at held-out text", group="how often", at_least=1)
+    save_every: int | None = option(None, "steps between checkpoints", group="how often", at_least=1)
+    sample_every: int | None = option(None, "steps between samples", group="how often", at_least=1)
+    plan: bool = option(False, "print the plan and stop", group="other")
+    profile: bool = option(False, "say at the end which operations the time went to", group="other")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(TrainConfig):
+    """The settings of a run in which everything that was left open is chosen (see `minigrad.training.plan`)."""
+
+    batch: int
+    context: int
+    lr: float
+    warmup: int
+    threads: int
+    log_every: int
+    eval_every: int
+    save_every: int
+    sample_every: int
+
+    @property
+    def tokens_per_step(self) -> int:
+        """Tokens of one update."""
+        return self.batch * self.context * self.accumulate
+
+
+TRAIN_ALIASES = {
+    "learning_rate": "lr",
+    "batch_size": "batch",
+    "context_length": "context",
+    "block_size": "context",
+    "iters": "steps",
+    "max_steps": "steps",
+    "epochs": "minutes",
+    "dataset": "data",
+    "output": "out",
+    "vocab_size": "vocab",
+    "gradient_accumulation": "accumulate",
+    "num_threads": "threads",
+    "dtype": "precision",
+}
+"""Words that people try, with the setting that they mean."""
+
+
+_OWN_FLAGS = {"vocab_size": "--vocab", "dropout": "--dropout", "end_of_text_id": "--tokenizer"}
+
+
+def check_settings(settings: TrainConfig) -> None:
+    """Raise InputError for a setting out of its bounds, or for settings that exclude each other."""
+    validate(settings)
+    limits = [f"--{name}" for name in ("minutes", "steps", "tokens") if getattr(settings, name) is not None]
+    if len(limits) > 1:
+        raise InputError(f"{' and '.join(limits)} both say how long to train; give one of them")
+    if settings.vocab is not None and (settings.tokenizer or settings.init):
+        flag = "--tokenizer" if settings.tokenizer else "--init"
+        raise InputError(f"--vocab is for training a tokenizer, but {flag} brings one; give one of them")
+    for name, flag in _OWN_FLAGS.items():
+        if name in assignments(settings.set):
+            raise InputError(f"--set {name}=... has a flag of its own: {flag}")
+    if settings.resume and settings.out:
+        raise InputError(f"--resume {settings.resume} goes on writing there, so --out cannot be given with it")

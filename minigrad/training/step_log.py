@@ -1,0 +1,92 @@
+"""What is written down about the steps of a process: metrics, progress, and the pace of training."""
+
+from __future__ import annotations
+
+import contextlib
+import textwrap
+from collections.abc import Iterator
+from typing import Self
+
+from minigrad.system import hardware
+from minigrad.system.signals import BROKEN_PIPE, StopRequest
+from minigrad.system.terminal import close_output
+from minigrad.training.evaluate import Score
+from minigrad.training.metrics import Measurement, Metrics
+from minigrad.training.progress import Progress
+from minigrad.training.run import Run
+from minigrad.training.totals import Totals
+
+
+class StepLog:
+    """The metrics and the progress of a run. A reader of the output who leaves becomes a stop request."""
+
+    def __init__(self, run: Run, request: StopRequest) -> None:
+        self.run, self.request = run, request
+        self.metrics, self.progress = Metrics(run.folder.path, resume_step=run.step), Progress(run.budget.steps)
+        self.seconds_per_step = 0.0  # 0 before the first step has shown it
+        self._began, self._first_step = run.seconds(), run.step
+        self._training = 0.0  # seconds of steps since the last line; evaluations, samples and checkpoints do not count
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.close()
+
+    def decide_steps(self) -> None:
+        """Let the clock fix the number of steps if the learning rate should begin to decay now."""
+        run = self.run
+        if run.budget.decide(run.step, run.seconds(), self.seconds_per_step):
+            run.fix_steps()
+            self.progress.set_total(run.budget.steps)
+
+    @contextlib.contextmanager
+    def timed(self) -> Iterator[None]:
+        """Measure the time of a step."""
+        before = self.run.seconds()
+        yield
+        now = self.run.seconds()
+        self._training += now - before
+        self.seconds_per_step = (now - self._began) / (self.run.step - self._first_step)
+
+    def write(self, learning_rate: float, gradient_norm: float, score: Score | None) -> None:
+        """Write a line of metrics and show it; `score` is that of the held-out text if it was evaluated."""
+        run, totals = self.run, self.run.totals
+        tokens_per_step = run.settings.tokens_per_step
+        measured = Measurement(
+            step=run.step,
+            tokens=run.step * tokens_per_step,
+            loss=totals.mean_loss,
+            bits_per_byte=totals.bits_per_byte,
+            learning_rate=learning_rate,
+            gradient_norm=gradient_norm,
+            seconds=run.seconds(),
+            tokens_per_second=totals.steps * tokens_per_step / max(self._training, 1e-9),
+            memory_bytes=hardware.memory_bytes(),
+            val_loss=score.loss if score else None,
+            val_bits_per_byte=score.bits_per_byte if score else None,
+            of_family=run.replicas.measurements(),
+        )
+        run.totals, self._training = Totals(), 0.0
+        self.metrics.append(measured)
+        with self._stopping_when_nobody_reads():
+            self.progress.log(
+                measured,
+                matmul_share=measured.tokens_per_second * run.plan.flops_per_token() / run.plan.rate,
+                seconds_left=run.budget.seconds_left(run.step, run.seconds(), self.seconds_per_step),
+                time_share=run.budget.share(run.step, run.seconds()),
+            )
+
+    def show_sample(self, sample: str) -> None:
+        """Show a text that the model generated."""
+        indented = textwrap.indent(sample.strip(), "    | ", predicate=lambda line: True)
+        with self._stopping_when_nobody_reads():
+            self.progress.say(f"what it writes after {self.run.step:,} steps:\n{indented}")
+
+    @contextlib.contextmanager
+    def _stopping_when_nobody_reads(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            close_output()
+            self.request.code = BROKEN_PIPE

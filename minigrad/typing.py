@@ -1,0 +1,57 @@
+"""The types that every room uses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[Any]
+"""A NumPy array of any shape and type; docstrings give the shapes."""
+
+PathLike = str | os.PathLike[str]
+
+
+class Tokenizer(Protocol):
+    """What training and generation ask of a tokenizer."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Every token id is below it."""
+
+    @property
+    def used(self) -> int:
+        """The number of ids that stand for something."""
+
+    @property
+    def ids(self) -> list[int]:
+        """The ids that stand for something, in rising order."""
+
+    @property
+    def specials(self) -> Mapping[str, int]:
+        """The special tokens and their ids."""
+
+    @property
+    def end_of_text_id(self) -> int:
+        """The token that stands between documents."""
+
+    def encode(self, text: str, /) -> list[int]:
+        """Return the token ids of a text."""
+
+    def encode_batch(self, texts: list[str], /) -> Sequence[ArrayLike]:
+        """Return the token ids of each text."""
+
+    def decode(self, ids: Iterable[int], /) -> str:
+        """Return the text of token ids."""
+
+    def decode_bytes(self, ids: Iterable[int], /) -> bytes:
+        """Return the bytes of token ids."""
+
+    def fingerprint(self) -> str:
+        """Return a name that two tokenizers share only if they encode every text alike."""
+
+    def save(self, path: str | Path, /) -> None:
+        """Write the tokenizer into a folder."""

@@ -1,0 +1,115 @@
+"""Training that starts from the weights of another run: the same model, or a wider one that the old one grows into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minigrad.errors import InputError
+from minigrad.formats.json_files import read_json
+from minigrad.formats.weights import check_names, read_weights
+from minigrad.nn.config import ModelConfig
+from minigrad.nn.language_model import LanguageModel
+from minigrad.training import checkpoint
+from minigrad.typing import Array
+from models import growth
+from models.family import Family, override
+
+GROWING = ("vidya-v2",)
+"""The families whose layers `growth` knows."""
+
+Families = Mapping[str, Family]
+
+
+@dataclass(frozen=True)
+class InitialWeights:
+    """What a folder holds for a model that starts from it: weights and, if the model is to grow, moments."""
+
+    weights: dict[str, Array]
+    width: int
+    grown: str = ""  # what is to grow, in words
+    moments: dict[str, Array] = field(default_factory=dict)  # of AdamW, where the folder has a checkpoint
+    updates: int = 0  # that the moments come from
+
+    def fill(self, model: LanguageModel) -> None:
+        """Put the weights into an initialised model; in one that grows, new elements keep their initial values."""
+        if self.grown:
+            growth.widen_weights(model, self.weights, self.width)
+        else:
+            model.load_state_dict(self.weights)
+
+    def moments_for(self, model: LanguageModel) -> dict[str, Array]:
+        """Return the moments in the shapes of a model that grew."""
+        return growth.widen_moments(model, self.moments, self.width)
+
+
+def read_config(families: Families, values: dict[str, Any], path: Path) -> tuple[str, ModelConfig]:
+    """Return the family and the config that the content of the file at `path` describes."""
+    for name, family in families.items():
+        if family.config.recognises(values):
+            try:
+                return name, family.config.from_published(values)
+            except (KeyError, TypeError, ValueError) as error:
+                raise InputError(f"{path} lacks or garbles a setting: {error}") from None
+    raise InputError(
+        f"{path} is of model_type {values.get('model_type')!r}, in a form that no family here has; "
+        f"there are {', '.join(families)}"
+    )
+
+
+def initial_weights(families: Families, model: LanguageModel, folder: str | Path) -> InitialWeights:
+    """Read what `model` starts with from a folder, whose model is the same or a narrower one.
+
+    Raises InputError, listing every difference, if it neither fits the model nor can grow into it.
+    """
+    path = Path(folder) / "config.json"
+    name, config = read_config(families, read_json(path), path)
+    grown = growth.describe(config, model.config) if name in GROWING else ""
+    if not grown:
+        return InitialWeights(fitting_weights(model, folder), model.config.width)
+    wanted = growth.widened(config, model.config).norm_eps
+    if wanted != model.config.norm_eps:
+        raise InputError(f"{folder} grows ({grown}) only with norm_eps {wanted}, not {model.config.norm_eps}")
+    # The weights in the folder must fit the same model with its widths from before.
+    narrow = families[name].skeleton(override(model.config, {width: getattr(config, width) for width in growth.WIDTHS}))
+    weights = fitting_weights(narrow, folder)
+    if checkpoint.latest(folder) is None:
+        return InitialWeights(weights, config.width, grown)
+    saved = checkpoint.load(folder)
+    moments = {f"{name}.{kind}": shape for name, shape in _shapes(narrow).items() for kind in "mv"}
+    check_names(saved.moments, moments)
+    return InitialWeights(weights, config.width, grown, saved.moments, int(saved.state["updates"]))
+
+
+def fitting_weights(model: LanguageModel, folder: str | Path) -> dict[str, Array]:
+    """Read the weights of a folder for a model; raises InputError, listing every difference, if they do not fit."""
+    weights = model.rename_weights(read_weights(folder))
+    expected = _shapes(model)
+    head = None if "lm_head.weight" in expected else weights.pop("lm_head.weight", None)
+    check_names(weights, expected)
+    if head is not None:  # tied, but some programs store the copy
+        tied = next(name for name, parameter in model.named_parameters() if parameter is model.head())
+        if not np.array_equal(head, weights[tied], equal_nan=True):
+            raise InputError(
+                f"the weights in {folder} have an lm_head.weight of their own, but config.json says that it is "
+                f"{tied} (tie_word_embeddings)"
+            )
+    return weights
+
+
+def grown_config(name: str, config: ModelConfig, target: ModelConfig) -> ModelConfig:
+    """Return the config of a model of family `name` that grows to the widths of `target`; InputError if it cannot."""
+    if name not in GROWING:
+        raise InputError(f"a model of {name} cannot grow; only {', '.join(GROWING)} can")
+    wider = growth.widened(config, target)
+    if not growth.describe(config, wider):
+        raise InputError("it is no wider than that")
+    return wider
+
+
+def _shapes(model: LanguageModel) -> dict[str, tuple[int, ...]]:
+    return {name: parameter.shape for name, parameter in model.named_parameters()}

@@ -1,0 +1,98 @@
+"""Gated cross-layer attention: attention over the tokens before, and over summaries of the layers below.
+
+Wiola, arXiv 2607.01394, section VII. The paper summarises a layer by the mean of its output over the whole sequence
+(eq. 20), future included: every position of the next layers would see it. Here position t has a summary of its own, the
+mean over positions up to t. At the last position the two are the same.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from minigrad import ops
+from minigrad.autograd.tensor import Tensor
+from minigrad.nn.layers import Linear
+from minigrad.nn.layout import Layout
+from minigrad.nn.module import Init, Module, Parameter
+from minigrad.typing import Array
+from models.wiola.cache import Pending, WiolaCache
+from models.wiola.spiral import SpiralAngles
+
+
+class Pass(NamedTuple):
+    """What a layer must know about the rows of a pass besides their values."""
+
+    layout: Layout
+    angles: SpiralAngles
+    cache: WiolaCache | None = None
+    layer: int = 0
+
+    @property
+    def pending(self) -> Pending | None:
+        """The last token of each cached sequence, as this layer saw it."""
+        return None if self.cache is None else self.cache.pending[self.layer]
+
+
+def block_order(num_heads: int, num_kv_heads: int) -> Array:
+    """Return the order of query heads that turns the paper's grouping into the code's.
+
+    In the paper head h belongs to group h mod G; in the code, and in the released weights, to group h // (H / G). Both
+    are the same model with its heads in another order: new head g (H / G) + i is old head i G + g.  Shapes: -> (H,).
+    """
+    return np.arange(num_heads).reshape(-1, num_kv_heads).T.reshape(-1)
+
+
+class GatedCrossLayerAttention(Module):
+    r"""Causal self-attention, blended with attention over the summaries of the layers below, and gated.
+
+    $O = (1 - \beta)\, O^{self} + \beta\, O^{ctx}$ with $\beta = \sigma(\phi)$, and the output is
+    $(\sigma(X W_{gate}^T) \odot O)\, W_O^T$ (eqs. 22-29). Without summaries, as in the first layer, $O = O^{self}$.
+    In eq. 26 the queries are rotated and the context keys are not; that is kept, because the weights are trained so.
+    Shapes: x (rows, C), each summary (rows, C) -> (rows, C).
+    """
+
+    def __init__(
+        self, width: int, num_heads: int, num_kv_heads: int, *, gate_init: float, interleaved: bool, std: float
+    ) -> None:
+        self.head_dim = width // num_heads
+        shared = num_kv_heads * self.head_dim
+        self.q_proj = Linear(width, width, std=std)
+        self.k_proj = Linear(width, shared, std=std)
+        self.v_proj = Linear(width, shared, std=std)
+        self.o_proj = Linear(width, width, std=std)
+        self.k_ctx_proj = Linear(width, shared, std=std)
+        self.v_ctx_proj = Linear(width, shared, std=std)
+        self.gate_proj = Linear(width, width, std=std)
+        self.blend_logit = Parameter((), Init(mean=gate_init))
+        self._order = block_order(num_heads, num_kv_heads) if interleaved else None
+
+    def forward(self, x: Tensor, summaries: list[Tensor], run: Pass) -> Tensor:
+        """Attend from every row to its own sequence up to itself, and to its summaries."""
+        q, k, v = self.queries(x, run), self.heads(self.k_proj, x), self.heads(self.v_proj, x)
+        k, key_ranges = run.angles.rotate(k, run.layout), None
+        if run.cache is not None:
+            k, v, key_ranges = run.cache.append(run.layer, k, v, run.layout.offsets)
+        attended = ops.attention(q, k, v, offsets=run.layout.offsets, key_ranges=key_ranges)
+        return self.blend(x, q, attended, summaries)
+
+    def heads(self, project: Linear, x: Tensor) -> Tensor:
+        """Project and split into heads: x (..., C) -> (..., heads, D)."""
+        return project(x).reshape(*x.shape[:-1], project.weight.shape[0] // self.head_dim, self.head_dim)
+
+    def queries(self, x: Tensor, run: Pass) -> Tensor:
+        """Return the rotated queries, in the order in which groups of heads are consecutive."""
+        q = self.heads(self.q_proj, x)
+        return run.angles.rotate(q if self._order is None else q[:, self._order], run.layout)
+
+    def blend(self, x: Tensor, q: Tensor, attended: Tensor, summaries: list[Tensor]) -> Tensor:
+        """Blend self-attention (rows, H, D) with attention over the summaries, apply the gate, and project."""
+        if summaries:
+            context = ops.stack(*summaries, axis=1)  # (rows, L, C)
+            k, v = self.heads(self.k_ctx_proj, context), self.heads(self.v_ctx_proj, context)
+            beta = ops.sigmoid(self.blend_logit)
+            attended = attended * (1 - beta) + ops.context_attention(q, k, v) * beta
+        if self._order is not None:
+            attended = attended[:, np.argsort(self._order)]
+        return self.o_proj(ops.sigmoid_gate(attended.reshape(len(x), self.q_proj.weight.shape[0]), self.gate_proj(x)))

@@ -1,0 +1,91 @@
+"""What Wiola keeps of a sequence: keys, values, running sums of layers, and the last token of merging layers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from minigrad.autograd.tensor import Tensor
+from minigrad.nn.cache import Cache
+from minigrad.typing import Array
+from models.wiola.config import WiolaConfig
+
+
+@dataclass(frozen=True)
+class Pending:
+    """The last token of each sequence, as one merging layer saw it, and whether it may still merge with the next.
+
+    Shapes, with S sequences: rows (S, C) after the norm, keys and values (S, G, D) before rotation, outputs (S, C),
+    open (S,).
+    """
+
+    rows: Array
+    keys: Array
+    values: Array
+    outputs: Array
+    open: Array
+
+    @classmethod
+    def empty(cls, config: WiolaConfig, batch_size: int, dtype: DTypeLike) -> Pending:
+        """Return the state before the first token."""
+        rows, heads = (batch_size, config.width), (batch_size, config.num_kv_heads, config.head_dim)
+        return cls(
+            rows=np.zeros(rows, dtype),
+            keys=np.zeros(heads, dtype),
+            values=np.zeros(heads, dtype),
+            outputs=np.zeros(rows, dtype),
+            open=np.zeros(batch_size, bool),
+        )
+
+
+class WiolaCache(Cache):
+    """The state of every layer.
+
+    A merging layer stores fewer keys than there are tokens, and not the same number for each sequence. Shapes: keys and
+    values (layers, batch, max_length, G, D), of which `filled` (layers, batch) are in use; sums (layers, batch, C) in
+    float64, because a running sum in fewer bits stops growing.
+    """
+
+    def __init__(self, config: WiolaConfig, batch_size: int, max_length: int, dtype: DTypeLike = "float32") -> None:
+        super().__init__(batch_size, max_length)
+        shape = (config.num_layers, batch_size, max_length, config.num_kv_heads, config.head_dim)
+        self.keys, self.values = np.zeros(shape, dtype), np.zeros(shape, dtype)
+        self.filled = np.zeros((config.num_layers, batch_size), np.int64)
+        self.sums = np.zeros((config.num_layers, batch_size, config.width))
+        merging = config.merging_layers if config.atm_at_generation else []
+        self.pending = {layer: Pending.empty(config, batch_size, dtype) for layer in merging}
+
+    @property
+    def counts(self) -> Array:
+        """The number of tokens of each sequence, (batch,)."""
+        return np.full(self.batch_size, self.length)
+
+    def arrays(self) -> Iterable[Array]:
+        """Return keys, values, sums and what merging layers keep."""
+        pending = [array for each in self.pending.values() for array in vars(each).values()]
+        return self.keys, self.values, self.filled, self.sums, *pending
+
+    def append(self, layer: int, k: Tensor, v: Tensor, offsets: Array) -> tuple[Tensor, Tensor, Array]:
+        """Store new keys and values (rows, G, D) of one layer, those of sequence s at rows offsets[s]:offsets[s + 1].
+
+        Returns (keys, values, key_ranges): all of the layer's (batch * max_length, G, D) without copying, and for each
+        sequence the range of rows in use.
+        """
+        filled = self.filled[layer]
+        for sequence, (start, stop) in enumerate(itertools.pairwise(offsets)):
+            place = slice(filled[sequence], filled[sequence] + stop - start)
+            self.keys[layer, sequence, place] = k.data[start:stop]
+            self.values[layer, sequence, place] = v.data[start:stop]
+        filled += np.diff(offsets)
+        first = np.arange(self.batch_size) * self.max_length
+        keys, values = (memory[layer].reshape(-1, *memory.shape[3:]) for memory in (self.keys, self.values))
+        return Tensor(keys), Tensor(values), np.stack([first, first + filled], axis=1)
+
+    def add_to_sums(self, layer: int, x: Tensor) -> None:
+        """Add the output rows (batch * time, C) of a layer to its running sums."""
+        rows = x.data.reshape(self.batch_size, len(x) // self.batch_size, x.shape[1])
+        self.sums[layer] += rows.sum(axis=1, dtype=np.float64)

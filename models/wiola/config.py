@@ -1,0 +1,169 @@
+"""The shape of a Wiola model, its published form, and its sizes.
+
+Names, shapes and config are those of the released checkpoint. The labels are not counts: the published shape called
+360m has 318,048,272 parameters; the sizes ending in -exact keep layers, width and heads, and choose the widths of the
+streams so that the label is true.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from minigrad.errors import InputError
+from minigrad.nn.config import laptop_init_std
+from minigrad.options import option, validate
+
+CAUSAL = ("first", "avg_causal", "kv_only")
+VARIANTS = (*CAUSAL, "paper")
+"""The variants of token merging (see `models.wiola.merging`), the causal ones first."""
+
+
+@dataclass(frozen=True)
+class WiolaConfig:
+    """The shape of a Wiola model; raises InputError for a shape that cannot be built."""
+
+    vocab_size: int = option(32_000, "tokens in the vocabulary", at_least=1)
+    num_layers: int = option(16, "layers between the embedding and the last norm", at_least=1)
+    width: int = option(1_024, "elements per token in the residual stream", at_least=1)
+    num_heads: int = option(16, "query heads, which share the width", at_least=1)
+    num_kv_heads: int = option(4, "key/value heads, each shared by num_heads / num_kv_heads query heads", at_least=1)
+    dsff_narrow: int = option(1_024, "width of the SwiGLU stream", at_least=1)
+    dsff_wide: int = option(4_096, "width of the GELU stream", at_least=1)
+    context_length: int = option(2_048, "tokens that a sequence may have", at_least=1)
+    srpe_theta: float = option(10_000.0, "base of the rotary frequencies", above=1)
+    srpe_spiral_divisor: float = option(8.0, "the second winding is this many times slower", above=0)
+    srpe_radial_amplitude: float = option(0.1, "how far the radius oscillates around 1")
+    srpe_radial_frequency: float = option(0.01, "how fast it does, relative to the angle")
+    gcla_lookback: int = option(2, "layers below whose summaries are attended to", at_least=1)
+    gcla_gate_init: float = option(-3.0, "the context starts with a weight of sigmoid(-3) = 0.047")
+    gcla_summary: str = option(
+        "prefix", "or paper, the mean over the whole sequence, which leaks", choices=("prefix", "paper")
+    )
+    gqa_layout: str = option(
+        "block", "head h uses group h // (H / G), or interleaved: h mod G", choices=("block", "interleaved")
+    )
+    atm: str = option(
+        "first",
+        "off, or how the middle third of the layers merges: see models.wiola.merging",
+        choices=("off", *VARIANTS),
+    )
+    atm_threshold: float = option(0.92, "neighbours whose cosine exceeds it merge", at_least=-1, at_most=1)
+    atm_at_generation: bool = option(False, "merge not in training only")
+    norm_eps: float = option(1e-6, "added to the mean square before the root")
+    init_std: float = option(0.02, "initial standard deviation of matrices", at_least=0)
+    dropout: float = option(
+        0.0, "on the embedding and on the output of each block; the paper has none", at_least=0, below=1
+    )
+    tied_head: bool = option(True, "whether the embedding is the head as well")
+    end_of_text_id: int = option(0, "the token between documents")
+
+    def __post_init__(self) -> None:
+        validate(self)
+        for name, multiple in (("width", "num_heads"), ("num_heads", "num_kv_heads")):
+            if getattr(self, name) % getattr(self, multiple):
+                raise InputError(
+                    f"{name} ({getattr(self, name)}) must be a multiple of {multiple} ({getattr(self, multiple)})"
+                )
+        if self.head_dim % 2:
+            raise InputError(f"width / num_heads must be even, because positions rotate pairs; it is {self.head_dim}")
+        if self.atm_at_generation and self.atm not in CAUSAL:
+            raise InputError(f"atm_at_generation needs atm to be one of {', '.join(CAUSAL)}, not {self.atm!r}")
+
+    @property
+    def head_dim(self) -> int:
+        """The size of a head."""
+        return self.width // self.num_heads
+
+    @property
+    def merging_layers(self) -> list[int]:
+        """The middle third of the layers, or none: the first encode single tokens, the last need every token."""
+        return [] if self.atm == "off" else list(range(self.num_layers // 3, 2 * self.num_layers // 3))
+
+    def activations_per_token(self) -> int:
+        """Return how many elements per token training keeps for the backward pass, the logits aside.
+
+        In each layer the inputs of norms and products, queries, keys and values before and after rotation, the outputs
+        of both attentions, the summaries with their keys and values, the gate, both streams and their fusion.
+        """
+        keys = self.num_kv_heads * self.head_dim
+        attention = 10 * self.width + 3 * keys + self.gcla_lookback * (2 * keys + self.width)
+        return self.num_layers * (attention + 2 * self.dsff_narrow + 2 * self.dsff_wide + 6 * self.width)
+
+    def published(self) -> dict[str, Any]:
+        """Return the config with the keys of the released checkpoint, and keys of our own for what it lacks."""
+        return {
+            "architectures": ["WiolaForCausalLM"],
+            "model_type": "wiola",
+            **{theirs: getattr(self, ours) for theirs, ours in _KEYS.items()},
+            "atm_enabled": self.atm != "off",
+            "use_cache": True,
+            **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), self.end_of_text_id),
+        }
+
+    @classmethod
+    def recognises(cls, values: dict[str, Any]) -> bool:
+        """Return whether a config.json describes a model of this family; another design has the same model_type."""
+        return values.get("model_type") == "wiola" and "srpe_theta" in values and "dsff_wide_size" in values
+
+    @classmethod
+    def from_published(cls, values: dict[str, Any]) -> WiolaConfig:
+        """Read a config.json; a key that the released file leaves out gets the default."""
+        known = {ours: values[theirs] for theirs, ours in _KEYS.items() if theirs in values}
+        if not values.get("atm_enabled", True):
+            known["atm"] = "off"
+        needed = ("vocab_size", "num_layers", "width", "num_heads", "num_kv_heads", "dsff_narrow", "context_length")
+        missing = [theirs for theirs, ours in _KEYS.items() if ours in needed and ours not in known]
+        if missing:
+            raise KeyError(", ".join(missing))
+        return cls(**known, end_of_text_id=values["eos_token_id"])
+
+
+_KEYS = {
+    "vocab_size": "vocab_size",
+    "hidden_size": "width",
+    "num_hidden_layers": "num_layers",
+    "num_attention_heads": "num_heads",
+    "num_key_value_heads": "num_kv_heads",
+    "max_position_embeddings": "context_length",
+    "dsff_narrow_size": "dsff_narrow",
+    "dsff_wide_size": "dsff_wide",
+    "srpe_theta": "srpe_theta",
+    "srpe_spiral_divisor": "srpe_spiral_divisor",
+    "srpe_radial_amplitude": "srpe_radial_amplitude",
+    "srpe_radial_frequency": "srpe_radial_frequency",
+    "atm_threshold": "atm_threshold",
+    "gcla_lookback": "gcla_lookback",
+    "gcla_gate_init": "gcla_gate_init",
+    "rms_norm_eps": "norm_eps",
+    "initializer_range": "init_std",
+    "tie_word_embeddings": "tied_head",
+    "atm_variant": "atm",
+    "atm_at_generation": "atm_at_generation",
+    "gcla_summary": "gcla_summary",
+    "gqa_layout": "gqa_layout",
+}
+
+
+def _size(layers: int, width: int, heads: int, kv_heads: int, narrow: int, wide: int) -> WiolaConfig:
+    return WiolaConfig(32_000, layers, width, heads, kv_heads, narrow, wide)
+
+
+def _laptop(layers: int, width: int, heads: int, kv_heads: int, narrow: int, wide: int, vocab: int) -> WiolaConfig:
+    return WiolaConfig(vocab, layers, width, heads, kv_heads, narrow, wide, init_std=laptop_init_std(width))
+
+
+SIZES = {
+    "nano": _laptop(6, 80, 4, 1, 80, 320, 4_096),
+    "micro": _laptop(10, 160, 5, 1, 120, 624, 4_096),
+    "mini": _laptop(12, 256, 8, 2, 192, 1_008, 8_192),
+    "small": _laptop(16, 384, 6, 2, 288, 1_424, 8_192),
+    "120m": _size(12, 768, 12, 4, 768, 3_072),
+    "360m": _size(16, 1_024, 16, 4, 1_024, 4_096),
+    "700m": _size(24, 1_536, 16, 8, 1_536, 6_144),
+    "1.5b": _size(28, 2_048, 16, 8, 2_048, 8_192),
+    "120m-exact": _size(12, 768, 12, 4, 384, 2_176),
+    "360m-exact": _size(16, 1_024, 16, 4, 512, 6_144),
+    "700m-exact": _size(24, 1_536, 16, 8, 512, 2_688),
+    "1.5b-exact": _size(28, 2_048, 16, 8, 512, 4_608),
+}

@@ -1,0 +1,78 @@
+"""Adaptive token merging: similar neighbours share one row of attention (Wiola, section VIII).
+
+The literal reading of the paper leaks. It gives both tokens of a pair the attention output of their average, so the
+first of them has seen the second, which is the very token it is trained to predict. Merging is causal under one rule:
+the decision about (t, t + 1) may change what happens at t + 1 and later, nothing before. Three variants follow it:
+
+    first       the pair is represented by its first token; the second copies the output of the first
+    avg_causal  as above, but later tokens see the pair as the average of both (eq. 31)
+    kv_only     every token has its own query; only the keys and values of complete pairs are averaged
+
+and `paper` is the literal reading, for study. Causal merging can be done one token at a time: the only state of a
+sequence is its last token, if that may still merge with the next.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from minigrad import ops
+from minigrad.autograd.tensor import Tensor
+from minigrad.ops.merging import merged_rows
+from minigrad.typing import Array
+from models.wiola.cache import Pending
+
+
+@dataclass(frozen=True)
+class Groups:
+    """How rows merge into groups of one or two neighbours.
+
+    The rows are those of this pass and, before the first row of a sequence, its pending token if that is still open.
+    `source` (E,) is the index of each of these E rows in the pending tokens followed by the new rows; `first` and
+    `last` are the outer rows of each group, `group` (E,) is the group of each row, and the groups of sequence s are
+    ``offsets[s]:offsets[s + 1]``, (S + 1,).
+    """
+
+    source: Array
+    first: Array
+    last: Array
+    group: Array
+    offsets: Array
+    new: Array  # (E,) whether the row belongs to this pass
+
+    @property
+    def ratio(self) -> float:
+        """The merge ratio, 1 - groups / rows (eq. 33's mu)."""
+        return 1 - len(self.first) / max(len(self.source), 1)
+
+
+def find_groups(x: Array, offsets: Array, threshold: float, pending: Pending | None) -> Groups:
+    """Merge neighbours whose cosine exceeds the threshold, greedily from the left (eq. 30 and algorithm 1).
+
+    Shapes: x (rows, C), offsets (S + 1,).
+    """
+    lengths = np.diff(offsets)
+    waiting = np.zeros(len(lengths), bool) if pending is None else pending.open & (lengths > 0)
+    table = x if pending is None else np.concatenate([pending.rows, x])
+    shift = len(table) - len(x)
+    ends = np.cumsum(lengths + waiting)
+    starts = ends - lengths - waiting
+    # The rows of a sequence are consecutive; its pending token, if open, comes before them.
+    source = np.arange(len(x) + int(waiting.sum())) + shift - np.repeat(np.cumsum(waiting), lengths + waiting)
+    source[starts[waiting]] = np.flatnonzero(waiting)
+    bounds = np.concatenate([[0], ends]).astype(np.int64)
+    second = merged_rows(table[source], bounds, threshold)
+    first = np.flatnonzero(~second)
+    group = np.cumsum(~second) - 1
+    last = np.append(first, len(source))[1:] - 1
+    counts = np.concatenate([[0], np.cumsum(~second)])
+    return Groups(source, first, last, group, counts[bounds], source >= shift)
+
+
+def rows_at(x: Tensor, index: Array) -> Tensor:
+    """Select rows by index, repeats allowed: x (rows, ...), index (n,) -> (n, ...)."""
+    flat = x.reshape(len(x), math.prod(x.shape[1:]))
+    return ops.embedding(flat, index).reshape(len(index), *x.shape[1:])

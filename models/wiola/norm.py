@@ -1,0 +1,20 @@
+"""The norm of Wiola: RMSNorm of the row plus a learned offset."""
+
+from __future__ import annotations
+
+from minigrad import ops
+from minigrad.autograd.tensor import Tensor
+from minigrad.nn.module import Init, Module, Parameter
+
+
+class WiolaRMSNorm(Module):
+    """RMSNorm of the row plus a learned offset (see `ops.offset_rms_norm`), which starts at zero."""
+
+    def __init__(self, width: int, *, eps: float = 1e-6) -> None:
+        self.weight = Parameter((width,), Init(mean=1.0))
+        self.offset = Parameter((width,), Init())
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise each row."""
+        return ops.offset_rms_norm(x, self.weight, self.offset, eps=self.eps)

@@ -1,0 +1,73 @@
+"""The gradient check must pass what is right, fail what is wrong, and say where."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from minigrad import Tensor, ops
+from minigrad.autograd import gradcheck
+from minigrad.autograd.gradcheck import GradientError
+from minigrad.autograd.gradients import Backward
+from minigrad.autograd.op import op
+from minigrad.typing import Array
+
+
+def wrong_square(factor: float) -> None:
+    @op
+    def square(x: Array) -> tuple[Array, Backward]:
+        return x * x, lambda dy: dy * factor * x
+
+    gradcheck.check(square, np.linspace(1, 2, 6).reshape(2, 3))
+
+
+def test_right_and_wrong_by_a_thousandth() -> None:
+    wrong_square(2)
+    where = r"square, argument 0 of shape \(2, 3\), at index \(0, 0\): got 1\.022\d+, expected 1\.021"
+    with pytest.raises(GradientError, match=where):
+        wrong_square(2.001)
+
+
+def test_large_inputs_are_checked_along_a_direction() -> None:
+    @op
+    def one_bad_element(x: Array) -> tuple[Array, Backward]:
+        def backward(dy: Array) -> Array:
+            dx = dy * 2 * x
+            dx[17, 3] = 0
+            return dx
+
+        return x * x, backward
+
+    x = np.random.default_rng(0).normal(2, 1, (40, 40))
+    gradcheck.check(lambda t: t * t, x)
+    with pytest.raises(GradientError, match=r"one_bad_element.*along a random direction"):
+        gradcheck.check(one_bad_element, x)
+
+
+def test_a_forgotten_gradient_is_caught() -> None:
+    with pytest.raises(GradientError, match="got 0, expected"):
+        gradcheck.check(lambda x: Tensor(x.data) + x * 0.0, np.ones(2))
+
+
+def test_nan_is_no_agreement() -> None:
+    @op
+    def spoiled(x: Array) -> tuple[Array, Backward]:
+        return x * 1, lambda dy: dy * np.nan
+
+    with pytest.raises(GradientError, match="got nan"):
+        gradcheck.check(spoiled, np.ones(2))
+
+
+def test_float32_is_refused() -> None:
+    with pytest.raises(TypeError, match="float64 arrays, not float32"):
+        gradcheck.check(lambda x: x, np.ones(2, np.float32))
+
+
+def test_whole_numbers_are_passed_on() -> None:
+    gradcheck.check(lambda table, ids: ops.embedding(table, ids), np.ones((3, 2)), np.array([0, 2, 2]))
+
+
+def test_inputs_are_left_alone() -> None:
+    x = np.ones(3)
+    gradcheck.check(lambda t: t.exp(), x)
+    assert x.tolist() == [1.0, 1.0, 1.0]

@@ -1,0 +1,203 @@
+"""Flags generated from a dataclass: what is read, what is refused, and in which words."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minigrad.cli.exits import complain
+from minigrad.cli.parser import Parser
+from minigrad.errors import InputError, RunError
+from minigrad.options import REQUIRED, nearest, option, unknown, validate
+
+
+@dataclass(frozen=True)
+class Settings:
+    model: str = option("vidya-v2", "the model family", group="what to train")
+    steps: int | None = option(None, "updates of the weights", at_least=1)
+    lr: float | None = option(None, "peak learning rate", above=0)
+    dropout: float = option(0.0, "share of activations dropped", at_least=0, below=1)
+    batch: int = option(8, "sequences per update", at_least=1, at_most=64)
+    eval_every: int = option(100, "steps between two evaluations", at_least=1)
+    top_p: float = option(1.0, "mass kept", above=0, at_most=1)
+    precision: str = option("float32", "how numbers are stored", choices=("float32", "bfloat16"))
+    resume: str | None = option(None, "continue the run in DIR", value="DIR", bare="", none_means="")
+    words: int | None = option(None, "vocabulary", flag="--vocab")
+    plan: bool = option(False, "print the plan and stop")
+
+
+@dataclass(frozen=True)
+class Reading:
+    run: str = option(REQUIRED, "the run folder", positional=True)
+    tokens: int = option(100, "tokens to write", at_least=1)
+
+
+TRAIN = Parser(Settings, prog="train.py", description="Train.", aliases={"learning_rate": "lr", "vocab_size": "words"})
+GENERATE = Parser(Reading, prog="generate.py", description="Write.")
+
+
+def refusal(parser: Parser[object], *arguments: str) -> str:
+    with pytest.raises(InputError) as caught:
+        parser.read(arguments)
+    return str(caught.value)
+
+
+def test_no_flags_give_the_defaults_and_nothing_explicit():
+    assert TRAIN.read([]) == (Settings(), set())
+
+
+def test_values_take_the_type_of_their_field_and_are_known_to_be_explicit():
+    settings, given_names = TRAIN.read(["--steps", "40", "--lr=0.003", "--eval-every", "7", "--plan", "--vocab", "300"])
+    assert settings == Settings(steps=40, lr=0.003, eval_every=7, plan=True, words=300)
+    assert given_names == {"steps", "lr", "eval_every", "plan", "words"}
+
+
+def test_a_value_equal_to_the_default_is_still_explicit():
+    assert TRAIN.read(["--batch", "8"])[1] == {"batch"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [([], None), (["--resume"], ""), (["--resume", "--plan"], ""), (["--resume", "runs/a"], "runs/a")],
+)
+def test_a_flag_with_an_optional_value(arguments, expected):
+    assert TRAIN.read(arguments)[0].resume == expected
+
+
+def test_a_positional_argument_stands_anywhere():
+    expected = (Reading(run="runs/nano", tokens=5), {"run", "tokens"})
+    assert GENERATE.read(["runs/nano", "--tokens", "5"]) == expected
+    assert GENERATE.read(["--tokens", "5", "runs/nano"]) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--learning-rate", "1"], "unknown flag --learning-rate; did you mean --lr?"),
+        (["--vocab_size=1"], "unknown flag --vocab_size; did you mean --vocab?"),
+        (["--eval_every", "3"], "unknown flag --eval_every; did you mean --eval-every?"),
+        (["--stepz", "3"], "unknown flag --stepz; did you mean --steps?"),
+        (["--qqq"], "unknown flag --qqq; see train.py --help"),
+        (["--steps", "ten"], "--steps takes a whole number of at least 1, not 'ten'"),
+        (["--steps", "0"], "--steps takes a whole number of at least 1, not '0'"),
+        (["--steps", "1.5"], "--steps takes a whole number of at least 1, not '1.5'"),
+        (["--batch", "65"], "--batch takes a whole number of at least 1 and at most 64, not '65'"),
+        (["--lr", "nan"], "--lr takes a finite number above 0, not 'nan'"),
+        (["--lr", "inf"], "--lr takes a finite number above 0, not 'inf'"),
+        (["--lr", "0"], "--lr takes a finite number above 0, not '0'"),
+        (["--lr", "-1"], "--lr takes a finite number above 0, not '-1'"),
+        (["--dropout", "1"], "--dropout takes a finite number of at least 0 and below 1, not '1'"),
+        (
+            ["--precision", "float23"],
+            "--precision takes one of float32, bfloat16, not 'float23'; did you mean 'float32'?",
+        ),
+        (["--steps"], "--steps needs a value: a whole number of at least 1"),
+        (["--steps", "--plan"], "--steps needs a value: a whole number of at least 1"),
+        (["--model", "--plan"], "--model needs a value: text; to give it --plan write --model=--plan"),
+        (["--plan=no"], "--plan is a switch and takes no value, not 'no'"),
+        (["steps", "4"], "unexpected argument 'steps'; did you mean --steps?"),
+    ],
+)
+def test_a_bad_command_line_is_refused_in_words_that_help(arguments, message):
+    assert refusal(TRAIN, *arguments) == message
+
+
+def test_a_missing_or_surplus_positional_argument_is_refused():
+    assert refusal(GENERATE) == "RUN is missing: the run folder. See generate.py --help"
+    assert refusal(GENERATE, "a", "b") == "unexpected argument 'b'; see generate.py --help"
+
+
+def test_parse_prints_one_paragraph_and_exits_with_2(capsys):
+    with pytest.raises(SystemExit) as caught:
+        TRAIN.parse(["--steps", "ten"])
+    assert caught.value.code == 2
+    assert capsys.readouterr() == ("", "train.py: --steps takes a whole number of at least 1, not 'ten'\n")
+
+
+@pytest.mark.parametrize("columns", [50, 80, 200])
+def test_help_shows_every_flag_with_its_default_within_the_width(capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    with pytest.raises(SystemExit) as caught:
+        TRAIN.parse(["--help"])
+    assert caught.value.code == 0
+    page = capsys.readouterr().out
+    assert max(map(len, page.splitlines())) <= columns
+    assert "--eval-every N" in page
+    assert "--resume [DIR]" in page
+    assert "--precision float32|bfloat16" in page
+    joined = " ".join(page.split())
+    assert "sequences per update (default: 8)" in joined
+    assert "updates of the weights (default: chosen automatically)" in joined
+    assert joined.index("what to train: --model") < joined.index("options: --steps")
+
+
+def test_complain_tells_bad_input_from_a_fault(capsys):
+    assert complain("train.py", InputError("no such file")) == 2
+    assert complain("train.py", RunError("the disk is full")) == 1
+    assert capsys.readouterr().err == "train.py: no such file\ntrain.py: the disk is full\n"
+
+
+def test_values_given_from_python_are_checked_by_the_same_rules():
+    validate(Settings(steps=3, lr=1, resume=Path("runs/a")))
+    for settings, message in [
+        (Settings(steps=-1), "steps takes a whole number of at least 1, not -1"),
+        (Settings(steps=True), "steps takes a whole number of at least 1, not True"),
+        (Settings(batch=None), "batch takes a whole number of at least 1 and at most 64, not None"),
+        (Settings(lr=float("inf")), "lr takes a finite number above 0, not inf"),
+        (Settings(top_p=1.5), "top_p takes a finite number above 0 and at most 1, not 1.5"),
+        (Settings(precision="int8"), "precision takes one of float32, bfloat16, not 'int8'"),
+        (Settings(model=3), "model takes text, not 3"),
+        (Settings(plan=1), "plan takes true or false, not 1"),
+    ]:
+        with pytest.raises(InputError) as caught:
+            validate(settings)
+        assert str(caught.value) == message
+
+
+@given(
+    st.builds(
+        Settings,
+        model=st.text(),
+        steps=st.none() | st.integers(1, 10**400),
+        lr=st.none() | st.floats(1e-300, 1e300),
+        batch=st.integers(1, 64),
+        precision=st.sampled_from(["float32", "bfloat16"]),
+        plan=st.booleans(),
+    )
+)
+def test_any_settings_survive_the_command_line(settings):
+    arguments = [
+        f"--{name}={value}" for name in ("model", "steps", "lr", "batch", "precision")
+        if (value := getattr(settings, name)) is not None
+    ]  # fmt: skip
+    arguments += ["--plan"] if settings.plan else []
+    assert TRAIN.read(arguments)[0] == settings
+
+
+@given(st.lists(st.sampled_from(["--steps", "--plan", "--resume", "4", "x", "-", "--", "--lr=", "=", ""]) | st.text()))
+def test_any_command_line_is_read_or_refused_and_never_crashes(arguments):
+    try:
+        settings, _ = TRAIN.read(arguments)
+    except InputError:
+        return
+    validate(settings)
+
+
+def test_the_nearest_name_is_found_or_none():
+    assert nearest("VIDYA_V2", ["gpt2", "vidya-v2"]) == "vidya-v2"
+    assert nearest("zzz", ["gpt2", "vidya-v2"]) is None
+    assert str(unknown("size", "zzz", ["nano", "mini"])) == "unknown size 'zzz'. Known: nano, mini"
+
+
+def test_only_the_standard_library_is_needed():
+    script = "import sys, json; import minigrad.cli.parser; print(json.dumps([*sys.modules]))"
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True)
+    assert not {"numpy", "numba", "matplotlib", "safetensors", "tqdm"} & set(json.loads(done.stdout))

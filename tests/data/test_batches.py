@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minigrad.constants import IGNORE
+from minigrad.data import batches as data
+from minigrad.data import token_files
+from minigrad.errors import InputError
+
+END = 256
+
+
+class Bytes:
+    """A tokenizer whose tokens are the bytes of the text."""
+
+    end_of_text_id = END
+
+    def __init__(self, vocab_size=257):
+        self.vocab_size = vocab_size
+        self.calls = 0
+
+    def encode_batch(self, texts):
+        self.calls += 1
+        return [np.frombuffer(text.encode(), np.uint8).astype(np.int64) for text in texts]
+
+    def fingerprint(self):
+        return f"bytes of {self.vocab_size}"
+
+
+def stream_of(documents):
+    return [END] + [token for text in documents for token in (*text.encode(), END)]
+
+
+@pytest.mark.parametrize(("vocab_size", "dtype"), [(65_536, np.uint16), (65_537, np.uint32)])
+def test_documents_are_encoded_between_end_of_text_tokens(tmp_path, vocab_size, dtype):
+    documents = ["one", "", "zwölf π"]
+    tokens = token_files.prepare(documents, Bytes(vocab_size), folder=tmp_path)
+    assert tokens.tokens.tolist() == stream_of(documents)
+    assert tokens.tokens.dtype == dtype
+    assert tokens.num_bytes == 3 + 9
+    assert len(tokens) == 3 + 9 + 4
+    assert tokens.path is not None
+    assert tokens.path.parent == tmp_path
+    with pytest.raises(ValueError, match="read-only"):
+        tokens.tokens[0] = 1
+
+
+def test_large_corpora_are_encoded_in_chunks(tmp_path, monkeypatch):
+    monkeypatch.setattr(token_files, "CHUNK", 10)
+    documents = ["four", "four", "four", "a long document", "one"]
+    tokenizer = Bytes()
+    assert token_files.prepare(documents, tokenizer, folder=tmp_path).tokens.tolist() == stream_of(documents)
+    assert tokenizer.calls == 3
+
+
+def test_a_token_file_is_used_again(tmp_path):
+    tokenizer = Bytes()
+    first = token_files.prepare(["text"], tokenizer, folder=tmp_path)
+    again = token_files.prepare(["text"], tokenizer, folder=tmp_path)
+    assert tokenizer.calls == 1
+    assert again.path == first.path
+    assert again.num_bytes == 4
+    np.testing.assert_array_equal(again.tokens, first.tokens)
+
+
+def test_other_texts_other_cuts_and_other_tokenizers_get_other_files(tmp_path):
+    cases = [(["ab"], 257), (["a", "b"], 257), (["b", "a"], 257), (["ab", ""], 257), (["ab"], 300)]
+    paths = {token_files.prepare(texts, Bytes(size), folder=tmp_path).path for texts, size in cases}
+    assert len(paths) == len(cases)
+    assert len(list(tmp_path.iterdir())) == len(cases)  # and no temporary file stays behind
+
+
+@pytest.mark.parametrize("keep", [0, 5, -1])
+def test_a_truncated_token_file_is_written_again(tmp_path, keep):
+    path = token_files.prepare(["some text"], Bytes(), folder=tmp_path).path
+    path.write_bytes(path.read_bytes()[:keep])
+    tokens = token_files.prepare(["some text"], Bytes(), folder=tmp_path)
+    assert tokens.tokens.tolist() == stream_of(["some text"])
+    assert np.load(path).tolist() == stream_of(["some text"])
+
+
+def test_without_a_disk_tokens_stay_in_memory(tmp_path):
+    (tmp_path / "taken").write_text("a file where the folder should be")
+    tokens = token_files.prepare(["some text"], Bytes(), folder=tmp_path / "taken")
+    assert tokens.path is None
+    assert tokens.tokens.tolist() == stream_of(["some text"])
+    with pytest.raises(ValueError, match="read-only"):
+        tokens.tokens[0] = 1
+
+
+def test_token_files_go_to_the_cache_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path))
+    assert token_files.prepare(["text"], Bytes()).path.parent == tmp_path / "tokens"
+
+
+# In these streams a token is its own position, so a window can be read off its first token.
+
+lengths = st.integers(2, 400).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n - 1)))
+seeds = st.integers(0, 2**32)
+
+
+@given(lengths, seeds, st.integers(0, 3))
+def test_every_window_of_an_epoch_is_used_once(length, seed, epoch):
+    num_tokens, context = length
+    windows = data.windows_per_epoch(num_tokens, context)
+    inputs, targets = data.batch(np.arange(num_tokens), seed=seed, step=epoch, batch_size=windows, context=context)
+    assert inputs.shape == targets.shape == (windows, context)
+    assert inputs.dtype == targets.dtype == np.int32
+    np.testing.assert_array_equal(targets, inputs + 1)
+    assert targets.max() < num_tokens
+    starts = np.sort(inputs[:, 0])
+    shift = starts[0]
+    assert 0 <= shift < context
+    np.testing.assert_array_equal(starts, shift + context * np.arange(windows))
+    np.testing.assert_array_equal(inputs, inputs[:, :1] + np.arange(context))
+    # Less than two windows of the text are left out of an epoch.
+    assert windows * context > num_tokens - 1 - 2 * context
+
+
+@given(lengths, seeds, st.integers(0, 50), st.integers(1, 4), st.integers(1, 4))
+def test_parts_of_a_step_are_the_step(length, seed, step, size, accumulate):
+    num_tokens, context = length
+    row = np.arange(num_tokens, dtype=np.uint16)
+    whole = data.batch(row, seed=seed, step=step, batch_size=size * accumulate, context=context)
+    parts = [
+        data.batch(
+            row,
+            seed=seed,
+            step=step,
+            batch_size=size,
+            context=context,
+            micro=micro,
+            accumulate=accumulate,
+        )
+        for micro in reversed(range(accumulate))  # in any order
+    ]
+    np.testing.assert_array_equal(whole[0], np.concatenate([inputs for inputs, _ in reversed(parts)]))
+    np.testing.assert_array_equal(whole[1], np.concatenate([targets for _, targets in reversed(parts)]))
+
+
+def test_a_batch_depends_on_seed_and_step_only():
+    row = np.arange(5_000)
+    settings = {"batch_size": 4, "context": 16}
+    first, _ = data.batch(row, seed=1, step=70, **settings)
+    for step in (0, 71, 500):  # other epochs push this one out of the cache
+        assert not np.array_equal(data.batch(row, seed=1, step=step, **settings)[0], first)
+    assert not np.array_equal(data.batch(row, seed=2, step=70, **settings)[0], first)
+    np.testing.assert_array_equal(data.batch(row, seed=1, step=70, **settings)[0], first)
+
+
+def test_epochs_differ_in_order_and_shift():
+    row = np.arange(1_000)
+    epochs = [data.batch(row, seed=0, step=step, batch_size=99, context=10)[0][:, 0] for step in range(20)]
+    assert len({int(starts.min()) for starts in epochs}) > 5
+    assert len({tuple(starts // 10) for starts in epochs}) == 20
+
+
+def test_batches_come_from_token_files_too(tmp_path):
+    tokens = token_files.prepare(["some text for a window"], Bytes(), folder=tmp_path)
+    settings = {"seed": 0, "step": 3, "batch_size": 2, "context": 5}
+    for got, expected in zip(
+        data.batch(tokens, **settings),
+        data.batch(np.array(stream_of(["some text for a window"])), **settings),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_too_short_a_text_names_both_numbers_and_the_way_out():
+    with pytest.raises(InputError, match=r"has 1,000 tokens.*1,000 needs 1,001.*smaller --context or more text"):
+        data.batch(np.arange(1_000), seed=0, step=0, batch_size=1, context=1_000)
+    with pytest.raises(InputError, match="at least 1"):
+        data.batch(np.arange(1_000), seed=0, step=0, batch_size=1, context=0)
+
+
+@given(st.integers(2, 300), st.integers(1, 60), st.floats(0, 1), st.integers(1, 7))
+def test_evaluation_predicts_every_token_once_and_from_enough(num_tokens, context, overlap, batch_size):
+    scored = []
+    for inputs, targets in data.evaluation_windows(
+        np.arange(num_tokens), context=context, overlap=overlap, batch_size=batch_size
+    ):
+        assert inputs.shape == targets.shape == (batch_size, context)
+        assert inputs.dtype == targets.dtype == np.int32
+        rows, places = np.nonzero(targets != IGNORE)
+        scored += targets[rows, places].tolist()
+        np.testing.assert_array_equal(inputs[rows, places] + 1, targets[rows, places])
+        for row, place in zip(rows, places, strict=True):
+            known = inputs[row, : place + 1]
+            assert len(known) >= min(overlap * context, targets[row, place])
+            np.testing.assert_array_equal(known, np.arange(known[0], targets[row, place]))
+    assert scored == list(range(1, num_tokens))
+
+
+def test_evaluation_does_no_more_work_than_it_must():
+    batches = list(data.evaluation_windows(np.arange(101), context=20, overlap=0.5, batch_size=3))
+    assert len(batches) == 3  # 1 + (100 - 20) / 10 = 9 windows
+    assert all((targets != IGNORE).any(axis=1).all() for _, targets in batches)
+
+
+@pytest.mark.parametrize(("num_tokens", "context", "overlap"), [(1, 8, 0.5), (9, 0, 0.5), (9, 8, 1.5), (9, 8, -0.1)])
+def test_evaluation_refuses_what_it_cannot_score(num_tokens, context, overlap):
+    with pytest.raises(InputError, match=f"score {num_tokens} tokens with a context of {context}"):
+        next(data.evaluation_windows(np.arange(num_tokens), context=context, overlap=overlap))
+
+
+@given(st.integers(2, 300), st.integers(1, 20), st.integers(1, 7), st.integers(1, 9))
+def test_a_few_windows_of_an_evaluation_are_some_of_all_spread_evenly(num_tokens, context, batch_size, max_windows):
+    def windows(**options):
+        batches = data.evaluation_windows(np.arange(num_tokens), context=context, **options)
+        rows = [row for inputs, targets in batches for row in np.hstack([inputs, targets])]
+        return [row.tobytes() for row in rows if (row[context:] != IGNORE).any()]
+
+    every, few = windows(), windows(batch_size=batch_size, max_windows=max_windows)
+    assert len(few) == min(max_windows, len(every))
+    places = [every.index(each) for each in few]
+    assert places == sorted(set(places))
+    assert max(np.diff([*places, len(every)]), default=0) <= -(-len(every) // len(few))
+
+
+def test_windows_that_are_not_wanted_are_not_made(monkeypatch):
+    made = []
+    full = np.full
+    monkeypatch.setattr(np, "full", lambda *given: (made.append(given), full(*given))[1])
+    assert len(list(data.evaluation_windows(np.arange(10_000), context=4, max_windows=3))) == 3
+    assert len(made) == 3

@@ -1,0 +1,71 @@
+"""The weights of a folder: one file or shards, and exactly the names that a model expects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from minigrad.errors import InputError
+from minigrad.formats.json_files import write_json
+from minigrad.formats.safetensors import save_tensors
+from minigrad.formats.weights import check_names, read_weights
+
+DTYPES = ["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool"]
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def refusal(function, *arguments) -> str:
+    with pytest.raises(InputError) as caught:
+        function(*arguments)
+    return str(caught.value)
+
+
+def write_shards(folder: Path) -> dict[str, np.ndarray]:
+    weights = {name: np.full(2, number, np.float32) for number, name in enumerate("abc")}
+    save_file({"a": weights["a"], "c": weights["c"]}, folder / "one.safetensors")
+    save_file({"b": weights["b"]}, folder / "two.safetensors")
+    weight_map = {"a": "one.safetensors", "b": "two.safetensors", "c": "one.safetensors"}
+    write_json(folder / "model.safetensors.index.json", {"metadata": {}, "weight_map": weight_map})
+    return weights
+
+
+def test_weights_are_read_from_shards(tmp_path):
+    weights = write_shards(tmp_path)
+    read = read_weights(tmp_path)
+    assert set(read) == set(weights)
+    for name, value in weights.items():
+        np.testing.assert_array_equal(read[name], value)
+
+
+def test_a_missing_shard_or_a_shard_without_its_weights_is_refused(tmp_path):
+    write_shards(tmp_path)
+    save_file({"z": np.ones(1)}, tmp_path / "two.safetensors")
+    assert "promises weights that its files do not hold: b" in refusal(read_weights, tmp_path)
+    (tmp_path / "two.safetensors").unlink()
+    assert "two.safetensors: No such file" in refusal(read_weights, tmp_path)
+    write_json(tmp_path / "model.safetensors.index.json", {"weight_map": 3})
+    assert "holds no weight_map" in refusal(read_weights, tmp_path)
+
+
+def test_a_whole_file_in_a_folder_goes_before_shards_and_a_pickle_is_never_opened(tmp_path):
+    (tmp_path / "pytorch_model.bin").write_bytes(b"a pickle")
+    assert "never loaded" in refusal(read_weights, tmp_path)
+    write_shards(tmp_path)
+    save_tensors(tmp_path / "model.safetensors", {"whole": np.ones(1)})
+    assert set(read_weights(tmp_path)) == {"whole"}
+
+
+def test_names_and_shapes_are_compared_with_what_the_model_expects():
+    weights = {"a": np.zeros((2, 3)), "b": np.zeros(4), "extra": np.zeros(1)}
+    check_names(weights, {"a": (2, 3), "b": (4,), "extra": (1,)})
+    message = refusal(check_names, weights, {"a": (3, 2), "b": (4,)} | {f"m{i}": (1,) for i in range(7)})
+    assert message == (
+        "the weights do not fit the model: missing: m0, m1, m2, m3, m4 and 2 more; unexpected: extra; "
+        "of another shape: a is (2, 3), should be (3, 2)"
+    )

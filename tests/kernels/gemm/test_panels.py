@@ -1,0 +1,273 @@
+"""The matrix product as its callers meet it: any shape, any layout, the same bits on any number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numba import types
+from numpy.typing import NDArray
+
+from minigrad.kernels import threads
+from minigrad.kernels.codegen.bfloat16_parts import split_side
+from minigrad.kernels.codegen.vector_moves import SIDE
+from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SPLIT, Block
+from minigrad.kernels.gemm import panels as matmul
+from minigrad.kernels.gemm.panels import multiply
+from minigrad.kernels.threads import set_threads
+from tests.kernels.matmul_twins import rounded
+
+Array = NDArray[Any]
+
+BLOCKS = [block for block in (FLOAT32, BFLOAT16, SPLIT) if block is not None]
+every_block = pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block.kind}-{block.pieces}")
+with_tiles = pytest.mark.skipif(SPLIT is None, reason="this processor has no tile registers")
+every_rung = pytest.mark.parametrize("rung", [matmul.naive, matmul.loop_order, matmul.blocked, matmul.packed])
+UNIT = {"float32": 2.0**-24, "bfloat16": 2.0**-8}  # half the distance from 1 to the number after it
+
+sides = st.sampled_from([0, 1, 2, 3, 7, 11, 12, 13, 31, 32, 33, 65, 100])
+depths = st.sampled_from([0, 1, 2, 15, 33, 511, 512, 513, 1_023, 1_025, 1_030, 2_100])  # words may hold two steps
+seeds = st.integers(0, 2**16)
+
+
+def factors(m: int, k: int, n: int, seed: int = 0) -> tuple[Array, Array]:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(m, k)).astype(np.float32), rng.normal(size=(k, n)).astype(np.float32)
+
+
+def product(a: Array, b: Array, block: Block, add: Array | None = None) -> Array:
+    """Multiply into an array of NaN, which shows what was not written, or add to a given one."""
+    out = np.full((a.shape[0], b.shape[1]), np.nan, np.float32) if add is None else add.copy()
+    multiply(a, b, out, block, add=add is not None)
+    return out
+
+
+def as_multiplied(x: Array, block: Block) -> Array:
+    """Return the numbers that take part in the product, in float64: rounded ones, if the block holds one bfloat16."""
+    return ((rounded(x) << 16).view(np.float32) if block.pieces == 1 else x).astype(np.float64)
+
+
+def assert_within(got: Array, wanted: Array, size: Array, unit: float) -> None:
+    """`size` is |a| @ |b|: what cancels in the sum has been rounded all the same."""
+    assert got.shape == wanted.shape
+    assert (np.abs(got - wanted) <= unit * size).all()
+
+
+def allowed(depth: int, block: Block) -> float:
+    """How far off a sum may be; of three pieces, products of up to 2^-22 are left out, which short sums feel."""
+    return (depth + 2 + (4 if block.pieces == 3 else 0)) * UNIT["float32"]
+
+
+def check_product(a: Array, b: Array, block: Block) -> None:
+    x, y = as_multiplied(a, block), as_multiplied(b, block)
+    # Products of rounded factors are exact in float32, so that what is left are the roundings of the sum.
+    assert_within(product(a, b, block), x @ y, np.abs(x) @ np.abs(y), allowed(a.shape[1], block))
+
+
+@every_block
+@given(m=sides, k=depths, n=sides, seed=seeds)
+def test_the_product_is_that_of_float64(block: Block, m: int, k: int, n: int, seed: int) -> None:
+    check_product(*factors(m, k, n, seed), block)
+
+
+@every_block
+@pytest.mark.parametrize("shape", [(700, 1_100, 40), (40, 1_100, 700), (3, 40, 3_000), (3_000, 40, 3), (70, 9, 2_100)])
+def test_more_panels_than_a_cache_holds(block: Block, shape: tuple[int, int, int]) -> None:
+    check_product(*factors(*shape), block)
+
+
+@every_block
+def test_a_group_of_panels_that_does_not_fit_into_the_second_cache_is_taken_in_parts(block: Block) -> None:
+    assert max(matmul._WORDS, matmul._SPLIT_WORDS) < 1_200 * 512  # columns of the shorter side times words at a time
+    check_product(*factors(1_300, 520, 1_200), block)
+    check_product(*factors(1_200, 520, 1_300), block)
+
+
+@pytest.mark.skipif(BFLOAT16 is None, reason="this processor multiplies no bfloat16")
+@given(m=sides, k=depths, n=sides, seed=seeds)
+def test_bfloat16_is_as_far_from_the_true_product_as_rounding_the_factors_allows(
+    m: int, k: int, n: int, seed: int
+) -> None:
+    assert BFLOAT16 is not None
+    a, b = (x.astype(np.float64) for x in factors(m, k, n, seed))
+    unit = UNIT["bfloat16"]
+    allowed = (1 + unit) ** 2 * (1 + (k + 2) * UNIT["float32"]) - 1
+    got = product(a.astype(np.float32), b.astype(np.float32), BFLOAT16)
+    assert_within(got, a @ b, np.abs(a) @ np.abs(b), allowed)
+
+
+@pytest.mark.skipif(BFLOAT16 is None, reason="this processor multiplies no bfloat16")
+def test_the_bound_for_bfloat16_is_not_idle() -> None:
+    assert BFLOAT16 is not None
+    a, b = factors(64, 64, 64)
+    error = np.abs(product(a, b, BFLOAT16) - a.astype(np.float64) @ b) / (np.abs(a) @ np.abs(b))
+    assert error.max() > 1e-4  # the factors were rounded indeed: float32 would be a thousand times nearer
+
+
+@with_tiles
+@pytest.mark.parametrize("k", [16, 100, 576, 2_100])
+@given(seed=seeds, exponent=st.integers(-45, 50))
+def test_three_pieces_are_nearer_to_the_true_product_than_float32(k: int, seed: int, exponent: int) -> None:
+    """Taking factors apart buys speed and costs no accuracy: BLAS rounds each term of a sum, this one half as many."""
+    assert SPLIT is not None
+    a, b = (x * np.float32(2.0**exponent) for x in factors(70, k, 70, seed))
+    true = a.astype(np.float64) @ b
+    split, blas = (np.abs(y - true).sum() for y in (product(a, b, SPLIT), a @ b))
+    assert split < 0.95 * blas
+
+
+@numba.njit
+def _take_apart(numbers: Array, packed: Array) -> None:
+    split_side(numbers, 0, 1, 2, packed, 0, SIDE)
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False).filter(lambda x: x == 0 or abs(x) > 2.0**-100))
+def test_nothing_is_lost_when_a_number_is_taken_apart(x: float) -> None:
+    numbers, packed = np.zeros(2 * SIDE, np.float32), np.zeros(3 * SIDE, np.uint32)
+    numbers[0] = x
+    _take_apart(numbers, packed)
+    high, middle, low = (float((packed[place : place + 1] << 16).view(np.float32)[0]) for place in (0, SIDE, 2 * SIDE))
+    assert high + middle + low == x
+    assert abs(high) <= abs(x)
+    assert abs(middle) <= 2.0**-7 * abs(x)
+    assert abs(low) <= 2.0**-16 * abs(x)
+
+
+@with_tiles
+def test_the_largest_numbers_are_multiplied_too() -> None:
+    assert SPLIT is not None
+    largest = np.finfo(np.float32).max
+    a, b = np.full((3, 1), largest), np.array([[1.0, -0.5, 0.0]], np.float32)
+    np.testing.assert_array_equal(product(a, b, SPLIT), a @ b)
+
+
+@every_block
+@given(m=sides, k=depths, n=sides, seed=seeds)
+def test_with_add_the_product_is_added(block: Block, m: int, k: int, n: int, seed: int) -> None:
+    a, b = factors(m, k, n, seed)
+    before = np.random.default_rng(seed + 1).normal(size=(m, n)).astype(np.float32)
+    x, y = as_multiplied(a, block), as_multiplied(b, block)
+    size = np.abs(x) @ np.abs(y) + np.abs(before)
+    assert_within(product(a, b, block, add=before), before + x @ y, size, allowed(k + 1, block))
+
+
+def _every_second(x: Array) -> Array:
+    wide = np.full((2 * x.shape[0], 3 * x.shape[1]), np.nan, np.float32)
+    wide[::2, ::3] = x
+    return wide[::2, ::3]
+
+
+def _backwards(x: Array) -> Array:
+    return np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1]
+
+
+def _read_only(x: Array) -> Array:
+    copy = x.copy()
+    copy.flags.writeable = False
+    return copy
+
+
+def _unaligned(x: Array) -> Array:
+    view = np.zeros(x.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(x.shape)
+    view[...] = x
+    assert not view.flags.aligned or not x.size
+    return view
+
+
+def _inside(x: Array) -> Array:
+    """Return rows that do not begin where a cache line does, with NaN all around."""
+    wide = np.full((x.shape[0] + 2, x.shape[1] + 5), np.nan, np.float32)
+    wide[1:-1, 3:-2] = x
+    return wide[1:-1, 3:-2]
+
+
+LAYOUTS: dict[str, Any] = {
+    "transposed": lambda x: np.ascontiguousarray(x.T).T,
+    "every second": _every_second,
+    "backwards": _backwards,
+    "read-only": _read_only,
+    "read-only and transposed": lambda x: _read_only(x.T).T,
+    "unaligned": _unaligned,
+    "unaligned and transposed": lambda x: _unaligned(x.T).T,
+    "inside": _inside,
+    "one row for all": lambda x: np.broadcast_to(x[:1], x.shape),
+}
+
+
+@every_block
+@given(m=sides, k=depths, n=sides, seed=seeds, names=st.tuples(*[st.sampled_from(sorted(LAYOUTS))] * 2))
+def test_how_the_factors_lie_in_memory_changes_no_bit(
+    block: Block, m: int, k: int, n: int, seed: int, names: tuple[str, str]
+) -> None:
+    a, b = (LAYOUTS[name](x) for name, x in zip(names, factors(m, k, n, seed), strict=True))
+    kept = a.copy(), b.copy()
+    assert product(a, b, block).tobytes() == product(np.array(a, order="C"), np.array(b, order="C"), block).tobytes()
+    assert [x.tobytes() for x in (a, b)] == [x.tobytes() for x in kept]
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_no_layout_compiles_the_product_again() -> None:
+    for lay in LAYOUTS.values():
+        for block in BLOCKS:
+            product(*map(lay, factors(13, 20, 13)), block)
+    kernel: Any = matmul._multiply_panels
+    assert len({tuple(map(types.unliteral, signature)) for signature in kernel.signatures}) == 1  # one for all blocks
+
+
+@pytest.fixture
+def _restore_pool() -> Iterator[None]:
+    before = threads._pool.count if threads._pool is not None else threads._default_count()
+    yield
+    set_threads(before)
+
+
+@pytest.mark.usefixtures("_restore_pool")
+@every_block
+@pytest.mark.parametrize("shape", [(300, 1_100, 70), (70, 1_100, 300), (130, 700, 130), (1_000, 513, 33)])
+@pytest.mark.parametrize("adding", [False, True])
+def test_the_same_bits_on_any_number_of_threads(block: Block, shape: tuple[int, int, int], adding: bool) -> None:
+    a, b = factors(*shape)
+    before = np.random.default_rng(1).normal(size=(shape[0], shape[2])).astype(np.float32) if adding else None
+    results = []
+    for count in (1, 2, 3):
+        set_threads(count)
+        results += [product(a, b, block, add=before).tobytes() for _ in range(2)]
+    assert len(set(results)) == 1
+
+
+@every_block
+def test_what_is_not_finite_stays_in_its_row_and_its_column(block: Block) -> None:
+    a, b = factors(14, 70, 35)
+    a[3, 5], b[7, 33] = np.nan, np.inf
+    got = product(a, b, block)
+    touched = np.zeros(got.shape, bool)
+    touched[3], touched[:, 33] = True, True
+    assert np.isnan(got[3]).all()
+    infinite = np.delete(got[:, 33], 3)
+    assert (np.isnan(infinite) if block is SPLIT else np.isinf(infinite)).all()  # a piece of infinity is not a number
+    clean = product(*factors(14, 70, 35), block)
+    np.testing.assert_array_equal(got[~touched], clean[~touched])
+
+
+@every_rung
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@given(m=sides, k=st.sampled_from([0, 1, 2, 63, 64, 65, 130]), n=st.sampled_from([0, 1, 5, 127, 129, 520]), seed=seeds)
+def test_every_rung_of_the_ladder(rung: Any, dtype: Any, m: int, k: int, n: int, seed: int) -> None:
+    a, b = (x.astype(dtype) for x in factors(m, k, n, seed))
+    c = np.full((m, n), np.nan, dtype)
+    rung(a, b, c)
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    assert_within(c, x @ y, np.abs(x) @ np.abs(y), (k + 2) * float(np.finfo(dtype).eps))
+
+
+def test_a_product_that_is_a_little_wrong_is_caught() -> None:
+    a, b = factors(5, 40, 6)
+    wanted, size = a.astype(np.float64) @ b, np.abs(a).astype(np.float64) @ np.abs(b)
+    wrong = (a[:, 1:] @ b[1:]).astype(np.float32)  # one step of the sum is missing
+    with pytest.raises(AssertionError):
+        assert_within(wrong, wanted, size, 42 * UNIT["float32"])

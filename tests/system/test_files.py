@@ -1,0 +1,80 @@
+"""Files are replaced wholly or not at all, by any writer."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from minigrad.errors import InputError, RunError
+from minigrad.formats.json_files import write_json
+from minigrad.formats.safetensors import save_tensors
+from minigrad.system.files import replacing, write_text
+
+DTYPES = ["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool"]
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def refusal(function, *arguments) -> str:
+    with pytest.raises(InputError) as caught:
+        function(*arguments)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("write", "old", "new"),
+    [
+        (write_text, "old", "new"),
+        (write_json, {"a": 1}, {"a": 2}),
+        (save_tensors, {"a": np.zeros(3)}, {"a": np.ones(9)}),
+    ],
+)
+def test_a_file_is_replaced_wholly_or_not_at_all(tmp_path, write, old, new):
+    path = tmp_path / "file"
+    write(path, old)
+    before = path.read_bytes()
+
+    def full_disk(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    for owner, operation in [(os, "fsync"), (Path, "replace")]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(owner, operation, full_disk)
+            with pytest.raises(RunError, match=r"cannot write .*file: No space"):
+                write(path, new)
+        assert path.read_bytes() == before
+        assert names(tmp_path) == ["file"]
+    write(path, new)
+    assert path.read_bytes() != before
+
+
+def test_a_folder_that_is_not_there_is_a_run_error(tmp_path):
+    for write, value in [(write_json, {}), (save_tensors, {"a": np.ones(1)})]:
+        with pytest.raises(RunError, match=r"cannot write .*nowhere"):
+            write(tmp_path / "nowhere" / "file", value)
+
+
+def test_what_a_killed_writer_left_behind_is_removed(tmp_path):
+    (tmp_path / ".file.123.tmp").write_text("half")
+    (tmp_path / ".other.123.tmp").write_text("somebody else's")
+    write_text(tmp_path / "file", "whole")
+    assert names(tmp_path) == [".other.123.tmp", "file"]
+
+
+def test_an_error_of_the_writer_leaves_the_file_as_it_was(tmp_path):
+    write_text(tmp_path / "file", "old")
+
+    def fail() -> None:
+        with replacing(tmp_path / "file") as temporary:
+            temporary.write_text("half")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert (tmp_path / "file").read_text() == "old"
+    assert names(tmp_path) == ["file"]

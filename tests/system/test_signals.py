@@ -1,0 +1,72 @@
+"""Signals become requests, once; the second one, and everything after the block, is as it was before."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+import threading
+
+import pytest
+
+from minigrad.system.signals import EXIT_CODES, stop_requests
+from minigrad.system.terminal import forgive_encoding
+
+
+@pytest.fixture(autouse=True)
+def python_handles_ctrl_c():
+    """A shell starts background jobs with SIGINT ignored; these tests want it as on a terminal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_is_remembered_and_the_work_goes_on(number, code):
+    with stop_requests() as request:
+        assert request.code is None
+        os.kill(os.getpid(), number)
+        assert request.code == code
+
+
+def test_the_handlers_of_before_come_back_also_after_an_error():
+    before = {number: signal.getsignal(number) for number in EXIT_CODES}
+
+    def fail() -> None:
+        with stop_requests():
+            assert signal.getsignal(signal.SIGINT) != before[signal.SIGINT]
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert {number: signal.getsignal(number) for number in EXIT_CODES} == before
+
+
+def test_a_second_interrupt_does_not_wait():
+    with stop_requests() as request:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert request.code == 130
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_another_thread_gets_a_request_that_never_comes():
+    found: list[int | None] = []
+
+    def work() -> None:
+        with stop_requests() as request:
+            found.append(request.code)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [None]
+
+
+def test_a_letter_that_the_output_does_not_know_becomes_a_mark(monkeypatch):
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    forgive_encoding()
+    print("naïve 🙂", flush=True)
+    assert raw.getvalue() == b"na?ve ?\n"

@@ -1,0 +1,64 @@
+"""Charts: every finite value is in the picture, at a place that grows with it."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minigrad.training.chart import Series, line_chart, round_step
+
+VALUES = st.floats(-1e12, 1e12, allow_nan=False) | st.sampled_from([math.nan, math.inf])
+
+
+def points(svg: str) -> list[tuple[float, float]]:
+    """Return the corners of the first line that is drawn in a colour."""
+    path = re.search(r'<path d="([^"]+)" fill="none" stroke="#', svg)
+    return [(float(x), float(y)) for x, y in re.findall(r"[ML]([\d.-]+) ([\d.-]+)", path[1])] if path else []
+
+
+@given(st.lists(VALUES, min_size=1, max_size=50))
+def test_every_finite_value_has_a_place_inside_the_picture(values):
+    svg = line_chart("loss", [Series("loss", range(1, len(values) + 1), values)])
+    drawn, finite = points(svg), [value for value in values if math.isfinite(value)]
+    assert len(drawn) == len(finite)
+    assert all(0 <= x <= 560 and 0 <= y <= 300 for x, y in drawn)
+    for (_, higher), (_, lower), a, b in zip(drawn, drawn[1:], finite, finite[1:], strict=False):
+        if abs(a - b) > 1e-2 * max(map(abs, finite)):
+            assert (higher < lower) == (a > b)  # in SVG, up is smaller
+
+
+def test_a_value_that_is_not_finite_leaves_a_gap():
+    svg = line_chart("loss", [Series("loss", [1, 2, 3, 4, 5], [1.0, 2.0, math.nan, 3.0, 4.0])])
+    path = re.search(r'<path d="([^"]+)" fill="none" stroke="#', svg)
+    assert path is not None
+    assert re.sub(r"[\d. -]", "", path[1]) == "MLML"
+
+
+def test_one_series_starts_at_zero_and_two_do_not():
+    one, other = Series("a", [1, 2], [100.0, 101.0]), Series("b", [1, 2], [100.5, 100.2])
+    assert ">0<" in line_chart("x", [one])
+    assert ">0<" not in line_chart("x", [one, other]).replace('>0</text><path d="M70.0 12V', "")
+
+
+def test_labels_are_text_and_the_reference_is_named():
+    svg = line_chart("a < b", [Series("<b>", [1], [1.0]), Series("c", [1], [2.0])], reference=("x & z", 1.5))
+    assert "a &lt; b" in svg
+    assert "&lt;b&gt;" in svg
+    assert "x &amp; z" in svg
+    assert "stroke-dasharray" in svg
+
+
+@pytest.mark.parametrize("values", [[], [math.nan], [0.0], [5.0, 5.0], [-3.0, -3.0]])
+def test_a_chart_of_nothing_or_of_one_value_is_drawn(values):
+    assert line_chart("x", [Series("x", range(len(values)), values)]).startswith("<svg")
+
+
+@given(st.floats(1e-12, 1e12))
+def test_steps_between_ticks_are_round_and_not_too_large(least):
+    step = round_step(least)
+    assert least * (1 - 1e-6) <= step <= 2.6 * least
+    assert f"{step:.0e}"[0] in "125"

@@ -1,0 +1,90 @@
+"""What training costs, counted and compared with what the arrays themselves say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import models
+from minigrad.kernels import cpu as processor
+from minigrad.kernels.gemm import backend as products
+from minigrad.optim import AdamW
+from minigrad.training import costs
+
+NANO = models.skeleton("vidya-v2", "nano")
+
+
+def test_operations_are_those_of_each_matrix_and_of_attention_counted_by_hand():
+    # nano: queries 96 x 96, keys and values 32 x 96, output 96 x 96, three matrices 256 x 96, in 6 layers; the head.
+    matrices = 6 * (2 * 96 * 96 + 2 * 32 * 96 + 3 * 256 * 96) + 4_096 * 96
+    attention = 6 * 3 * 32 * 256 / 2 * 2
+    assert costs.flops_per_token(NANO, 256) == 6 * (matrices + attention)
+    assert costs.flops_per_token(NANO, 512) - costs.flops_per_token(NANO, 256) == 6 * attention
+
+
+def test_the_state_is_the_memory_of_weights_gradients_and_moments():
+    model = models.build("vidya-v2", "nano", vocab_size=300, num_layers=2)
+    moments = [array for pair in AdamW(model.parameters()).moments() for array in pair]
+    held = sum(parameter.data.nbytes + np.asarray(parameter.grad).nbytes for parameter in model.parameters())
+    memory = costs.memory(model, 2, 16)
+    assert memory.state == held + sum(array.nbytes for array in moments)
+    assert memory.total == memory.state + memory.activations + memory.program
+
+
+def test_a_replica_needs_a_gradient_of_its_own():
+    one, three = (costs.memory(NANO, 6, 64, replicas=replicas) for replicas in (1, 3))
+    assert three.state - one.state == 2 * 4 * NANO.num_parameters()
+    assert three.activations - one.activations == 2 * 4_096 * 96 * 4  # of the head's matrix, in each thread
+
+
+def test_activations_grow_with_the_tokens_of_a_step_and_the_state_does_not():
+    none, small, large = (costs.memory(NANO, batch, 64) for batch in (0, 2, 8))
+    assert large.activations - none.activations == 4 * (small.activations - none.activations)
+    assert none.activations == 4_096 * 96 * 4  # the gradient of the head's matrix
+    assert large.state == small.state
+
+
+def test_recomputed_layers_keep_their_inputs_and_one_layer_at_a_time():
+    kept, again = (costs.memory(NANO, 8, 64, recomputed=recomputed) for recomputed in (False, True))
+    inner = NANO.config.activations_per_token()
+    assert kept.activations - again.activations == 8 * 64 * (inner - inner // 6 - 6 * 96) * 4
+
+
+def test_scores_that_exist_in_parts_are_counted_once():
+    whole, parts = (models.skeleton("vidya-v2", "nano", vocab_size=size) for size in (8_192, 16_384))
+    scores = [8 * 256 * 8_192, 8 * 256 * 16_384 // 2]
+    tables = [8_192 * 96, 2 * 16_384 * 96]
+    found = [costs.memory(model, 8, 256).activations for model in (whole, parts)]
+    assert found[1] - found[0] == 4 * (scores[1] + tables[1] - scores[0] - tables[0])
+
+
+def test_a_larger_model_or_a_slower_machine_is_slower():
+    micro = models.skeleton("vidya-v2", "micro")
+    assert costs.tokens_per_second(micro, 256, 1e11) < costs.tokens_per_second(NANO, 256, 1e11)
+    half, whole = (costs.tokens_per_second(NANO, 256, rate) for rate in (5e10, 1e11))
+    assert whole == pytest.approx(2 * half)
+
+
+def test_bfloat16_makes_products_faster_and_nothing_else(monkeypatch):
+    monkeypatch.setattr(processor, "BFLOAT16", object())
+    monkeypatch.setattr(products, "_backend", "blas")
+    plain = costs.tokens_per_second(NANO, 256, 1e11)
+    monkeypatch.setattr(products, "_precision", "bfloat16")
+    around = 1 / plain - costs.flops_per_token(NANO, 256) / 1e11
+    assert 1 / costs.tokens_per_second(NANO, 256, 4e11) == pytest.approx(
+        around + costs.flops_per_token(NANO, 256) / 4e11
+    )
+
+
+@pytest.mark.parametrize("backend", products.BACKENDS)
+def test_tile_registers_make_products_faster_than_what_surrounds_them(monkeypatch, backend):
+    monkeypatch.setattr(products, "_backend", backend)
+    speeds = []
+    for block in (None, object()):
+        monkeypatch.setattr(processor, "SPLIT", block)
+        speeds.append(costs.tokens_per_second(NANO, 256, 1e11))
+    assert (speeds[1] < speeds[0]) == (backend != "blas")  # at the same rate of products
+
+
+def test_the_machine_is_measured_and_takes_part_of_a_second():
+    assert costs.matmul_rate(seconds=0.0) > 1e6

@@ -1,0 +1,123 @@
+"""Bits per byte: a model that knows nothing pays what it must, and every byte is paid for once."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import models
+import tokenizer
+from minigrad import ops
+from minigrad.autograd.tensor import Tensor
+from minigrad.constants import IGNORE
+from minigrad.data import token_files
+from minigrad.data.tokenized import token_byte_lengths
+from minigrad.nn.language_model import LanguageModel
+from minigrad.training.evaluate import bits_per_byte, evaluate
+from tokenizer.vocabulary import Vocabulary
+
+TEXTS = ["to be or not to be, that is the question", "größer als π ist 🙂", "whether 'tis nobler in the mind " * 9]
+TOK = tokenizer.train(TEXTS * 2, vocab_size=290)
+LENGTHS = token_byte_lengths(TOK, TOK.vocab_size)
+
+
+class Same(LanguageModel):
+    """Gives every token the same score, and remembers which targets it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def loss(self, tokens: Any, targets: Any) -> Tensor:
+        assert not self.training
+        self.asked += targets[targets != IGNORE].tolist()
+        rows = Tensor(np.zeros((targets.size, TOK.vocab_size)))
+        return ops.cross_entropy(rows, targets.reshape(-1))
+
+
+def prepared(folder: Path) -> token_files.TokenFile:
+    return token_files.prepare(TEXTS, TOK, folder=folder)
+
+
+@pytest.mark.parametrize("context", [2, 7, 16, 1000])
+@pytest.mark.parametrize("overlap", [0.0, 0.5, 0.9])
+def test_a_model_that_knows_nothing_pays_log2_of_the_vocabulary_for_each_token_once(tmp_path, context, overlap):
+    tokens, model = prepared(tmp_path), Same()
+    score = evaluate(model, tokens, LENGTHS, context=context, overlap=overlap)
+    assert model.asked == tokens.tokens[1:].tolist()
+    assert score.tokens == len(tokens) - 1
+    assert score.loss == pytest.approx(math.log(TOK.vocab_size))
+    expected = math.log2(TOK.vocab_size) * score.tokens / sum(len(text.encode()) for text in TEXTS)
+    assert score.bits_per_byte == pytest.approx(expected)
+    assert model.training
+
+
+def test_a_limit_scores_about_that_many_tokens_spread_over_the_text():
+    row = np.arange(100_000) % TOK.used
+    tokens, model = token_files.TokenFile(row.astype(np.uint16), 0, None), Same()
+    score = evaluate(model, tokens, LENGTHS, context=16, limit=16_384)
+    assert score.tokens == 16_384 // 16 * 8 + 8  # half of each window is scored, of the first one all
+    assert evaluate(Same(), tokens, LENGTHS, context=16, limit=10**9).tokens == 99_999
+
+
+def test_training_mode_comes_back_after_an_error(tmp_path):
+    class Broken(Same):
+        def loss(self, tokens: Any, targets: Any) -> Tensor:
+            raise ZeroDivisionError
+
+    model = Broken()
+    with pytest.raises(ZeroDivisionError):
+        evaluate(model, prepared(tmp_path), LENGTHS, context=8)
+    assert model.training
+
+
+def test_each_token_is_scored_from_its_window_at_least_half_full(tmp_path):
+    shape: dict[str, Any] = {"num_layers": 2, "width": 16, "head_dim": 8, "feed_forward": 32, "context_length": 64}
+    model = models.build("vidya-v2", vocab_size=TOK.vocab_size, init_std=0.5, **shape)
+    tokens = prepared(tmp_path)
+    row = tokens.tokens.astype(int)
+    score = evaluate(model, tokens, LENGTHS, context=8, overlap=0.5)
+    nats = 0.0
+    for place in range(1, len(row)):
+        start = 0 if place <= 8 else 4 * ((place - 8 + 3) // 4)  # windows of 8 that begin every 4 tokens
+        logits = model(row[None, start:place]).data[0, -1].astype(np.float64)
+        nats += np.log(np.exp(logits - logits.max()).sum()) - (logits - logits.max())[row[place]]
+    assert score.loss == pytest.approx(nats / (len(row) - 1), rel=1e-5)
+
+
+@given(st.text())
+def test_the_lengths_of_the_tokens_of_a_text_are_its_bytes(text):
+    whole = text.encode("utf-8", "replace").decode()
+    ids = TOK.encode(whole)
+    assert int(LENGTHS[ids].sum()) == len(whole.encode())
+
+
+def test_a_token_of_one_letter_and_two_bytes_counts_two():
+    tok = tokenizer.train(["é é é"], vocab_size=262)
+    assert token_byte_lengths(tok, 262)[tok.encode("é")].tolist() == [2]
+
+
+def test_special_and_unused_ids_have_no_bytes():
+    unused = tokenizer.train(["ab"], vocab_size=280)
+    lengths = token_byte_lengths(unused, 283)
+    assert lengths.shape == (283,)
+    assert not lengths[[*unused.specials.values(), *range(unused.used, 283)]].any()
+    assert lengths.sum() == 256
+
+
+def test_ids_may_have_gaps_and_any_order():
+    ids = {bytes([byte]): 300 - byte for byte in range(256)} | {b"ab": 20}
+    vocabulary = Vocabulary("gpt2", ids, ((b"a", b"b"),), {"<|endoftext|>": 500}, 501)
+    lengths = token_byte_lengths(tokenizer.Tokenizer(vocabulary), 501)
+    assert lengths[20] == 2
+    assert lengths[45:301].tolist() == [1] * 256
+    assert lengths.sum() == 258
+
+
+def test_bits_per_byte_of_no_bytes_is_not_a_division_by_zero():
+    assert bits_per_byte(0.0, 0) == 0.0

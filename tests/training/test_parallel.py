@@ -1,0 +1,238 @@
+"""Replicas on several threads learn what one model learns."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import train as train_program
+from minigrad import nn
+from minigrad.kernels import threads
+from minigrad.optim import AdamW
+from minigrad.system import blas, hardware
+from minigrad.training.parallel import Replicas, num_replicas, replica
+from minigrad.training.run import Run
+from tests import small_runs
+from tests.models.tiny import TINY, VOCAB, build
+from train import forward_backward, train
+
+every_family = pytest.mark.parametrize("family", TINY)
+
+
+@pytest.fixture(autouse=True)
+def _two_threads() -> Iterator[None]:
+    count = hardware.threads()
+    threads.set_threads(2)
+    yield
+    threads.set_threads(count)
+
+
+def texts(seed: int, batch: int, length: int) -> tuple[Any, Any]:
+    ids = np.random.default_rng(seed).integers(0, VOCAB, (batch, length + 1))
+    return ids[:, :-1], ids[:, 1:]
+
+
+def learned(learners: Replicas, *batch: Any, **options: Any) -> tuple[float, dict[str, Any]]:
+    """Return the loss and the gradients of a fresh step."""
+    model = learners.models[0]
+    model.zero_grad()
+    loss = learners.run(forward_backward, *batch, **options)
+    return loss, {name: np.array(parameter.grad) for name, parameter in model.named_parameters()}
+
+
+@every_family
+@settings(max_examples=5)
+@given(seed=st.integers(0, 99), count=st.integers(1, 4), each=st.integers(1, 2), length=st.integers(1, 6))
+def test_parts_learn_what_the_whole_learns(family: str, seed: int, count: int, each: int, length: int) -> None:
+    model = build(family, "float64")
+    batch = texts(seed, count * each, length)
+    loss, gradients = learned(Replicas(model, 1), *batch, scale=0.5)
+    learners = Replicas(model, count)
+    for _ in range(2):  # the second time, the replicas' gradients hold what the first left
+        found, parts = learned(learners, *batch, scale=0.5)
+        assert found == pytest.approx(loss, rel=1e-12)
+        for name, gradient in gradients.items():
+            np.testing.assert_allclose(parts[name], gradient, rtol=0, atol=1e-12 * max(1, np.abs(gradient).max()))
+
+
+@every_family
+def test_parts_learn_the_same_bits_every_time(family: str) -> None:
+    batch = texts(0, 4, 6)
+    seen = []
+    for _ in range(3):
+        loss, gradients = learned(Replicas(build(family, "float32"), 2), *batch)
+        seen.append([loss, *(gradient.tobytes() for gradient in gradients.values())])
+    assert seen[0] == seen[1] == seen[2]
+
+
+@every_family
+def test_a_replica_shares_the_weights_and_nothing_else_that_changes(family: str) -> None:
+    model = build(family, "float32")
+    twin = replica(model)
+    for (name, ours), (same_name, theirs) in zip(model.named_parameters(), twin.named_parameters(), strict=True):
+        assert name == same_name
+        assert ours is not theirs
+        assert np.shares_memory(ours.data, theirs.data)
+        assert not np.shares_memory(ours.grad, theirs.grad)
+    assert not {id(module) for _, module in model.named_modules()} & {id(module) for _, module in twin.named_modules()}
+    twin.eval()
+    assert model.training
+
+
+def test_the_optimizer_moves_every_replica() -> None:
+    model = build("vidya-v2", "float32")
+    learners, batch = Replicas(model, 2), texts(0, 4, 6)
+    optimizer = AdamW(model.parameters())
+    losses = []
+    for _ in range(30):
+        losses.append(learners.run(forward_backward, *batch))
+        optimizer.step(1e-2)
+        optimizer.zero_grad()
+    assert losses[-1] < losses[0] / 2
+
+
+def test_two_parts_drop_different_numbers() -> None:
+    model = build("gpt2", "float64", dropout=0.5)
+    one = texts(0, 1, 6)
+    both = [np.concatenate([part, part]) for part in one]
+    seen = []
+    for step in range(4):
+        nn.set_step(model, 7, step)
+        seen.append(model.loss(*one).item())
+    losses = [Replicas(model, 2).run(forward_backward, *both, seed=7, step=step) for step in (0, 1)]
+    assert losses == pytest.approx([(seen[0] + seen[1]) / 2, (seen[2] + seen[3]) / 2])
+    assert len(set(seen)) == 4
+
+
+def test_each_part_merges_and_the_average_is_told() -> None:
+    model = build("wiola", "float64", atm="first", atm_threshold=0.0)
+    learners = Replicas(model, 2)
+    learners.run(forward_backward, *texts(0, 4, 8))
+    each = [part.measurements()["merge_ratio"] for part in learners.models]
+    assert np.min(each) > 0
+    assert learners.measurements() == {"merge_ratio": np.mean(each, axis=0).tolist()}
+
+
+def test_when_parts_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build("vidya-v2", "float32")
+    width = model.config.width
+    monkeypatch.setattr(hardware, "threads", lambda: 2)
+    assert num_replicas(model, 2, 2 * width) == 2
+    assert num_replicas(model, 2, 2 * width - 1) == 1  # too little work for a thread
+    assert num_replicas(model, 3, 4 * width) == 1  # one thread would wait for the other
+    monkeypatch.setattr(blas, "can_set_threads", lambda: False)
+    assert num_replicas(model, 2, 2 * width) == 1
+    monkeypatch.undo()
+    monkeypatch.setattr(hardware, "threads", lambda: 1)
+    assert num_replicas(model, 2, 2 * width) == 1
+
+
+def test_blas_keeps_to_one_thread_and_gets_the_others_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    monkeypatch.setattr(blas, "_setters", lambda: (lambda count: told.append(count.value),))
+
+    def fail_inside() -> None:
+        with blas.one_thread(otherwise=3):
+            assert told == [1]
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail_inside()
+    assert told == [1, 3]
+
+
+def test_replicas_have_blas_on_one_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    entered: list[int] = []
+
+    @contextlib.contextmanager
+    def noted(otherwise: int) -> Iterator[None]:
+        entered.append(1)
+        yield
+
+    monkeypatch.setattr(blas, "one_thread", noted)
+    for count in (1, 2):
+        Replicas(build("vidya-v2"), count).run(forward_backward, *texts(0, 2, 4))
+    assert len(entered) == 1
+
+
+def test_tasks_side_by_side_get_no_threads_of_their_own() -> None:
+    where: dict[int, set[int]] = {0: set(), 1: set()}
+    started = threading.Barrier(2, timeout=60)
+
+    def task(number: int) -> None:
+        started.wait()
+        threads.over_rows(lambda start, stop: where[number].add(threading.get_ident()), 100, 10**9)
+
+    threads.side_by_side(task, 2)
+    assert [len(found) for found in where.values()] == [1, 1]
+    assert where[0] != where[1]
+    seen = set()
+    threads.over_rows(lambda start, stop: seen.add((start, stop)), 100, 10**9)
+    assert len(seen) == 2  # afterwards the caller has threads again
+
+
+def test_what_goes_wrong_in_a_part_is_told_and_leaves_the_threads_working() -> None:
+    def task(number: int) -> None:
+        raise KeyError(number)
+
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            threads.side_by_side(task, 2)
+    done: list[int] = []
+    threads.side_by_side(done.append, 5)
+    assert sorted(done) == [0, 1, 2, 3, 4]
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL."""
+
+
+def test_a_run_of_replicas_that_was_stopped_continues_exactly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(hardware, "cores", lambda: 2)
+    text = small_runs.write_text(tmp_path / "words.txt")
+    large = {"threads": 2, "batch": 8, "steps": 12, "dropout": 0.2, "accumulate": 2}
+    take_step = train_program.take_step
+
+    def take_or_die(run: Run) -> tuple[float, float]:
+        assert len(run.replicas.models) == 2
+        if run.step == 8:
+            raise Killed
+        return take_step(run)
+
+    with small_runs.quick_runs():
+        small_runs.run(text, tmp_path / "whole", **large)
+        with monkeypatch.context() as patch:
+            patch.setattr(train_program, "take_step", take_or_die)
+            with pytest.raises(Killed):
+                train(small_runs.settings(text, tmp_path / "killed", **large))
+        train(small_runs.TrainConfig(resume=str(tmp_path / "killed")))
+    assert small_runs.outcome(tmp_path / "killed") == small_runs.outcome(tmp_path / "whole")
+
+
+def test_a_profile_changes_nothing_and_says_whose_time_it_shows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(hardware, "cores", lambda: 2)
+    text = small_runs.write_text(tmp_path / "words.txt")
+    operations = []
+    with small_runs.quick_runs():
+        for name, changes in (
+            ("plain", {}),
+            ("profiled", {"profile": True}),
+            ("alone", {"profile": True, "threads": 1}),
+        ):
+            settings = {"threads": 2, "batch": 8, "steps": 3, "dropout": 0.2} | changes
+            small_runs.run(text, tmp_path / name, **settings)
+            printed = capsys.readouterr().out
+            assert ("one of 2 threads, each with its part of the sequences" in printed) == (name == "profiled")
+            operations += [line.split(";")[0] for line in printed.splitlines() if line.startswith("products: ")]
+    assert small_runs.outcome(tmp_path / "profiled") == small_runs.outcome(tmp_path / "plain")
+    assert operations[0] == operations[1]  # all threads' products are counted

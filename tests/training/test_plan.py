@@ -1,0 +1,156 @@
+"""The plan: sizes that the time can train, numbers that can be repeated, and costs said before they are paid."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import models
+from minigrad.data.corpus import Corpus
+from minigrad.data.token_files import TokenFile
+from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.data.xz import xz_seconds
+from minigrad.errors import InputError
+from minigrad.nn.language_model import LanguageModel
+from minigrad.options import validate
+from minigrad.system import hardware
+from minigrad.training import costs, plan
+from minigrad.training.parallel import num_replicas
+from minigrad.training.plan import Plan
+from minigrad.training.settings import RunSettings, TrainConfig
+
+LADDER = {size: models.skeleton("vidya-v2", size) for size in models.LAPTOP_SIZES}
+NANO = LADDER["nano"]
+RATE = 1e11
+
+
+class Ids:
+    """A tokenizer of which only sizes are asked for."""
+
+    def __init__(self, used: int = 4_096) -> None:
+        self.vocab_size, self.used = 4_096, used
+
+
+def chosen(settings: TrainConfig, model: LanguageModel = NANO) -> RunSettings:
+    return plan.choose_settings(replace(settings, size="nano"), model, RATE)
+
+
+def text(train: int = 1_000, held_out: int = 1_000, used: int = 4_096) -> TokenizedCorpus:
+    files = [TokenFile(np.zeros(count, np.uint16), 3 * count, None) for count in (train, held_out)]
+    return TokenizedCorpus(Corpus("a text", "a text", ("one", "two", "three")), Ids(used), *files, np.ones(4_096))
+
+
+def planned(settings: TrainConfig, words: TokenizedCorpus | None = None) -> Plan:
+    return Plan(chosen(settings), NANO, words or text(), RATE)
+
+
+@given(st.floats(0.01, 10_000), st.floats(1, 10), st.floats(1e9, 1e13))
+def test_more_time_never_buys_a_smaller_model(minutes, factor, rate):
+    sizes = [plan.choose_size(LADDER, TrainConfig(minutes=time), rate) for time in (minutes, minutes * factor)]
+    assert models.LAPTOP_SIZES.index(sizes[0]) <= models.LAPTOP_SIZES.index(sizes[1])
+
+
+def test_no_time_buys_the_smallest_and_endless_time_the_largest():
+    assert plan.choose_size(LADDER, TrainConfig(minutes=1e-6), RATE) == "nano"
+    assert plan.choose_size(LADDER, TrainConfig(minutes=1e6), RATE) == "small"
+    assert plan.choose_size(LADDER, TrainConfig(steps=1), RATE) == "nano"
+    assert plan.choose_size(LADDER, TrainConfig(tokens=10**12), RATE) == "small"
+
+
+@given(
+    limit=st.sampled_from(["minutes", "steps", "tokens"]),
+    amount=st.integers(1, 10**6),
+    batch=st.none() | st.integers(1, 64),
+    context=st.none() | st.integers(2, 2_048),
+)
+def test_every_number_is_chosen_is_allowed_and_stays_when_chosen_again(limit, amount, batch, context):
+    asked = TrainConfig(**{limit: amount}, batch=batch, context=context)
+    found = chosen(asked)
+    validate(found)
+    for name in ("batch", "context", "lr", "warmup", "threads", "log_every", "eval_every", "save_every"):
+        assert getattr(found, name) is not None
+        assert getattr(asked, name) in (None, getattr(found, name))
+    assert chosen(found) == found
+
+
+def test_tokens_become_whole_steps_rounded_up():
+    assert chosen(TrainConfig(tokens=1_000, batch=2, context=16)).steps == 32
+    assert chosen(TrainConfig(tokens=1_024, batch=2, context=16)).steps == 32
+    assert chosen(TrainConfig(tokens=1_025, batch=2, context=16, accumulate=2)).steps == 17
+
+
+def test_a_wider_model_learns_in_smaller_steps():
+    rates = [chosen(TrainConfig(steps=5), model).lr or 0 for model in LADDER.values()]
+    assert sorted(rates, reverse=True) == rates
+    assert rates[-1] < rates[0]
+
+
+def test_a_context_longer_than_the_model_has_is_refused():
+    assert chosen(TrainConfig(context=2_048)).context == 2_048
+    with pytest.raises(InputError, match=r"--context 2049 is longer than the model's context of 2048"):
+        chosen(TrainConfig(context=2_049))
+
+
+def test_too_little_text_is_refused_on_either_side():
+    small = TrainConfig(steps=5, context=16)
+    planned(small, text(17, 17)).check_text()
+    with pytest.raises(InputError, match="the text has 16 tokens"):
+        planned(small, text(train=16)).check_text()
+    with pytest.raises(InputError, match="the held-out text has 16 tokens, but one window of --context 16 needs 17"):
+        planned(small, text(held_out=16)).check_text()
+
+
+def test_what_does_not_fit_into_memory_is_refused_with_the_figures(monkeypatch):
+    settings, five = chosen(TrainConfig(steps=5)), planned(TrainConfig(steps=5))
+    replicas = num_replicas(NANO, settings.batch, settings.context)
+    needed = costs.memory(NANO, settings.batch, settings.context, replicas=replicas).total
+    monkeypatch.setattr(hardware, "available_memory_bytes", lambda: needed)
+    five.check_memory()
+    monkeypatch.setattr(hardware, "available_memory_bytes", lambda: 0)  # not known: nothing is refused
+    five.check_memory()
+    monkeypatch.setattr(hardware, "available_memory_bytes", lambda: needed - 1)
+    with pytest.raises(InputError, match=r"training 984,288 parameters needs about .* MB are free\. Take a smaller"):
+        five.check_memory()
+
+
+def test_more_held_out_text_takes_more_time_after_the_last_step():
+    short, long = (planned(TrainConfig(minutes=1), text(held_out=n)).seconds_after() for n in (10**4, 10**6))
+    assert 0 < short < long
+
+
+def test_xz_is_asked_only_where_the_minutes_allow_it():
+    ten, one, steps = (TrainConfig(**limit) for limit in ({"minutes": 10}, {"minutes": 1}, {"steps": 9}))
+    small, large = text(), text(train=20_000_000)  # of three bytes for each token
+    assert [planned(settings, small).too_long_for_xz() for settings in (ten, one, steps)] == ["", "", ""]
+    assert [planned(settings, large).too_long_for_xz() for settings in (ten, steps)] == ["", ""]
+    assert planned(one, large).too_long_for_xz() == "it would have taken about 1m 24s of the 1m 00s"
+
+
+@given(st.floats(0.1, 600), st.integers(1_000, 10**9))
+def test_no_text_is_so_long_that_xz_uses_up_the_minutes(minutes, train):
+    settings = replace(chosen(TrainConfig(steps=9)), minutes=minutes)
+    file = TokenFile(np.zeros(1, np.uint16), train, None)
+    long = replace(text(), train=file, held_out=replace(file, num_bytes=train // 16))
+    with_xz, without = (Plan(settings, NANO, words, RATE).seconds_after() for words in (long, text(0, 1)))
+    assert with_xz - without <= 0.15 * 60 * minutes
+    assert xz_seconds(train, 3_000) < 100
+
+
+@pytest.mark.parametrize("limit", [{"steps": 50}, {"minutes": 3.0}, {"tokens": 9_000}])
+def test_the_plan_says_what_is_trained_on_what_for_how_long(limit):
+    said = planned(TrainConfig(**limit)).describe()
+    assert "vidya-v2 nano: 984,288 parameters, 6 layers of width 96" in said
+    assert "100 GFLOP/s" in said
+    assert ("3m 00s in all" in said) == ("minutes" in limit)
+    names = [line[:14].strip() for line in said.splitlines()]
+    assert names == ["model", "text", "vocabulary", "step", "memory", "machine", "speed", "budget", "it buys"]
+
+
+def test_a_vocabulary_that_the_text_does_not_fill_is_mentioned():
+    said = planned(TrainConfig(steps=5), text(used=300)).describe()
+    assert "300 only" in said
+    assert "only" not in planned(TrainConfig(steps=5)).describe()

@@ -1,0 +1,175 @@
+"""The report: one page that stands alone and tells the truth."""
+
+from __future__ import annotations
+
+import math
+from html.parser import HTMLParser
+
+import pytest
+
+from minigrad.training import report
+from minigrad.training.chart import MAX_POINTS
+from minigrad.training.metrics import Measurement, Metrics
+from minigrad.training.report import write_report
+
+SUMMARY = {
+    "model": "vidya-v2",
+    "size": "nano",
+    "data": "python-docs",
+    "parameters": 984288,
+    "bits_per_byte": 1.71,
+    "xz_bits_per_byte": 1.80,
+}
+
+
+class Reader(HTMLParser):
+    """Collects the page's text, its elements and everything that points elsewhere."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.text = ""
+        self.elements: list[str] = []
+        self.links: list[str] = []
+        self.names: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        for name, value in attributes:
+            if name in ("src", "href", "xlink:href", "srcset", "data", "action") or name.startswith("xmlns"):
+                self.links.append(value or "")
+            if name == "id":
+                self.names.append(value or "")
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture
+def run(tmp_path):
+    log = Metrics(tmp_path)
+    for step in range(10, 410, 10):
+        held_out = {"val_loss": 4.0, "val_bits_per_byte": 1.9} if step % 100 == 0 else {}
+        log.append(
+            Measurement(
+                step=step,
+                tokens=step * 1000,
+                loss=5 - step / 200,
+                bits_per_byte=3 - step / 400,
+                learning_rate=1e-3,
+                gradient_norm=1.0,
+                seconds=step / 2,
+                tokens_per_second=27000.0 + step,
+                memory_bytes=380_000_000,
+                **held_out,
+            )
+        )
+    return tmp_path
+
+
+def write(run, **changes) -> str:
+    samples = [
+        {"step": 200, "text": "The list <b>type</b> & more"},
+        {"step": 400, "text": "said\x1b[31m 🙂 \ud800"},
+    ]
+    given = {
+        "samples": samples,
+        "settings": {"seed": 0, "out": "<runs>"},
+        "command": 'python train.py --data "a & b"',
+    }
+    path = write_report(run, **{"summary": SUMMARY} | given | changes)
+    assert path == run / "report.html"
+    return path.read_text(encoding="utf-8")
+
+
+def test_the_page_tells_what_was_trained_and_how_well(run):
+    text = Reader(write(run)).text
+    for expected in (
+        "vidya-v2 nano",
+        "984,288 parameters, trained on python-docs",
+        "Better than xz: 1.71 against 1.80 bits per byte",
+        "400,000",  # tokens
+        "3m 20s",
+        "27,205",  # the median of the tokens per second
+        "380.0 MB",
+        'python train.py --data "a & b"',
+        "seed0",
+    ):
+        assert expected in text
+
+
+def test_the_page_stands_alone(run):
+    page = write(run)
+    reader = Reader(page)
+    assert "http" not in page
+    assert "@import" not in page
+    assert not {"script", "link", "img", "iframe", "object"} & set(reader.elements)
+    assert all(link.startswith("#") and link[1:] in reader.names for link in reader.links)
+    assert reader.elements.count("svg") == 4
+
+
+def test_text_from_outside_is_text_and_nothing_else(run):
+    reader = Reader(write(run))
+    assert "b" not in reader.elements
+    assert "The list <b>type</b> & more" in reader.text
+    assert "<runs>" in reader.text
+    assert "said\ufffd[31m 🙂 \ufffd" in reader.text
+
+
+def test_the_pictures_follow_the_colours_of_the_page(run):
+    page = write(run)
+    assert "currentColor" in page
+    assert "#ffffff" not in page
+
+
+def test_the_same_run_gives_the_same_page(run):
+    assert write(run) == write(run)
+
+
+def test_names_inside_the_pictures_are_not_shared(run):
+    names = Reader(write(run)).names
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    ("ours", "xz", "expected"),
+    [
+        (1.71, 1.80, "Better than xz: 1.71 against 1.80"),
+        (2.31, 1.80, "Not yet better than xz: 2.31 against 1.80"),
+        (1.7996, 1.80, "Not yet better than xz: 1.80 against 1.80"),
+        (math.nan, 1.80, "Not yet better than xz"),
+        (1.71, None, "1.71 bits per byte of held-out text. No figure of xz: the reason."),
+        (None, 1.80, "The held-out text was never measured."),
+    ],
+)
+def test_the_headline_is_honest(run, ours, xz, expected):
+    summary = SUMMARY | {"bits_per_byte": ours, "xz_bits_per_byte": xz, "no_xz": "the reason"}
+    assert expected in Reader(write(run, summary=summary)).text
+
+
+def test_a_run_without_a_logged_step_has_a_report(tmp_path):
+    reader = Reader(write(tmp_path, samples=[]))
+    assert "No step was logged." in reader.text
+    assert "What it wrote" not in reader.text
+
+
+def test_a_diverged_run_has_a_report(tmp_path):
+    fields = (
+        "loss",
+        "bits_per_byte",
+        "learning_rate",
+        "gradient_norm",
+        "tokens_per_second",
+        "val_bits_per_byte",
+    )
+    log = Metrics(tmp_path)
+    for step in (1, 2):
+        log.append(Measurement(step=step, tokens=1, seconds=1.0, memory_bytes=1, **dict.fromkeys(fields, math.nan)))
+    assert Reader(write(tmp_path)).elements.count("svg") == 4
+
+
+def test_a_long_run_is_thinned_to_what_can_be_seen():
+    records = [{"step": step, "loss": float(step)} for step in range(100_000)]
+    series = report._series("loss", records, "loss")
+    assert MAX_POINTS / 2 <= len(series.steps) <= MAX_POINTS
+    assert series.steps == series.values

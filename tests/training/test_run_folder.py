@@ -1,0 +1,206 @@
+"""The run folder: what begins one, what continues one, and the command that repeats one."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minigrad.cli.parser import Parser
+from minigrad.data.token_files import TokenFile
+from minigrad.errors import InputError, RunError
+from minigrad.formats.json_files import read_json
+from minigrad.training import checkpoint, run_folder
+from minigrad.training.record import Record
+from minigrad.training.run_folder import RunFolder, open_run
+from minigrad.training.settings import TrainConfig
+
+PARSER = Parser(TrainConfig, prog="train.py", description="")
+ASKED = TrainConfig(data="words.txt", steps=30, seed=3)
+USED = replace(ASKED, size="nano", batch=2, context=16, lr=0.01, warmup=3, threads=1)
+
+
+class NoTokenizer:
+    def save(self, folder: Path) -> None:
+        (folder / "tokenizer.json").write_text("{}")
+
+
+def begin(folder: Path, asked: TrainConfig = ASKED, used: TrainConfig = USED) -> Path:
+    RunFolder(folder, Record.new(asked, used)).begin(NoTokenizer())
+    return folder
+
+
+def at_step(folder: Path, step: int) -> None:
+    checkpoint.save(folder, step, weights={}, moments={}, state={})
+
+
+def resumed(folder: Path, **changes: Any) -> tuple[Record, TrainConfig]:
+    opening = open_run(TrainConfig(resume=str(folder), **changes))
+    assert opening.folder is not None
+    assert opening.folder.path == folder
+    return opening.folder.record, opening.asked
+
+
+def test_a_new_run_lasts_ten_minutes_unless_told_otherwise():
+    assert open_run(TrainConfig()).asked.minutes == 10
+    for limit in ({"steps": 3}, {"tokens": 3}, {"minutes": 3.0}):
+        settings = open_run(TrainConfig(**limit)).asked
+        assert {name: getattr(settings, name) for name in limit} == limit
+        assert sum(getattr(settings, name) is not None for name in ("steps", "tokens", "minutes")) == 1
+
+
+def test_starting_from_weights_takes_their_tokenizer_too(tmp_path):
+    path = str(tmp_path)
+    assert open_run(TrainConfig(init=path)).asked.tokenizer == path
+    assert open_run(TrainConfig(init=path, tokenizer="own")).asked.tokenizer == "own"
+
+
+def test_what_was_chosen_stands_beside_what_was_asked_and_both_come_back(tmp_path):
+    record = read_json(begin(tmp_path / "run") / "minigrad.json")
+    assert record["chosen"] == {"size": "nano", "batch": 2, "context": 16, "lr": 0.01, "warmup": 3, "threads": 1}
+    assert {name: record["settings"][name] for name in ("size", "lr", "steps")} == {
+        "size": "auto", "lr": None, "steps": 30,
+    }  # fmt: skip
+    assert replace(resumed(tmp_path / "run")[1], resume=None) == USED
+
+
+def test_a_flag_may_be_repeated_as_it_was_given_or_as_it_was_chosen(tmp_path):
+    begin(tmp_path / "run")
+    for size in ("auto", "nano"):
+        given = TrainConfig(resume=str(tmp_path / "run"), size=size)
+        assert open_run(given, {"resume", "size"}).asked.size == "nano"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [field.name for field in fields(TrainConfig) if field.name not in ("resume", "out", "plan", "profile", "steps")],
+)
+def test_any_setting_that_differs_is_refused_with_the_difference(tmp_path, name):
+    folder = begin(tmp_path / "run")
+    value: Any = {"data": "other", "model": "other", "size": "mini"}.get(name, 7)
+    with pytest.raises(InputError) as error:
+        resumed(folder, **{name: value})
+    before = getattr(USED, name)
+    spelled = "none" if before is None else before
+    assert f"--{name.replace('_', '-')} {value} (the run has {spelled})" in str(error.value)
+
+
+def test_a_default_given_explicitly_is_a_difference_too(tmp_path):
+    given = TrainConfig(resume=str(begin(tmp_path / "run")))
+    open_run(given, {"resume"})
+    with pytest.raises(InputError, match=r"--seed 0 \(the run has 3\)"):
+        open_run(given, {"resume", "seed"})
+
+
+def test_only_a_larger_limit_of_the_same_kind_counts(tmp_path):
+    folder = begin(tmp_path / "run")
+    assert resumed(folder, steps=31)[1].steps == 31
+    for refused in ({"steps": 29}, {"minutes": 99.0}, {"tokens": 10**9}):
+        with pytest.raises(InputError, match="was started with other settings"):
+            resumed(folder, **refused)
+
+
+@pytest.mark.parametrize(("step", "stages"), [(0, []), (24, []), (30, [30])])
+def test_a_run_is_extended_before_its_rate_decays_or_past_its_end(tmp_path, step, stages):
+    at_step(begin(tmp_path / "run"), step)
+    record, settings = resumed(tmp_path / "run", steps=60)
+    assert (settings.steps, record.stages) == (60, stages)
+
+
+@pytest.mark.parametrize("step", [25, 29])
+def test_a_run_is_not_extended_while_its_rate_decays(tmp_path, step):
+    at_step(begin(tmp_path / "run"), step)
+    with pytest.raises(InputError, match=f"is at step {step} of 30, and its learning rate has begun to decay"):
+        resumed(tmp_path / "run", steps=60)
+    assert resumed(tmp_path / "run")[1].steps == 30
+
+
+def test_more_minutes_forget_the_steps_that_the_clock_had_chosen(tmp_path):
+    asked = replace(ASKED, steps=None, minutes=5.0)
+    folder = begin(tmp_path / "run", asked, replace(USED, steps=None, minutes=5.0))
+    RunFolder(folder, Record.read(folder)).fix_steps(100)
+    assert resumed(folder)[1].steps == 100
+    record, settings = resumed(folder, minutes=9.0)
+    assert (settings.steps, settings.minutes) == (None, 9.0)
+    assert "decay_start" not in record.chosen
+    record, settings = resumed(folder, steps=200)
+    assert (settings.steps, settings.minutes) == (200, None)
+
+
+def test_what_is_no_run_is_refused(tmp_path):
+    with pytest.raises(InputError, match="there is no run folder"):
+        Record.read(tmp_path / "nowhere")
+    with pytest.raises(InputError, match=r"it has no minigrad\.json"):
+        Record.read(tmp_path)
+    (tmp_path / "minigrad.json").write_text('{"settings": {}}')
+    with pytest.raises(InputError, match=r"was not written by train\.py"):
+        Record.read(tmp_path)
+
+
+def test_something_that_is_there_is_not_overwritten(tmp_path):
+    run_folder.refuse_existing(tmp_path / "new" / "run")
+    run_folder.refuse_existing(tmp_path)  # there, but empty
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"is left as it is: choose another --out$"):
+        run_folder.refuse_existing(tmp_path)
+    begin(tmp_path / "run")
+    with pytest.raises(InputError, match=r"is left as it is: continue it with --resume .*, or choose another --out$"):
+        run_folder.refuse_existing(tmp_path / "run")
+
+
+def test_a_tokenizer_that_cannot_be_written_is_a_fault(tmp_path):
+    class FullDisk:
+        def save(self, folder: Path) -> None:
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(RunError, match="No space left on device"):
+        RunFolder(tmp_path / "run", Record()).begin(FullDisk())
+
+
+def test_the_newest_run_is_that_written_last_of_a_family_or_of_any(tmp_path):
+    for age, (name, family) in enumerate([("a", "vidya-v2"), ("b", "gpt2"), ("c", "vidya-v2"), ("d", "gpt2")]):
+        begin(tmp_path / name, used=replace(USED, model=family))
+        os.utime(tmp_path / name / "minigrad.json", (100 - age, 100 - age))
+    assert run_folder.newest(tmp_path).name == "a"
+    assert run_folder.newest(tmp_path, "gpt2").name == "b"
+    with pytest.raises(InputError, match="there is no run of wiola under"):
+        run_folder.newest(tmp_path, "wiola")
+
+
+def test_the_fingerprint_of_a_text_changes_with_any_token():
+    tokens = np.arange(9, dtype=np.uint16)
+    one = run_folder.fingerprint(TokenFile(tokens, 9, None))
+    assert run_folder.fingerprint(TokenFile(tokens.copy(), 8, None)) == one
+    tokens[4] += 1
+    assert run_folder.fingerprint(TokenFile(tokens, 9, None)) != one
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(lambda text: text[0] != "-")
+
+
+@given(
+    data=TEXT, steps=st.integers(1, 10**9), lr=st.none() | st.floats(1e-300, 1e300), seed=st.integers(0),
+    dropout=st.floats(0, 0.99), tokenizer=st.none() | TEXT, precision=st.sampled_from(["float32", "float64"]),
+)  # fmt: skip
+def test_the_command_says_every_setting_exactly(**settings):
+    config = TrainConfig(size="nano", **settings)
+    words = shlex.split(run_folder.repeat_command(config, Path("runs/a b")))
+    assert words[:2] == ["python", "train.py"]
+    assert PARSER.read(words[2:])[0] == replace(config, out="runs/a b-again")
+
+
+def test_the_command_of_a_run_in_stages_has_one_part_for_each():
+    command = run_folder.repeat_command(replace(USED, minutes=3.0), Path("runs/a"), [10, 20])
+    first, second, third = command.split(" && ")
+    assert "--steps 10 " in first
+    assert "--minutes" not in first
+    assert first.endswith("--out runs/a-again")
+    assert second == "python train.py --resume runs/a-again --steps 20"
+    assert third == "python train.py --resume runs/a-again --steps 30"
