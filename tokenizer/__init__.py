@@ -13,9 +13,9 @@ It does not need minigrad.
 
 from tokenizer.bpe import Tokenizer, load, train
 from tokenizer.chat import encode_chat
+from tokenizer.encode.stream import StreamDecoder, StreamEncoder
 from tokenizer.errors import TokenizerError
-from tokenizer.lots import read_files
-from tokenizer.stream import StreamDecoder, StreamEncoder
+from tokenizer.text.chunks import read_files
 from tokenizer.vocabulary import SPECIAL_TOKENS
 
 __all__ = [

@@ -10,15 +10,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tokenizer import formats
-from tokenizer.added import Allowed, Cutter, composed
-from tokenizer.alphabet import text_of
-from tokenizer.count import LARGEST_MEMORY, count_words
+from tokenizer.encode.stream import StreamDecoder, StreamEncoder
+from tokenizer.encode.whole_words import encoder_of
 from tokenizer.errors import TokenizerError
-from tokenizer.stream import StreamDecoder, StreamEncoder
-from tokenizer.trainer import learn_merges
+from tokenizer.formats import registry
+from tokenizer.learn.count import LARGEST_MEMORY, count_words
+from tokenizer.learn.trainer import learn_merges
+from tokenizer.text.added_tokens import Allowed, Cutter, composed
+from tokenizer.text.alphabet import text_of
 from tokenizer.vocabulary import SPECIAL_TOKENS, Vocabulary
-from tokenizer.whole_words import encoder_of
 
 
 class Tokenizer:
@@ -172,7 +172,7 @@ class Tokenizer:
         .json, else a folder with the Hugging Face files.
         Raises TokenizerError if the format has no words for something that decides this tokenizer's ids.
         """
-        formats.write(self.vocabulary, Path(path), format)
+        registry.write(self.vocabulary, Path(path), format)
 
 
 def train(
@@ -244,4 +244,4 @@ def load(path: str | Path, *, split: str | None = None, special_tokens: Mapping[
     and `special_tokens` say it, and may be left out only for the files that OpenAI publishes, under their names.
     Raises TokenizerError naming the file and the field if something is missing, damaged or of another kind.
     """
-    return Tokenizer(formats.read(Path(path), split, special_tokens))
+    return Tokenizer(registry.read(Path(path), split, special_tokens))

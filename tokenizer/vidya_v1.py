@@ -20,10 +20,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from tokenizer import bpe
-from tokenizer.alphabet import utf8
 from tokenizer.bpe import Tokenizer
 from tokenizer.errors import TokenizerError
-from tokenizer.split import special_pattern
+from tokenizer.text.alphabet import utf8
+from tokenizer.text.split import special_pattern
 from tokenizer.vocabulary import Vocabulary
 
 BORDER = "<BOS>"

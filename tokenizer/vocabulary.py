@@ -8,9 +8,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tokenizer.alphabet import spell, utf8
 from tokenizer.errors import TokenizerError
-from tokenizer.split import compiled
+from tokenizer.text.alphabet import spell, utf8
+from tokenizer.text.split import compiled
 
 SPECIAL_TOKENS = ("<|endoftext|>", "<|user|>", "<|assistant|>", "<|system|>", "<|end|>")
 """The special tokens of a new tokenizer: the border between documents, and those of the chat template."""

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 import tokenizer
 from tokenizer import SPECIAL_TOKENS, TokenizerError
-from tokenizer.split import SPLITS
+from tokenizer.text.split import SPLITS
 
 CORPUS = [
     "The quick brown fox jumps over the lazy dog.",

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenizer
-from tokenizer import incremental, naive, trainer
-from tokenizer.count import SMALLEST_MEMORY, WordCounts, count_words
+from tokenizer import naive
+from tokenizer.learn import incremental, trainer
+from tokenizer.learn.count import SMALLEST_MEMORY, WordCounts, count_words
 
 LADDER = [naive.learn_merges, incremental.learn_merges, trainer.learn_merges]
 # Few different bytes make many ties and many runs, where the rungs could disagree.

@@ -8,8 +8,8 @@ import unicodedata
 import pytest
 
 import tokenizer
-from tokenizer.pretokenizer import SPELLINGS
-from tokenizer.split import SPLITS
+from tokenizer.formats.pre_tokenizer import SPELLINGS
+from tokenizer.text.split import SPLITS
 from tokenizer.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.peers
