@@ -1,7 +1,7 @@
-"""The one error of this package."""
+"""The exception of this package."""
 
 from __future__ import annotations
 
 
 class TokenizerError(ValueError):
-    """A text, a token id, an option or a file cannot be used; the message says which, and the way out."""
+    """A text, a token id, an option or a file cannot be used; the message names it and says what would work."""

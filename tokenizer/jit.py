@@ -1,6 +1,6 @@
-"""@kernel: the one spelling of `numba.njit` for this package's loops, and where their compiled code is kept.
+"""@kernel: the one decorator that compiles this package's loops, and the folder of their compiled code.
 
-It is the twin of the decorator in minigrad, because this package can be used without minigrad.
+minigrad has a decorator of its own; this package can be used without minigrad.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import numba
 Function = TypeVar("Function", bound=Callable[..., object])
 
 KERNELS: dict[str, Callable[..., object]] = {}
-"""Every kernel by module and name; the tests walk this table."""
+"""Every kernel, by the last part of its module's name and its own name; the tests go through this table."""
 
 
 def _code_folder() -> Path | None:
-    """Return where compiled kernels are kept, or None if nothing can be written there.
+    """Return the folder of compiled kernels, or None if nothing can be written there.
 
-    Numba notices an edit in a kernel's own file, but not in a function it calls from another file. So the
-    folder is named by a hash of the package's sources and of Numba's version. Its parent is $MINIGRAD_CACHE
-    if set; else `minigrad` in $XDG_CACHE_HOME (on Windows in %LOCALAPPDATA%); else ~/.cache/minigrad.
+    Numba notices a change in a kernel's own file, but not in a function that it calls from another file. So the
+    folder is named by a hash of the sources in all rooms of the package and of Numba's version. Its parent is
+    $MINIGRAD_CACHE if set; else `minigrad` in $XDG_CACHE_HOME (on Windows in %LOCALAPPDATA%); else ~/.cache/minigrad.
     """
     digest = hashlib.blake2b(numba.__version__.encode(), digest_size=8)
     for source in sorted(Path(__file__).parent.rglob("*.py")):
@@ -45,18 +45,19 @@ _FOLDER = _code_folder()
 
 
 def kernel(function: Function) -> Function:
-    """Compile a loop: it releases Python's lock, is kept on disk, and divides as NumPy does.
+    """Compile a loop, which then releases Python's lock, divides as NumPy does, and is kept on disk.
 
-    A kernel only uses arrays that it is given and makes none. So Numba need not count references to them (its runtime,
-    "nrt"), and the small kernels here, which call each other for every letter, run three times as fast.
+    A kernel uses only the arrays that it is given and makes none, so Numba need not count references to them (its
+    runtime, "nrt", is off). The small kernels of this package, which call each other for every character, then run
+    three times as fast.
     """
-    settings: Any = numba.config  # it fills itself from the environment, which mypy cannot see
+    settings: Any = numba.config  # its attributes come from the environment; mypy cannot see them
     before = settings.CACHE_DIR
     settings.CACHE_DIR = str(_FOLDER or "")
     try:
         options: Any = {"nogil": True, "cache": _FOLDER is not None, "error_model": "numpy", "_nrt": False}
         compiled: Function = numba.njit(function, **options)
     finally:
-        settings.CACHE_DIR = before  # another package keeps its kernels in another folder
+        settings.CACHE_DIR = before  # other packages keep their kernels in other folders
     KERNELS[f"{function.__module__.rsplit('.', 1)[-1]}.{function.__name__}"] = compiled
     return compiled

@@ -1,7 +1,10 @@
+import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numba
 import pytest
@@ -9,6 +12,7 @@ import pytest
 import tokenizer
 from tokenizer.jit import KERNELS
 
+PACKAGE = Path(tokenizer.__file__).parent
 # One small kernel is enough to see where compiled code goes, and compiles in an instant.
 PROGRAM = """
 import numba
@@ -22,11 +26,12 @@ print(heap[0, 0])
 """
 
 
-def run(**environment):
+def run(folder=None, **environment):
     names = ("MINIGRAD_CACHE", "XDG_CACHE_HOME", "NUMBA_DISABLE_JIT")
     inherited = {key: value for key, value in os.environ.items() if key not in names}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
+        cwd=folder,
         env=inherited | environment,
         capture_output=True,
         text=True,
@@ -51,6 +56,27 @@ def test_the_systems_cache_folder_is_the_default(tmp_path):
 def test_an_unwritable_cache_folder_only_costs_time(tmp_path):
     (tmp_path / "file").write_text("not a folder", encoding="utf-8")
     run(MINIGRAD_CACHE=str(tmp_path / "file"), NUMBA_DISABLE_JIT="0")
+
+
+def test_a_change_in_any_room_makes_a_new_folder(tmp_path):
+    copy = tmp_path / "tokenizer"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for file in (None, "jit.py", "structures/hash_table.py", "text/word_rules.py"):
+        if file:
+            with (copy / file).open("a", encoding="utf-8") as source:
+                source.write("# changed\n")
+        run(tmp_path, MINIGRAD_CACHE=str(tmp_path), NUMBA_DISABLE_JIT="1")
+    assert len(list((tmp_path / "kernels").iterdir())) == 4
+
+
+def test_every_kernel_has_a_name_of_its_own():
+    defined = [
+        f"{path.stem}.{node.name}"
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and any(ast.unparse(each) == "kernel" for each in node.decorator_list)
+    ]
+    assert sorted(defined) == sorted(KERNELS)
 
 
 @pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
