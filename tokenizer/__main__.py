@@ -1,4 +1,4 @@
-"""`python -m tokenizer`: train a tokenizer, use it, look at it, and compare it with others."""
+"""`python -m tokenizer`: train a tokenizer, use it, show its tokens, and compare it with others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The command line: which commands and flags there are, and what happens when something goes wrong.
+"""The command line: the commands and their flags, and the exit codes.
 
-Bad input ends with one sentence on standard error and exit code 2, a fault of the machine with 1, Ctrl-C with 130;
-nobody is shown a traceback. What the commands do is in commands.py.
+Bad input ends with one sentence on standard error and exit code 2, a fault of the machine with 1, Ctrl-C with 130; no
+user sees a traceback. commands.py has the commands themselves.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ PROGRAM = "python -m tokenizer"
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse, with errors in one sentence and the nearest flag for a mistyped one."""
+    """argparse, with errors in one sentence and the closest flag for a misspelled one."""
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong, without repeating all flags, and leave with exit code 2."""
+        """Print what is wrong, without the list of all flags, and exit with code 2."""
         print(f"{self.prog}: {message}; see {self.prog} --help", file=sys.stderr)
         sys.exit(2)
 
     def refuse(self, unknown: str) -> NoReturn:
-        """Name an argument that nobody asked for, and the flag that was probably meant."""
+        """Name an unknown argument, and the closest flag."""
         flag = unknown.partition("=")[0]
         known = [name for action in self._actions for name in action.option_strings]
         nearest = get_close_matches(flag.replace("_", "-"), known, n=1)
@@ -41,6 +41,8 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _count(smallest: int) -> type[int]:
+    """Return a type for flags whose value is a whole number of at least `smallest`."""
+
     class Count(int):
         def __new__(cls, text: str) -> Count:
             if not text.isdecimal() or int(text) < smallest:
@@ -53,14 +55,41 @@ def _count(smallest: int) -> type[int]:
 def _parsers() -> tuple[_Parser, dict[str, _Parser]]:
     """Return the parser of the command line, and that of each command."""
     parser = _Parser(prog=PROGRAM, description="Byte-level byte-pair encoding: text to token ids and back.")
-    commands_of = parser.add_subparsers(dest="command", metavar="train|encode|decode|show|compare", required=True)
-    found: dict[str, _Parser] = {}
+    subparsers = parser.add_subparsers(dest="command", metavar="train|encode|decode|show|compare", required=True)
 
     def command(name: str, description: str) -> _Parser:
-        found[name] = commands_of.add_parser(name, help=description, description=description, allow_abbrev=False)
-        return found[name]
+        added: _Parser = subparsers.add_parser(name, help=description, description=description, allow_abbrev=False)
+        return added
 
     train = command("train", "learn a tokenizer from text files, and print the hash of the result")
+    _add_train_flags(train)
+
+    encode = command("encode", "print the token ids of texts, one line for each")
+    _add_tokenizer(encode)
+    _add_files(encode, "texts; any bytes are kept")
+    _add_allow_special(encode)
+    encode.add_argument("--document", action="store_true", help="with the special tokens that stand around a document")
+
+    decode = command("decode", "write the bytes of token ids, exactly")
+    _add_tokenizer(decode)
+    _add_files(decode, "token ids between spaces or line ends")
+
+    show = command("show", "print a text with its tokens in colours, or write a page that shows how they were built")
+    _add_tokenizer(show)
+    _add_files(show, "the text")
+    _add_allow_special(show)
+    show.add_argument("--html", type=Path, metavar="PAGE", help="write a page that opens offline; never overwritten")
+
+    compare = command("compare", "compare tokenizers on a text: bytes per token, tokens per word, speed")
+    compare.add_argument("tokenizers", nargs="+", metavar="TOKENIZER", help="a folder or file; see encode --help")
+    compare.add_argument(
+        "--text", action="append", required=True, type=Path, metavar="FILE", help="repeat for more; - is standard input"
+    )
+    compare.add_argument("--split", help="for rank files, which do not say how text is cut")
+    return parser, {"train": train, "encode": encode, "decode": decode, "show": show, "compare": compare}
+
+
+def _add_train_flags(train: _Parser) -> None:
     train.add_argument("texts", nargs="+", type=Path, metavar="FILE|FOLDER", help="one document per file")
     train.add_argument("--out", required=True, type=Path, help="the folder or file to write; never overwritten")
     train.add_argument("--format", choices=FORMATS, help="what to write (default: tokenizer.json, or by the suffix)")
@@ -87,30 +116,6 @@ def _parsers() -> tuple[_Parser, dict[str, _Parser]]:
         help="bytes that are not UTF-8 are refused, or replaced by U+FFFD (default: strict)",
     )
 
-    encode = command("encode", "print the token ids of texts, one line for each")
-    _add_tokenizer(encode)
-    _add_files(encode, "texts; any bytes are kept")
-    _add_allow_special(encode)
-    encode.add_argument("--document", action="store_true", help="with the special tokens that stand around a document")
-
-    decode = command("decode", "write the bytes of token ids, exactly")
-    _add_tokenizer(decode)
-    _add_files(decode, "token ids between spaces or line ends")
-
-    show = command("show", "print a text with its tokens in colours, or write a page that shows how they were built")
-    _add_tokenizer(show)
-    _add_files(show, "the text")
-    _add_allow_special(show)
-    show.add_argument("--html", type=Path, metavar="PAGE", help="write a page that opens offline; never overwritten")
-
-    compare = command("compare", "compare tokenizers on a text: bytes per token, tokens per word, speed")
-    compare.add_argument("tokenizers", nargs="+", metavar="TOKENIZER", help="a folder or file; see encode --help")
-    compare.add_argument(
-        "--text", action="append", required=True, type=Path, metavar="FILE", help="repeat for more; - is standard input"
-    )
-    compare.add_argument("--split", help="for rank files, which do not say how text is cut")
-    return parser, found
-
 
 def _add_tokenizer(parser: _Parser) -> None:
     parser.add_argument(
@@ -119,8 +124,8 @@ def _add_tokenizer(parser: _Parser) -> None:
     parser.add_argument("--split", help="for rank files, which do not say how text is cut")
 
 
-def _add_files(parser: _Parser, what: str) -> None:
-    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help=f"{what} (default: standard input)")
+def _add_files(parser: _Parser, content: str) -> None:
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help=f"{content} (default: standard input)")
 
 
 def _add_allow_special(parser: _Parser) -> None:
@@ -141,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         getattr(commands, chosen.command)(chosen)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader has seen enough, as in `... | head`
+    except BrokenPipeError:  # the reader needs no more, as in `... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except TokenizerError as error:
         print(f"{PROGRAM} {chosen.command}: {error}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What the commands of `python -m tokenizer` do; command_line.py reads their flags."""
+"""The commands of `python -m tokenizer`; command_line.py reads their flags."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from pathlib import Path
 from tokenizer import bpe
 from tokenizer.bpe import Tokenizer
 from tokenizer.cli.comparison import measure, table
-from tokenizer.cli.show import coloured, page, separated
+from tokenizer.cli.page import page
+from tokenizer.cli.show import coloured, separated
 from tokenizer.disk import read_file, write_file
 from tokenizer.errors import TokenizerError
-from tokenizer.formats import registry
 from tokenizer.formats.pre_tokenizer import check_pattern
-from tokenizer.text.alphabet import text_of
+from tokenizer.formats.registry import RANK_SUFFIX
 from tokenizer.text.split import SPLITS
+from tokenizer.text.unicode import decode_utf8
 from tokenizer.vocabulary import SPECIAL_TOKENS
 
 STANDARD_INPUT = Path("-")
-LOT = 2**24
-"""A file is read in pieces of about this many bytes, cut at the end of a line."""
+READ_SIZE = 2**24
+"""A file is read in parts of about this many bytes, each ending at a line end."""
 
-LONGEST_ID = 20
+MAX_DIGITS = 20
 """A number of more digits than this is no token id, and Python refuses to read one of more than 4,300."""
 
 
@@ -32,7 +33,7 @@ def train(options: Namespace) -> None:
     """Learn a tokenizer from files, write it, and print its hash."""
     _refuse_to_overwrite(options.out)
     if options.split not in SPLITS:
-        check_pattern(options.split)  # not first after the training
+        check_pattern(options.split)  # before the training, not after it
     files = list(_text_files(options.texts, options.glob))
     sizes: list[int] = []
     start = time.perf_counter()
@@ -59,7 +60,7 @@ def train(options: Namespace) -> None:
 
 
 def encode(options: Namespace) -> None:
-    """Print the ids of each file on a line."""
+    """Print the ids of each file, one line per file."""
     tokenizer, allowed = _load(options.tokenizer, options.split), _allowed(options.allow_special)
     for data in _inputs(options.files):
         before, after = tokenizer.borders if options.document else ([], [])
@@ -67,19 +68,19 @@ def encode(options: Namespace) -> None:
 
 
 def decode(options: Namespace) -> None:
-    """Write the bytes of all ids."""
+    """Write the bytes of all ids to the standard output."""
     tokenizer = _load(options.tokenizer, options.split)
     for data in _inputs(options.files):
         ids = []
         for place, word in enumerate(data.split(), start=1):
-            if not word.isdigit() or len(word) > LONGEST_ID:
+            if not word.isdigit() or len(word) > MAX_DIGITS:
                 raise TokenizerError(f"word {place} is {word!r:.40}: expected token ids, which are whole numbers.")
             ids.append(int(word))
         sys.stdout.buffer.write(tokenizer.decode_bytes(ids))
 
 
 def show(options: Namespace) -> None:
-    """Print the tokens of a text, and write the page if one is asked for."""
+    """Print the tokens of a text, or, with --html, write them as a page."""
     tokenizer, allowed = _load(options.tokenizer, options.split), _allowed(options.allow_special)
     if options.html:
         _refuse_to_overwrite(options.html)
@@ -97,31 +98,34 @@ def compare(options: Namespace) -> None:
     data = b"".join(_inputs(options.text))
     if not data.strip():
         raise TokenizerError("there is no text to compare the tokenizers on.")
-    text = text_of(data, "replace")
+    text = decode_utf8(data, "replace")
     print(table({name: measure(tokenizer, text) for name, tokenizer in tokenizers.items()}, text))
 
 
 def _load(path: str, split: str | None) -> Tokenizer:
-    return bpe.load(path, split=split if Path(path).suffix == registry.RANK_SUFFIX else None)
+    """Read a tokenizer; the split is used for a rank file only."""
+    return bpe.load(path, split=split if Path(path).suffix == RANK_SUFFIX else None)
 
 
 def _allowed(names: list[str] | None) -> bool | list[str]:
+    """Return the value of `allow_special` for the names given with --allow-special, of which `all` means all."""
     return True if names and "all" in names else names or False
 
 
 def _inputs(files: Iterable[Path]) -> Iterator[bytes]:
-    """Go through the bytes of the files, or of the standard input if there are none."""
+    """Yield the bytes of each file, or of the standard input if there are no files."""
     for file in files or [STANDARD_INPUT]:
         yield sys.stdin.buffer.read() if file == STANDARD_INPUT else read_file(file)
 
 
 def _refuse_to_overwrite(path: Path) -> None:
+    """Raise TokenizerError if the path is a file or a folder with something in it."""
     if path.is_file() or (path.is_dir() and any(path.iterdir())):
         raise TokenizerError(f"{path} exists already, and nothing is ever overwritten: choose another name.")
 
 
 def _text_files(paths: Iterable[Path], pattern: str) -> Iterator[Path]:
-    """Go through the files, and those in the folders, in the order of their names; hidden ones are left out."""
+    """Yield the files, and those in the folders in the order of their names, without hidden ones."""
     for path in paths:
         if not path.exists():
             raise TokenizerError(f"cannot read {path}: there is no such file or folder.")
@@ -134,12 +138,12 @@ def _text_files(paths: Iterable[Path], pattern: str) -> Iterator[Path]:
 
 
 def _texts(file: Path, errors: str, sizes: list[int]) -> Iterator[str]:
-    """Go through a file in lots of whole lines, and note their sizes."""
+    """Yield a file in parts of whole lines, and append the size of each part to `sizes`."""
     with file.open("rb") as lines:
-        while lot := b"".join(lines.readlines(LOT)):
-            sizes.append(len(lot))
+        while data := b"".join(lines.readlines(READ_SIZE)):
+            sizes.append(len(data))
             try:
-                text = text_of(lot, errors)
+                text = decode_utf8(data, errors)
             except TokenizerError as error:
                 raise TokenizerError(f"{file}: {error}") from error
             yield text

@@ -1,8 +1,8 @@
-"""Several tokenizers on one text: how much they compress it, and how fast.
+"""Several tokenizers on one text: how much they compress it, and how fast they are.
 
-*Bytes per token* says how much text a model sees in a context of given length. *Fertility* is the number of tokens
-per word (a word being what stands between white space): 1 if every word is a token. Speed is measured twice, on
-the first pass over the text and on later ones, because an encoder remembers the words it has met.
+*Bytes per token* says how much text fits into a model's context of given length. *Fertility* is the number of tokens
+per word, where a word is what stands between white space; it is 1 if every word is a token. Speed is measured on the
+first pass over the text and on later ones, because an encoder caches words.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 from tokenizer.bpe import Tokenizer
 
-PASSES = 5
+MAX_PASSES = 5
 ENOUGH_SECONDS = 2.0
-"""Later passes end after this time, so that a long text is not encoded five times."""
+"""After this time no further pass begins, so a long text is not encoded five times."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What one tokenizer did to a text."""
+    """What was measured for one tokenizer."""
 
     vocab_size: int
     num_tokens: int
@@ -30,9 +30,9 @@ class Measured:
 
 def measure(tokenizer: Tokenizer, text: str) -> Measured:
     """Encode a text several times."""
-    tokenizer.encode("Compiling, or loading compiled code, is not part of the measurement.")
+    tokenizer.encode("This compiles the kernels, or loads them: neither belongs to the measurement.")
     seconds, ids = list[float](), list[int]()
-    while len(seconds) < 2 or (len(seconds) <= PASSES and sum(seconds) < ENOUGH_SECONDS):
+    while len(seconds) < 2 or (len(seconds) <= MAX_PASSES and sum(seconds) < ENOUGH_SECONDS):
         start = time.perf_counter()
         ids = tokenizer.encode(text)
         seconds.append(time.perf_counter() - start)
@@ -40,7 +40,7 @@ def measure(tokenizer: Tokenizer, text: str) -> Measured:
 
 
 def table(measured: Mapping[str, Measured], text: str) -> str:
-    """Return the comparison as lines of text; the best figure of a column has a star."""
+    """Return the comparison as lines of text; a star marks the best figure of each column."""
     size, words = len(text.encode()), max(1, len(text.split()))
     figures = [
         (size / each.num_tokens, -each.num_tokens / words, size / each.first_seconds, size / each.later_seconds)

@@ -1,8 +1,8 @@
 """vocab.json and merges.txt: the two files in which GPT-2 was released.
 
-vocab.json gives each token its id, spelled in the alphabet of alphabet.py; merges.txt has one merge per line, the
-first learned first, below a line with the version. The pair of files says nothing else: text is cut as GPT-2 does,
-and a token that is neither a byte nor the result of a merge can come from no text, so it is a special token.
+vocab.json gives the id of each token, spelled in the alphabet of text/alphabet.py; merges.txt has one merge per line,
+in the order of learning, after a line with the version. The files contain nothing else: text is split by GPT-2's
+pattern, and a token that is neither a byte nor the result of a merge is a special token, because no text gives it.
 
 Source: Radford et al. (2019), and the code released with it.
 """
@@ -15,7 +15,8 @@ from pathlib import Path
 from tokenizer.disk import read_file, read_json, write_file, write_json
 from tokenizer.errors import TokenizerError
 from tokenizer.formats.tokenizer_json import CONFIG_FILE, end_of_text, spellings
-from tokenizer.text.alphabet import spell, text_of, unspell
+from tokenizer.text.alphabet import spell, unspell
+from tokenizer.text.unicode import decode_utf8
 from tokenizer.vocabulary import Vocabulary
 
 VOCAB_FILE = "vocab.json"
@@ -25,18 +26,18 @@ MERGES_FILE = "merges.txt"
 def write(vocabulary: Vocabulary, folder: Path) -> None:
     """Write both files, and the end of text into tokenizer_config.json.
 
-    Raises TokenizerError if the tokenizer does more than the two files can say.
+    Raises TokenizerError if the tokenizer needs more than the two files can store.
     """
-    more = {
+    unsupported = {
         f"split={vocabulary.split!r}": vocabulary.split != "gpt2",
         "added tokens": vocabulary.added,
         "NFC": vocabulary.nfc,
         "whole words before merges": vocabulary.whole_words,
         "tokens around every document": vocabulary.before or vocabulary.after,
     }
-    if found := [name for name, present in more.items() if present]:
+    if found := [name for name, present in unsupported.items() if present]:
         raise TokenizerError(
-            f"{VOCAB_FILE} and {MERGES_FILE} have no words for {', '.join(found)}: save as tokenizer.json instead."
+            f"{VOCAB_FILE} and {MERGES_FILE} cannot store {', '.join(found)}: save as tokenizer.json instead."
         )
     lines = [f"{spell(left)} {spell(right)}\n" for left, right in vocabulary.merges]
     write_json(folder / VOCAB_FILE, spellings(vocabulary))
@@ -51,14 +52,14 @@ def read(folder: Path) -> Vocabulary:
     vocab_file, merges_file, config_file = (folder / name for name in (VOCAB_FILE, MERGES_FILE, CONFIG_FILE))
     numbers = read_json(vocab_file)
     merges = tuple(_merges(merges_file))
-    made = {bytes([byte]) for byte in range(256)} | {left + right for left, right in merges}
+    ordinary = {bytes([byte]) for byte in range(256)} | {left + right for left, right in merges}
     ids: dict[bytes, int] = {}
     specials: dict[str, int] = {}
     for spelling, number in numbers.items():
         if type(number) is not int:
             raise TokenizerError(f"{vocab_file}: the id of {spelling!r} is {number!r}, expected a whole number.")
         token = unspell(spelling)
-        if token in made:
+        if token in ordinary:
             ids[token] = number
         elif spelling != f"<unused {number}>":
             specials[spelling] = number
@@ -77,12 +78,13 @@ def read(folder: Path) -> Vocabulary:
 
 
 def _merges(file: Path) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the two tokens of each line of merges.txt."""
     try:
-        text = text_of(read_file(file))
+        text = decode_utf8(read_file(file))
     except TokenizerError as error:
         raise TokenizerError(f"{file}: {error}") from error
     lines = text.split("\n")
-    # Many programs leave a line without an end, so the end of a file that was cut short cannot be told.
+    # Many programs write no line end after the last line, so a file that was cut short cannot be detected.
     for number, line in enumerate(lines, start=1):
         if not line or (number == 1 and line.startswith("#version")):
             continue

@@ -1,8 +1,9 @@
-"""What tokenizer.json says about the special tokens around every document: its post-processor.
+"""The special tokens around every document in tokenizer.json: its field `post_processor`.
 
     {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}], ...}
 
-reads: the token `<s>`, then the document. ByteLevel can stand there too; it trims offsets, which are not kept here.
+means: the token `<s>`, then the document. ByteLevel is also allowed; it changes offsets into the text, which this
+package does not compute.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from tokenizer.vocabulary import Vocabulary
 Names = tuple[str, ...]
 
 
-def post_processor(vocabulary: Vocabulary) -> Json | None:
-    """Return the post-processor that puts a vocabulary's tokens around a document, or around each of two."""
+def post_processor_of(vocabulary: Vocabulary) -> Json | None:
+    """Return the post-processor that puts a vocabulary's tokens around a document, or around each of two.
+
+    It is None if there are no such tokens.
+    """
     if not vocabulary.before and not vocabulary.after:
         return None
     before, after = (
@@ -37,15 +41,15 @@ def post_processor(vocabulary: Vocabulary) -> Json | None:
 
 
 def around_documents(processor: Any, specials: dict[str, int]) -> tuple[Names, Names]:
-    """Return the special tokens that a post-processor puts before and behind a document.
+    """Return the special tokens that a post-processor puts before and after a document.
 
     Raises TokenizerError for any other kind of post-processor.
     """
     if processor is None:
         return (), ()
     kind = field({"post_processor": processor}, "post_processor.type", str)
-    in_a_row = kind == "Sequence"
-    steps = field(processor, "processors", list, within="post_processor") if in_a_row else [processor]
+    is_sequence = kind == "Sequence"
+    steps = field(processor, "processors", list, within="post_processor") if is_sequence else [processor]
     kinds = [step.get("type") if isinstance(step, dict) else step for step in steps]
     templates = [step for step, kind in zip(steps, kinds, strict=True) if kind == "TemplateProcessing"]
     if len(templates) > 1 or any(kind not in ("ByteLevel", "TemplateProcessing") for kind in kinds):
@@ -57,6 +61,7 @@ def around_documents(processor: Any, specials: dict[str, int]) -> tuple[Names, N
 
 
 def _read_template(template: Json, specials: dict[str, int]) -> tuple[Names, Names]:
+    """Return the special tokens before and after the one document of a template."""
     single = field(template, "single", list, within="post_processor")
     ids = field(template, "special_tokens", dict, within="post_processor")
     sides: list[list[str]] = [[]]

@@ -1,4 +1,4 @@
-"""The files that a tokenizer can be kept in, and which of them a path means."""
+"""The formats in which a tokenizer can be stored, and the format that a path means."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tokenizer.vocabulary import Vocabulary
 RANK_SUFFIX = ".tiktoken"
 
 FORMATS: dict[str, Callable[[Vocabulary, Path], None]] = {
-    "huggingface": tokenizer_json.write,  # tokenizer.json and tokenizer_config.json: says everything
+    "huggingface": tokenizer_json.write,  # tokenizer.json and tokenizer_config.json: they store everything
     "gpt2": gpt2_files.write,  # vocab.json and merges.txt
     "tiktoken": rank_files.write,  # a rank file
 }
-"""The known formats: how each is written."""
+"""From the name of a format to the function that writes it."""
 
 
 def write(vocabulary: Vocabulary, path: Path, format: str | None = None) -> None:
     """Write a tokenizer; without a format, a path ending in .tiktoken means a rank file, any other huggingface.
 
-    Raises TokenizerError for an unknown format, or one that cannot hold this tokenizer.
+    Raises TokenizerError for an unknown format, or one that cannot store this tokenizer.
     """
     name = format or ("tiktoken" if path.suffix == RANK_SUFFIX else "huggingface")
     if name not in FORMATS:
@@ -34,21 +34,21 @@ def write(vocabulary: Vocabulary, path: Path, format: str | None = None) -> None
 
 
 def read(path: Path, split: str | None = None, special_tokens: Mapping[str, int] | None = None) -> Vocabulary:
-    """Read a tokenizer from a tokenizer.json, a rank file, or a folder that holds one of the formats.
+    """Read a tokenizer from a tokenizer.json, a rank file, or a folder with the files of one format.
 
-    `split` and `special_tokens` are for rank files, which do not say them.
-    Raises TokenizerError naming the file and what is wrong in it.
+    `split` and `special_tokens` are for rank files, which do not contain them.
+    Raises TokenizerError naming the file and the fault.
     """
     if path.suffix == RANK_SUFFIX:
         return rank_files.read(path, split, special_tokens)
     if split is not None or special_tokens is not None:
         raise TokenizerError(
-            f"{path} says itself how text is cut and what its special tokens are: split and special_tokens are for "
-            f"rank files, whose names end in {RANK_SUFFIX}."
+            f"{path} contains its split and its special tokens: the arguments split and special_tokens are for rank "
+            f"files, whose names end in {RANK_SUFFIX}."
         )
     if path.name in (gpt2_files.VOCAB_FILE, gpt2_files.MERGES_FILE):
         return gpt2_files.read(path.parent)
-    in_gpt2_files = (path / gpt2_files.VOCAB_FILE).is_file() and (path / gpt2_files.MERGES_FILE).is_file()
-    if in_gpt2_files and not (path / tokenizer_json.TOKENIZER_FILE).is_file():
+    has_gpt2_files = (path / gpt2_files.VOCAB_FILE).is_file() and (path / gpt2_files.MERGES_FILE).is_file()
+    if has_gpt2_files and not (path / tokenizer_json.TOKENIZER_FILE).is_file():
         return gpt2_files.read(path)
     return tokenizer_json.read(path)

@@ -1,12 +1,12 @@
 """tokenizer.json: the tokenizer in the format of Hugging Face's tokenizers library.
 
-Model weights are of no use without the exact tokenizer, and this format is the one that other programs read:
+A model's weights need exactly the tokenizer that they were trained with, and most programs read this format:
 
     {"model": {"type": "BPE", "vocab": {"!": 38, ...}, "merges": ["Ġ t", ...]}, "added_tokens": [...], ...}
 
-Bytes are written in the alphabet of alphabet.py. An id that training left unused is listed as `<unused 300>`:
-the space, which no token of bytes can contain, tells it apart, and other programs then count as many ids as
-the model has rows.
+Bytes are written in the alphabet of text/alphabet.py. An id that training left unused is listed as `<unused 300>`. Its
+space, which the spelling of an ordinary token never contains, makes it different from all of them; and other programs
+then count the same number of ids as the model has rows.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from unicodedata import is_normalized
 
 from tokenizer.disk import Json, field, read_json, write_json
 from tokenizer.errors import TokenizerError
-from tokenizer.formats.post_processor import around_documents, post_processor
-from tokenizer.formats.pre_tokenizer import check_pattern, split_of
+from tokenizer.formats.post_processor import around_documents, post_processor_of
+from tokenizer.formats.pre_tokenizer import BYTE_LEVEL, pre_tokenizer_of, split_of
 from tokenizer.text.alphabet import spell, unspell
-from tokenizer.text.split import BYTE_LEVEL, SPLITS
 from tokenizer.vocabulary import END_OF_TEXT, SPECIAL_TOKENS, Vocabulary
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -37,9 +36,9 @@ CHAT_TEMPLATE = (
     "{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-"""chat.py's form of a conversation, in the Jinja language that the transformers library runs.
+"""The form of a conversation in chat.py, in the Jinja language that the transformers library runs.
 
-Each token is written out, because transformers can then tell them from the same characters in a message.
+Each special token is written in full, so transformers can distinguish it from the same characters in a message.
 """
 
 
@@ -52,7 +51,7 @@ def write(vocabulary: Vocabulary, path: Path) -> None:
 
 
 def spellings(vocabulary: Vocabulary) -> dict[str, int]:
-    """Return every id's spelling in order of ids: tokens in the alphabet, special tokens as they are, unused ids."""
+    """Return each spelling and its id, in the order of ids: tokens in the alphabet, names of special tokens, unused."""
     names = {number: f"<unused {number}>" for number in range(vocabulary.size)}
     names |= {number: spell(token) for token, number in vocabulary.ids.items()}
     names |= {number: name for name, number in (vocabulary.specials | vocabulary.added).items()}
@@ -60,9 +59,8 @@ def spellings(vocabulary: Vocabulary) -> dict[str, int]:
 
 
 def _tokenizer_document(vocabulary: Vocabulary) -> Json:
+    """Return the content of tokenizer.json; raises TokenizerError for a pattern that others would read differently."""
     added = vocabulary.specials | vocabulary.added
-    if vocabulary.split not in SPLITS:
-        check_pattern(vocabulary.split)
     return {
         "version": "1.0",
         "truncation": None,
@@ -74,14 +72,14 @@ def _tokenizer_document(vocabulary: Vocabulary) -> Json:
                 "single_word": False,
                 "lstrip": False,
                 "rstrip": False,
-                "normalized": name in vocabulary.late,
+                "normalized": name in vocabulary.normalized,
                 "special": name in vocabulary.specials,
             }
             for name, number in sorted(added.items(), key=lambda item: item[1])
         ],
         "normalizer": {"type": "NFC"} if vocabulary.nfc else None,
-        "pre_tokenizer": SPLITS[vocabulary.split].pre_tokenizer,
-        "post_processor": post_processor(vocabulary),
+        "pre_tokenizer": pre_tokenizer_of(vocabulary.split),
+        "post_processor": post_processor_of(vocabulary),
         "decoder": BYTE_LEVEL,
         "model": {
             "type": "BPE",
@@ -99,6 +97,7 @@ def _tokenizer_document(vocabulary: Vocabulary) -> Json:
 
 
 def _config_document(vocabulary: Vocabulary) -> Json:
+    """Return the content of tokenizer_config.json."""
     document: Json = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
     if vocabulary.end_of_text in vocabulary.specials:
         document["eos_token"] = vocabulary.end_of_text
@@ -123,16 +122,17 @@ def read(path: Path) -> Vocabulary:
 
 
 def end_of_text(config: Json) -> str:
-    """Return the token between documents that a tokenizer_config.json names, or ours."""
+    """Return the token between documents that a tokenizer_config.json names, or END_OF_TEXT if it names none."""
     token = config.get("eos_token")
     content = token.get("content") if isinstance(token, dict) else token
     return content if isinstance(content, str) else END_OF_TEXT
 
 
 def _vocabulary(document: Json, end_of_text: str) -> Vocabulary:
+    """Return the vocabulary that a tokenizer.json describes."""
     _refuse_other_kinds(document)
-    nfc = _composes(document.get("normalizer"))
-    added, specials, late = _added_tokens(document, nfc)
+    nfc = _is_nfc(document.get("normalizer"))
+    added, specials, normalized = _added_tokens(document, nfc)
     spelled = field(document, "model.vocab", dict)
     ids: dict[bytes, int] = {}
     for spelling, number in spelled.items():
@@ -150,7 +150,7 @@ def _vocabulary(document: Json, end_of_text: str) -> Vocabulary:
         size=1 + max([*spelled.values(), *specials.values(), *added.values()], default=-1),
         end_of_text=end_of_text,
         added=added,
-        late=late,
+        normalized=normalized,
         nfc=nfc,
         whole_words=document["model"].get("ignore_merges") is True,
         before=before,
@@ -159,13 +159,13 @@ def _vocabulary(document: Json, end_of_text: str) -> Vocabulary:
 
 
 def _refuse_other_kinds(document: Json) -> None:
-    """Raise TokenizerError for settings that would change the ids and that this package does not know."""
+    """Raise TokenizerError for settings that would change the ids and that this package does not support."""
     model = field(document, "model", dict)
     # Early files, GPT-2's among them, leave the type out.
     kind = "BPE" if "type" not in model and {"vocab", "merges"} <= set(model) else field(document, "model.type", str)
     if kind != "BPE":
         raise TokenizerError(f"field model.type is {kind!r}: only byte-level 'BPE' can be loaded.")
-    # An unknown token is never needed: every byte has one of its own.
+    # A token for unknown text is never needed, because every byte has a token.
     for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
         if model.get(name):
             raise TokenizerError(
@@ -179,8 +179,8 @@ def _refuse_other_kinds(document: Json) -> None:
         raise TokenizerError(f"field decoder.type is {decoder!r}: only 'ByteLevel' can be loaded.")
 
 
-def _composes(normalizer: Any) -> bool:
-    """Return whether text is composed (NFC) first; raises TokenizerError for any other change of the text."""
+def _is_nfc(normalizer: Any) -> bool:
+    """Return whether text is normalised to NFC; raises TokenizerError for any other change of the text."""
     steps = normalizer.get("normalizers") if isinstance(normalizer, dict) and "normalizers" in normalizer else None
     if steps is None:
         steps = [] if normalizer is None else [normalizer]
@@ -190,11 +190,11 @@ def _composes(normalizer: Any) -> bool:
 
 
 def _added_tokens(document: Json, nfc: bool) -> tuple[dict[str, int], dict[str, int], frozenset[str]]:
-    """Return the added tokens, the special ones, and the names of those that are looked for after the others."""
+    """Return the added tokens, the special tokens, and the names of those that are marked `normalized`."""
     vocab = field(document, "model.vocab", dict)
     added: dict[str, int] = {}
     specials: dict[str, int] = {}
-    late = set()
+    normalized = set()
     for i, token in enumerate(field(document, "added_tokens", list)):
         name = f"added_tokens[{i}]"
         if not isinstance(token, dict):
@@ -209,14 +209,15 @@ def _added_tokens(document: Json, nfc: bool) -> tuple[dict[str, int], dict[str, 
         if content in specials or content in added:
             raise TokenizerError(f"field {name}.content is {content!r}, which an added token before it has already.")
         if token.get("normalized"):
-            late.add(content)
+            normalized.add(content)
             if nfc and not is_normalized("NFC", content):
                 raise TokenizerError(f"field {name}.content is {content!r}, which text in NFC cannot contain.")
         (specials if token.get("special") else added)[content] = number
-    return added, specials, frozenset(late)
+    return added, specials, frozenset(normalized)
 
 
 def _merges(document: Json) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the two tokens of each merge."""
     for i, merge in enumerate(field(document, "model.merges", list)):
         # Older files write "Ġ t", newer ones ["Ġ", "t"].
         parts = merge.split(" ") if isinstance(merge, str) else merge

@@ -1,93 +1,100 @@
-"""What one merge changes: pairs that are born with the new token, and pairs that it breaks.
+"""What one merge changes: the pairs that it creates with the new token, and the pairs that it breaks.
 
-A merge of (left, right) into a new token turns each (token, left) in front of it into (token, new), and each
-(right, token) behind it into (new, token). All these changes are noted first and added up by the token, which is a
-small number. Then each kind of change is looked up once, however often it happened.
+A merge of (left, right) into a new token turns each (token, left) before it into (token, new), and each (right, token)
+after it into (new, token). All these changes are recorded first, and summed by the token, which is a small number. Then
+the pair of each kind of change is looked up once, however often the change happened.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tokenizer.jit import kernel
-from tokenizer.structures.hash_table import KEY, Rows, Slots, number_slot
+from tokenizer.structures.hash_table import KEY, NumberTable, number_slot
+from tokenizer.structures.heap import Heap
 
-Places = NDArray[np.int32]
-Numbers = NDArray[np.int64]
+COUNT, FIRST, END = 1, 2, 3  # the columns of a pair's row after KEY; its positions are positions[FIRST:END]
+NUM_COLUMNS = 4
+KIND, POSITION = range(2)  # the columns of a change
+WEIGHT, NUMBER, NEXT = range(3)  # the columns of a sum
 
-COUNT, FIRST, END = 1, 2, 3  # the columns of the pairs, after KEY; the pair's places are lists[FIRST:END]
-KIND, WHERE = range(2)  # the columns of the changes
-WEIGHT, NUMBER, NEXT = range(3)  # of each kind of change: the sum of its words' counts, how many, where the next goes
+
+class Pairs(NamedTuple):
+    """Pairs of tokens with their counts and positions; the key of a pair is left << 32 | right."""
+
+    table: NumberTable
+    heap: Heap  # rows of (-count, key); a count may be outdated
+    positions: NDArray[np.int32]  # for each pair in turn, the positions of its left tokens in the corpus
+
+
+class Changes(NamedTuple):
+    """New pairs, one by one and summed by kind."""
+
+    log: NDArray[np.int32]  # (changes, 2): the kind, and the position of the new pair
+    sums: NDArray[np.int64]  # (kinds, 3): the words' counts, how many changes, the next free index of `positions`
 
 
 @kernel
-def note(changes: Places, num_changes: int, sums: Numbers, kind: int, place: int, weight: int) -> int:
-    """Note that a pair, of a kind, now stands at a place; return the number of changes."""
-    changes[num_changes, KIND] = kind
-    changes[num_changes, WHERE] = place
-    sums[kind, WEIGHT] += weight
-    sums[kind, NUMBER] += 1
+def record(changes: Changes, num_changes: int, kind: int, position: int, weight: int) -> int:
+    """Record a new pair of some kind, in a word with the count `weight`; return the number of changes."""
+    changes.log[num_changes, KIND] = kind
+    changes.log[num_changes, POSITION] = position
+    changes.sums[kind, WEIGHT] += weight
+    changes.sums[kind, NUMBER] += 1
     return num_changes + 1
 
 
 @kernel
-def bear(
-    changes: Places,
-    num_changes: int,
-    sums: Numbers,
-    new: int,
-    min_frequency: int,
-    pairs: Rows,
-    slots: Slots,
-    num_pairs: int,
-    lists: Places,
-    listed: int,
+def create_pairs(
+    pairs: Pairs, num_pairs: int, num_positions: int, changes: Changes, num_changes: int, new: int, min_frequency: int
 ) -> tuple[int, int]:
-    """Make the pairs that the changes tell of; return how many pairs there are and how much of `lists` is full.
+    """Add the pairs that the changes create; return how many pairs and positions there are then.
 
-    With new >= 0, the kind 2 * token stands for the pair (token, new), and 2 * token + 1 for (new, token). At the start
-    (new < 0) the kind is 256 * left + right.
+    The kind 2 * token is the pair (token, new), and 2 * token + 1 is (new, token). For the first pairs, of two bytes,
+    `new` is negative and the kind is 256 * left + right. Pairs rarer than `min_frequency` are left out.
     """
+    rows, sums = pairs.table.rows, changes.sums
     for change in range(num_changes):
-        kind = int(changes[change, KIND])
+        kind = int(changes.log[change, KIND])
         if sums[kind, WEIGHT] < min_frequency:
             continue
-        if sums[kind, NUMBER] > 0:
-            sums[kind, NEXT] = listed
+        if sums[kind, NUMBER] > 0:  # the first change of its kind
+            sums[kind, NEXT] = num_positions
             if new < 0:
                 left, right = kind >> 8, kind & 0xFF
             elif kind & 1:
                 left, right = new, kind >> 1
             else:
                 left, right = kind >> 1, new
-            name = left << 32 | right
-            slots[number_slot(slots, pairs, name)] = num_pairs
-            pairs[num_pairs, KEY] = name
-            pairs[num_pairs, COUNT] = sums[kind, WEIGHT]
-            pairs[num_pairs, FIRST] = listed
-            listed += sums[kind, NUMBER]
-            pairs[num_pairs, END] = listed
+            key = left << 32 | right
+            pairs.table.slots[number_slot(pairs.table, key)] = num_pairs
+            rows[num_pairs, KEY] = key
+            rows[num_pairs, COUNT] = sums[kind, WEIGHT]
+            rows[num_pairs, FIRST] = num_positions
+            num_positions += sums[kind, NUMBER]
+            rows[num_pairs, END] = num_positions
             num_pairs += 1
             sums[kind, NUMBER] = 0
-        lists[sums[kind, NEXT]] = changes[change, WHERE]
+        pairs.positions[sums[kind, NEXT]] = changes.log[change, POSITION]
         sums[kind, NEXT] += 1
-    return num_pairs, listed
+    return num_pairs, num_positions
 
 
 @kernel
-def take_away(
-    changes: Places, num_changes: int, sums: Numbers, left: int, right: int, pairs: Rows, slots: Slots
-) -> None:
+def subtract_broken(pairs: Pairs, changes: Changes, num_changes: int, left: int, right: int) -> None:
     """Lower the counts of the pairs that the merge of (left, right) has broken, and clear the sums."""
+    sums = changes.sums
     for change in range(num_changes):
-        kind = int(changes[change, KIND])
+        kind = int(changes.log[change, KIND])
         weight = sums[kind, WEIGHT]
         if weight > 0:
-            # What is (token, new) now was (token, left) before; what is (new, token) was (right, token).
-            name = right << 32 | kind >> 1 if kind & 1 else kind >> 1 << 32 | left
-            pair = slots[number_slot(slots, pairs, name)]
+            # The pair (token, new) was (token, left) before the merge; (new, token) was (right, token).
+            key = right << 32 | kind >> 1 if kind & 1 else kind >> 1 << 32 | left
+            pair = pairs.table.slots[number_slot(pairs.table, key)]
             if pair >= 0:
-                pairs[pair, COUNT] -= weight
+                pairs.table.rows[pair, COUNT] -= weight
         sums[kind, WEIGHT] = 0
         sums[kind, NUMBER] = 0

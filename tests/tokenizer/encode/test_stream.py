@@ -3,7 +3,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenizer
-from tokenizer.text import chunks
 
 tok = tokenizer.train(["naïve café 日本語 👩‍👩‍👧 naïve café 日本語 👩‍👩‍👧"], vocab_size=400)
 
@@ -23,7 +22,7 @@ def test_a_stream_of_any_text_is_the_text(text):
     assert streamed(tok.encode(text)) == text
 
 
-def test_half_a_letter_is_held_back():
+def test_half_a_character_is_kept():
     decoder = tok.stream_decoder()
     first, second, third = (tok.encode("a")[0] - 97 + byte for byte in "€".encode())
     assert [decoder.push(number) for number in (first, second, third)] == ["", "", "€"]
@@ -37,19 +36,19 @@ encoders = {
     split: tokenizer.train(["it's 12 times  naïve,\n\n日本語。 " * 3], vocab_size=300, split=split)
     for split in ("gpt2", "digits", "gpt4", "qwen2", "none", r"\w+")
 }
-pieces = st.lists(st.text(max_size=8) | st.text("a 1\n!'slLſ日,\u00a0", max_size=8))
+parts = st.lists(st.text(max_size=8) | st.text("a 1\n!'slLſ日,\u00a0", max_size=8))
 
 
 @pytest.mark.parametrize("split", encoders)
-@given(pieces=pieces)
-def test_encoding_pieces_is_encoding_the_text(split, pieces):
+@given(parts=parts)
+def test_encoding_parts_is_encoding_the_text(split, parts):
     encoder = encoders[split].stream_encoder()
     for _ in range(2):  # after a flush, it starts anew
-        ids = [number for piece in pieces for number in encoder.push(piece)] + encoder.flush()
-        assert ids == encoders[split].encode("".join(pieces))
+        ids = [number for part in parts for number in encoder.push(part)] + encoder.flush()
+        assert ids == encoders[split].encode("".join(parts))
 
 
-def test_a_word_that_may_go_on_is_held_back():
+def test_a_word_that_may_continue_is_kept():
     encoder = encoders["gpt2"].stream_encoder()
     words = ["it", "'s", " naï"]
     assert encoder.push("it's naï") == [i for word in words[:2] for i in encoders["gpt2"].encode(word)]
@@ -59,12 +58,3 @@ def test_a_word_that_may_go_on_is_held_back():
     whole = encoders["none"].stream_encoder()
     assert [whole.push("to be, "), whole.push("or")] == [[], []]
     assert whole.flush() == encoders["none"].encode("to be, or")
-
-
-@given(texts=st.lists(st.text("a 1\n!'sé,")), threads=st.integers(1, 3), size=st.integers(1, 6))
-def test_a_batch_in_lots_on_threads_is_each_text_by_itself(texts, threads, size):
-    expected = [tok.encode(text) for text in texts]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunks, "LOT", size)
-        assert [ids.tolist() for ids in tok.encode_batch(texts, threads=threads)] == expected
-        assert [tok.encode(text) for text in texts] == expected

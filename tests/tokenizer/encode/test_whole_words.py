@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,14 +9,12 @@ from tokenizer import TokenizerError
 from tokenizer.encode.encoder import Encoder
 from tokenizer.encode.whole_words import WholeWordEncoder, encoder_of
 from tokenizer.text.split import compiled
-from tokenizer.vocabulary import Vocabulary
 
 tok = tokenizer.train(["to be or not to be, abc abd 日本"] * 3, vocab_size=300)
-fields = {name: getattr(tok.vocabulary, name) for name in Vocabulary.__dataclass_fields__}
 WORDS = {b"xyz": 300, b" xyz": 301, "日本語".encode(): 302, b"\xff\xfe": 303}
-more = Vocabulary(**(fields | {"ids": tok.vocabulary.ids | WORDS, "size": 304, "whole_words": True}))
+more = replace(tok.vocabulary, ids=tok.vocabulary.ids | WORDS, size=304, whole_words=True)
 whole = tokenizer.Tokenizer(more)
-uncut = tokenizer.Tokenizer(Vocabulary(**(fields | {"split": "none"})))
+uncut = tokenizer.Tokenizer(replace(tok.vocabulary, split="none"))
 texts = st.text() | st.text("xyz 日本語to")
 
 
@@ -25,7 +25,7 @@ def test_only_tokens_that_merges_do_not_reach_are_looked_up():
 def test_without_such_tokens_the_encoder_is_the_plain_one():
     assert isinstance(encoder_of(more), WholeWordEncoder)
     assert type(encoder_of(tok.vocabulary)) is Encoder
-    assert type(encoder_of(Vocabulary(**(fields | {"whole_words": True})))) is Encoder
+    assert type(encoder_of(replace(tok.vocabulary, whole_words=True))) is Encoder
 
 
 @given(texts)

@@ -1,14 +1,13 @@
 import warnings
 from collections import Counter
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenizer import TokenizerError
 from tokenizer.learn import count
-from tokenizer.learn.count import WordCounts, count_words
+from tokenizer.learn.count import count_words
 from tokenizer.text import chunks
 from tokenizer.text.split import compiled
 
@@ -34,12 +33,12 @@ def test_more_words_than_the_tables_first_hold():
 
 
 @given(st.lists(some_text, max_size=8), st.integers(1, 9))
-def test_lots_change_nothing(texts, size):
+def test_chunks_change_nothing(texts, size):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunks, "LOT", size)
+        patch.setattr(chunks, "CHUNK_SIZE", size)
         assert counted(texts, "gpt4", threads=2) == counted(texts, "gpt4", threads=1)
-        in_lots = counted(texts, "gpt4")
-    assert in_lots == counted(texts, "gpt4")
+        in_chunks = counted(texts, "gpt4")
+    assert in_chunks == counted(texts, "gpt4")
 
 
 def test_special_tokens_are_borders_and_not_counted():
@@ -59,18 +58,18 @@ def test_progress_draws_nothing_when_there_is_no_terminal(capsys):
 
 
 def test_the_rarest_words_are_forgotten_and_that_is_said(monkeypatch):
-    monkeypatch.setattr(count, "BYTES_PER_LETTER", count.SMALLEST_MEMORY // 4_000)  # 4,000 letters of different words
-    monkeypatch.setattr(chunks, "LOT", 1_000)
+    monkeypatch.setattr(count, "MEMORY_PER_BYTE", count.MIN_MEMORY // 4_000)  # 4,000 bytes of different words
+    monkeypatch.setattr(chunks, "CHUNK_SIZE", 1_000)
     texts = [f" often{i % 20} rare{i}" for i in range(5_000)]
     results = []
     for threads in (1, 3):
         with pytest.warns(UserWarning, match=r"do not fit into max_memory=67,108,864 bytes: words seen \d+ times or"):
-            results.append(count_words(texts, "none", max_memory=count.SMALLEST_MEMORY, threads=threads))
+            results.append(count_words(texts, "none", max_memory=count.MIN_MEMORY, threads=threads))
     words = [dict(result.items()) for result in results]
     assert words[0] == words[1]
-    assert len(results[0].letters) <= 4_000
+    assert len(results[0].word_bytes) <= 4_000
     with pytest.warns(UserWarning, match="forgotten"):
-        words = dict(count_words(texts, r"\w+", max_memory=count.SMALLEST_MEMORY).items())
+        words = dict(count_words(texts, r"\w+", max_memory=count.MIN_MEMORY).items())
     for i in range(20):
         assert words[f"often{i}".encode()] == 250
 
@@ -81,16 +80,9 @@ def test_too_little_memory_is_named():
 
 
 def test_words_of_which_none_can_be_kept(monkeypatch):
-    monkeypatch.setattr(count, "BYTES_PER_LETTER", count.SMALLEST_MEMORY // 10)
+    monkeypatch.setattr(count, "MEMORY_PER_BYTE", count.MIN_MEMORY // 10)
     with (
         warnings.catch_warnings(),
         pytest.raises(TokenizerError, match="seen 1 times or less were forgotten on the way, and none is left"),
     ):
-        count_words(["a text longer than ten letters"], "none", max_memory=count.SMALLEST_MEMORY)
-
-
-@given(st.dictionaries(st.binary(max_size=5), st.integers(1, 2**62)))
-def test_a_mapping_in_arrays_and_back(words):
-    arrays = WordCounts.of(words)
-    assert dict(arrays.items()) == words
-    assert arrays.counts.dtype == np.int64
+        count_words(["a text longer than ten letters"], "none", max_memory=count.MIN_MEMORY)

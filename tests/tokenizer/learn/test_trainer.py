@@ -66,14 +66,14 @@ def test_equal_counts_go_to_the_smaller_left_then_right_token():
 
 
 def test_the_tables_grow():
-    # All 65,536 pairs of bytes fill the first room; each merge of the growing stem then bears 256 more.
+    # All 65,536 pairs of bytes fill the first tables; each merge of the growing stem then creates 256 more.
     words = {b"a" * 2**stem + bytes([last]): 2 for stem in range(9) for last in range(256)}
     words |= {bytes([first, second]): 2 for first in range(256) for second in range(256)}
     assert trainer.learn_merges(words, 4) == naive.learn_merges(words, 4)
 
 
 def test_a_long_run_of_one_byte():
-    # The token doubles as long as the pair occurs twice, that is, as three tokens are left.
+    # The token doubles while the pair occurs twice, that is, while three tokens are left.
     merges = trainer.learn_merges({b"a" * 200_000: 1}, 100)
     assert merges == [(97, 97)] + [(256 + i, 256 + i) for i in range(16)]
 

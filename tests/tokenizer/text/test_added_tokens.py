@@ -1,4 +1,5 @@
 import unicodedata
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -6,17 +7,31 @@ from hypothesis import strategies as st
 
 import tokenizer
 from tokenizer import SPECIAL_TOKENS, TokenizerError
-from tokenizer.vocabulary import Vocabulary
+from tokenizer.text.added_tokens import AddedTokens, special_pattern
 
 CORPUS = ["to be or not to be, é or e\u0301", "<tool> is a word here"] * 3
 tok = tokenizer.train(CORPUS, vocab_size=330)
-pieces = st.lists(st.text(max_size=3) | st.sampled_from([*SPECIAL_TOKENS, "<tool>", "   ", "e\u0301", "to be"]))
-some_text = pieces.map("".join)
+parts = st.lists(st.text(max_size=3) | st.sampled_from([*SPECIAL_TOKENS, "<tool>", "   ", "e\u0301", "to be"]))
+some_text = parts.map("".join)
 
 
 def changed(**fields):
-    old = {name: getattr(tok.vocabulary, name) for name in Vocabulary.__dataclass_fields__}
-    return tokenizer.Tokenizer(Vocabulary(**(old | fields)))
+    return tokenizer.Tokenizer(replace(tok.vocabulary, **fields))
+
+
+def test_the_longer_special_token_wins():
+    pattern = special_pattern(["<a>", "<a>b", "[.*]"])
+    assert pattern.split("x<a>bc<a>[.*]") == ["x", "<a>b", "c", "<a>", "", "[.*]", ""]
+    assert special_pattern([]).split("x<a>") == ["x<a>"]
+
+
+def test_the_parts_of_a_text():
+    tokens = AddedTokens({"<s>": 1, "<e>": 2}, {"<s><e>": 3, "é": 4}, frozenset(["é"]), nfc=True)
+    assert list(tokens.split("a<s><e>b")) == ["a", 3, "b"]
+    assert list(tokens.split("a<e>b", frozenset(["<e>"]))) == ["a", 2, "b"]
+    assert list(tokens.split("<e>e\u0301", frozenset(["<s>"]))) == ["<e>", 4, ""]
+    assert not tokens.keep_text_whole
+    assert AddedTokens({"<s>": 1}, {}, frozenset(), nfc=False).keep_text_whole
 
 
 @given(some_text, st.sets(st.sampled_from(SPECIAL_TOKENS)))
@@ -43,7 +58,7 @@ def test_a_name_that_is_no_special_token_is_refused():
 
 
 @given(some_text)
-def test_added_tokens_are_cut_out_of_every_text(text):
+def test_added_tokens_are_split_off_every_text(text):
     with_added = changed(added={"   ": 330, "<tool>": 331}, size=332)
     ids = with_added.encode(text)
     assert ids.count(331) == text.count("<tool>")
@@ -59,63 +74,13 @@ def test_composing_is_all_that_nfc_does(text):
     assert composing.decode(composing.encode(text)) == unicodedata.normalize("NFC", text)
 
 
-def test_late_tokens_are_looked_for_in_what_is_left():
-    early = changed(added={"ab": 330, "bc": 331}, size=332)
-    late = changed(added={"ab": 330, "bc": 331}, size=332, late=frozenset(["ab"]))
-    assert early.encode("abc") == [330, *tok.encode("c")]
-    assert late.encode("abc") == [*tok.encode("a"), 331]
-    assert late.encode("ab bc") == [330, *tok.encode(" "), 331]
-    composing = changed(added={"n\u00e9e": 330}, size=331, nfc=True, late=frozenset(["n\u00e9e"]))
+def test_normalized_tokens_are_found_in_what_is_left():
+    first = changed(added={"ab": 330, "bc": 331}, size=332)
+    last = changed(added={"ab": 330, "bc": 331}, size=332, normalized=frozenset(["ab"]))
+    assert first.encode("abc") == [330, *tok.encode("c")]
+    assert last.encode("abc") == [*tok.encode("a"), 331]
+    assert last.encode("ab bc") == [330, *tok.encode(" "), 331]
+    composing = changed(added={"n\u00e9e": 330}, size=331, nfc=True, normalized=frozenset(["n\u00e9e"]))
     assert composing.encode("ne\u0301e") == [330]
-    early = changed(added={"n\u00e9e": 330}, size=331, nfc=True)
-    assert early.encode("ne\u0301e") == tok.encode("n\u00e9e")
-
-
-def test_a_document_stands_between_its_tokens():
-    around = changed(before=("<|user|>",), after=("<|end|>", "<|endoftext|>"))
-    assert around.encode_document("to be") == [1, *tok.encode("to be"), 4, 0]
-    assert around.encode("to be") == tok.encode("to be") == tok.encode_document("to be")
-
-
-@given(st.binary() | some_text.map(str.encode) | st.lists(st.binary(max_size=3) | st.just(b"to be")).map(b"".join))
-def test_bytes_come_back_exactly(data):
-    ids = tok.encode_bytes(data)
-    assert tok.decode_bytes(ids) == data
-    assert not set(ids) & set(tok.specials.values())
-
-
-@given(some_text)
-def test_the_bytes_of_a_text_have_its_ids(text):
-    assert tok.encode_bytes(text.encode()) == tok.encode(text)
-
-
-def test_decoding_bytes_that_are_no_text_is_a_choice():
-    ids = tok.encode_bytes(b"caf\xe9!")
-    assert tok.decode(ids) == "caf\ufffd!"
-    assert tok.decode(tok.encode("é"), errors="strict") == "é"
-    with pytest.raises(TokenizerError, match=r"byte 0xe9 at position 3, .*decode_bytes, or choose errors='replace'"):
-        tok.decode(ids, errors="strict")
-    with pytest.raises(TokenizerError, match="errors='ignore': expected 'replace' or 'strict'"):
-        tok.decode(ids, errors="ignore")
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"added": {"<|end|>": 330}, "size": 331}, r"'<\|end\|>' is both a special token and an added one"),
-        ({"added": {"": 330}, "size": 331}, "special token '' is empty"),
-        ({"added": {"to": 330}, "size": 331}, "'to' is .* spelled like an ordinary token"),
-        ({"added": {"<x>": 4}}, "id 4 is given to 2 token"),
-        ({"before": ("<s>",)}, "'<s>' shall stand around every document, and is no special token"),
-    ],
-)
-def test_bad_vocabularies_are_named(fields, message):
-    with pytest.raises(TokenizerError, match=message):
-        changed(**fields)
-
-
-def test_training_composes_the_text_it_learns_from():
-    composed = tokenizer.train(["e\u0301e\u0301"] * 3, vocab_size=262, nfc=True)
-    assert "éé".encode()[:2] in composed.vocabulary.ids
-    assert composed.vocabulary.nfc
-    assert not tokenizer.train(["é"], vocab_size=262).vocabulary.nfc
+    first = changed(added={"n\u00e9e": 330}, size=331, nfc=True)
+    assert first.encode("ne\u0301e") == tok.encode("n\u00e9e")

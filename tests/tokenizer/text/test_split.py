@@ -1,9 +1,10 @@
 import pytest
+import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tokenizer import TokenizerError
-from tokenizer.text.split import SPLITS, compiled, special_pattern
+from tokenizer.text.split import SPLITS, compiled, pattern_of, words_of
 
 
 @pytest.mark.parametrize("name", SPLITS)
@@ -56,7 +57,21 @@ def test_an_unknown_split_gets_the_nearest_name():
         compiled("gpt-2")
 
 
-def test_the_longer_special_token_wins():
-    pattern = special_pattern(["<a>", "<a>b", "[.*]"])
-    assert pattern.split("x<a>bc<a>[.*]") == ["x", "<a>b", "c", "<a>", "", "[.*]", ""]
-    assert special_pattern([]).split("x<a>") == ["x<a>"]
+@pytest.mark.parametrize("name", ["", "gpt-4", "one_word", None])
+def test_a_mere_name_is_never_a_pattern(name):
+    with pytest.raises(TokenizerError, match="unknown split"):
+        pattern_of(name)
+
+
+def test_a_pattern_is_its_own_split():
+    assert pattern_of(r"\w+ ?") == r"\w+ ?"
+    with pytest.raises(TokenizerError, match=r"the split '\(a' is no regular expression: missing \)"):
+        compiled("(a")
+
+
+@given(text=st.text("ab ,") | st.text())
+def test_what_a_pattern_leaves_out_is_a_word_too(text):
+    words = words_of(text, compiled(r"\w+ ?"))
+    assert "".join(words) == text
+    assert all(words)
+    assert compiled(r"\w+ ?").findall(text) == [word for word in words if regex.match(r"\w", word)]
