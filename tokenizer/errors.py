@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class TokenizerError(ValueError):
-    """A text, a token id, an option or a file cannot be used; the message names it and says what would work."""
+    """A text, a token id, an option or a file cannot be used; the message names it and what would work instead."""

@@ -36,7 +36,7 @@ class Vocabulary:
     end_of_text: str = END_OF_TEXT  # the special token between documents
     # Our own training does not use the following; files of other libraries do.
     added: dict[str, int] = field(default_factory=dict)  # split off every text, before it is split into words
-    normalized: frozenset[str] = frozenset()  # the special and added tokens that are found after all others, and NFC
+    normalized: frozenset[str] = frozenset()  # the special and added tokens that are found last, after NFC
     nfc: bool = False  # text is first composed: `e` and an accent become `é` (Unicode's normal form C)
     whole_words: bool = False  # a word that is a token becomes that token, whatever the merges would give
     before: tuple[str, ...] = ()  # the special tokens before every document

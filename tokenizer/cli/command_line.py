@@ -32,7 +32,7 @@ class _Parser(argparse.ArgumentParser):
         sys.exit(2)
 
     def refuse(self, unknown: str) -> NoReturn:
-        """Name an unknown argument, and the closest flag."""
+        """Print an unknown argument and the closest flag, and exit with code 2."""
         flag = unknown.partition("=")[0]
         known = [name for action in self._actions for name in action.option_strings]
         nearest = get_close_matches(flag.replace("_", "-"), known, n=1)
@@ -90,6 +90,7 @@ def _parsers() -> tuple[_Parser, dict[str, _Parser]]:
 
 
 def _add_train_flags(train: _Parser) -> None:
+    """Add what `train` takes."""
     train.add_argument("texts", nargs="+", type=Path, metavar="FILE|FOLDER", help="one document per file")
     train.add_argument("--out", required=True, type=Path, help="the folder or file to write; never overwritten")
     train.add_argument("--format", choices=FORMATS, help="what to write (default: tokenizer.json, or by the suffix)")
@@ -118,6 +119,7 @@ def _add_train_flags(train: _Parser) -> None:
 
 
 def _add_tokenizer(parser: _Parser) -> None:
+    """Add the tokenizer to load, and the split of a rank file."""
     parser.add_argument(
         "tokenizer", metavar="TOKENIZER", help="a folder, a tokenizer.json, GPT-2's vocab.json, or a .tiktoken file"
     )
@@ -125,10 +127,12 @@ def _add_tokenizer(parser: _Parser) -> None:
 
 
 def _add_files(parser: _Parser, content: str) -> None:
+    """Add the files to read; `content` says what they contain."""
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help=f"{content} (default: standard input)")
 
 
 def _add_allow_special(parser: _Parser) -> None:
+    """Add the special tokens that count as such in the text."""
     parser.add_argument(
         "--allow-special",
         action="append",

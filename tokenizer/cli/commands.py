@@ -80,7 +80,7 @@ def decode(options: Namespace) -> None:
 
 
 def show(options: Namespace) -> None:
-    """Print the tokens of a text, or, with --html, write them as a page."""
+    """Print the tokens of a text, or write them as a page if --html is given."""
     tokenizer, allowed = _load(options.tokenizer, options.split), _allowed(options.allow_special)
     if options.html:
         _refuse_to_overwrite(options.html)
@@ -108,7 +108,7 @@ def _load(path: str, split: str | None) -> Tokenizer:
 
 
 def _allowed(names: list[str] | None) -> bool | list[str]:
-    """Return the value of `allow_special` for the names given with --allow-special, of which `all` means all."""
+    """Return the value of `allow_special` for the names of --allow-special: True if `all` is among them."""
     return True if names and "all" in names else names or False
 
 

@@ -124,7 +124,7 @@ class Encoder:
         return [parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in found]
 
     def _encode_chunk(self, chunk: Chunk) -> list[Ids]:
-        """Return the ids of each part."""
+        """Return the ids of each part of a chunk."""
         layout = self._scanner.lay_out(chunk.parts)
         ids = np.empty(len(layout.text), np.int32)
         borders = np.zeros((2, len(layout.stops) + 1), np.int64)  # the first is the beginning of the text

@@ -38,7 +38,7 @@ class Workspace(NamedTuple):
     tokens: Ids
     before: Ids  # the position of the token before
     after: Ids  # the position of the token after
-    ranks: Ids  # the rank of the pair that begins here if it is in the heap, else -1
+    ranks: Ids  # the rank of the pair that begins here; -1 if it has no merge, or no longer exists
     heap: Heap  # rows of (rank, position)
 
     @classmethod
@@ -52,7 +52,7 @@ class Workspace(NamedTuple):
 
 @kernel
 def _push_pair(work: Workspace, length: int, position: int, merges: NumberTable, heap_size: int) -> int:
-    """Push the pair that begins at `position` if it has a merge; return the new size of the heap."""
+    """Store the rank of the pair at `position`, and push the pair if it has one; return the new size of the heap."""
     rank = -1
     if work.after[position] < length:
         key = np.int64(work.tokens[position]) << 32 | work.tokens[work.after[position]]

@@ -78,7 +78,7 @@ def read(folder: Path) -> Vocabulary:
 
 
 def _merges(file: Path) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the two tokens of each line of merges.txt."""
+    """Yield the two tokens of each merge in merges.txt; raises TokenizerError naming the line."""
     try:
         text = decode_utf8(read_file(file))
     except TokenizerError as error:

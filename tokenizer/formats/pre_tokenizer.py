@@ -41,7 +41,7 @@ SPELLINGS = {
 
 
 AMBIGUOUS = regex.compile(
-    r"""\\[wWbBhHRXKGZ]  # which characters are in a word, and escapes that only one of the engines knows
+    r"""\\[wWbBhHRXKGZ]  # which characters are in a word, and escapes that only one of the engines has
       | \{[\d,]+\}\+   # after a number of repeats, + repeats again or makes the match possessive
       | (?<!\\)\[(?:[^]\\]|\\.)*\[ | && | \|\| | --  # sets inside sets
       | (?<![\\\[])\^ | (?<!\\)\$      # the ends of the text, or of each line
@@ -128,6 +128,7 @@ def _split_of_pattern(step: Json, pre_tokenizer: Json) -> str:
 
 
 def _unsupported(pre_tokenizer: Json, reason: str) -> TokenizerError:
+    """Return the error for a pre-tokenizer that cannot be loaded."""
     return TokenizerError(
         f"field pre_tokenizer is {json.dumps(pre_tokenizer)}, and {reason}; only these can be loaded: ByteLevel, "
         "Digits with ByteLevel, and Split (isolated) with ByteLevel, without a prefix space."

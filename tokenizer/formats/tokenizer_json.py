@@ -217,7 +217,7 @@ def _added_tokens(document: Json, nfc: bool) -> tuple[dict[str, int], dict[str, 
 
 
 def _merges(document: Json) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the two tokens of each merge."""
+    """Yield the two tokens of each merge; raises TokenizerError naming the field."""
     for i, merge in enumerate(field(document, "model.merges", list)):
         # Older files write "Ġ t", newer ones ["Ġ", "t"].
         parts = merge.split(" ") if isinstance(merge, str) else merge

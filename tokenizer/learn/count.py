@@ -119,7 +119,7 @@ def count_words(
             bar.update(len(text))
     words = totals.words()
     if totals.removed:
-        removed = f"words seen {totals.removed:,} times or less were forgotten on the way"
+        removed = f"words seen {totals.removed:,} times or less were removed while counting"
         if len(words.counts) == 0:
             raise TokenizerError(
                 f"the different words do not fit into max_memory={max_memory:,} bytes: {removed}, and none is left; "

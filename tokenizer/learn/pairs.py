@@ -39,7 +39,7 @@ class Changes(NamedTuple):
 
 @kernel
 def record(changes: Changes, num_changes: int, kind: int, position: int, weight: int) -> int:
-    """Record a new pair of some kind, in a word with the count `weight`; return the number of changes."""
+    """Record a new pair, in a word with the count `weight`; return the number of changes. For kinds: create_pairs."""
     changes.log[num_changes, KIND] = kind
     changes.log[num_changes, POSITION] = position
     changes.sums[kind, WEIGHT] += weight

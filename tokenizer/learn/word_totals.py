@@ -80,6 +80,7 @@ class WordTotals:
             self._table = self._table._replace(word_bytes=word_bytes)
 
     def _replace_rows(self, rows: Rows) -> None:
+        """Use these rows from now on, with new slots."""
         self._table = self._table._replace(rows=rows, slots=empty_slots(len(rows)))
         insert_words(self._table, self._num_rows)
 

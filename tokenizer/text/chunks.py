@@ -31,7 +31,7 @@ class Chunk:
 
 
 def chunks(texts: Iterable[str], *, may_cut: bool) -> Iterator[Chunk]:
-    """Yield texts in chunks; long texts are cut if `may_cut`.
+    """Yield texts in chunks of about CHUNK_SIZE characters; if `may_cut`, long texts are cut at borders.
 
     Raises TokenizerError for an item that is not a str, and for one str in place of an iterable of them.
     """
@@ -53,7 +53,10 @@ def chunks(texts: Iterable[str], *, may_cut: bool) -> Iterator[Chunk]:
 
 
 def cut(text: str) -> Iterator[str]:
-    """Yield a text in parts of about CHUNK_SIZE, cut at borders; a part without a border is longer."""
+    """Yield a text in parts that end at borders.
+
+    A part has at most CHUNK_SIZE characters, or more if the first CHUNK_SIZE of them have no border.
+    """
     start, stop = 0, CHUNK_SIZE
     while stop < len(text):
         border = last_border(text, start, stop)

@@ -155,7 +155,7 @@ def _gpt4_end(text: Bytes, i: int, stop: int, classes: Classes, longest_number: 
 
 @kernel
 def word_end(text: Bytes, i: int, stop: int, rule: int, classes: Classes) -> int:
-    """Return the end of the word that begins at byte i, by one of RULES; no word goes beyond byte `stop`."""
+    """Return the end of the word that begins at byte i by one of RULES, at most `stop`; by ONE_WORD it is `stop`."""
     if rule in (GPT2, DIGITS):
         return _gpt2_end(text, i, stop, classes, rule == DIGITS)
     if rule in (GPT4, QWEN2):

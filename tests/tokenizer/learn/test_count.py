@@ -57,7 +57,7 @@ def test_progress_draws_nothing_when_there_is_no_terminal(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_rarest_words_are_forgotten_and_that_is_said(monkeypatch):
+def test_the_rarest_words_are_removed_with_a_warning(monkeypatch):
     monkeypatch.setattr(count, "MEMORY_PER_BYTE", count.MIN_MEMORY // 4_000)  # 4,000 bytes of different words
     monkeypatch.setattr(chunks, "CHUNK_SIZE", 1_000)
     texts = [f" often{i % 20} rare{i}" for i in range(5_000)]
@@ -68,7 +68,7 @@ def test_the_rarest_words_are_forgotten_and_that_is_said(monkeypatch):
     words = [dict(result.items()) for result in results]
     assert words[0] == words[1]
     assert len(results[0].word_bytes) <= 4_000
-    with pytest.warns(UserWarning, match="forgotten"):
+    with pytest.warns(UserWarning, match="removed while counting"):
         words = dict(count_words(texts, r"\w+", max_memory=count.MIN_MEMORY).items())
     for i in range(20):
         assert words[f"often{i}".encode()] == 250
@@ -83,6 +83,6 @@ def test_words_of_which_none_can_be_kept(monkeypatch):
     monkeypatch.setattr(count, "MEMORY_PER_BYTE", count.MIN_MEMORY // 10)
     with (
         warnings.catch_warnings(),
-        pytest.raises(TokenizerError, match="seen 1 times or less were forgotten on the way, and none is left"),
+        pytest.raises(TokenizerError, match="seen 1 times or less were removed while counting, and none is left"),
     ):
         count_words(["a text longer than ten letters"], "none", max_memory=count.MIN_MEMORY)
