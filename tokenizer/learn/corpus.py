@@ -42,9 +42,9 @@ def lay_out(words: WordCounts) -> Corpus:
     owners = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths + 1)
     tokens = np.full(len(owners) + 1, BORDER, np.int32)
     ends = (lengths + 1).cumsum()
-    inside = np.ones(len(tokens), np.bool_)
-    inside[0] = False
-    inside[ends] = False
-    tokens[inside] = word_bytes
+    is_byte = np.ones(len(tokens), np.bool_)
+    is_byte[0] = False
+    is_byte[ends] = False
+    tokens[is_byte] = word_bytes
     # The border before the first word shifts every position by one.
     return Corpus(tokens, np.concatenate([np.zeros(1, np.int32), owners]), counts)
