@@ -22,6 +22,7 @@ LOOPS = SYSTEM | {"numpy", *(f"minigrad.kernels.{name}" for name in ("jit", "row
 AUTOGRAD = GROUND | {"numpy", "minigrad.autograd"}
 OPS = AUTOGRAD | {"minigrad.kernels", "minigrad.ops"}
 NN = OPS | SYSTEM | {"minigrad.formats", "minigrad.nn"}
+TOKENIZER = {"numpy", "regex", "tqdm", "tokenizer.errors", "tokenizer.jit"}
 ALLOWED: dict[str, set[str]] = {
     "minigrad": {"minigrad.system"},  # the face of the package: prepares the machine and imports the rest when asked
     "minigrad.errors": set(),
@@ -55,8 +56,21 @@ ALLOWED: dict[str, set[str]] = {
     "models.growth": NN,
     "models.claims": NN,
     "models.initial_weights": NN | {"minigrad.training", "models.family", "models.growth"},
-    "tokenizer": {"numpy", "regex", "tqdm", "tokenizer.kernels"},
-    "tokenizer.kernels": {"numba"},
+    "tokenizer": {"tokenizer"},  # the face of the package, and its command
+    "tokenizer.errors": set(),
+    "tokenizer.jit": {"numba"},
+    "tokenizer.naive": set(),
+    "tokenizer.disk": {"tokenizer.errors"},
+    "tokenizer.structures": TOKENIZER,
+    "tokenizer.text": TOKENIZER | {"tokenizer.disk", "tokenizer.structures"},
+    "tokenizer.vocabulary": TOKENIZER | {"tokenizer.text"},
+    "tokenizer.learn": TOKENIZER | {f"tokenizer.{name}" for name in ("naive", "structures", "text")},
+    "tokenizer.encode": TOKENIZER | {f"tokenizer.{name}" for name in ("structures", "text", "vocabulary")},
+    "tokenizer.formats": TOKENIZER | {f"tokenizer.{name}" for name in ("disk", "text", "vocabulary")},
+    "tokenizer.bpe": TOKENIZER | {f"tokenizer.{name}" for name in ("text", "vocabulary", "learn", "encode", "formats")},
+    "tokenizer.chat": TOKENIZER | {"tokenizer.bpe", "tokenizer.vocabulary"},
+    "tokenizer.vidya_v1": TOKENIZER | {"tokenizer.bpe", "tokenizer.text", "tokenizer.vocabulary"},
+    "tokenizer.cli": TOKENIZER | {"tokenizer"},
 }
 ONLY_INSIDE_FUNCTIONS = {"numba", "mpi4py", "torch", "transformers", "tokenizers"}
 
@@ -183,7 +197,7 @@ def uses_the_compiler(tree: ast.AST) -> bool:
 
 def test_only_two_files_use_the_compiler() -> None:
     users = {module_of(path) for path in FILES + PROGRAMS if uses_the_compiler(ast.parse(path.read_text("utf-8")))}
-    assert users == {"minigrad.kernels.jit", "tokenizer.kernels"}
+    assert users == {"minigrad.kernels.jit", "tokenizer.jit"}
     assert uses_the_compiler(ast.parse("@numba.njit\ndef loop(): pass"))
 
 

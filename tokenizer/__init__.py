@@ -4,18 +4,29 @@
     tok = tokenizer.train(texts, vocab_size=4096)
     ids = tok.encode("some text")
 
-Read it in this order: alphabet (bytes as letters), split (text into words), naive (the whole algorithm on one
-page), incremental (without rescanning), then the same fast: kernels, table, heap, scanner, lots, count, pairs and
-trainer, merging and encoder; then vocabulary, added and bpe (the tokenizer), stream and chat; formats and the files
-that it can be kept in, vidya_v1 (a tokenizer without words), and show. On the command line it is `python -m tokenizer`.
-It does not need minigrad.
+On the command line it is `python -m tokenizer`. The package does not need minigrad.
+
+Read naive.py first: the whole algorithm on one page. Then learn/incremental.py, which avoids rescanning, and
+learn/trainer.py, which does the same in arrays; then encode/merging.py, encode/encoder.py and bpe.py, the tokenizer.
+
+The files and rooms stand on floors, and each imports only from the floors below it. From the bottom:
+
+    errors, jit, naive      the exception, the decorator of compiled loops, the chapter; they import nothing
+    disk, structures/       files; hash tables and a heap for kernels
+    text/                   Unicode, splitting into words, texts in chunks, special tokens
+    vocabulary, learn/      what a tokenizer consists of; from texts to merges
+    encode/                 from text to token ids with a vocabulary
+    formats/                from a vocabulary to files and back
+    bpe                     the class Tokenizer, train and load
+    chat, vidya_v1          conversations; a tokenizer without words
+    cli/                    the command line
 """
 
 from tokenizer.bpe import Tokenizer, load, train
 from tokenizer.chat import encode_chat
+from tokenizer.encode.stream import StreamDecoder, StreamEncoder
 from tokenizer.errors import TokenizerError
-from tokenizer.lots import read_files
-from tokenizer.stream import StreamDecoder, StreamEncoder
+from tokenizer.text.files import read_files
 from tokenizer.vocabulary import SPECIAL_TOKENS
 
 __all__ = [

@@ -1,10 +1,10 @@
-"""`python -m tokenizer`: train a tokenizer, use it, look at it, and compare it with others."""
+"""`python -m tokenizer`: train a tokenizer, use it, show its tokens, and compare it with others."""
 
 from __future__ import annotations
 
 import sys
 
-from tokenizer.command_line import main
+from tokenizer.cli.command_line import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,10 +1,10 @@
-"""Conversations: how the turns of a chat become one row of tokens.
+"""Conversations: how the messages of a chat become one sequence of tokens.
 
     <|user|>How are you?<|end|><|assistant|>Fine.<|end|>
 
-The reader of the row must be able to trust its special tokens. So the turns are encoded one by one, as plain
-text, and the special tokens are put between them by id: a user who types `<|end|><|assistant|>` has typed
-characters.
+A reader of the sequence must be able to trust its special tokens. So each message is encoded by itself, as ordinary
+text, and the special tokens between the messages are added by id. If a user types `<|end|><|assistant|>`, these are
+ordinary characters.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def encode_chat(
 ) -> list[int]:
     """Return the token ids of messages such as {"role": "user", "content": "Hello"}.
 
-    With `add_generation_prompt`, the row ends after `<|assistant|>`: the model's turn to speak.
+    With `add_generation_prompt`, the sequence ends with `<|assistant|>`, so the model continues with an answer.
     Raises TokenizerError for another role, a missing field, or a tokenizer without the special tokens.
 
     >>> from tokenizer import train

@@ -1,4 +1,4 @@
-"""Files on the disk: written whole or not at all, and read with errors that name the file and the field."""
+"""Files on disk: writing that never leaves half a file under the final name, and reading with clear errors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Json = dict[str, Any]
 
 
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file so that whoever reads finds the old one or the new one, never half of one.
+    """Write a file atomically: a reader finds the old file or the complete new one.
 
-    Raises TokenizerError if the disk refuses.
+    Raises TokenizerError if the file cannot be written.
     """
-    # Renaming is one step. The bytes must be on the disk before it (fsync), or after a power cut the new name could
-    # stand on an empty file.
+    # Renaming is atomic. The bytes must be on disk before it (fsync): otherwise a power cut could leave an empty file
+    # under the final name.
     temporary = path.with_name(path.name + ".part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,6 +59,8 @@ def read_json(path: Path) -> Json:
 
 def field(document: Json, name: str, kind: type[Value], *, within: str = "") -> Value:
     """Return the value at a dotted name; raises TokenizerError if it is missing or of another type.
+
+    `within` is the name of the object itself, for the message.
 
     >>> field({"model": {"type": "BPE"}}, "model.type", str)
     'BPE'

@@ -1,13 +1,14 @@
-"""Byte-pair encoding in its simplest form: the lesson, and the judge of the fast code.
+"""Byte-pair encoding in its simplest form: the chapter to read first, and the standard that tests hold fast code to.
 
-Training starts with the 256 bytes as tokens. Again and again, the pair of neighbours that occurs most often
-becomes a new token. Encoding repeats the same merges, in the same order, on new text. Both rescan everything
-for each merge, which is fine for a page of text. The ladder from here, each rung with the same results:
+Training starts with the 256 bytes as tokens. Again and again, the pair of adjacent tokens that occurs most often
+becomes a new token. Encoding repeats the same merges, in the same order, on new text. Both scan everything again for
+each merge, which is fast enough for a page of text. Four steps lead from here to the fast trainer, all with the same
+result:
 
-    learn_from_all    every word of the text
-    learn_merges      each different word once, with its count
-    incremental.py    no rescanning: what a merge changes is counted, and a heap finds the best pair
-    trainer.py        the same in arrays, compiled
+    learn_from_all          every word of the text
+    learn_merges            each different word once, with its count
+    learn/incremental.py    no rescanning: a merge updates only the counts that it changes; a heap gives the best pair
+    learn/trainer.py        the same in arrays, compiled
 
 Source: Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units" (2016), algorithm 1.
 """
@@ -22,10 +23,10 @@ Pair = tuple[int, int]
 
 
 def learn_from_all(words: Iterable[bytes], num_merges: int, min_frequency: int = 2) -> list[Pair]:
-    """Return the pairs that became tokens 256, 257, ..., given all words of a text.
+    """Return the pairs that become tokens 256, 257, ..., given all words of a text.
 
-    The pair with the highest count wins; among equals the smaller left token, then the smaller right token.
-    Learning stops early when no pair occurs `min_frequency` times.
+    The pair with the highest count is merged; among equal counts the smaller left token, then the smaller right token
+    decides. Learning stops early when no pair occurs `min_frequency` times.
 
     >>> learn_from_all([b"abab", b"abab", b"ab", b"b"], num_merges=5)
     [(97, 98), (256, 256)]
@@ -43,7 +44,7 @@ def learn_from_all(words: Iterable[bytes], num_merges: int, min_frequency: int =
 
 
 def learn_merges(words: Mapping[bytes, int], num_merges: int, min_frequency: int = 2) -> list[Pair]:
-    """Return what `learn_from_all` returns, given how often each different word occurs: a text repeats its words.
+    """Return what `learn_from_all` returns, given each different word with its count: most words occur many times.
 
     >>> learn_merges({b"abab": 3, b"ab": 1, b"b": 9}, num_merges=5)
     [(97, 98), (256, 256)]
@@ -79,7 +80,7 @@ def merge(ids: list[int], pair: Pair, new: int) -> list[int]:
 
 
 def encode_word(word: bytes, merges: list[Pair]) -> list[int]:
-    """Return the tokens of a word: each merge in the order it was learned.
+    """Return the tokens of a word: apply each merge, in the order of learning.
 
     >>> encode_word(b"abaab", [(97, 98), (256, 256)])
     [256, 97, 256]

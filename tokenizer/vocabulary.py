@@ -1,4 +1,4 @@
-"""What training learns and a file holds: tokens, their ids, the merges in order, and the special tokens."""
+"""The vocabulary of a tokenizer: tokens, their ids, the merges in order, and the special tokens."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tokenizer.alphabet import spell, utf8
 from tokenizer.errors import TokenizerError
-from tokenizer.split import compiled
+from tokenizer.text.alphabet import spell
+from tokenizer.text.split import compiled
+from tokenizer.text.unicode import encode_utf8
 
 SPECIAL_TOKENS = ("<|endoftext|>", "<|user|>", "<|assistant|>", "<|system|>", "<|end|>")
-"""The special tokens of a new tokenizer: the border between documents, and those of the chat template."""
+"""The special tokens of a new tokenizer: the border between documents, and those of a chat."""
 
 END_OF_TEXT = SPECIAL_TOKENS[0]
-LARGEST_SIZE = 2**24  # far beyond any real vocabulary: a larger id is a damaged file
+LARGEST_SIZE = 2**24  # far beyond any real vocabulary: a larger id means a damaged file
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Everything that decides encoding; plain data, checked when made.
+    """Everything that decides encoding, as plain data that is checked when it is made.
 
-    Ids come from maps and never from arithmetic, because other people's files number their tokens otherwise.
-    Raises TokenizerError if a byte has no token, a merge has no result, or two tokens share an id or a
-    spelling.
+    Ids are always looked up and never computed, because files of other libraries number their tokens differently.
+    Raises TokenizerError if a byte has no token, a merge has no result, or two tokens share an id or a spelling.
     """
 
-    split: str  # how text is cut into words, a name in split.SPLITS
+    split: str  # how text is split into words: a name in split.SPLITS, or a pattern
     ids: dict[bytes, int]  # every ordinary token: the 256 bytes and the results of merges
-    merges: tuple[tuple[bytes, bytes], ...]  # the earlier, the sooner it is applied
-    specials: dict[str, int]  # tokens that text cannot spell
-    size: int  # ids are below this; some may have no token
+    merges: tuple[tuple[bytes, bytes], ...]  # in the order of learning, which is the order of merging
+    specials: dict[str, int]  # tokens that no ordinary text is encoded to
+    size: int  # all ids are smaller; some may have no token
     end_of_text: str = END_OF_TEXT  # the special token between documents
-    # What our own training leaves alone and other people's files need:
-    added: dict[str, int] = field(default_factory=dict)  # cut out of every text, before it is split into words
-    late: frozenset[str] = frozenset()  # of the special and added tokens, those looked for after all others
+    # Our own training does not use the following; files of other libraries do.
+    added: dict[str, int] = field(default_factory=dict)  # split off every text, before it is split into words
+    normalized: frozenset[str] = frozenset()  # the special and added tokens that are found last, after NFC
     nfc: bool = False  # text is first composed: `e` and an accent become `é` (Unicode's normal form C)
-    whole_words: bool = False  # a word that is a token becomes that token, whatever the merges would do
-    before: tuple[str, ...] = ()  # the special tokens in front of every document
-    after: tuple[str, ...] = ()  # and those behind it
+    whole_words: bool = False  # a word that is a token becomes that token, whatever the merges would give
+    before: tuple[str, ...] = ()  # the special tokens before every document
+    after: tuple[str, ...] = ()  # the special tokens after every document
 
     def __post_init__(self) -> None:
-        """Check what the types do not say."""
+        """Check what the types do not guarantee."""
         if self.size > LARGEST_SIZE:
             raise TokenizerError(f"the vocabulary has {self.size:,} ids, and at most {LARGEST_SIZE:,} can be used.")
         for byte in range(256):
@@ -58,7 +58,7 @@ class Vocabulary:
                     )
         if repeated := [merge for merge, count in Counter(self.merges).items() if count > 1]:
             raise TokenizerError(f"the merge of {' and '.join(map(spell, repeated[0]))} is listed twice.")
-        self._check_added()
+        self._check_names()
         owners = Counter([*self.ids.values(), *self.specials.values(), *self.added.values()])
         for number, count in owners.items():
             if count > 1 or not 0 <= number < self.size:
@@ -66,10 +66,11 @@ class Vocabulary:
                     f"id {number} is given to {count} token(s): expected one, and an id below {self.size}."
                 )
 
-    def _check_added(self) -> None:
+    def _check_names(self) -> None:
+        """Check the names of the special and added tokens."""
         spellings = {spell(token) for token in self.ids}
         for name in (*self.specials, *self.added):
-            utf8(name)
+            encode_utf8(name)
             if not name or name in spellings:
                 raise TokenizerError(
                     f"the special token {name!r} is empty or spelled like an ordinary token; choose one "
@@ -79,11 +80,11 @@ class Vocabulary:
             raise TokenizerError(f"{min(both)!r} is both a special token and an added one: choose one of the two.")
         for name in (*self.before, *self.after):
             if name not in self.specials:
-                raise TokenizerError(f"{name!r} shall stand around every document, and is no special token.")
+                raise TokenizerError(f"{name!r} is placed around every document, but it is not a special token.")
 
     @cached_property
-    def pieces(self) -> dict[int, bytes]:
-        """The bytes behind each id that has any."""
+    def token_bytes(self) -> dict[int, bytes]:
+        """The bytes of each id that has a token; those of a special or added token are its name."""
         ordinary = {number: token for token, number in self.ids.items()}
         added = self.specials | self.added
         return ordinary | {number: name.encode() for name, number in added.items()}
@@ -94,7 +95,8 @@ class Vocabulary:
         ids = sorted([number, spell(token)] for token, number in self.ids.items())
         specials = sorted(self.specials.items())
         everything = [compiled(self.split).pattern, ids, merges, specials, self.size, self.end_of_text]
-        foreign = [sorted(self.added.items()), sorted(self.late), self.nfc, self.whole_words, self.before, self.after]
-        if any(foreign):  # a tokenizer without these keeps the hash that it had before they existed
-            everything.append(foreign)
+        added, normalized = sorted(self.added.items()), sorted(self.normalized)
+        more = [added, normalized, self.nfc, self.whole_words, self.before, self.after]
+        if any(more):  # a tokenizer without these keeps the hash that it had before they existed
+            everything.append(more)
         return hashlib.sha256(json.dumps(everything).encode()).hexdigest()

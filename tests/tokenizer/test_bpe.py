@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,7 +7,7 @@ from hypothesis import strategies as st
 
 import tokenizer
 from tokenizer import SPECIAL_TOKENS, TokenizerError
-from tokenizer.split import SPLITS
+from tokenizer.text.split import SPLITS
 
 CORPUS = [
     "The quick brown fox jumps over the lazy dog.",
@@ -140,3 +142,44 @@ def test_the_ids_in_use_are_those_with_bytes():
     small = tokenizer.train(["aaaa aaaa"], vocab_size=400)
     assert small.ids == list(range(small.used))
     assert all(small.decode_bytes([number]) for number in small.ids)
+
+
+def test_a_document_stands_between_its_tokens():
+    vocabulary = replace(tok.vocabulary, before=("<|user|>",), after=("<|end|>", "<|endoftext|>"))
+    around = tokenizer.Tokenizer(vocabulary)
+    assert around.encode_document("to be") == [1, *tok.encode("to be"), 4, 0]
+    assert around.encode("to be") == tok.encode("to be") == tok.encode_document("to be")
+
+
+@given(st.binary() | some_text.map(str.encode) | st.lists(st.binary(max_size=3) | st.just(b"the ")).map(b"".join))
+def test_bytes_come_back_exactly(data):
+    ids = tok.encode_bytes(data)
+    assert tok.decode_bytes(ids) == data
+    assert not set(ids) & set(tok.specials.values())
+
+
+@given(some_text)
+def test_the_bytes_of_a_text_have_its_ids(text):
+    assert tok.encode_bytes(text.encode()) == tok.encode(text)
+
+
+def test_decoding_bytes_that_are_no_text_is_a_choice():
+    ids = tok.encode_bytes(b"caf\xe9!")
+    assert tok.decode(ids) == "caf\ufffd!"
+    assert tok.decode(tok.encode("é"), errors="strict") == "é"
+    with pytest.raises(TokenizerError, match=r"byte 0xe9 at position 3, .*decode_bytes, or choose errors='replace'"):
+        tok.decode(ids, errors="strict")
+    with pytest.raises(TokenizerError, match="errors='ignore': expected 'replace' or 'strict'"):
+        tok.decode(ids, errors="ignore")
+
+
+def test_training_composes_the_text_it_learns_from():
+    composed = tokenizer.train(["e\u0301e\u0301"] * 3, vocab_size=262, nfc=True)
+    assert "éé".encode()[:2] in composed.vocabulary.ids
+    assert composed.vocabulary.nfc
+    assert not tokenizer.train(["é"], vocab_size=262).vocabulary.nfc
+
+
+def test_an_unknown_option_of_training_is_refused():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'thread'"):
+        tokenizer.train(CORPUS, thread=1)

@@ -9,11 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tokenizer
-from tokenizer import incremental, naive, trainer
-from tokenizer.count import SMALLEST_MEMORY, WordCounts, count_words
+from tokenizer import naive
+from tokenizer.learn import incremental, trainer
+from tokenizer.learn.count import MIN_MEMORY, count_words
+from tokenizer.learn.word_counts import WordCounts
 
 LADDER = [naive.learn_merges, incremental.learn_merges, trainer.learn_merges]
-# Few different bytes make many ties and many runs, where the rungs could disagree.
+# Few different bytes make many ties and many runs, where the ways could disagree.
 word = st.binary(max_size=12) | st.text("ab", max_size=40).map(str.encode) | st.integers(0, 60).map(lambda n: b"a" * n)
 document = st.text(max_size=40) | st.text("ab c", max_size=60) | st.integers(0, 300).map(lambda n: "a" * n)
 
@@ -25,7 +27,7 @@ def agree(words, num_merges, min_frequency):
 
 @settings(max_examples=200)
 @given(st.lists(word, max_size=30), st.integers(0, 60), st.integers(1, 4))
-def test_all_rungs_learn_the_same(words, num_merges, min_frequency):
+def test_all_ways_learn_the_same(words, num_merges, min_frequency):
     assert naive.learn_from_all(words, num_merges, min_frequency) == naive.learn_merges(
         Counter(words), num_merges, min_frequency
     )
@@ -33,7 +35,7 @@ def test_all_rungs_learn_the_same(words, num_merges, min_frequency):
 
 
 @given(st.lists(document, max_size=6), st.sampled_from(["gpt2", "gpt4", "none"]))
-def test_all_rungs_learn_the_same_from_texts(texts, split):
+def test_all_ways_learn_the_same_from_texts(texts, split):
     assert agree(dict(count_words(texts, split).items()), 50, 2)
 
 
@@ -81,7 +83,7 @@ def test_tables_beyond_the_memory_are_refused():
 
 
 def test_training_keeps_within_its_memory():
-    # Words that hardly repeat: nothing shrinks them, and each bears many pairs.
+    # Words that hardly repeat: counting does not compress them, and each creates many pairs.
     rng = np.random.default_rng(0)
     texts = [
         " ".join([word.tobytes().decode() for word in rng.integers(97, 123, (9_000, 9), np.uint8)]) for _ in range(9)
@@ -90,7 +92,7 @@ def test_training_keeps_within_its_memory():
     tracemalloc.start()
     try:
         with pytest.warns(UserWarning, match="do not fit into max_memory"):
-            tokenizer.train((text + text for text in texts), 2_000, max_memory=SMALLEST_MEMORY)
-        assert tracemalloc.get_traced_memory()[1] < SMALLEST_MEMORY
+            tokenizer.train((text + text for text in texts), 2_000, max_memory=MIN_MEMORY)
+        assert tracemalloc.get_traced_memory()[1] < MIN_MEMORY
     finally:
         tracemalloc.stop()

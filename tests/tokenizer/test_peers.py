@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenizer
-from tokenizer.files import CHAT_TEMPLATE
-from tokenizer.split import SPLITS
+from tokenizer.formats.tokenizer_json import CHAT_TEMPLATE
+from tokenizer.text.split import SPLITS
 
 pytestmark = pytest.mark.peers
 

@@ -4,13 +4,13 @@ import base64
 import inspect
 import random
 import unicodedata
+from dataclasses import replace
 
 import pytest
 
 import tokenizer
-from tokenizer.pretokenizer import SPELLINGS
-from tokenizer.split import SPLITS
-from tokenizer.vocabulary import Vocabulary
+from tokenizer.formats.pre_tokenizer import SPELLINGS
+from tokenizer.text.split import SPLITS
 
 pytestmark = pytest.mark.peers
 
@@ -112,11 +112,10 @@ def test_patterns_of_ones_own_cut_as_theirs(pattern, strings, tmp_path):
 
 def test_added_tokens_and_documents_are_as_theirs(strings, tmp_path):
     base = tokenizer.train(CORPUS, vocab_size=500, split="qwen2").vocabulary
-    fields = {name: getattr(base, name) for name in Vocabulary.__dataclass_fields__}
     added = {"  ": 500, "    ": 501, "<tool>": 502, "ab": 503, "bc": 504, "né": 505}
-    late = frozenset(["  ", "    ", "ab", "né"])
-    more = {"added": added, "size": 506, "nfc": True, "late": late, "before": ("<|user|>",), "after": ("<|end|>",) * 2}
-    ours = tokenizer.Tokenizer(Vocabulary(**(fields | more)))
+    normalized = frozenset(["  ", "    ", "ab", "né"])
+    around = {"before": ("<|user|>",), "after": ("<|end|>",) * 2}
+    ours = tokenizer.Tokenizer(replace(base, added=added, size=506, nfc=True, normalized=normalized, **around))
     theirs = opened_by_them(ours, tmp_path)
     tricky = ["abc", "ab  bc", "<tool>   <|end|>    x", "a<|end|>\u0338", "ne\u0301e né"]
     assert not differences(ours, theirs, tricky + strings[::20] + ADVERSARIAL)
@@ -127,9 +126,8 @@ def test_added_tokens_and_documents_are_as_theirs(strings, tmp_path):
 
 def test_whole_words_are_theirs(strings, tmp_path):
     base = tokenizer.train(CORPUS, vocab_size=500).vocabulary
-    fields = {name: getattr(base, name) for name in Vocabulary.__dataclass_fields__}
     words = {b"abc": 500, b" xyz": 501, b"019": 502, "日本語".encode(): 503}
-    ours = tokenizer.Tokenizer(Vocabulary(**(fields | {"ids": base.ids | words, "size": 504, "whole_words": True})))
+    ours = tokenizer.Tokenizer(replace(base, ids=base.ids | words, size=504, whole_words=True))
     assert ours.encode("abc xyzabc") != ours.encode("abcxyzabc")
     assert not differences(ours, opened_by_them(ours, tmp_path), [*strings[::20], "abc xyz 019 日本語", "abcd"])
 
@@ -163,7 +161,7 @@ def test_rank_files_are_tiktokens(split, strings, tmp_path):
     ours = tokenizer.train(CORPUS + strings[:300], vocab_size=600, split=split)
     ours.save(tmp_path / "own.tiktoken")
     ranks = load.load_tiktoken_bpe(str(tmp_path / "own.tiktoken"))
-    pattern = SPLITS[split].pattern
+    pattern = SPLITS[split]
     theirs = tiktoken.Encoding("own", pat_str=pattern, mergeable_ranks=ranks, special_tokens=ours.specials)
     again = tokenizer.load(tmp_path / "own.tiktoken", split=split, special_tokens=ours.specials)
     assert again.vocabulary == ours.vocabulary
@@ -182,7 +180,7 @@ def test_ranks_that_no_merge_reaches_are_tiktokens_too(strings, tmp_path):
     tokens = {bytes(draw.choices(b"abcdx ", k=draw.randrange(2, 7))) for _ in range(150)}
     ranks = {bytes([byte]): byte for byte in range(256)}
     ranks |= {token: 256 + i for i, token in enumerate(draw.sample(sorted(tokens), len(tokens)))}
-    theirs = tiktoken.Encoding("x", pat_str=SPLITS["gpt4"].pattern, mergeable_ranks=ranks, special_tokens={})
+    theirs = tiktoken.Encoding("x", pat_str=SPLITS["gpt4"], mergeable_ranks=ranks, special_tokens={})
     lines = [b"%b %d\n" % (base64.b64encode(token), rank) for token, rank in ranks.items()]
     (tmp_path / "x.tiktoken").write_bytes(b"".join(lines))
     ours = tokenizer.load(tmp_path / "x.tiktoken", split="gpt4")
@@ -201,7 +199,7 @@ def test_what_transformers_makes_of_a_rank_file_opens_here(split, strings, tmp_p
     ours = tokenizer.train(CORPUS + strings[:300], vocab_size=600, split=split, special_tokens=[])
     ours.save(tmp_path / "own.tiktoken")
     converter = converters.TikTokenConverter(
-        str(tmp_path / "own.tiktoken"), SPLITS[split].pattern, extra_special_tokens=["<|end|>"]
+        str(tmp_path / "own.tiktoken"), SPLITS[split], extra_special_tokens=["<|end|>"]
     )
     theirs = converter.converted()
     theirs.save(str(tmp_path / "tokenizer.json"))

@@ -1,0 +1,86 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tokenizer.cli import commands
+
+BAD = [
+    (["trian"], "invalid choice: 'trian'"),
+    ([], "arguments are required: train|encode|decode|show|compare"),
+    (["train", "CORPUS", "--out", "NEW", "--vocab", "9"], "unknown flag '--vocab', did you mean --vocab-size?"),
+    (["train", "CORPUS", "--out", "NEW", "--zzz"], "unknown flag '--zzz'; see python -m tokenizer train --help"),
+    (["train", "CORPUS", "--out", "NEW", "--vocab-size", "many"], "whole number of at least 256, not 'many'"),
+    (["train", "CORPUS", "--out", "NEW", "--vocab-size", "258"], "256 bytes and 5 special tokens need 261"),
+    (["train", "CORPUS", "--out", "NEW", "--vocab-size", "99999999999"], "at most 16,777,216 can be used"),
+    (["train", "CORPUS", "--out", "NEW", "--min-frequency", "0"], "at least 1, not '0'"),
+    (["train", "CORPUS", "--out", "NEW", "--max-memory", "1"], "max_memory=1,048,576 bytes is too little"),
+    (["train", "CORPUS", "--out", "NEW", "--split", r"\\w+"], "Oniguruma, understands differently"),
+    (["train", "CORPUS", "--out", "NEW", "--split", "gpt-2"], "unknown split 'gpt-2'"),
+    (["train", "CORPUS", "--out", "NEW", "--special", "<a>", "--special", "<a>"], "named twice"),
+    (["train", "CORPUS", "--out", "NEW", "--format", "gguf"], "invalid choice: 'gguf'"),
+    (["train", "CORPUS", "--out", "NEW", "--format", "gpt2", "--split", "gpt4"], "cannot store split='gpt4'"),
+    (["train", "CORPUS", "--out", "TRAINED"], "trained exists already, and nothing is ever overwritten"),
+    (["train", "CORPUS", "--out", "NEW", "--glob", "*.py"], "there is no text to learn from in"),
+    (["train", "CORPUS/.hidden", "--out", "NEW"], ".hidden: byte 0xff at position 0, in b'\\xff', is not UTF-8"),
+    (["train", "nowhere", "--out", "NEW"], "cannot read nowhere: there is no such file or folder"),
+    (["encode", "nowhere"], "cannot read nowhere: No such file"),
+    (["encode", "TRAINED", "nowhere"], "cannot read nowhere: No such file"),
+    (["encode", "TRAINED", "--allow-special", "<|ende|>"], "did you mean '<|end|>'?"),
+    (["decode", "TRAINED", "CORPUS/a.txt"], "word 1 is b'to': expected token ids"),
+    (["show", "TRAINED", "--html", "CORPUS/a.txt"], "a.txt exists already"),
+    (["compare", "TRAINED", "--text", "-"], "there is no text to compare"),
+    (["compare", "--text", "-"], "arguments are required: TOKENIZER"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD)
+def test_bad_input_is_one_sentence_and_exit_code_2(run, corpus, trained, tmp_path, arguments, message):
+    places = {"CORPUS": str(corpus), "TRAINED": trained[0], "NEW": str(tmp_path / "new")}
+    for name, place in places.items():
+        arguments = [argument.replace(name, place) for argument in arguments]
+    code, out, errors = run(*arguments)
+    assert (code, out) == (2, b"")
+    assert message in errors
+    assert errors.startswith("python -m tokenizer")
+    assert errors.count("\n") == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_corrupt_tokenizer_is_named(run, trained):
+    file = Path(trained[0]) / "tokenizer.json"
+    with file.open("r+b") as opened:
+        opened.truncate(1000)
+    code, _, errors = run("encode", trained[0])
+    assert code == 2
+    assert "tokenizer.json is not JSON text, or is cut short" in errors
+
+
+def test_faults_of_the_machine_are_exit_code_1_and_ctrl_c_130(run, trained, monkeypatch):
+    for error, expected in [(OSError("disk full"), 1), (MemoryError(), 1), (KeyboardInterrupt(), 130)]:
+
+        def fail(_, error=error):
+            raise error
+
+        monkeypatch.setattr(commands, "show", fail)
+        code, _, errors = run("show", trained[0])
+        assert code == expected
+        assert "Traceback" not in errors
+
+
+def test_a_reader_that_has_seen_enough_is_no_fault(trained):
+    command = [sys.executable, "-m", "tokenizer", "encode", trained[0]]
+    with subprocess.Popen(command, stdin=-1, stdout=-1, stderr=-1) as process:
+        process.stdout.close()
+        process.stdin.write(b"to be " * 100_000)
+        process.stdin.close()
+        errors = process.stderr.read()
+        assert (process.wait(), errors) == (0, b"")
+
+
+def test_help_names_every_command(run):
+    code, out, _ = run("--help")
+    assert code == 0
+    assert all(command in out.decode() for command in ("train", "encode", "decode", "show", "compare"))
+    assert all(run(command, "--help")[0] == 0 for command in ("train", "encode", "decode", "show", "compare"))

@@ -1,0 +1,104 @@
+import re
+import sys
+
+import pytest
+
+import tokenizer
+from tokenizer import vidya_v1
+from tokenizer.cli import commands
+
+
+def test_train_prints_the_hash_of_what_it_writes(run, corpus, tmp_path, text):
+    code, out, errors = run("train", corpus, "--out", tmp_path / "new", "--vocab-size", 280)
+    assert (code, errors) == (0, "")
+    loaded = tokenizer.load(tmp_path / "new")
+    assert loaded.fingerprint() == tokenizer.train([text, text], vocab_size=280).fingerprint()
+    assert out.decode().splitlines() == [
+        re.sub(r"in [\d.]+ s", lambda _: re.search(r"in [\d.]+ s", out.decode()).group(), line)
+        for line in [
+            f"19 merges learned from 2 files, {2 * len(text.encode())} bytes, in 0.0 s",
+            f"280 of 280 ids used, written to {tmp_path / 'new'}",
+            f"hash {loaded.fingerprint()}",
+        ]
+    ]
+
+
+def test_trains_flags_reach_the_trainer(run, corpus, tmp_path, text):
+    flags = ["--split", "gpt4", "--min-frequency", 3, "--special", "<a>", "--special", "<b>", "--nfc", "--threads", 1]
+    assert run("train", corpus / "a.txt", "--out", tmp_path / "new", "--vocab-size", 290, *flags)[0] == 0
+    expected = tokenizer.train(
+        [text], vocab_size=290, split="gpt4", min_frequency=3, special_tokens=["<a>", "<b>"], nfc=True
+    )
+    assert tokenizer.load(tmp_path / "new").fingerprint() == expected.fingerprint()
+
+
+def test_large_files_are_read_in_parts_of_whole_lines(run, corpus, tmp_path, monkeypatch, text):
+    monkeypatch.setattr(commands, "READ_SIZE", 60)
+    assert run("train", corpus, "--out", tmp_path / "new", "--vocab-size", 280)[0] == 0
+    lines = text.splitlines(keepends=True) * 2
+    assert tokenizer.load(tmp_path / "new").fingerprint() == tokenizer.train(lines, vocab_size=280).fingerprint()
+
+
+@pytest.mark.parametrize(("format", "files"), [("gpt2", "merges.txt"), ("tiktoken", ""), ("huggingface", None)])
+def test_train_writes_every_format(run, corpus, tmp_path, format, files):
+    target = tmp_path / "new"
+    assert run("train", corpus, "--out", target, "--vocab-size", 280, "--format", format)[0] == 0
+    assert (target / (files if files is not None else "tokenizer.json")).exists()
+
+
+def test_encode_and_decode_are_each_others_inverse(run, trained, text):
+    path, tok = trained
+    data = text.encode() + b"\xff\x00<|end|>"
+    code, ids, _ = run("encode", path, stdin=data)
+    assert (code, ids) == (0, b" ".join(b"%d" % number for number in tok.encode_bytes(data)) + b"\n")
+    assert run("decode", path, stdin=ids) == (0, data, "")
+
+
+def test_files_are_encoded_one_a_line(run, trained, tmp_path):
+    path, tok = trained
+    (tmp_path / "a").write_text("to be", encoding="utf-8")
+    (tmp_path / "b").write_text("<|end|>", encoding="utf-8")
+    _, out, _ = run("encode", path, tmp_path / "a", "-", tmp_path / "b", stdin=b"or")
+    rows = [[int(word) for word in line.split()] for line in out.splitlines()]
+    assert rows == [tok.encode("to be"), tok.encode("or"), tok.encode("<|end|>")]
+
+
+@pytest.mark.parametrize(("name", "plain"), [("all", "<|x|>"), ("<|end|>", "<|user|>"), ("<|user|>", "<|end|>")])
+def test_special_tokens_are_allowed_by_name(run, trained, name, plain):
+    path, tok = trained
+    text = "<|end|> <|user|>" if name == "all" else f"{name} {plain}"
+    _, out, _ = run("encode", path, "--allow-special", name, stdin=text.encode())
+    assert [int(word) for word in out.split()] == tok.encode(text, allow_special=name == "all" or [name])
+
+
+def test_a_document_gets_its_borders(run, tmp_path, text):
+    vidya_v1.train([text], 5).save(tmp_path)
+    _, out, _ = run("encode", tmp_path, "--document", stdin=b"to")
+    assert run("decode", tmp_path, stdin=out)[1] == b"<BOS>to<BOS>"
+
+
+def test_compare_prints_a_row_for_each(run, trained, tmp_path, text):
+    path, tok = trained
+    (tmp_path / "text").write_text(text, encoding="utf-8")
+    tokenizer.train([], vocab_size=261).save(tmp_path / "bytes.json")
+    code, out, _ = run("compare", path, tmp_path / "bytes.json", "--text", tmp_path / "text")
+    lines = out.decode().splitlines()
+    size, words, tokens = len(text.encode()), len(text.split()), len(tok.encode(text))
+    assert code == 0
+    assert lines[0] == f"{size:,} bytes, {words:,} words"
+    assert lines[2].split()[:5] == [path, "300", f"{tokens}", f"{size / tokens:.2f}*", f"{tokens / words:.2f}*"]
+    assert lines[3].split()[1:5] == ["261", f"{size}", "1.00", f"{size / words:.2f}"]
+
+
+@pytest.mark.parametrize("ids", [b"300", b"-1", b"1e3", b"9" * 5000, b"\xff"])
+def test_ids_that_are_none_are_named(run, trained, ids):
+    code, out, errors = run("decode", trained[0], stdin=ids)
+    assert (code, out) == (2, b"")
+    assert "token id 300 is out of range" in errors or "word 1 is" in errors
+
+
+def test_show_has_colours_on_a_terminal_only(run, trained, monkeypatch):
+    path, _ = trained
+    assert run("show", path, stdin=b"to be\x1b[31m")[1].decode() == "to| be|<1b>|[|3|1|m\n"
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: True, raising=False)
+    assert b"\x1b[" in run("show", path, stdin=b"to be")[1]

@@ -1,0 +1,75 @@
+import os
+
+import pytest
+
+from tokenizer import TokenizerError
+from tokenizer.disk import field, read_file, read_json, write_file, write_json
+
+
+def test_a_file_is_on_the_disk_before_it_gets_its_name(monkeypatch, tmp_path):
+    seen = []
+    fsync = os.fsync
+
+    def look_then_fsync(descriptor):
+        seen.append({file.name: file.stat().st_size for file in tmp_path.iterdir()})
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", look_then_fsync)
+    write_file(tmp_path / "a.json", b"first")
+    write_json(tmp_path / "b.json", {"one": 1})
+    assert [set(names) for names in seen] == [{"a.json.part"}, {"a.json", "b.json.part"}]
+    assert seen[0]["a.json.part"] == (tmp_path / "a.json").stat().st_size
+    assert seen[1]["b.json.part"] == (tmp_path / "b.json").stat().st_size
+
+
+def test_a_failure_leaves_the_old_file(monkeypatch, tmp_path):
+    def fail(descriptor):
+        raise OSError(28, "No space left on device")
+
+    write_file(tmp_path / "file", b"old")
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(TokenizerError, match=r"cannot write .*file: No space left on device"):
+        write_file(tmp_path / "file", b"new")
+    assert read_file(tmp_path / "file") == b"old"
+
+
+def test_folders_are_made_and_a_place_that_cannot_be_written_is_named(tmp_path):
+    write_file(tmp_path / "deep" / "file", b"not a folder")
+    assert read_file(tmp_path / "deep" / "file") == b"not a folder"
+    with pytest.raises(TokenizerError, match=r"cannot write .*file"):
+        write_file(tmp_path / "deep" / "file" / "tokenizer.json", b"")
+    with pytest.raises(TokenizerError, match=r"cannot read .*missing: No such file"):
+        read_file(tmp_path / "missing")
+
+
+def test_json_is_readable_utf8(tmp_path):
+    write_json(tmp_path / "a.json", {"Ġé": ["日", None]})
+    assert "Ġé" in (tmp_path / "a.json").read_text(encoding="utf-8")
+    assert read_json(tmp_path / "a.json") == {"Ġé": ["日", None]}
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"{", "a.json is not JSON text, or is cut short"),
+        (b"\xff", "a.json is not JSON text"),
+        (b"[" * 100_000, "a.json is not JSON text"),
+        (b"[1]", "a.json holds a list, expected a JSON object"),
+        (b"null", "a.json holds a NoneType"),
+    ],
+)
+def test_what_is_no_json_object_is_named(tmp_path, data, message):
+    (tmp_path / "a.json").write_bytes(data)
+    with pytest.raises(TokenizerError, match=message):
+        read_json(tmp_path / "a.json")
+
+
+def test_a_field_of_another_type_is_named():
+    document = {"model": {"vocab": {"a": 1}, "dropout": True}}
+    assert field(document, "model.vocab.a", int) == 1
+    with pytest.raises(TokenizerError, match=r"field model.dropout is True, expected int"):
+        field(document, "model.dropout", int)  # True is an int to isinstance
+    with pytest.raises(TokenizerError, match=r"field tokens\[3\].model.vocab.b is missing, expected str"):
+        field(document, "model.vocab.b", str, within="tokens[3]")
+    with pytest.raises(TokenizerError, match=r"field model.vocab.a.b is missing"):
+        field(document, "model.vocab.a.b", dict)

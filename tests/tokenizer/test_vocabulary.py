@@ -1,0 +1,67 @@
+from dataclasses import replace
+
+import pytest
+
+import tokenizer
+from tokenizer import TokenizerError
+
+vocabulary = tokenizer.train(["to be or not to be"] * 3, vocab_size=330).vocabulary
+
+
+def test_every_id_has_the_bytes_of_its_token():
+    more = replace(vocabulary, added={"<é>": 331}, size=340)
+    assert more.token_bytes[331] == "<é>".encode()
+    assert more.token_bytes[0] == b"<|endoftext|>"
+    assert {more.token_bytes[number] for number in more.ids.values()} == set(more.ids)
+    assert sorted(more.token_bytes) == sorted([*more.ids.values(), *range(5), 331])
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"added": {"<|end|>": 330}, "size": 331}, r"'<\|end\|>' is both a special token and an added one"),
+        ({"added": {"": 330}, "size": 331}, "special token '' is empty"),
+        ({"added": {"to": 330}, "size": 331}, "'to' is .* spelled like an ordinary token"),
+        ({"added": {"<x>": 4}}, "id 4 is given to 2 token"),
+        ({"ids": {}}, "byte 0x00 has no token"),
+        ({"merges": ((b"x", b"y"),)}, "the merge of 'x' and 'y' needs the token 'xy'"),
+        ({"merges": ((b"t", b"o"), (b"t", b"o"))}, "the merge of t and o is listed twice"),
+        ({"size": 2**24 + 1}, "16,777,217 ids, and at most 16,777,216"),
+        ({"size": 100}, "expected one, and an id below 100"),
+        ({"specials": {"\udc00": 0}}, "lone surrogate"),
+        ({"before": ("<s>",)}, "'<s>' is placed around every document, but it is not a special token"),
+    ],
+)
+def test_bad_vocabularies_are_named(fields, message):
+    with pytest.raises(TokenizerError, match=message):
+        replace(vocabulary, **fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"split": "gpt4"},
+        {"size": 331},
+        {"end_of_text": "<|end|>"},
+        {"specials": {"<|endoftext|>": 0}},
+        {"merges": vocabulary.merges[:-1]},
+        {"added": {"<x>": 330}, "size": 331},
+        {"normalized": frozenset(["<|end|>"])},
+        {"nfc": True},
+        {"whole_words": True},
+        {"before": ("<|user|>",)},
+        {"after": ("<|user|>",)},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_the_fingerprint_changes_with_every_field(fields):
+    assert replace(vocabulary).fingerprint() == vocabulary.fingerprint()
+    assert replace(vocabulary, **fields).fingerprint() != vocabulary.fingerprint()
+
+
+def test_the_fingerprint_is_the_same_in_every_version():
+    # Runs on disk are recognised by it.
+    plain = tokenizer.train(["to be or not to be"] * 3, vocab_size=270)
+    composing = replace(plain.vocabulary, nfc=True)
+    assert plain.fingerprint() == "f268d1d7d9269bd033f55a7b3b0bf04a293d86410491c7b4ec4993bcaecbc245"
+    assert composing.fingerprint() == "c34b3e199d015deda0cb8270e5cacec58b30297c9e6cca2323c18c9c6fc63753"

@@ -1,0 +1,163 @@
+"""The command line: the commands and their flags, and the exit codes.
+
+Bad input ends with one sentence on standard error and exit code 2, a fault of the machine with 1, Ctrl-C with 130; no
+user sees a traceback. commands.py has the commands themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import NoReturn
+
+from tokenizer.cli import commands
+from tokenizer.errors import TokenizerError
+from tokenizer.formats.registry import FORMATS
+from tokenizer.text.split import SPLITS
+from tokenizer.vocabulary import SPECIAL_TOKENS
+
+PROGRAM = "python -m tokenizer"
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse, with errors in one sentence and the closest flag for a misspelled one."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print what is wrong, without the list of all flags, and exit with code 2."""
+        print(f"{self.prog}: {message}; see {self.prog} --help", file=sys.stderr)
+        sys.exit(2)
+
+    def refuse(self, unknown: str) -> NoReturn:
+        """Print an unknown argument and the closest flag, and exit with code 2."""
+        flag = unknown.partition("=")[0]
+        known = [name for action in self._actions for name in action.option_strings]
+        nearest = get_close_matches(flag.replace("_", "-"), known, n=1)
+        kind = "unknown flag" if flag.startswith("-") else "unexpected argument"
+        self.error(f"{kind} {flag!r}" + (f", did you mean {nearest[0]}?" if nearest else ""))
+
+
+def _count(smallest: int) -> type[int]:
+    """Return a type for flags whose value is a whole number of at least `smallest`."""
+
+    class Count(int):
+        def __new__(cls, text: str) -> Count:
+            if not text.isdecimal() or int(text) < smallest:
+                raise argparse.ArgumentTypeError(f"expected a whole number of at least {smallest}, not {text!r}")
+            return super().__new__(cls, text)
+
+    return Count
+
+
+def _parsers() -> tuple[_Parser, dict[str, _Parser]]:
+    """Return the parser of the command line, and that of each command."""
+    parser = _Parser(prog=PROGRAM, description="Byte-level byte-pair encoding: text to token ids and back.")
+    subparsers = parser.add_subparsers(dest="command", metavar="train|encode|decode|show|compare", required=True)
+
+    def command(name: str, description: str) -> _Parser:
+        added: _Parser = subparsers.add_parser(name, help=description, description=description, allow_abbrev=False)
+        return added
+
+    train = command("train", "learn a tokenizer from text files, and print the hash of the result")
+    _add_train_flags(train)
+
+    encode = command("encode", "print the token ids of texts, one line for each")
+    _add_tokenizer(encode)
+    _add_files(encode, "texts; any bytes are kept")
+    _add_allow_special(encode)
+    encode.add_argument("--document", action="store_true", help="with the special tokens that stand around a document")
+
+    decode = command("decode", "write the bytes of token ids, exactly")
+    _add_tokenizer(decode)
+    _add_files(decode, "token ids between spaces or line ends")
+
+    show = command("show", "print a text with its tokens in colours, or write a page that shows how they were built")
+    _add_tokenizer(show)
+    _add_files(show, "the text")
+    _add_allow_special(show)
+    show.add_argument("--html", type=Path, metavar="PAGE", help="write a page that opens offline; never overwritten")
+
+    compare = command("compare", "compare tokenizers on a text: bytes per token, tokens per word, speed")
+    compare.add_argument("tokenizers", nargs="+", metavar="TOKENIZER", help="a folder or file; see encode --help")
+    compare.add_argument(
+        "--text", action="append", required=True, type=Path, metavar="FILE", help="repeat for more; - is standard input"
+    )
+    compare.add_argument("--split", help="for rank files, which do not say how text is cut")
+    return parser, {"train": train, "encode": encode, "decode": decode, "show": show, "compare": compare}
+
+
+def _add_train_flags(train: _Parser) -> None:
+    """Add what `train` takes."""
+    train.add_argument("texts", nargs="+", type=Path, metavar="FILE|FOLDER", help="one document per file")
+    train.add_argument("--out", required=True, type=Path, help="the folder or file to write; never overwritten")
+    train.add_argument("--format", choices=FORMATS, help="what to write (default: tokenizer.json, or by the suffix)")
+    train.add_argument("--vocab-size", type=_count(256), default=4096, metavar="N", help="default: 4096")
+    train.add_argument(
+        "--split", default="gpt2", help=f"how text is cut into words: {', '.join(SPLITS)} (default: gpt2)"
+    )
+    train.add_argument(
+        "--min-frequency", type=_count(1), default=2, metavar="N", help="merge no pair that is rarer (default: 2)"
+    )
+    train.add_argument(
+        "--special", action="append", metavar="TOKEN", help=f"default: {' '.join(SPECIAL_TOKENS)}; repeat for more"
+    )
+    train.add_argument("--nfc", action="store_true", help="compose the text first: e and an accent become é")
+    train.add_argument("--threads", type=_count(1), metavar="N", help="default: all processors; the result is the same")
+    train.add_argument(
+        "--max-memory", type=_count(1), default=1024, metavar="MIB", help="for the tables of words (default: 1024)"
+    )
+    train.add_argument("--glob", default="*", metavar="PATTERN", help="which files of a folder to read (default: *)")
+    train.add_argument(
+        "--errors",
+        choices=("strict", "replace"),
+        default="strict",
+        help="bytes that are not UTF-8 are refused, or replaced by U+FFFD (default: strict)",
+    )
+
+
+def _add_tokenizer(parser: _Parser) -> None:
+    """Add the tokenizer to load, and the split of a rank file."""
+    parser.add_argument(
+        "tokenizer", metavar="TOKENIZER", help="a folder, a tokenizer.json, GPT-2's vocab.json, or a .tiktoken file"
+    )
+    parser.add_argument("--split", help="for rank files, which do not say how text is cut")
+
+
+def _add_files(parser: _Parser, content: str) -> None:
+    """Add the files to read; `content` says what they contain."""
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help=f"{content} (default: standard input)")
+
+
+def _add_allow_special(parser: _Parser) -> None:
+    """Add the special tokens that count as such in the text."""
+    parser.add_argument(
+        "--allow-special",
+        action="append",
+        metavar="TOKEN|all",
+        help="let the text contain this special token, and not only its characters; repeat for more",
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code."""
+    parser, known = _parsers()
+    chosen, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        known[chosen.command].refuse(unknown[0])
+    try:
+        getattr(commands, chosen.command)(chosen)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader needs no more, as in `... | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except TokenizerError as error:
+        print(f"{PROGRAM} {chosen.command}: {error}", file=sys.stderr)
+        return 2
+    except (OSError, MemoryError) as error:
+        print(f"{PROGRAM} {chosen.command}: {str(error) or 'out of memory'}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0

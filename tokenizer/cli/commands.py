@@ -1,0 +1,149 @@
+"""The commands of `python -m tokenizer`; command_line.py reads their flags."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from tokenizer import bpe
+from tokenizer.bpe import Tokenizer
+from tokenizer.cli.comparison import measure, table
+from tokenizer.cli.page import page
+from tokenizer.cli.show import coloured, separated
+from tokenizer.disk import read_file, write_file
+from tokenizer.errors import TokenizerError
+from tokenizer.formats.pre_tokenizer import check_pattern
+from tokenizer.formats.registry import RANK_SUFFIX
+from tokenizer.text.split import SPLITS
+from tokenizer.text.unicode import decode_utf8
+from tokenizer.vocabulary import SPECIAL_TOKENS
+
+STANDARD_INPUT = Path("-")
+READ_SIZE = 2**24
+"""A file is read in parts of about this many bytes, each ending at a line end."""
+
+MAX_DIGITS = 20
+"""A number of more digits than this is no token id, and Python refuses to read one of more than 4,300."""
+
+
+def train(options: Namespace) -> None:
+    """Learn a tokenizer from files, write it, and print its hash."""
+    _refuse_to_overwrite(options.out)
+    if options.split not in SPLITS:
+        check_pattern(options.split)  # before the training, not after it
+    files = list(_text_files(options.texts, options.glob))
+    sizes: list[int] = []
+    start = time.perf_counter()
+    tokenizer = bpe.train(
+        (text for file in files for text in _texts(file, options.errors, sizes)),
+        options.vocab_size,
+        split=options.split,
+        special_tokens=SPECIAL_TOKENS if options.special is None else options.special,
+        min_frequency=options.min_frequency,
+        nfc=options.nfc,
+        threads=options.threads,
+        max_memory=options.max_memory << 20,
+        progress=True,
+    )
+    seconds = time.perf_counter() - start
+    if not any(sizes):
+        raise TokenizerError(f"there is no text to learn from in {', '.join(map(str, options.texts))}.")
+    tokenizer.save(options.out, format=options.format)
+    print(
+        f"{len(tokenizer.vocabulary.merges):,} merges learned from {len(files):,} files, {sum(sizes):,} bytes, in "
+        f"{seconds:.1f} s\n{tokenizer.used:,} of {tokenizer.vocab_size:,} ids used, written to {options.out}\n"
+        f"hash {tokenizer.fingerprint()}"
+    )
+
+
+def encode(options: Namespace) -> None:
+    """Print the ids of each file, one line per file."""
+    tokenizer, allowed = _load(options.tokenizer, options.split), _allowed(options.allow_special)
+    for data in _inputs(options.files):
+        before, after = tokenizer.borders if options.document else ([], [])
+        print(*before, *tokenizer.encode_bytes(data, allow_special=allowed), *after)
+
+
+def decode(options: Namespace) -> None:
+    """Write the bytes of all ids to the standard output."""
+    tokenizer = _load(options.tokenizer, options.split)
+    for data in _inputs(options.files):
+        ids = []
+        for place, word in enumerate(data.split(), start=1):
+            if not word.isdigit() or len(word) > MAX_DIGITS:
+                raise TokenizerError(f"word {place} is {word!r:.40}: expected token ids, which are whole numbers.")
+            ids.append(int(word))
+        sys.stdout.buffer.write(tokenizer.decode_bytes(ids))
+
+
+def show(options: Namespace) -> None:
+    """Print the tokens of a text, or write them as a page if --html is given."""
+    tokenizer, allowed = _load(options.tokenizer, options.split), _allowed(options.allow_special)
+    if options.html:
+        _refuse_to_overwrite(options.html)
+    ids = [number for data in _inputs(options.files) for number in tokenizer.encode_bytes(data, allow_special=allowed)]
+    if options.html:
+        write_file(options.html, page(tokenizer, ids).encode())
+        print(f"written to {options.html}")
+    else:
+        print((coloured if sys.stdout.isatty() else separated)(tokenizer, ids))
+
+
+def compare(options: Namespace) -> None:
+    """Print a table of several tokenizers on the same text."""
+    tokenizers = {path: _load(path, options.split) for path in options.tokenizers}
+    data = b"".join(_inputs(options.text))
+    if not data.strip():
+        raise TokenizerError("there is no text to compare the tokenizers on.")
+    text = decode_utf8(data, "replace")
+    print(table({name: measure(tokenizer, text) for name, tokenizer in tokenizers.items()}, text))
+
+
+def _load(path: str, split: str | None) -> Tokenizer:
+    """Read a tokenizer; the split is used for a rank file only."""
+    return bpe.load(path, split=split if Path(path).suffix == RANK_SUFFIX else None)
+
+
+def _allowed(names: list[str] | None) -> bool | list[str]:
+    """Return the value of `allow_special` for the names of --allow-special: True if `all` is among them."""
+    return True if names and "all" in names else names or False
+
+
+def _inputs(files: Iterable[Path]) -> Iterator[bytes]:
+    """Yield the bytes of each file, or of the standard input if there are no files."""
+    for file in files or [STANDARD_INPUT]:
+        yield sys.stdin.buffer.read() if file == STANDARD_INPUT else read_file(file)
+
+
+def _refuse_to_overwrite(path: Path) -> None:
+    """Raise TokenizerError if the path is a file or a folder with something in it."""
+    if path.is_file() or (path.is_dir() and any(path.iterdir())):
+        raise TokenizerError(f"{path} exists already, and nothing is ever overwritten: choose another name.")
+
+
+def _text_files(paths: Iterable[Path], pattern: str) -> Iterator[Path]:
+    """Yield the files, and those in the folders in the order of their names, without hidden ones."""
+    for path in paths:
+        if not path.exists():
+            raise TokenizerError(f"cannot read {path}: there is no such file or folder.")
+        if not path.is_dir():
+            yield path
+            continue
+        for file in sorted(path.rglob(pattern)):
+            if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts):
+                yield file
+
+
+def _texts(file: Path, errors: str, sizes: list[int]) -> Iterator[str]:
+    """Yield a file in parts of whole lines, and append the size of each part to `sizes`."""
+    with file.open("rb") as lines:
+        while data := b"".join(lines.readlines(READ_SIZE)):
+            sizes.append(len(data))
+            try:
+                text = decode_utf8(data, errors)
+            except TokenizerError as error:
+                raise TokenizerError(f"{file}: {error}") from error
+            yield text

@@ -1,0 +1,142 @@
+"""Encoding a text: split it into words, and write the tokens of each word.
+
+Each thread has a word cache and a workspace of its own. So the loops run without Python's lock and never wait for each
+other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tokenizer.encode.merging import Ids, Workspace, merge_table, merge_word
+from tokenizer.encode.word_cache import FIRST, MAX_LENGTH, NUMBER, WordCache, cache_word, find_word
+from tokenizer.jit import kernel
+from tokenizer.structures.hash_table import NumberTable, Rows, Slots, hash_of
+from tokenizer.text.chunks import Chunk, chunks
+from tokenizer.text.scanner import Scanner
+from tokenizer.text.threads import map_in_order, num_threads
+from tokenizer.text.word_rules import ONE_WORD, Bytes, Classes, word_end
+from tokenizer.vocabulary import Vocabulary
+
+CACHED_WORDS = 1 << 16  # some 6 MB with their bytes and tokens
+POSITION, NUM_IDS = range(2)  # the rows of `borders`
+NEXT_BYTE, NEXT_BORDER, IDS_SO_FAR = range(3)  # the entries of `progress`
+
+
+class Rules(NamedTuple):
+    """What decides the tokens of a text."""
+
+    split: int  # one of word_rules.RULES
+    classes: Classes
+    byte_ids: Ids  # (256,): the token of each byte
+    merge_slots: Slots  # the table of merges
+    merge_rows: Rows
+
+
+@kernel
+def _encode(
+    text: Bytes,
+    borders: NDArray[np.int64],
+    rules: Rules,
+    cache: WordCache,
+    work: Workspace,
+    ids: Ids,
+    progress: NDArray[np.int64],
+) -> int:
+    """Write the tokens of all words to `ids`, and the number of ids before each border; return 0.
+
+    No word crosses a border; their array is (2, borders). If a word is too long for the workspace, return its length;
+    a second call with a larger workspace continues there.
+    """
+    merges = NumberTable(rules.merge_slots, rules.merge_rows)
+    start, num_ids = progress[NEXT_BYTE], progress[IDS_SO_FAR]
+    for i in range(progress[NEXT_BORDER], borders.shape[1]):
+        stop = borders[POSITION, i]
+        while start < stop:
+            end = word_end(text, start, stop, rules.split, rules.classes)
+            length = end - start
+            word_hash = hash_of(text, start, end) if length <= MAX_LENGTH else 0
+            row = find_word(cache, text, start, end, word_hash) if length <= MAX_LENGTH else -1
+            if row >= 0:
+                first, number = cache.rows[row, FIRST], cache.rows[row, NUMBER]
+                for k in range(number):
+                    ids[num_ids + k] = cache.ids[first + k]
+            else:
+                if length > len(work.tokens):
+                    progress[NEXT_BYTE], progress[NEXT_BORDER], progress[IDS_SO_FAR] = start, i, num_ids
+                    return length
+                for k in range(length):
+                    work.tokens[k] = rules.byte_ids[text[start + k]]
+                number = merge_word(work, length, merges)
+                for k in range(number):
+                    ids[num_ids + k] = work.tokens[k]
+                if length <= MAX_LENGTH:
+                    cache_word(cache, text, start, end, word_hash, work.tokens, number)
+            num_ids += number
+            start = end
+        borders[NUM_IDS, i] = num_ids
+    return 0
+
+
+class Encoder:
+    """Encodes text with a vocabulary; special tokens in the text are ordinary characters."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        """Write the vocabulary into arrays for the kernels."""
+        ids = vocabulary.ids
+        pairs = [(ids[left], ids[right]) for left, right in vocabulary.merges]
+        merges = merge_table(pairs, [ids[left + right] for left, right in vocabulary.merges])
+        byte_ids = np.array([ids[bytes([byte])] for byte in range(256)], np.int32)
+        self._scanner = Scanner(vocabulary.split)
+        self._rules = Rules(self._scanner.rule, self._scanner.classes, byte_ids, merges.slots, merges.rows)
+        self._idle: list[tuple[WordCache, Workspace]] = []  # those that no thread is using
+
+    @property
+    def may_cut(self) -> bool:
+        """Whether a text has the same words if it is cut at a border of text/chunks.py."""
+        return self._scanner.rule != ONE_WORD
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of a text; raises TokenizerError for a lone surrogate."""
+        found: list[int] = []
+        for chunk in chunks([text], may_cut=self.may_cut):
+            for ids in self._encode_chunk(chunk):
+                found += ids.tolist()
+        return found
+
+    def encode_batch(self, texts: Iterable[str], threads: int | None = None) -> list[Ids]:
+        """Return the ids of each text; the same with any number of threads."""
+        found: list[list[Ids]] = []
+
+        def encode(chunk: Chunk) -> tuple[Chunk, list[Ids]]:
+            return chunk, self._encode_chunk(chunk)
+
+        for chunk, results in map_in_order(encode, chunks(texts, may_cut=self.may_cut), num_threads(threads)):
+            for owner, ids in zip(chunk.owners, results, strict=True):
+                if owner == len(found):
+                    found.append([])
+                found[owner].append(ids)
+        return [parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in found]
+
+    def _encode_chunk(self, chunk: Chunk) -> list[Ids]:
+        """Return the ids of each part of a chunk."""
+        layout = self._scanner.lay_out(chunk.parts)
+        ids = np.empty(len(layout.text), np.int32)
+        borders = np.zeros((2, len(layout.stops) + 1), np.int64)  # the first is the beginning of the text
+        borders[POSITION, 1:] = layout.stops
+        progress = np.zeros(3, np.int64)
+        # pop and append are atomic, so no two threads get the same cache.
+        cache, work = self._idle.pop() if self._idle else (WordCache.of(CACHED_WORDS), Workspace.of(256))
+        larger = work
+        while needed := _encode(layout.text, borders, self._rules, cache, larger, ids, progress):
+            larger = Workspace.of(2 * needed)
+        self._idle.append((cache, work))
+        ends = [0, *borders[NUM_IDS][layout.num_stops].tolist()]
+        if 2 * ends[-1] < len(ids):
+            ids = ids[: ends[-1]].copy()  # slices would keep the whole array in memory
+        return [ids[start:end] for start, end in pairwise(ends)]

@@ -1,0 +1,89 @@
+r"""Special and added tokens: tokens that no merge makes, found in a text by their names.
+
+A special token marks structure: the end of a document, the beginning of a user's message. If a user could type one, a
+user could end the document or write as another speaker. So a special token counts only where the program allows it;
+everywhere else its name is ordinary characters.
+
+Tokenizers of other libraries also have added tokens that are not special, such as a run of twenty spaces. These are
+split off every text. Hugging Face's tokenizers library finds most added tokens in the text as it came; those marked
+`normalized` are found in the rest, after its normalisation to NFC. This module does the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from typing import Any
+from unicodedata import normalize
+
+import regex
+
+from tokenizer.errors import TokenizerError
+
+Allowed = bool | Iterable[str]
+"""Which special tokens count as such in a text: none (False), all (True), or those named."""
+
+
+def special_pattern(names: Iterable[str]) -> Any:
+    """Return a pattern whose only group is one of the names; where two match, the longer is taken.
+
+    >>> special_pattern(["<|end|>"]).split("Hello<|end|>you")
+    ['Hello', '<|end|>', 'you']
+    """
+    longest_first = sorted(names, key=len, reverse=True)
+    # (?!) matches nowhere: without names, a text is not split.
+    return regex.compile("(" + ("|".join(map(regex.escape, longest_first)) or "(?!)") + ")")
+
+
+class AddedTokens:
+    """The special and added tokens of a tokenizer; `split` finds them in a text."""
+
+    def __init__(self, specials: dict[str, int], added: dict[str, int], normalized: frozenset[str], nfc: bool) -> None:
+        """Take the ids by name, the names to find after all others, and whether text is normalised to NFC."""
+        self._specials = specials
+        self._added = added
+        self._ids = specials | added
+        self._normalized = normalized
+        self._nfc = nfc
+        self._patterns: dict[frozenset[str], tuple[Any, Any]] = {}
+
+    @property
+    def keep_text_whole(self) -> bool:
+        """Whether `split` yields each text unchanged, as one part, if no special token is allowed."""
+        return not self._added and not self._nfc
+
+    def allowed(self, choice: Allowed) -> frozenset[str]:
+        """Return the names of the allowed special tokens; raises TokenizerError for a name that is not one."""
+        if isinstance(choice, bool):
+            return frozenset(self._specials if choice else ())
+        if isinstance(choice, str):
+            raise TokenizerError(f"allow_special={choice!r} is one string: pass True, False or a list of names.")
+        names = frozenset(choice)
+        for name in names:
+            if name not in self._specials:
+                nearest = get_close_matches(str(name), self._specials, n=1)
+                hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
+                known = ", ".join(self._specials) or "none"
+                raise TokenizerError(f"allow_special names {name!r}, and the special tokens are {known}{hint}")
+        return names
+
+    def split(self, text: str, allowed: frozenset[str] = frozenset()) -> Iterator[str | int]:
+        """Yield the parts of a text: ordinary characters as str, special and added tokens as their ids."""
+        first, last = self._two_patterns(allowed)
+        # A pattern has one group, so its parts alternate: text, token, text, ...
+        for i, part in enumerate(first.split(text) if first else [text]):
+            if i % 2:
+                yield self._ids[part]
+                continue
+            normal = normalize("NFC", part) if self._nfc else part
+            for j, inner in enumerate(last.split(normal) if last else [normal]):
+                yield self._ids[inner] if j % 2 else inner
+
+    def _two_patterns(self, allowed: frozenset[str]) -> tuple[Any, Any]:
+        """Return the patterns of the tokens to find first and last, or None where there are no such tokens."""
+        if allowed not in self._patterns:
+            wanted = allowed | self._added.keys()
+            last = wanted & self._normalized
+            first_pattern, last_pattern = (special_pattern(names) if names else None for names in (wanted - last, last))
+            self._patterns[allowed] = first_pattern, last_pattern
+        return self._patterns[allowed]

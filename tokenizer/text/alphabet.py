@@ -1,0 +1,41 @@
+r"""Bytes as printable characters: how a file of text stores a token, which may be any bytes.
+
+A token can end in the middle of a UTF-8 character, so its bytes are not always text. GPT-2 therefore gave each of the
+256 bytes one printable character. A byte that is a printable character of Latin-1 stands for itself; the other 68 (the
+space, the control characters, ...) become the characters from U+0100 on, in order. So a space becomes `Ġ` and a newline
+`Ċ`.
+
+Source: Radford et al., "Language Models are Unsupervised Multitask Learners" (2019), section 2.2, and the code
+released with it.
+"""
+
+from __future__ import annotations
+
+_PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+_OTHER = [byte for byte in range(256) if byte not in _PRINTABLE]
+
+CHARACTERS = {byte: chr(byte) for byte in _PRINTABLE} | {byte: chr(256 + i) for i, byte in enumerate(_OTHER)}
+"""From a byte to its character."""
+
+_BYTES = {character: byte for byte, character in CHARACTERS.items()}
+
+
+def spell(token: bytes) -> str:
+    """Write bytes in the alphabet.
+
+    >>> spell(b" caf\\xc3\\xa9\\n")
+    'ĠcafÃ©Ċ'
+    """
+    return "".join([CHARACTERS[byte] for byte in token])
+
+
+def unspell(spelling: str) -> bytes | None:
+    """Return the bytes that `spell` wrote, or None if a character is not in the alphabet.
+
+    >>> unspell("Ġthe"), unspell(" the")
+    (b' the', None)
+    """
+    try:
+        return bytes([_BYTES[character] for character in spelling])
+    except KeyError:
+        return None

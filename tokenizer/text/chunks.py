@@ -1,0 +1,77 @@
+"""Texts in chunks of about a million characters: enough work for a thread, and little memory.
+
+Texts may come from an iterator and need not fit into memory together. Short texts share a chunk; a long text is cut
+where every rule of word_rules.py ends a word. The chunks do not depend on the number of threads, and their results are
+taken in order, so no result depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import regex
+
+from tokenizer.errors import TokenizerError
+
+CHUNK_SIZE = 1 << 20  # characters
+
+# After the last letter of a run, and before a space that follows a visible character, every rule ends a word, and the
+# words before this border do not depend on the text after it. (?r) searches from the end: it finds the last border.
+_LAST_BORDER = regex.compile(r"(?r)\p{L}(?=\P{L})|\S(?= )")
+
+
+@dataclass
+class Chunk:
+    """Parts of texts; a long text has parts in several chunks."""
+
+    parts: list[str] = field(default_factory=list)
+    owners: list[int] = field(default_factory=list)  # for each part, the index of its text
+    num_characters: int = 0
+
+
+def chunks(texts: Iterable[str], *, may_cut: bool) -> Iterator[Chunk]:
+    """Yield texts in chunks of about CHUNK_SIZE characters; if `may_cut`, long texts are cut at borders.
+
+    Raises TokenizerError for an item that is not a str, and for one str in place of an iterable of them.
+    """
+    if isinstance(texts, str):
+        raise TokenizerError("texts is one string, expected a list of them: pass [text].")
+    chunk = Chunk()
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise TokenizerError(f"text {number} is a {type(text).__name__}, expected a str.")
+        for part in cut(text) if may_cut else (text,):
+            chunk.parts.append(part)
+            chunk.owners.append(number)
+            chunk.num_characters += len(part)
+            if chunk.num_characters >= CHUNK_SIZE:
+                yield chunk
+                chunk = Chunk()
+    if chunk.parts:
+        yield chunk
+
+
+def cut(text: str) -> Iterator[str]:
+    """Yield a text in parts that end at borders.
+
+    A part has at most CHUNK_SIZE characters, or more if the first CHUNK_SIZE of them have no border.
+    """
+    start, stop = 0, CHUNK_SIZE
+    while stop < len(text):
+        border = last_border(text, start, stop)
+        if border > start:
+            yield text[start:border]
+            start, stop = border, border
+        stop += CHUNK_SIZE
+    yield text[start:]
+
+
+def last_border(text: str, start: int, stop: int) -> int:
+    """Return the last position in text[start:stop] at which a cut changes no word, or `start` if there is none.
+
+    >>> last_border("it's naïve", 0, 10)
+    4
+    """
+    found = _LAST_BORDER.search(text, start, stop)
+    return found.end() if found else start

@@ -1,0 +1,88 @@
+r"""Splitting text into words, before any bytes are merged.
+
+No token crosses the border between two words. Without this rule `dog.`, `dog!` and `dog?` would each become a token,
+and a letter could merge with the digit after it. The words joined are exactly the text: no character is lost.
+
+Source of the pattern: Radford et al. (2019), section 2.2, and GPT-2's released code. `\p{L}` is any letter of any
+script, `\p{N}` any number. A word includes the space before it, so ` the` is one token in the middle of a sentence.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import Any
+
+import regex
+
+from tokenizer.errors import TokenizerError
+
+SPLITS = {
+    # it's -> it 's; then runs of letters, of numbers, of other characters; of a run of white space, the last character
+    # belongs to the word after it.
+    "gpt2": r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    # As gpt2, but each digit is a word, as in SmolLM2: a model reads a number digit by digit.
+    "digits": r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?![^\s\p{N}])|\s+",
+    # cl100k, also Llama 3's: 'S is split off like 's; any character may precede the letters of a word, as in (word;
+    # numbers are split into groups of three from the left; line ends belong to the punctuation or the white space
+    # before them.
+    "gpt4": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+    # As gpt4, but each digit is a word.
+    "qwen2": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+    # o200k: as gpt4, but a capital letter begins a new word, as in camelCase, and a word includes its 's.
+    "gpt4o": r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    # The text is one word: a token may cross any border.
+    "none": r"(?s:.+)",
+}
+"""The known splits: from a name to the pattern whose consecutive matches are the words of a text."""
+
+
+def pattern_of(split: str) -> str:
+    r"""Return the pattern of a split, given its name; a pattern is returned unchanged.
+
+    Raises TokenizerError for an unknown name.
+
+    >>> pattern_of("none"), pattern_of(r"\w+|\W+")
+    ('(?s:.+)', '\\w+|\\W+')
+    """
+    if split in SPLITS:
+        return SPLITS[split]
+    if regex.fullmatch(r"[\w-]*", str(split)):  # a misspelled name: such a pattern would match only itself
+        nearest = get_close_matches(str(split), SPLITS, n=1)
+        hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
+        raise TokenizerError(
+            f"unknown split {split!r}: expected one of {', '.join(SPLITS)}, or a regular expression{hint}"
+        )
+    return split
+
+
+def compiled(split: str) -> Any:
+    """Return the compiled pattern of a split; raises TokenizerError for an unknown name or an invalid pattern.
+
+    >>> compiled("gpt2").findall("We'll  meet at 10:45!")
+    ['We', "'ll", ' ', ' meet', ' at', ' 10', ':', '45', '!']
+    >>> compiled("digits").findall("at 10:45!")
+    ['at', ' ', '1', '0', ':', '4', '5', '!']
+    """
+    try:
+        return regex.compile(pattern_of(split))
+    except regex.error as error:
+        raise TokenizerError(f"the split {split!r} is no regular expression: {error}.") from error
+
+
+def words_of(text: str, pattern: Any) -> list[str]:
+    r"""Return the words of a text; the text between two matches is a word too, so no character is lost.
+
+    >>> words_of("to be, or", compiled(r"\w+ ?"))
+    ['to ', 'be', ', ', 'or']
+    """
+    words, end = [], 0
+    for match in pattern.finditer(text):
+        words += [text[end : match.start()], match.group()]
+        end = match.end()
+    return [word for word in [*words, text[end:]] if word]
