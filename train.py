@@ -1,7 +1,7 @@
 """Train a language model: ``python train.py --model vidya-v2`` is enough.
 
-Real text, ten minutes, and at the end a checkpoint, a sample and a report. `prepare` decides what is trained on what,
-`train_loop` and `take_step` are the training itself, and `minigrad.training` holds everything around them.
+Real text, ten minutes, and at the end a checkpoint, a sample and a report. `train_loop` and `take_step` train,
+`Preparation` decides what is trained on what, and `minigrad.training` holds everything around them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -54,10 +54,11 @@ def train(
     with phase("starting NumPy and Numba"):
         from minigrad.training.finish import finish
         from minigrad.training.run_folder import open_run
-    prepared = prepare(open_run(config, explicit))
+    preparation = Preparation(open_run(config, explicit))
+    prepared = preparation.plan_run()
     if config.plan:
         return None
-    run = build(prepared, clock or (lambda: time.perf_counter() - started))
+    run = preparation.build(prepared, clock or (lambda: time.perf_counter() - started))
     train_loop(run)
     return finish(run)
 
@@ -136,125 +137,137 @@ class Prepared(NamedTuple):
     initial: InitialWeights | None
 
 
-class Candidates(NamedTuple):
-    """The models that a run may train, as skeletons by size, and their family."""
+@dataclass(frozen=True)
+class Preparation:
+    """The steps from what was asked for to a run that can begin."""
 
-    family: str
-    skeletons: dict[str, LanguageModel]
+    opening: Opening
 
+    def plan_run(self) -> Prepared:
+        """Read the text, choose what was left open, and print the plan.
 
-def prepare(opening: Opening) -> Prepared:
-    """Read the text, choose what was left open, and print the plan.
+        Nothing is written, and everything given was found usable, when this returns. The model is a skeleton.
+        """
+        from minigrad.training.plan import Plan, choose_settings, choose_size
+        from minigrad.training.record import Record
+        from minigrad.training.run_folder import RunFolder, fingerprint, refuse_existing
+        from models import claims, variant
 
-    Nothing is written, and everything given was found usable, when this returns. The model is a skeleton.
-    """
-    from minigrad.kernels.gemm import backend
-    from minigrad.training import costs, plan
-    from minigrad.training.record import Record
-    from minigrad.training.run_folder import RunFolder, fingerprint, refuse_existing
-    from models import claims, initial_weights_for, variant
+        folder = self.opening.folder
+        family, skeletons = self.candidates()
+        asked = replace(self.opening.asked, model=family)
+        rate = self.measure_machine()
+        size = choose_size(skeletons, asked, rate)
+        path = folder.path if folder else Path(asked.out or f"runs/{family}-{size}")
+        if folder is None and not asked.plan:
+            refuse_existing(path)
+        text = self.read_text(skeletons[size])
+        settings = choose_settings(replace(asked, size=size), skeletons[size], rate)
+        shape: dict[str, Any] = {"dropout": settings.dropout, "end_of_text_id": text.tokenizer.end_of_text_id}
+        if not settings.init:
+            shape["vocab_size"] = text.tokenizer.vocab_size
+        if not skeletons[size].learns_positions:
+            shape["context_length"] = settings.context
+        model = variant(skeletons[size], **shape)
+        plan = Plan(settings, model, text, rate, claims.beside(family, size, skeletons[size]))
+        plan.check_vocabulary()
+        initial = self.initial_weights(model)
+        plan.check_text()
+        if folder is None:
+            facts = {"parameters": model.num_parameters(), "matmul_rate": rate, "text": fingerprint(text.train)}
+            record = Record.new(asked, settings, **facts, architecture=model.config.published())
+            folder = RunFolder(path, record, is_new=True)
+        else:
+            folder.check_text(text.train)
+        print(plan.describe(), flush=True)
+        return Prepared(plan, folder, initial)
 
-    candidates = choose_candidates(opening)
-    asked, folder = replace(opening.asked, model=candidates.family), opening.folder
-    hardware.prepare(asked.threads and min(asked.threads, hardware.cores()))  # a continued run as it began, if possible
-    backend.use(asked.matmul, asked.precision)
-    rate = costs.matmul_rate()
-    size = plan.choose_size(candidates.skeletons, asked, rate)
-    path = folder.path if folder else Path(asked.out or f"runs/{asked.model}-{size}")
-    if folder is None and not asked.plan:
-        refuse_existing(path)
-    skeleton = candidates.skeletons[size]
-    text = read_text(asked, path if folder else None, skeleton)
-    settings = plan.choose_settings(replace(asked, size=size), skeleton, rate)
-    shape: dict[str, Any] = {"dropout": settings.dropout, "end_of_text_id": text.tokenizer.end_of_text_id}
-    if not settings.init:
-        shape["vocab_size"] = text.tokenizer.vocab_size
-    if not skeleton.learns_positions:
-        shape["context_length"] = settings.context
-    model = variant(skeleton, **shape)
-    found = plan.Plan(settings, model, text, rate, claims.beside(settings.model, size, skeleton))
-    found.check_vocabulary()
-    initial = None
-    if settings.init and not (folder and folder.has_checkpoint):
-        initial = initial_weights_for(model, settings.init)
+    def candidates(self) -> tuple[str, dict[str, LanguageModel]]:
+        """Return the family, and the models to choose from by size: as asked for, or as the run starts from."""
+        import models
+        from minigrad.formats.json_files import read_json
+        from minigrad.training.record import FILE
+
+        asked, folder = self.opening.asked, self.opening.folder
+        changes = assignments(asked.set)
+        if not asked.init:
+            sizes = models.ladder(asked.model, asked.size)
+            return asked.model, {size: models.skeleton(asked.model, size, **changes) for size in sizes}
+        # A run that is continued has noted the shape of what it started from, which may be gone by now.
+        source = folder.path / FILE if folder else Path(asked.init) / "config.json"
+        described = (folder.record.architecture if folder else None) or read_json(source)
+        wanted = asked.model if folder or "model" in self.opening.explicit else None
+        family, size, skeleton = models.start_from(described, source, wanted, asked.size, **changes)
+        return family, {size: skeleton}
+
+    def measure_machine(self) -> float:
+        """Choose threads and matmul backend, and return the speed of matrix products in FLOP/s."""
+        from minigrad.kernels.gemm import backend
+        from minigrad.training import costs
+
+        asked = self.opening.asked
+        hardware.prepare(asked.threads and min(asked.threads, hardware.cores()))  # a continued run as it began
+        backend.use(asked.matmul, asked.precision)
+        return costs.matmul_rate()
+
+    def read_text(self, skeleton: LanguageModel) -> TokenizedCorpus:
+        """Read the corpus, load or train its tokenizer, and encode it."""
+        import tokenizer
+        from minigrad.data import corpus
+        from minigrad.data.tokenized import TokenizedCorpus
+
+        asked, folder = self.opening.asked, self.opening.folder
+        with phase(f"reading {asked.data}"):
+            source = corpus.load(asked.data, progress=print)
+            train_documents, _ = source.split()
+        with phase("preparing the tokens"):
+            known = folder.path if folder else asked.tokenizer
+            wanted = asked.vocab or skeleton.config.vocab_size
+            tok = tokenizer.load(known) if known else tokenizer.train(train_documents, vocab_size=wanted)
+            return TokenizedCorpus.of(source, tok)
+
+    def initial_weights(self, model: LanguageModel) -> InitialWeights | None:
+        """Return the weights that a new run starts from, if some were named."""
+        from models import initial_weights_for
+
+        source, folder = self.opening.asked.init, self.opening.folder
+        if not source or (folder and folder.has_checkpoint):
+            return None
+        initial = initial_weights_for(model, source)
         if initial.grown:
-            print(f"{settings.init} grows, and says what it said before: {initial.grown}")
-    found.check_text()
-    if folder is None:
-        facts = {"parameters": model.num_parameters(), "matmul_rate": rate, "text": fingerprint(text.train)}
-        folder = RunFolder(
-            path, Record.new(asked, settings, **facts, architecture=model.config.published()), is_new=True
-        )
-    else:
-        folder.check_text(text.train)
-    print(found.describe(), flush=True)
-    return Prepared(found, folder, initial)
+            print(f"{source} grows, and says what it said before: {initial.grown}")
+        return initial
 
+    def build(self, prepared: Prepared, clock: Callable[[], float]) -> Run:
+        """Give the model its weights, new ones or those of a checkpoint, and write the run folder."""
+        from minigrad.autograd.profile import Profile
+        from minigrad.optim import AdamW
+        from minigrad.training import checkpoint
+        from minigrad.training.budget import Budget
+        from minigrad.training.run import Run
 
-def choose_candidates(opening: Opening) -> Candidates:
-    """Return the sizes to choose from: of the family that was asked for, or the one that the run starts from."""
-    import models
-    from minigrad.formats.json_files import read_json
-    from minigrad.training.record import FILE
-
-    asked, folder = opening.asked, opening.folder
-    changes = assignments(asked.set)
-    if not asked.init:
-        sizes = models.ladder(asked.model, asked.size)
-        return Candidates(asked.model, {size: models.skeleton(asked.model, size, **changes) for size in sizes})
-    # A run that is continued has noted the shape of what it started from, which may be gone by now.
-    source = folder.path / FILE if folder else Path(asked.init) / "config.json"
-    described = (folder.record.architecture if folder else None) or read_json(source)
-    family = asked.model if folder or "model" in opening.explicit else None
-    found, size, skeleton = models.start_from(described, source, family, asked.size, **changes)
-    return Candidates(found, {size: skeleton})
-
-
-def read_text(asked: TrainConfig, folder: Path | None, skeleton: LanguageModel) -> TokenizedCorpus:
-    """Read the corpus, load or train its tokenizer, and encode it; `folder` is that of the run to continue."""
-    import tokenizer
-    from minigrad.data import corpus
-    from minigrad.data.tokenized import TokenizedCorpus
-
-    with phase(f"reading {asked.data}"):
-        source = corpus.load(asked.data, progress=print)
-        train_documents, _ = source.split()
-    with phase("preparing the tokens"):
-        known, wanted = folder or asked.tokenizer, asked.vocab or skeleton.config.vocab_size
-        tok = tokenizer.load(known) if known else tokenizer.train(train_documents, vocab_size=wanted)
-        return TokenizedCorpus.of(source, tok)
-
-
-def build(prepared: Prepared, clock: Callable[[], float]) -> Run:
-    """Give the model its weights, new ones or those of a checkpoint, and write the run folder."""
-    from minigrad.autograd.profile import Profile
-    from minigrad.optim import AdamW
-    from minigrad.training import checkpoint
-    from minigrad.training.budget import Budget
-    from minigrad.training.run import Run
-
-    plan, folder, initial = prepared
-    settings, model = plan.settings, plan.model
-    plan.check_memory()
-    saved = checkpoint.load(folder.path) if folder.has_checkpoint else None
-    model.initialise(settings.seed, "float64" if settings.precision == "float64" else "float32")
-    model.recompute_layers(settings.checkpointing)
-    if initial is not None:
-        initial.fill(model)
-    optimizer = AdamW(model.parameters(), weight_decay=settings.weight_decay)
-    seconds = None if settings.minutes is None else 60 * settings.minutes
-    run = Run(plan, folder, optimizer, Budget(settings.steps, seconds, plan.seconds_after()), clock)
-    run.profile = Profile() if settings.profile else None
-    if initial is not None and initial.moments:
-        # Adam's first updates of new weights are mis-scaled; warm-up hides it (growth.widen_moments).
-        run.load_moments(initial.moments_for(model), initial.updates)
-    if saved is not None:
-        run.restore(saved)
-        finished = "; this run is finished, but a larger --steps, --tokens or --minutes continues it"
-        print(f"continuing after step {run.step:,}{finished if run.is_finished else ''}")
-    folder.begin_or_continue(plan.text.tokenizer, settings)
-    run.compile_kernels()
-    return run
+        plan, folder, initial = prepared
+        settings, model = plan.settings, plan.model
+        plan.check_memory()
+        saved = checkpoint.load(folder.path) if folder.has_checkpoint else None
+        model.initialise(settings.seed, "float64" if settings.precision == "float64" else "float32")
+        model.recompute_layers(settings.checkpointing)
+        if initial is not None:
+            initial.fill(model)
+        optimizer = AdamW(model.parameters(), weight_decay=settings.weight_decay)
+        seconds = None if settings.minutes is None else 60 * settings.minutes
+        run = Run(plan, folder, optimizer, Budget(settings.steps, seconds, plan.seconds_after()), clock)
+        run.profile = Profile() if settings.profile else None
+        if initial is not None and initial.moments:
+            # Adam's first updates of new weights are mis-scaled; warm-up hides it (growth.widen_moments).
+            run.load_moments(initial.moments_for(model), initial.updates)
+        if saved is not None:
+            run.restore(saved)
+            finished = "; this run is finished, but a larger --steps, --tokens or --minutes continues it"
+            print(f"continuing after step {run.step:,}{finished if run.is_finished else ''}")
+        folder.begin_or_continue(plan.text.tokenizer, settings)
+        run.compile_kernels()
+        return run
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

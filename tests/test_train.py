@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -379,7 +380,7 @@ def test_our_own_mistakes_are_not_dressed_up_as_bad_input(monkeypatch):
 
 def test_full_memory_and_an_early_interrupt_are_explained(capsys, monkeypatch):
     def end(error: BaseException) -> int:
-        monkeypatch.setattr(train_program, "prepare", lambda *_: (_ for _ in ()).throw(error))
+        monkeypatch.setattr(train_program, "Preparation", Mock(side_effect=error))
         return train_program.main([])
 
     assert end(MemoryError()) == 1

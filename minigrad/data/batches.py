@@ -20,9 +20,9 @@ Batch = tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]
 
 
 def windows_per_epoch(num_tokens: int, context: int) -> int:
-    """Return how many windows of `context` tokens one pass over the text gives, the same in every epoch.
+    """Return the number of windows of `context` tokens in one epoch; it is the same in every epoch.
 
-    Raises InputError if the text is too short for a single one.
+    Raises InputError if the text is too short for a single window.
     """
     if context < 1:
         raise InputError(f"a context of {context} tokens is no window: --context must be at least 1.")
@@ -31,7 +31,7 @@ def windows_per_epoch(num_tokens: int, context: int) -> int:
             f"the text has {num_tokens:,} tokens, but a context of {context:,} needs {context + 1:,}: "
             "use a smaller --context or more text."
         )
-    # One window less than fits, so that any shift below `context` leaves room for this many.
+    # One window less than fits, so that there is room for any shift below `context`.
     return max(1, num_tokens // context - 1)
 
 
@@ -48,8 +48,8 @@ def batch(
     """Return (inputs, targets) of one step, or of part `micro` of the `accumulate` parts of one step.
 
     Each epoch cuts the text into windows of `context` tokens, beginning at a random shift, and takes each
-    window once, in random order: no token is seen twice before nearly all were seen once. Another shift in
-    every epoch puts other tokens at the beginning of a window, where a model has little to go by.
+    window once, in random order: no token is read twice before nearly all were read once. With another shift in
+    every epoch, other tokens are at the beginning of a window, where the model has little context.
 
     Shapes: inputs and targets (batch_size, context), int32; a target is the token after its input.
     Raises InputError if the text is shorter than one window.
@@ -75,19 +75,19 @@ def evaluation_windows(
 ) -> Iterator[Batch]:
     """Yield batches of (inputs, targets) that together predict every token after the first exactly once.
 
-    Windows overlap by the share `overlap` of `context`, and only what lies behind the overlap is a target.
-    So every token is predicted from at least `overlap * context` tokens, or from all there are. Without an
-    overlap, the first tokens of each window would be guessed from next to nothing. With `max_windows`, only so many
-    are taken, spread evenly over the text.
+    Windows overlap by the share `overlap` of `context`, and only tokens after the overlap are targets. So every token
+    is predicted from at least `overlap * context` tokens, or from all tokens before it. Without an overlap, the first
+    tokens of each window would be predicted from almost no context. With `max_windows`, only that many windows are
+    taken, spread evenly over the text.
 
-    Shapes: (batch_size, context) int32 always; what is not to be scored has the target -100, empty places the
-    input 0. Average over all targets by counting those that are not -100.
+    Shapes: (batch_size, context) int32 always; a token that is not predicted has the target -100, padding the input 0.
+    Average over all targets by counting those that are not -100.
     Raises InputError if there is nothing to predict or `overlap` is not in [0, 1].
     """
     row = _row(tokens)
     if len(row) < 2 or context < 1 or not 0 <= overlap <= 1:
         raise InputError(
-            f"cannot score {len(row)} tokens with a context of {context} and an overlap of {overlap}: "
+            f"cannot evaluate {len(row)} tokens with a context of {context} and an overlap of {overlap}: "
             "there must be 2 tokens, a context of at least 1 and an overlap between 0 and 1."
         )
     stride = max(1, context - int(overlap * context))

@@ -1,7 +1,7 @@
-"""Text to learn from, and the part of it that is kept away from training.
+"""Text to train on, and the part of it that is held out.
 
-A corpus is a list of documents: topics, modules, files, scenes. Whole documents are held out, not sentences:
-two sentences of one page tell about each other, and what is measured must be what the model never saw.
+A corpus is a list of documents: topics, modules, files, scenes. Whole documents are held out, not sentences: two
+sentences of one page have much in common, and the evaluation must be on text that the model was not trained on.
 """
 
 from __future__ import annotations

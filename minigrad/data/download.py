@@ -1,4 +1,4 @@
-"""Fetch a file from the web once; from then on it comes from the cache folder."""
+"""Download a file once; from then on it is read from the cache folder."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from minigrad.system.cache import cache_folder, store
 
 
 def download(address: str, *, sha256: str | None = None, progress: Callable[[str], None] | None = None) -> bytes:
-    """Return the bytes at `address` (http or https), and keep them under a hash of the address.
+    """Return the bytes at `address` (http or https), and keep them in the cache under a hash of the address.
 
-    `sha256` is the checksum, in hexadecimal, that the bytes must have, from the web or from the cache.
+    `sha256` is the checksum, in hexadecimal, that the bytes must have, downloaded or cached.
     Raises RunError when the address cannot be read or its bytes have another checksum.
     """
     kept = cache_folder() / "downloads" / hashlib.blake2b(address.encode(), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""The standard library of the running Python as text to learn from: whoever runs minigrad has it already.
+"""The standard library of the running Python as training text: every installation has it.
 
 The source files are read and parsed, never imported: importing all modules would run code and open windows.
 """
@@ -20,7 +20,7 @@ from minigrad.system.cache import cache_folder, store
 TEST_FOLDERS = {"test", "tests", "idle_test"}
 TABLES = {"encodings", "pydoc_data"}  # Python in form only: tables of numbers, and one literal of 800 kB
 SHORTEST_DOCUMENT = 200  # characters: many modules have one line of docstring, which is no document
-SHORTEST_REPEAT = 40  # characters: "Example:" may stand in many places, a whole sentence may not
+SHORTEST_REPEAT = 40  # characters: "Example:" may occur in many places, a whole sentence may not
 
 Definition = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -34,11 +34,11 @@ def library_folder() -> Path:
 def documentation() -> list[str]:
     """Return the language reference, one document per topic, then the docstrings, one document per module.
 
-    A paragraph that stood anywhere before is dropped: copied docstrings are common, and a copy of a training
-    paragraph in the held-out part would be praised as learning. About 2.4 MB. The first call parses for some
+    A paragraph that occurred anywhere before is dropped: copied docstrings are common, and a copy of a training
+    paragraph in the held-out part would be counted as learning. About 2.4 MB. The first call parses for some
     seconds; the result is kept in the cache folder.
     """
-    # Another Python, another library folder or a change to this file make another text.
+    # The text changes with the version of Python, with the library folder and with this file.
     made_by = f"{sys.version} {library_folder()} {Path(__file__).read_text(encoding='utf-8')}"
     key = hashlib.blake2b(made_by.encode(), digest_size=16).hexdigest()
     kept = cache_folder() / "python-docs" / f"{key}.json"

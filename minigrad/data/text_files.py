@@ -7,9 +7,9 @@ from pathlib import Path
 
 from minigrad.errors import InputError
 
-TEXT_SUFFIXES = (".txt", ".md", ".py", ".jsonl")  # what is picked up in a folder, also with .gz behind it
+TEXT_SUFFIXES = (".txt", ".md", ".py", ".jsonl")  # files that are read in a folder, also followed by .gz
 LARGEST_DOCUMENT = 65_536  # characters; a longer text is cut
-PIECE = 8_192  # characters, about: of the 140 pieces of a megabyte, a fair share is held out
+CHUNK = 8_192  # characters, about: 1 MB gives about 140 chunks, enough for a fair held-out split
 
 
 def read_folder(folder: Path) -> list[str]:
@@ -27,7 +27,7 @@ def read_folder(folder: Path) -> list[str]:
     if not documents:
         raise InputError(
             f"the folder {folder} holds no text: expected files that end in {', '.join(TEXT_SUFFIXES)}, "
-            "as they are or with .gz behind."
+            "as they are or followed by .gz."
         )
     return documents
 
@@ -45,7 +45,7 @@ def documents_in(data: bytes, name: str) -> list[str]:
 
     A `.jsonl` file holds one document per line, in the field `text`; any other file is one document of UTF-8
     text; `.gz` is unpacked first. Line ends become a single newline, blank documents are dropped, long ones
-    are cut (see `pieces`).
+    are cut (see `chunks`).
     Raises InputError, with the place, for bytes that are not such text.
     """
     kind = name.lower()
@@ -53,26 +53,26 @@ def documents_in(data: bytes, name: str) -> list[str]:
         data, kind = _unpack(data, name), kind.removesuffix(".gz")
     text = _decode(data, name)
     documents = _json_lines(text, name) if kind.endswith(".jsonl") else [text]
-    return [piece for document in documents if document.strip() for piece in pieces(document)]
+    return [chunk for document in documents if document.strip() for chunk in chunks(document)]
 
 
-def pieces(text: str) -> list[str]:
-    r"""Cut a text of more than 65,536 characters into pieces of about 8,192; joined they are the text again.
+def chunks(text: str) -> list[str]:
+    r"""Cut a text of more than 65,536 characters into chunks of about 8,192; joined they are the text again.
 
     A book is one document, but a part of it must be held out from training. Cuts are made after a blank line,
-    or a line, or else anywhere. What training can learn about a held-out piece from its neighbours is style
-    and names, not sentences.
+    or a line, or else anywhere. Training on the neighbours of a held-out chunk can teach its style and names, not its
+    sentences.
 
-    >>> [len(piece) for piece in pieces("To be, or not to be.\n\n" * 3000)]
+    >>> [len(chunk) for chunk in chunks("To be, or not to be.\n\n" * 3000)]
     [8184, 8184, 8184, 8184, 8184, 8184, 8184, 8712]
     """
     if len(text) <= LARGEST_DOCUMENT:
         return [text]
     result, start = [], 0
-    while len(text) - start > PIECE * 3 // 2:  # so that the last piece is no crumb
-        end = start + PIECE
+    while len(text) - start > CHUNK * 3 // 2:  # so that the last chunk is not tiny
+        end = start + CHUNK
         for separator in ("\n\n", "\n"):
-            found = text.rfind(separator, start + PIECE // 2, end)
+            found = text.rfind(separator, start + CHUNK // 2, end)
             if found >= 0:
                 end = found + len(separator)
                 break
@@ -92,7 +92,7 @@ def _unpack(data: bytes, name: str) -> bytes:
 
 
 def _decode(data: bytes, name: str) -> str:
-    # UTF-8 text may hold NUL, but in practice it means UTF-16 or no text at all: a model would learn noise.
+    # UTF-8 text may hold NUL, but in practice NUL means UTF-16 or binary data, which no model should be trained on.
     if (offset := data.find(0)) >= 0:
         raise InputError(f"{name} is not UTF-8 text: byte {offset:,} is NUL. Is it a binary file, or UTF-16?")
     try:

@@ -24,11 +24,11 @@ Tokens = npt.NDArray[np.integer[Any]]
 
 @dataclass(frozen=True, eq=False)
 class TokenFile:
-    """The tokens of some documents, and the number of UTF-8 bytes that they stand for."""
+    """The tokens of some documents, and the number of UTF-8 bytes of these documents."""
 
     tokens: Tokens  # (number of tokens,), read-only
-    num_bytes: int  # what a loss in bits per byte divides by
-    path: Path | None  # where the tokens lie on disk; None if they had to stay in memory
+    num_bytes: int  # a loss in bits per byte divides by it
+    path: Path | None  # of the file; None if the tokens had to stay in memory
 
     def __len__(self) -> int:
         """Return the number of tokens."""
@@ -38,7 +38,7 @@ class TokenFile:
 def prepare(documents: Sequence[str], tokenizer: Tokenizer, *, folder: Path | None = None) -> TokenFile:
     """Encode documents as `<eot> document <eot> document ... <eot>` and return them as a memory-mapped file.
 
-    The file lies in `folder`, by default `tokens` in the cache folder, under a hash of the texts and of the
+    The file is kept in `folder`, by default `tokens` in the cache folder, under a hash of the documents and of the
     tokenizer's fingerprint, and is used again. A token takes 2 bytes up to a vocabulary of 65,536, then 4.
     Where the disk does not allow a file, the tokens stay in memory.
     """
@@ -65,23 +65,23 @@ def _encode(documents: Sequence[str], tokenizer: Tokenizer) -> Tokens:
     dtype: type[np.unsignedinteger[Any]] = np.uint16 if tokenizer.vocab_size <= 65_536 else np.uint32
     end_of_text = np.array([tokenizer.end_of_text_id], dtype)
     parts: list[Tokens] = [end_of_text]
-    for lot in _lots(documents):
-        for ids in tokenizer.encode_batch(lot):
+    for chunk in _chunks(documents):
+        for ids in tokenizer.encode_batch(chunk):
             parts += [np.asarray(ids).astype(dtype), end_of_text]
     return np.concatenate(parts)
 
 
-def _lots(documents: Sequence[str]) -> Iterator[list[str]]:
-    lot: list[str] = []
+def _chunks(documents: Sequence[str]) -> Iterator[list[str]]:
+    chunk: list[str] = []
     size = 0
     for document in documents:
-        lot.append(document)
+        chunk.append(document)
         size += len(document)
         if size >= CHUNK:
-            yield lot
-            lot, size = [], 0
-    if lot:
-        yield lot
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
 
 
 def _open(path: Path) -> Tokens | None:

@@ -1,8 +1,8 @@
-"""From minutes to steps: the clock may choose whole numbers, and nothing else.
+"""From minutes to steps: the clock may choose integers, and nothing else.
 
-A run that ends on time must look at the clock; a run that can be repeated must not depend on it. Both hold if the clock
-only ever picks an integer, once: when the time used says that the final fall of the learning rate should begin now,
-the number of steps is fixed. Repeating the run with that number gives the same weights, bit for bit.
+A run that ends on time must read the clock; a run that can be repeated must not depend on it. Both hold if the clock
+only chooses one integer, once: when the time used says that the final decay of the learning rate should begin now, the
+number of steps is fixed. Repeating the run with that number gives the same weights, bit for bit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from minigrad.optim.schedules import decay_start
 
 
 class Budget:
-    """How long a run may last: a number of steps, or seconds that become one on the way.
+    """The length of a run: a number of steps, or seconds that become a number of steps during the run.
 
     `seconds` counts the whole process, `reserve` of it is kept for what follows the last step.
     """
@@ -20,10 +20,10 @@ class Budget:
         self.steps, self.seconds, self.reserve = steps, seconds, reserve
 
     def decide(self, step: int, elapsed: float, seconds_per_step: float) -> bool:
-        """Fix the number of steps if `step` (0-based, about to run) is where the fall should begin.
+        """Fix the number of steps if `step` (0-based, about to run) is where the decay should begin.
 
-        `elapsed` are the seconds used so far, `seconds_per_step` is 0 before the first step has shown it. Returns
-        whether the number was fixed just now.
+        `elapsed` are the seconds used so far; `seconds_per_step` is 0 before the first step is measured. Returns
+        whether the number was fixed by this call.
         """
         if self.steps is not None or self.seconds is None or not seconds_per_step:
             return False
@@ -31,14 +31,14 @@ class Budget:
         steps = max(step + int(left / seconds_per_step), step + 1)
         if step < decay_start(steps):
             return False
-        # No step that has run may lie in the fall, or the repeated run would give it another learning rate.
+        # No step already taken may be part of the decay: the repeated run would give it another learning rate.
         while decay_start(steps) < step:
             steps += 1
         self.steps = steps
         return True
 
     def share(self, step: int, elapsed: float) -> float:
-        """Return the part of the budget that is used, from 0 to 1."""
+        """Return the used share of the budget, from 0 to 1."""
         share = step / self.steps if self.steps else elapsed / self.seconds if self.seconds else 0.0
         return min(share, 1.0)
 

@@ -63,9 +63,9 @@ class _Axis:
         share = (value - self.low) / (self.high - self.low)
         return f"{self.start + share * (self.stop - self.start):.1f}"
 
-    def ticks(self) -> list[float]:
-        """Return about five round values."""
-        step = round_step((self.high - self.low) / 5)
+    def ticks(self, least: float = 0.0) -> list[float]:
+        """Return about five round values, `least` or more apart."""
+        step = round_step(max((self.high - self.low) / 5, least))
         first, last = math.ceil(self.low / step), math.floor(self.high / step)
         return [number * step for number in range(first, last + 1)]
 
@@ -88,7 +88,7 @@ def _grid(x: _Axis, y: _Axis) -> list[str]:
         parts.append(f'<path d="M{_LEFT} {level}H{right}" stroke="currentColor" stroke-opacity=".15"/>')
         label = f"{tick + 0.0:,.4g}"
         parts.append(f'<text x="{_LEFT - 8}" y="{level}" text-anchor="end" dy=".35em">{label}</text>')
-    for tick in x.ticks():
+    for tick in x.ticks(least=1):  # there is no half a step
         place = x.place(tick)
         parts.append(f'<path d="M{place} {_TOP}V{bottom}" stroke="currentColor" stroke-opacity=".15"/>')
         label = f"{tick:,.0f}"

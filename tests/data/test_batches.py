@@ -201,8 +201,8 @@ def test_evaluation_does_no_more_work_than_it_must():
 
 
 @pytest.mark.parametrize(("num_tokens", "context", "overlap"), [(1, 8, 0.5), (9, 0, 0.5), (9, 8, 1.5), (9, 8, -0.1)])
-def test_evaluation_refuses_what_it_cannot_score(num_tokens, context, overlap):
-    with pytest.raises(InputError, match=f"score {num_tokens} tokens with a context of {context}"):
+def test_evaluation_refuses_what_cannot_be_evaluated(num_tokens, context, overlap):
+    with pytest.raises(InputError, match=f"evaluate {num_tokens} tokens with a context of {context}"):
         next(data.evaluation_windows(np.arange(num_tokens), context=context, overlap=overlap))
 
 

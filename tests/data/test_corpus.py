@@ -273,14 +273,14 @@ def test_a_missing_name_offers_the_nearest(tmp_path, monkeypatch):
 
 
 @given(st.lists(st.sampled_from(["a line\n", "\n", "x" * 5_000, "ü" * 900 + "\n\n"]), max_size=120))
-def test_pieces_joined_are_the_text(parts):
+def test_chunks_joined_are_the_text(parts):
     text = "".join(parts)
-    pieces = text_files.pieces(text)
-    assert "".join(pieces) == text
+    chunks = text_files.chunks(text)
+    assert "".join(chunks) == text
     if len(text) > text_files.LARGEST_DOCUMENT:
-        assert all(text_files.PIECE / 2 < len(piece) <= text_files.PIECE * 1.5 for piece in pieces)
+        assert all(text_files.CHUNK / 2 < len(chunk) <= text_files.CHUNK * 1.5 for chunk in chunks)
     else:
-        assert pieces == [text]
+        assert chunks == [text]
 
 
 def test_long_texts_are_cut_at_blank_lines(tmp_path):

@@ -40,8 +40,14 @@ def test_a_value_that_is_not_finite_leaves_a_gap():
 
 def test_one_series_starts_at_zero_and_two_do_not():
     one, other = Series("a", [1, 2], [100.0, 101.0]), Series("b", [1, 2], [100.5, 100.2])
-    assert ">0<" in line_chart("x", [one])
-    assert ">0<" not in line_chart("x", [one, other]).replace('>0</text><path d="M70.0 12V', "")
+    labels_of_y = re.compile(r'text-anchor="end" [^>]*>([^<]*)<')
+    assert "0" in labels_of_y.findall(line_chart("x", [one]))
+    assert "0" not in labels_of_y.findall(line_chart("x", [one, other]))
+
+
+def test_few_steps_are_labelled_with_whole_numbers():
+    svg = line_chart("x", [Series("a", [1, 2], [100.0, 101.0])])
+    assert re.findall(r'text-anchor="middle">([^<]*)<', svg) == ["0", "1", "2", "step"]
 
 
 def test_labels_are_text_and_the_reference_is_named():
