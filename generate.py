@@ -16,7 +16,7 @@ from minigrad.system.terminal import close_output, forgive_encoding, printable
 
 
 def generate(config: GenerateConfig) -> Iterator[str]:
-    """Yield the text piece by piece, prompt first; several samples are separated by a blank line and a rule.
+    """Yield the text in parts, the prompt first; several samples are separated by a blank line and a rule.
 
     Raises InputError if the folder cannot be used.
     """
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             print(flush=True)
             raise
-        except BrokenPipeError:  # the reader has seen enough, as in `generate.py ... | head`
+        except BrokenPipeError:  # the reader closed the pipe, as in `generate.py ... | head`
             close_output()
 
     return exit_code("generate.py", work, interrupted="interrupted")

@@ -235,7 +235,7 @@ class Preparation:
             return None
         initial = initial_weights_for(model, source)
         if initial.grown:
-            print(f"{source} grows, and says what it said before: {initial.grown}")
+            print(f"{source} grows, and computes the same function as before: {initial.grown}")
         return initial
 
     def build(self, prepared: Prepared, clock: Callable[[], float]) -> Run:

@@ -1,7 +1,7 @@
 """minigrad: train, sample and understand small language models on a laptop CPU.
 
-Names are fetched when first used, so that ``train.py --help`` answers before NumPy and Numba have loaded, and so that
-the number of threads can still be chosen: it must be known before NumPy's matrix library starts.
+Names are imported when they are first used. So ``train.py --help`` does not wait for NumPy and Numba, and the number
+of threads can be chosen before NumPy's matrix library starts.
 """
 
 from __future__ import annotations
@@ -55,6 +55,6 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"minigrad.{_MODULES[name]}")
     if name in _HOMES:
         if name == "Tensor":
-            importlib.import_module("minigrad.ops")  # fills the table in which `a + b` and `x.sum()` are looked up
+            importlib.import_module("minigrad.ops")  # registers the operations that `a + b` and `x.sum()` look up
         return getattr(importlib.import_module(f"minigrad.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'minigrad' has no attribute {name!r}")

@@ -1,19 +1,19 @@
-"""The errors a user can meet: each says what happened, with which shapes or values, and the way out."""
+"""The errors that a user can cause: each message says what happened, with which shapes or values, and what to do."""
 
 from __future__ import annotations
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used; the command lines print it and exit with 2."""
+    """The input cannot be used; the command lines print the message and exit with 2."""
 
 
 class RunError(RuntimeError):
-    """Something failed while running, through no fault of the input; the command lines exit with 1."""
+    """A failure that the input did not cause; the command lines print the message and exit with 1."""
 
 
 class ShapeError(InputError):
-    """Two shapes do not fit together; the message carries both."""
+    """Two shapes do not fit together; the message holds both."""
 
 
 class GraphError(RunError):
-    """The recorded graph cannot be walked: already freed, or an array it saved was changed since."""
+    """The backward pass is impossible: the graph was freed, or an array that it saved was changed."""

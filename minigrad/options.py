@@ -1,8 +1,8 @@
-"""A dataclass field that knows its meaning and the values it may take.
+"""Dataclass fields that carry their help text and the values they accept.
 
 A setting is declared once, as a dataclass field with its default, its help and its bounds. The command line, the
 `--help` page and the check of values that come from Python or from a file (`validate`) all read that declaration.
-Only the standard library is imported, so that `--help` and a mistyped flag are answered before NumPy and Numba load.
+Only the standard library is imported, so that `--help` and the error for a mistyped flag do not wait for NumPy and Numba.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class Option:
     """What one field of a settings dataclass accepts, and how its flag reads on the command line."""
 
     help: str
-    group: str = "options"  # the heading in --help under which the flag stands
-    choices: Sequence[str] = ()  # where given, the only texts allowed
+    group: str = "options"  # the heading above the flag in --help
+    choices: Sequence[str] = ()  # the only strings allowed, if given
     at_least: float | None = None
     above: float | None = None
     at_most: float | None = None
     below: float | None = None
-    flag: str | None = None  # the spelling, where it is not the field's name with dashes
+    flag: str | None = None  # the flag, if it is not the field's name with dashes
     value: str | None = None  # the name of the value in --help: DIR, PATH|URL
-    bare: str | None = None  # the value meant by the flag standing alone, as in `--resume`
-    none_means: str = "chosen automatically"  # how a default of None reads in --help
+    bare: str | None = None  # the value of the flag without an argument, as in `--resume`
+    none_means: str = "chosen automatically"  # the text in --help for a default of None
     positional: bool = False  # written without a flag, as in `generate.py runs/nano`
     # These four are filled in from the field itself:
     name: str = ""
@@ -53,7 +53,7 @@ class Option:
 
     @property
     def expectation(self) -> str:
-        """The values it takes, in words: "a whole number of at least 1"."""
+        """The values it accepts, in words: "a whole number of at least 1"."""
         if self.choices:
             return "one of " + ", ".join(self.choices)
         nouns = {int: "a whole number", float: "a finite number", str: "text", bool: "true or false"}
@@ -70,12 +70,12 @@ class Option:
         return " ".join([nouns[self.kind], " and ".join(bounds)]).rstrip()
 
     def accepts(self, value: Any) -> bool:
-        """Whether `value`, already of a Python type, is allowed here."""
+        """Whether the Python value `value` is allowed."""
         if value is None:
             return self.optional
         if self.kind is str:
             return isinstance(value, str | os.PathLike) and (not self.choices or value in self.choices)
-        if self.kind is bool or isinstance(value, bool):  # to Python True is an int; as a number it is a slip
+        if self.kind is bool or isinstance(value, bool):  # in Python True is an int; as a number it is a mistake
             return self.kind is bool and isinstance(value, bool)
         if not isinstance(value, int if self.kind is int else int | float):
             return False
@@ -89,7 +89,7 @@ class Option:
         )
 
     def convert(self, text: str, called: str | None = None) -> Any:
-        """Return the value that a text means; raises InputError, naming the option as `called`, if it has none.
+        """Return the value that a string stands for; raises InputError, naming the option as `called`, if it is not allowed.
 
         "none" means None where that is allowed, "true" and "false" are the values of a switch.
         """
@@ -107,7 +107,7 @@ class Option:
         return value
 
     def check(self, value: Any, called: str) -> Any:
-        """Return a Python value that is allowed here; raises InputError, naming the option as `called`, otherwise."""
+        """Return a Python value if it is allowed; raises InputError, naming the option as `called`, otherwise."""
         if not self.accepts(value):
             raise self.refusal(called, value)
         return value
@@ -120,10 +120,10 @@ class Option:
 
 
 def option(default: Any, help: str, **rules: Any) -> Any:
-    """Declare one setting: a dataclass field that knows its help, its flag and the values it may take.
+    """Declare one setting: a dataclass field with its help text, its flag and the values it accepts.
 
     The field's type is int, float, str or bool (a switch, False by default), or one of these `| None`;
-    `rules` are the other fields of `Option`, as in `steps: int = option(100, "updates to make", at_least=1)`.
+    `rules` are the other fields of `Option`, as in `steps: int = option(100, "training steps", at_least=1)`.
     """
     return dataclasses.field(default=default, metadata={"option": Option(help, **rules)})
 
@@ -153,20 +153,20 @@ def _options(settings: Any) -> tuple[Option, ...]:
 
 
 def _declaration(settings: type[Any], name: str) -> Option:
-    """Return the declaration of a field; a subclass may repeat a field with a narrower type and without it."""
+    """Return the declaration of a field, which a subclass inherits when it narrows the type of the field."""
     fields = [base.__dict__.get("__dataclass_fields__", {}).get(name) for base in settings.__mro__]
     found: Option = next(field.metadata["option"] for field in fields if field and "option" in field.metadata)
     return found
 
 
 def validate(settings: Any) -> None:
-    """Check every field of a settings instance by its declaration; InputError for the first bad one."""
+    """Check every field of a settings instance by its declaration; raises InputError for the first bad value."""
     for each in options(type(settings)):
         each.check(getattr(settings, each.name), each.name)
 
 
 def nearest(word: str, names: Iterable[str]) -> str | None:
-    """Return the one of `names` that `word` was probably meant to be, or None if it resembles none.
+    """Return the one of `names` that is closest to `word`, or None if none is close.
 
     >>> nearest("Vidia_v2", ["vidya-v2", "gpt2"])
     'vidya-v2'
@@ -177,7 +177,7 @@ def nearest(word: str, names: Iterable[str]) -> str | None:
 
 
 def unknown(kind: str, word: str, names: Iterable[str]) -> InputError:
-    """Return the error for a name that is not known, with the nearest one that is.
+    """Return the error for an unknown name, with the closest known one.
 
     >>> print(unknown("model", "vidya-v3", ["vidya-v2", "gpt2"]))
     unknown model 'vidya-v3'; did you mean 'vidya-v2'? Known: vidya-v2, gpt2

@@ -1,8 +1,8 @@
 """Every random draw as a pure function of (seed, purpose, step, index).
 
-A counter-based generator (Philox; Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") has no hidden
-state that must be carried along: the numbers for step 1,000 can be had without drawing those of steps 0 to 999.
-So resuming a run, recomputing a layer and splitting the work among processes all see the same numbers.
+A counter-based generator (Philox; Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") has no
+hidden state: the numbers of step 1,000 are computed without drawing those of steps 0 to 999. So a resumed run, a
+recomputed layer and work that is split among threads all get the same numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 
 def philox_key(seed: int, purpose: str) -> int:
-    """Return the 64-bit key that `seed` and `purpose` (say ``"dropout"``) share.
+    """Return the 64-bit key of a seed and a purpose (such as ``"dropout"``).
 
     >>> philox_key(0, "dropout") == philox_key(0, "data order")
     False
@@ -25,8 +25,8 @@ def philox_key(seed: int, purpose: str) -> int:
 def generator(seed: int, purpose: str, step: int = 0, index: int = 0) -> np.random.Generator:
     """Return NumPy's generator for one (seed, purpose, step, index).
 
-    `step` and `index` sit in the upper half of Philox's 256-bit counter, draws in the lower half, so two different
-    pairs never share a number.
+    `step` and `index` are the upper half of Philox's 256-bit counter, and draws advance the lower half, so two
+    different pairs never use the same counter.
 
     >>> bool(generator(0, "init").random() == generator(0, "init").random())
     True

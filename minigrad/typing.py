@@ -1,4 +1,4 @@
-"""The types that every room uses."""
+"""The types that all packages use."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ PathLike = str | os.PathLike[str]
 
 
 class Tokenizer(Protocol):
-    """What training and generation ask of a tokenizer."""
+    """The interface of a tokenizer that training and generation use."""
 
     @property
     def vocab_size(self) -> int:
-        """Every token id is below it."""
+        """All token ids are smaller than this number."""
 
     @property
     def used(self) -> int:
-        """The number of ids that stand for something."""
+        """The number of ids in use."""
 
     @property
     def ids(self) -> list[int]:
-        """The ids that stand for something, in rising order."""
+        """The ids in use, in rising order."""
 
     @property
     def specials(self) -> Mapping[str, int]:
@@ -36,7 +36,7 @@ class Tokenizer(Protocol):
 
     @property
     def end_of_text_id(self) -> int:
-        """The token that stands between documents."""
+        """The token between two documents."""
 
     def encode(self, text: str, /) -> list[int]:
         """Return the token ids of a text."""
@@ -51,7 +51,7 @@ class Tokenizer(Protocol):
         """Return the bytes of token ids."""
 
     def fingerprint(self) -> str:
-        """Return a name that two tokenizers share only if they encode every text alike."""
+        """Return a name that is equal for two tokenizers only if they encode every text equally."""
 
     def save(self, path: str | Path, /) -> None:
         """Write the tokenizer into a folder."""

@@ -104,7 +104,7 @@ def test_help_and_a_mistyped_flag_need_neither_numpy_nor_numba():
         ("--resume nowhere", "there is no run folder nowhere"),
         ("--resume", "there is no run under runs/ to continue; name its folder: --resume DIR"),
         ("--resume .", ". is no run folder of train.py: it has no minigrad.json"),
-        ("--resume a --out b", "--resume a goes on writing there, so --out cannot be given with it"),
+        ("--resume a --out b", "--resume a continues in that folder, so --out cannot be given with it"),
         ("--context 4000", "--context 4000 is longer than the model's context of 2048; take at most 2048"),
         ("--batch 900000000", "needs about"),
         ("--threads 300", "--threads takes a whole number of at least 1 and at most 256, not '300'"),
@@ -291,7 +291,7 @@ def test_a_comparison_with_xz_for_which_there_is_no_time_says_so(capsys, text, t
     result = run(text, tmp_path / "run", minutes=0.002)
     said = capsys.readouterr().out
     assert result.xz_bits_per_byte is None
-    assert "asking xz" not in said
+    assert "compressing the same text with xz" not in said
     assert "No figure of xz: it would have taken about 0s of the 0s." in said
     assert "No figure of xz: it would have taken" in (tmp_path / "run" / "report.html").read_text()
 

@@ -1,7 +1,7 @@
 """How a program ends: every error becomes one paragraph on standard error and an exit code.
 
 0: done. 1: a fault while running. 2: bad input. 130 and 143: stopped by Ctrl-C or SIGTERM. 141: the reader of the
-output is gone.
+output closed it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from minigrad.system.terminal import close_output
 def exit_code(program: str, work: Callable[[], object], *, interrupted: str) -> int:
     """Do the `work` of a program and return its exit code, with any error explained on standard error.
 
-    A ValueError of another package is bad input if it says so (`is_bad_input`); any other is a bug, and is raised.
-    `interrupted` is printed after Ctrl-C.
+    A ValueError of another package is bad input if its attribute `is_bad_input` is true; any other is a bug, and is
+    raised. `interrupted` is printed after Ctrl-C.
     """
     try:
         work()
@@ -36,7 +36,7 @@ def exit_code(program: str, work: Callable[[], object], *, interrupted: str) -> 
         return complain(program, explain_missing_package(error, program))
     except MemoryError:
         return complain(program, RunError("this computer's memory is full; take a smaller --size or --batch"))
-    except BrokenPipeError:  # the reader has seen enough, as in `generate.py ... | head`
+    except BrokenPipeError:  # the reader closed the pipe, as in `generate.py ... | head`
         close_output()
         return BROKEN_PIPE
     except OSError as error:
@@ -54,9 +54,9 @@ def complain(program: str, error: Exception) -> int:
 
 
 def explain_system_error(error: OSError) -> InputError | RunError:
-    """Return what the operating system refused as one of our errors, naming the file where it is known.
+    """Return the error of the operating system as one of our errors, naming the file where it is known.
 
-    A name that is too long for any file can only have been given, so it is bad input.
+    A name that is too long for a file was given by the user, so it is bad input.
 
     >>> explain_system_error(OSError(28, "No space left on device", "runs/a"))
     RunError('No space left on device: runs/a')

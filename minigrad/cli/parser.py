@@ -1,6 +1,6 @@
 """A settings dataclass read from the command line: one field is one flag.
 
-argparse splits the words; what a flag accepts, how it reads in `--help` and what an error says come from the
+argparse splits the arguments; the values that a flag accepts, its line in `--help` and its error messages come from the
 declaration of the field (`minigrad.options`).
 """
 
@@ -22,7 +22,7 @@ Settings = TypeVar("Settings")
 class Parser(Generic[Settings]):
     """Reads a command line into an instance of a settings dataclass.
 
-    `aliases` maps words that people try ("learning_rate") to the field they mean ("lr"), to suggest the right flag.
+    `aliases` maps other names that people type ("learning_rate") to a field ("lr"), to suggest the right flag.
     """
 
     def __init__(
@@ -39,12 +39,11 @@ class Parser(Generic[Settings]):
             allow_abbrev=False,
             exit_on_error=False,
         )
-        groups = {
-            title: self._parser.add_argument_group(title) for title in {each.group: None for each in self.options}
-        }
+        titles = dict.fromkeys([*(each.group for each in self.options), "other"])
+        groups = {title: self._parser.add_argument_group(title) for title in titles}
         for each in self.options:
             _declare(groups[each.group], each)
-        next(iter(groups.values())).add_argument(
+        groups["other"].add_argument(
             "-h", "--help", action=_Help, nargs=0, default=argparse.SUPPRESS, help="print this page and stop"
         )
 
@@ -60,7 +59,7 @@ class Parser(Generic[Settings]):
             sys.exit(complain(self.prog, error))
 
     def read(self, arguments: Sequence[str]) -> tuple[Settings, set[str]]:
-        """Do the work of `parse`, raising InputError instead of leaving the process."""
+        """Do the work of `parse`, but raise InputError instead of exiting."""
         try:
             namespace, surplus = self._parser.parse_known_args(arguments)
         except argparse.ArgumentError as error:
@@ -75,7 +74,7 @@ class Parser(Generic[Settings]):
         return self._parser.format_help()
 
     def _refusal(self, error: argparse.ArgumentError, arguments: Sequence[str]) -> InputError:
-        """Say in the words of the option what argparse stumbled over."""
+        """Return an error of argparse with the option's own description of its values."""
         option = next((each for each in self.options if each.spelling == error.argument_name), None)
         if option is None:  # argparse names no argument: a positional one is missing
             missing = next((each for each in self.options if each.positional and each.default is REQUIRED), None)
@@ -111,14 +110,14 @@ class Parser(Generic[Settings]):
 
 
 class _ArgumentParser(argparse.ArgumentParser):
-    """argparse without its own words and exits; what it reports directly is a missing positional argument."""
+    """argparse without its own messages and exits; it calls `error` only for a missing positional argument."""
 
     def error(self, message: str) -> NoReturn:
         raise argparse.ArgumentError(None, message)
 
 
 class _Help(argparse.Action):
-    """Prints the help page, also to a reader who does not want all of it (`train.py --help | head`)."""
+    """Prints the help page, also to a pipe that is closed early (`train.py --help | head`)."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         try:
@@ -129,7 +128,7 @@ class _Help(argparse.Action):
 
 
 def _declare(group: Any, option: Option) -> None:
-    """Tell argparse about one option. What is not given stays out of the result (SUPPRESS)."""
+    """Declare one option to argparse. An option that is not given stays out of the result (SUPPRESS)."""
     words: dict[str, Any] = {"help": _help(option).replace("%", "%%")}
     if option.kind is bool:
         words["action"] = "store_true"

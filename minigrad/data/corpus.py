@@ -28,7 +28,7 @@ SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2d
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents under a name; `description` says in a few words what they are."""
+    """Documents under a name; `description` names them in a few words."""
 
     name: str
     description: str
@@ -43,8 +43,8 @@ class Corpus:
         """Return (documents to train on, held-out documents); neither is ever empty.
 
         A document is held out if the hash of its text, read as a number in [0, 1), is below 1/16. So the
-        choice depends on no seed, equal documents stay together, and documents added later move none of the
-        others. Where no hash is so small, the document with the smallest one is held out; of a single
+        choice needs no seed, equal documents stay together, and a document added later does not change the choice
+        of the others. If no hash is below 1/16, the document with the smallest one is held out; of a single
         document, its last tenth. Raises InputError if there is too little text to split.
         """
         shares = {text: _share(text) for text in self.documents}
@@ -119,13 +119,13 @@ def _names_beside(path: Path) -> list[str]:
 
 
 def _share(text: str) -> float:
-    """Return the text's place in [0, 1): a hash spreads texts evenly, whatever they say."""
+    """Return a hash of the text as a number in [0, 1); the hashes of different texts are spread evenly."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") / 2**64
 
 
 def _cut(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     place = len(text) * 9 // 10
-    # Rather behind the end of a line, if one lies in the eighth and ninth tenth.
+    # After a line break, if there is one in the eighth or ninth tenth.
     place = text.rfind("\n", place * 8 // 9, place) + 1 or place
     train, held_out = text[:place], text[place:]
     if not train.strip() or not held_out.strip():

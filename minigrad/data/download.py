@@ -29,14 +29,14 @@ def download(address: str, *, sha256: str | None = None, progress: Callable[[str
     try:
         with urllib.request.urlopen(address, timeout=30) as response:
             data: bytes = response.read()
-    except (OSError, http.client.HTTPException, ValueError) as error:  # network, answer, address
+    except (OSError, http.client.HTTPException, ValueError) as error:  # the network, the response or the address
         raise RunError(
-            f"cannot download {address} ({error}). Any copy on this computer will do instead: give --data PATH."
+            f"cannot download {address} ({error}). Give a copy on this computer instead: --data PATH."
         ) from error
     if sha256 not in (None, found := hashlib.sha256(data).hexdigest()):
         raise RunError(
             f"the file at {address} is not the one expected: its SHA-256 is {found}, not {sha256}. "
-            "To use such a file all the same, save it and give --data PATH."
+            "To use this file anyway, save it and give --data PATH."
         )
     store(kept, lambda file: file.write(data))
     return data

@@ -18,7 +18,7 @@ from pathlib import Path
 from minigrad.system.cache import cache_folder, store
 
 TEST_FOLDERS = {"test", "tests", "idle_test"}
-TABLES = {"encodings", "pydoc_data"}  # Python in form only: tables of numbers, and one literal of 800 kB
+TABLES = {"encodings", "pydoc_data"}  # tables of numbers, and one literal of 800 kB
 SHORTEST_DOCUMENT = 200  # characters: many modules have one line of docstring, which is no document
 SHORTEST_REPEAT = 40  # characters: "Example:" may occur in many places, a whole sentence may not
 

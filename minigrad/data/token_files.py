@@ -17,7 +17,7 @@ import numpy.typing as npt
 from minigrad.system.cache import cache_folder, store
 from minigrad.typing import Tokenizer
 
-CHUNK = 1 << 22  # characters the tokenizer gets at a time: its results shrink to 2 bytes a token before the next chunk
+CHUNK = 1 << 22  # characters: the tokens of a chunk are stored in 2 bytes each before the next chunk is encoded
 
 Tokens = npt.NDArray[np.integer[Any]]
 

@@ -1,4 +1,4 @@
-"""A corpus as a model sees it: training and held-out text as tokens, and how many bytes each token stands for."""
+"""A corpus as tokens: training and held-out text, and the number of bytes of each token."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TokenizedCorpus:
 
 
 def token_byte_lengths(tokenizer: Tokenizer, vocab_size: int) -> Array:
-    """Return how many bytes of text each token id stands for (vocab_size,); 0 for special and unused ids."""
+    """Return the number of bytes of each token (vocab_size,); 0 for special tokens and unused ids."""
     specials = set(tokenizer.specials.values())
     lengths = np.zeros(vocab_size, np.int64)
     for token in tokenizer.ids:

@@ -1,23 +1,22 @@
-"""The compressor xz as a yardstick: how many bits it needs for a byte of held-out text, given the training text.
+"""The compressor xz as a baseline: the bits it needs for a byte of held-out text, given the training text.
 
-A model that predicts text is a compressor of it (Shannon 1948), and xz is a compressor that everyone has.
+A model that predicts text can compress it (Shannon 1948), so its loss can be compared with a compressor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-DICTIONARY = 64 << 20  # bytes: how far back xz finds repetitions; compressing takes ten times as much memory
+DICTIONARY = 64 << 20  # bytes: xz finds repetitions within this distance; compressing takes ten times as much memory
 _SECONDS_PER_BYTE = 0.7e-6  # measured on 24 MB of Python source
 
 
 def xz_bits_per_byte(train: Iterable[str], held_out: Iterable[str]) -> float | None:
-    """Return what the compressor xz needs for the held-out text, given the training text, in bits per byte.
+    """Return the bits that xz needs for a byte of the held-out text, given the training text.
 
-    8 (size(xz(train + held out)) - size(xz(train))) / size(held out), sizes in bytes. A compressor predicts
-    text without having been trained, so this is a bar to clear. It finds repetitions up to 64 MiB back, so of a
-    longer training text only its last 64 MiB are compressed. Takes about a second per megabyte. None where Python was
-    built without xz. Raises ZeroDivisionError if nothing is held out.
+    8 (size(xz(train + held out)) - size(xz(train))) / size(held out), sizes in bytes. xz finds repetitions up to
+    64 MiB back, so only the last 64 MiB of a longer training text are compressed. Takes about a second per megabyte.
+    Returns None if Python was built without xz. Raises ZeroDivisionError if nothing is held out.
     """
     try:
         import lzma
@@ -31,5 +30,5 @@ def xz_bits_per_byte(train: Iterable[str], held_out: Iterable[str]) -> float | N
 
 
 def xz_seconds(train_bytes: int, held_out_bytes: int) -> float:
-    """Estimate how long `xz_bits_per_byte` takes: the training text, then both texts, as far back as xz looks."""
+    """Estimate the seconds of `xz_bits_per_byte`, which compresses the training text, then both texts."""
     return _SECONDS_PER_BYTE * (2 * min(train_bytes, DICTIONARY) + held_out_bytes)

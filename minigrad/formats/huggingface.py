@@ -11,7 +11,7 @@ from minigrad.errors import InputError
 def require_variant(values: Mapping[str, Any], needed: Mapping[str, Any]) -> None:
     """Raise InputError if a config.json describes a variant of an architecture that a family does not have.
 
-    `needed` holds the one value that the family has for each key; a file that leaves a key out agrees.
+    `needed` holds the only value that the family supports for each key; a key that the file leaves out is accepted.
     """
     for key, value in needed.items():
         if values.get(key, value) != value:

@@ -17,12 +17,12 @@ def as_json(value: Any) -> str:
 
 
 def write_json(path: PathLike, value: Any) -> None:
-    """Replace the file at `path` by `value` as indented JSON; RunError if the disk refuses."""
+    """Replace the file at `path` by `value` as indented JSON; raises RunError if it cannot be written."""
     write_text(path, as_json(value))
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the object in a JSON file; InputError if it is missing, damaged or something else."""
+    """Return the object in a JSON file; raises InputError if the file is missing, damaged or holds something else."""
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:

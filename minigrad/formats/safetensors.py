@@ -2,8 +2,8 @@
 
     {"lm_head.weight": {"dtype": "BF16", "shape": [4096, 96], "data_offsets": [0, 786432]}, ...}
 
-The safetensors library reads, checks and writes them. NumPy has no bfloat16, so those arrays are taken out of the file
-here: the library lists names, types and shapes in the order of their bytes, and no byte lies between two arrays.
+The safetensors library reads, checks and writes them. NumPy has no bfloat16, so those arrays are read here:
+the library lists names, types and shapes in the order of their bytes, and no byte lies between two arrays.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ def _read_bfloat16(path: Path, start: int, shape: list[int]) -> Array:
 
 
 def write_tensors(path: Path, arrays: Arrays, metadata: Mapping[str, str] | None = None) -> None:
-    """Write a safetensors file in place; OSError if the disk refuses.
+    """Write a safetensors file in place; raises OSError if it cannot be written.
 
     The `metadata` of the file's header is {"format": "pt"} by default, without which transformers refuses it.
     """
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    path.touch()  # with the permissions that a new file has here: the library would hide it from all other users
+    path.touch()  # with the usual permissions of a new file: the library would make it unreadable to other users
     permissions = path.stat().st_mode
     try:
         save_file(contiguous, path, metadata=dict(metadata or {"format": "pt"}))
@@ -77,7 +77,7 @@ def write_tensors(path: Path, arrays: Arrays, metadata: Mapping[str, str] | None
 
 
 def save_tensors(path: PathLike, arrays: Arrays, metadata: Mapping[str, str] | None = None) -> None:
-    """Replace the safetensors file at `path` by `arrays`, wholly or not at all; RunError if the disk refuses."""
+    """Replace the safetensors file at `path`, completely or not at all; raises RunError if it cannot be written."""
     try:
         with replacing(Path(path)) as temporary:
             write_tensors(temporary, arrays, metadata)

@@ -12,9 +12,9 @@ from minigrad.typing import Array, PathLike
 
 
 def read_weights(source: PathLike) -> dict[str, Array]:
-    """Return the arrays of a safetensors file, or of a folder with model.safetensors whole or in shards.
+    """Return the arrays of a safetensors file, or of a folder with model.safetensors in one file or in shards.
 
-    float16 and bfloat16 are widened to float32. Raises InputError for a missing, damaged or foreign file.
+    float16 and bfloat16 are widened to float32. Raises InputError for a file that is missing, damaged or of another format.
     """
     path = Path(source)
     single, index = path / "model.safetensors", path / "model.safetensors.index.json"
@@ -31,7 +31,7 @@ def read_weights(source: PathLike) -> dict[str, Array]:
         weights |= read_tensors(path / shard)
     missing = [name for name in weight_map if name not in weights]
     if missing:
-        raise InputError(f"{index} promises weights that its files do not hold: {_some(missing)}")
+        raise InputError(f"{index} lists weights that its files do not hold: {_some(missing)}")
     return weights
 
 

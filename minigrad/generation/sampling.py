@@ -22,7 +22,7 @@ class Sampling:
 
     temperature: float = 1.0  # below 1 sharpens the distribution; 0 always takes the most likely token
     top_k: int | None = None  # only the k most likely tokens
-    top_p: float | None = None  # only the most likely tokens that together reach probability p
+    top_p: float | None = None  # only the most likely tokens, up to a total probability of p
     min_p: float | None = None  # only tokens whose probability is at least this fraction of the largest one
     repetition_penalty: float = 1.0  # logits of tokens already in the text are divided by this (CTRL, Keskar 2019)
     frequency_penalty: float = 0.0  # and lowered by this for each time they occurred

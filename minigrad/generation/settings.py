@@ -11,33 +11,33 @@ _MOST = 10**9  # larger integers are typing errors
 
 @dataclass(frozen=True)
 class GenerateConfig:
-    """Everything that can be chosen about writing a text."""
+    """The settings of text generation."""
 
     run: str = option(REQUIRED, "the run folder, or a Hugging Face folder", positional=True, value="RUN")
-    prompt: str = option("", "how the text begins", group="what")
-    tokens: int = option(200, "how many tokens to write at most", group="what", at_least=1, at_most=_MOST)
-    samples: int = option(1, "how many texts to write", group="what", at_least=1, at_most=_MOST)
-    stop: str | None = option(None, "stop before this piece of text", group="what", none_means="")
+    prompt: str = option("", "the beginning of the text", group="what")
+    tokens: int = option(200, "number of tokens to generate, at most", group="what", at_least=1, at_most=_MOST)
+    samples: int = option(1, "number of texts to generate", group="what", at_least=1, at_most=_MOST)
+    stop: str | None = option(None, "stop before this string", group="what", none_means="")
     temperature: float = option(
-        0.8, "below 1 prefers the likely; 0 always takes the likeliest", group="how", at_least=0
+        0.8, "below 1 sharpens the distribution; 0 always takes the most likely token", group="how", at_least=0
     )
-    top_k: int | None = option(None, "choose among the k likeliest", group="how", at_least=1, none_means="")
+    top_k: int | None = option(None, "choose among the k most likely tokens", group="how", at_least=1, none_means="")
     top_p: float | None = option(
-        0.95, "choose among the likeliest that reach this probability", group="how", above=0, at_most=1
+        0.95, "choose among the most likely tokens, up to this total probability", group="how", above=0, at_most=1
     )
     min_p: float | None = option(
         None,
-        "choose among those at least this likely, compared with the likeliest",
+        "choose among tokens at least this probable, relative to the most likely one",
         group="how",
         above=0,
         at_most=1,
         none_means="",
     )
     repetition_penalty: float = option(
-        1.0, "divide the scores of tokens in the text by this", group="how", at_least=0.01, at_most=100
+        1.0, "divide the logits of tokens in the text by this", group="how", at_least=0.01, at_most=100
     )
     frequency_penalty: float = option(
-        0.0, "lower a token's score by this each time it occurs", group="how", at_least=-100, at_most=100
+        0.0, "lower the logit of a token by this each time it occurs", group="how", at_least=-100, at_most=100
     )
     set: str | None = option(
         None,
@@ -46,7 +46,7 @@ class GenerateConfig:
         value="NAME=VALUE,...",
         none_means="",
     )
-    seed: int = option(0, "decides the draws", group="how", at_least=0)
+    seed: int = option(0, "seed of the draws", group="how", at_least=0)
     threads: int | None = option(
         None, "processor threads", group="how", at_least=1, at_most=256, none_means="one per processor"
     )

@@ -1,4 +1,4 @@
-"""Generated tokens as a stream of text: whole characters only, up to a stop text, with the pace measured."""
+"""Generated tokens as a stream of text: whole characters only, up to a stop string, with the speed measured."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Protocol
 
 
 class Decoder(Protocol):
-    """Turns tokens into text as they come."""
+    """Decodes tokens one at a time."""
 
     def push(self, token: int) -> str:
-        """Return the text that is complete with this token."""
+        """Return the characters that this token completes."""
 
     def flush(self) -> str:
-        """Return the text of a character that was never completed."""
+        """Return the text of the bytes that are left, which form no whole character."""
 
 
 def decoded(decoder: Decoder, tokens: Iterator[int]) -> Iterator[str]:
-    """Turn tokens into text; a character that is spread over several tokens comes when it is complete."""
+    """Yield the text of tokens; a character of several tokens is yielded when it is complete."""
     for token in tokens:
         yield decoder.push(token)
     yield decoder.flush()
 
 
 def until(stop: str | None, texts: Iterator[str]) -> Iterator[str]:
-    """Pass text on up to `stop`; what could be its beginning is held back until it is clear that it is not."""
+    """Yield text up to `stop`; a possible beginning of `stop` is held back until more text decides."""
     if not stop:
         yield from texts
         return
@@ -49,7 +49,7 @@ class Pace:
         self.count = 0
 
     def watch(self, tokens: Iterator[int]) -> Iterator[int]:
-        """Pass tokens on and count them."""
+        """Yield the tokens and count them."""
         for token in tokens:
             self.count += 1
             if self.count == 1:
@@ -57,7 +57,7 @@ class Pace:
             yield token
 
     def summary(self) -> str:
-        """Return the measured speed in words, or "" for less than two tokens."""
+        """Return the measured speed as a sentence, or "" for fewer than two tokens."""
         if self.count < 2:
             return ""
         rate = (self.count - 1) / (time.perf_counter() - self.first)

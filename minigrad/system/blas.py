@@ -1,7 +1,7 @@
 """The BLAS library behind NumPy's matrix products: how many threads it uses, and how long idle ones spin.
 
-An environment variable decides before NumPy is loaded; afterwards only functions of the library itself can. OpenBLAS
-has them. Intel's MKL and Apple's Accelerate read their variable once, when they are loaded.
+Before NumPy is loaded, an environment variable sets the number of threads; afterwards only functions of the library can.
+OpenBLAS has such functions. Intel's MKL and Apple's Accelerate read their variable only when they are loaded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def set_environment(count: int) -> bool:
     """Set the variables for a BLAS that is loaded later; return whether they had other values before."""
     before = {variable: os.environ.get(variable) for variable in THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, str(count)))
-    # An idle OpenBLAS thread spins for 2**26 cycles by default and so takes a processor from the kernel that follows
+    # An idle OpenBLAS thread spins for 2**26 cycles by default and so keeps a processor from the kernel that follows
     # a matrix product; 2**10 cycles are enough to catch the next product of the same layer.
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "10")
     return set(before.values()) != {str(count)}
@@ -69,7 +69,7 @@ def _setters() -> tuple[Callable[[ctypes.c_int], object], ...]:
 
 
 def _let_idle_threads_sleep(library: ctypes.CDLL) -> None:
-    """Make a loaded OpenBLAS read OPENBLAS_THREAD_TIMEOUT again and restart its threads, as it does after a fork.
+    """Make a loaded OpenBLAS read OPENBLAS_THREAD_TIMEOUT again and restart its threads, as after a fork.
 
     The functions are OpenBLAS's own (driver/others/openblas_env.c and blas_server.c), not part of its interface: a
     build that does not export them is left as it is, and is a little slower.

@@ -1,6 +1,6 @@
-"""The cache folder: files that save time the next time, and that can be deleted at any moment.
+"""The cache folder: files that save time in the next run and can be deleted at any moment.
 
-Nothing here may ever be the only copy of anything, and a full or read-only disk costs time, not the run.
+Every file in it can be made again, so a full or read-only disk costs time but does not end a run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def cache_folder() -> Path:
 
 
 def store(path: Path, write: Callable[[BinaryIO], object]) -> bool:
-    """Let `write(file)` fill the file `path`, wholly or not at all, and return whether the disk allowed it."""
+    """Write the file `path` by `write(file)`, completely or not at all; return whether that was possible."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary, temporary.open("wb") as file:

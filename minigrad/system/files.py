@@ -1,8 +1,8 @@
-"""Files that are written whole or not at all, whatever kills the process.
+"""Atomic files: written completely or not at all, even if the process is killed.
 
-A file is written under a temporary name, pushed to the disk (fsync) and then renamed. A rename happens wholly or not at
-all, so a reader sees the old file or the new one. The fsync comes first, or after a power cut the new name could stand
-on an empty file.
+A file is written under a temporary name, synced to the disk (fsync) and then renamed. A rename is atomic, so a reader
+sees the old file or the new one. The fsync comes first; otherwise, after a power cut, the new name could belong to an
+empty file.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from minigrad.errors import RunError
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write; when the block ends without an error, it becomes `path`.
 
-    The name holds the number of the process, so that two writers never share a temporary file; what a killed process
-    left behind is removed. Raises OSError if the disk refuses; the temporary file is then gone and `path` unchanged.
+    The name holds the number of the process, so that two processes never share a temporary file; the files of killed
+    processes are removed. Raises OSError if the disk is full or read-only; `path` is then unchanged.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
@@ -37,7 +37,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
-    """Replace the file at `path`, wholly or not at all; RunError if the disk refuses."""
+    """Replace the file at `path`, completely or not at all; raises RunError if it cannot be written."""
     try:
         with replacing(Path(path)) as temporary:
             temporary.write_bytes(content)
@@ -58,7 +58,7 @@ def sync_file(path: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Wait until the names in a folder are on the disk."""
-    if os.name == "nt":  # Windows opens no folders; its file system keeps a journal of names instead
+    if os.name == "nt":  # Windows opens no folders; its file system keeps a journal instead
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -68,5 +68,5 @@ def sync_folder(folder: Path) -> None:
 
 
 def reason(error: OSError) -> str:
-    """Return why the operating system refused, without the name of the file."""
+    """Return the reason of an error of the operating system, without the name of the file."""
     return error.strerror or str(error)

@@ -23,18 +23,18 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _KEEP_BELOW = 1 << 30
 
 listeners: list[Callable[[int], object]] = []
-"""Functions to call with the number of threads whenever it is set: the kernels' thread pool adds itself here."""
+"""Functions that are called with the number of threads whenever it is set; the kernels' thread pool adds one."""
 
 
 def cores() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def threads() -> int:
-    """Return how many threads BLAS and the kernels use in this process."""
+    """Return the number of threads that BLAS and the kernels use in this process."""
     return int(os.environ[_POOL_VARIABLE])
 
 
@@ -43,8 +43,8 @@ def prepare(threads: int | None = None) -> None:
 
     Called once without an argument when `minigrad` is imported, and again by the command lines with the number the
     user asked for. Without a number: what the environment said when the process began (MINIGRAD_THREADS, or one of the
-    variables that BLAS libraries read), else one thread per processor. Where NumPy is loaded already, its BLAS is set
-    through the library itself. Raises InputError for more threads than processors: they would wait for each other.
+    variables that BLAS libraries read), else one thread per processor. If NumPy is already loaded, its BLAS is set
+    by a call of the library. Raises InputError for more threads than processors.
     """
     if threads is not None and threads > cores():
         raise InputError(f"{threads} threads would take turns on {cores()} processors; ask for at most {cores()}")
@@ -90,7 +90,7 @@ def _keep_freed_memory() -> None:
 
 
 def memory_bytes() -> int:
-    """Return the resident memory of this process in bytes (its peak where only the peak can be had)."""
+    """Return the resident memory of this process in bytes (its peak where only the peak is known)."""
     statm = Path("/proc/self/statm")
     if statm.exists():
         return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -98,7 +98,7 @@ def memory_bytes() -> int:
 
 
 def peak_memory_bytes() -> int:
-    """Return the largest resident memory of this process so far in bytes; 0 where the system does not tell."""
+    """Return the largest resident memory of this process so far in bytes; 0 where the system does not report it."""
     try:
         import resource
     except ImportError:  # Windows
@@ -108,7 +108,7 @@ def peak_memory_bytes() -> int:
 
 
 def available_memory_bytes() -> int:
-    """Return how many bytes of memory a new program could use now; 0 where the system does not tell."""
+    """Return the bytes of memory that a new program could use now; 0 where the system does not report it."""
     meminfo = Path("/proc/meminfo")
     if meminfo.exists():
         for line in meminfo.read_text().splitlines():

@@ -1,4 +1,4 @@
-"""Stop when asked, but not in the middle of a step: Ctrl-C and SIGTERM become a request."""
+"""Ctrl-C and SIGTERM become a request to stop after the current step."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 from types import FrameType
 
 INTERRUPTED, TERMINATED, BROKEN_PIPE = 130, 143, 141
-"""Exit codes: 128 plus the number of the signal (SIGINT, SIGTERM, SIGPIPE), as shells have it."""
+"""Exit codes: 128 plus the number of the signal (SIGINT, SIGTERM, SIGPIPE), as in shells."""
 
 EXIT_CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
 
 
 class Stopped(Exception):  # noqa: N818  (nothing went wrong)
-    """The run was asked to stop, and its checkpoint is saved; `code` is the exit code."""
+    """The run has stopped on request and saved a checkpoint; `code` is the exit code."""
 
     def __init__(self, code: int, step: int, folder: Path) -> None:
         again = f"python train.py --resume {shlex.quote(str(folder))}"
@@ -26,7 +26,7 @@ class Stopped(Exception):  # noqa: N818  (nothing went wrong)
 
 
 class StopRequest:
-    """Whether the program was asked to stop: `code` is then its exit code, else None."""
+    """A request to stop: `code` is the exit code, None without a request."""
 
     code: int | None = None
 
@@ -35,8 +35,8 @@ class StopRequest:
 def stop_requests() -> Iterator[StopRequest]:
     """Turn Ctrl-C and SIGTERM into a request that the training loop checks between steps.
 
-    A second Ctrl-C interrupts at once, as usual. Signals can only be caught in the main thread; elsewhere the request
-    never comes.
+    A second Ctrl-C interrupts at once, as usual. Signals can only be caught in the main thread; in other threads
+    there is never a request.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,4 @@
-"""What is printed: phases with their duration, text that cannot steer the terminal, and output whose reader is gone."""
+"""Printing: phases with their duration, text without control characters, and output that the reader has closed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import TextIO
 
 @contextlib.contextmanager
 def phase(text: str, stream: TextIO | None = None) -> Iterator[None]:
-    """Print what is being done before it is done, and how long it took when it is over."""
+    """Print `text` before the block and the duration after it."""
     stream = sys.stdout if stream is None else stream
     start = time.perf_counter()
     print(f"{text} ...", end=" ", file=stream, flush=True)
@@ -43,6 +43,6 @@ def forgive_encoding() -> None:
 
 
 def close_output() -> None:
-    """Discard everything still to be printed: at exit Python would complain about the reader who is gone."""
+    """Discard everything still to be printed: at exit Python would report the closed output as an error."""
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  (the null device is no path on every system)
         os.dup2(nowhere.fileno(), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""How counts, bytes and durations are written for people."""
+"""Counts, bytes and durations as text."""
 
 from __future__ import annotations
 

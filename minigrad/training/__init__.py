@@ -1,1 +1,1 @@
-"""A training run: its settings and plan, one step after the other, and everything it writes down."""
+"""A training run: its settings and plan, its steps, and the files it writes."""

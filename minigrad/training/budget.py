@@ -1,8 +1,8 @@
-"""From minutes to steps: the clock may choose integers, and nothing else.
+"""The length of a run: the clock may choose the number of steps, and nothing else.
 
 A run that ends on time must read the clock; a run that can be repeated must not depend on it. Both hold if the clock
-only chooses one integer, once: when the time used says that the final decay of the learning rate should begin now, the
-number of steps is fixed. Repeating the run with that number gives the same weights, bit for bit.
+chooses a single integer, once: at the time when the final decay of the learning rate should begin, the number of steps
+is fixed. A run of that number of steps gives the same weights, bit for bit.
 """
 
 from __future__ import annotations

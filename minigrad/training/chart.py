@@ -1,4 +1,4 @@
-"""Line charts as small SVG pictures, in the colours of the page that they stand in."""
+"""Line charts as small SVG pictures, in the colours of the page around them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 MAX_POINTS = 2000  # more than a picture can show
 
 _WIDTH, _HEIGHT = 560, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 14, 12, 44  # margins: the axes' labels stand in them
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 14, 12, 44  # margins, which hold the labels of the axes
 _COLOURS = ("#3b82c4", "#d9822b")
 
 
@@ -24,9 +24,9 @@ class Series:
 
 
 def line_chart(title: str, series: Sequence[Series], *, reference: tuple[str, float] | None = None) -> str:
-    """Return an SVG chart of values over steps, with a dashed horizontal line at the `reference` if there is one.
+    """Return an SVG chart of values over steps, with a dashed horizontal line at the `reference` (label, value).
 
-    A chart of a single series starts at zero: otherwise a change of 1% would look like a cliff.
+    A chart of a single series starts at zero: otherwise a change of 1% would fill the whole height.
     """
     values = [value for each in series for value in each.values if math.isfinite(value)]
     values += [reference[1]] if reference else []
@@ -88,7 +88,7 @@ def _grid(x: _Axis, y: _Axis) -> list[str]:
         parts.append(f'<path d="M{_LEFT} {level}H{right}" stroke="currentColor" stroke-opacity=".15"/>')
         label = f"{tick + 0.0:,.4g}"
         parts.append(f'<text x="{_LEFT - 8}" y="{level}" text-anchor="end" dy=".35em">{label}</text>')
-    for tick in x.ticks(least=1):  # there is no half a step
+    for tick in x.ticks(least=1):  # steps are whole numbers
         place = x.place(tick)
         parts.append(f'<path d="M{place} {_TOP}V{bottom}" stroke="currentColor" stroke-opacity=".15"/>')
         label = f"{tick:,.0f}"

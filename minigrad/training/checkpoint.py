@@ -1,6 +1,6 @@
 """Checkpoints that survive a kill at any moment: safetensors for arrays, JSON for the rest, never a pickle.
 
-A checkpoint is a folder of three files, written under a temporary name, pushed to the disk and renamed as one:
+A checkpoint is a folder of three files, written under a temporary name, synced to the disk and renamed as one:
 
     checkpoints/40/   model.safetensors   optimizer.safetensors   state.json
 """
@@ -50,7 +50,7 @@ def save(
 ) -> Path:
     """Save the checkpoint of `step`, then remove all but the newest `keep`; return its folder.
 
-    Raises RunError if the disk refuses (full, read-only); the checkpoints saved before are then intact.
+    Raises RunError if it cannot be written (disk full or read-only); the earlier checkpoints are then intact.
     """
     folder = Path(run) / "checkpoints"
     final, temporary, parked = folder / str(step), folder / f".{step}.tmp", folder / f".{step}.replaced"
@@ -66,7 +66,7 @@ def save(
         for file in temporary.iterdir():
             sync_file(file)
         sync_folder(temporary)
-        if final.exists():  # no folder can be renamed onto a full one, so the old one is renamed first
+        if final.exists():  # a folder cannot be renamed onto one that is not empty, so the old one is renamed first
             final.rename(parked)
         temporary.rename(final)
         sync_folder(folder)
@@ -82,13 +82,13 @@ def save(
 
 def _remove_old(folder: Path, saved: list[int], step: int, keep: int) -> None:
     for old in {*saved[: max(0, len(saved) - keep)]} - {step}:
-        # Renamed first: a kill while deleting must not leave half a checkpoint under a good name.
+        # Renamed first: a kill while deleting must not leave an incomplete checkpoint under its name.
         with suppress(OSError):  # an old checkpoint that cannot be removed only takes up disk space
             shutil.rmtree((folder / str(old)).rename(folder / f".{old}.tmp"))
 
 
 def _bring_back(folder: Path) -> None:
-    """Undo a kill that fell between renaming an old checkpoint and putting the new one in its place."""
+    """Repair the folder after a kill between renaming an old checkpoint and renaming the new one."""
     for parked in folder.glob(".*.replaced"):
         final = folder / parked.name.removeprefix(".").removesuffix(".replaced")
         if not final.exists():
@@ -96,10 +96,10 @@ def _bring_back(folder: Path) -> None:
 
 
 def load(run: PathLike, step: int | None = None) -> Checkpoint:
-    """Return the checkpoint of `step`, by default the newest; InputError if none or damaged."""
+    """Return the checkpoint of `step`, by default the newest; raises InputError if there is none or it is damaged."""
     saved = steps(run)
     if not saved:
-        raise InputError(f"{run} holds no checkpoint: no run folder, or one stopped before its first save")
+        raise InputError(f"{run} holds no checkpoint: it is not a run folder, or the run stopped before its first save")
     step = saved[-1] if step is None else step
     if step not in saved:
         raise InputError(f"{run} holds no checkpoint of step {step}; it has {', '.join(map(str, saved))}")

@@ -59,9 +59,9 @@ def finish(run: Run) -> TrainResult:
 
 
 def xz_baseline(plan: Plan) -> tuple[float | None, str]:
-    """Return what xz needs for the held-out text in bits per byte, or None and why there is no figure."""
+    """Return the bits per byte to which xz compresses the held-out text, or None and the reason."""
     if too_long := plan.too_long_for_xz():
         return None, too_long
-    with phase("asking xz about the same text"):
+    with phase("compressing the same text with xz"):
         figure = xz.xz_bits_per_byte(*plan.text.corpus.split())
     return figure, "" if figure is not None else "this Python lacks lzma"

@@ -1,6 +1,6 @@
 """The measurements of a run, one JSON object per line of metrics.jsonl.
 
-A line is appended as soon as it is known: a run can be watched from outside, and a kill loses one line at most.
+Each line is written at once: another program can follow the run, and a kill loses one line at most.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from minigrad.system.files import reason, write_text
 from minigrad.typing import PathLike
 
 TIMING_FIELDS = ("seconds", "tokens_per_second", "memory_bytes")
-"""What differs between two equal runs: compare metrics without these."""
+"""The keys that differ between two equal runs; compare metrics without them."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What is known of a run after a step.
+    """The measurements of a run after a step.
 
     `tokens` and `seconds` count from the start of the run; `loss` is in nats per token, the mean since the last line.
-    The `val_` values are None unless the held-out text was evaluated. `of_family` holds what a family measures besides,
-    such as Wiola's merge ratio of each layer.
+    The `val_` values are None unless the held-out text was evaluated. `of_family` holds the measurements of one
+    family, such as Wiola's merge ratio of each layer.
     """
 
     step: int
@@ -44,7 +44,7 @@ class Measurement:
     of_family: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     def as_record(self) -> dict[str, Any]:
-        """Return the measurement as a line of metrics.jsonl holds it: without what was not measured."""
+        """Return the measurement as in metrics.jsonl: without the values that are None."""
         record: dict[str, Any] = {}
         for each in dataclasses.fields(self):
             value = getattr(self, each.name)
@@ -59,14 +59,15 @@ class Metrics:
     def __init__(self, run: PathLike, resume_step: int | None = None) -> None:
         """Start an empty file for a new run, or cut that of a resumed run back to the step of its checkpoint.
 
-        The lines after `resume_step` are removed: they are about to be computed again. RunError if the disk refuses.
+        The lines after `resume_step` are removed, because those steps are taken again. Raises RunError if the file
+        cannot be written.
         """
         self.path = Path(run) / "metrics.jsonl"
         kept = [] if resume_step is None else [line for line in read(run) if line["step"] <= resume_step]
         write_text(self.path, "".join(map(_as_line, kept)))
 
     def append(self, measurement: Measurement) -> None:
-        """Append one line; RunError if the disk refuses."""
+        """Append one line; raises RunError if it cannot be written."""
         try:
             with self.path.open("a", encoding="utf-8", newline="\n") as file:
                 file.write(_as_line(measurement.as_record()))
@@ -86,7 +87,7 @@ def _as_line(record: Mapping[str, Any]) -> str:
 def read(run: PathLike) -> list[dict[str, Any]]:
     """Return the lines of metrics.jsonl in the run folder `run`, oldest first; none if there is no such file.
 
-    A last line without its line break was cut by a kill and is dropped; other damage is an InputError.
+    A last line without its line break was cut by a kill and is dropped; any other damage raises InputError.
     """
     path = Path(run) / "metrics.jsonl"
     try:

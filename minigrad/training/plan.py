@@ -1,4 +1,4 @@
-"""The plan of a run: settings left open get chosen, and cost and duration are estimated before it begins."""
+"""The plan of a run: the settings that were left open are chosen, and cost and duration are estimated."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from minigrad.training.parallel import num_replicas
 from minigrad.training.settings import RunSettings, TrainConfig
 
 CONTEXT, TOKENS_PER_STEP = 256, 2_048
-"""What a laptop run uses unless told otherwise."""
+"""The batch size and the context of a laptop run, unless they are given."""
 
 _TOKENS_PER_PARAMETER = 1.0
-"""How many tokens a size should see for each of its parameters before the next larger one is worth its price."""
+"""The number of tokens per parameter from which on the next larger size is worth its cost."""
 
-_XZ_SHARE = 0.15  # of the minutes that a comparison with xz may cost
+_XZ_SHARE = 0.15  # the part of the minutes that a comparison with xz may take
 
 
 def choose_size(candidates: Mapping[str, LanguageModel], asked: TrainConfig, rate: float) -> str:
-    """Return the largest of the candidates (in rising order) that the run's time can train well, else the smallest."""
+    """Return the largest of the candidates (sorted by size) that the run's time can train well, else the smallest."""
     chosen, context = next(iter(candidates)), asked.context or CONTEXT
     for size, model in candidates.items():
         speed = costs.tokens_per_second(model, context, rate)
@@ -49,7 +49,7 @@ def _expected_tokens(asked: TrainConfig, speed: float) -> float:
 
 
 def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float) -> RunSettings:
-    """Return the settings with everything that was left open chosen for a model and a machine.
+    """Return the settings in which everything that was left open is chosen, for a model and a machine.
 
     Only integers and the learning rate are chosen, so that the command printed at the end repeats the run.
     Raises InputError if the context is longer than the model's.
@@ -79,7 +79,7 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float) -> Ru
 
 
 def _learning_rate(model: LanguageModel) -> float:
-    """Return a peak learning rate for a model's width: twice the width, half the rate.
+    """Return a peak learning rate for a model's width: half the rate for twice the width.
 
     A wider layer sums more terms, so the same update of each weight changes its output more (Yang et al. 2022,
     "Tensor programs V", arXiv 2203.03466, table 3). On nano 4e-3 and 8e-3 were measured to be equally good.
@@ -91,8 +91,8 @@ def _learning_rate(model: LanguageModel) -> float:
 class Plan:
     """A run before it begins: a model to train on a text, with settings, on a machine of a known speed.
 
-    `rate` is the speed of the machine's matrix products in FLOP/s, `claim` what the model's source document says of it
-    if that is something else. The model may be a skeleton.
+    `rate` is the speed of the machine's matrix products in FLOP/s, `claim` the figure of the model's source document
+    where it differs from this model. The model may be a skeleton.
     """
 
     settings: RunSettings
@@ -153,7 +153,7 @@ class Plan:
     def too_long_for_xz(self) -> str:
         """Return why the text is not compared with xz in a run of so few minutes, or "" if there is time for it.
 
-        The answer depends on the text and the minutes alone, never on how fast this run happens to be.
+        The decision depends on the text and the minutes alone, not on the measured speed of this run.
         """
         minutes = self.settings.minutes
         budget, needed = 60 * (math.inf if minutes is None else minutes), self._xz_seconds()
@@ -165,7 +165,7 @@ class Plan:
         return xz_seconds(self.text.train.num_bytes, self.text.held_out.num_bytes)
 
     def seconds_after(self) -> float:
-        """Estimate what follows the last step: evaluating all held-out text, xz if there is time, sample and report.
+        """Estimate the seconds after the last step: evaluation of all held-out text, xz if there is time, sample, report.
 
         Evaluation reads each token twice (windows overlap by half) and costs a third of a training step.
         """
@@ -173,7 +173,7 @@ class Plan:
         return evaluation + (0.0 if self.too_long_for_xz() else self._xz_seconds()) + 4.0
 
     def describe(self) -> str:
-        """Lay out the plan as two columns: what is trained, on what, for how long, and what that costs."""
+        """Return the plan as two columns: the model, its text, the length of the run, and the cost."""
         rows = self._model_rows() | self._budget_rows()
         width = max(map(len, rows))
         return "\n".join(f"  {name:<{width}}  {value}" for name, value in rows.items())

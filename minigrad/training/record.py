@@ -1,4 +1,4 @@
-"""minigrad.json: what a run was asked for, what was chosen on top of it, and the machine and versions it ran with."""
+"""minigrad.json: the settings that were given, those that were chosen, and the machine and versions of the run."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from minigrad.training.settings import TrainConfig
 
 FILE = "minigrad.json"
 NOT_STORED = ("resume", "plan", "profile", "out")
-"""Settings that do not decide what a run computes."""
+"""Settings on which the results of a run do not depend."""
 
 
 @dataclass
 class Record:
     """The content of minigrad.json.
 
-    `settings` are those asked for and `chosen` those that the program decided, kept apart so that a run can be
-    continued, and repeated, with the values it had.
+    `settings` are those that were given, `chosen` those that the program chose; both are kept, so that a run is
+    continued and repeated with the same values.
     """
 
     family: str = ""
@@ -80,29 +80,29 @@ class Record:
         return cls(**{name: value for name, value in content.items() if name in known})
 
     def write(self, folder: Path) -> None:
-        """Replace minigrad.json, wholly or not at all."""
+        """Replace minigrad.json; after a kill it holds either the old record or the new one."""
         content = dataclasses.asdict(self)
-        optional = ("stages", "result")  # no key before there is something to say
+        optional = ("stages", "result")  # left out while empty
         write_json(folder / FILE, {k: v for k, v in content.items() if k not in optional or v})
 
     def note_choices(self, settings: TrainConfig) -> None:
-        """Remember what `settings` have that was not asked for."""
+        """Store the values in `settings` that were not given."""
         values = stored(settings).items()
         self.chosen |= {name: value for name, value in values if value != self.settings.get(name)}
 
     @property
     def used(self) -> dict[str, Any]:
-        """The settings that were asked for, with those chosen in their place."""
+        """The settings that were given, with the chosen values where none were given."""
         return self.settings | self.chosen
 
     def with_limit(self, larger: Mapping[str, Any], limits: tuple[str, ...], stages: list[int]) -> Record:
-        """Return the record of the run with a larger limit, which replaces the old one and the steps it had led to."""
+        """Return the record of the run with a larger limit, which replaces the old one and the steps chosen from it."""
         settings = self.settings | dict.fromkeys(limits) | dict(larger)
         chosen = {name: value for name, value in self.chosen.items() if name not in ("steps", "decay_start")}
         return dataclasses.replace(self, settings=settings, chosen=chosen, stages=stages)
 
 
 def stored(settings: TrainConfig) -> dict[str, Any]:
-    """Return the settings that decide what a run computes, as minigrad.json holds them."""
+    """Return the settings on which the results of a run depend, as in minigrad.json."""
     values = dataclasses.asdict(settings)
     return {name: value for name, value in values.items() if name not in NOT_STORED}

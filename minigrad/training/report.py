@@ -1,4 +1,4 @@
-"""The report of a run: one HTML page that holds everything, pictures included, and opens offline."""
+"""The report of a run: one HTML page that holds text and pictures and opens offline."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def write_report(
     """Write report.html into the run folder `run` from its metrics.jsonl, and return its path.
 
     `summary` holds model, size, data, parameters, bits_per_byte (of the held-out text; None if not measured)
-    and xz_bits_per_byte (None if there is none; then `no_xz` says why). Each of the `samples` holds a step and a text;
-    `settings` becomes a table; `command` is what repeats the run. Raises RunError if the disk refuses.
+    and xz_bits_per_byte (None if there is none; `no_xz` is then the reason). Each of the `samples` holds a step and a text;
+    `settings` becomes a table; `command` repeats the run. Raises RunError if the file cannot be written.
     """
     records = metrics.read(run)
     title = f"{summary['model']} {summary['size']}"
@@ -51,11 +51,10 @@ def write_report(
 
 
 def compare_with_xz(bits_per_byte: float | None, xz_bits_per_byte: float | None, no_xz: str = "") -> str:
-    """Say how the model compares with the compressor xz on the held-out text, in bits per byte.
+    """Return a sentence that compares the model with the compressor xz on the held-out text, in bits per byte.
 
-    `no_xz` says why, where there is no figure of xz.
-
-    A model that predicts text is a compressor of it (Shannon 1948), so xz is a yardstick that everyone has.
+    A model that predicts text can compress it (Shannon 1948), so it can be compared with any compressor. `no_xz` is the
+    reason where there is no figure of xz.
 
     >>> compare_with_xz(1.71, 1.8)
     'Better than xz: 1.71 against 1.80 bits per byte of held-out text.'
@@ -92,7 +91,7 @@ def _escape(value: Any) -> str:
 
 
 def _series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: float = 1.0) -> Series:
-    """Return one value of the records, thinned to what can be seen; null (a NaN) becomes a gap."""
+    """Return one value of the records, thinned to at most 2,000 points; null (a NaN) becomes a gap."""
     present = [record for record in records if key in record]
     present = present[:: len(present) // MAX_POINTS + 1]
     values = [float("nan") if record[key] is None else record[key] / unit for record in present]

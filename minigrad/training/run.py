@@ -1,4 +1,4 @@
-"""A run under way: what is trained on what, how far it is, and its checkpoints."""
+"""A run in progress: its model and text, its step, and its checkpoints."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SAMPLE_TOKENS = 80
 
 
 class Run:
-    """A model in training. Everything that decides the next step is saved in a checkpoint."""
+    """A model in training. A checkpoint holds everything on which the next step depends."""
 
     def __init__(
         self, plan: Plan, folder: RunFolder, optimizer: AdamW, budget: Budget, clock: Callable[[], float]
@@ -45,7 +45,7 @@ class Run:
         self.model: LanguageModel = plan.model
         self.folder, self.optimizer, self.budget = folder, optimizer, budget
         self.clock = clock  # seconds since this process began
-        self.seconds_before = 0.0  # used by the process that this one continues
+        self.seconds_before = 0.0  # used by the processes that this one continues
         self.step = 0
         self.totals = Totals()  # since the last line of metrics
         self.samples: list[dict[str, Any]] = []
@@ -54,7 +54,7 @@ class Run:
         self._last_checked_step: int | None = None  # the step after which the weights were found to be finite
 
     def seconds(self) -> float:
-        """Return the seconds used so far, with those of the process that this one continues."""
+        """Return the seconds used so far, with those of the processes that this one continues."""
         return self.seconds_before + self.clock()
 
     @property
@@ -63,7 +63,7 @@ class Run:
         return self.budget.steps is not None and self.step >= self.budget.steps
 
     def is_due(self, every: int) -> bool:
-        """Whether something that happens every so many steps happens after this one; after the last step all does."""
+        """Whether something that is done every `every` steps is done now; after the last step everything is."""
         return self.is_finished or self.step % every == 0
 
     @functools.cached_property
@@ -88,7 +88,7 @@ class Run:
         )
 
     def batches(self) -> Iterator[tuple[int, Batch]]:
-        """Go through the parts of the step about to be taken: the number of each part in the run, and its batch."""
+        """Yield the parts of the step about to be taken: the number of each part in the run, and its batch."""
         settings = self.settings
         for micro in range(settings.accumulate):
             part = batch(
@@ -103,7 +103,7 @@ class Run:
             yield self.step * settings.accumulate + micro, part
 
     def compile_kernels(self) -> None:
-        """Let every kernel be compiled, on the smallest batch; no weight changes."""
+        """Compile every kernel by a pass over the smallest batch; no weight changes."""
         with phase("compiling kernels (kept for the next run)"):
             self.model.loss(*batch(self.text.train, seed=0, step=0, batch_size=1, context=2)).backward()
         self.optimizer.zero_grad()
@@ -156,7 +156,7 @@ class Run:
     def save(self) -> None:
         """Write a checkpoint, then the weights for other programs beside it.
 
-        Raises RunError if training diverged or the disk refuses; the checkpoint before is then intact.
+        Raises RunError if training diverged or the files cannot be written; the earlier checkpoint is then intact.
         """
         self.check_weights()
         names = [name for name, _ in self.model.named_parameters()]
@@ -175,7 +175,7 @@ class Run:
         self.model.save(self.folder.path)
 
     def restore(self, saved: Checkpoint) -> None:
-        """Continue from a checkpoint; raises InputError if it belongs to another model."""
+        """Continue from a checkpoint; raises InputError if it does not fit the model."""
         parameters = self.model.named_parameters()
         check_names(saved.weights, {name: parameter.shape for name, parameter in parameters})
         shapes = {f"{name}.{kind}": parameter.shape for name, parameter in parameters for kind in "mv"}
@@ -193,14 +193,14 @@ class Run:
         self.step, self._last_checked_step = saved.step, None
 
     def load_moments(self, moments: Mapping[str, Array], updates: int) -> None:
-        """Let the optimizer continue from moments, named as `save` names them, after a number of updates."""
+        """Set the moments of the optimizer, named as `save` names them, and its number of updates."""
         for (name, _), pair in zip(self.model.named_parameters(), self.optimizer.moments(), strict=True):
             for kind, array in zip("mv", pair, strict=True):
                 array[...] = moments[f"{name}.{kind}"]
         self.optimizer.steps = updates
 
     def check_weights(self) -> None:
-        """Raise RunError if the weights, or the loss that they give, are not finite: they must not be saved or used.
+        """Raise RunError if the weights, or the loss that they give, are not finite; such weights must not be saved.
 
         The check is cached until the next step: an evaluation, a sample and a checkpoint share it.
         """
@@ -217,7 +217,7 @@ class Run:
         self._last_checked_step = self.step
 
     def first_anomaly(self, repeat: Callable[[], object]) -> str:
-        """Repeat the work of a step with every operation checked; name the first one that made a NaN or infinity."""
+        """Repeat the work of a step with every operation checked; return the first one that made a NaN or an infinity."""
         self.optimizer.zero_grad()
         try:
             with detect_anomaly():
@@ -227,10 +227,10 @@ class Run:
         return "the gradient became too large"
 
     def divergence(self, what: str) -> RunError:
-        """Return the error of a run that diverged; `what` says where."""
+        """Return the error of a run that diverged; `what` names the place."""
         saved = checkpoint.steps(self.folder.path)
         rest = f"the checkpoint of step {saved[-1]} is intact" if saved else "no checkpoint was saved yet"
         return RunError(
-            f"training diverged at step {self.step + 1}: {what}. Nothing of this was kept; {rest}. "
+            f"training diverged at step {self.step + 1}: {what}. Nothing of this step was kept; {rest}. "
             "A smaller --lr or a longer --warmup usually helps."
         )

@@ -1,4 +1,4 @@
-"""The run folder: begun once, never overwritten, and continued only with its own settings."""
+"""The run folder: created once, never overwritten, and continued only with its own settings."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _LIMITS = ("steps", "tokens", "minutes")
 
 @dataclass
 class RunFolder:
-    """A folder and the record in it, which is written again whenever it changes."""
+    """A folder and the record in it, which is written whenever it changes."""
 
     path: Path
     record: Record
     is_new: bool = False
 
     def begin_or_continue(self, tokenizer: Tokenizer, settings: TrainConfig) -> None:
-        """Make the folder of a new run, or note in that of a continued one what was chosen anew."""
+        """Make the folder of a new run, or store the newly chosen settings in that of a continued one."""
         if self.is_new:
             self.begin(tokenizer)
         else:
@@ -40,9 +40,9 @@ class RunFolder:
             self.write()
 
     def begin(self, tokenizer: Tokenizer) -> None:
-        """Make a new run folder with a tokenizer and minigrad.json; from then on the run can be continued.
+        """Make a new run folder with a tokenizer and minigrad.json; from then on the run can be resumed.
 
-        Raises InputError if something is there or no folder can have that name, RunError if the disk refuses.
+        Raises InputError if something is there or no folder can have that name, RunError if it cannot be written.
         """
         refuse_existing(self.path)
         try:
@@ -58,7 +58,7 @@ class RunFolder:
         self.record.write(self.path)
 
     def fix_steps(self, steps: int) -> None:
-        """Write the number of steps that the clock chose, before it takes effect."""
+        """Store the number of steps that the clock chose, before it takes effect."""
         self.record.chosen |= {"steps": steps, "decay_start": decay_start(steps)}
         self.write()
 
@@ -79,7 +79,7 @@ class RunFolder:
 
 @dataclass(frozen=True)
 class Opening:
-    """What a run was asked to do, by its flags or by the folder that it continues."""
+    """The settings of a run, given by its flags or by the folder that it continues."""
 
     asked: TrainConfig
     explicit: Collection[str]  # the names of the settings that were given
@@ -110,7 +110,7 @@ def open_run(given: TrainConfig, explicit: Collection[str] | None = None) -> Ope
 
 
 def refuse_existing(folder: Path) -> None:
-    """Raise InputError if something is there already: a run is never overwritten."""
+    """Raise InputError if `folder` exists and is not empty: a run is never overwritten."""
     if folder.is_dir() and any(folder.iterdir()):
         way_out = f"continue it with --resume {folder}, or " if (folder / FILE).exists() else ""
         raise InputError(f"{folder} exists and is left as it is: {way_out}choose another --out")
@@ -122,12 +122,12 @@ def refuse_existing(folder: Path) -> None:
 
 
 def fingerprint(tokens: TokenFile) -> str:
-    """Return a hash of a text as the model sees it: it changes with the text and with the tokenizer."""
+    """Return a hash of the tokens: it changes with the text and with the tokenizer."""
     return hashlib.blake2b(tokens.tokens.tobytes(), digest_size=16).hexdigest()
 
 
 def newest(root: Path, family: str | None = None) -> Path:
-    """Return the run folder under `root`, of one `family` or of any, that was written last."""
+    """Return the run folder under `root`, of one `family` or of any, that was written to most recently."""
     found = [path.parent for path in root.glob(f"*/{FILE}")]
     if family is not None:
         found = [folder for folder in found if Record.read(folder).family == family]
@@ -174,8 +174,8 @@ def _continued(
 def _extended(record: Record, larger: Mapping[str, Any], folder: Path) -> Record:
     """Return the record of a run that gets a larger limit.
 
-    A finished run continues past its end, which is remembered in `stages`: to repeat it takes one command more. While
-    the learning rate decays, a run cannot be extended, because no run with the new limit has such a step: InputError.
+    A finished run continues past its end, which is stored in `stages`: one more command is needed to repeat it. Raises
+    InputError while the learning rate decays: no run with the new limit would have taken those steps.
     """
     saved, steps = checkpoint.steps(folder), record.used.get("steps")
     step, stages = saved[-1] if saved else 0, list(record.stages)

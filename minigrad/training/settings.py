@@ -12,7 +12,7 @@ _MOST = 10**9  # larger integers are typing errors
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Everything that can be chosen about a training run; None means that train.py chooses."""
+    """The settings of a training run; train.py chooses a value where one is None."""
 
     model: str = option("vidya-v2", "gpt2, vidya-v1, vidya-v2 or wiola", group="what to train", value="NAME")
     size: str = option(
@@ -29,7 +29,7 @@ class TrainConfig:
     )
     init: str | None = option(
         None,
-        "go on from the model in this run folder: its size and its weights",
+        "start from the model in this run folder: its size and its weights",
         group="what to train",
         value="DIR",
         none_means="",
@@ -65,41 +65,49 @@ class TrainConfig:
         value="NAME=VALUE,...",
         none_means="",
     )
-    batch: int | None = option(None, "texts per step", group="how", at_least=1, at_most=_MOST)
-    context: int | None = option(None, "tokens per text", group="how", at_least=2, at_most=_MOST)
+    batch: int | None = option(
+        None, "sequences per step, or per part of a step (--accumulate)", group="how", at_least=1, at_most=_MOST
+    )
+    context: int | None = option(None, "tokens per sequence", group="how", at_least=2, at_most=_MOST)
     accumulate: int = option(
-        1, "parts of a step whose gradients are added up, for less memory", group="how", at_least=1, at_most=_MOST
+        1,
+        "parts of a step, each of --batch sequences, whose gradients are added up",
+        group="how",
+        at_least=1,
+        at_most=_MOST,
     )
     lr: float | None = option(None, "peak learning rate", group="how", above=0)
     warmup: int | None = option(
         None, "steps until the learning rate reaches its peak", group="how", at_least=0, at_most=_MOST
     )
-    weight_decay: float = option(0.1, "pull of the matrices towards zero", group="how", at_least=0)
+    weight_decay: float = option(0.1, "decay of the weight matrices towards zero (AdamW)", group="how", at_least=0)
     dropout: float = option(
         0.1,
-        "share of numbers set to zero while training, so that a text read many times is not learned by heart",
+        "probability of setting an activation to zero in training, against memorising a text that is read many times",
         group="how",
         at_least=0,
         below=1,
     )
-    seed: int = option(0, "decides the first weights, the order of the text and dropout", group="how", at_least=0)
+    seed: int = option(0, "seed of the initial weights, the order of the text and dropout", group="how", at_least=0)
     threads: int | None = option(
         None, "processor threads", group="how", at_least=1, at_most=256, none_means="one per processor"
     )
     precision: str = option(
         "float32",
-        "type of number; bfloat16 is for the factors of matrix products, everything else stays float32",
+        "floating-point type; with bfloat16 the factors of matrix products are rounded, everything else is float32",
         group="how",
         choices=("float32", "float64", "bfloat16"),
     )
     matmul: str = option(
         "auto",
-        "who multiplies matrices: NumPy's library, our own loops, or whichever is faster on this processor",
+        "matmul backend: NumPy's BLAS, minigrad's own kernels, or whichever is faster on this processor",
         group="how",
         choices=("auto", "blas", "numba"),
     )
     checkpointing: bool = option(
-        False, "keep only the input of each layer and compute the rest twice, for less memory", group="how"
+        False,
+        "keep only the input of each layer and compute the rest again in the backward pass, to save memory",
+        group="how",
     )
     tokenizer: str | None = option(
         None, "use this tokenizer.json", group="text", value="PATH", none_means="trained on the text"
@@ -123,16 +131,16 @@ class TrainConfig:
         none_means="",
     )
     log_every: int | None = option(None, "steps between lines of metrics", group="how often", at_least=1)
-    eval_every: int | None = option(None, "steps between looks at held-out text", group="how often", at_least=1)
+    eval_every: int | None = option(None, "steps between evaluations on held-out text", group="how often", at_least=1)
     save_every: int | None = option(None, "steps between checkpoints", group="how often", at_least=1)
     sample_every: int | None = option(None, "steps between samples", group="how often", at_least=1)
     plan: bool = option(False, "print the plan and stop", group="other")
-    profile: bool = option(False, "say at the end which operations the time went to", group="other")
+    profile: bool = option(False, "print the time of each operation at the end", group="other")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(TrainConfig):
-    """The settings of a run in which everything that was left open is chosen (see `minigrad.training.plan`)."""
+    """The settings of a run after `minigrad.training.plan` has chosen every value that was left open."""
 
     batch: int
     context: int
@@ -146,7 +154,7 @@ class RunSettings(TrainConfig):
 
     @property
     def tokens_per_step(self) -> int:
-        """Tokens of one update."""
+        """The number of tokens in one training step."""
         return self.batch * self.context * self.accumulate
 
 
@@ -165,7 +173,7 @@ TRAIN_ALIASES = {
     "num_threads": "threads",
     "dtype": "precision",
 }
-"""Words that people try, with the setting that they mean."""
+"""Other names of settings that people type, for suggestions in error messages."""
 
 
 _OWN_FLAGS = {"vocab_size": "--vocab", "dropout": "--dropout", "end_of_text_id": "--tokenizer"}
@@ -184,4 +192,4 @@ def check_settings(settings: TrainConfig) -> None:
         if name in assignments(settings.set):
             raise InputError(f"--set {name}=... has a flag of its own: {flag}")
     if settings.resume and settings.out:
-        raise InputError(f"--resume {settings.resume} goes on writing there, so --out cannot be given with it")
+        raise InputError(f"--resume {settings.resume} continues in that folder, so --out cannot be given with it")

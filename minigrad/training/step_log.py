@@ -1,4 +1,4 @@
-"""What is written down about the steps of a process: metrics, progress, and the pace of training."""
+"""The log of the steps: metrics, progress, and the speed of training."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from minigrad.training.totals import Totals
 
 
 class StepLog:
-    """The metrics and the progress of a run. A reader of the output who leaves becomes a stop request."""
+    """The metrics and the progress of a run. If the reader of the output closes it, the run is asked to stop."""
 
     def __init__(self, run: Run, request: StopRequest) -> None:
         self.run, self.request = run, request
         self.metrics, self.progress = Metrics(run.folder.path, resume_step=run.step), Progress(run.budget.steps)
-        self.seconds_per_step = 0.0  # 0 before the first step has shown it
+        self.seconds_per_step = 0.0  # 0 before the first step is measured
         self._began, self._first_step = run.seconds(), run.step
         self._training = 0.0  # seconds of steps since the last line; evaluations, samples and checkpoints do not count
 
@@ -34,7 +34,7 @@ class StepLog:
         self.progress.close()
 
     def decide_steps(self) -> None:
-        """Let the clock fix the number of steps if the learning rate should begin to decay now."""
+        """Let the budget fix the number of steps if the learning rate should begin to decay now."""
         run = self.run
         if run.budget.decide(run.step, run.seconds(), self.seconds_per_step):
             run.fix_steps()
@@ -50,7 +50,7 @@ class StepLog:
         self.seconds_per_step = (now - self._began) / (self.run.step - self._first_step)
 
     def write(self, learning_rate: float, gradient_norm: float, score: Score | None) -> None:
-        """Write a line of metrics and show it; `score` is that of the held-out text if it was evaluated."""
+        """Write a line of metrics and show it; `score` is the evaluation of the held-out text, if there was one."""
         run, totals = self.run, self.run.totals
         tokens_per_step = run.settings.tokens_per_step
         measured = Measurement(

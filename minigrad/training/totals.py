@@ -10,7 +10,7 @@ from minigrad.training.evaluate import bits_per_byte
 
 @dataclass
 class Totals:
-    """Sums over training steps: losses in nats, bytes that the targets stand for, and the mean loss of each step."""
+    """Sums over training steps: losses in nats, the bytes of the targets, and the mean loss of each step."""
 
     nats: float = 0.0
     bytes: float = 0.0
@@ -31,7 +31,7 @@ class Totals:
 
     @property
     def bits_per_byte(self) -> float:
-        """Bits that the model needs for a byte of the text it was trained on in these steps."""
+        """The loss over these steps in bits per byte of the text."""
         return bits_per_byte(self.nats, self.bytes)
 
     def as_dict(self) -> dict[str, float]:
@@ -40,5 +40,5 @@ class Totals:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, float]) -> Totals:
-        """Return the sums of a checkpoint; raises KeyError, TypeError or ValueError if one is missing or no number."""
+        """Return the sums of a checkpoint; raises KeyError, TypeError or ValueError if one is missing or not a number."""
         return cls(**{field.name: float(values[field.name]) for field in fields(cls)})

@@ -46,7 +46,7 @@ def test_weights_are_read_from_shards(tmp_path):
 def test_a_missing_shard_or_a_shard_without_its_weights_is_refused(tmp_path):
     write_shards(tmp_path)
     save_file({"z": np.ones(1)}, tmp_path / "two.safetensors")
-    assert "promises weights that its files do not hold: b" in refusal(read_weights, tmp_path)
+    assert "lists weights that its files do not hold: b" in refusal(read_weights, tmp_path)
     (tmp_path / "two.safetensors").unlink()
     assert "two.safetensors: No such file" in refusal(read_weights, tmp_path)
     write_json(tmp_path / "model.safetensors.index.json", {"weight_map": 3})

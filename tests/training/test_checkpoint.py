@@ -83,7 +83,7 @@ def test_one_of_several_steps_can_be_chosen(tmp_path):
 def test_no_checkpoint_is_an_error_with_a_way_out(tmp_path):
     assert checkpoint.latest(tmp_path / "nowhere") is None
     assert checkpoint.latest(tmp_path) is None
-    assert "holds no checkpoint: no run folder" in refusal(checkpoint.load, tmp_path)
+    assert "holds no checkpoint: it is not a run folder" in refusal(checkpoint.load, tmp_path)
 
 
 class Killed(BaseException):
