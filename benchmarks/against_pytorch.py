@@ -1,8 +1,8 @@
-"""Training steps of minigrad and of PyTorch, turn by turn on the same machine: tokens per second and peak memory.
+"""Training steps of minigrad and of PyTorch, in turns on the same machine: tokens per second and peak memory.
 
-Medians; a turn is a few steps in a row, as training takes them, after one that does not count. PyTorch trains the same
+Medians; a turn is a few steps in a row after one warm-up step. PyTorch trains the same
 architecture from transformers (Llama, GPT-2) with its own AdamW and clipping. "First" are the seconds from the start of
-the process to the end of its first step. Leave the machine alone meanwhile.
+the process to the end of its first step. Run with nothing else on the machine.
 
     python benchmarks/against_pytorch.py --peer-python ~/peers/bin/python
     python benchmarks/against_pytorch.py --cases nano mini --contestants minigrad torch
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 CASES: dict[str, tuple[str, str, int, int, int]] = {
-    # family, size, texts, tokens each, steps in a row
+    # family, size, batch size, context, steps in a row
     "nano": ("vidya-v2", "nano", 8, 256, 5),
     "mini": ("vidya-v2", "mini", 8, 256, 2),
     "2.0": ("vidya-v2", "2.0", 2, 512, 1),
@@ -42,7 +42,7 @@ CONTESTANTS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 def serve_minigrad(family: str, size: str, batch: int, length: int, backend: str, precision: str, **_: str) -> None:
-    """Take a step whenever a line arrives on standard input; answer with its seconds."""
+    """Take a step for each line on standard input; answer with its seconds."""
     import models
     from minigrad import optim
     from minigrad.kernels.gemm import backend as products
@@ -114,7 +114,7 @@ def run(case: str, contestants: list[str], peer_python: str, threads: int) -> li
             "published": json.dumps(published),
         } | options
         running[name] = Contestant(__file__, sys.executable if kind == "minigrad" else peer_python, given)
-        running[name].turn(times=0)  # alone, for starting takes all processors
+        running[name].turn(times=0)  # alone, because starting uses all processors
     for _ in range(ROUNDS):
         for contestant in running.values():
             contestant.turn(times=steps)

@@ -1,7 +1,7 @@
-"""How far a run in bfloat16 strays from the same run in float32, beside what another seed does to float32.
+"""The difference between the loss curves of bfloat16 and float32, and between two seeds of float32.
 
 Nano, 300 steps on python-docs, no dropout: the losses of all steps from the hundredth on are compared, averaged over
-20 steps so that what one batch adds is gone.
+20 steps to remove the noise of single batches.
 
     python benchmarks/bfloat16_curve.py [--steps 300]
 """
@@ -29,7 +29,7 @@ RUNS: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    """Train three times; print how far the second and the third curve are from the first, and JSON."""
+    """Train three times; print the differences of the second and the third curve from the first, and JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--steps", type=int, default=300)
     steps = parser.parse_args().steps

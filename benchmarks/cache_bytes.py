@@ -1,4 +1,4 @@
-"""The memory of the key-value cache, counted from the real arrays, beside what the source documents say.
+"""The memory of the key-value cache, counted from the arrays, beside the figures of the source documents.
 
 python benchmarks/cache_bytes.py [--length 2048]
 """

@@ -1,8 +1,8 @@
-"""Every family at equal parameters: what it learns in equal seconds, and from equally many tokens.
+"""Every family at equal parameters: the held-out loss after equal seconds, and after equally many tokens.
 
-Trains each family at nano size with the project's own command, on the same text with the same vocabulary, and puts the
-bits per byte of the held-out text beside those of an n-gram model that has counted the same text. Each run has its own
-process. With the defaults it takes 40 minutes; leave the machine alone meanwhile.
+Trains each family at nano size with the project's own command, on the same text with the same vocabulary, and compares
+the bits per byte of the held-out text with those of an n-gram model of the same text. Each run has its own
+process. With the defaults it takes 40 minutes; run it with nothing else on the machine.
 
     python benchmarks/families.py [--minutes 5] [--tokens 2000000] [--families gpt2 wiola]
 """
@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
 
 def run(model: str, size: str, limit: list[str], data: str) -> dict[str, Any]:
-    """Train in a process of its own; return what it came to, with its peak memory and seconds."""
+    """Train in a process of its own; return its result with its peak memory and seconds."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         command = [sys.executable, str(ROOT / "train.py"), "--model", model, "--size", size, "--data", data]

@@ -1,6 +1,7 @@
-"""Writing text with minigrad and with transformers on PyTorch, turn by turn: tokens per second, greedy, with a cache.
+"""Generation with minigrad and with transformers on PyTorch, in turns: tokens per second, greedy, with a cache.
 
-Both write 128 tokens after a prompt of 16, with models of the same shape in float32. Leave the machine alone meanwhile.
+Both generate 128 tokens after a prompt of 16, with models of the same shape in float32. Run with nothing else on the
+machine.
 
     python benchmarks/generation.py --peer-python ~/peers/bin/python
 """
@@ -23,7 +24,7 @@ CASES = (("vidya-v2", "nano"), ("vidya-v2", "mini"), ("vidya-v2", "2.0"), ("gpt2
 
 
 def serve_minigrad(family: str, size: str, threads: int) -> None:
-    """Write with `minigrad.generation.sampling`."""
+    """Generate with `minigrad.generation.sampling`."""
     import models
     from minigrad.generation.sampling import Sampling, generate
 
@@ -32,7 +33,7 @@ def serve_minigrad(family: str, size: str, threads: int) -> None:
 
 
 def serve_torch(published: str, threads: int) -> None:
-    """Write with transformers."""
+    """Generate with transformers."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -50,7 +51,7 @@ def serve_torch(published: str, threads: int) -> None:
 
 
 def main() -> None:
-    """Let both write every case, print a table and JSON."""
+    """Run every case with both, print a table and JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--peer-python", default=sys.executable, help="an interpreter that has torch and transformers")
     parser.add_argument("--serve", help=argparse.SUPPRESS)

@@ -1,4 +1,4 @@
-"""What two tricks of the kernels are worth on one core: tiles for products, lanes for the maximum.
+"""The speed-up of two techniques of the kernels on one core: tiles for products, lanes for the maximum.
 
 python benchmarks/kernels.py
 """
@@ -27,7 +27,7 @@ M, K, N = 96, 64, 128
 
 @kernel
 def triple_loop(a: Any, b: Any, c: Any, m: int, k: int, n: int) -> None:
-    """Add a product as the formula is written: one sum after the other."""
+    """Add a matrix product by its definition: one element after the other."""
     for i in range(m):
         for j in range(n):
             total = a.dtype.type(0)
@@ -38,7 +38,7 @@ def triple_loop(a: Any, b: Any, c: Any, m: int, k: int, n: int) -> None:
 
 @kernel
 def running_maxima(x: Any, out: Any) -> None:
-    """Take each row's maximum, one number after the other."""
+    """Compute the maximum of each row, one element after the other."""
     for i in range(x.shape[0]):
         largest = x[i, 0]
         for j in range(x.shape[1]):
@@ -48,13 +48,13 @@ def running_maxima(x: Any, out: Any) -> None:
 
 @kernel
 def lane_maxima(x: Any, out: Any, lanes: Any) -> None:
-    """Take each row's maximum in sixteen lanes."""
+    """Compute the maximum of each row in sixteen lanes."""
     for i in range(x.shape[0]):
         out[i] = row_maximum(x, i, x.shape[1], lanes)
 
 
 def seconds(*functions: Callable[[], object]) -> list[float]:
-    """Return the median time of each function, all of them taking turns."""
+    """Return the median time of each function, measured in turns."""
     times: list[list[float]] = [[] for _ in functions]
     for _ in range(200):
         for function, found in zip(functions, times, strict=True):

@@ -1,6 +1,7 @@
 """The kernels alone, forward and backward, against PyTorch, and their forward passes against NumPy's plain formulas.
 
-Shapes as in training vidya-v2 2.0 with 2 x 512 tokens, float32. All take turns; medians. Leave the machine alone.
+Shapes as in training vidya-v2 2.0 with 2 x 512 tokens, float32. Measured in turns; medians. Run with nothing else on
+the machine.
 
     python benchmarks/kernels_against_peers.py --peer-python ~/peers/bin/python
 """
@@ -40,12 +41,12 @@ TURNS = 15
 
 
 def draw(*shape: int) -> Any:
-    """Draw the same float32 numbers in every process."""
+    """Draw the same float32 values in every process."""
     return np.random.default_rng(len(shape)).standard_normal(shape, dtype=np.float32)
 
 
 def inputs() -> dict[str, Any]:
-    """Return what all contestants work on."""
+    """Return the inputs of all contestants."""
     rng = np.random.default_rng(0)
     return {
         "x": draw(ROWS, WIDTH),
@@ -104,7 +105,7 @@ def serve_minigrad() -> None:
 
 
 def serve_numpy() -> None:
-    """Run the forward passes as a textbook writes them."""
+    """Run the forward passes by their formulas."""
     given = inputs()
     x, weight, wide, scores, table, ids, q = (
         given[name] for name in ("x", "weight", "wide", "scores", "table", "ids", "q")
@@ -220,7 +221,7 @@ def serve_torch(threads: int) -> None:
 
 
 def main() -> None:
-    """Let all take their turns, print a table and JSON."""
+    """Measure all in turns, print a table and JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--peer-python", default=sys.executable, help="an interpreter that has torch")
     parser.add_argument("--serve", help=argparse.SUPPRESS)

@@ -1,6 +1,6 @@
-"""Attention over a long text: peak memory beyond what goes in and comes out, and seconds, forward and backward.
+"""Attention over a long sequence: peak memory beyond inputs and outputs, and seconds, forward and backward.
 
-The scores of a text of T tokens are T x T numbers for each head; here they never exist together.
+The scores of a sequence of T tokens are a T x T matrix for each head; the kernel never stores it.
 
     python benchmarks/long_attention.py [--length 8192]
 """
@@ -25,7 +25,7 @@ HEADS, SIZE = 9, 64
 
 
 def once(length: int) -> tuple[float, int]:
-    """Run both passes on one text; return the seconds and the bytes of everything given and returned."""
+    """Run both passes on one sequence; return the seconds and the bytes of all inputs and outputs."""
     rng = np.random.default_rng(0)
     q, k, v, dout = (rng.standard_normal((length, HEADS, SIZE), dtype=np.float32) for _ in range(4))
     whole = np.array([0, length])
@@ -38,13 +38,13 @@ def once(length: int) -> tuple[float, int]:
 
 
 def main() -> None:
-    """Compile on a short text, measure on the long one, print a line and JSON."""
+    """Compile on a short sequence, measure on the long one, print a line and JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--length", type=int, default=8_192)
     length = parser.parse_args().length
     once(256)
     if hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
-        libc.malloc_trim(0)  # what starting and compiling left behind would be used again and not be seen
+        libc.malloc_trim(0)  # memory that starting and compiling freed would be reused and not be counted
     before = hardware.memory_bytes()
     seconds, given = once(length)
     extra, scores = hardware.peak_memory_bytes() - before - given, 4 * length * length

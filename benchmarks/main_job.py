@@ -1,7 +1,7 @@
-"""The main job, whole: does it end on time, and does the model beat xz on text that neither has seen?
+"""The main job: does it end on time, and is the model better than xz on held-out text?
 
-Runs ``python train.py --model vidya-v2`` (with any further flags given here) into a temporary folder. Takes as long as
-that does, ten minutes by default; run it with nothing else on the machine:
+Runs ``python train.py --model vidya-v2`` (with any further flags given here) into a temporary folder. It takes as
+long as that command, ten minutes by default; run it with nothing else on the machine:
 
     python benchmarks/main_job.py
     python benchmarks/main_job.py --minutes 2

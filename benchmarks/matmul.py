@@ -1,6 +1,6 @@
-"""The ladder of matrix products, rung by rung, and the last one at the models' shapes, against NumPy's BLAS.
+"""Matrix products from three plain loops to the fastest one, and that one at the models' shapes against NumPy's BLAS.
 
-Everything is interleaved, medians are printed. Run with nothing else on the machine:
+Measured in turns; medians. Run with nothing else on the machine:
 
     python benchmarks/matmul.py
 """
@@ -24,9 +24,9 @@ from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SPLIT
 from minigrad.kernels.gemm import panels as matmul
 from minigrad.system import hardware
 
-BLOCKS = {"float32": FLOAT32, "three pieces": SPLIT, "bfloat16": BFLOAT16}
+BLOCKS = {"float32": FLOAT32, "bfloat16 parts": SPLIT, "bfloat16": BFLOAT16}
 SHAPES = [
-    # rows, sum, columns, and whether the left factor lies on its side (the gradient of a weight)
+    # m, k, n, and whether the left factor is transposed (the gradient of a weight)
     (1_024, 576, 1_536, False),
     (1_024, 1_536, 576, False),
     (1_536, 1_024, 576, True),
@@ -41,7 +41,7 @@ SHAPES = [
 
 
 def rates(contestants: dict[str, Callable[[], Any]], operations: float, rounds: int) -> dict[str, float]:
-    """Let all take turns; return the median GFLOP/s of each."""
+    """Measure all in turns; return the median GFLOP/s of each."""
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for number in range(rounds + 1):
         for name, run in contestants.items():
@@ -53,7 +53,7 @@ def rates(contestants: dict[str, Callable[[], Any]], operations: float, rounds: 
 
 
 def factors(m: int, k: int, n: int, lying: bool) -> tuple[Any, Any, Any]:
-    """Draw a left and a right factor as training has them, and room for the product."""
+    """Draw a left and a right factor as in training, and allocate the product."""
     rng = np.random.default_rng(0)
     left = rng.standard_normal((k, m) if lying else (m, k), dtype=np.float32)
     right = rng.standard_normal((k, n) if lying else (n, k), dtype=np.float32)
@@ -61,7 +61,7 @@ def factors(m: int, k: int, n: int, lying: bool) -> tuple[Any, Any, Any]:
 
 
 def ladder(size: int = 768) -> dict[str, float]:
-    """Time every rung on square matrices, the plain ones on one thread."""
+    """Measure every step on square matrices, the plain loops on one thread."""
     a, b, c = factors(size, size, size, lying=False)
     b = np.ascontiguousarray(b)
     rungs: dict[str, Callable[[], Any]] = {

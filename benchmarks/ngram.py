@@ -1,12 +1,12 @@
-"""What a model has to beat: counting which byte followed the last few, and how often.
+"""A baseline for language models: counts of the byte after each context of a few bytes.
 
 An interpolated n-gram model over bytes with Witten-Bell smoothing (Witten and Bell 1991; Chen and Goodman 1999,
-section 2.6): the estimate after a context h of length n mixes what was counted with the estimate after the shorter
-context, and trusts the counts the more, the fewer different bytes T(h) have followed h:
+section 2.6): the estimate after a context h mixes the counts with the estimate after the shorter context h'; the fewer
+different bytes T(h) have followed h, the larger is the weight of the counts:
 
     p(w | h) = (c(h, w) + T(h) p(w | h')) / (c(h) + T(h))
 
-Order 4 looks back three bytes. Contexts do not reach over the beginning of a document.
+A model of order 4 has contexts of three bytes. Contexts do not cross the beginning of a document.
 
     python benchmarks/ngram.py [--data python-docs] [--orders 1 2 3 4 5 6]
 """
@@ -31,7 +31,7 @@ Array = NDArray[Any]
 
 
 def _contexts(documents: Sequence[bytes], length: int) -> tuple[Array, Array]:
-    """Return for every byte that has `length` bytes before it in its document these, packed into a number, and it."""
+    """Return (contexts, bytes): every byte with `length` bytes before it, and these bytes packed into an integer."""
     keys, following = [], []
     for document in documents:
         values = np.frombuffer(document, np.uint8).astype(np.uint64)
@@ -45,12 +45,12 @@ def _contexts(documents: Sequence[bytes], length: int) -> tuple[Array, Array]:
 
 
 class NGram:
-    """Byte counts of orders 1 to `order`, and the probability they give to any byte in any context."""
+    """Byte counts of orders 1 to `order`, and the probability of any byte in any context."""
 
     def __init__(self, documents: Sequence[bytes], order: int = 4) -> None:
         self.order = order
-        self.pairs: list[tuple[Array, Array]] = []  # for each length: (context and byte) sorted, and their counts
-        self.totals: list[tuple[Array, Array, Array]] = []  # contexts sorted, their counts, their different bytes
+        self.pairs: list[tuple[Array, Array]] = []  # for each length: context and byte, sorted, and counts
+        self.totals: list[tuple[Array, Array, Array]] = []  # contexts, sorted; counts; number of different bytes
         for length in range(order):
             keys, following = _contexts(documents, length)
             pairs, counts = np.unique(keys << np.uint64(8) | following, return_counts=True)
@@ -74,7 +74,7 @@ class NGram:
         return mixed
 
     def bits_per_byte(self, documents: Sequence[bytes]) -> float:
-        """Return the average number of bits that the model needs for a byte of these documents."""
+        """Return the loss on documents in bits per byte."""
         bits, count = 0.0, 0
         for length in range(self.order):  # the first bytes of a document have shorter contexts
             texts = documents if length == self.order - 1 else [document[: length + 1] for document in documents]
@@ -94,7 +94,7 @@ def _look_up(keys: Array, values: Array, wanted: Array) -> Array:
 
 
 def bits_per_byte(train: Sequence[str], held_out: Sequence[str], order: int = 4) -> float:
-    """Count in one set of documents, and score another."""
+    """Count in one set of documents, and evaluate on another."""
     first, second = ([text.encode() for text in texts] for texts in (train, held_out))
     return NGram(first, order).bits_per_byte(second)
 

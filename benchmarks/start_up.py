@@ -1,4 +1,4 @@
-"""How long a user waits: for --help, and from typing the command to the first line of training, cold and warm.
+"""Start-up times: --help, and from the command to the first line of training, cold and warm.
 
 Cold means no compiled kernels and no token files: an empty cache folder. Run with nothing else on the machine:
 

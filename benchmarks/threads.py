@@ -1,8 +1,8 @@
-"""What a second thread is worth to the small kernels, met as a training step meets them.
+"""The speed-up of the small kernels by a second thread, under the conditions of a training step.
 
-Before each call a matrix product runs, as it does in a step: the pool's thread has fallen asleep meanwhile, and the
-caches are full of other things. The work grows from line to line; `shared` says on how many threads the kernel runs it.
-More threads must never be slower than one: where they would be, the work has to stay with the caller.
+Before each call a matrix product runs, as in a step: the pool's thread is then asleep, and the caches hold other data.
+The work grows from line to line; `shared` is the number of threads on which the kernel runs. More threads must never be
+slower than one: work that is too small must stay on the calling thread.
 
     python benchmarks/threads.py
 """
@@ -32,12 +32,12 @@ TURNS = 60
 
 
 def seconds(call: Callable[[], object], before: Callable[[], object]) -> dict[int, float]:
-    """Return the median time of a call on one thread and on all of them, taking turns."""
+    """Return the median time of a call on one thread and on all threads, in turns."""
     times: dict[int, list[float]] = {1: [], hardware.threads(): []}
     for _ in range(TURNS):
         for count, found in times.items():
             threads.set_threads(count)
-            threads.over_rows(lambda start, stop: None, count, 10**9)  # the new threads are up
+            threads.over_rows(lambda start, stop: None, count, 10**9)  # start the new threads
             before()
             start = time.perf_counter()
             call()

@@ -1,14 +1,14 @@
 """Training and encoding against Hugging Face tokenizers and tiktoken: same text, same processors, one run.
 
-Every library works in a process of its own; they take turns, and medians are shown. With the defaults it takes some
-three minutes; leave the machine alone meanwhile. The interpreter given with --peers must have `tokenizers` and
+Every library has a process of its own; they are measured in turns, and medians are printed. With the defaults it takes
+three minutes; run it with nothing else on the machine. The interpreter given with --peers must have `tokenizers` and
 `tiktoken`; a library that it does not have is left out, with a notice.
 
     python benchmarks/tokenizer_speed.py [--peers /path/to/python] [--rounds 5] [--megabytes 30] [--streamed 1000]
 
 The text is the source of the running Python's standard library, and of its installed packages if that is too little;
-the docs are the same corpus that train.py learns from by default. All encode with the vocabulary that we learned, and
-it is checked that they find the same ids.
+the docs are the same corpus that train.py learns from by default. All encode with minigrad's
+vocabulary, and the ids are compared.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def read(path: Path) -> list[str]:
 
 
 def python_source(megabytes: float) -> Iterator[str]:
-    """Go through Python files until there is enough of them."""
+    """Yield Python files up to a total size."""
     left = megabytes * 1e6
     for name in ("stdlib", "purelib"):
         root = Path(sysconfig.get_path(name))
@@ -62,7 +62,7 @@ def python_source(megabytes: float) -> Iterator[str]:
 
 
 def synthetic(megabytes: int) -> Iterator[str]:
-    """Go through documents of 100 kB: known paragraphs, and between them words that never came before."""
+    """Yield documents of 100 kB: repeated paragraphs, with new words between them."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -81,7 +81,7 @@ Job = Callable[[], list[Any]]  # does the work and returns the ids, or a list of
 
 
 def worker(library: str, folder: Path) -> None:
-    """Do what standard input says, line by line; answer each line with JSON: seconds, and a hash of the ids."""
+    """Do the work that each line on standard input names; answer with JSON: seconds, and a hash of the ids."""
     texts = {name: read(folder / f"{name}.jsonl") for name in SIZES}
     jobs = JOBS[library](texts, "".join(texts["source"])[:5_000_000], folder)
     first = 0 if library == "tiktoken" else len(SPECIALS)  # the id of the first byte
@@ -146,7 +146,7 @@ def tiktoken(texts: dict[str, list[str]], long_text: str, folder: Path) -> dict[
     """Return the measures as functions; tiktoken cannot train."""
     import tiktoken as library
 
-    # GPT-2's pattern as tiktoken itself writes it.
+    # GPT-2's pattern in tiktoken's spelling.
     pattern = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
     ranks = {bytes.fromhex(token): rank for token, rank in json.loads((folder / "ranks.json").read_text())}
     tok = library.Encoding("ours", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
@@ -199,17 +199,17 @@ def train_and_tell_memory(library: str, folder: Path, streamed: int) -> None:
 
 
 def environment() -> dict[str, str]:
-    """Two threads for everybody."""
+    """Return the environment of all processes: two threads."""
     return os.environ | {"RAYON_NUM_THREADS": "2", "TOKENIZERS_PARALLELISM": "true"}
 
 
 def has(python: str, module: str) -> bool:
-    """Return whether an interpreter has a module."""
+    """Return whether an interpreter can import a module."""
     return subprocess.run([python, "-c", f"import {module}"], cwd="/", capture_output=True, check=False).returncode == 0
 
 
 def compare(pythons: dict[str, str], folder: Path, rounds: int) -> dict[str, dict[str, float]]:
-    """Return the median seconds of each measure and library; all take turns."""
+    """Return the median seconds of each measure and library, measured in turns."""
     workers = {
         library: subprocess.Popen(
             [python, __file__, "--worker", library, "--folder", str(folder)],
@@ -229,7 +229,7 @@ def compare(pythons: dict[str, str], folder: Path, rounds: int) -> dict[str, dic
                 answer = json.loads(process.stdout.readline())
                 if answer is not None:
                     digests.add(answer[1])
-                    if turn > 0:  # the first turn loads code and fills caches
+                    if turn > 0:  # the first turn is a warm-up
                         times[measure].setdefault(library, []).append(answer[0])
             if len(digests) > 1:
                 raise SystemExit(f"{measure}: the libraries do not agree on the ids")

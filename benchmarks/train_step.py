@@ -1,6 +1,6 @@
-"""Tokens per second and peak memory of a training step, size by size, against what the plan expects.
+"""Tokens per second and peak memory of a training step, size by size, beside the estimates of the plan.
 
-Every size runs in a process of its own, so that the peak is its own. Run with nothing else on the machine:
+Every size runs in a process of its own, so that its peak memory can be measured. Run with nothing else on the machine:
 
     python benchmarks/train_step.py            # nano, micro, mini, small
     python benchmarks/train_step.py 2.0        # the published size, batch 2 x 512

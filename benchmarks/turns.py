@@ -1,7 +1,7 @@
-"""Contestants in processes of their own that take turns, so that all meet the machine's good and bad moments alike.
+"""Contestants in processes of their own, measured in turns, so that a slow moment of the machine affects all alike.
 
-A contestant does a piece of work whenever it is told to, and sleeps meanwhile. `--serve` is how a script starts itself
-as one, perhaps by another interpreter that has what a peer needs.
+A contestant does a piece of work for each line on its standard input and sleeps meanwhile. A script starts itself as a
+contestant with `--serve`, possibly by another interpreter that has a peer's packages.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-_REST = 0.3  # seconds between turns: the threads of whoever had the last one may go on spinning for a while
+_REST = 0.3  # seconds between turns: the threads of the previous contestant may still spin
 
 
 class Contestant:
-    """A process that runs `script`, and does what it is asked to."""
+    """A process that runs `script` with `--serve`."""
 
     def __init__(self, script: str, python: str, options: dict[str, Any]) -> None:
         self.started = time.perf_counter()
@@ -29,7 +29,7 @@ class Contestant:
         self.first_answer = 0.0  # seconds from the start of the process
 
     def turn(self, work: str = "step", times: int = 1) -> None:
-        """Let it do a piece of work `times` times in a row, and note what each took but a first one, to warm up."""
+        """Do a piece of work once to warm up, then `times` times in a row, and store the seconds of each."""
         time.sleep(_REST)
         self._do(work)
         self.seconds.setdefault(work, []).extend(self._do(work) for _ in range(times))
@@ -52,7 +52,7 @@ class Contestant:
         return statistics.median(self.seconds[work])
 
     def close(self) -> None:
-        """Let it end."""
+        """End the process."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait()
@@ -69,12 +69,12 @@ def serve(work: dict[str, Callable[[], object]]) -> None:
 
 
 def peak_bytes() -> int:
-    """Return the most memory this process has had."""
+    """Return the peak memory of this process."""
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def has(python: str, *modules: str) -> bool:
-    """Return whether an interpreter can import these."""
+    """Return whether an interpreter can import all `modules`."""
     return not subprocess.run([python, "-c", f"import {', '.join(modules)}"], capture_output=True).returncode

@@ -1,8 +1,8 @@
-"""What merging saves and what cross-layer attention costs: one layer of the 360m shape, in operations and in seconds.
+"""The savings of merging and the cost of cross-layer attention: one layer of the 360m shape, in FLOPs and in seconds.
 
-Merging: the attention block (norm to output projection, forward and backward) on texts in which a given share of the
-tokens repeats the one before, so that exactly these merge. The paper counts only the quadratic term, mu (2 - mu); here
-everything that the block computes is counted, and the clock has the last word. Runs are interleaved; medians.
+Merging: the attention block (norm to output projection, forward and backward) on sequences in which a given share
+of the tokens repeats the previous one, so that exactly these merge. The paper counts only the quadratic term,
+mu (2 - mu); here the whole block is counted and measured, in turns; medians.
 
     python benchmarks/wiola_costs.py [--length 2048] [--rounds 7]
 """
@@ -52,7 +52,7 @@ def rows_with_repeats(length: int, width: int, ratio: float) -> Any:
 
 
 def main() -> None:
-    """Time everything and print two tables and JSON."""
+    """Measure every case and print two tables and JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--length", type=int, default=2_048)
     parser.add_argument("--rounds", type=int, default=7)

@@ -1,10 +1,10 @@
-"""What each part of Wiola is good for: the model with one of them switched off in turn, from equally many tokens.
+"""Ablation of Wiola: the model without each of its parts, trained on equally many tokens.
 
-A part that is taken out is replaced by what models without it have: rotary positions for the spiral, one SwiGLU block
-of the same number of parameters for the two streams, RMSNorm for the norm with an offset; without cross-layer attention
-the context, its matrices and the blend are gone, without merging every token stays. The gate behind the attention
-belongs to the paper's cross-layer attention and goes with it. One seed each: differences of a hundredth of a bit are
-within what another seed would change.
+A removed part is replaced by its usual counterpart: the spiral by rotary positions, the two streams by one SwiGLU block
+with the same number of parameters, the norm with an offset by RMSNorm. Without cross-layer attention there are no
+context, no context matrices and no blend; without merging every token is kept. The gate after the attention is part of
+the paper's cross-layer attention and is removed with it. One seed each: differences of 0.01 bits are within the spread
+of seeds.
 
     python benchmarks/wiola_parts.py [--tokens 1500000]
 """
@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 
 def variants() -> dict[str, Any]:
-    """Return models that lack a part each: name -> class."""
+    """Return the models without one part, by name."""
     from minigrad import nn
     from minigrad.autograd.tensor import Tensor
     from models.wiola import Wiola, WiolaConfig
