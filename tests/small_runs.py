@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,10 @@ import pytest
 
 from minigrad.kernels.gemm import backend as products
 from minigrad.system import hardware
-from minigrad.training import checkpoint, costs, metrics, report
+from minigrad.training import checkpoint, costs, metrics
 from minigrad.training.settings import TrainConfig
 from models import vidya_v2
-from train import TrainResult, train
+from train import TrainResult, main, train
 
 WORDS = (
     "to",
@@ -42,14 +43,12 @@ TINY = vidya_v2.VidyaV2Config(
 
 
 @contextlib.contextmanager
-def quick_runs(*, pictures: bool = False) -> Iterator[None]:
-    """Let nano be tiny, measure no machine and draw no pictures; afterwards, turn back what runs set."""
+def quick_runs() -> Iterator[None]:
+    """Make nano tiny and do not measure the machine; afterwards, reset what runs set."""
     threads = hardware.threads()
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(vidya_v2.SIZES, "nano", TINY)
         patch.setattr(costs, "matmul_rate", lambda: 1e11)
-        if not pictures:
-            patch.setattr(report, "_charts", lambda *_: "")
         yield
     hardware.prepare(threads)
     products.use()
@@ -107,3 +106,22 @@ def record(folder: Path) -> dict[str, Any]:
     """Return minigrad.json of a run folder."""
     content: dict[str, Any] = json.loads((folder / "minigrad.json").read_text())
     return content
+
+
+def flags(config: TrainConfig) -> list[str]:
+    """Return the command line of these settings."""
+    given = {name: value for name, value in vars(config).items() if value not in (None, False)}
+    return [f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}") for name, value in given.items()]
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 2) -> str:
+    """Run the command line, which must end with `code`, and return its one paragraph on standard error."""
+    capsys.readouterr()
+    try:
+        found: Any = main([str(word) for word in arguments])
+    except SystemExit as stop:
+        found = stop.code
+    error = capsys.readouterr().err
+    assert found == code, error
+    assert re.fullmatch(r"train\.py: .+\n", error), error
+    return error.removeprefix("train.py: ").rstrip()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from minigrad.cli.exits import complain
 from minigrad.cli.parser import Parser
 from minigrad.errors import InputError, RunError
-from minigrad.options import REQUIRED, nearest, option, unknown, validate
+from minigrad.options import REQUIRED, option, validate
 
 
 @dataclass(frozen=True)
@@ -144,23 +144,6 @@ def test_complain_tells_bad_input_from_a_fault(capsys):
     assert capsys.readouterr().err == "train.py: no such file\ntrain.py: the disk is full\n"
 
 
-def test_values_given_from_python_are_checked_by_the_same_rules():
-    validate(Settings(steps=3, lr=1, resume=Path("runs/a")))
-    for settings, message in [
-        (Settings(steps=-1), "steps takes a whole number of at least 1, not -1"),
-        (Settings(steps=True), "steps takes a whole number of at least 1, not True"),
-        (Settings(batch=None), "batch takes a whole number of at least 1 and at most 64, not None"),
-        (Settings(lr=float("inf")), "lr takes a finite number above 0, not inf"),
-        (Settings(top_p=1.5), "top_p takes a finite number above 0 and at most 1, not 1.5"),
-        (Settings(precision="int8"), "precision takes one of float32, bfloat16, not 'int8'"),
-        (Settings(model=3), "model takes text, not 3"),
-        (Settings(plan=1), "plan takes true or false, not 1"),
-    ]:
-        with pytest.raises(InputError) as caught:
-            validate(settings)
-        assert str(caught.value) == message
-
-
 @given(
     st.builds(
         Settings,
@@ -188,12 +171,6 @@ def test_any_command_line_is_read_or_refused_and_never_crashes(arguments):
     except InputError:
         return
     validate(settings)
-
-
-def test_the_nearest_name_is_found_or_none():
-    assert nearest("VIDYA_V2", ["gpt2", "vidya-v2"]) == "vidya-v2"
-    assert nearest("zzz", ["gpt2", "vidya-v2"]) is None
-    assert str(unknown("size", "zzz", ["nano", "mini"])) == "unknown size 'zzz'. Known: nano, mini"
 
 
 def test_only_the_standard_library_is_needed():

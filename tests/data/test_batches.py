@@ -10,94 +10,6 @@ from minigrad.data import batches as data
 from minigrad.data import token_files
 from minigrad.errors import InputError
 
-END = 256
-
-
-class Bytes:
-    """A tokenizer whose tokens are the bytes of the text."""
-
-    end_of_text_id = END
-
-    def __init__(self, vocab_size=257):
-        self.vocab_size = vocab_size
-        self.calls = 0
-
-    def encode_batch(self, texts):
-        self.calls += 1
-        return [np.frombuffer(text.encode(), np.uint8).astype(np.int64) for text in texts]
-
-    def fingerprint(self):
-        return f"bytes of {self.vocab_size}"
-
-
-def stream_of(documents):
-    return [END] + [token for text in documents for token in (*text.encode(), END)]
-
-
-@pytest.mark.parametrize(("vocab_size", "dtype"), [(65_536, np.uint16), (65_537, np.uint32)])
-def test_documents_are_encoded_between_end_of_text_tokens(tmp_path, vocab_size, dtype):
-    documents = ["one", "", "zwölf π"]
-    tokens = token_files.prepare(documents, Bytes(vocab_size), folder=tmp_path)
-    assert tokens.tokens.tolist() == stream_of(documents)
-    assert tokens.tokens.dtype == dtype
-    assert tokens.num_bytes == 3 + 9
-    assert len(tokens) == 3 + 9 + 4
-    assert tokens.path is not None
-    assert tokens.path.parent == tmp_path
-    with pytest.raises(ValueError, match="read-only"):
-        tokens.tokens[0] = 1
-
-
-def test_large_corpora_are_encoded_in_chunks(tmp_path, monkeypatch):
-    monkeypatch.setattr(token_files, "CHUNK", 10)
-    documents = ["four", "four", "four", "a long document", "one"]
-    tokenizer = Bytes()
-    assert token_files.prepare(documents, tokenizer, folder=tmp_path).tokens.tolist() == stream_of(documents)
-    assert tokenizer.calls == 3
-
-
-def test_a_token_file_is_used_again(tmp_path):
-    tokenizer = Bytes()
-    first = token_files.prepare(["text"], tokenizer, folder=tmp_path)
-    again = token_files.prepare(["text"], tokenizer, folder=tmp_path)
-    assert tokenizer.calls == 1
-    assert again.path == first.path
-    assert again.num_bytes == 4
-    np.testing.assert_array_equal(again.tokens, first.tokens)
-
-
-def test_other_texts_other_cuts_and_other_tokenizers_get_other_files(tmp_path):
-    cases = [(["ab"], 257), (["a", "b"], 257), (["b", "a"], 257), (["ab", ""], 257), (["ab"], 300)]
-    paths = {token_files.prepare(texts, Bytes(size), folder=tmp_path).path for texts, size in cases}
-    assert len(paths) == len(cases)
-    assert len(list(tmp_path.iterdir())) == len(cases)  # and no temporary file stays behind
-
-
-@pytest.mark.parametrize("keep", [0, 5, -1])
-def test_a_truncated_token_file_is_written_again(tmp_path, keep):
-    path = token_files.prepare(["some text"], Bytes(), folder=tmp_path).path
-    path.write_bytes(path.read_bytes()[:keep])
-    tokens = token_files.prepare(["some text"], Bytes(), folder=tmp_path)
-    assert tokens.tokens.tolist() == stream_of(["some text"])
-    assert np.load(path).tolist() == stream_of(["some text"])
-
-
-def test_without_a_disk_tokens_stay_in_memory(tmp_path):
-    (tmp_path / "taken").write_text("a file where the folder should be")
-    tokens = token_files.prepare(["some text"], Bytes(), folder=tmp_path / "taken")
-    assert tokens.path is None
-    assert tokens.tokens.tolist() == stream_of(["some text"])
-    with pytest.raises(ValueError, match="read-only"):
-        tokens.tokens[0] = 1
-
-
-def test_token_files_go_to_the_cache_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path))
-    assert token_files.prepare(["text"], Bytes()).path.parent == tmp_path / "tokens"
-
-
-# In these streams a token is its own position, so a window can be read off its first token.
-
 lengths = st.integers(2, 400).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n - 1)))
 seeds = st.integers(0, 2**32)
 
@@ -158,14 +70,11 @@ def test_epochs_differ_in_order_and_shift():
     assert len({tuple(starts // 10) for starts in epochs}) == 20
 
 
-def test_batches_come_from_token_files_too(tmp_path):
-    tokens = token_files.prepare(["some text for a window"], Bytes(), folder=tmp_path)
+def test_batches_come_from_token_files_too():
+    row = np.arange(40)
     settings = {"seed": 0, "step": 3, "batch_size": 2, "context": 5}
-    for got, expected in zip(
-        data.batch(tokens, **settings),
-        data.batch(np.array(stream_of(["some text for a window"])), **settings),
-        strict=True,
-    ):
+    of_file = data.batch(token_files.TokenFile(row.astype(np.uint16), 40, None), **settings)
+    for got, expected in zip(of_file, data.batch(row, **settings), strict=True):
         np.testing.assert_array_equal(got, expected)
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import models
 import tokenizer
@@ -20,7 +18,6 @@ from minigrad.data import token_files
 from minigrad.data.tokenized import token_byte_lengths
 from minigrad.nn.language_model import LanguageModel
 from minigrad.training.evaluate import bits_per_byte, evaluate
-from tokenizer.vocabulary import Vocabulary
 
 TEXTS = ["to be or not to be, that is the question", "größer als π ist 🙂", "whether 'tis nobler in the mind " * 9]
 TOK = tokenizer.train(TEXTS * 2, vocab_size=290)
@@ -88,35 +85,6 @@ def test_each_token_is_scored_from_its_window_at_least_half_full(tmp_path):
         logits = model(row[None, start:place]).data[0, -1].astype(np.float64)
         nats += np.log(np.exp(logits - logits.max()).sum()) - (logits - logits.max())[row[place]]
     assert score.loss == pytest.approx(nats / (len(row) - 1), rel=1e-5)
-
-
-@given(st.text())
-def test_the_lengths_of_the_tokens_of_a_text_are_its_bytes(text):
-    whole = text.encode("utf-8", "replace").decode()
-    ids = TOK.encode(whole)
-    assert int(LENGTHS[ids].sum()) == len(whole.encode())
-
-
-def test_a_token_of_one_letter_and_two_bytes_counts_two():
-    tok = tokenizer.train(["é é é"], vocab_size=262)
-    assert token_byte_lengths(tok, 262)[tok.encode("é")].tolist() == [2]
-
-
-def test_special_and_unused_ids_have_no_bytes():
-    unused = tokenizer.train(["ab"], vocab_size=280)
-    lengths = token_byte_lengths(unused, 283)
-    assert lengths.shape == (283,)
-    assert not lengths[[*unused.specials.values(), *range(unused.used, 283)]].any()
-    assert lengths.sum() == 256
-
-
-def test_ids_may_have_gaps_and_any_order():
-    ids = {bytes([byte]): 300 - byte for byte in range(256)} | {b"ab": 20}
-    vocabulary = Vocabulary("gpt2", ids, ((b"a", b"b"),), {"<|endoftext|>": 500}, 501)
-    lengths = token_byte_lengths(tokenizer.Tokenizer(vocabulary), 501)
-    assert lengths[20] == 2
-    assert lengths[45:301].tolist() == [1] * 256
-    assert lengths.sum() == 258
 
 
 def test_bits_per_byte_of_no_bytes_is_not_a_division_by_zero():

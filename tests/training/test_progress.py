@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad.system.terminal import phase
 from minigrad.training.metrics import Measurement
 from minigrad.training.progress import Progress
 
@@ -126,16 +125,3 @@ def test_any_text_can_be_said_anywhere(text):
         Progress(10, stream).say(text)
         stream.getvalue().encode()  # raises for a lone surrogate
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", stream.getvalue())
-
-
-def test_a_phase_is_announced_before_it_runs_and_timed_after(capsys):
-    with phase("compiling kernels"):
-        assert capsys.readouterr().out == "compiling kernels ... "
-    assert re.fullmatch(r"\d+\.\d s\n", capsys.readouterr().out)
-
-
-def test_a_phase_that_fails_ends_its_line():
-    stream = io.StringIO()
-    with pytest.raises(KeyError), phase("reading text", stream):
-        raise KeyError
-    assert re.fullmatch(r"reading text \.\.\. stopped after \d+\.\d s\n", stream.getvalue())

@@ -2,68 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import models
-import tokenizer
 from minigrad import nn
-from minigrad.data import batches as data
-from minigrad.data import token_files, xz
-from minigrad.data.corpus import Corpus
-from minigrad.data.tokenized import TokenizedCorpus, token_byte_lengths
+from minigrad.data import token_files
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import read_json
-from minigrad.optim import AdamW, decay_start, warmup_stable_decay
-from minigrad.system.signals import StopRequest
-from minigrad.training import checkpoint, metrics
-from minigrad.training.budget import Budget
-from minigrad.training.finish import xz_baseline
-from minigrad.training.plan import Plan
-from minigrad.training.record import Record
+from minigrad.optim import decay_start, warmup_stable_decay
+from minigrad.training import checkpoint
 from minigrad.training.run import Run
-from minigrad.training.run_folder import RunFolder
-from minigrad.training.settings import RunSettings
-from minigrad.training.step_log import StepLog
-from minigrad.training.totals import Totals
-from tests.small_runs import TINY, WORDS
 from train import accumulate_gradients, take_step
-
-TRAIN, HELD_OUT = (
-    [" ".join([*WORDS[i:], *WORDS[:i]]) * 3 for i in range(12)],
-    ["to be or not to be that is it " * 9, "so"],
-)
-TOK = tokenizer.train(TRAIN, vocab_size=300)
-
-
-@pytest.fixture
-def make(tmp_path: Path) -> Callable[..., Run]:
-    def make(folder: Path | None = None, steps: int | None = 20, dtype: str = "float32", **changes: Any) -> Run:
-        numbers = {"batch": 2, "context": 8, "lr": 0.01, "warmup": 3, "steps": steps}
-        every = dict.fromkeys(("log_every", "eval_every", "save_every", "sample_every"), 10)
-        settings = RunSettings(size="nano", threads=1, **{**numbers, **every, **changes})
-        shape = {name: getattr(TINY, name) for name in ("num_layers", "width", "num_heads", "num_kv_heads", "head_dim")}
-        model = models.build(
-            "vidya-v2", vocab_size=300, feed_forward=64, dtype=dtype, dropout=settings.dropout, **shape
-        )
-        files = [token_files.prepare(documents, TOK, folder=tmp_path / "tokens") for documents in (TRAIN, HELD_OUT)]
-        words = Corpus("words", "words", (*TRAIN, *HELD_OUT))
-        text = TokenizedCorpus(words, TOK, files[0], files[1], token_byte_lengths(TOK, 300))
-        return Run(
-            Plan(settings, model, text, rate=1e11),
-            RunFolder(folder or tmp_path / "run", Record()),
-            AdamW(model.parameters(), weight_decay=settings.weight_decay),
-            Budget(steps, None if steps else 60.0),
-            clock=lambda: 2.0,
-        )
-
-    return make
 
 
 def weights(run: Run) -> list[bytes]:
@@ -127,46 +80,12 @@ def test_the_rate_follows_the_schedule_and_is_the_peak_while_the_end_is_unknown(
         assert endless.learning_rate() == (expected if step < start else 0.01)
 
 
-def test_measurements_average_over_the_steps_since_the_last_line(make):
-    run, single = make(), make()
-    for _ in range(4):
-        take_step(run)
-    losses = []
-    for _ in range(4):
-        take_step(single)
-        losses.append(single.totals.mean_loss)
-        single.totals = Totals()
-    assert run.totals.mean_loss == pytest.approx(np.mean(losses))
-    seen = [data.batch(run.text.train, seed=0, step=step, batch_size=2, context=8)[1] for step in range(4)]
-    num_bytes = sum(int(run.text.byte_lengths[targets].sum()) for targets in seen)
-    assert run.totals.bits_per_byte == pytest.approx(sum(losses) * 16 / math.log(2) / num_bytes)
-
-
-def test_a_line_of_metrics_holds_what_was_measured_and_the_sums_begin_anew(make):
-    run = make()
-    run.folder.path.mkdir()
-    with StepLog(run, StopRequest()) as log:
-        for _ in range(4):
-            with log.timed():
-                _, norm = take_step(run)
-        loss = run.totals.mean_loss
-        log.write(0.01, norm, None)
-        with log.timed():
-            take_step(run)
-        log.write(0.01, norm, run.evaluate(everything=False))
-    first, second = metrics.read(run.folder.path)
-    assert (first["step"], first["tokens"], first["seconds"], first["loss"]) == (4, 64, 2.0, loss)
-    assert "val_loss" not in first
-    assert second["loss"] != loss
-    assert set(second) - set(first) == {"val_loss", "val_bits_per_byte"}
-
-
 def test_a_sample_begins_as_a_held_out_document_and_is_kept(make):
     run = make()
     sample = run.write_sample()
-    assert sample.startswith(TOK.decode(run.text.held_out.tokens[1:9]))
+    assert sample.startswith(run.text.tokenizer.decode(run.text.held_out.tokens[1:9]))
     assert run.samples == [{"step": 0, "text": sample}]
-    assert not any(special in sample for special in TOK.specials)
+    assert not any(special in sample for special in run.text.tokenizer.specials)
     assert make().write_sample() == sample
     take_step(run)
     assert run.write_sample() != sample
@@ -174,10 +93,10 @@ def test_a_sample_begins_as_a_held_out_document_and_is_kept(make):
 
 def test_a_sample_does_not_reach_into_the_next_document(make, tmp_path):
     run = make()
-    held_out = token_files.prepare(["so", "long " * 50], TOK, folder=tmp_path)
+    held_out = token_files.prepare(["so", "long " * 50], run.text.tokenizer, folder=tmp_path)
     run.text = replace(run.text, held_out=held_out)
-    assert TOK.decode(run._sample_prompt()[1:]) == "so"
-    assert run._sample_prompt()[0] == TOK.end_of_text_id
+    assert run.text.tokenizer.decode(run._sample_prompt()[1:]) == "so"
+    assert run._sample_prompt()[0] == run.text.tokenizer.end_of_text_id
 
 
 def test_a_saved_run_continues_from_where_it_was(make):
@@ -247,13 +166,6 @@ def test_steps_are_written_down_before_they_count(make, tmp_path):
     run.budget.steps = 50
     run.fix_steps()
     assert read_json(run.folder.path / "minigrad.json")["chosen"] == {"steps": 50, "decay_start": 40}
-
-
-def test_why_there_is_no_figure_of_xz_is_kept_apart(make, monkeypatch):
-    assert xz_baseline(make().plan)[1] == ""
-    assert xz_baseline(make(minutes=1e-5).plan) == (None, "it would have taken about 0s of the 0s")
-    monkeypatch.setattr(xz, "xz_bits_per_byte", lambda *_: None)
-    assert xz_baseline(make().plan) == (None, "this Python lacks lzma")
 
 
 def test_weights_are_checked_once_in_each_step(make, monkeypatch):

@@ -37,10 +37,6 @@ if products.FLOAT32 is None:
     pytestmark = pytest.mark.filterwarnings("ignore:this processor has no vector registers")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _quickly() -> Iterator[None]:
-    with quick_runs():
-        yield
 
 
 @pytest.fixture(autouse=True)
@@ -49,9 +45,6 @@ def _restore_products() -> Iterator[None]:
     products.use()
 
 
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_text(tmp_path_factory.mktemp("text") / "words.txt")
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,10 @@ from models import vidya_v2
 from tests.small_runs import TINY, outcome, quick_runs, record, run, settings, write_text
 
 WIDE = replace(TINY, width=48, num_heads=6, num_kv_heads=2, feed_forward=96)
-SAID = "grows, and computes the same function as before: width 32 to 48, num_heads 3 to 6, num_kv_heads 1 to 2, feed_forward 64 to"
+SAID = (
+    "grows, and computes the same function as before: "
+    "width 32 to 48, num_heads 3 to 6, num_kv_heads 1 to 2, feed_forward 64 to"
+)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -32,9 +35,6 @@ def _quickly() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_text(tmp_path_factory.mktemp("text") / "words.txt")
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from minigrad.training.settings import TrainConfig
 from tests.small_runs import outcome, quick_runs, record, run, settings, timeless, write_text
 from train import Stopped, TrainResult, train
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 class Killed(BaseException):
@@ -41,15 +41,8 @@ class Clock:
         return self.looks / 25
 
 
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_text(tmp_path_factory.mktemp("text") / "words.txt")
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _quickly() -> Iterator[None]:
-    with quick_runs():
-        yield
 
 
 HARD = {"dropout": 0.2, "accumulate": 2}

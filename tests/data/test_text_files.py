@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minigrad.data import corpus, text_files
+from minigrad.errors import InputError
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.py", "a", "a.unknown", "a.txt.gz", "A.TXT.GZ"])
+def test_a_text_file_is_a_document(tmp_path, name):
+    data = "\ufeffGrüße\r\n\r\nund π\r".encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.lower().endswith(".gz") else data)
+    loaded = corpus.load(str(tmp_path / name))
+    assert loaded.documents == ("Grüße\n\nund π\n",)
+    assert loaded.num_bytes == len("Grüße\n\nund π\n".encode())
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+def test_json_lines_are_documents(tmp_path, name):
+    texts = ["one\nline", "two\u2028lines", "  ", "drei ü"]
+    data = "\n\n".join(json.dumps({"id": 1, "text": text}, ensure_ascii=False) for text in texts).encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    assert corpus.load(str(tmp_path / name)).documents == ("one\nline", "two\u2028lines", "drei ü")
+
+
+def test_a_folder_is_read_in_order_and_in_depth(tmp_path):
+    files = {
+        "b.txt": "b",
+        "a/z.md": "az",
+        "a/b/c.py": "abc",
+        "a.jsonl": '{"text": "aj"}',
+        "empty.txt": " \n",
+        "photo.jpg": "\0",
+        ".git/config.txt": "hidden",
+        "a/.secret.txt": "hidden",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "c.txt.gz").write_bytes(gzip.compress(b"gz"))
+    (tmp_path / "folder.txt").mkdir()
+    assert corpus.load(str(tmp_path)).documents == ("abc", "az", "aj", "b", "gz")
+
+
+BAD_FILES = {
+    "empty.txt": (b"", "holds no text"),
+    "blank.txt": (b" \n\n", "holds no text"),
+    "empty.jsonl": (b"\n", "holds no text"),
+    "binary.txt": (b"ab\0cd", "byte 2 is NUL"),
+    "utf16.txt": ("ab".encode("utf-16-le"), "byte 1 is NUL"),
+    "latin.txt": ("caf\u00e9 au lait".encode("latin-1"), "byte 3 is 0xe9"),
+    "cut.txt": ("π".encode()[:1], "byte 0 is 0xcf .unexpected end of data"),
+    "not.gz": (b"plain", "cannot be unpacked"),
+    "cut.gz": (gzip.compress(b"text")[:-5], "cannot be unpacked"),
+    "wrong.gz": (gzip.compress(b"text")[:10] + b"\xff\xff\xff", "cannot be unpacked"),
+    "json.jsonl": (b'{"text": "a"}\n{"text": \n', "line 2 is not JSON"),
+    "other.jsonl": (b'\n{"content": "a"}', "line 2 has no text"),
+    "list.jsonl": (b'["text"]', "line 1 has no text"),
+    "number.jsonl": (b'{"text": 5}', "line 1 has no text"),
+    "half.jsonl": (b'{"text": "\\ud800"}', "line 1 holds a lone surrogate"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_bad_files_say_what_is_wrong_and_where(tmp_path, name):
+    data, message = BAD_FILES[name]
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(InputError, match=rf"{name}.*{message}"):
+        corpus.load(str(tmp_path / name))
+
+
+def test_a_folder_without_text_says_what_it_looked_for(tmp_path):
+    (tmp_path / "photo.jpg").write_bytes(b"\xff")
+    with pytest.raises(InputError, match=r"holds no text: expected files that end in \.txt, \.md"):
+        corpus.load(str(tmp_path))
+
+
+def test_an_unreadable_file_says_so(tmp_path, monkeypatch):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    (tmp_path / "a.txt").write_text("text")
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(InputError, match=r"cannot read .*a\.txt: Permission denied\."):
+        corpus.load(str(tmp_path / "a.txt"))
+
+
+@given(st.lists(st.sampled_from(["a line\n", "\n", "x" * 5_000, "ü" * 900 + "\n\n"]), max_size=120))
+def test_chunks_joined_are_the_text(parts):
+    text = "".join(parts)
+    chunks = text_files.chunks(text)
+    assert "".join(chunks) == text
+    if len(text) > text_files.LARGEST_DOCUMENT:
+        assert all(text_files.CHUNK / 2 < len(chunk) <= text_files.CHUNK * 1.5 for chunk in chunks)
+    else:
+        assert chunks == [text]
+
+
+def test_long_texts_are_cut_at_blank_lines(tmp_path):
+    (tmp_path / "book.txt").write_text(("one line\n" * 5 + "\n") * 3_000)
+    loaded = corpus.load(str(tmp_path / "book.txt"))
+    assert len(loaded.documents) > 5
+    assert all(text.endswith("line\n\n") for text in loaded.documents)

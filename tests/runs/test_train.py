@@ -1,0 +1,289 @@
+"""train.py as a user meets it: what it refuses, what it writes, and what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+import models
+import tokenizer
+import train as train_program
+from minigrad.errors import RunError
+from minigrad.formats.json_files import read_json, write_json
+from minigrad.formats.safetensors import save_tensors
+from minigrad.formats.weights import read_weights
+from minigrad.system import hardware
+from minigrad.training import checkpoint, metrics
+from minigrad.training.run import Run
+from tests.small_runs import flags, outcome, record, refusal, run, settings, write_text
+
+ROOT = Path(__file__).parents[2]
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+def test_only_the_steps_themselves_count_as_training(monkeypatch, text, tmp_path):
+    now = [0.0]
+
+    def takes(seconds: float, function: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(run: Run, *given: Any, **options: Any) -> Any:
+            now[0] += seconds
+            return function(run, *given, **options)
+
+        return timed
+
+    monkeypatch.setattr(train_program, "take_step", takes(1.0, train_program.take_step))
+    for name, seconds in {"evaluate": 50.0, "write_sample": 70.0, "save": 90.0}.items():
+        monkeypatch.setattr(Run, name, takes(seconds, getattr(Run, name)))
+    every = {"log_every": 3, "sample_every": 4, "save_every": 2, "eval_every": 5}
+    train_program.train(settings(text, tmp_path / "run", steps=12, **every), clock=lambda: now[0])
+    assert [line["tokens_per_second"] for line in metrics.read(tmp_path / "run")] == [32.0] * 7
+
+
+def test_a_comparison_with_xz_for_which_there_is_no_time_says_so(capsys, text, tmp_path):
+    result = run(text, tmp_path / "run", minutes=0.002)
+    said = capsys.readouterr().out
+    assert result.xz_bits_per_byte is None
+    assert "compressing the same text with xz" not in said
+    assert "No figure of xz: it would have taken about 0s of the 0s." in said
+    assert "No figure of xz: it would have taken" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_fields_of_the_config_can_be_set_and_stay_set(capsys, text, tmp_path):
+    result = run(text, tmp_path / "run", steps=4, set="rope_theta=777,width=48,norm_eps=1e-6")
+    described = read_json(result.out / "config.json")
+    assert (described["rope_theta"], described["hidden_size"], described["rms_norm_eps"]) == (777.0, 48, 1e-6)
+    assert "--set rope_theta=777,width=48,norm_eps=1e-6" in result.command
+    assert train_program.main(["--resume", str(result.out), "--steps", "6"]) == 0
+    error = refusal(capsys, "--data", str(text), "--steps", "2", "--set", "widht=3", "--out", str(tmp_path / "other"))
+    assert "unknown field of VidyaV2Config 'widht'; did you mean 'width'?" in error
+    error = refusal(capsys, "--data", str(text), "--steps", "2", "--set", "width=x", "--out", str(tmp_path / "other"))
+    assert "width takes a whole number of at least 1, not 'x'" in error
+    assert not (tmp_path / "other").exists()
+
+
+
+
+def test_a_run_may_begin_in_a_folder_that_is_there_but_empty(text, tmp_path):
+    run(text, tmp_path, steps=1)
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+def test_the_run_folder_holds_what_a_hugging_face_folder_holds_and_ours(finished):
+    assert {path.name for path in finished.iterdir()} == {
+        "config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
+        "minigrad.json", "checkpoints", "metrics.jsonl", "report.html",
+    }  # fmt: skip
+    config = json.loads((finished / "config.json").read_text())
+    assert config["architectures"] == ["LlamaForCausalLM"]
+    assert config["model_type"] == "llama"
+    assert config["tie_word_embeddings"] is True
+    assert (config["vocab_size"], config["hidden_size"], config["num_hidden_layers"]) == (300, 32, 2)
+    ids = json.loads((finished / "generation_config.json").read_text())
+    assert ids == {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
+    with safe_open(finished / "model.safetensors", "np") as file:
+        assert file.metadata() == {"format": "pt"}
+        assert "lm_head.weight" not in file.keys()  # noqa: SIM118
+        assert "model.layers.1.self_attn.q_proj.weight" in file.keys()  # noqa: SIM118
+    assert {path.name for path in (finished / "checkpoints").iterdir()} == {"10", "12"}
+    assert {path.name for path in (finished / "checkpoints" / "12").iterdir()} == {
+        "model.safetensors", "optimizer.safetensors", "state.json",
+    }  # fmt: skip
+
+
+def test_metrics_have_exactly_the_promised_fields(finished):
+    always = {
+        "step", "tokens", "loss", "bits_per_byte", "learning_rate", "gradient_norm", "seconds", "tokens_per_second",
+        "memory_bytes",
+    }  # fmt: skip
+    lines = metrics.read(finished)
+    assert [line["step"] for line in lines] == [1, 2, 4, 6, 8, 10, 12]
+    for line in lines:
+        evaluated = {"val_loss", "val_bits_per_byte"} if line["step"] in (10, 12) else set()
+        assert set(line) == always | evaluated
+        assert line["tokens"] == line["step"] * 32
+
+
+def test_minigrad_json_keeps_what_was_asked_apart_from_what_was_chosen(finished):
+    content = record(finished)
+    assert (content["family"], content["size"], content["seed"]) == ("vidya-v2", "nano", 3)
+    assert content["data"].endswith("words.txt")
+    assert set(content["versions"]) == {"python", "numpy", "numba"}
+    assert content["threads"] == 1
+    assert content["hardware"]
+    assert content["settings"]["lr"] is None
+    assert content["chosen"] == {"lr": content["chosen"]["lr"], "warmup": 1}
+    assert content["result"]["steps"] == 12
+    assert content["result"]["command"].startswith("python train.py --model vidya-v2 --size nano --data ")
+
+
+def test_the_report_and_the_summary_compare_with_xz(capsys, text, tmp_path):
+    result = run(text, tmp_path / "run", steps=2)
+    said = capsys.readouterr().out
+    assert result.xz_bits_per_byte is not None
+    assert f"{result.val_bits_per_byte:.2f} against {result.xz_bits_per_byte:.2f} bits per byte" in said
+    assert f"repeat   {result.command}\n" in said
+    assert f"write    python generate.py {result.out}\n" in said
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "against" in page
+    assert "<svg" in page
+
+
+def test_output_that_is_no_terminal_is_plain_lines(capsys, text, tmp_path):
+    run(text, tmp_path / "run", steps=3)
+    said = capsys.readouterr().out
+    assert not re.search(r"[\r\x1b]", said)
+    assert "what it writes after 3 steps:\n    | " in said
+    assert re.search(r"^step 3/3  loss \d+\.\d{3}  \d+\.\d{3} bits per byte  held-out", said, re.MULTILINE)
+
+
+def test_a_plan_writes_nothing(capsys, text, tmp_path):
+    assert train_program.main([*flags(settings(text, tmp_path / "run")), "--plan"]) == 0
+    said = capsys.readouterr().out
+    assert "30 steps" in said
+    assert "compiling" not in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_continued_run_has_the_threads_it_began_with(copy, monkeypatch):
+    hardware.prepare(2)
+    assert train_program.main(["--resume", str(copy)]) == 0
+    assert hardware.threads() == 1
+
+
+def test_resume_alone_continues_the_run_written_last(capsys, monkeypatch, text, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        run(text, Path("runs") / name, steps=1)
+    assert train_program.main(["--resume"]) == 0
+    assert f"report   {Path('runs/b/report.html')}" in capsys.readouterr().out
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "train.py", *map(str, arguments)],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_and_sets_the_exit_code(text, tmp_path, number, code):
+    process = start(*flags(settings(text, tmp_path / "run", steps=100_000, save_every=100_000)))
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("step "):
+            break
+    process.send_signal(number)
+    _, error = process.communicate()
+    assert process.returncode == code
+    step = checkpoint.load(tmp_path / "run").step
+    command = f"python train.py --resume {tmp_path / 'run'}"
+    assert error == f"stopped after step {step:,} and saved; continue with: {command}\n"
+
+
+@pytest.mark.parametrize("lines", [1, 14])
+def test_a_reader_who_leaves_is_no_error(text, tmp_path, lines):
+    process = start(*flags(settings(text, tmp_path / "run", steps=100_000, save_every=100_000)))
+    assert process.stdout is not None
+    assert process.stderr is not None
+    for _ in range(lines):
+        process.stdout.readline()
+    process.stdout.close()
+    assert process.wait() == 141
+    error = process.stderr.read()
+    process.stderr.close()
+    assert "Traceback" not in error
+    assert "BrokenPipe" not in error
+    if error:  # it had begun to train
+        assert error.startswith("stopped after step ")
+
+
+def test_weights_can_be_read_at_any_moment_of_training(monkeypatch, text, tmp_path):
+    """A generate.py that runs while training goes on finds the old weights or the new ones, whole."""
+    read = []
+    fsync = os.fsync
+
+    def look_then_fsync(descriptor: int) -> None:  # a file is written, and not yet renamed
+        if (tmp_path / "run" / "model.safetensors").exists():
+            read.append(read_weights(tmp_path / "run"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", look_then_fsync)
+    run(text, tmp_path / "run", steps=10)
+    assert len(read) > 10
+    assert not list((tmp_path / "run").glob(".*"))
+
+
+def test_train_returns_none_for_a_plan_and_raises_for_python_callers(text, tmp_path):
+    assert train_program.train(settings(text, None, plan=True)) is None
+    with pytest.raises(RunError, match="diverged"):
+        train_program.train(settings(text, tmp_path / "run", lr=1e300))

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from minigrad.system import cache
+
+
+def test_the_cache_folder_follows_the_environment(monkeypatch):
+    monkeypatch.setenv("MINIGRAD_CACHE", "/chosen")
+    assert cache.cache_folder() == Path("/chosen")
+    monkeypatch.delenv("MINIGRAD_CACHE")
+    monkeypatch.setenv("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME", "/system")
+    assert cache.cache_folder() == Path("/system/minigrad")
+    monkeypatch.delenv("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME")
+    assert cache.cache_folder() == Path.home() / ".cache" / "minigrad"
+
+
+def test_a_stored_file_is_whole_or_not_there(tmp_path):
+    def fail(file):
+        file.write(b"half")
+        raise OSError("No space left on device")
+
+    path = tmp_path / "new" / "file"
+    assert not cache.store(path, fail)
+    assert list(path.parent.iterdir()) == []
+    assert cache.store(path, lambda file: file.write(b"whole"))
+    assert not cache.store(path, fail)
+    assert path.read_bytes() == b"whole"
+    assert list(path.parent.iterdir()) == [path]

@@ -1,0 +1,78 @@
+"""Declared settings: what a value may be, and the words of a refusal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minigrad.errors import InputError
+from minigrad.options import assignments, nearest, option, options, unknown, validate
+
+
+@dataclass(frozen=True)
+class Settings:
+    model: str = option("vidya-v2", "the model family", group="what to train")
+    steps: int | None = option(None, "updates of the weights", at_least=1)
+    lr: float | None = option(None, "peak learning rate", above=0)
+    dropout: float = option(0.0, "share of activations dropped", at_least=0, below=1)
+    batch: int = option(8, "sequences per update", at_least=1, at_most=64)
+    eval_every: int = option(100, "steps between two evaluations", at_least=1)
+    top_p: float = option(1.0, "mass kept", above=0, at_most=1)
+    precision: str = option("float32", "how numbers are stored", choices=("float32", "bfloat16"))
+    resume: str | None = option(None, "continue the run in DIR", value="DIR", bare="", none_means="")
+    words: int | None = option(None, "vocabulary", flag="--vocab")
+    plan: bool = option(False, "print the plan and stop")
+
+
+def test_values_given_from_python_are_checked_by_the_same_rules():
+    validate(Settings(steps=3, lr=1, resume=Path("runs/a")))
+    for settings, message in [
+        (Settings(steps=-1), "steps takes a whole number of at least 1, not -1"),
+        (Settings(steps=True), "steps takes a whole number of at least 1, not True"),
+        (Settings(batch=None), "batch takes a whole number of at least 1 and at most 64, not None"),
+        (Settings(lr=float("inf")), "lr takes a finite number above 0, not inf"),
+        (Settings(top_p=1.5), "top_p takes a finite number above 0 and at most 1, not 1.5"),
+        (Settings(precision="int8"), "precision takes one of float32, bfloat16, not 'int8'"),
+        (Settings(model=3), "model takes text, not 3"),
+        (Settings(plan=1), "plan takes true or false, not 1"),
+    ]:
+        with pytest.raises(InputError) as caught:
+            validate(settings)
+        assert str(caught.value) == message
+
+
+def test_the_nearest_name_is_found_or_none():
+    assert nearest("VIDYA_V2", ["gpt2", "vidya-v2"]) == "vidya-v2"
+    assert nearest("zzz", ["gpt2", "vidya-v2"]) is None
+    assert str(unknown("size", "zzz", ["nano", "mini"])) == "unknown size 'zzz'. Known: nano, mini"
+
+
+def test_options_come_in_the_order_of_the_fields_with_their_types():
+    assert [each.name for each in options(Settings)][:4] == ["model", "steps", "lr", "dropout"]
+    steps = next(each for each in options(Settings) if each.name == "steps")
+    assert (steps.kind, steps.optional, steps.default, steps.spelling) == (int, True, None, "--steps")
+    words = next(each for each in options(Settings) if each.name == "words")
+    assert words.spelling == "--vocab"
+
+
+@given(st.text())
+def test_any_text_is_converted_or_refused_by_name(text):
+    for each in options(Settings):
+        try:
+            value = each.convert(text)
+        except InputError as refused:
+            message = str(refused)
+        else:
+            message = f"{each.spelling} takes " if each.accepts(value) or value is None else "a wrong value"
+        assert message.startswith(f"{each.spelling} takes ")
+
+
+def test_assignments_are_split_at_commas_and_the_first_equals_sign():
+    assert assignments(None) == {}
+    assert assignments("a=1, b=x=y") == {"a": "1", "b": "x=y"}
+    with pytest.raises(InputError, match=r"--set takes NAME=VALUE, with commas between several, not 'b'"):
+        assignments("a=1,b")

@@ -1,0 +1,13 @@
+"""The end of a run."""
+
+from __future__ import annotations
+
+from minigrad.data import xz
+from minigrad.training.finish import xz_baseline
+
+
+def test_why_there_is_no_figure_of_xz_is_kept_apart(make, monkeypatch):
+    assert xz_baseline(make().plan)[1] == ""
+    assert xz_baseline(make(minutes=1e-5).plan) == (None, "it would have taken about 0s of the 0s")
+    monkeypatch.setattr(xz, "xz_bits_per_byte", lambda *_: None)
+    assert xz_baseline(make().plan) == (None, "this Python lacks lzma")

@@ -1,0 +1,62 @@
+"""minigrad.json: what is stored, and that it is read as it was written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from minigrad.errors import InputError
+from minigrad.formats.json_files import read_json, write_json
+from minigrad.training.record import FILE, NOT_STORED, Record, stored
+from minigrad.training.settings import TrainConfig
+
+ASKED = TrainConfig(data="words.txt", steps=30, seed=3, resume="x", out="y")
+USED = replace(ASKED, size="nano", batch=2, context=16, lr=0.01)
+
+
+def test_given_and_chosen_settings_are_kept_apart():
+    record = Record.new(ASKED, USED, parameters=5)
+    assert record.settings == stored(ASKED)
+    assert record.chosen == {"size": "nano", "batch": 2, "context": 16, "lr": 0.01}
+    assert record.used == stored(USED)
+    assert not set(NOT_STORED) & set(record.settings)
+    assert (record.family, record.size, record.seed, record.parameters) == ("vidya-v2", "nano", 3, 5)
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path):
+    record = Record.new(ASKED, USED)
+    record.write(tmp_path)
+    assert not {"stages", "result"} & set(read_json(tmp_path / FILE))
+    assert Record.read(tmp_path) == record
+    record.stages, record.result = [30], {"steps": 30}
+    record.write(tmp_path)
+    assert Record.read(tmp_path) == record
+
+
+def test_keys_of_a_later_version_are_ignored(tmp_path):
+    record = Record.new(ASKED, USED)
+    record.write(tmp_path)
+    write_json(tmp_path / FILE, read_json(tmp_path / FILE) | {"colour": "blue"})
+    assert Record.read(tmp_path) == record
+
+
+def test_a_larger_limit_replaces_every_limit_and_the_chosen_steps():
+    record = Record.new(replace(ASKED, steps=None, minutes=5.0), USED)
+    record.chosen |= {"steps": 77, "decay_start": 60}
+    longer = record.with_limit({"tokens": 900}, ("steps", "tokens", "minutes"), [77])
+    assert {name: longer.used[name] for name in ("steps", "tokens", "minutes")} == {
+        "steps": None,
+        "tokens": 900,
+        "minutes": None,
+    }
+    assert "decay_start" not in longer.used
+    assert longer.used["batch"] == 2
+    assert longer.stages == [77]
+
+
+@pytest.mark.parametrize("content", [{}, {"settings": {}}, {"settings": [], "chosen": {}}])
+def test_a_file_of_another_program_is_refused(tmp_path, content):
+    write_json(tmp_path / FILE, content)
+    with pytest.raises(InputError, match=r"was not written by train\.py"):
+        Record.read(tmp_path)

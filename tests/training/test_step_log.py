@@ -1,0 +1,67 @@
+"""The log of the steps."""
+
+from __future__ import annotations
+
+from unittest.mock import Mock
+
+from minigrad.system.signals import BROKEN_PIPE, StopRequest
+from minigrad.training import metrics
+from minigrad.training.step_log import StepLog
+from train import take_step
+
+
+def test_a_line_of_metrics_holds_what_was_measured_and_the_sums_begin_anew(make):
+    run = make()
+    run.folder.path.mkdir()
+    with StepLog(run, StopRequest()) as log:
+        for _ in range(4):
+            with log.timed():
+                _, norm = take_step(run)
+        loss = run.totals.mean_loss
+        log.write(0.01, norm, None)
+        with log.timed():
+            take_step(run)
+        log.write(0.01, norm, run.evaluate(everything=False))
+    first, second = metrics.read(run.folder.path)
+    assert (first["step"], first["tokens"], first["seconds"], first["loss"]) == (4, 64, 2.0, loss)
+    assert "val_loss" not in first
+    assert second["loss"] != loss
+    assert set(second) - set(first) == {"val_loss", "val_bits_per_byte"}
+
+
+def test_output_that_nobody_reads_becomes_a_request_to_stop(make, monkeypatch):
+    run, request = make(), StopRequest()
+    run.folder.path.mkdir()
+    closed = []
+    monkeypatch.setattr("minigrad.training.step_log.close_output", lambda: closed.append(True))
+    with StepLog(run, request) as log:
+        with log.timed():
+            _, norm = take_step(run)
+        monkeypatch.setattr(log.progress, "log", Mock(side_effect=BrokenPipeError))
+        log.write(0.01, norm, None)
+        assert request.code == BROKEN_PIPE
+    assert closed == [True]
+    assert len(metrics.read(run.folder.path)) == 1  # the line itself is kept
+
+
+def test_the_budget_fixes_the_number_of_steps_once(make):
+    run = make(steps=None)
+    run.folder.path.mkdir()
+    run.budget.seconds = 10.0
+    with StepLog(run, StopRequest()) as log:
+        run.step, log.seconds_per_step = 40, 0.1
+        run.clock = lambda: 9.5
+        log.decide_steps()
+        assert run.budget.steps == log.progress.total_steps == run.folder.record.chosen["steps"]
+        fixed = run.budget.steps
+        log.decide_steps()
+        assert run.budget.steps == fixed
+
+
+def test_a_sample_is_shown_with_the_step_it_was_written_at(make, capsys):
+    run = make()
+    run.folder.path.mkdir()
+    run.step = 1_200
+    with StepLog(run, StopRequest()) as log:
+        log.show_sample("to be\n\x1bnot\n")
+    assert "after 1,200 steps:\n    | to be\n    | \ufffdnot\n" in capsys.readouterr().out
