@@ -46,11 +46,10 @@ def generate(config: GenerateConfig) -> Iterator[str]:
             model,
             prompt,
             count=config.tokens,
-            sampling=sampling.Sampling.of(config),
+            sampling=sampling.Sampling.of(config, forbidden_ids=sampling.unusable_ids(tok, model.config.vocab_size)),
             seed=config.seed,
             index=index,
             stop_ids=[tok.end_of_text_id],
-            forbidden_ids=sampling.unusable_ids(tok, model.config.vocab_size),
         )
         yield from until(config.stop, decoded(tok.stream_decoder(), pace.watch(tokens)))
         if summary := pace.summary():

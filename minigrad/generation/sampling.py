@@ -26,16 +26,18 @@ class Sampling:
     min_p: float | None = None  # only tokens whose probability is at least this fraction of the largest one
     repetition_penalty: float = 1.0  # logits of tokens already in the text are divided by this (CTRL, Keskar 2019)
     frequency_penalty: float = 0.0  # and lowered by this for each time they occurred
+    forbidden_ids: Sequence[int] = ()  # tokens that get probability 0
 
     @classmethod
-    def of(cls, settings: GenerateConfig) -> Sampling:
+    def of(cls, settings: GenerateConfig, forbidden_ids: Sequence[int]) -> Sampling:
         """Return the part of the settings that decides how tokens are drawn."""
-        return cls(**{field.name: getattr(settings, field.name) for field in dataclasses.fields(cls)})
+        names = [field.name for field in dataclasses.fields(cls) if field.name != "forbidden_ids"]
+        return cls(**{name: getattr(settings, name) for name in names}, forbidden_ids=forbidden_ids)
 
-    def probabilities(self, logits: Array, counts: Array, forbidden: Sequence[int] = ()) -> Array:
+    def probabilities(self, logits: Array, counts: Array) -> Array:
         """Return the distribution (V,) to draw from, given the logits (V,) and how often each token occurred.
 
-        The ids in `forbidden` get probability 0.  Raises InputError if the logits are not finite.
+        Raises InputError if the logits are not finite.
         """
         adjusted = logits.astype(np.float64)
         if not np.isfinite(adjusted).all():
@@ -45,7 +47,7 @@ class Sampling:
             adjusted[seen] > 0, adjusted[seen] / self.repetition_penalty, adjusted[seen] * self.repetition_penalty
         )
         adjusted -= self.frequency_penalty * counts
-        adjusted[list(forbidden)] = -np.inf
+        adjusted[list(self.forbidden_ids)] = -np.inf
         if self.temperature == 0:
             return np.eye(1, len(adjusted), int(adjusted.argmax()))[0]
         with np.errstate(over="ignore"):  # a tiny temperature gives all but the most likely exp(-inf) = 0
@@ -80,7 +82,6 @@ def generate(
     seed: int = 0,
     index: int = 0,
     stop_ids: Sequence[int] = (),
-    forbidden_ids: Sequence[int] = (),
 ) -> Iterator[int]:
     """Yield up to `count` token ids that continue `prompt`, and end at one of `stop_ids` (which is not yielded).
 
@@ -101,7 +102,7 @@ def generate(
                 cache, fresh = model.new_cache(1, limit), text[-max(1, limit // 2) :]
             with no_grad():
                 logits = model(np.array([fresh]), cache=cache).data[0, -1]
-            weights = sampling.probabilities(logits, counts, forbidden_ids)
+            weights = sampling.probabilities(logits, counts)
             draw = generator(seed, "sampling", step=number, index=index).random()
             sums = np.cumsum(weights)
             token = int(np.searchsorted(sums, draw * sums[-1], side="right"))

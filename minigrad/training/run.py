@@ -134,15 +134,15 @@ class Run:
         """
         self.check_weights()
         tok, prompt = self.text.tokenizer, self._sample_prompt()
+        forbidden = unusable_ids(tok, self.model.config.vocab_size)
         continuation = generate(
             self.model,
             prompt,
             count=min(_SAMPLE_TOKENS, self.model.config.context_length),
-            sampling=Sampling(temperature=0.8, top_p=0.95),
+            sampling=Sampling(temperature=0.8, top_p=0.95, forbidden_ids=forbidden),
             seed=self.settings.seed,
             index=self.step,
             stop_ids=[tok.end_of_text_id],
-            forbidden_ids=unusable_ids(tok, self.model.config.vocab_size),
         )
         sample = str(tok.decode([*prompt[1:], *continuation]))
         self.samples.append({"step": self.step, "text": sample})

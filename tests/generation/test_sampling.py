@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def test_any_setting_gives_a_distribution_without_the_forbidden(scores, sampling
     counts = np.array(data.draw(st.lists(st.integers(0, 9), min_size=size, max_size=size)), float)
     forbidden = data.draw(st.lists(st.integers(0, size - 1), max_size=size - 1))
     before = scores.copy()
-    found = sampling.probabilities(scores, counts, forbidden)
+    found = replace(sampling, forbidden_ids=forbidden).probabilities(scores, counts)
     assert found.shape == scores.shape
     assert np.isfinite(found).all()
     assert (found >= 0).all()
@@ -158,7 +159,7 @@ def test_writing_ends_after_a_stop_token_and_never_writes_a_forbidden_one(model)
     free = text(model, [1], 10, seed=3)
     assert text(model, [1], 10, seed=3, stop_ids=[free[4]]) == free[: free.index(free[4])]
     forbidden = [number for number in range(40) if number % 4]
-    assert all(number % 4 == 0 for number in text(model, [1], 10, seed=3, forbidden_ids=forbidden))
+    assert all(number % 4 == 0 for number in text(model, [1], 10, seed=3, sampling=Sampling(forbidden_ids=forbidden)))
 
 
 def test_dropout_is_off_while_writing_and_as_it_was_afterwards(model):
