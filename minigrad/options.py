@@ -1,8 +1,8 @@
 """Dataclass fields that carry their help text and the values they accept.
 
 A setting is declared once, as a dataclass field with its default, its help and its bounds. The command line, the
-`--help` page and the check of values that come from Python or from a file (`validate`) all read that declaration.
-Only the standard library is imported, so that `--help` and the error for a mistyped flag do not wait for NumPy and Numba.
+`--help` page and the check of values that come from Python or from a file (`validate`) all read that declaration. Only
+the standard library is imported, so that `--help` and the error for a mistyped flag do not wait for NumPy and Numba.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Option:
         )
 
     def convert(self, text: str, called: str | None = None) -> Any:
-        """Return the value that a string stands for; raises InputError, naming the option as `called`, if it is not allowed.
+        """Return the value of a string; raises InputError, naming the option as `called`, if it is not allowed.
 
         "none" means None where that is allowed, "true" and "false" are the values of a switch.
         """

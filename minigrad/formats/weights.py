@@ -14,7 +14,8 @@ from minigrad.typing import Array, PathLike
 def read_weights(source: PathLike) -> dict[str, Array]:
     """Return the arrays of a safetensors file, or of a folder with model.safetensors in one file or in shards.
 
-    float16 and bfloat16 are widened to float32. Raises InputError for a file that is missing, damaged or of another format.
+    float16 and bfloat16 are widened to float32. Raises InputError for a file that is missing, damaged or of another
+    format.
     """
     path = Path(source)
     single, index = path / "model.safetensors", path / "model.safetensors.index.json"

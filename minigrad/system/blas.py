@@ -1,7 +1,7 @@
 """The BLAS library behind NumPy's matrix products: how many threads it uses, and how long idle ones spin.
 
-Before NumPy is loaded, an environment variable sets the number of threads; afterwards only functions of the library can.
-OpenBLAS has such functions. Intel's MKL and Apple's Accelerate read their variable only when they are loaded.
+Before NumPy is loaded, an environment variable sets the number of threads; afterwards only functions of the library
+can. OpenBLAS has such functions. Intel's MKL and Apple's Accelerate read their variable only when they are loaded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bits per byte: how well a model predicts text it was not trained on, in a unit that does not depend on the tokenizer.
 
-A loss per token depends on the length of the tokens. The sum of the losses divided by the bytes of the text does not: it
-is the size to which the model could compress the text, so it can be compared with a compressor.
+A loss per token depends on the length of the tokens. The sum of the losses divided by the bytes of the text does not:
+it is the size to which the model could compress the text, so it can be compared with a compressor.
 """
 
 from __future__ import annotations

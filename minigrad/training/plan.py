@@ -165,7 +165,7 @@ class Plan:
         return xz_seconds(self.text.train.num_bytes, self.text.held_out.num_bytes)
 
     def seconds_after(self) -> float:
-        """Estimate the seconds after the last step: evaluation of all held-out text, xz if there is time, sample, report.
+        """Estimate the seconds after the last step: the full evaluation, xz if there is time, a sample and the report.
 
         Evaluation reads each token twice (windows overlap by half) and costs a third of a training step.
         """

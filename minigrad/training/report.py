@@ -26,8 +26,8 @@ def write_report(
 ) -> Path:
     """Write report.html into the run folder `run` from its metrics.jsonl, and return its path.
 
-    `summary` holds model, size, data, parameters, bits_per_byte (of the held-out text; None if not measured)
-    and xz_bits_per_byte (None if there is none; `no_xz` is then the reason). Each of the `samples` holds a step and a text;
+    `summary` holds model, size, data, parameters, bits_per_byte (of the held-out text; None if not measured) and
+    xz_bits_per_byte (None if there is none; `no_xz` is then the reason). Each of the `samples` holds a step and a text;
     `settings` becomes a table; `command` repeats the run. Raises RunError if the file cannot be written.
     """
     records = metrics.read(run)

@@ -217,7 +217,7 @@ class Run:
         self._last_checked_step = self.step
 
     def first_anomaly(self, repeat: Callable[[], object]) -> str:
-        """Repeat the work of a step with every operation checked; return the first one that made a NaN or an infinity."""
+        """Repeat the work of a step with every operation checked; name the first that made a NaN or an infinity."""
         self.optimizer.zero_grad()
         try:
             with detect_anomaly():

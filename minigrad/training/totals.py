@@ -40,5 +40,5 @@ class Totals:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, float]) -> Totals:
-        """Return the sums of a checkpoint; raises KeyError, TypeError or ValueError if one is missing or not a number."""
+        """Return the sums of a checkpoint; raises KeyError, TypeError or ValueError if one is missing or damaged."""
         return cls(**{field.name: float(values[field.name]) for field in fields(cls)})
