@@ -1,4 +1,4 @@
-"""What every test shares: Hypothesis profiles, and a watch over the switches that a test must turn back."""
+"""Fixtures of every test: Hypothesis profiles, and a check that a test resets what it switched."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PRODUCTS = products.in_use()
 
 @pytest.fixture(autouse=True)
 def _switches_are_turned_back() -> Iterator[None]:
-    """Fail a test that leaves a switch where it was not: it would change the tests after it."""
+    """Fail a test that leaves a setting of the process changed: it would affect the tests after it."""
     yield
     left = {
         "recording off": not graph.is_recording(),
@@ -36,7 +36,7 @@ def _switches_are_turned_back() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _operations_of_tests_are_forgotten() -> Iterator[None]:
-    """Take operations that a test defined out of the table of all operations."""
+    """Remove the operations that a test defined from the table of all operations."""
     yield
     for name in [name for name, function in OPS.items() if not function.__module__.startswith("minigrad.")]:
         del OPS[name]

@@ -39,7 +39,7 @@ WORDS = (
 TINY = vidya_v2.VidyaV2Config(
     vocab_size=300, num_layers=2, width=32, num_heads=3, num_kv_heads=1, head_dim=16, feed_forward=64
 )
-"""What the fixtures put in place of the size nano."""
+"""The config that replaces the size nano."""
 
 
 @contextlib.contextmanager
@@ -55,7 +55,7 @@ def quick_runs() -> Iterator[None]:
 
 
 def write_text(path: Path, *, lines: int = 1_500) -> Path:
-    """Write lines of words that a model can learn a little of, and return the path."""
+    """Write lines of random words, and return the path."""
     draw = random.Random(0)
     text = "\n".join(" ".join(draw.choices(WORDS, k=8)) for _ in range(lines))
     path.write_text(text + "\n", encoding="utf-8")
@@ -63,7 +63,7 @@ def write_text(path: Path, *, lines: int = 1_500) -> Path:
 
 
 def settings(data: Path, out: Path | None, **changes: Any) -> TrainConfig:
-    """Return the settings of a run of a second: 30 steps of a tiny model on two texts of 16 tokens."""
+    """Return the settings of a run of a second: 30 steps of a tiny model on two sequences of 16 tokens."""
     small = {"size": "nano", "vocab": 300, "batch": 2, "context": 16, "threads": 1, "seed": 3}
     every = {"log_every": 1, "eval_every": 10, "save_every": 5, "sample_every": 20}
     limit = {} if {"minutes", "tokens", "steps"} & set(changes) else {"steps": 30}
@@ -71,7 +71,7 @@ def settings(data: Path, out: Path | None, **changes: Any) -> TrainConfig:
 
 
 def run(data: Path, out: Path, **changes: Any) -> TrainResult:
-    """Train such a run to its end, and turn back whom it let multiply matrices."""
+    """Train such a run to its end, and reset the matmul backend."""
     result = train(settings(data, out, **changes))
     products.use()
     assert result is not None
@@ -79,7 +79,7 @@ def run(data: Path, out: Path, **changes: Any) -> TrainResult:
 
 
 def timeless(folder: Path) -> list[dict[str, Any]]:
-    """Return the metrics of a run without what the clock says."""
+    """Return the metrics of a run without those that depend on the clock."""
     return [
         {name: value for name, value in line.items() if name not in metrics.TIMING_FIELDS}
         for line in metrics.read(folder)
@@ -87,7 +87,7 @@ def timeless(folder: Path) -> list[dict[str, Any]]:
 
 
 def outcome(folder: Path) -> dict[str, Any]:
-    """Return everything of a run that must not depend on whether it was stopped, weights and moments as bytes."""
+    """Return everything of a run that must not depend on interruptions, weights and moments as bytes."""
     saved = checkpoint.load(folder)
     arrays = {
         **{f"weight {k}": v for k, v in saved.weights.items()},

@@ -1,4 +1,4 @@
-"""The rules of the house that a machine can check: who imports whom, what a file and a function may hold, and tests."""
+"""The rules of the source tree: which package imports which, the size of files and functions, and a test file each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OPS = AUTOGRAD | {"minigrad.kernels", "minigrad.ops"}
 NN = OPS | SYSTEM | {"minigrad.formats", "minigrad.nn"}
 TOKENIZER = {"numpy", "regex", "tqdm", "tokenizer.errors", "tokenizer.jit"}
 ALLOWED: dict[str, set[str]] = {
-    "minigrad": {"minigrad.system"},  # the face of the package: prepares the machine and imports the rest when asked
+    "minigrad": {"minigrad.system"},  # the package itself: prepares the machine and imports the rest when it is used
     "minigrad.errors": set(),
     "minigrad.constants": set(),
     "minigrad.options": {"minigrad.errors"},
@@ -58,7 +58,7 @@ ALLOWED: dict[str, set[str]] = {
     "models.growth": NN,
     "models.claims": NN,
     "models.initial_weights": NN | {"minigrad.training", "models.family", "models.growth"},
-    "tokenizer": {"tokenizer"},  # the face of the package, and its command
+    "tokenizer": {"tokenizer"},  # the package itself, and its command
     "tokenizer.errors": set(),
     "tokenizer.jit": {"numba"},
     "tokenizer.naive": set(),
@@ -90,7 +90,7 @@ MODULES = {module_of(path) for path in FILES}
 
 
 def imports(tree: ast.AST, top: bool = True) -> Iterator[tuple[str, bool]]:
-    """Go through (imported module, whether at the top of the file); imports for type checkers only do not count."""
+    """Yield (imported module, whether at the top of the file); imports for type checkers only are left out."""
     if isinstance(tree, ast.If) and ast.unparse(tree.test).endswith("TYPE_CHECKING"):
         return
     if isinstance(tree, ast.Import):
@@ -146,7 +146,7 @@ def test_who_imports_whom(path: Path) -> None:
 
 
 def test_no_room_imports_itself_through_another() -> None:
-    """Rooms can be stood on floors: taking away rooms that import no other, again and again, leaves none."""
+    """Repeatedly removing the rooms that import no other room leaves none."""
     above = {room: set[str]() for room in ALLOWED}
     for path in FILES:
         room = room_of(module_of(path))

@@ -1,4 +1,4 @@
-"""Declared settings: what a value may be, and the words of a refusal."""
+"""Declared settings: the values they accept, and the messages of refused ones."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_values_given_from_python_are_checked_by_the_same_rules():
         assert str(caught.value) == message
 
 
-def test_the_nearest_name_is_found_or_none():
+def test_the_closest_name_is_found_or_none():
     assert nearest("VIDYA_V2", ["gpt2", "vidya-v2"]) == "vidya-v2"
     assert nearest("zzz", ["gpt2", "vidya-v2"]) is None
     assert str(unknown("size", "zzz", ["nano", "mini"])) == "unknown size 'zzz'. Known: nano, mini"

@@ -1,4 +1,4 @@
-"""Every draw is a function of (seed, purpose, step, index), the same everywhere and for ever."""
+"""Every draw is a function of (seed, purpose, step, index), the same on every machine and in every version."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_same_numbers_give_the_same_draws(seed: int, purpose: str, step: int, in
     assert first == second
 
 
-def test_each_of_the_four_matters() -> None:
+def test_each_of_the_four_arguments_changes_the_draws() -> None:
     draws = [
         tuple(generator(*key).integers(0, 2**62, 4))
         for key in [(0, "a", 0, 0), (1, "a", 0, 0), (0, "b", 0, 0), (0, "a", 1, 0), (0, "a", 0, 1)]
@@ -25,12 +25,12 @@ def test_each_of_the_four_matters() -> None:
 
 
 def test_neighbouring_streams_do_not_overlap() -> None:
-    # A stream that ran on into its neighbour's numbers would show up as the same draws, shifted.
+    # A stream that continued into its neighbour's counters would repeat its draws, shifted.
     here, there = (generator(0, "a", 0, index).integers(0, 2**62, 1000).tolist() for index in (0, 1))
     assert not set(here) & set(there)
 
 
-def test_the_draws_of_today_are_those_of_tomorrow() -> None:
+def test_the_draws_never_change_between_versions() -> None:
     # A run must repeat after an upgrade; these figures may only change together with a note to users.
     assert philox_key(0, "dropout") == 12579060767597349989
     assert generator(0, "a", 1, 2).integers(0, 1000, 5).tolist() == [414, 117, 910, 494, 903]

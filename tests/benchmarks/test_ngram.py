@@ -31,7 +31,7 @@ def test_probabilities_add_up_to_one(documents: list[bytes], context: bytes, ord
     assert chances.sum() == pytest.approx(1, abs=1e-12)
 
 
-def test_a_small_text_by_hand() -> None:
+def test_the_counts_of_a_small_text_by_hand() -> None:
     """After "ab" three times "c" twice and "d" once, with two different bytes."""
     documents = [b"abc", b"abc", b"abd"]
     # Order 1: nine bytes, four different ones, over the uniform distribution.
@@ -44,7 +44,7 @@ def test_a_small_text_by_hand() -> None:
     assert model.bits_per_byte([b"a"]) == pytest.approx(-math.log2(first[ord("a")]))
 
 
-def test_contexts_do_not_reach_over_the_beginning_of_a_document() -> None:
+def test_contexts_do_not_cross_the_beginning_of_a_document() -> None:
     apart, together = ngram.NGram([b"ab", b"cd"], 2), ngram.NGram([b"abcd"], 2)
     context, following = np.array([ord("b")], np.uint64), np.array([ord("c")], np.uint64)
     assert together.probabilities(context, following, 1)[0] > apart.probabilities(context, following, 1)[0]

@@ -1,4 +1,4 @@
-"""What the system refuses is put into words, whatever it says of itself."""
+"""Errors of the operating system become one sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from minigrad.errors import InputError, RunError
         (OSError(errno.ENAMETOOLONG, "File name too long", "xxx"), InputError, "File name too long: xxx"),
     ],
 )
-def test_an_error_of_the_system_names_what_is_known_and_no_more(error, kind, message):
+def test_an_error_of_the_system_names_the_file_where_it_is_known(error, kind, message):
     found = explain_system_error(error)
     assert type(found) is kind
     assert str(found) == message

@@ -1,4 +1,4 @@
-"""Flags generated from a dataclass: what is read, what is refused, and in which words."""
+"""Flags generated from a dataclass: values that are read, values that are refused, and the messages."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_positional_argument_stands_anywhere():
         (["steps", "4"], "unexpected argument 'steps'; did you mean --steps?"),
     ],
 )
-def test_a_bad_command_line_is_refused_in_words_that_help(arguments, message):
+def test_a_bad_command_line_is_refused_with_the_way_out(arguments, message):
     assert refusal(TRAIN, *arguments) == message
 
 
@@ -138,7 +138,7 @@ def test_help_shows_every_flag_with_its_default_within_the_width(capsys, monkeyp
     assert joined.index("what to train: --model") < joined.index("options: --steps")
 
 
-def test_complain_tells_bad_input_from_a_fault(capsys):
+def test_bad_input_and_faults_have_different_exit_codes(capsys):
     assert complain("train.py", InputError("no such file")) == 2
     assert complain("train.py", RunError("the disk is full")) == 1
     assert capsys.readouterr().err == "train.py: no such file\ntrain.py: the disk is full\n"

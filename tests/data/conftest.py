@@ -1,4 +1,4 @@
-"""Tests of data share no cache with anything else."""
+"""Every test of data has a cache folder of its own."""
 
 from __future__ import annotations
 

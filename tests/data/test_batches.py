@@ -33,7 +33,7 @@ def test_every_window_of_an_epoch_is_used_once(length, seed, epoch):
 
 
 @given(lengths, seeds, st.integers(0, 50), st.integers(1, 4), st.integers(1, 4))
-def test_parts_of_a_step_are_the_step(length, seed, step, size, accumulate):
+def test_the_parts_of_a_step_add_up_to_the_step(length, seed, step, size, accumulate):
     num_tokens, context = length
     row = np.arange(num_tokens, dtype=np.uint16)
     whole = data.batch(row, seed=seed, step=step, batch_size=size * accumulate, context=context)
@@ -86,7 +86,7 @@ def test_too_short_a_text_names_both_numbers_and_the_way_out():
 
 
 @given(st.integers(2, 300), st.integers(1, 60), st.floats(0, 1), st.integers(1, 7))
-def test_evaluation_predicts_every_token_once_and_from_enough(num_tokens, context, overlap, batch_size):
+def test_evaluation_predicts_every_token_once_with_enough_context(num_tokens, context, overlap, batch_size):
     scored = []
     for inputs, targets in data.evaluation_windows(
         np.arange(num_tokens), context=context, overlap=overlap, batch_size=batch_size
@@ -129,7 +129,7 @@ def test_a_few_windows_of_an_evaluation_are_some_of_all_spread_evenly(num_tokens
     assert max(np.diff([*places, len(every)]), default=0) <= -(-len(every) // len(few))
 
 
-def test_windows_that_are_not_wanted_are_not_made(monkeypatch):
+def test_only_the_requested_windows_are_computed(monkeypatch):
     made = []
     full = np.full
     monkeypatch.setattr(np, "full", lambda *given: (made.append(given), full(*given))[1])

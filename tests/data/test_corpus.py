@@ -35,7 +35,7 @@ def test_a_missing_name_offers_the_nearest(tmp_path, monkeypatch):
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=2, max_size=60))
-def test_every_document_is_on_one_side(documents):
+def test_every_document_is_either_held_out_or_trained_on(documents):
     if len(set(documents)) < 2:
         return
     train, held_out = Corpus("name", "", tuple(documents)).split()
@@ -45,7 +45,7 @@ def test_every_document_is_on_one_side(documents):
     assert Counter(train + held_out) == Counter(documents)
 
 
-def test_more_documents_move_none_of_the_others():
+def test_added_documents_do_not_change_the_split_of_the_others():
     texts = [f"document {number}" for number in range(1_000)]
     _, few = Corpus("", "", tuple(texts[:500])).split()
     _, more = Corpus("", "", tuple(reversed(texts))).split()
@@ -53,7 +53,7 @@ def test_more_documents_move_none_of_the_others():
     assert 40 < len(more) < 85
 
 
-def test_a_corpus_of_chosen_documents_only_still_trains():
+def test_a_corpus_of_held_out_documents_can_be_split():
     texts = Corpus("", "", tuple(f"document {number}" for number in range(100))).split()[1]
     train, held_out = Corpus("", "", texts).split()
     assert len(train) == 1
@@ -72,7 +72,7 @@ def test_a_single_document_gives_its_last_tenth():
         Corpus("", "", ("x",)).split()
 
 
-def test_importing_the_corpus_is_light():
+def test_the_corpus_imports_only_the_standard_library():
     code = "import sys, minigrad.data.corpus; print({'numpy', 'ssl', 'urllib.request', 'lzma'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -13,7 +13,7 @@ from minigrad.system import cache
 
 @pytest.fixture
 def web(monkeypatch):
-    """A web of one's own: address -> bytes; and the list of addresses that were asked for."""
+    """A fake web: a dictionary from addresses to bytes, and the list of requested addresses."""
     pages, asked = {}, []
 
     def urlopen(address, timeout):
@@ -39,7 +39,7 @@ def test_an_address_is_downloaded_once(web):
 
 @pytest.mark.parametrize("name", ["shakespeare", "http://example.org/a.txt"])
 @pytest.mark.usefixtures("web")
-def test_offline_says_the_address_and_the_way_out(name):
+def test_a_failed_download_names_the_address_and_the_way_out(name):
     with pytest.raises(RunError, match=r"cannot download https?://.*txt .*not known.*--data PATH"):
         corpus.load(name)
 
@@ -64,7 +64,7 @@ def test_shakespeare_must_have_the_right_checksum(web, monkeypatch):
     assert len(asked) == 3
 
 
-def test_a_download_needs_no_disk(web, tmp_path, monkeypatch):
+def test_a_download_works_without_a_cache(web, tmp_path, monkeypatch):
     (tmp_path / "taken").write_text("a file where the folder should be")
     monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path / "taken"))
     web[0]["http://example.org/a.txt"] = b"a page"

@@ -101,7 +101,7 @@ def test_python_source_is_every_file_once(tmp_path, monkeypatch):
     assert corpus.load("python-source").documents == ("a = 1\n", "b = π\n")
 
 
-def test_a_python_without_source_says_so(tmp_path, monkeypatch):
+def test_a_python_without_source_is_an_error(tmp_path, monkeypatch):
     library(tmp_path, monkeypatch)
     for name in ("python-docs", "python-source"):
         with pytest.raises(RunError, match=f"no Python source in .*no {name}. Give --data PATH"):

@@ -68,20 +68,20 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("name", BAD_FILES)
-def test_bad_files_say_what_is_wrong_and_where(tmp_path, name):
+def test_the_error_of_a_bad_file_names_the_place(tmp_path, name):
     data, message = BAD_FILES[name]
     (tmp_path / name).write_bytes(data)
     with pytest.raises(InputError, match=rf"{name}.*{message}"):
         corpus.load(str(tmp_path / name))
 
 
-def test_a_folder_without_text_says_what_it_looked_for(tmp_path):
+def test_the_error_of_a_folder_without_text_lists_the_file_types(tmp_path):
     (tmp_path / "photo.jpg").write_bytes(b"\xff")
     with pytest.raises(InputError, match=r"holds no text: expected files that end in \.txt, \.md"):
         corpus.load(str(tmp_path))
 
 
-def test_an_unreadable_file_says_so(tmp_path, monkeypatch):
+def test_a_file_that_cannot_be_read_is_refused(tmp_path, monkeypatch):
     def refuse(path):
         raise PermissionError(13, "Permission denied", str(path))
 
@@ -92,7 +92,7 @@ def test_an_unreadable_file_says_so(tmp_path, monkeypatch):
 
 
 @given(st.lists(st.sampled_from(["a line\n", "\n", "x" * 5_000, "ü" * 900 + "\n\n"]), max_size=120))
-def test_chunks_joined_are_the_text(parts):
+def test_the_chunks_add_up_to_the_text(parts):
     text = "".join(parts)
     chunks = text_files.chunks(text)
     assert "".join(chunks) == text

@@ -61,7 +61,7 @@ def test_a_token_file_is_used_again(tmp_path):
     np.testing.assert_array_equal(again.tokens, first.tokens)
 
 
-def test_other_texts_other_cuts_and_other_tokenizers_get_other_files(tmp_path):
+def test_a_token_file_belongs_to_its_documents_and_tokenizer(tmp_path):
     cases = [(["ab"], 257), (["a", "b"], 257), (["b", "a"], 257), (["ab", ""], 257), (["ab"], 300)]
     paths = {token_files.prepare(texts, Bytes(size), folder=tmp_path).path for texts, size in cases}
     assert len(paths) == len(cases)
@@ -77,7 +77,7 @@ def test_a_truncated_token_file_is_written_again(tmp_path, keep):
     assert np.load(path).tolist() == stream_of(["some text"])
 
 
-def test_without_a_disk_tokens_stay_in_memory(tmp_path):
+def test_tokens_stay_in_memory_if_no_file_can_be_written(tmp_path):
     (tmp_path / "taken").write_text("a file where the folder should be")
     tokens = token_files.prepare(["some text"], Bytes(), folder=tmp_path / "taken")
     assert tokens.path is None

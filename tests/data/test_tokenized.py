@@ -1,4 +1,4 @@
-"""The number of bytes of each token, by which a loss becomes bits per byte."""
+"""The number of bytes of each token, which turns a loss into bits per byte."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_lengths_of_the_tokens_of_a_text_are_its_bytes(text):
     assert int(LENGTHS[ids].sum()) == len(whole.encode())
 
 
-def test_a_token_of_one_letter_and_two_bytes_counts_two():
+def test_a_token_of_one_character_of_two_bytes_has_two_bytes():
     tok = tokenizer.train(["é é é"], vocab_size=262)
     assert token_byte_lengths(tok, 262)[tok.encode("é")].tolist() == [2]
 

@@ -1,4 +1,4 @@
-"""The yardstick xz: what it has seen costs little, and a long text is read as far back as it looks."""
+"""The baseline xz: repeated text costs little, and of a long text only the last part is compressed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from minigrad.data import xz
 
 
-def test_xz_knows_what_it_has_seen():
+def test_text_that_repeats_the_training_text_costs_xz_little():
     pytest.importorskip("lzma")
     noise = [hashlib.blake2b(bytes([number])).hexdigest() for number in range(100)]
     seen = xz.xz_bits_per_byte(noise, noise[20:60])
@@ -19,12 +19,12 @@ def test_xz_knows_what_it_has_seen():
     assert 4 <= unseen < 5  # a hexadecimal digit holds 4 bits
 
 
-def test_without_xz_there_is_no_bar(monkeypatch):
+def test_without_xz_there_is_no_figure(monkeypatch):
     monkeypatch.setitem(sys.modules, "lzma", None)
     assert xz.xz_bits_per_byte(["a"], ["b"]) is None
 
 
-def test_of_a_long_text_xz_gets_what_it_can_look_back_to(monkeypatch):
+def test_xz_compresses_only_the_last_part_of_a_long_text(monkeypatch):
     lzma = pytest.importorskip("lzma")
     packed = []
     compress = lzma.compress

@@ -1,4 +1,4 @@
-"""JSON files: one object, and nothing that other programs could not read."""
+"""JSON files: one object, in standard JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_json_that_other_programs_could_not_read_is_never_written(tmp_path):
 
 
 @pytest.mark.parametrize(("content", "message"), [("{", "damaged or not JSON"), ("[1]", "holds no JSON object")])
-def test_what_is_no_object_is_refused(tmp_path, content, message):
+def test_json_that_is_not_an_object_is_refused(tmp_path, content, message):
     (tmp_path / "file").write_text(content)
     assert message in refusal(read_json, tmp_path / "file")
     assert "cannot read" in refusal(read_json, tmp_path / "nowhere")

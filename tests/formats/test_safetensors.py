@@ -1,4 +1,4 @@
-"""Safetensors files: arrays come back bit for bit, and whatever else a file holds is refused."""
+"""Safetensors files: arrays are read bit for bit, and damaged or other files are refused."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def header_of(path: Path) -> dict:
     return json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
 
 
-def test_the_header_carries_the_mark_that_transformers_asks_for(tmp_path):
+def test_the_header_has_the_metadata_that_transformers_needs(tmp_path):
     save_tensors(tmp_path / "file", {"a": np.ones(1)})
     assert header_of(tmp_path / "file")["__metadata__"] == {"format": "pt"}
 

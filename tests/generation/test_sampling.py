@@ -1,4 +1,4 @@
-"""Drawing the next token: what each setting may and may not do to the distribution, and the text that comes of it."""
+"""Drawing the next token: the effect of each setting on the distribution and on the text."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ def test_the_defaults_are_the_softmax(scores):
 
 
 @given(SCORES)
-@example(np.array([-2.5e-26, 0], np.float32))  # their exponentials round to the same number
-def test_temperature_zero_and_top_k_one_take_the_likeliest(scores):
+@example(np.array([-2.5e-26, 0], np.float32))  # their exponentials round to the same value
+def test_temperature_zero_and_top_k_one_take_the_most_likely_token(scores):
     for sampling in (Sampling(temperature=0), Sampling(top_k=1), Sampling(top_p=1e-9)):
         assert sampling.probabilities(scores, never(scores)).argmax() == scores.argmax()
         assert sampling.probabilities(scores, never(scores)).max() == 1
 
 
 @given(SCORES, st.floats(0.01, 1))
-def test_top_p_keeps_the_fewest_likeliest_that_reach_p(scores, p):
+def test_top_p_keeps_the_fewest_most_likely_tokens_that_reach_p(scores, p):
     whole, kept = (s.probabilities(scores, never(scores)) for s in (Sampling(), Sampling(top_p=p)))
     inside = kept > 0
     assert whole[inside].sum() >= p - 1e-9
@@ -77,14 +77,14 @@ def test_top_p_keeps_the_fewest_likeliest_that_reach_p(scores, p):
 
 
 @given(SCORES, st.floats(0.01, 1))
-def test_min_p_keeps_what_is_likely_enough_next_to_the_likeliest(scores, p):
+def test_min_p_keeps_tokens_by_their_probability_relative_to_the_largest(scores, p):
     whole, kept = (s.probabilities(scores, never(scores)) for s in (Sampling(), Sampling(min_p=p)))
-    clear = np.abs(whole / whole.max() - p) > 1e-9  # the threshold itself hangs on rounding
+    clear = np.abs(whole / whole.max() - p) > 1e-9  # values at the threshold depend on rounding
     np.testing.assert_array_equal((kept > 0)[clear], (whole >= p * whole.max())[clear])
 
 
 @given(SCORES, st.floats(1.01, 10), st.floats(0.1, 5))
-def test_penalties_make_a_token_that_occurred_less_likely_the_more_the_oftener(scores, repetition, frequency):
+def test_penalties_lower_the_probability_with_each_occurrence(scores, repetition, frequency):
     once, twice = never(scores), never(scores)
     once[0], twice[0] = 1, 2
     plain = Sampling().probabilities(scores, once)[0]
@@ -98,12 +98,12 @@ def test_penalties_make_a_token_that_occurred_less_likely_the_more_the_oftener(s
 
 
 @given(SCORES)
-def test_a_lower_temperature_prefers_the_likely(scores):
+def test_a_lower_temperature_sharpens_the_distribution(scores):
     cold, warm = (Sampling(temperature=t).probabilities(scores, never(scores)) for t in (0.5, 2.0))
     assert cold.max() >= warm.max() - 1e-12
 
 
-def test_scores_that_are_not_finite_are_refused():
+def test_logits_that_are_not_finite_are_refused():
     with pytest.raises(InputError, match="not finite: its weights are damaged"):
         Sampling().probabilities(np.array([1.0, np.nan]), np.zeros(2))
 
@@ -133,18 +133,18 @@ def test_the_cache_changes_nothing(model, prompt):
     assert text(model, prompt, 6, sampling=Sampling(temperature=0)) == row[len(prompt) :]
 
 
-def test_writing_goes_on_beyond_the_context_from_its_last_half(model):
+def test_generation_continues_beyond_the_context_from_its_last_half(model):
     greedy = Sampling(temperature=0)
     prompt = [5, 6, 7]
     found = text(model, prompt, 40, sampling=greedy)
     assert len(found) == 40
     row = [*prompt, *found]
-    # The context holds 12: with the 13th token a new stretch begins, and it sees the last six.
+    # The context is 12: at the 13th token a new cache begins with the last six tokens.
     assert row[13] == text(model, row[7:13], 1, sampling=greedy)[0]
 
 
 @pytest.mark.parametrize("length", [11, 12, 13, 50])
-def test_of_a_prompt_longer_than_the_context_the_last_part_counts(model, length):
+def test_only_the_last_part_of_a_prompt_longer_than_the_context_is_used(model, length):
     prompt = [number % 40 for number in range(length)]
     assert text(model, prompt, 1, seed=1) == text(model, prompt[-12:], 1, seed=1)
     assert len(text(model, prompt, 30)) == 30
@@ -155,14 +155,14 @@ def test_a_context_of_one_token_is_enough():
     assert len(text(tiny, [1, 2, 3], 5)) == 5
 
 
-def test_writing_ends_after_a_stop_token_and_never_writes_a_forbidden_one(model):
+def test_generation_ends_at_a_stop_token_and_never_draws_a_forbidden_one(model):
     free = text(model, [1], 10, seed=3)
     assert text(model, [1], 10, seed=3, stop_ids=[free[4]]) == free[: free.index(free[4])]
     forbidden = [number for number in range(40) if number % 4]
     assert all(number % 4 == 0 for number in text(model, [1], 10, seed=3, sampling=Sampling(forbidden_ids=forbidden)))
 
 
-def test_dropout_is_off_while_writing_and_as_it_was_afterwards(model):
+def test_dropout_is_off_during_generation_and_restored_after_it(model):
     model.train()
     text(model, [1], 2)
     assert model.training
@@ -171,19 +171,19 @@ def test_dropout_is_off_while_writing_and_as_it_was_afterwards(model):
     assert not model.training
 
 
-def test_writing_from_nothing_is_refused(model):
+def test_an_empty_prompt_is_refused(model):
     with pytest.raises(InputError, match="at least one token"):
         text(model, [], 3)
 
 
-def test_special_and_unused_ids_stand_for_no_text_but_the_end_of_the_text_does():
+def test_special_and_unused_ids_are_forbidden_but_the_end_of_text():
     tok = tokenizer.train(["to be or not to be"] * 3, vocab_size=300)
     found = unusable_ids(tok, 310)
     assert tok.end_of_text_id not in found
     assert set(found) == {*tok.specials.values(), *range(tok.used, 310)} - {tok.end_of_text_id}
 
 
-def test_gaps_between_the_ids_of_a_tokenizer_are_never_written():
+def test_gaps_between_the_ids_of_a_tokenizer_are_never_drawn():
     ids = {bytes([byte]): 40 + byte for byte in range(256)}
     tok = tokenizer.Tokenizer(Vocabulary("gpt2", ids, (), {"<|endoftext|>": 500, "<|user|>": 10}, 501))
     assert unusable_ids(tok, 502) == [*range(40), *range(296, 500), 501]

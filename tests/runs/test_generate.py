@@ -1,4 +1,4 @@
-"""generate.py as a user meets it: the text alone on standard output, everything else on standard error."""
+"""generate.py as a user runs it: the text alone on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ def test_several_samples_differ_and_a_rule_stands_between_them(write):
     assert write("--tokens", 20, "--temperature", 1).removesuffix("\n") == texts[0]
 
 
-def test_writing_stops_before_the_stop_text(write):
+def test_generation_stops_before_the_stop_string(write):
     free = write("--tokens", 60).removesuffix("\n")
     stop = free[20:23]
     assert write("--tokens", 60, "--stop", stop).removesuffix("\n") == free[: free.index(stop)]
 
 
-def test_writing_goes_on_beyond_the_context_and_a_prompt_that_does_is_mentioned(folder, capsys):
+def test_generation_continues_beyond_the_context_and_a_longer_prompt_is_mentioned(folder, capsys):
     program.main([str(folder), "--tokens", "60"])
     assert "[60 tokens, " in capsys.readouterr().err
     program.main([str(folder), "--prompt", "to be or not " * 20, "--tokens", "2"])
@@ -79,14 +79,14 @@ def test_writing_goes_on_beyond_the_context_and_a_prompt_that_does_is_mentioned(
     assert re.search(r"\[the prompt has \d+ tokens, more than the context of 16: its last part is used\]", notes)
 
 
-def test_speed_is_told_on_standard_error_only(folder, capsys):
+def test_the_speed_is_printed_on_standard_error_only(folder, capsys):
     program.main([str(folder), "--tokens", "5"])
     said = capsys.readouterr()
     assert re.search(r"\[5 tokens, [\d,]+ tokens/s, after \d+\.\d\d s for the first\]", said.err)
     assert "tokens/s" not in said.out
 
 
-def test_speed_is_told_when_the_stop_text_ends_the_text_too(folder, capsys, write):
+def test_the_speed_is_printed_after_a_stop_string_too(folder, capsys, write):
     free = write("--tokens", "60").removesuffix("\n")
     program.main([str(folder), "--tokens", "60", "--stop", free[20:23]])
     assert re.search(r"\[\d+ tokens, [\d,]+ tokens/s, after \d+\.\d\d s for the first\]", capsys.readouterr().err)
@@ -120,12 +120,12 @@ def test_a_folder_that_is_no_run_or_lacks_its_tokenizer_is_refused(capsys, folde
     assert "is damaged" in refusal(capsys, tmp_path)
 
 
-def test_a_folder_of_runs_or_a_slip_in_a_name_gets_the_runs_that_are_there(capsys, folder):
+def test_a_mistyped_folder_gets_the_runs_beside_it(capsys, folder):
     for near in (folder.parent, folder.parent / "rnu"):
         assert refusal(capsys, near).endswith(f"it has no config.json. Did you mean {folder}?\n")
 
 
-def test_a_run_before_its_first_checkpoint_has_nothing_to_write_with(capsys, tmp_path):
+def test_a_run_before_its_first_checkpoint_has_no_weights(capsys, tmp_path):
     (tmp_path / "minigrad.json").write_text("{}")
     assert "has no weights yet" in refusal(capsys, tmp_path)
 
@@ -143,7 +143,7 @@ def test_a_name_that_no_file_can_have_is_bad_input(capsys):
     assert re.search("name too long|is no run folder", refusal(capsys, "x" * 300))
 
 
-def test_an_error_of_the_system_that_says_little_is_passed_on_as_it_is(capsys, monkeypatch):
+def test_an_error_of_the_system_without_details_is_printed_as_it_is(capsys, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise OSError("cannot load library")
 
@@ -152,7 +152,7 @@ def test_an_error_of_the_system_that_says_little_is_passed_on_as_it_is(capsys, m
     assert capsys.readouterr().err == "generate.py: cannot load library\n"
 
 
-def test_our_own_mistakes_are_not_dressed_up_as_bad_input(monkeypatch):
+def test_a_bug_is_not_reported_as_bad_input(monkeypatch):
     def fail(config: object) -> Iterator[str]:
         raise ValueError("a bug")
         yield ""
@@ -162,7 +162,7 @@ def test_our_own_mistakes_are_not_dressed_up_as_bad_input(monkeypatch):
         program.main(["run"])
 
 
-def test_interrupted_writing_ends_its_line(monkeypatch, capsys):
+def test_interrupted_generation_ends_its_line(monkeypatch, capsys):
     def interrupted(config: object) -> Iterator[str]:
         yield "to be"
         raise KeyboardInterrupt
@@ -172,7 +172,7 @@ def test_interrupted_writing_ends_its_line(monkeypatch, capsys):
     assert capsys.readouterr().out == "to be\n"
 
 
-def test_a_reader_who_leaves_is_no_error(folder):
+def test_a_closed_pipe_is_no_error(folder):
     process = subprocess.Popen(
         [sys.executable, "generate.py", str(folder), "--tokens", "100000"],
         cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -197,7 +197,7 @@ def test_help_needs_neither_numpy_nor_numba():
     assert "--repetition-penalty X" in done.stdout
 
 
-def test_steering_characters_do_not_reach_the_terminal(monkeypatch, capsys):
+def test_control_characters_do_not_reach_the_terminal(monkeypatch, capsys):
     monkeypatch.setattr(program, "generate", lambda config: iter(["\x1b[31mred", " bell\x07"]))
     program.main(["run"])
     assert capsys.readouterr().out == "\ufffd[31mred bell\ufffd\n"

@@ -31,7 +31,7 @@ class Killed(BaseException):
 
 
 class Clock:
-    """Every look at it takes 40 ms, so a run on it is as repeatable as its number of looks."""
+    """A clock that advances 40 ms each time it is read, so that runs on it repeat exactly."""
 
     def __init__(self) -> None:
         self.looks = 0
@@ -55,7 +55,7 @@ def whole(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def stop(monkeypatch: pytest.MonkeyPatch, step: int, act: Callable[[], Any]) -> None:
-    """Do `act` in the middle of everything, right before step number `step` (0-based) is taken."""
+    """Do `act` directly before step number `step` (0-based) is taken."""
     take_step = train_program.take_step
 
     def take_or_act(self: Run) -> tuple[float, float]:
@@ -174,7 +174,7 @@ def test_a_larger_limit_continues_and_a_repeated_run_of_that_length_is_the_same(
     assert outcome(repeat(result.command, tmp_path)) == outcome(tmp_path / "whole")
 
 
-def test_an_extension_outlives_a_kill(monkeypatch, text, tmp_path):
+def test_an_extension_survives_a_kill(monkeypatch, text, tmp_path):
     killed_at(monkeypatch, 12, settings(text, tmp_path / "run", steps=20))
     killed_at(monkeypatch, 14, TrainConfig(resume=str(tmp_path / "run"), steps=30))
     assert resume(tmp_path / "run").steps == 30
@@ -188,7 +188,7 @@ def test_a_finished_run_can_be_extended_and_its_command_has_a_part_for_each_stag
     assert outcome(repeat(result.command, tmp_path)) == outcome(tmp_path / "run")
 
 
-def test_a_run_whose_learning_rate_falls_is_finished_before_it_is_extended(monkeypatch, text, tmp_path):
+def test_a_run_whose_learning_rate_decays_is_finished_before_it_is_extended(monkeypatch, text, tmp_path):
     killed_at(monkeypatch, 9, settings(text, tmp_path / "run", steps=10, save_every=9))
     stop(monkeypatch, 9, kill)
     with pytest.raises(InputError, match=r"step 9 of 10, and its learning rate has begun to decay\. Finish it first"):
@@ -213,7 +213,7 @@ def test_a_clock_chooses_the_number_of_steps_once_and_the_printed_command_repeat
     monkeypatch.setattr(Run, "fix_steps", fix_and_look)
     result = train(settings(text, tmp_path / "run", minutes=0.12, **HARD), clock=Clock())
     assert result is not None
-    assert len(fixed) == 1  # and then it stood in minigrad.json, before a step that depends on it
+    assert len(fixed) == 1  # and it was stored in minigrad.json before any step that depends on it
     assert fixed[0]["steps"] == result.steps > fixed[0]["decay_start"] >= fixed[0]["at"] > 1
     again = repeat(result.command, tmp_path)
     assert again == Path(f"{result.out}-again")
@@ -259,8 +259,8 @@ def test_a_budget_shorter_than_a_run_can_be_still_ends_with_a_report(text, tmp_p
     assert (tmp_path / "run" / "report.html").exists()
 
 
-def test_two_parts_of_four_texts_learn_what_one_part_of_eight_learns(text, tmp_path):
-    """Data order is a function of the text's place in the run, so the same texts come; sums differ in rounding.
+def test_two_parts_of_four_sequences_learn_what_one_part_of_eight_learns(text, tmp_path):
+    """The data order is a function of the position in the run, so the sequences are the same; sums differ in rounding.
 
     Without dropout, whose masks belong to a batch.
     """

@@ -1,4 +1,4 @@
-"""Precision, our own matrix product, recomputed layers and the profile, as flags of a run."""
+"""Precision, matmul backend, recomputed layers and the profile, as flags of a run."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def plain(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wholes(text: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The same run with each of the choices, never stopped."""
+    """The same run with each of the settings, never stopped."""
     root = tmp_path_factory.mktemp("wholes")
     return {name: run(text, root / name.replace(" ", "-"), **HARD, **choice).out for name, choice in CHOICES.items()}
 
@@ -83,11 +83,11 @@ def losses(folder: Path) -> Any:
 
 
 @every_choice
-def test_a_run_stopped_and_continued_is_the_whole_run_bit_for_bit(
+def test_a_stopped_and_continued_run_equals_the_uninterrupted_run(
     monkeypatch: pytest.MonkeyPatch, text: Path, tmp_path: Path, wholes: dict[str, Path], choice: str
 ) -> None:
     kill_at(monkeypatch, 17, settings(text, tmp_path / "run", **HARD, **CHOICES[choice]))
-    products.use()  # another process knows nothing of the choice but what the folder says
+    products.use()  # another process knows only the settings in the folder
     assert train(TrainConfig(resume=str(tmp_path / "run"))) is not None
     assert outcome(tmp_path / "run") == outcome(wholes[choice])
     wanted = CHOICES[choice].get("matmul", "auto"), CHOICES[choice].get("precision", "float32")
@@ -109,12 +109,12 @@ def test_the_loss_stays_close_to_that_of_float32(plain: Path, wholes: dict[str, 
     near, wanted = losses(wholes[choice]), losses(plain)
     assert len(near) == 30
     if "precision" in CHOICES[choice]:
-        # Early on, both runs are the same but for rounding: 8 bits of each factor; later the differences have grown.
+        # In the first steps the runs differ by the rounding of factors to 8 bits; later the differences grow.
         assert 0 < np.abs(near - wanted)[:3].max() < 2e-3
         assert np.abs(near - wanted).max() < 0.03 * (wanted[0] - wanted[-1])
     else:
         np.testing.assert_allclose(near, wanted, rtol=1e-4)
-    assert wanted[-1] < wanted[0] - 0.5  # something was learned, or nearness would say little
+    assert wanted[-1] < wanted[0] - 0.5  # the model has learned something, or equal losses would prove little
 
 
 def test_recomputing_changes_no_bit_of_a_run(plain: Path, wholes: dict[str, Path]) -> None:
@@ -122,7 +122,7 @@ def test_recomputing_changes_no_bit_of_a_run(plain: Path, wholes: dict[str, Path
     assert outcome(wholes["everything"]) == outcome(wholes["both"])
 
 
-def test_layers_are_recomputed_indeed_and_only_then(
+def test_layers_are_recomputed_with_checkpointing_only(
     monkeypatch: pytest.MonkeyPatch, text: Path, tmp_path: Path
 ) -> None:
     seen = []
@@ -157,7 +157,7 @@ def test_weights_moments_and_the_published_file_stay_float32(wholes: dict[str, P
         (["--checkpointing"], "--checkpointing True (the run has False)"),
     ],
 )
-def test_a_run_keeps_what_it_began_with(
+def test_a_continued_run_keeps_its_precision_and_backend(
     capsys: pytest.CaptureFixture[str], wholes: dict[str, Path], flags: list[str], message: str
 ) -> None:
     assert train_program.main(["--resume", str(wholes["bfloat16"]), *flags]) == 2
@@ -187,7 +187,7 @@ def test_an_unknown_choice_is_refused(capsys: pytest.CaptureFixture[str], flags:
         ({"precision": "bfloat16"}, "bfloat16 by AVX512-BF16"),
     ],
 )
-def test_the_plan_says_who_multiplies(
+def test_the_plan_names_the_matmul_backend(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     text: Path,

@@ -1,4 +1,4 @@
-"""train.py as a user meets it: what it refuses, what it writes, and what it says."""
+"""train.py as a user runs it: the files it writes, its output and its exit codes."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def test_a_signal_saves_and_sets_the_exit_code(text, tmp_path, number, code):
 
 
 @pytest.mark.parametrize("lines", [1, 14])
-def test_a_reader_who_leaves_is_no_error(text, tmp_path, lines):
+def test_a_closed_pipe_is_no_error(text, tmp_path, lines):
     process = start(*flags(settings(text, tmp_path / "run", steps=100_000, save_every=100_000)))
     assert process.stdout is not None
     assert process.stderr is not None
@@ -268,7 +268,7 @@ def test_a_reader_who_leaves_is_no_error(text, tmp_path, lines):
 
 
 def test_weights_can_be_read_at_any_moment_of_training(monkeypatch, text, tmp_path):
-    """A generate.py that runs while training goes on finds the old weights or the new ones, whole."""
+    """A generate.py that runs during training reads the old weights or the new ones, complete."""
     read = []
     fsync = os.fsync
 

@@ -1,4 +1,4 @@
-"""A run that starts from a narrower one: what it grows from, what it goes on with, and that it can be stopped."""
+"""A run that starts from a narrower one: its weights and moments, its settings, and that it can be stopped."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_grown_run_grows_again_and_goes_on_with_fields_that_are_set(text, narr
     described = json.loads((again / "config.json").read_text())
     assert (record(again)["size"], described["hidden_size"]) == ("mini", 64)
     assert described["rms_norm_eps"] == pytest.approx(1e-5 * 32 / 64)
-    # The context that it was trained on is that of the run before it, and now four times as long.
+    # The context is four times that of the run it starts from.
     assert described["rope_scaling"] == {
         "rope_type": "yarn",
         "factor": 4.0,
@@ -127,7 +127,7 @@ def test_widths_that_are_set_are_refused_unless_the_function_stays(text, narrow,
     assert not (tmp_path / "wide").exists()
 
 
-def test_a_plan_tells_what_would_grow(capsys, text, narrow, tmp_path):
+def test_a_plan_describes_the_growth(capsys, text, narrow, tmp_path):
     assert train_program.train(growing(text, narrow, tmp_path / "wide", plan=True)) is None
     said = capsys.readouterr().out
     assert SAID in said

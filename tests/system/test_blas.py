@@ -1,4 +1,4 @@
-"""The loaded BLAS is found and obeys."""
+"""The loaded BLAS is found, and its threads can be set."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_library_in_a_folder_with_a_space_is_found(tmp_path, monkeypatch) -> N
     assert opened == [str(library)]
 
 
-def test_idle_threads_of_a_blas_that_was_loaded_first_fall_asleep_as_soon() -> None:
+def test_idle_threads_of_a_blas_that_was_loaded_first_sleep_as_soon() -> None:
     program = """
 import numpy
 a = numpy.ones((300, 300), numpy.float32)

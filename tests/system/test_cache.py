@@ -16,7 +16,7 @@ def test_the_cache_folder_follows_the_environment(monkeypatch):
     assert cache.cache_folder() == Path.home() / ".cache" / "minigrad"
 
 
-def test_a_stored_file_is_whole_or_not_there(tmp_path):
+def test_a_stored_file_is_complete_or_missing(tmp_path):
     def fail(file):
         file.write(b"half")
         raise OSError("No space left on device")

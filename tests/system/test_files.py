@@ -1,4 +1,4 @@
-"""Files are replaced wholly or not at all, by any writer."""
+"""Files are replaced completely or not at all, by any number of writers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def refusal(function, *arguments) -> str:
         (save_tensors, {"a": np.zeros(3)}, {"a": np.ones(9)}),
     ],
 )
-def test_a_file_is_replaced_wholly_or_not_at_all(tmp_path, write, old, new):
+def test_a_file_is_replaced_completely_or_not_at_all(tmp_path, write, old, new):
     path = tmp_path / "file"
     write(path, old)
     before = path.read_bytes()

@@ -29,7 +29,7 @@ print(threads._pool.count, minigrad.system.hardware.threads())
 
 
 @pytest.mark.parametrize("value", ["", "0", "-1", "many"])
-def test_a_senseless_number_of_threads_is_replaced_by_the_number_of_cores(value: str) -> None:
+def test_an_invalid_number_of_threads_is_replaced_by_the_number_of_cores(value: str) -> None:
     program = "from minigrad.system import blas, hardware; print(hardware.threads() == hardware.cores())"
     assert python(program, MINIGRAD_THREADS=value) == "True"
 
@@ -52,7 +52,7 @@ print(threads._pool.count, set(counts) <= {1})
     assert python(program, MINIGRAD_THREADS="2") == "1 True"
 
 
-def test_what_the_machine_tells() -> None:
+def test_the_description_of_the_machine() -> None:
     assert hardware.cores() >= 1
     assert hardware.memory_bytes() > 1_000_000
     assert hardware.peak_memory_bytes() >= hardware.memory_bytes() // 2
@@ -61,7 +61,7 @@ def test_what_the_machine_tells() -> None:
     assert "core" in hardware.describe()
 
 
-def test_no_number_means_what_the_environment_said_at_the_beginning() -> None:
+def test_without_a_number_the_environment_decides() -> None:
     program = """
 from minigrad.system import blas, hardware
 first = hardware.threads()

@@ -1,4 +1,4 @@
-"""Signals become requests, once; the second one, and everything after the block, is as it was before."""
+"""The first signal becomes a request; the second one, and those after the block, are handled as usual."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from minigrad.system.terminal import forgive_encoding
 
 @pytest.fixture(autouse=True)
 def python_handles_ctrl_c():
-    """A shell starts background jobs with SIGINT ignored; these tests want it as on a terminal."""
+    """A shell starts background jobs with SIGINT ignored; these tests need it as on a terminal."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_is_remembered_and_the_work_goes_on(number, code):
+def test_a_signal_becomes_a_request_and_the_work_continues(number, code):
     with stop_requests() as request:
         assert request.code is None
         os.kill(os.getpid(), number)
         assert request.code == code
 
 
-def test_the_handlers_of_before_come_back_also_after_an_error():
+def test_the_earlier_handlers_are_restored_also_after_an_error():
     before = {number: signal.getsignal(number) for number in EXIT_CODES}
 
     def fail() -> None:
@@ -64,7 +64,7 @@ def test_another_thread_gets_a_request_that_never_comes():
     assert found == [None]
 
 
-def test_a_letter_that_the_output_does_not_know_becomes_a_mark(monkeypatch):
+def test_a_character_that_the_output_cannot_encode_is_replaced(monkeypatch):
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
     forgive_encoding()

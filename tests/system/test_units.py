@@ -1,4 +1,4 @@
-"""Counts, bytes and durations in words, at the borders between units."""
+"""Counts, bytes and durations as text, at the limits between units."""
 
 from __future__ import annotations
 

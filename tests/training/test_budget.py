@@ -1,4 +1,4 @@
-"""The clock chooses one whole number, once, and no step that has run lies in the fall of the rate it brings."""
+"""The clock chooses the number of steps, once, and no step that was taken is part of the decay."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(budget: Budget, paces: list[float], first: int = 0) -> tuple[int, int | 
     return step, fixed, elapsed
 
 
-def test_at_an_even_pace_the_time_is_used_and_not_exceeded():
+def test_at_a_constant_speed_the_time_is_used_and_not_exceeded():
     assert run(Budget(None, 100.0), [1.0]) == (100, 80, 100.0)
     assert run(Budget(None, 100.0, reserve=10.0), [0.5])[::2] == (180, 90.0)
 
@@ -34,7 +34,7 @@ def test_at_an_even_pace_the_time_is_used_and_not_exceeded():
     st.floats(0, 50),
     st.integers(0, 50),
 )
-def test_no_step_that_has_run_lies_in_the_fall(paces, seconds, reserve, first):
+def test_no_step_that_was_taken_is_part_of_the_decay(paces, seconds, reserve, first):
     budget = Budget(None, seconds, reserve)
     steps, fixed, _ = run(budget, paces, first)
     assert fixed is not None
@@ -46,7 +46,7 @@ def test_no_step_that_has_run_lies_in_the_fall(paces, seconds, reserve, first):
 def test_a_run_ends_about_when_it_should(paces, seconds):
     steps, fixed, elapsed = run(Budget(None, seconds), paces)
     fall = steps - (fixed or 0)
-    assert elapsed <= seconds + 2 * (fall + 1)  # at worst each step of the fall is as slow as the slowest
+    assert elapsed <= seconds + 2 * (fall + 1)  # at worst each step of the decay is as slow as the slowest
 
 
 def test_a_given_number_of_steps_is_never_changed():

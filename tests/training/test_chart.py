@@ -1,4 +1,4 @@
-"""Charts: every finite value is in the picture, at a place that grows with it."""
+"""Charts: every finite value is in the picture, and a larger value is drawn higher."""
 
 from __future__ import annotations
 

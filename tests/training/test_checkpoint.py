@@ -1,4 +1,4 @@
-"""Checkpoints: what is saved comes back bit for bit, and no kill or full disk costs the previous one."""
+"""Checkpoints: loaded bit for bit as saved, and neither a kill nor a full disk damages the previous one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from minigrad.training import checkpoint
 
 
 def save(run: Path, step: int, **options) -> Path:
-    """Save a small checkpoint in which every number tells its step."""
+    """Save a small checkpoint in which every value is its step."""
     return checkpoint.save(
         run,
         step,
@@ -43,14 +43,14 @@ def refusal(function, *arguments, **options) -> str:
     return str(caught.value)
 
 
-def test_what_is_saved_is_loaded(tmp_path):
+def test_a_checkpoint_is_loaded_as_it_was_saved(tmp_path):
     folder = save(tmp_path, 40)
     assert folder == checkpoint.latest(tmp_path) == tmp_path / "checkpoints" / "40"
     assert names(folder) == ["model.safetensors", "optimizer.safetensors", "state.json"]
     assert_good(tmp_path, 40)
 
 
-def test_only_the_newest_are_kept_and_steps_are_numbers_not_words(tmp_path):
+def test_only_the_newest_are_kept_and_steps_are_sorted_as_numbers(tmp_path):
     for step in (8, 9, 10):
         save(tmp_path, step)
     assert checkpoint.steps(tmp_path) == [9, 10]
@@ -87,7 +87,7 @@ def test_no_checkpoint_is_an_error_with_a_way_out(tmp_path):
 
 
 class Killed(BaseException):
-    """Ends a save where it stands, as a kill would: no handler in the code catches it."""
+    """Ends a save at once, as a kill would: no handler in the code catches it."""
 
 
 def count_operations(monkeypatch, fail_at: int | None, error: BaseException) -> list[str]:
@@ -98,7 +98,7 @@ def count_operations(monkeypatch, fail_at: int | None, error: BaseException) -> 
         def call(*arguments, **options):
             done.append(name)
             if len(done) - 1 == fail_at:
-                if name == "rmtree" and Path(arguments[0]).exists():  # a kill finds it half done
+                if name == "rmtree" and Path(arguments[0]).exists():  # a kill leaves it half done
                     next(Path(arguments[0]).iterdir()).unlink()
                 raise error
             return original(*arguments, **options)
@@ -117,7 +117,7 @@ def count_operations(monkeypatch, fail_at: int | None, error: BaseException) -> 
     return done
 
 
-def test_everything_is_on_the_disk_before_the_name_is_and_the_name_thereafter(tmp_path, monkeypatch):
+def test_files_are_synced_before_the_rename_and_the_folder_after_it(tmp_path, monkeypatch):
     operations = count_operations(monkeypatch, None, Killed())
     save(tmp_path, 10)
     renamed = operations.index("rename")
@@ -143,7 +143,7 @@ def test_a_kill_at_any_operation_leaves_a_good_checkpoint(tmp_path, again):
         assert checkpoint.steps(run)[-1] in (20, again)
         for step in checkpoint.steps(run):
             assert checkpoint.load(run, step).state == {"seen": step * 10}
-        save(run, 40)  # and the next save sweeps up what the kill left behind
+        save(run, 40)  # and the next save removes what the kill left behind
         assert_good(run, 40)
         assert all(name.isdecimal() for name in names(run / "checkpoints"))
 

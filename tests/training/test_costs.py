@@ -1,4 +1,4 @@
-"""What training costs, counted and compared with what the arrays themselves say."""
+"""The costs of training, compared with hand counts and with the sizes of the arrays."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_recomputed_layers_keep_their_inputs_and_one_layer_at_a_time():
     assert kept.activations - again.activations == 8 * 64 * (inner - inner // 6 - 6 * 96) * 4
 
 
-def test_scores_that_exist_in_parts_are_counted_once():
+def test_logits_computed_in_chunks_are_counted_once():
     whole, parts = (models.skeleton("vidya-v2", "nano", vocab_size=size) for size in (8_192, 16_384))
     scores = [8 * 256 * 8_192, 8 * 256 * 16_384 // 2]
     tables = [8_192 * 96, 2 * 16_384 * 96]
@@ -77,7 +77,7 @@ def test_bfloat16_makes_products_faster_and_nothing_else(monkeypatch):
 
 
 @pytest.mark.parametrize("backend", products.BACKENDS)
-def test_tile_registers_make_products_faster_than_what_surrounds_them(monkeypatch, backend):
+def test_tile_registers_make_products_faster_and_nothing_else(monkeypatch, backend):
     monkeypatch.setattr(products, "_backend", backend)
     speeds = []
     for block in (None, object()):

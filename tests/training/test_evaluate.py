@@ -1,4 +1,4 @@
-"""Bits per byte: a model that knows nothing pays what it must, and every byte is paid for once."""
+"""Bits per byte: the loss of a uniform model, and every token predicted once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LENGTHS = token_byte_lengths(TOK, TOK.vocab_size)
 
 
 class Same(LanguageModel):
-    """Gives every token the same score, and remembers which targets it was asked for."""
+    """Predicts a uniform distribution, and records the targets."""
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
@@ -43,7 +43,7 @@ def prepared(folder: Path) -> token_files.TokenFile:
 
 @pytest.mark.parametrize("context", [2, 7, 16, 1000])
 @pytest.mark.parametrize("overlap", [0.0, 0.5, 0.9])
-def test_a_model_that_knows_nothing_pays_log2_of_the_vocabulary_for_each_token_once(tmp_path, context, overlap):
+def test_a_uniform_model_costs_log2_of_the_vocabulary_for_each_token(tmp_path, context, overlap):
     tokens, model = prepared(tmp_path), Same()
     score = evaluate(model, tokens, LENGTHS, context=context, overlap=overlap)
     assert model.asked == tokens.tokens[1:].tolist()
@@ -54,7 +54,7 @@ def test_a_model_that_knows_nothing_pays_log2_of_the_vocabulary_for_each_token_o
     assert model.training
 
 
-def test_a_limit_scores_about_that_many_tokens_spread_over_the_text():
+def test_a_limit_evaluates_about_that_many_tokens_spread_over_the_text():
     row = np.arange(100_000) % TOK.used
     tokens, model = token_files.TokenFile(row.astype(np.uint16), 0, None), Same()
     score = evaluate(model, tokens, LENGTHS, context=16, limit=16_384)
@@ -73,7 +73,7 @@ def test_training_mode_comes_back_after_an_error(tmp_path):
     assert model.training
 
 
-def test_each_token_is_scored_from_its_window_at_least_half_full(tmp_path):
+def test_each_token_is_predicted_from_at_least_half_a_window(tmp_path):
     shape: dict[str, Any] = {"num_layers": 2, "width": 16, "head_dim": 8, "feed_forward": 32, "context_length": 64}
     model = models.build("vidya-v2", vocab_size=TOK.vocab_size, init_std=0.5, **shape)
     tokens = prepared(tmp_path)

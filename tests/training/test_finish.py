@@ -6,7 +6,7 @@ from minigrad.data import xz
 from minigrad.training.finish import xz_baseline
 
 
-def test_why_there_is_no_figure_of_xz_is_kept_apart(make, monkeypatch):
+def test_a_missing_figure_of_xz_has_a_reason(make, monkeypatch):
     assert xz_baseline(make().plan)[1] == ""
     assert xz_baseline(make(minutes=1e-5).plan) == (None, "it would have taken about 0s of the 0s")
     monkeypatch.setattr(xz, "xz_bits_per_byte", lambda *_: None)

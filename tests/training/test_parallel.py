@@ -51,7 +51,7 @@ def learned(learners: Replicas, *batch: Any, **options: Any) -> tuple[float, dic
 @every_family
 @settings(max_examples=5)
 @given(seed=st.integers(0, 99), count=st.integers(1, 4), each=st.integers(1, 2), length=st.integers(1, 6))
-def test_parts_learn_what_the_whole_learns(family: str, seed: int, count: int, each: int, length: int) -> None:
+def test_replicas_learn_what_one_model_learns(family: str, seed: int, count: int, each: int, length: int) -> None:
     model = build(family, "float64")
     batch = texts(seed, count * each, length)
     loss, gradients = learned(Replicas(model, 1), *batch, scale=0.5)
@@ -64,7 +64,7 @@ def test_parts_learn_what_the_whole_learns(family: str, seed: int, count: int, e
 
 
 @every_family
-def test_parts_learn_the_same_bits_every_time(family: str) -> None:
+def test_replicas_learn_the_same_bits_every_time(family: str) -> None:
     batch = texts(0, 4, 6)
     seen = []
     for _ in range(3):
@@ -99,7 +99,7 @@ def test_the_optimizer_moves_every_replica() -> None:
     assert losses[-1] < losses[0] / 2
 
 
-def test_two_parts_drop_different_numbers() -> None:
+def test_two_replicas_draw_different_dropout_masks() -> None:
     model = build("gpt2", "float64", dropout=0.5)
     one = texts(0, 1, 6)
     both = [np.concatenate([part, part]) for part in one]
@@ -112,7 +112,7 @@ def test_two_parts_drop_different_numbers() -> None:
     assert len(set(seen)) == 4
 
 
-def test_each_part_merges_and_the_average_is_told() -> None:
+def test_each_replica_merges_and_the_average_is_reported() -> None:
     model = build("wiola", "float64", atm="first", atm_threshold=0.0)
     learners = Replicas(model, 2)
     learners.run(forward_backward, *texts(0, 4, 8))
@@ -121,7 +121,7 @@ def test_each_part_merges_and_the_average_is_told() -> None:
     assert learners.measurements() == {"merge_ratio": np.mean(each, axis=0).tolist()}
 
 
-def test_when_parts_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
     model = build("vidya-v2", "float32")
     width = model.config.width
     monkeypatch.setattr(hardware, "threads", lambda: 2)
@@ -135,7 +135,7 @@ def test_when_parts_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert num_replicas(model, 2, 2 * width) == 1
 
 
-def test_blas_keeps_to_one_thread_and_gets_the_others_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blas_uses_one_thread_inside_and_all_threads_after(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[int] = []
     monkeypatch.setattr(blas, "_setters", lambda: (lambda count: told.append(count.value),))
 
@@ -163,7 +163,7 @@ def test_replicas_have_blas_on_one_thread_each(monkeypatch: pytest.MonkeyPatch) 
     assert len(entered) == 1
 
 
-def test_tasks_side_by_side_get_no_threads_of_their_own() -> None:
+def test_kernels_inside_parallel_tasks_use_no_further_threads() -> None:
     where: dict[int, set[int]] = {0: set(), 1: set()}
     started = threading.Barrier(2, timeout=60)
 
@@ -179,7 +179,7 @@ def test_tasks_side_by_side_get_no_threads_of_their_own() -> None:
     assert len(seen) == 2  # afterwards the caller has threads again
 
 
-def test_what_goes_wrong_in_a_part_is_told_and_leaves_the_threads_working() -> None:
+def test_an_error_in_a_replica_is_raised_and_the_threads_keep_working() -> None:
     def task(number: int) -> None:
         raise KeyError(number)
 
@@ -217,7 +217,7 @@ def test_a_run_of_replicas_that_was_stopped_continues_exactly(monkeypatch: pytes
     assert small_runs.outcome(tmp_path / "killed") == small_runs.outcome(tmp_path / "whole")
 
 
-def test_a_profile_changes_nothing_and_says_whose_time_it_shows(
+def test_a_profile_changes_nothing_and_names_the_replica_it_measures(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(hardware, "cores", lambda: 2)

@@ -1,4 +1,4 @@
-"""The plan: sizes that the time can train, numbers that can be repeated, and costs said before they are paid."""
+"""The plan: a size that the time can train, settings that can be repeated, and estimates of the cost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RATE = 1e11
 
 
 class Ids:
-    """A tokenizer of which only sizes are asked for."""
+    """A tokenizer with sizes only."""
 
     def __init__(self, used: int = 4_096) -> None:
         self.vocab_size, self.used = 4_096, used
@@ -49,12 +49,12 @@ def planned(settings: TrainConfig, words: TokenizedCorpus | None = None) -> Plan
 
 
 @given(st.floats(0.01, 10_000), st.floats(1, 10), st.floats(1e9, 1e13))
-def test_more_time_never_buys_a_smaller_model(minutes, factor, rate):
+def test_more_time_never_chooses_a_smaller_model(minutes, factor, rate):
     sizes = [plan.choose_size(LADDER, TrainConfig(minutes=time), rate) for time in (minutes, minutes * factor)]
     assert models.LAPTOP_SIZES.index(sizes[0]) <= models.LAPTOP_SIZES.index(sizes[1])
 
 
-def test_no_time_buys_the_smallest_and_endless_time_the_largest():
+def test_no_time_chooses_the_smallest_model_and_unlimited_time_the_largest():
     assert plan.choose_size(LADDER, TrainConfig(minutes=1e-6), RATE) == "nano"
     assert plan.choose_size(LADDER, TrainConfig(minutes=1e6), RATE) == "small"
     assert plan.choose_size(LADDER, TrainConfig(steps=1), RATE) == "nano"
@@ -67,7 +67,7 @@ def test_no_time_buys_the_smallest_and_endless_time_the_largest():
     batch=st.none() | st.integers(1, 64),
     context=st.none() | st.integers(2, 2_048),
 )
-def test_every_number_is_chosen_is_allowed_and_stays_when_chosen_again(limit, amount, batch, context):
+def test_every_setting_is_chosen_within_its_bounds_and_only_once(limit, amount, batch, context):
     asked = TrainConfig(**{limit: amount}, batch=batch, context=context)
     found = chosen(asked)
     validate(found)
@@ -83,7 +83,7 @@ def test_tokens_become_whole_steps_rounded_up():
     assert chosen(TrainConfig(tokens=1_025, batch=2, context=16, accumulate=2)).steps == 17
 
 
-def test_a_wider_model_learns_in_smaller_steps():
+def test_a_wider_model_gets_a_smaller_learning_rate():
     rates = [chosen(TrainConfig(steps=5), model).lr or 0 for model in LADDER.values()]
     assert sorted(rates, reverse=True) == rates
     assert rates[-1] < rates[0]
@@ -95,7 +95,7 @@ def test_a_context_longer_than_the_model_has_is_refused():
         chosen(TrainConfig(context=2_049))
 
 
-def test_too_little_text_is_refused_on_either_side():
+def test_too_little_text_is_refused_in_training_and_held_out_text():
     small = TrainConfig(steps=5, context=16)
     planned(small, text(17, 17)).check_text()
     with pytest.raises(InputError, match="the text has 16 tokens"):
@@ -122,7 +122,7 @@ def test_more_held_out_text_takes_more_time_after_the_last_step():
     assert 0 < short < long
 
 
-def test_xz_is_asked_only_where_the_minutes_allow_it():
+def test_xz_runs_only_if_the_minutes_allow_it():
     ten, one, steps = (TrainConfig(**limit) for limit in ({"minutes": 10}, {"minutes": 1}, {"steps": 9}))
     small, large = text(), text(train=20_000_000)  # of three bytes for each token
     assert [planned(settings, small).too_long_for_xz() for settings in (ten, one, steps)] == ["", "", ""]
@@ -141,7 +141,7 @@ def test_no_text_is_so_long_that_xz_uses_up_the_minutes(minutes, train):
 
 
 @pytest.mark.parametrize("limit", [{"steps": 50}, {"minutes": 3.0}, {"tokens": 9_000}])
-def test_the_plan_says_what_is_trained_on_what_for_how_long(limit):
+def test_the_plan_describes_the_model_the_text_and_the_length_of_the_run(limit):
     said = planned(TrainConfig(**limit)).describe()
     assert "vidya-v2 nano: 984,288 parameters, 6 layers of width 96" in said
     assert "100 GFLOP/s" in said

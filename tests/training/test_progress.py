@@ -1,4 +1,4 @@
-"""Progress: plain lines where nobody watches, one bar on a terminal, and text that cannot steer either."""
+"""Progress: one bar on a terminal, plain lines elsewhere, and text without control characters in both."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def show(bar: Progress, step: int, time_share: float = 0.0, **changes: float) ->
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
+    """A stream that is a terminal."""
 
     encoding = "utf-8"
 
@@ -41,7 +41,7 @@ class Terminal(io.StringIO):
 
 
 class OldStream(io.StringIO):
-    """A stream that knows no letter beyond ASCII and, like a real one, raises over any other."""
+    """A stream that encodes ASCII only and raises for any other character."""
 
     encoding = "ascii"
 
@@ -50,7 +50,7 @@ class OldStream(io.StringIO):
         return super().write(text)
 
 
-def test_elsewhere_each_step_is_one_plain_line():
+def test_each_step_is_one_plain_line_without_a_terminal():
     stream = io.StringIO()
     bar = Progress(1000, stream)
     show(bar, 10)
@@ -105,7 +105,7 @@ def test_on_a_terminal_the_share_of_time_moves_the_bar():
 
 
 @pytest.mark.parametrize("stream", [io.StringIO, Terminal])
-def test_text_cannot_steer_the_terminal(stream):
+def test_control_characters_do_not_reach_the_bar(stream):
     shown = stream()
     bar = Progress(10, shown)
     bar.say("red\x1b[31m bell\x07 back\r over\x9b2J\n\tend")
@@ -113,14 +113,14 @@ def test_text_cannot_steer_the_terminal(stream):
     assert "red\ufffd[31m bell\ufffd back\ufffd over\ufffd2J\n\tend\n" in shown.getvalue()
 
 
-def test_a_stream_that_knows_few_letters_gets_marks_for_the_others():
+def test_characters_that_the_stream_cannot_encode_are_replaced():
     stream = OldStream()
     Progress(10, stream).say("naïve 🙂")
     assert stream.getvalue() == "na?ve ?\n"
 
 
 @given(st.text())
-def test_any_text_can_be_said_anywhere(text):
+def test_any_text_can_be_printed_on_any_stream(text):
     for stream in (OldStream(), io.StringIO()):
         Progress(10, stream).say(text)
         stream.getvalue().encode()  # raises for a lone surrogate

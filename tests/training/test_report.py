@@ -1,4 +1,4 @@
-"""The report: one page that stands alone and tells the truth."""
+"""The report: one page that refers to no other file and holds the figures of the run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SUMMARY = {
 
 
 class Reader(HTMLParser):
-    """Collects the page's text, its elements and everything that points elsewhere."""
+    """Collects the page's text, its elements and all references to other files."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ def write(run, **changes) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def test_the_page_tells_what_was_trained_and_how_well(run):
+def test_the_page_names_the_model_and_its_result(run):
     text = Reader(write(run)).text
     for expected in (
         "vidya-v2 nano",
@@ -98,7 +98,7 @@ def test_the_page_tells_what_was_trained_and_how_well(run):
         assert expected in text
 
 
-def test_the_page_stands_alone(run):
+def test_the_page_refers_to_no_other_file(run):
     page = write(run)
     reader = Reader(page)
     assert "http" not in page
@@ -108,7 +108,7 @@ def test_the_page_stands_alone(run):
     assert reader.elements.count("svg") == 4
 
 
-def test_text_from_outside_is_text_and_nothing_else(run):
+def test_generated_text_is_escaped(run):
     reader = Reader(write(run))
     assert "b" not in reader.elements
     assert "The list <b>type</b> & more" in reader.text
@@ -142,7 +142,7 @@ def test_names_inside_the_pictures_are_not_shared(run):
         (None, 1.80, "The held-out text was never measured."),
     ],
 )
-def test_the_headline_is_honest(run, ours, xz, expected):
+def test_the_headline_compares_the_printed_figures(run, ours, xz, expected):
     summary = SUMMARY | {"bits_per_byte": ours, "xz_bits_per_byte": xz, "no_xz": "the reason"}
     assert expected in Reader(write(run, summary=summary)).text
 
@@ -168,7 +168,7 @@ def test_a_diverged_run_has_a_report(tmp_path):
     assert Reader(write(tmp_path)).elements.count("svg") == 4
 
 
-def test_a_long_run_is_thinned_to_what_can_be_seen():
+def test_a_long_run_is_thinned():
     records = [{"step": step, "loss": float(step)} for step in range(100_000)]
     series = report._series("loss", records, "loss")
     assert MAX_POINTS / 2 <= len(series.steps) <= MAX_POINTS

@@ -1,4 +1,4 @@
-"""One step, one evaluation, one sample, one checkpoint of a run under way."""
+"""One step, one evaluation, one sample, one checkpoint of a run."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_damaged_weights_are_neither_saved_nor_measured_nor_sampled(make, act):
     assert not run.folder.path.exists()
 
 
-def test_steps_are_written_down_before_they_count(make, tmp_path):
+def test_the_number_of_steps_is_stored_before_it_takes_effect(make, tmp_path):
     run = make(steps=None)
     run.folder.path.mkdir()
     run.budget.steps = 50

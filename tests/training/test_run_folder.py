@@ -1,4 +1,4 @@
-"""The run folder: what begins one, what continues one, and the command that repeats one."""
+"""The run folder: a new run, a continued run, and the command that repeats a run."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_starting_from_weights_takes_their_tokenizer_too(tmp_path):
     assert open_run(TrainConfig(init=path, tokenizer="own")).asked.tokenizer == "own"
 
 
-def test_what_was_chosen_stands_beside_what_was_asked_and_both_come_back(tmp_path):
+def test_given_and_chosen_settings_are_stored_and_read_back(tmp_path):
     record = read_json(begin(tmp_path / "run") / "minigrad.json")
     assert record["chosen"] == {"size": "nano", "batch": 2, "context": 16, "lr": 0.01, "warmup": 3, "threads": 1}
     assert {name: record["settings"][name] for name in ("size", "lr", "steps")} == {
@@ -134,7 +134,7 @@ def test_more_minutes_forget_the_steps_that_the_clock_had_chosen(tmp_path):
     assert (settings.steps, settings.minutes) == (200, None)
 
 
-def test_what_is_no_run_is_refused(tmp_path):
+def test_a_folder_that_is_not_a_run_is_refused(tmp_path):
     with pytest.raises(InputError, match="there is no run folder"):
         Record.read(tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"it has no minigrad\.json"):
@@ -144,7 +144,7 @@ def test_what_is_no_run_is_refused(tmp_path):
         Record.read(tmp_path)
 
 
-def test_something_that_is_there_is_not_overwritten(tmp_path):
+def test_an_existing_folder_is_not_overwritten(tmp_path):
     run_folder.refuse_existing(tmp_path / "new" / "run")
     run_folder.refuse_existing(tmp_path)  # there, but empty
     (tmp_path / "notes.txt").write_text("mine")
@@ -189,7 +189,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filte
     data=TEXT, steps=st.integers(1, 10**9), lr=st.none() | st.floats(1e-300, 1e300), seed=st.integers(0),
     dropout=st.floats(0, 0.99), tokenizer=st.none() | TEXT, precision=st.sampled_from(["float32", "float64"]),
 )  # fmt: skip
-def test_the_command_says_every_setting_exactly(**settings):
+def test_the_command_holds_every_setting_exactly(**settings):
     config = TrainConfig(size="nano", **settings)
     words = shlex.split(run_folder.repeat_command(config, Path("runs/a b")))
     assert words[:2] == ["python", "train.py"]

@@ -1,4 +1,4 @@
-"""The settings of the two programs: what excludes what, and that the flags are those of the docs."""
+"""The settings of the two programs: which exclude each other, and that the flags are those of the docs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_defaults_are_allowed_and_exclude_nothing():
         (TrainConfig(set="width"), "--set takes NAME=VALUE, with commas between several, not 'width'"),
     ],
 )
-def test_what_excludes_each_other_is_refused(settings, message):
+def test_settings_that_exclude_each_other_are_refused(settings, message):
     with pytest.raises(InputError, match=message):
         check_settings(settings)
 

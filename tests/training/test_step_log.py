@@ -10,7 +10,7 @@ from minigrad.training.step_log import StepLog
 from train import take_step
 
 
-def test_a_line_of_metrics_holds_what_was_measured_and_the_sums_begin_anew(make):
+def test_a_line_of_metrics_holds_the_measurements_and_resets_the_sums(make):
     run = make()
     run.folder.path.mkdir()
     with StepLog(run, StopRequest()) as log:
@@ -29,7 +29,7 @@ def test_a_line_of_metrics_holds_what_was_measured_and_the_sums_begin_anew(make)
     assert set(second) - set(first) == {"val_loss", "val_bits_per_byte"}
 
 
-def test_output_that_nobody_reads_becomes_a_request_to_stop(make, monkeypatch):
+def test_closed_output_becomes_a_request_to_stop(make, monkeypatch):
     run, request = make(), StopRequest()
     run.folder.path.mkdir()
     closed = []
