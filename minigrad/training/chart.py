@@ -86,7 +86,7 @@ def _grid(x: _Axis, y: _Axis) -> list[str]:
     for tick in y.ticks():
         level = y.place(tick)
         parts.append(f'<path d="M{_LEFT} {level}H{right}" stroke="currentColor" stroke-opacity=".15"/>')
-        label = f"{tick + 0.0:,.4g}"
+        label = f"{tick:,.0f}" if abs(tick) >= 1_000 else f"{tick + 0.0:.4g}"  # + 0.0: no "-0"
         parts.append(f'<text x="{_LEFT - 8}" y="{level}" text-anchor="end" dy=".35em">{label}</text>')
     for tick in x.ticks(least=1):  # steps are whole numbers
         place = x.place(tick)

@@ -45,6 +45,20 @@ def test_one_series_starts_at_zero_and_two_do_not():
     assert "0" not in labels_of_y.findall(line_chart("x", [one, other]))
 
 
+@pytest.mark.parametrize(
+    ("most", "labels"),
+    [
+        (10_500.0, ["0", "5,000", "10,000"]),
+        (0.006, ["0", "0.002", "0.004", "0.006"]),
+        (7e-5, ["0", "2e-05", "4e-05", "6e-05"]),
+    ],
+)
+def test_labels_are_short_round_numbers(most, labels):
+    assert (
+        re.findall(r'text-anchor="end" [^>]*>([^<]*)<', line_chart("x", [Series("a", [1, 2], [0.0, most])])) == labels
+    )
+
+
 def test_few_steps_are_labelled_with_whole_numbers():
     svg = line_chart("x", [Series("a", [1, 2], [100.0, 101.0])])
     assert re.findall(r'text-anchor="middle">([^<]*)<', svg) == ["0", "1", "2", "step"]
