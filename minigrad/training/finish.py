@@ -39,10 +39,10 @@ def finish(run: Run) -> TrainResult:
     figures: dict[str, Any] = {"bits_per_byte": score.bits_per_byte, "xz_bits_per_byte": figure, "no_xz": no_figure}
     folder.record.result = figures | {"steps": run.step, "tokens": result.tokens, "command": command}
     folder.write()
-    summary = {"model": settings.model, "size": settings.size, "parameters": run.model.num_parameters()}
+    parameters = run.model.num_parameters()
     path = report.write_report(
         folder.path,
-        summary=summary | figures | {"data": settings.data},
+        summary=report.Summary(settings.model, settings.size, settings.data, parameters, **figures),
         samples=run.samples,
         settings=stored(settings),
         command=command,

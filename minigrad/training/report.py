@@ -6,7 +6,7 @@ import html
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from minigrad.system.files import write_text
 from minigrad.system.terminal import printable
@@ -16,28 +16,39 @@ from minigrad.training.chart import MAX_POINTS, Series, line_chart
 from minigrad.typing import PathLike
 
 
+class Summary(NamedTuple):
+    """The facts at the head of a report."""
+
+    model: str
+    size: str
+    data: str
+    parameters: int
+    bits_per_byte: float | None  # of the held-out text; None if it was not evaluated
+    xz_bits_per_byte: float | None
+    no_xz: str = ""  # the reason where there is no figure of xz
+
+
 def write_report(
     run: PathLike,
     *,
-    summary: Mapping[str, Any],
+    summary: Summary,
     samples: Sequence[Mapping[str, Any]],
     settings: Mapping[str, Any],
     command: str,
 ) -> Path:
     """Write report.html into the run folder `run` from its metrics.jsonl, and return its path.
 
-    `summary` holds model, size, data, parameters, bits_per_byte (of the held-out text; None if not measured) and
-    xz_bits_per_byte (None if there is none; `no_xz` is then the reason). Each of the `samples` holds a step and a text;
-    `settings` becomes a table; `command` repeats the run. Raises RunError if the file cannot be written.
+    Each of the `samples` holds a step and a text; `settings` becomes a table; `command` repeats the run. Raises RunError
+    if the file cannot be written.
     """
     records = metrics.read(run)
-    title = f"{summary['model']} {summary['size']}"
-    verdict = compare_with_xz(summary["bits_per_byte"], summary["xz_bits_per_byte"], summary.get("no_xz", ""))
-    trained = f"{format_count(summary['parameters'])} parameters, trained on {summary['data']}"
+    title = f"{summary.model} {summary.size}"
+    verdict = compare_with_xz(summary.bits_per_byte, summary.xz_bits_per_byte, summary.no_xz)
+    trained = f"{format_count(summary.parameters)} parameters, trained on {summary.data}"
     body = [
         f"<h1>{_escape(title)}</h1><p>{_escape(trained)}</p>",
         f"<p class=verdict>{_escape(verdict)}</p>",
-        _facts(records) + _charts(records, summary["xz_bits_per_byte"]) if records else "<p>No step was logged.</p>",
+        _facts(records) + _charts(records, summary.xz_bits_per_byte) if records else "<p>No step was logged.</p>",
         "<h2>What it wrote</h2>" if samples else "",
         *(_sample(sample) for sample in samples),
         f"<h2>Repeat this run</h2><pre>{_escape(command)}</pre>",

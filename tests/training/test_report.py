@@ -10,16 +10,9 @@ import pytest
 from minigrad.training import report
 from minigrad.training.chart import MAX_POINTS
 from minigrad.training.metrics import Measurement, Metrics
-from minigrad.training.report import write_report
+from minigrad.training.report import Summary, write_report
 
-SUMMARY = {
-    "model": "vidya-v2",
-    "size": "nano",
-    "data": "python-docs",
-    "parameters": 984288,
-    "bits_per_byte": 1.71,
-    "xz_bits_per_byte": 1.80,
-}
+SUMMARY = Summary("vidya-v2", "nano", "python-docs", 984288, bits_per_byte=1.71, xz_bits_per_byte=1.80)
 
 
 class Reader(HTMLParser):
@@ -143,7 +136,7 @@ def test_names_inside_the_pictures_are_not_shared(run):
     ],
 )
 def test_the_headline_compares_the_printed_figures(run, ours, xz, expected):
-    summary = SUMMARY | {"bits_per_byte": ours, "xz_bits_per_byte": xz, "no_xz": "the reason"}
+    summary = SUMMARY._replace(bits_per_byte=ours, xz_bits_per_byte=xz, no_xz="the reason")
     assert expected in Reader(write(run, summary=summary)).text
 
 
