@@ -38,8 +38,8 @@ def write_report(
 ) -> Path:
     """Write report.html into the run folder `run` from its metrics.jsonl, and return its path.
 
-    Each of the `samples` holds a step and a text; `settings` becomes a table; `command` repeats the run. Raises RunError
-    if the file cannot be written.
+    Each of the `samples` holds a step and a text; `settings` becomes a table; `command` repeats the run. Raises
+    RunError if the file cannot be written.
     """
     records = metrics.read(run)
     title = f"{summary.model} {summary.size}"
