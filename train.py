@@ -172,7 +172,7 @@ def prepare(opening: Opening) -> Prepared:
     if not skeleton.learns_positions:
         shape["context_length"] = settings.context
     model = variant(skeleton, **shape)
-    found = plan.Plan(settings, model, text, rate, claims.beside(settings.model, size, skeleton))
+    found = plan.Plan(settings, model, text, rate, claims.compare(settings.model, size, skeleton))
     found.check_vocabulary()
     initial = None
     if settings.init and not (folder and folder.has_checkpoint):
