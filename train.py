@@ -169,7 +169,7 @@ class Preparation:
         if not skeletons[size].learns_positions:
             shape["context_length"] = settings.context
         model = variant(skeletons[size], **shape)
-        plan = Plan(settings, model, text, rate, claims.beside(family, size, skeletons[size]))
+        plan = Plan(settings, model, text, rate, claims.compare(family, size, skeletons[size]))
         plan.check_vocabulary()
         initial = self.initial_weights(model)
         plan.check_text()

@@ -84,7 +84,7 @@ def serve_minigrad() -> None:
         return run
 
     parameter = nn.Parameter((PARAMETERS,), nn.Init())
-    parameter.place(given["parameters"], np.full_like(given["parameters"], 1e-3))
+    parameter.bind(given["parameters"], np.full_like(given["parameters"], 1e-3))
     optimizer = optim.AdamW([parameter])
     serve(
         {

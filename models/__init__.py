@@ -32,11 +32,11 @@ FAMILIES = {
 }
 
 LAPTOP_SIZES = ("nano", "micro", "mini", "small")
-"""The ladder of sizes that every family has, from minutes to a night of training."""
+"""The sizes that every family has, for minutes to a night of training."""
 
 
 def ladder(family: str, size: str) -> tuple[str, ...]:
-    """Return the sizes that `size` leaves to choose from: itself, or for "auto" the laptop sizes."""
+    """Return the sizes that `size` allows: itself, or for "auto" the laptop sizes."""
     sizes = _family(family).sizes
     if size != "auto" and size not in sizes:
         raise unknown(f"size of {family}", size, ["auto", *sizes])
@@ -55,7 +55,7 @@ def configure(family: str, size: str = "nano", **overrides: Any) -> ModelConfig:
 
 
 def skeleton(family: str, size: str = "nano", **overrides: Any) -> LanguageModel:
-    """Build a model whose parameters have names and shapes but no memory; `initialise` gives it weights."""
+    """Build a model whose parameters have names and shapes but no memory; `initialise` gives them values."""
     return _family(family).skeleton(configure(family, size, **overrides))
 
 
@@ -94,7 +94,7 @@ def grow(folder: str | Path, size: str = "2.1", seed: int = 0, **overrides: Any)
     """Load a run folder or a Hugging Face folder as a wider model with the same output; `seed` draws new elements.
 
     The new widths are those of `size`, or of the `overrides`; vocabulary, context and angles stay, and the dtype is
-    that of the stored weights. Raises InputError, naming what stands in the way, if the model cannot grow so.
+    that of the stored weights. Raises InputError, naming the reason, if the model cannot grow to these widths.
     """
     for name in overrides:
         if name not in growth.WIDTHS:
@@ -113,9 +113,9 @@ def start_from(
 ) -> tuple[str, str, LanguageModel]:
     """Return (family, size, skeleton) of the model to train on from the one that a config.json describes.
 
-    `values` is the content of the file at `path`. If `size` is a larger one, the model is to grow into it; "auto"
-    leaves the size as it is. The skeleton has the longest context that the size allows, and fields overridden.
-    Raises InputError if the model is not of the `family` that was asked for (None asks for none), or cannot grow so.
+    `values` is the content of the file at `path`. If `size` is a larger one, the skeleton has its widths; "auto" keeps
+    the size. The skeleton has the longest context that the size allows, and fields overridden.
+    Raises InputError if the model is not of the given `family` (None allows any), or cannot grow to the size.
     """
     found, config = initial_weights.read_config(FAMILIES, values, path)
     if family not in (None, found):
@@ -137,7 +137,7 @@ def start_from(
 
 
 def initial_weights_for(model: LanguageModel, folder: str | Path) -> InitialWeights:
-    """Read what `model` starts with from a folder, whose model is the same or a narrower one.
+    """Read the initial weights of `model` from a folder, whose model is the same or a narrower one.
 
     Raises InputError, listing every difference, if it neither fits the model nor can grow into it.
     """

@@ -1,7 +1,7 @@
-"""What the source documents say of their models, where it is not what the shapes they give come to.
+"""Figures in the source documents that differ from those computed from the published shapes.
 
-A published name builds the published shape, and the true figures are computed from it. The documents' own figures stand
-beside them in the plan of a run, because noticing such a difference is part of learning to count.
+A published name builds the published shape, and the true figures are computed from it. The plan of a run prints the
+document's figures beside them, because checking a count is part of learning.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from minigrad.nn.language_model import LanguageModel
 
 @dataclass(frozen=True)
 class Claim:
-    """What a document says of one size, and why it differs."""
+    """The figures that a document gives for one size, and the reason why they differ from the true ones."""
 
     parameters: int
     why: str
@@ -41,17 +41,17 @@ CLAIMS: dict[tuple[str, str], Claim] = {
 }
 
 
-def beside(family: str, size: str, model: LanguageModel) -> str:
-    """Return the document's figures for a size next to those of its `model`, or "" if it has none that differ."""
+def compare(family: str, size: str, model: LanguageModel) -> str:
+    """Return a sentence with the document's figures for a size and those of its `model`, or "" if none differ."""
     claim = CLAIMS.get((family, size))
     if claim is None:
         return ""
     parameters = model.num_parameters()
-    said = f"its document says {claim.parameters:,} parameters, the shape has {parameters:,}: {claim.why}"
+    sentence = f"its document says {claim.parameters:,} parameters, the shape has {parameters:,}: {claim.why}"
     if claim.forward_gflop is not None:
         forward_flops = 2 * model.macs_per_token(model.config.context_length)
-        said += (
+        sentence += (
             f"; and {claim.forward_gflop:g} GFLOP forward per token, which is {forward_flops / 1e9:.3g} in the "
             "published context"
         )
-    return said
+    return sentence

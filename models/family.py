@@ -1,4 +1,4 @@
-"""A model family: its model class, its config class and its named sizes, and what follows from these three."""
+"""A model family: its model class, its config class and its named sizes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from minigrad.nn.language_model import LanguageModel
 from minigrad.options import options, unknown
 
 CUSTOM = "custom"
-"""The size of a model whose shape has no name here."""
+"""The size of a model whose shape has no name."""
 
-_NOT_OF_A_SIZE = (
+_NOT_PART_OF_A_SIZE = (
     *("vocab_size", "context_length", "init_std", "dropout", "end_of_text_id", "norm_eps"),
     *("rope_scaling", "rope_factor", "rope_original_context"),
     *("rope_beta_fast", "rope_beta_slow", "rope_attention_factor"),
 )
-"""Fields that do not identify a size: the text decides them, or how a model is trained, extended or was grown."""
+"""Fields that do not identify a size: they depend on the tokenizer, or on how a model is trained, extended or grown."""
 
 
 class Family(NamedTuple):
@@ -32,12 +32,12 @@ class Family(NamedTuple):
 
     def names_of(self, config: ModelConfig) -> list[str]:
         """Return the names of the sizes that have the shape of `config`, closest first; [CUSTOM] if there is none."""
-        free = {name: getattr(config, name) for name in _NOT_OF_A_SIZE if hasattr(config, name)}
+        free = {name: getattr(config, name) for name in _NOT_PART_OF_A_SIZE if hasattr(config, name)}
         names = [name for name, known in self.sizes.items() if replace(known, **free) == config]
         return sorted(names, key=lambda name: _differences(self.sizes[name], free)) or [CUSTOM]
 
     def skeleton(self, config: ModelConfig) -> LanguageModel:
-        """Build a model whose parameters have names and shapes but no memory; `initialise` gives it weights."""
+        """Build a model whose parameters have names and shapes but no memory; `initialise` gives them values."""
         return skeleton(self.model, config)
 
 
@@ -53,9 +53,9 @@ def _differences(config: ModelConfig, values: Mapping[str, Any]) -> int:
 
 
 def override(config: ModelConfig, values: Mapping[str, Any]) -> ModelConfig:
-    """Return a config with some fields changed; a text becomes what the field holds: "0.5" a number, "none" None.
+    """Return a config with some fields changed; a str is converted to the field's type: "0.5" to 0.5, "none" to None.
 
-    Raises InputError for a field that the config lacks, naming the closest, or for a value that the field refuses.
+    Raises InputError for a field that the config lacks, naming the closest, or for a value that is not allowed.
     """
     fields = {each.name: each for each in options(type(config))}
     for name in values:
@@ -66,6 +66,6 @@ def override(config: ModelConfig, values: Mapping[str, Any]) -> ModelConfig:
         for name, value in values.items()
     }
     if changes.keys() & {"rope_scaling", "rope_factor"}:
-        rotary: Any = config  # these fields belong to a config with rotary positions
+        rotary: Any = config  # only a config with rotary positions has these fields
         changes = rotary_settings.extended(rotary, changes)
     return replace(config, **changes)

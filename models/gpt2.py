@@ -4,8 +4,8 @@ Radford et al. 2019, "Language models are unsupervised multitask learners". Name
 published checkpoints, whose matrices are stored ``[in, out]``.
 
 The document behind the size called 300m counts 300,124,416 parameters. The shape it describes has 355,871,744: its
-feed-forward row is wrong (96.5 million instead of 201.4), and it counts the tied head once more. That is GPT-2 Medium
-with 1,024 positions more.
+feed-forward row is wrong (96.5 million instead of 201.4), and it counts the tied head twice. That shape is GPT-2
+Medium with 1,024 more positions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class GPT2Config:
     width: int = option(1_024, "elements per token in the residual stream", at_least=1)
     num_heads: int = option(16, "heads, which share the width", at_least=1)
     feed_forward: int = option(4_096, "four times the width", at_least=1)
-    context_length: int = option(1_024, "rows of the table of positions: a hard limit", at_least=1)
+    context_length: int = option(
+        1_024, "rows of the table of positions, the largest number of tokens in a sequence", at_least=1
+    )
     norm_eps: float = option(1e-5, "added to the variance before the root")
     init_std: float = option(0.02, "initial standard deviation of matrices; see residual_std", at_least=0)
     dropout: float = option(
@@ -49,16 +51,16 @@ class GPT2Config:
 
     @property
     def num_kv_heads(self) -> int:
-        """Every head has keys and values of its own."""
+        """The number of key/value heads: every head has its own keys and values."""
         return self.num_heads
 
     @property
     def head_dim(self) -> int:
-        """The size of a head."""
+        """The number of elements of a head."""
         return self.width // self.num_heads
 
     def activations_per_token(self) -> int:
-        """Return how many elements per token training keeps for the backward pass, the logits aside.
+        """Return the number of elements per token that training stores for the backward pass, without the logits.
 
         In each layer the inputs of two norms and of two products, queries, keys and values, the output of attention,
         and the feed-forward block before and after the activation function.
@@ -145,7 +147,7 @@ class Attention(nn.Module):
         self.attn_dropout, self.resid_dropout = nn.Dropout(config.dropout), nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor, layout: Layout, cache: KeyValueCache | None, layer: int) -> Tensor:
-        """Attend from every row to its own sequence up to itself: x (rows, width) -> (rows, width)."""
+        """Attend from each row to the rows of its sequence up to itself: x (rows, width) -> (rows, width)."""
         rows, width = x.shape
         qkv = self.c_attn(x).reshape(rows, 3, self.num_heads, width // self.num_heads)
         q, k, v = (qkv[:, part] for part in range(3))  # (rows, H, D)
@@ -165,7 +167,7 @@ class FeedForward(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Run the block on every row: x (rows, width) -> (rows, width)."""
+        """Apply the block to every row: x (rows, width) -> (rows, width)."""
         return self.dropout(self.c_proj(ops.gelu(self.c_fc(x), approximate="tanh")))
 
 
@@ -200,17 +202,17 @@ class GPT2(LanguageModel):
         self.lm_head = None if config.tied_head else nn.Linear(config.width, config.vocab_size, std=config.init_std)
 
     def embedding(self) -> nn.Embedding:
-        """Return the table that turns tokens into rows."""
+        """Return the embedding of the tokens."""
         return self.wte
 
     def hidden(self, tokens: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:
         """Run the layers: tokens (rows,) -> (rows, width)."""
         x = self.drop(self.wte(tokens) + self.wpe(Tensor(layout.positions)))
-        for number, layer in enumerate(self.h):
-            x = layer(x, layout, cache, number)
+        for index, layer in enumerate(self.h):
+            x = layer(x, layout, cache, index)
         return self.ln_f(x)
 
     def rename_weights(self, weights: dict[str, Array]) -> dict[str, Array]:
-        """Remove the prefix ``transformer.`` from the names, and the causal masks that old files carry."""
+        """Remove the prefix ``transformer.`` from the names, and the causal masks that old files contain."""
         named = {name.removeprefix("transformer."): array for name, array in weights.items()}
         return {name: each for name, each in named.items() if not name.endswith((".attn.bias", ".attn.masked_bias"))}

@@ -1,15 +1,16 @@
-"""Growth: a trained model becomes wider and says exactly what it said before.
+"""Growth: a trained model becomes wider and computes the same output.
 
-What is new must neither be heard nor be dead. New rows of matrices that *read* the residual stream, and their new
-columns, start at random; new rows and columns of matrices that *write* into it start at zero. So the new numbers of the
-stream are zero, and nothing comes out of the new heads and units yet. But the gradient reaches those zeros at once,
-because of its two factors only one is zero, and with the second step what reads them as well. (A tied head reads new
-numbers of the stream from the second step on, so what the last feed-forward block writes there waits one step too.)
+New weights must leave the output unchanged and must receive a gradient. New rows of matrices that *read* the residual
+stream, and their new columns, are drawn at random; new rows and columns of matrices that *write* into it are zero. So
+the new elements of the stream are zero, and new heads and units add nothing to it. The output depends on products of a
+new random weight and a new zero weight. The derivative by the zero weight is the random one, so the zero weights
+receive a gradient in the first step, and the random ones from the second step on. (A tied head reads new elements of
+the stream from the second step on, so the new rows of the last feed-forward block receive a gradient from then on too.)
 
 RMSNorm divides by the mean over a wider row: with r = d / d' its weights are multiplied by sqrt(r), and its eps by r.
 Without the latter the logits change in the third digit.
 
-Heads are appended in whole groups at the end, and a head keeps its size, so that nobody's neighbours change.
+Heads are appended at the end in whole groups, and a head keeps its size, so the grouping of the old heads stays.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _WRITERS = ("embed_tokens.weight", "o_proj.weight", "down_proj.weight")
 def widened(old: Any, wanted: Any) -> Any:
     """Return the config of the `old` model with the widths of the `wanted` size.
 
-    Raises InputError, naming what differs, unless depth, head size and grouping are the same and nothing gets narrower.
+    Raises InputError, naming what differs, unless depth, head size and grouping are equal and no width gets smaller.
     """
     for name in ("num_layers", "head_dim"):
         if getattr(old, name) != getattr(wanted, name):
@@ -59,13 +60,13 @@ def widened(old: Any, wanted: Any) -> Any:
 
 
 def describe(old: Any, new: Any) -> str:
-    """Say what grows from one config to another, as in "width 576 to 768, num_heads 9 to 12"."""
+    """Return the fields that grow from one config to another, as in "width 576 to 768, num_heads 9 to 12"."""
     pairs = {name: (getattr(old, name), getattr(new, name)) for name in WIDTHS}
     return ", ".join(f"{name} {before:,} to {after:,}" for name, (before, after) in pairs.items() if before != after)
 
 
 def widen_weights(model: LanguageModel, old: Mapping[str, Array], old_width: int) -> None:
-    """Put the weights of a narrower model into a freshly initialised wider one, so that both give the same logits."""
+    """Copy the weights of a narrower model into a newly initialised wider one, so that both compute the same logits."""
     ratio = old_width / model.config.width
     for name, parameter in model.named_parameters():
         new, known = parameter.data.copy(), old[name]
@@ -80,13 +81,13 @@ def widen_weights(model: LanguageModel, old: Mapping[str, Array], old_width: int
 
 
 def widen_moments(model: LanguageModel, old: Mapping[str, Array], old_width: int) -> dict[str, Array]:
-    """Return AdamW's moments (``name.m``, ``name.v``) for a wider model: those of what is new are zero.
+    """Return AdamW's moments (``name.m``, ``name.v``) for a wider model: those of new elements are zero.
 
-    A norm's weight was multiplied by sqrt(r), so its gradient is divided by that, and its squared gradient by r.
+    A norm's weight was multiplied by sqrt(r), so its gradient is divided by sqrt(r), and its squared gradient by r.
 
-    What is new shares the old count of updates, so Adam takes its first gradient for a part of a long average, and the
-    first step is (1 - beta1) / sqrt(1 - beta2) learning rates long instead of one: 0.45 with betas of 0.9 and 0.95, but
-    3.16 with 0.9 and 0.999. The learning rate should warm up again.
+    New elements share the old count of updates, so AdamW does not correct their moments for being zero at first. Their
+    first update is (1 - beta1) / sqrt(1 - beta2) learning rates instead of one: 0.45 with betas of 0.9 and 0.95, but
+    3.16 with 0.9 and 0.999. So the learning rate should warm up again.
     """
     ratio, widened = old_width / model.config.width, {}
     for name, parameter in model.named_parameters():

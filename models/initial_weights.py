@@ -1,4 +1,4 @@
-"""Training that starts from the weights of another run: the same model, or a wider one that the old one grows into."""
+"""Initial weights from the folder of another run, whose model is the same, or a narrower one that grows."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from models import growth
 from models.family import Family, override
 
 GROWING = ("vidya-v2",)
-"""The families whose layers `growth` knows."""
+"""The families that `growth` can widen."""
 
 Families = Mapping[str, Family]
 
 
 @dataclass(frozen=True)
 class InitialWeights:
-    """What a folder holds for a model that starts from it: weights and, if the model is to grow, moments."""
+    """The initial weights of a model from a folder and, if the model grows, AdamW's moments."""
 
     weights: dict[str, Array]
     width: int
-    grown: str = ""  # what is to grow, in words
+    grown: str = ""  # the fields that grow, in words
     moments: dict[str, Array] = field(default_factory=dict)  # of AdamW, where the folder has a checkpoint
-    updates: int = 0  # that the moments come from
+    updates: int = 0  # the number of updates that the moments come from
 
     def fill(self, model: LanguageModel) -> None:
-        """Put the weights into an initialised model; in one that grows, new elements keep their initial values."""
+        """Copy the weights into an initialised model; in a model that grows, new elements keep their initial values."""
         if self.grown:
             growth.widen_weights(model, self.weights, self.width)
         else:
@@ -48,7 +48,10 @@ class InitialWeights:
 
 
 def read_config(families: Families, values: dict[str, Any], path: Path) -> tuple[str, ModelConfig]:
-    """Return the family and the config that the content of the file at `path` describes."""
+    """Return the family and the config that `values`, the content of the file at `path`, describe.
+
+    Raises InputError if no family recognises them, or if a setting is missing or of the wrong type.
+    """
     for name, family in families.items():
         if family.config.recognises(values):
             try:
@@ -62,7 +65,7 @@ def read_config(families: Families, values: dict[str, Any], path: Path) -> tuple
 
 
 def initial_weights(families: Families, model: LanguageModel, folder: str | Path) -> InitialWeights:
-    """Read what `model` starts with from a folder, whose model is the same or a narrower one.
+    """Read the initial weights of `model` from a folder, whose model is the same or a narrower one.
 
     Raises InputError, listing every difference, if it neither fits the model nor can grow into it.
     """
@@ -74,7 +77,7 @@ def initial_weights(families: Families, model: LanguageModel, folder: str | Path
     wanted = growth.widened(config, model.config).norm_eps
     if wanted != model.config.norm_eps:
         raise InputError(f"{folder} grows ({grown}) only with norm_eps {wanted}, not {model.config.norm_eps}")
-    # The weights in the folder must fit the same model with its widths from before.
+    # The weights in the folder must fit this model with the old widths.
     narrow = families[name].skeleton(override(model.config, {width: getattr(config, width) for width in growth.WIDTHS}))
     weights = fitting_weights(narrow, folder)
     if checkpoint.latest(folder) is None:
@@ -91,7 +94,7 @@ def fitting_weights(model: LanguageModel, folder: str | Path) -> dict[str, Array
     expected = _shapes(model)
     head = None if "lm_head.weight" in expected else weights.pop("lm_head.weight", None)
     check_names(weights, expected)
-    if head is not None:  # tied, but some programs store the copy
+    if head is not None:  # tied, but some programs store a copy
         tied = next(name for name, parameter in model.named_parameters() if parameter is model.head())
         if not np.array_equal(head, weights[tied], equal_nan=True):
             raise InputError(

@@ -1,9 +1,10 @@
 """Vidya v1: a small decoder for conversations, trained by its author from scratch on a CPU.
 
 RMSNorm, also after the embedding; rotary positions in interleaved pairs; multi-head attention; a GELU block four times
-as wide; one matrix for embedding and head; no biases. Its source document says "8 heads, head dim 32", which was the
-10-million model; the 49-million one has 18 heads of 32. The author initialised matrices with 0.08, later blamed that
-for spikes in the gradient norm and went to 0.02, which is the default here: at 0.08 the first loss is far above ln V.
+as wide; one matrix for embedding and head; no biases. Its source document says "8 heads, head dim 32", which describes
+the 10-million model; the 49-million one has 18 heads of 32. The author initialised matrices with 0.08, later found that
+to be the cause of spikes in the gradient norm, and changed to 0.02, the default here: at 0.08 the first loss is far
+above ln V.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ class VidyaV1Config:
 
     @property
     def num_kv_heads(self) -> int:
-        """Every head has keys and values of its own."""
+        """The number of key/value heads: every head has its own keys and values."""
         return self.num_heads
 
     def activations_per_token(self) -> int:
-        """Return how many elements per token training keeps for the backward pass, the logits aside.
+        """Return the number of elements per token that training stores for the backward pass, without the logits.
 
         In each layer the inputs of two norms and of two products, queries, keys and values, the output of attention,
         and the feed-forward block before and after the activation function.
@@ -57,7 +58,7 @@ class VidyaV1Config:
         return self.num_layers * (4 * self.width + 4 * self.num_heads * self.head_dim + 2 * self.feed_forward)
 
     def published(self) -> dict[str, Any]:
-        """Return the config as config.json has it; the type is our own, with the keys of a Llama."""
+        """Return the content of config.json; model_type is our own, the keys are those of a Llama."""
         return {
             "architectures": ["VidyaV1ForCausalLM"],
             "model_type": "vidya-v1",
@@ -148,12 +149,12 @@ class VidyaV1(LanguageModel):
         self._angles = nn.RotaryAngles(config.head_dim, config.rope_theta, interleaved=True)
 
     def embedding(self) -> nn.Embedding:
-        """Return the table that turns tokens into rows."""
+        """Return the embedding of the tokens."""
         return self.model.embed_tokens
 
     def hidden(self, tokens: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:
         """Run the layers: tokens (rows,) -> (rows, width)."""
         x = self.model.embedding_dropout(self.model.embed_norm(self.model.embed_tokens(tokens)))
-        for number, layer in enumerate(self.model.layers):
-            x = layer(x, layout, self._angles, cache, number)
+        for index, layer in enumerate(self.model.layers):
+            x = layer(x, layout, self._angles, cache, index)
         return self.model.norm(x)

@@ -5,7 +5,7 @@ for embedding and head (unless `tied_head` is off), no biases. Names, shapes and
 checkpoints.
 
 Its source document calls the 576-wide model "135M": that is the count at SmolLM2's vocabulary of 49,152 (134,515,008);
-at its own vocabulary of 32,000 the model has 124,635,456 parameters, and is MobileLLM-125M's shape.
+at its own vocabulary of 32,000 the model has 124,635,456 parameters and the shape of MobileLLM-125M.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ class VidyaV2Config:
     context_length: int = option(2_048, "tokens that a sequence may have", at_least=1)
     rope_theta: float = option(100_000.0, "base of the rotary frequencies; Llama's first was 10,000", above=1)
     rope_scaling: str | None = option(
-        None, "how sequences longer than those trained on are read", choices=rotary_settings.SCALINGS
+        None, "scaling for sequences longer than those trained on", choices=rotary_settings.SCALINGS
     )
-    rope_factor: float = option(1.0, "how many times longer", at_least=1)
-    rope_original_context: int | None = option(None, "the context trained on, where rope_scaling extends it")
+    rope_factor: float = option(1.0, "how many times longer they are", at_least=1)
+    rope_original_context: int | None = option(None, "the context length in training, if rope_scaling extends it")
     rope_beta_fast: float = option(32.0, "yarn keeps pairs that rotate more often than this in the original context")
     rope_beta_slow: float = option(1.0, "yarn divides by rope_factor those that rotate less often than this", above=0)
     rope_attention_factor: float | None = option(
-        None, "the factor by which yarn lengthens queries and keys; None: 0.1 ln(rope_factor) + 1"
+        None, "the factor by which yarn multiplies queries and keys; None: 0.1 ln(rope_factor) + 1"
     )
     norm_eps: float = option(1e-5, "added to the mean square before the root")
     init_std: float = option(0.02, "initial standard deviation of matrices; see residual_std", at_least=0)
@@ -57,12 +57,12 @@ class VidyaV2Config:
         if self.num_heads % self.num_kv_heads:
             raise InputError(
                 f"num_heads ({self.num_heads}) must be a multiple of num_kv_heads ({self.num_kv_heads}), "
-                "so that each key/value head serves equally many query heads"
+                "so that each key/value head serves the same number of query heads"
             )
         rotary_settings.check(self)
 
     def published(self) -> dict[str, Any]:
-        """Return the config in the published format: a Llama that transformers opens as it is."""
+        """Return the config in the published format, a Llama that transformers can open."""
         return {
             "architectures": ["LlamaForCausalLM"],
             "model_type": "llama",
@@ -88,7 +88,7 @@ class VidyaV2Config:
         }
 
     def activations_per_token(self) -> int:
-        """Return how many elements per token training keeps for the backward pass, the logits aside.
+        """Return the number of elements per token that training stores for the backward pass, without the logits.
 
         In each layer the inputs of two norms and of two products, queries, keys and values, the output of attention,
         and two rows of the feed-forward block.
@@ -118,7 +118,7 @@ class VidyaV2Config:
             **rotary_settings.read(values),
             norm_eps=values["rms_norm_eps"],
             init_std=values.get("initializer_range", 0.02),
-            tied_head=values.get("tie_word_embeddings", False),  # a Llama that does not say so has two matrices
+            tied_head=values.get("tie_word_embeddings", False),  # the default of a Llama is two matrices
             end_of_text_id=values["eos_token_id"],
         )
 
@@ -136,7 +136,7 @@ SIZES = {
     "2.0": VidyaV2Config(),
     "2.1": VidyaV2Config(width=768, num_heads=12, num_kv_heads=4, feed_forward=2_048),
     "2.2": VidyaV2Config(width=960, num_heads=15, num_kv_heads=5, feed_forward=2_560),
-    # The document's 1,280 has no 3:1 grouping at head size 64 (20 heads); with 21 heads queries are wider than it.
+    # The document's width of 1,280 is 20 heads of 64, which have no 3:1 grouping; 21 heads are wider than 1,280.
     "2.3": VidyaV2Config(width=1_280, num_heads=21, num_kv_heads=7, feed_forward=3_456),
     "smollm2-135m": VidyaV2Config(vocab_size=49_152, context_length=8_192),
     "mobilellm-125m": VidyaV2Config(),
@@ -184,12 +184,12 @@ class VidyaV2(LanguageModel):
         self._angles = rotary_settings.angles(config)
 
     def embedding(self) -> nn.Embedding:
-        """Return the table that turns tokens into rows."""
+        """Return the embedding of the tokens."""
         return self.model.embed_tokens
 
     def hidden(self, tokens: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:
         """Run the layers: tokens (rows,) -> (rows, width)."""
         x = self.model.embedding_dropout(self.model.embed_tokens(tokens))
-        for number, layer in enumerate(self.model.layers):
-            x = layer(x, layout, self._angles, cache, number)
+        for index, layer in enumerate(self.model.layers):
+            x = layer(x, layout, self._angles, cache, index)
         return self.model.norm(x)

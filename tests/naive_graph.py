@@ -1,8 +1,8 @@
-"""A gradient engine so plain that it can be checked by eye: what the real one is compared with.
+"""A gradient engine that is simple enough to verify by reading: the reference for the real one.
 
-Every value remembers its parents and, for each, what turns its own gradient into the parent's. Everything is float64
-and kept for ever; the walk is a recursive depth-first search. In-place changes are counted per piece of memory, and a
-value notes the count of whatever its gradient needs.
+Every value holds its parents and, for each, the rule that computes the parent's gradient from its own. All values are
+float64 and are never freed; the backward pass is a recursive depth-first search. In-place changes are counted per block
+of memory, and a value records the counts of the arrays that its gradient needs.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Rule = Callable[[Array], Array]
 
 
 class Memory:
-    """A piece of memory that several values may share."""
+    """A block of memory that several values may share."""
 
     def __init__(self) -> None:
         self.changes = 0
 
 
 class Value:
-    """An array and how it came about."""
+    """An array and the values it was computed from."""
 
     def __init__(
         self,
@@ -33,14 +33,14 @@ class Value:
         parents: Iterable[tuple[Value, Rule]] = (),
         needs: Iterable[Value] = (),
         memory: Memory | None = None,
-        learns: bool = False,
+        requires_grad: bool = False,
         recording: bool = True,
         needs_itself: bool = False,
     ) -> None:
         self.array = np.asarray(array)
         self.memory = memory or Memory()
-        self.parents = [(parent, rule) for parent, rule in parents if recording and parent.learns]
-        self.learns = learns or bool(self.parents)
+        self.parents = [(parent, rule) for parent, rule in parents if recording and parent.requires_grad]
+        self.requires_grad = requires_grad or bool(self.parents)
         self.gradient: Array | None = None
         self.used = False  # by an earlier backward
         needed = [value.memory for value in needs] + [self.memory] * needs_itself
@@ -51,7 +51,7 @@ class Value:
         return not self.parents
 
     def ancestors(self) -> list[Value]:
-        """Return every value that the gradient passes, this one first, users before what they use."""
+        """Return every value that receives a gradient, this one first, each before its parents."""
         found: dict[int, Value] = {}
 
         def visit(value: Value) -> None:
@@ -63,10 +63,12 @@ class Value:
         visit(self)
         return list(reversed(found.values()))
 
-    def can_go_back(self) -> bool:
-        """Whether nothing on the way was used before, or changed after it was saved."""
-        steps = [value for value in self.ancestors() if not value.is_leaf]
-        return not any(value.used or any(memory.changes != count for memory, count in value.needs) for value in steps)
+    def can_run_backward(self) -> bool:
+        """Whether no computed ancestor was used by an earlier backward, and no array that it needs was changed."""
+        computed = [value for value in self.ancestors() if not value.is_leaf]
+        return not any(
+            value.used or any(memory.changes != count for memory, count in value.needs) for value in computed
+        )
 
     def backward(self, gradient: Array) -> None:
         gradients = {id(self): gradient}
@@ -81,7 +83,7 @@ class Value:
 
 
 def sum_to_shape(gradient: Array, shape: tuple[int, ...]) -> Array:
-    """Undo broadcasting: add over axes that were added or stretched."""
+    """Sum a gradient over the axes along which its argument was broadcast."""
     while gradient.ndim > len(shape):
         gradient = gradient.sum(axis=0)
     for axis, size in enumerate(shape):

@@ -1,4 +1,4 @@
-"""What is asked of every operation in the table, one function per law."""
+"""The laws that every operation in the table must keep, one function per law."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from tests.op_table import Case, Row
 Array = NDArray[Any]
 Op = Callable[..., Tensor]
 
-ROUNDING = {np.dtype("float64"): 1e-11, np.dtype("float32"): 2e-5}
-
 
 def run(op: Op, case: Case) -> tuple[Array, list[Array | None]]:
     """Run forward and backward; return the result and each argument's gradient."""
@@ -27,12 +25,12 @@ def run(op: Op, case: Case) -> tuple[Array, list[Array | None]]:
 
 
 def weights(shape: tuple[int, ...]) -> Array:
-    """Return an arriving gradient in which all numbers differ."""
+    """Return an arriving gradient whose elements all differ."""
     return np.cos(np.arange(np.prod(shape, dtype=int))).reshape(shape)
 
 
 def check_forward(op: Op, row: Row, case: Case) -> None:
-    """Compare with NumPy: same shape, same dtype, same numbers."""
+    """Compare with NumPy: same shape, same dtype, same values."""
     expected = np.asarray(row.reference(*case.arrays, **case.options))
     result = op(*map(Tensor, case.arrays), **case.options).data
     assert result.shape == expected.shape
@@ -46,7 +44,7 @@ def check_gradient(op: Op, case: Case) -> None:
 
 
 def check_inputs_unchanged(op: Op, case: Case) -> None:
-    """Neither forward nor backward may write into what they were given."""
+    """Neither forward nor backward may write into its arguments."""
     before = [array.copy() for array in case.arrays]
     run(op, case)
     for array, copy in zip(case.arrays, before, strict=True):
@@ -54,33 +52,33 @@ def check_inputs_unchanged(op: Op, case: Case) -> None:
 
 
 def check_float32(op: Op, row: Row, case: Case) -> None:
-    """Nothing may turn float32 into float64 on the way, forward or backward; and the numbers must be near."""
+    """Neither forward nor backward may turn float32 into float64, and the values must be close to those of float64."""
     single = Case(tuple(a.astype(np.float32) if a.dtype.kind == "f" else a for a in case.arrays), case.options)
     result, gradients = run(op, single)
     wanted, wanted_gradients = run(op, case)
     if row.keeps_dtype:
         assert result.dtype == np.float32, f"float32 became {result.dtype}"
-    _assert_near(result, wanted, 1e-4)
+    _assert_close(result, wanted, 1e-4)
     for array, gradient, expected in zip(single.arrays, gradients, wanted_gradients, strict=True):
         assert (gradient is None) == (expected is None)
         if gradient is not None and expected is not None:
             assert (gradient.dtype, gradient.shape) == (np.float32, array.shape)
-            _assert_near(gradient, expected, 1e-4)
+            _assert_close(gradient, expected, 1e-4)
 
 
 def check_any_layout(op: Op, case: Case) -> None:
     """Strided and read-only arrays must give what contiguous ones give."""
     result, gradients = run(op, case)
-    strange = Case(tuple(strided_and_read_only(array) for array in case.arrays), case.options)
-    strange_result, strange_gradients = run(op, strange)
-    _assert_near(strange_result, result, 1e-13)
-    for gradient, expected in zip(strange_gradients, gradients, strict=True):
+    strided = Case(tuple(strided_and_read_only(array) for array in case.arrays), case.options)
+    strided_result, strided_gradients = run(op, strided)
+    _assert_close(strided_result, result, 1e-13)
+    for gradient, expected in zip(strided_gradients, gradients, strict=True):
         if gradient is not None and expected is not None:
-            _assert_near(gradient, expected, 1e-13)
+            _assert_close(gradient, expected, 1e-13)
 
 
 def strided_and_read_only(array: Array) -> Array:
-    """Return an equal array that skips every second number of a larger one, and that nobody may write to."""
+    """Return an equal array that is read-only and skips every second element of a larger one."""
     larger = np.zeros([2 * size for size in array.shape], array.dtype)
     view = larger[(..., *[slice(None, None, 2)] * array.ndim)]
     view[...] = array
@@ -88,7 +86,7 @@ def strided_and_read_only(array: Array) -> Array:
     return view
 
 
-def _assert_near(got: Array, wanted: Array, tolerance: float) -> None:
-    # Relative to the largest number: where large terms cancel, the small rest cannot be better than they are.
+def _assert_close(got: Array, wanted: Array, tolerance: float) -> None:
+    # Relative to the largest value: where large terms cancel, a small difference cannot be more accurate than they are.
     scale = max(1.0, float(np.abs(wanted).max(initial=0)))
     np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance * scale)

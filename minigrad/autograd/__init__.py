@@ -1,1 +1,1 @@
-"""Reverse-mode automatic differentiation: tensors, the recorded graph, and the walk that turns it into gradients."""
+"""Reverse-mode automatic differentiation: tensors, the recorded graph, and the backward pass over it."""

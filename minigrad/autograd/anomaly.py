@@ -1,8 +1,8 @@
 """Find the operation that produced the first NaN or infinity.
 
-A loss of NaN says nothing about where it began. Inside ``with detect_anomaly():`` every operation is checked, forward
-and backward, and the first one that turns finite values into NaN or infinity is named, with the line that called it.
-The check reads every array once more, so training turns it on only to repeat a step that went wrong.
+A loss of NaN does not show which operation caused it. Inside ``with detect_anomaly():`` every operation is checked,
+forward and backward. The first one that turns finite values into NaN or infinity is named, with the line that called
+it. The check reads every array once more, so training uses it only to repeat a step that went wrong.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class AnomalyDetector:
     def forward(
         self, name: str, arrays: Sequence[Array], options: dict[str, Any]
     ) -> Iterator[Callable[[Result], Result]]:
-        """Check the result of a forward function, and remember for its backward function where it was called."""
+        """Check the result of a forward function, and store its call site for the check of its backward function."""
         where = call_site()
 
         def check(result: Result) -> Result:
@@ -64,7 +64,7 @@ class AnomalyDetector:
 
     @contextlib.contextmanager
     def backward(self, node: RecordedOperation, dy: Array) -> Iterator[Callable[[Gradients], Gradients]]:
-        """Check the gradients of a backward function; deferred ones are computed for that."""
+        """Check the gradients of a backward function; deferred ones are computed for this."""
         where = self._call_sites.get(node.backward, "unknown") if node.backward is not None else "unknown"
 
         def check(gradients: Gradients) -> Gradients:
@@ -77,7 +77,7 @@ class AnomalyDetector:
         yield check
 
     def update(self, name: str) -> contextlib.AbstractContextManager[None]:
-        """Check nothing: an update follows a gradient that was checked."""
+        """Check nothing: the gradients that an update uses were checked when they were computed."""
         return contextlib.nullcontext()
 
 
@@ -90,8 +90,8 @@ def call_site() -> str:
 
 
 def _check(what: str, source: str, where: str, inputs: Sequence[Array], output: Array) -> None:
-    """Raise if `output` has a NaN or an infinity that `inputs` do not explain."""
-    # Masks are written with -inf on purpose, so an infinity that was already in the input is no anomaly.
+    """Raise AnomalyError if `output` has a NaN and no input has one, or an infinity and all inputs are finite."""
+    # Masks contain -inf on purpose, so an output may be infinite where an input is.
     if not np.issubdtype(output.dtype, np.floating) or np.isfinite(output).all():
         return
     floats = [x for x in inputs if np.issubdtype(x.dtype, np.floating)]

@@ -1,8 +1,9 @@
-"""Check gradients against what a derivative is: a small step, divided by its length.
+"""Check gradients against central differences.
 
-The central difference $(f(x + h) - f(x - h)) / 2h$ is off by about $h^2$, and by rounding of about $10^{-16} / h$; in
-float64 with $h = 10^{-6}$ both are small. For small inputs every element is nudged alone. For large ones a single
-random direction d is taken, and $\\nabla f \\cdot d$ must equal the change along d: two evaluations, whatever the size.
+The central difference $(f(x + h) - f(x - h)) / 2h$ has an error of about $h^2$, and one of about $10^{-16} / h$ from
+rounding; in float64 with $h = 10^{-6}$ both are small. In a small input each element is changed on its own. A large
+input is changed along a single random direction d, and the difference must equal $\\nabla f \\cdot d$. That takes two
+evaluations for any size.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _SMALL = 64  # inputs of at most this many elements are checked one element at a
 
 
 class GradientError(AssertionError):
-    """An analytic gradient disagrees with the numeric one; the message says where and by how much."""
+    """A gradient differs from the central difference; the message says where and by how much."""
 
 
 def check(
@@ -33,9 +34,9 @@ def check(
 ) -> None:
     """Compare the gradients of `function` by each of its float64 arguments with central differences.
 
-    `function` takes one Tensor per array and returns a Tensor of any shape; that result is weighed with fixed random
-    numbers, so every output counts. Arrays of whole numbers are passed on and not checked.
-    Raises GradientError naming the operation, argument and index, with both values.
+    `function` takes one Tensor per array and returns a Tensor of any shape. Its elements are summed with fixed random
+    weights, so that each of them counts. Arrays of integers are passed on and not checked.
+    Raises GradientError naming the operation, argument and index, with both values; TypeError for float32 arrays.
 
     >>> check(lambda x: x.exp() / x, np.array([0.5, 2.0]))
     """
@@ -64,7 +65,9 @@ def check(
 def _weights(function: Callable[..., Tensor], arrays: tuple[Array, ...], seed: int) -> Array:
     for array in arrays:
         if array.dtype.kind == "f" and array.dtype != np.float64:
-            raise TypeError(f"gradcheck needs float64 arrays, not {array.dtype}: rounding would hide the answer")
+            raise TypeError(
+                f"gradcheck needs float64 arrays, not {array.dtype}: rounding would exceed the errors to be found"
+            )
     with no_grad():
         shape = function(*map(Tensor, arrays)).shape
     return generator(seed, "gradcheck weights").uniform(0.5, 1.5, shape)
@@ -83,7 +86,7 @@ def _analytic(
 
 
 def _directions(array: Array, seed: int) -> list[tuple[str, Array]]:
-    """Return the directions to step in: one per element when there are few, else a single random one."""
+    """Return the directions to change an input along: one per element of a small input, else a single random one."""
     if array.size > _SMALL:
         direction = generator(seed, "gradcheck direction").standard_normal(array.shape)
         return [("along a random direction", direction / np.linalg.norm(direction))]

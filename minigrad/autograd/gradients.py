@@ -1,4 +1,4 @@
-"""What a backward function is given and what it returns: gradients, some of them computed only when they are stored."""
+"""Gradients as backward functions return them: arrays, or deferred gradients, which are computed when stored."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from minigrad.typing import Array
 
 
 class Deferred:
-    """A gradient that is computed when it is stored, straight into the array that accumulates it.
+    """A gradient that is computed when it is stored, directly into the array that accumulates it.
 
-    ``write(out, add)`` sets `out` to the gradient, or adds it with `add`. For the gradient of a weight matrix this
-    saves an array as large as the matrix, and reading it again.
+    ``write(out, add)`` adds the gradient to `out` if `add` is true, else overwrites `out` with it. For the gradient of
+    a weight matrix this saves an array as large as the matrix, and reading it again.
     """
 
     __slots__ = ("dtype", "shape", "write")
@@ -34,12 +34,12 @@ Backward = Callable[[Array], Sequence[Gradient | None] | Gradient | None]
 
 
 def saved_arrays(backward: Backward) -> list[Array]:
-    """Return the arrays that a backward function keeps, found in its closure."""
-    kept: list[Array] = []
+    """Return the arrays that a backward function saves, found in its closure."""
+    saved: list[Array] = []
     for cell in getattr(backward, "__closure__", None) or ():
         content = cell.cell_contents
         if isinstance(content, np.ndarray):
-            kept.append(content)
+            saved.append(content)
         elif isinstance(content, (tuple, list)):
-            kept += [item for item in content if isinstance(item, np.ndarray)]
-    return kept
+            saved += [item for item in content if isinstance(item, np.ndarray)]
+    return saved

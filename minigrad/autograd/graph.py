@@ -1,10 +1,10 @@
-"""The recorded computation, and the walk that turns it into gradients.
+"""The recorded computation, and the backward pass over it.
 
-An operation that runs forward leaves a `Node` behind: the nodes of its inputs, and a function that turns the gradient
-of its output into the gradients of its inputs. `run_backward` visits the nodes from the loss back to the leaves.
+The forward pass of an operation records a `Node`: the nodes of its inputs, and a function that computes the gradients
+of its inputs from the gradient of its output. `run_backward` visits the nodes from the loss back to the leaves.
 
-A node holds parent *nodes*, never tensors. An array therefore stays alive only if a backward function names it;
-everything else is freed while the forward pass is still running.
+A node holds parent *nodes*, never tensors. An array therefore stays alive only if a backward function refers to it;
+all others are freed during the forward pass.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _creation = itertools.count()
 
 
 class Version:
-    """Counts the changes made in place to one piece of memory; tensors that share memory share it."""
+    """The number of in-place changes to a block of memory; tensors that share memory share one version."""
 
     __slots__ = ("count",)
 
@@ -36,10 +36,11 @@ class Version:
 
 
 class Node:
-    """One operation of the recorded computation: what is needed to pass its gradient on.
+    """One operation of the recorded computation: its parents and its backward function.
 
     A leaf (a tensor that requires a gradient and was not computed) has no backward function; its gradients accumulate
-    in `gradient`. If `stale`, the stored values are leftovers and count as zero: the next gradient overwrites them.
+    in `gradient`. If `stale`, the stored gradient is an old one and counts as zero: the next gradient overwrites it.
+    `saved` lists the versions of the arrays that the backward function saved, as they were at that time.
     """
 
     __slots__ = ("backward", "dtype", "gradient", "name", "order", "parents", "saved", "shape", "stale")
@@ -65,7 +66,7 @@ class Node:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether gradients end here."""
+        """Whether gradients accumulate here."""
         return self.name == "leaf"
 
     def cut(self) -> None:
@@ -73,7 +74,7 @@ class Node:
         self.parents, self.backward, self.saved = (), None, ()
 
     def accumulate(self, gradient: Gradient) -> None:
-        """Add to a leaf's gradient, in place: a view of a model's flat buffer stays a view."""
+        """Add to a leaf's gradient, in place, so that a view of a model's flat buffer stays a view."""
         add = self.gradient is not None and not self.stale
         if self.gradient is None:
             self.gradient = np.empty(self.shape, self.dtype)
@@ -94,13 +95,13 @@ _recording = _Recording()
 
 
 def is_recording() -> bool:
-    """Whether operations are being recorded in this thread."""
+    """Return whether operations are being recorded in this thread."""
     return _recording.enabled
 
 
 @contextlib.contextmanager
 def recording(enabled: bool) -> Iterator[None]:
-    """Record operations, or not, inside the block."""
+    """Switch recording on or off inside the block."""
     before = _recording.enabled
     _recording.enabled = enabled
     try:
@@ -110,23 +111,23 @@ def recording(enabled: bool) -> Iterator[None]:
 
 
 def no_grad() -> contextlib._GeneratorContextManager[None]:
-    """Run a block (or, as ``@no_grad()``, a function) without recording: no gradients, no saved arrays."""
+    """Run a block (or, as ``@no_grad()``, a function) without recording: no gradients and no saved arrays."""
     return recording(False)
 
 
 def run_backward(root: Node, gradient: Array) -> None:
-    """Send `gradient`, the derivative of the loss by the root's output, back to every leaf.
+    """Propagate `gradient`, the derivative of the loss by the root's output, back to every leaf.
 
-    A node is visited once, after all nodes that used its output: only then is its gradient complete. Nodes are numbered
-    in the order of their creation, so "after all its users" means "highest number first". A heap gives that order
-    without recursion; a chain of 10,000 operations is as easy as one of ten. Each node is cut as it is visited, which
-    frees the arrays it saved.
+    A node is visited once, after all nodes that used its output, because only then is its gradient complete. Nodes are
+    numbered in the order of their creation, so it suffices to visit the highest number first. A heap gives that order
+    without recursion, so the depth of the graph is not limited. Each node is cut when it is visited, which frees the
+    arrays it saved.
     """
     if root.is_leaf:
         root.accumulate(gradient)
         return
     arrived: dict[Node, Array] = {root: gradient}
-    summed: set[Node] = set()  # nodes whose gradient is a sum computed here, so may be added to in place
+    summed: set[Node] = set()  # nodes whose gradient is a sum computed here, so may be changed in place
     heap = [(-root.order, root)]
     while heap:
         node = heapq.heappop(heap)[1]
@@ -136,13 +137,13 @@ def run_backward(root: Node, gradient: Array) -> None:
                 heapq.heappush(heap, (-parent.order, parent))
             elif parent in summed:
                 arrived[parent] += dx
-            else:  # the first gradient may be an array that something else uses: add into a new one
+            else:  # the first gradient may be an array that is used elsewhere, so the sum needs a new one
                 arrived[parent] = arrived[parent] + dx
                 summed.add(parent)
 
 
 def _visit(node: Node, dy: Array) -> list[tuple[Node, Array]]:
-    """Run a node's backward function, store the gradients of leaves, and return those of the other parents."""
+    """Run a node's backward function, accumulate the gradients of leaves, and return those of the other parents."""
     parents = node.parents  # read before the node is cut
     if not observers.active:
         return _route(node, parents, _call_backward(node, dy))
@@ -175,7 +176,7 @@ def _call_backward(node: Node, dy: Array) -> Sequence[Gradient | None]:
 def _route(
     node: Node, parents: tuple[Node | None, ...], gradients: Sequence[Gradient | None]
 ) -> list[tuple[Node, Array]]:
-    """Store the gradients of leaves, and return those of the other parents."""
+    """Accumulate the gradients of leaves, and return those of the other parents."""
     passed: list[tuple[Node, Array]] = []
     for position, (parent, dx) in enumerate(zip(parents, gradients, strict=True)):
         if parent is None or dx is None:
@@ -192,7 +193,7 @@ def _route(
 def _fit(gradient: Gradient, parent: Node, node: Node, position: int) -> Gradient:
     """Sum a gradient over the axes along which its argument was broadcast; refuse any other difference.
 
-    Broadcasting copies one element to many places, so by the chain rule its gradient is the sum over those places.
+    Broadcasting copies an element to many places, so by the chain rule its gradient is the sum over those places.
     """
     if gradient.dtype != parent.dtype:
         raise ShapeError(
@@ -200,13 +201,13 @@ def _fit(gradient: Gradient, parent: Node, node: Node, position: int) -> Gradien
             f"whose dtype is {parent.dtype}"
         )
     extra = len(gradient.shape) - len(parent.shape)
-    kept = gradient.shape[max(extra, 0) :]
-    if extra < 0 or any(size not in (1, got) for size, got in zip(parent.shape, kept, strict=True)):
+    sizes = gradient.shape[max(extra, 0) :]
+    if extra < 0 or any(size not in (1, got) for size, got in zip(parent.shape, sizes, strict=True)):
         raise ShapeError(
             f"the backward of {node.name} returned a gradient of shape {gradient.shape} for argument {position}, "
             f"whose shape is {parent.shape}"
         )
     gradient = gradient.array() if isinstance(gradient, Deferred) else gradient
-    stretched = (extra + axis for axis, size in enumerate(parent.shape) if size == 1 and kept[axis] != 1)
-    total: Array = gradient.sum(axis=(*range(extra), *stretched), keepdims=True)
+    repeated = (extra + axis for axis, size in enumerate(parent.shape) if size == 1 and sizes[axis] != 1)
+    total: Array = gradient.sum(axis=(*range(extra), *repeated), keepdims=True)
     return total.reshape(parent.shape)

@@ -1,8 +1,7 @@
-"""The one hook through which a profiler or a check watches every operation, forward and backward.
+"""The hook through which a profiler or a check observes every operation, forward and backward.
 
-An observer surrounds the work of an operation with a context manager, which yields a function. The result is passed
-through that function as soon as it is computed, to be measured or checked. Without observers an operation only looks
-at an empty list.
+An observer surrounds each operation with a context manager, which yields a function. The result is passed through that
+function as soon as it is computed, to be measured or checked. Without observers, the cost is the test of an empty list.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ Gradients = Sequence[Gradient | None]
 
 
 class RecordedOperation(Protocol):
-    """What an observer may ask of a node of the graph."""
+    """The attributes of a node of the graph that an observer may read."""
 
     name: str
     backward: Backward | None
 
 
 class Observer(Protocol):
-    """Watches the operations of every thread."""
+    """An object that observes the operations of every thread."""
 
     def forward(
         self, name: str, arrays: Sequence[Array], options: dict[str, Any]
@@ -35,19 +34,19 @@ class Observer(Protocol):
         """Surround the forward function of operation `name`, called with `arrays` and `options`."""
 
     def backward(self, node: RecordedOperation, dy: Array) -> AbstractContextManager[Callable[[Gradients], Gradients]]:
-        """Surround the backward function of `node`, called with `dy`, and the storing of its gradients."""
+        """Surround the backward function of `node`, called with `dy`, and the accumulation of its gradients."""
 
     def update(self, name: str) -> AbstractContextManager[object]:
         """Surround an update of parameters by optimizer `name`."""
 
 
 active: list[Observer] = []
-"""The observers that watch now."""
+"""The observers in use."""
 
 
 @contextmanager
 def watch(observer: Observer) -> Iterator[None]:
-    """Let an observer watch all operations inside the block."""
+    """Let an observer observe all operations inside the block."""
     active.append(observer)
     try:
         yield
@@ -59,16 +58,16 @@ def watch(observer: Observer) -> Iterator[None]:
 def forward(name: str, arrays: Sequence[Array], options: dict[str, Any]) -> Iterator[Callable[[Result], Result]]:
     """Surround a forward function with every active observer."""
     with ExitStack() as stack:
-        passes = [stack.enter_context(observer.forward(name, arrays, options)) for observer in active]
-        yield lambda result: functools.reduce(lambda value, see: see(value), passes, result)
+        steps = [stack.enter_context(observer.forward(name, arrays, options)) for observer in active]
+        yield lambda result: functools.reduce(lambda value, step: step(value), steps, result)
 
 
 @contextmanager
 def backward(node: RecordedOperation, dy: Array) -> Iterator[Callable[[Gradients], Gradients]]:
     """Surround a backward function with every active observer."""
     with ExitStack() as stack:
-        passes = [stack.enter_context(observer.backward(node, dy)) for observer in active]
-        yield lambda gradients: functools.reduce(lambda value, see: see(value), passes, gradients)
+        steps = [stack.enter_context(observer.backward(node, dy)) for observer in active]
+        yield lambda gradients: functools.reduce(lambda value, step: step(value), steps, gradients)
 
 
 @contextmanager

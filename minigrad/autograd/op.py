@@ -1,8 +1,8 @@
-"""@op: the one way to define a differentiable operation.
+"""@op: the decorator that makes a differentiable operation of a function on plain arrays.
 
-An operation is written as one function on plain arrays. It returns its result and a nested function `backward(dy)`,
-which stands a few lines below the forward formula. `@op` does the rest: it takes the arrays out of the tensors, wraps
-the result in a tensor, and records a node if a gradient can be asked for.
+The function returns its result and a nested function `backward(dy)`, which stands a few lines below the forward
+formula. `@op` takes the arrays out of the tensors, wraps the result in a tensor, and records a node if an argument
+requires a gradient.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def op(function: Callable[..., tuple[Array, Backward]]) -> Callable[..., Tensor]
 
     Positional arguments are tensors, arrays or numbers; keyword-only arguments are options. ``backward(dy)`` receives
     the gradient of the result and returns one gradient per positional argument, None where there is none. It must not
-    name the result tensor (a reference cycle would keep the whole graph alive), write into `dy`, or care about
-    broadcasting: gradients are summed back to each argument's shape in one place, `minigrad.autograd.graph`.
+    refer to the result tensor (a reference cycle would keep the whole graph alive) or write into `dy`. It need not undo
+    broadcasting: `minigrad.autograd.graph` sums every gradient over the axes along which its argument was broadcast.
 
     Raises ShapeError if the arguments' shapes do not fit, InputError if float32 and float64 tensors are mixed.
     """
@@ -53,7 +53,7 @@ def op(function: Callable[..., tuple[Array, Backward]]) -> Callable[..., Tensor]
             raise ShapeError(f"{name} cannot use arguments of shapes {shapes}: {error}") from error
         y = np.asarray(y)
         if y.dtype == np.float64 and all(array.dtype.kind != "f" for array in arrays):
-            y = y.astype(np.float32)  # NumPy returns float64 for integers, say in a mean; the type here is float32
+            y = y.astype(np.float32)  # NumPy computes float64 from integers, as in a mean; here that is float32
         return _wrap(name, arguments, y, backward)
 
     OPS[name] = apply
@@ -65,27 +65,27 @@ _NEVER_LIFTED = ("ids", "targets", "condition")
 
 
 def _lift(name: str, parameters: tuple[str, ...], arguments: tuple[Any, ...]) -> list[Array]:
-    """Take the arrays out of the arguments; numbers, plain arrays and integers get the dtype of the tensors."""
+    """Return the arguments as arrays; Python numbers, plain arrays and integers get the dtype of the float tensors."""
     dtype: np.dtype[Any] | None = None
     arrays: list[Array] = []
-    fitting = True  # fast path: all arguments are float tensors, and nothing needs a conversion
+    fast = True  # while all arguments are float tensors, no conversion is needed
     for argument in arguments:
         if not isinstance(argument, Tensor):
             arrays.append(np.asarray(argument))
-            fitting = False
+            fast = False
             continue
         array = argument.data
         arrays.append(array)
         if array.dtype.kind != "f":
-            fitting = False
+            fast = False
         elif dtype is None:
             dtype = array.dtype
         elif array.dtype != dtype:
             raise InputError(f"{name} got tensors of dtype {dtype} and {array.dtype}; convert one with .astype(...)")
-    if fitting:
+    if fast:
         return arrays
     if dtype is None and any(type(argument) is float for argument in arguments):
-        dtype = np.dtype(np.float32)  # a Python number is no reason to leave float32
+        dtype = np.dtype(np.float32)  # a Python float is float32, as in Tensor(1.0)
     for position, array in enumerate(arrays):
         if dtype is not None and (position >= len(parameters) or parameters[position] not in _NEVER_LIFTED):
             arrays[position] = array.astype(dtype, copy=False)
@@ -93,9 +93,9 @@ def _lift(name: str, parameters: tuple[str, ...], arguments: tuple[Any, ...]) ->
 
 
 def _wrap(name: str, arguments: tuple[Any, ...], y: Array, backward: Backward) -> Tensor:
-    """Make the result a tensor and, if a gradient can be asked of it, record its node."""
+    """Make the result a tensor and, if an argument requires a gradient, record its node."""
     result = Tensor(y)
-    if y.base is not None:  # a view (reshape, slice): a change in place must be seen by both
+    if y.base is not None:  # a view (reshape, slice) shares the version of the memory that it shares
         for argument in arguments:
             if isinstance(argument, Tensor) and _may_share_memory(y, argument.data):
                 result.version = argument.version
@@ -108,11 +108,11 @@ def _wrap(name: str, arguments: tuple[Any, ...], y: Array, backward: Backward) -
 
 
 def _saved_versions(backward: Backward, values: tuple[Any, ...]) -> tuple[tuple[Version, int], ...]:
-    """Return the version of every tensor whose array the backward function keeps."""
-    kept, saved = saved_arrays(backward), []
+    """Return the version, and its count, of every tensor whose array the backward function saves."""
+    arrays, saved = saved_arrays(backward), []
     for value in values:
         if isinstance(value, Tensor):
-            for array in kept:
+            for array in arrays:
                 if _may_share_memory(array, value.data):
                     saved.append((value.version, value.version.count))
                     break
@@ -120,9 +120,9 @@ def _saved_versions(backward: Backward, values: tuple[Any, ...]) -> tuple[tuple[
 
 
 def _may_share_memory(a: Array, b: Array) -> bool:
-    """Return whether a change of one array may show in the other.
+    """Return whether a change of one array may change the other.
 
-    Two arrays that both own their memory cannot share it, nor can views of two such arrays; NumPy decides the rest.
+    Two arrays that own their memory do not share it, nor do views of two such arrays; NumPy decides all other cases.
     """
     owner, other = a if a.base is None else a.base, b if b.base is None else b.base
     if owner is not other and type(owner) is type(other) is np.ndarray and owner.base is None and other.base is None:

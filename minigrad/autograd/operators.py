@@ -1,7 +1,7 @@
 """Tensor operators and methods: what ``a + b``, ``x[2:]`` and ``x.sum()`` compute.
 
-Each is one line that looks its operation up by name. Operations are made of tensors, so they are defined after tensors
-and enter themselves into the table `OPS` (see `minigrad.autograd.op`).
+Each looks its operation up by name in the table `OPS`, which `@op` fills (see `minigrad.autograd.op`), because the
+operations are defined in files that import this one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from minigrad.errors import InputError
 from minigrad.typing import Array
 
 OPS: dict[str, Callable[..., Any]] = {}
-"""Every operation by name, filled by `@op`; the tests walk this table."""
+"""Every operation by its name, filled by `@op`."""
 
 
 def unwrap(value: Any) -> Any:
@@ -28,8 +28,8 @@ def unwrap(value: Any) -> Any:
     return value
 
 
-def _listed(sizes: tuple[Any, ...]) -> tuple[int, ...]:
-    """Accept x.reshape(2, 3) as well as x.reshape((2, 3))."""
+def _as_tuple(sizes: tuple[Any, ...]) -> tuple[int, ...]:
+    """Return the sizes, given as in x.reshape(2, 3) or as in x.reshape((2, 3))."""
     return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else sizes
 
 
@@ -37,7 +37,7 @@ _COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_
 
 
 class Operators:
-    """The operators and methods of a Tensor, without the tensor itself."""
+    """The operators and methods of a Tensor, its base class."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ class Operators:
         raise TypeError("operators belong to a Tensor")
 
     def _compare(self, comparison: np.ufunc, other: Any) -> Self:
-        """Return a tensor of booleans; it has no gradient."""
+        """Compare element by element; the resulting tensor of booleans has no gradient."""
         result: Self = self.wrap(np.asarray(comparison(self.data, unwrap(other))))
         return result
 
@@ -66,18 +66,18 @@ class Operators:
         return np.array(self.data, dtype=dtype, copy=copy)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Self:
-        """Let ``array + tensor`` and ``np.exp(tensor)`` mean the operation of the same name."""
+        """Run the operation of the same name for ``array + tensor`` or ``np.exp(tensor)``."""
         if method == "__call__" and not options:
             if ufunc.__name__ in _COMPARISONS:
                 compared: Self = self.wrap(np.asarray(ufunc(*map(unwrap, inputs))))
                 return compared
             if ufunc.__name__ == "power" and isinstance(inputs[0], Operators):
                 return inputs[0] ** inputs[1]
-            if ufunc.__name__ != "power" and ufunc.__name__ in OPS:  # operations have the names that NumPy gives them
+            if ufunc.__name__ != "power" and ufunc.__name__ in OPS:  # operations have the names of the NumPy functions
                 result: Self = OPS[ufunc.__name__](*inputs)
                 return result
         raise InputError(
-            f"np.{ufunc.__name__} does not know gradients; use the functions of minigrad.ops, or "
+            f"np.{ufunc.__name__} does not compute gradients; use the functions of minigrad.ops, or "
             ".detach().numpy() if no gradient is wanted"
         )
 
@@ -150,45 +150,45 @@ class Operators:
         return OPS["max"](self, axis=axis, keepdims=keepdims)
 
     def reshape(self, *shape: Any) -> Self:
-        """Return the same numbers in another shape."""
-        return OPS["reshape"](self, shape=_listed(shape))
+        """Return the same elements in another shape."""
+        return OPS["reshape"](self, shape=_as_tuple(shape))
 
     def transpose(self, *axes: Any) -> Self:
         """Permute the axes; with no argument, reverse them."""
-        return OPS["transpose"](self, axes=_listed(axes) or None)
+        return OPS["transpose"](self, axes=_as_tuple(axes) or None)
 
     def softmax(self, axis: int = -1) -> Self:
-        """Turn scores along `axis` into probabilities."""
+        """Turn the values along `axis` into probabilities."""
         return OPS["softmax"](self, axis=axis)
 
     def log_softmax(self, axis: int = -1) -> Self:
-        """The logarithm of `softmax`, computed without losing small probabilities."""
+        """Return the logarithm of `softmax`, computed without losing small probabilities."""
         return OPS["log_softmax"](self, axis=axis)
 
     def exp(self) -> Self:
-        """e to the power of each element."""
+        """Return e to the power of each element."""
         return OPS["exp"](self)
 
     def log(self) -> Self:
-        """The natural logarithm of each element."""
+        """Return the natural logarithm of each element."""
         return OPS["log"](self)
 
     def sqrt(self) -> Self:
-        """The square root of each element."""
+        """Return the square root of each element."""
         return OPS["sqrt"](self)
 
     def tanh(self) -> Self:
-        """The hyperbolic tangent of each element."""
+        """Return the hyperbolic tangent of each element."""
         return OPS["tanh"](self)
 
     def sigmoid(self) -> Self:
-        """The logistic function of each element."""
+        """Return the logistic function of each element."""
         return OPS["sigmoid"](self)
 
     def relu(self) -> Self:
-        """Each element, or zero where it is negative."""
+        """Return each element, or zero where it is negative."""
         return OPS["relu"](self)
 
     def astype(self, dtype: DTypeLike) -> Self:
-        """Return the tensor in another floating-point type; the gradient comes back in this one."""
+        """Convert to another dtype; the gradient is converted back to this one."""
         return OPS["astype"](self, dtype=dtype)

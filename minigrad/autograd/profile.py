@@ -1,8 +1,8 @@
-"""Where the time of a training step goes: seconds, FLOPs and bytes of every operation, forward and backward.
+"""A profile of training steps: seconds, FLOPs and bytes of every operation, forward and backward.
 
-A `Profile` is an observer of the thread that opened it. An operation inside another one (a layer that is recomputed in
-its own backward pass) is counted where it runs, not twice. Measuring costs some microseconds per operation and changes
-no result.
+A `Profile` observes the operations of the thread that opened it. The time of an operation inside another one (in a
+layer that is recomputed during a backward pass) counts for the inner operation only. Measuring costs some microseconds
+per operation and changes no result.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _attention(
 
 
 _FLOPS: dict[str, tuple[Callable[..., float], float, float]] = {
-    # FLOPs of one pass through the product, how often the forward pass makes it, and the backward pass
+    # the FLOPs of one product, and the number of such products in the forward pass and in the backward pass
     "linear": (lambda x, weight: 2.0 * x.size * weight.shape[0], 1, 2),
     "matmul": (_matmul, 1, 2),
     "swiglu_linear": (lambda gate, up, weight: 2.0 * gate.size * weight.shape[0], 1, 2),
@@ -48,14 +48,14 @@ _FLOPS: dict[str, tuple[Callable[..., float], float, float]] = {
     "attention": (_attention, 1, 2.5),  # the backward pass recomputes the scores
     "attention_with_own_key": (_attention, 1, 2.5),
 }
-"""FLOPs: multiply and add count separately. Operations without matrix products are measured by their bytes."""
+"""FLOPs: multiply and add count separately. For operations without matrix products only bytes are counted."""
 
 
 def _new_bytes(made: Sequence[Any], given: Sequence[Any]) -> int:
-    """Return the size of the memory behind the arrays `made` that shares nothing with the arrays `given`.
+    """Return the size of the memory of the arrays `made`, without memory that the arrays `given` share.
 
-    A new array is often passed on as a view of another shape. What counts is the array that owns the memory, and it
-    counts once however many views it has.
+    A new array is often returned as a view of another shape. The array that owns the memory is counted, once for all
+    its views.
     """
     owners = {id(owner): owner for owner in map(_owner, made)}
     return sum(
@@ -71,7 +71,7 @@ def _owner(array: Array) -> Array:
 
 @dataclass
 class Line:
-    """The sums of one operation, forward or backward."""
+    """The totals of one operation, forward or backward."""
 
     name: str
     phase: str
@@ -79,16 +79,16 @@ class Line:
     seconds: float = 0.0
     flops: float = 0.0
     bytes_moved: int = 0  # of its arguments and its result
-    bytes_new: int = 0  # of new arrays among its result and what its backward function keeps
+    bytes_new: int = 0  # of new arrays: its result and the arrays that its backward function saves
 
 
 class Profile:
-    """Sums by operation and phase over all steps measured; a context manager around each step."""
+    """Totals by operation and phase over all measured steps; a context manager around each step."""
 
     def __init__(self) -> None:
         self.lines: dict[tuple[str, str], Line] = {}
         self.steps, self.seconds = 0, 0.0
-        self._inner: list[float] = []  # for each measurement under way, the seconds of the measurements inside it
+        self._inner: list[float] = []  # for each open measurement, the seconds of the measurements inside it
         self._began, self._thread = 0.0, 0
         self._backward_flops: weakref.WeakKeyDictionary[Backward, float] = weakref.WeakKeyDictionary()
 
@@ -104,7 +104,7 @@ class Profile:
 
     @contextlib.contextmanager
     def measure(self, name: str, phase: str) -> Iterator[Line]:
-        """Time the block, and yield the line that the block's FLOPs and bytes are added to."""
+        """Time the block, and yield the line to which its FLOPs and bytes are to be added."""
         line = self.lines.setdefault((name, phase), Line(name, phase))
         self._inner.append(0.0)
         start = time.perf_counter()
@@ -146,7 +146,7 @@ class Profile:
 
     @contextlib.contextmanager
     def backward(self, node: RecordedOperation, dy: Array) -> Iterator[Callable[[Gradients], Gradients]]:
-        """Time a backward function and the storing of its gradients, and count its FLOPs and bytes."""
+        """Time a backward function and the accumulation of its gradients, and count its FLOPs and bytes."""
         if threading.get_ident() != self._thread:
             yield lambda gradients: gradients
             return
@@ -167,10 +167,10 @@ class Profile:
         return self.measure(name, "update")
 
     def table(self, matmul_rate: float, replicas: int = 1) -> str:
-        """Lay out the sums per step, the slowest operation first, and the share of products at full speed.
+        """Return a table of the totals per step, the slowest operation first.
 
-        `matmul_rate` is the speed of this machine's matrix products in FLOP/s. Where `replicas` share the sequences of
-        a step, the lines are those of one; the others do the same at the same time.
+        Its last line gives the share of the time that the FLOPs would take at `matmul_rate`, this machine's rate of
+        matrix products in FLOP/s. If `replicas` share the sequences of a step, the lines are those of one replica.
         """
         if not self.steps:
             return "no step was measured"

@@ -1,7 +1,8 @@
-"""Tensor: a NumPy array that remembers how it was computed.
+"""Tensor: a NumPy array with a record of how it was computed.
 
 The operations on tensors are in `minigrad.ops`, their operators and methods (`a + b`, `x.sum()`) in
-`minigrad.autograd.operators`. This file says what a tensor *is*: an array, a version, and perhaps a node of the graph.
+`minigrad.autograd.operators`. This file defines the tensor itself: an array, a version, and where gradients are
+computed a node of the graph.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from minigrad.typing import Array
 
 
 class Tensor(Operators):
-    """An array of numbers, optionally with a gradient.
+    """A NumPy array that can take part in the computation of gradients.
 
-    Python numbers and lists become float32 (whole numbers: int64); arrays keep their dtype. With `requires_grad` the
-    tensor is a leaf: `backward()` adds to its `grad`. Only floating-point tensors can be leaves that learn.
+    Python numbers and lists become float32 (integers: int64); arrays keep their dtype. With `requires_grad` the tensor
+    is a leaf: `backward()` adds to its `grad`. Raises InputError for data that is not numeric, and for
+    `requires_grad` with a dtype that is not floating-point.
 
     >>> x = Tensor([1.0, 2.0, 3.0], requires_grad=True)
     >>> (x * x).sum().backward()
@@ -33,7 +35,7 @@ class Tensor(Operators):
     __slots__ = ("__weakref__", "_data", "node", "version")
 
     def __init__(self, data: ArrayLike | Tensor, requires_grad: bool = False, dtype: DTypeLike | None = None) -> None:
-        # Over the memory of another tensor, the version is that tensor's too: a change must be seen by both.
+        # A tensor over the memory of another one shares its version, so that a change counts for both.
         version: Version = data.version if isinstance(data, Tensor) else Version()
         data = data.data if isinstance(data, Tensor) else data
         if type(data) is np.ndarray and dtype is None:
@@ -44,15 +46,15 @@ class Tensor(Operators):
         else:
             array = np.asarray(data, dtype=dtype)
         if array.dtype.kind not in "fiub":
-            raise InputError(f"a Tensor holds numbers, not values of dtype {array.dtype}")
+            raise InputError(f"a Tensor holds numbers, not elements of dtype {array.dtype}")
         self._data: Array = array
         self.version: Version = version
         self.node: Node | None = None
         if requires_grad:
             if array.dtype.kind != "f":
                 raise InputError(
-                    f"a tensor of dtype {array.dtype} cannot have a gradient: only floating-point numbers can change "
-                    "a little. Use float data (say dtype='float32'), or leave requires_grad off."
+                    f"a tensor of dtype {array.dtype} cannot have a gradient, because it cannot vary "
+                    "continuously. Use float data (for example dtype='float32'), or leave requires_grad off."
                 )
             self.node = Node("leaf", array.shape, array.dtype)
 
@@ -63,7 +65,7 @@ class Tensor(Operators):
 
     @property
     def data(self) -> Array:
-        """The array itself. Change it in place with ``tensor[...] = value``, which saved arrays can notice."""
+        """The array itself. Change it with ``tensor[...] = value``, so that the change is counted in the version."""
         return self._data
 
     @data.setter
@@ -97,7 +99,7 @@ class Tensor(Operators):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether a gradient flows to, or through, this tensor."""
+        """Whether gradients are computed for this tensor or through it."""
         return self.node is not None
 
     @property
@@ -128,8 +130,9 @@ class Tensor(Operators):
     def backward(self, gradient: ArrayLike | None = None) -> None:
         """Add d(self)/d(leaf) to the `grad` of every leaf this tensor was computed from.
 
-        `gradient` (same shape) weighs the elements; a tensor with one element needs none. The graph is freed on the
-        way, so a second call needs a second forward pass. Raises GraphError if there is nothing to walk.
+        `gradient` (same shape) is the derivative of the loss by this tensor; a tensor with one element needs none. The
+        graph is freed meanwhile, so a second call needs a second forward pass. Raises GraphError if the tensor was not
+        computed from a leaf that requires a gradient, or if the graph was freed; ShapeError if `gradient` does not fit.
         """
         if self.node is None:
             raise GraphError(
@@ -140,7 +143,7 @@ class Tensor(Operators):
             if self.size != 1:
                 raise ShapeError(
                     f"backward() of a tensor of shape {self.shape} needs a gradient of that shape; "
-                    "or reduce it to one number first, say with .sum()"
+                    "or reduce it to one element first, for example with .sum()"
                 )
             gradient = np.ones(self.shape, self.dtype)
         array = np.asarray(gradient.data if isinstance(gradient, Tensor) else gradient, dtype=self.dtype)
@@ -149,9 +152,9 @@ class Tensor(Operators):
         run_backward(self.node, array)
 
     def discard_grad(self) -> None:
-        """Let the next gradient overwrite this leaf's, as if it were zero, without writing the zeros.
+        """Treat the gradient of this leaf as zero without writing zeros: the next gradient overwrites it.
 
-        They are written if somebody looks at `grad` before.
+        If `grad` is read before that, the zeros are written then.
         """
         if self.node is not None and self.node.is_leaf:
             self.node.stale = self.node.gradient is not None
@@ -162,13 +165,13 @@ class Tensor(Operators):
             gradient[...] = 0
 
     def detach(self) -> Tensor:
-        """Return a tensor over the same array that is cut off from the graph."""
+        """Return a tensor over the same array that is not part of the graph."""
         other = Tensor(self._data)
         other.version = self.version
         return other
 
     def numpy(self) -> Array:
-        """Return the array, cut off from the graph."""
+        """Return the array, which is not part of the graph."""
         return self._data
 
     def item(self) -> float | int | bool:
@@ -179,7 +182,7 @@ class Tensor(Operators):
         return value
 
     def tolist(self) -> Any:
-        """Return the numbers as nested Python lists."""
+        """Return the elements as nested Python lists."""
         return self._data.tolist()
 
     def __setitem__(self, index: Any, value: ArrayLike | Tensor) -> None:
@@ -194,7 +197,7 @@ class Tensor(Operators):
         return len(self._data)
 
     def __iter__(self) -> Iterator[Tensor]:
-        return (self[number] for number in range(len(self)))
+        return (self[index] for index in range(len(self)))
 
     def __repr__(self) -> str:
         text = np.array2string(self._data, precision=4, threshold=20, prefix="Tensor(")

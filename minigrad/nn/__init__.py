@@ -1,4 +1,4 @@
-"""Building blocks with parameters: what a model file is written with."""
+"""Neural network modules: the layers, blocks and caches that models are built from."""
 
 from minigrad.nn.attention import GroupedQueryAttention
 from minigrad.nn.cache import Cache, KeyValueCache

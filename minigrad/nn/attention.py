@@ -14,8 +14,8 @@ from minigrad.nn.rotary import RotaryAngles
 class GroupedQueryAttention(Module):
     """Causal self-attention with rotary positions, in which groups of query heads share keys and values.
 
-    Ainslie et al. 2023, "GQA", arXiv 2305.13245. With as many key/value heads as query heads it is ordinary
-    multi-head attention. Shapes: x (rows, width) -> (rows, width).
+    Ainslie et al. 2023, "GQA", arXiv 2305.13245. With one key/value head per query head it is ordinary multi-head
+    attention. Shapes: x (rows, width) -> (rows, width).
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class GroupedQueryAttention(Module):
     def forward(
         self, x: Tensor, layout: Layout, angles: RotaryAngles, cache: KeyValueCache | None = None, layer: int = 0
     ) -> Tensor:
-        """Attend from every row to its own sequence up to itself; with a cache, also to the tokens in it."""
+        """Attend from each row to the rows of its sequence up to itself; with a cache, also to the tokens in it."""
         q, k, v = (
             project(x).reshape(len(x), project.weight.shape[0] // self.head_dim, self.head_dim)  # (rows, H or G, D)
             for project in (self.q_proj, self.k_proj, self.v_proj)

@@ -1,4 +1,4 @@
-"""The key-value cache: while a text is being generated, old keys and values are kept instead of computed again."""
+"""Caches: during generation, the keys and values of earlier tokens are stored instead of computed again."""
 
 from __future__ import annotations
 
@@ -13,41 +13,43 @@ from minigrad.typing import Array
 
 
 class Cache:
-    """What all caches share: `batch_size` sequences that grow together, `length` tokens of at most `max_length`."""
+    """The base of all caches: `batch_size` sequences of the same `length` in tokens, at most `max_length`."""
 
     def __init__(self, batch_size: int, max_length: int) -> None:
         if batch_size < 1 or max_length < 1:
-            raise InputError(f"a cache needs room: batch_size {batch_size}, max_length {max_length}")
+            raise InputError(
+                f"a cache needs batch_size and max_length of at least 1, not {batch_size} and {max_length}"
+            )
         self.batch_size, self.max_length, self.length = batch_size, max_length, 0
 
     def arrays(self) -> Iterable[Array]:
-        """Return the arrays that the cache allocates; every cache says which."""
+        """Return the arrays that the cache allocates; each kind of cache implements this."""
         raise TypeError(f"{type(self).__name__} has no arrays of its own")
 
     @property
     def num_bytes(self) -> int:
-        """The memory of the arrays in bytes."""
+        """The size of the arrays in bytes."""
         return sum(array.nbytes for array in self.arrays())
 
-    def check_room(self, batch_size: int, length: int) -> None:
+    def check_capacity(self, batch_size: int, length: int) -> None:
         """Raise InputError unless `length` more tokens of `batch_size` sequences fit."""
         if batch_size != self.batch_size:
             raise InputError(f"the cache holds {self.batch_size} sequences, but got tokens of {batch_size}")
         if self.length + length > self.max_length:
             raise InputError(
-                f"the cache has room for {self.max_length} tokens; it holds {self.length}, and {length} more came. "
-                "Make a cache with a larger max_length, or start a new one from the last part of the text."
+                f"the cache has a capacity of {self.max_length} tokens; it holds {self.length}, and got {length} more. "
+                "Make a cache with a larger max_length, or begin a new one with the newest part of the sequence."
             )
 
     def advance(self, length: int) -> None:
-        """Count `length` more tokens, once the whole model has run."""
+        """Add `length` to the number of tokens, after every layer has stored them."""
         self.length += length
 
 
 class KeyValueCache(Cache):
-    """Keys and values of every layer.
+    """The keys and values of every layer.
 
-    The memory is allocated once: 2 x layers x batch x max_length x G x D elements. Shapes: keys and values
+    Memory is allocated once: 2 x layers x batch x max_length x G x D elements. Shapes: keys and values
     (layers, batch, max_length, G, D), of which the first `length` positions are filled.
     """
 
@@ -69,10 +71,10 @@ class KeyValueCache(Cache):
         return self.keys, self.values
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Array]:
-        """Store the new keys and values (rows, G, D) of one layer and return all of them, old and new.
+        """Store new keys and values (rows, G, D) of one layer, and return all of that layer.
 
-        The result is (keys, values, key_ranges): keys and values (batch * max_length, G, D) without copying, and for
-        each sequence the range of rows that are filled.
+        The result is (keys, values, key_ranges): keys and values (batch * max_length, G, D), which are not copied, and
+        the range of filled rows of each sequence. They carry no gradient.
         """
         new = len(k) // self.batch_size
         stop = self.length + new

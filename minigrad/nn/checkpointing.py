@@ -1,8 +1,8 @@
-"""Activation checkpointing: the activations inside a layer are dropped, and recomputed in the backward pass.
+"""Activation checkpointing: the activations inside a layer are not stored, but recomputed in the backward pass.
 
-Chen et al. 2016, "Training deep nets with sublinear memory cost", arXiv 1604.06174. The activations of one layer at a
-time are kept instead of those of all layers; the price is a second forward pass. Every random draw is a function of
-seed, step and place, so the second pass repeats the first one bit for bit.
+Chen et al. 2016, "Training deep nets with sublinear memory cost", arXiv 1604.06174. At any time the activations of one
+layer are stored instead of those of all layers, at the price of a second forward pass. Every random draw is a function
+of seed, step and index, so the second pass repeats the first one bit for bit.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from minigrad.typing import Array
 
 
 class CheckpointedLayer(Module):
-    """One of the equal layers that a model is a stack of; with `recomputed` on, it keeps only its input."""
+    """One of the stacked layers of a model; with `recomputed` on, only its input is stored for the backward pass."""
 
     recomputed = False
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Call `forward`, and keep its activations or not."""
+        """Call `forward`; store its activations unless `recomputed` is on."""
         if self.recomputed and is_recording():
-            again = functools.partial(self.forward, **options)
-            return recompute(again, *arguments, parameters=self.parameters())
+            function = functools.partial(self.forward, **options)
+            return recompute(function, *arguments, parameters=self.parameters())
         return self.forward(*arguments, **options)
 
 
 def recompute(function: Callable[..., Tensor], *arguments: Any, parameters: Sequence[Tensor] = ()) -> Tensor:
-    """Return ``function(*arguments)`` and keep no activation inside it; the backward pass calls it once more.
+    """Return ``function(*arguments)`` without storing the activations inside it; the backward pass calls it again.
 
-    Gradients flow to the tensors among the arguments, and in lists among them, and to the parameters that the function
-    uses. It must compute the same both times: GraphError if one of the tensors, or of the `parameters` named here, was
-    changed in place before backward().
+    Gradients are computed for the tensors among the arguments, for those in lists among the arguments, and for the
+    parameters that the function uses. Both calls must compute the same: backward() raises GraphError if one of these
+    tensors, or one of `parameters`, was changed in place since.
     """
     given = [tensor for argument in arguments for tensor in _tensors(argument)]
     with no_grad():
@@ -44,14 +44,14 @@ def recompute(function: Callable[..., Tensor], *arguments: Any, parameters: Sequ
         return result
 
     def backward(dy: Array) -> list[Array | None]:
-        fresh = [Tensor(tensor, requires_grad=tensor.dtype.kind == "f") for tensor in given]
-        remaining = iter(fresh)
-        again = [_replaced(argument, remaining) for argument in arguments]
+        leaves = [Tensor(tensor, requires_grad=tensor.dtype.kind == "f") for tensor in given]
+        remaining = iter(leaves)
+        replaced = [_replaced(argument, remaining) for argument in arguments]
         with recording(True):
-            output = function(*again)
+            output = function(*replaced)
         if output.node is not None:
             run_backward(output.node, dy)
-        return [tensor.grad for tensor in fresh]
+        return [leaf.grad for leaf in leaves]
 
     saved = tuple((tensor.version, tensor.version.count) for tensor in (*given, *parameters))
     parents = tuple(tensor.node for tensor in given)
@@ -60,14 +60,16 @@ def recompute(function: Callable[..., Tensor], *arguments: Any, parameters: Sequ
 
 
 def _tensors(argument: Any) -> list[Tensor]:
+    """Return the tensor that an argument is, or the tensors in a list."""
     if isinstance(argument, Tensor):
         return [argument]
     return [item for item in argument if isinstance(item, Tensor)] if isinstance(argument, list) else []
 
 
-def _replaced(argument: Any, fresh: Any) -> Any:
+def _replaced(argument: Any, leaves: Any) -> Any:
+    """Return the argument with each tensor in it replaced by the next of `leaves`."""
     if isinstance(argument, Tensor):
-        return next(fresh)
+        return next(leaves)
     if isinstance(argument, list):
-        return [next(fresh) if isinstance(item, Tensor) else item for item in argument]
+        return [next(leaves) if isinstance(item, Tensor) else item for item in argument]
     return argument

@@ -1,4 +1,4 @@
-"""What the code around a language model may ask of its config, and the initial scales that families share."""
+"""The properties that every model config has, and initial standard deviations that families share."""
 
 from __future__ import annotations
 
@@ -8,56 +8,56 @@ from typing import Any, ClassVar, Protocol, Self
 
 
 class ModelConfig(Protocol):
-    """The shape of a model. Each family has its own, a frozen dataclass whose fields are declared with `option`."""
+    """The shape of a model. Each family has a config of its own, a frozen dataclass with fields made by `option`."""
 
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
     @property
     def vocab_size(self) -> int:
-        """Every token id is below it."""
+        """The number of tokens in the vocabulary; every token id is below it."""
 
     @property
     def num_layers(self) -> int:
-        """Layers between the embedding and the last norm."""
+        """The number of layers between the embedding and the last norm."""
 
     @property
     def width(self) -> int:
-        """Elements per token in the residual stream."""
+        """The number of elements per token in the residual stream."""
 
     @property
     def num_heads(self) -> int:
-        """Query heads of a layer."""
+        """The number of query heads of a layer."""
 
     @property
     def num_kv_heads(self) -> int:
-        """Key/value heads of a layer."""
+        """The number of key/value heads of a layer."""
 
     @property
     def head_dim(self) -> int:
-        """Elements of a head."""
+        """The number of elements of a head."""
 
     @property
     def context_length(self) -> int:
-        """Tokens that a sequence may have."""
+        """The largest number of tokens in a sequence."""
 
     @property
     def norm_eps(self) -> float:
-        """What a norm adds to the mean square before the root."""
+        """The constant that a norm adds to the mean square before the root."""
 
     @property
     def init_std(self) -> float:
-        """Standard deviation of the initial matrices."""
+        """The standard deviation of the initial matrices."""
 
     @property
     def dropout(self) -> float:
-        """Probability with which training drops an activation."""
+        """The probability with which training drops an activation."""
 
     @property
     def end_of_text_id(self) -> int:
-        """The token between documents."""
+        """The id of the token between documents."""
 
     def activations_per_token(self) -> int:
-        """Return how many elements per token training keeps for the backward pass, the logits aside."""
+        """Return the number of elements per token that training stores for the backward pass, without the logits."""
 
     def published(self) -> dict[str, Any]:
         """Return the content of config.json."""
@@ -74,7 +74,7 @@ class ModelConfig(Protocol):
 def residual_std(config: ModelConfig) -> float:
     """Return the initial standard deviation of matrices that write into the residual stream.
 
-    Each layer adds two outputs to it, so they start smaller by sqrt(2 layers) (Radford et al. 2019, section 2.3).
+    Each layer adds two outputs to it, so they are smaller by sqrt(2 layers) (Radford et al. 2019, section 2.3).
     """
     return config.init_std / math.sqrt(2 * config.num_layers)
 
@@ -82,7 +82,7 @@ def residual_std(config: ModelConfig) -> float:
 def laptop_init_std(width: int) -> float:
     """Return the initial standard deviation of the laptop sizes.
 
-    A sum over fewer terms is smaller, so narrow matrices start larger: every size then starts with outputs of the same
-    size as the 576-wide model's. On vidya-v2 nano, twice as large was measured to be 0.01 bits per byte worse.
+    A sum over fewer terms is smaller, so narrow matrices get larger values: the initial outputs of every size are then
+    as large as those of the 576-wide model. On vidya-v2 nano, twice this value measured 0.01 bits per byte worse.
     """
     return round(0.02 * math.sqrt(576 / width), 4)

@@ -1,4 +1,4 @@
-"""Feed-forward blocks: each row thinks for itself."""
+"""Feed-forward blocks: two or three matrices with an activation function between them, applied to each row."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from minigrad.nn.module import Module
 
 
 class SwiGLUFeedForward(Module):
-    r"""Widen, gate, narrow: $y = (\mathrm{silu}(x W_{gate}^T) \odot x W_{up}^T)\, W_{down}^T$.
+    r"""Three matrices with a SwiGLU between them: $y = (\mathrm{silu}(x W_{gate}^T) \odot x W_{up}^T)\, W_{down}^T$.
 
     Shazeer 2020, arXiv 2002.05202, eq. 6.  Shapes: x (rows, width) -> (rows, width).
     """
@@ -20,14 +20,15 @@ class SwiGLUFeedForward(Module):
         self.down_proj = Linear(hidden, width, std=out_std)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Run the block on every row."""
+        """Apply the block to every row."""
         return ops.swiglu_linear(self.gate_proj(x), self.up_proj(x), self.down_proj.weight)
 
 
 class GELUFeedForward(Module):
-    r"""Widen, bend, narrow: $y = \mathrm{gelu}(x W_1^T)\, W_2^T$, with GPT-2's tanh form of the GELU.
+    r"""Two matrices with a GELU between them: $y = \mathrm{gelu}(x W_1^T)\, W_2^T$, in GPT-2's tanh form.
 
-    Vaswani et al. 2017, eq. 2, with another bend and no biases.  Shapes: x (rows, width) -> (rows, width).
+    Vaswani et al. 2017, eq. 2, with another activation function and no biases.
+    Shapes: x (rows, width) -> (rows, width).
     """
 
     def __init__(self, width: int, hidden: int, *, std: float = 0.02, out_std: float = 0.02) -> None:
@@ -35,5 +36,5 @@ class GELUFeedForward(Module):
         self.fc2 = Linear(hidden, width, std=out_std)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Run the block on every row."""
+        """Apply the block to every row."""
         return self.fc2(ops.gelu(self.fc1(x), approximate="tanh"))

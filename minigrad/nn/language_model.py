@@ -1,4 +1,4 @@
-"""What all language models share: tokens in, logits for the next token out."""
+"""The base of all language models: tokens in, logits of the next token out."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from minigrad.typing import Array
 
 
 class LanguageModel(Module):
-    """The frame around a family's own layers.
+    """The base class of every model family.
 
-    A family sets `config` and, if the head is not the embedding, `lm_head`. It writes `embedding`, and `hidden`, which
-    turns packed tokens into the rows of the last layer.
+    A family sets `config` and, if the head is not the embedding, `lm_head`. It implements `embedding`, and `hidden`,
+    which computes the rows of the last layer from packed tokens.
     """
 
     config: ModelConfig
     lm_head: Linear | None = None
-    learns_positions = False  # whether the weights hold a row per position, so that the context cannot change
+    learns_positions = False  # whether the weights contain a row per position, so that the context cannot change
 
     def embedding(self) -> Embedding:
-        """Return the table that turns tokens into rows."""
+        """Return the embedding of the tokens."""
         raise TypeError(f"{type(self).__name__} has no embedding of its own")
 
     def hidden(self, tokens: Tensor, layout: Layout, cache: Any = None) -> Tensor:
@@ -53,15 +53,15 @@ class LanguageModel(Module):
         return KeyValueCache(config.num_layers, batch_size, length, config.num_kv_heads, config.head_dim, dtype)
 
     def rename_weights(self, weights: dict[str, Array]) -> dict[str, Array]:
-        """Return published weights under this model's names, without entries that are no weights."""
+        """Return published weights under this model's names, without entries that are not weights."""
         return weights
 
     def measurements(self) -> dict[str, list[float]]:
-        """Return what a family wants logged about its last training step, besides the loss."""
+        """Return what to log about the last training step, besides the loss."""
         return {}
 
     def recompute_layers(self, on: bool = True) -> None:
-        """Keep only the inputs of the layers for the backward pass, which recomputes the rest (`CheckpointedLayer`)."""
+        """Switch activation checkpointing of the layers on or off (see `CheckpointedLayer`)."""
         for _, module in self.named_modules():
             if isinstance(module, CheckpointedLayer):
                 module.recomputed = on
@@ -69,8 +69,9 @@ class LanguageModel(Module):
     def macs_per_token(self, context: int) -> float:
         """Return the multiply-adds of one forward pass per token, in sequences of `context` tokens.
 
-        Each element of a matrix counts one; an embedding is looked up, not multiplied, unless it is the head as well.
-        Attention adds queries times keys and probabilities times values; causality leaves half the context of each.
+        Each element of a matrix counts one; an embedding counts none unless it is the head as well, because its rows
+        are looked up. Attention adds queries times keys and probabilities times values, over half the context on
+        average, because a token attends only to earlier ones.
         """
         config, head = self.config, self.head()
         tables = [module.weight for _, module in self.named_modules() if isinstance(module, Embedding)]
@@ -81,7 +82,7 @@ class LanguageModel(Module):
     def forward(self, tokens: ArrayLike, cache: Cache | None = None) -> Tensor:
         """Return the logits of the next token at every position.
 
-        Shapes: tokens (B, T) integers -> (B, T, V).  With a cache, the tokens continue the sequences it holds.
+        Shapes: tokens (B, T) integers -> (B, T, V).  With a cache, the tokens continue its sequences.
         Raises InputError for ids out of range or more tokens than the context, ShapeError for other shapes.
         """
         ids = self._check(tokens, cache)
@@ -99,9 +100,9 @@ class LanguageModel(Module):
         return ops.linear_cross_entropy(self._rows(ids, None), self.head(), wanted.reshape(-1))
 
     def save(self, folder: str | Path) -> None:
-        """Write config and weights in the published format, so that other programs open the folder as it is.
+        """Write config and weights in the published format, so that other programs can open the folder.
 
-        Raises RunError if the disk refuses; a file that was there before is then unchanged.
+        Raises RunError if writing fails; a file that existed before is then unchanged.
         """
         folder = Path(folder)
         try:
@@ -137,5 +138,5 @@ class LanguageModel(Module):
                 "shorten the sequence, or build the model with a larger context_length"
             )
         if cache is not None:
-            cache.check_room(*ids.shape)
+            cache.check_capacity(*ids.shape)
         return ids

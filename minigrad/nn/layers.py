@@ -1,4 +1,4 @@
-"""The small building blocks: a matrix, a table, two norms, dropout."""
+"""The basic layers: a matrix, an embedding, two norms and dropout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from minigrad.nn.module import Init, Module, Parameter
 class Linear(Module):
     """A matrix applied to every row, $y = x W^T + b$; the weight is stored ``[out, in]``.
 
-    Shapes: x (..., in) -> (..., out).  `std` is the standard deviation of the starting weights.
+    Shapes: x (..., in) -> (..., out).  `std` is the standard deviation of the initial weights.
+
+    >>> from minigrad import Tensor
+    >>> Linear(3, 2)(Tensor([[1.0, 2.0, 3.0]])).shape
+    (1, 2)
     """
 
     def __init__(self, inputs: int, outputs: int, *, bias: bool = False, std: float = 0.02) -> None:
@@ -29,7 +33,7 @@ class Linear(Module):
 class Conv1D(Module):
     """A matrix and a bias applied to every row, $y = x W + b$; the weight is stored ``[in, out]``, as GPT-2 does.
 
-    The name is that of the published code, where a convolution of width 1 did the same.
+    The name is that of the published code, which used a convolution of width 1.
     Shapes: x (..., in) -> (..., out).
     """
 
@@ -43,9 +47,13 @@ class Conv1D(Module):
 
 
 class Embedding(Module):
-    """A table with one row per token.
+    """A table with one row per token (see `ops.embedding`).
 
     Shapes: ids (...) -> (..., width).
+
+    >>> from minigrad import Tensor
+    >>> Embedding(vocab_size=10, width=4)(Tensor([[1, 2, 3]])).shape
+    (1, 3, 4)
     """
 
     def __init__(self, vocab_size: int, width: int, *, std: float = 0.02) -> None:
@@ -57,7 +65,12 @@ class Embedding(Module):
 
 
 class RMSNorm(Module):
-    """Rows divided by their root mean square, times a learned weight per number (see `ops.rms_norm`)."""
+    """Each row divided by its root mean square, times a learned weight per element (see `ops.rms_norm`).
+
+    >>> from minigrad import Tensor
+    >>> RMSNorm(2, eps=0.0)(Tensor([[5.0, -5.0]])).tolist()
+    [[1.0, -1.0]]
+    """
 
     def __init__(self, width: int, *, eps: float = 1e-5) -> None:
         self.weight = Parameter((width,), Init(mean=1.0))
@@ -69,7 +82,12 @@ class RMSNorm(Module):
 
 
 class LayerNorm(Module):
-    """Rows shifted to mean 0 and scaled to variance 1, times a weight plus a bias (see `ops.layer_norm`)."""
+    """Each row shifted to mean 0 and scaled to variance 1, times a weight plus a bias (see `ops.layer_norm`).
+
+    >>> from minigrad import Tensor
+    >>> LayerNorm(2, eps=0.0)(Tensor([[4.0, 6.0]])).tolist()
+    [[-1.0, 1.0]]
+    """
 
     def __init__(self, width: int, *, eps: float = 1e-5) -> None:
         self.weight = Parameter((width,), Init(mean=1.0))
@@ -82,9 +100,10 @@ class LayerNorm(Module):
 
 
 class Dropout(Module):
-    """Numbers set to 0 with probability `probability` while training; nothing at evaluation (see `ops.dropout`).
+    """Elements set to 0 with a given probability in training, and unchanged at evaluation (see `ops.dropout`).
 
-    Which numbers go is a function of seed, step and the layer's number; `set_step` gives them before each step.
+    Which elements are dropped is a function of seed, step and the layer's index; `set_step` sets these before each
+    step.
     """
 
     def __init__(self, probability: float) -> None:
@@ -94,20 +113,20 @@ class Dropout(Module):
         self.seed = self.step = self.index = 0
 
     def forward(self, x: Tensor) -> Tensor:
-        """Drop numbers, while training."""
+        """Drop elements in training; return the input at evaluation."""
         if not self.training or self.probability == 0:
             return x
         return ops.dropout(x, probability=self.probability, seed=self.seed, step=self.step, index=self.index)
 
     def draws(self) -> dict[str, Any]:
-        """Return what `ops.attention` needs to drop probabilities: nothing at evaluation."""
+        """Return the options with which `ops.attention` drops probabilities; none at evaluation."""
         if not self.training or self.probability == 0:
             return {}
         return {"dropout": self.probability, "seed": self.seed, "step": self.step, "index": self.index}
 
 
 def set_step(model: Module, seed: int, step: int) -> None:
-    """Tell every dropout layer of a model which step's masks to draw."""
+    """Set seed, step and index of every dropout layer of a model, which determine its masks."""
     layers = [module for _, module in model.named_modules() if isinstance(module, Dropout)]
     for index, layer in enumerate(layers):
         layer.seed, layer.step, layer.index = seed, step, index

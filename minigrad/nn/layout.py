@@ -1,4 +1,4 @@
-"""Where each row of a batch stands: which sequence, and which position in it."""
+"""The layout of a batch: the sequence of each row, and its position in that sequence."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from minigrad.typing import Array
 
 @dataclass(frozen=True)
 class Layout:
-    """How sequences lie in packed rows: sequence s has rows ``offsets[s]:offsets[s + 1]``.
+    """The place of packed sequences in the rows of a batch: sequence s has rows ``offsets[s]:offsets[s + 1]``.
 
     Shapes: offsets (sequences + 1,), positions (rows,), both int64.
+
+    >>> Layout.rectangular(2, 3, past=4)
+    Layout(offsets=array([0, 3, 6]), positions=array([4, 5, 6, 4, 5, 6]))
     """
 
     offsets: Array
@@ -21,6 +24,6 @@ class Layout:
 
     @classmethod
     def rectangular(cls, batch_size: int, length: int, past: int = 0) -> Layout:
-        """Lay out `batch_size` sequences of equal `length`, whose first token stands at position `past`."""
+        """Return the layout of `batch_size` sequences of equal `length`, whose first token has position `past`."""
         positions = np.tile(np.arange(past, past + length), batch_size)
         return cls(np.arange(batch_size + 1) * length, positions)

@@ -1,8 +1,8 @@
-"""Module: a thing with parameters. Parameters are plain attributes; their names are the paths to them.
+"""Module: an object with parameters. Parameters are attributes; the name of a parameter is the path to it.
 
-A model is first a skeleton: inside ``with shapes_only():`` its parameters have shapes but no memory, so a model of any
-size can be counted. `Module.initialise` then lays all parameters out in one flat array, and all gradients in another,
-so that one kernel call updates or clips everything.
+Inside ``with shapes_only():`` a model is built as a skeleton, whose parameters have shapes but no memory, so the
+parameters of a model of any size can be counted. `Module.initialise` then places all parameters in one flat array, and
+all gradients in another, so that one kernel call updates or clips everything.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from minigrad.typing import Array
 
 @dataclass(frozen=True)
 class Init:
-    """How a parameter starts: normal draws around `mean` with standard deviation `std` (0: all equal)."""
+    """The initial values of a parameter: normal draws around `mean` with standard deviation `std` (0: all equal)."""
 
     mean: float = 0.0
     std: float = 0.0
 
     def fill(self, array: Array, rng: np.random.Generator) -> None:
-        """Write starting values into `array`."""
+        """Write initial values into `array`."""
         array[...] = self.mean if self.std == 0 else rng.normal(self.mean, self.std, array.shape)
 
 
@@ -40,7 +40,7 @@ _drawn = 0
 
 @contextlib.contextmanager
 def shapes_only() -> Iterator[None]:
-    """Make parameters without memory inside the block: they can be counted and named, and initialised later."""
+    """Make parameters without memory inside the block; `Module.initialise` gives them memory later."""
     global _skeleton
     before, _skeleton = _skeleton, True
     try:
@@ -50,10 +50,10 @@ def shapes_only() -> Iterator[None]:
 
 
 class Parameter(Tensor):
-    """A tensor that learns: a leaf of the graph, with a rule for its starting values.
+    """A tensor that training changes: a leaf of the graph, with a rule for its initial values.
 
-    Made alone it is float32 and drawn at once, the n-th parameter of a process always alike. Inside `shapes_only` it
-    takes no memory, and gets its values, a function of seed and place, when its model is initialised.
+    It is float32, and its initial values are drawn at once; they depend only on how many parameters the process has
+    drawn before. Inside `shapes_only` it takes no memory, and `Module.initialise` draws its values.
     """
 
     __slots__ = ("init",)
@@ -69,16 +69,23 @@ class Parameter(Tensor):
         super().__init__(array, requires_grad=True)
         self.init = init
 
-    def place(self, data: Array, gradient: Array) -> None:
-        """Let the parameter live in these arrays from now on."""
+    def bind(self, data: Array, gradient: Array) -> None:
+        """Use `data` as the memory of this parameter from now on, and `gradient` as that of its gradient."""
         super().__init__(data, requires_grad=True)
         self.grad = gradient
 
 
 class Module:
-    """A part of a model: holds parameters and other modules as plain attributes, or as lists or tuples of modules.
+    """A part of a model, with parameters and other modules as attributes, or in lists or tuples that are attributes.
 
     Calling a module calls its `forward`.
+
+    >>> from minigrad import nn
+    >>> class TwoLayers(nn.Module):
+    ...     def __init__(self):
+    ...         self.layers = [nn.Linear(8, 4), nn.Linear(4, 2)]
+    >>> [(name, parameter.shape) for name, parameter in TwoLayers().named_parameters()]
+    [('layers.0.weight', (4, 8)), ('layers.1.weight', (2, 4))]
     """
 
     training = True
@@ -88,7 +95,7 @@ class Module:
         return self.forward(*arguments, **options)
 
     def forward(self, *arguments: Any, **options: Any) -> Any:
-        """Compute the output; every module says how."""
+        """Compute the output; each module implements this."""
         raise TypeError(f"{type(self).__name__} has no forward of its own")
 
     def _children(self) -> Iterator[tuple[str, Parameter | Module]]:
@@ -96,12 +103,12 @@ class Module:
             if isinstance(value, Parameter | Module):
                 yield name, value
             elif isinstance(value, list | tuple):
-                for number, item in enumerate(value):
+                for index, item in enumerate(value):
                     if isinstance(item, Parameter | Module):
-                        yield f"{name}.{number}", item
+                        yield f"{name}.{index}", item
 
     def named_modules(self, prefix: str = "") -> list[tuple[str, Module]]:
-        """Return this module and every module inside it with the path to each, outermost first."""
+        """Return this module and every module inside it, each with its path, outermost first."""
         found: list[tuple[str, Module]] = [(prefix, self)]
         for name, child in self._children():
             if isinstance(child, Module):
@@ -109,7 +116,7 @@ class Module:
         return found
 
     def named_parameters(self) -> list[tuple[str, Parameter]]:
-        """Return every parameter with the path to it; one that is shared is listed once, where it stands first."""
+        """Return every parameter with its path; a shared parameter is listed once, under its first path."""
         found: dict[int, tuple[str, Parameter]] = {}
         for path, module in self.named_modules():
             for name, child in module._children():
@@ -122,37 +129,38 @@ class Module:
         return [parameter for _, parameter in self.named_parameters()]
 
     def num_parameters(self) -> int:
-        """Return how many numbers the module learns; a shared (tied) matrix counts once."""
+        """Return the number of elements of all parameters; a shared (tied) matrix counts once."""
         return sum(math.prod(parameter.shape) for parameter in self.parameters())
 
     def initialise(self, seed: int = 0, dtype: DTypeLike = "float32", draw: bool = True) -> None:
-        """Lay out parameters and gradients in one flat array each, and draw the starting values.
+        """Place parameters and gradients in one flat array each, and draw the initial values.
 
-        The values of a parameter are a function of `seed` and its place in the list. Matrices come first and vectors
-        last, so that the optimizer finds each kind as one piece. `draw=False` leaves zeros, for weights to be loaded.
+        The values of a parameter are a function of `seed` and its index in `parameters()`. Matrices come first and
+        vectors last, so that each kind is contiguous for the optimizer. `draw=False` leaves zeros, for weights that
+        will be loaded. Raises InputError for a dtype other than float32 and float64.
         """
         if np.dtype(dtype) not in (np.float32, np.float64):
-            raise InputError(f"a model's numbers are float32 or float64, not {np.dtype(dtype)}")
+            raise InputError(f"a model's parameters are float32 or float64, not {np.dtype(dtype)}")
         parameters = self.parameters()
         data, gradients = (np.zeros(self.num_parameters(), dtype) for _ in range(2))
         position = 0
         for parameter in sorted(parameters, key=lambda parameter: parameter.ndim < 2):
             shape = parameter.shape
             stop = position + math.prod(shape)
-            parameter.place(data[position:stop].reshape(shape), gradients[position:stop].reshape(shape))
+            parameter.bind(data[position:stop].reshape(shape), gradients[position:stop].reshape(shape))
             position = stop
         if draw:
             for index, parameter in enumerate(parameters):
                 parameter.init.fill(parameter.data, generator(seed, "initial weights", index=index))
 
     def state_dict(self) -> dict[str, Array]:
-        """Return every parameter's array by name; the arrays are the live ones, not copies."""
+        """Return every parameter's array by name; the arrays are not copies."""
         return {name: parameter.data for name, parameter in self.named_parameters()}
 
     def load_state_dict(self, weights: Mapping[str, Array]) -> None:
         """Copy arrays into the parameters of the same names.
 
-        Raises ShapeError if a name is missing, unknown, or has another shape; then nothing has been changed.
+        Raises ShapeError if a name is missing or unknown or has another shape; then no parameter is changed.
         """
         parameters = dict(self.named_parameters())
         missing, unknown = parameters.keys() - weights.keys(), weights.keys() - parameters.keys()
@@ -165,13 +173,13 @@ class Module:
             parameter.data = weights[name]
 
     def train(self, training: bool = True) -> Module:
-        """Switch this module and all inside it to training (dropout on)."""
+        """Switch this module and all modules inside it to training (dropout on)."""
         for _, module in self.named_modules():
             module.training = training
         return self
 
     def eval(self) -> Module:
-        """Switch this module and all inside it to evaluation (dropout off)."""
+        """Switch this module and all modules inside it to evaluation (dropout off)."""
         return self.train(False)
 
     def zero_grad(self) -> None:

@@ -15,9 +15,12 @@ from minigrad.typing import Array
 class RotaryAngles:
     r"""Cosines and sines of the rotary angles $p\,\theta^{-2j/D}$ (Su et al. 2021, eq. 15).
 
-    Pair j of a head of size D is (j, j + D/2), or, `interleaved`, (2j, 2j + 1). The two are the same model with the
-    columns of each head in another order, so weights of one do not fit the other.
-    The tables (positions, D/2) are computed in float64 and rounded once; they grow when a longer sequence needs them.
+    Pair j of a head of size D is (j, j + D/2), or, `interleaved`, (2j, 2j + 1). The two differ only in the order of the
+    elements of a head, but the weights of a model fit one of them only.
+    The tables (positions, D/2) are computed in float64 and rounded once; a longer sequence makes them longer.
+
+    >>> RotaryAngles(4, theta=100.0).frequencies
+    array([1. , 0.1])
     """
 
     def __init__(self, head_dim: int, theta: float, *, interleaved: bool = False) -> None:

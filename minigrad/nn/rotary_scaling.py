@@ -1,7 +1,7 @@
 """Rotary positions for sequences longer than those trained on: three ways to reduce the frequencies.
 
-A model that was trained on positions up to L meets angles beyond L that it never saw. Lower frequencies bring them back
-into the known range. The ways differ in which pairs are slowed down, and by how much.
+A model that was trained on positions up to L has never seen the angles of positions beyond L. Lower frequencies keep
+those angles within the known range. The ways differ in which frequencies are reduced, and by how much.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ class LinearAngles(RotaryAngles):
     r"""Divide every frequency by `factor`: positions are divided by s, so the angle is $p\,\theta^{-2j/D} / s$.
 
     Chen et al. 2023, "Extending context window of large language models via position interpolation", arXiv 2306.15595,
-    eq. 4. Neighbours come closer together as well, which costs some precision until the model is trained on.
+    eq. 4. The angles between neighbours become smaller as well, which costs some accuracy until the model is trained
+    further.
     """
 
     def __init__(self, head_dim: int, theta: float, *, factor: float) -> None:
@@ -27,10 +28,10 @@ class LinearAngles(RotaryAngles):
 
 
 class NTKAngles(RotaryAngles):
-    r"""Use a larger base, $\theta' = \theta\, s^{D/(D-2)}$: the slowest pair is slowed by s, the fastest not at all.
+    r"""Use the base $\theta' = \theta\, s^{D/(D-2)}$, which divides the lowest frequency by s and keeps the highest.
 
-    The "NTK-aware" interpolation in the form of Peng et al. 2023 (arXiv 2309.00071, definition 1). The fast pairs,
-    which distinguish neighbours, hardly change.
+    The "NTK-aware" interpolation in the form of Peng et al. 2023 (arXiv 2309.00071, definition 1). The high
+    frequencies, which distinguish neighbours, hardly change.
     """
 
     def __init__(self, head_dim: int, theta: float, *, factor: float) -> None:
@@ -38,18 +39,18 @@ class NTKAngles(RotaryAngles):
 
 
 def ntk_theta(head_dim: int, theta: float, factor: float) -> float:
-    """Return the base that divides the frequency of the slowest pair of a head by `factor`."""
+    """Return the base that divides the lowest frequency of a head by `factor` and keeps the highest."""
     return float(theta * factor ** (head_dim / (head_dim - 2)))
 
 
 class YarnAngles(RotaryAngles):
-    r"""Divide the frequency of slow pairs by `factor`, keep that of fast pairs, and interpolate between them.
+    r"""Divide low frequencies by `factor`, keep high ones, and interpolate between them.
 
     $f'_j = (1 - \gamma_j) f_j / s + \gamma_j f_j$ (Peng et al. 2023, "YaRN", arXiv 2309.00071, definition 2), where
     $\gamma$ decreases from 1 at the pair that rotates `beta_fast` times within the original context to 0 at the pair
     that rotates `beta_slow` times. As in the authors' program and in transformers, it is linear in the pair's number
     j, not in the number of rotations as in their eq. 18. Queries and keys are multiplied by $0.1 \ln s + 1$ (eq. 22),
-    or by `attention_factor` if given, so that attention over a longer sequence stays as sharp.
+    or by `attention_factor` if given, so that the softmax over a longer sequence stays as concentrated.
     """
 
     def __init__(
@@ -70,10 +71,10 @@ class YarnAngles(RotaryAngles):
 
         first = max(math.floor(pair_that_rotates(beta_fast)), 0)
         last = min(math.ceil(pair_that_rotates(beta_slow)), head_dim - 1)
-        slowed = np.clip((np.arange(head_dim // 2) - first) / max(last - first, 0.001), 0.0, 1.0)
-        self.frequencies = self.frequencies * (1 - slowed) + self.frequencies / factor * slowed
-        self.length = 0.1 * math.log(factor) + 1 if attention_factor is None else attention_factor
+        reduced = np.clip((np.arange(head_dim // 2) - first) / max(last - first, 0.001), 0.0, 1.0)
+        self.frequencies = self.frequencies * (1 - reduced) + self.frequencies / factor * reduced
+        self.scale = 0.1 * math.log(factor) + 1 if attention_factor is None else attention_factor
 
     def _cosines_and_sines(self, positions: int) -> tuple[Array, Array]:
         cosine, sine = super()._cosines_and_sines(positions)
-        return self.length * cosine, self.length * sine
+        return self.scale * cosine, self.scale * sine

@@ -1,4 +1,4 @@
-"""The rotary settings of a config: checked, extended to a longer context, made into angles, written and read."""
+"""The rotary settings of a config: checks, extension to a longer context, angles, and the published form."""
 
 from __future__ import annotations
 
@@ -19,51 +19,51 @@ _YARN = {
     "attention_factor": "rope_attention_factor",
 }
 _PUBLISHED: dict[str, dict[str, str]] = {"default": {}, "linear": {"factor": "rope_factor"}, "yarn": _YARN}
-"""The settings of each rope_type of a config.json: the name there, and the name here."""
+"""The settings of each rope_type of a config.json: the published name and the name of our field."""
 
 
 class RotaryConfig(Protocol):
-    """The fields that a config with rotary settings has."""
+    """A config with rotary settings."""
 
     @property
     def head_dim(self) -> int:
-        """Elements of a head."""
+        """The number of elements of a head."""
 
     @property
     def context_length(self) -> int:
-        """Tokens that a sequence may have."""
+        """The largest number of tokens in a sequence."""
 
     @property
     def rope_theta(self) -> float:
-        """Base of the rotary frequencies."""
+        """The base of the rotary frequencies."""
 
     @property
     def rope_scaling(self) -> str | None:
-        """How longer sequences than those trained on are read: linear, ntk, yarn or None."""
+        """The scaling for sequences longer than those trained on: linear, ntk, yarn or None."""
 
     @property
     def rope_factor(self) -> float:
-        """How many times longer."""
+        """The factor by which sequences are longer than those trained on."""
 
     @property
     def rope_original_context(self) -> int | None:
-        """The context trained on, where rope_scaling extends it."""
+        """The context length in training, if rope_scaling extends it."""
 
     @property
     def rope_beta_fast(self) -> float:
-        """yarn keeps the frequency of pairs that rotate more often than this in the original context."""
+        """The number of rotations in the original context above which yarn keeps a frequency."""
 
     @property
     def rope_beta_slow(self) -> float:
-        """yarn divides by the factor the frequency of pairs that rotate less often than this."""
+        """The number of rotations in the original context below which yarn divides a frequency by the factor."""
 
     @property
     def rope_attention_factor(self) -> float | None:
-        """The factor by which yarn lengthens queries and keys; None: 0.1 ln(factor) + 1."""
+        """The factor by which yarn multiplies queries and keys; None: 0.1 ln(factor) + 1."""
 
 
 def check(config: RotaryConfig) -> None:
-    """Raise InputError for rotary settings that cannot be used together."""
+    """Raise InputError for rotary settings that contradict each other or are out of range."""
     kind, factor, original = config.rope_scaling, config.rope_factor, config.rope_original_context
     if config.head_dim % 2:
         raise InputError(f"head_dim must be even, because rotary positions rotate pairs; it is {config.head_dim}")
@@ -80,22 +80,22 @@ def check(config: RotaryConfig) -> None:
 
 
 def extended(config: RotaryConfig, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return changes of a scaling together with those that follow from them, unless these are given too.
+    """Return changes of a scaling, completed by the changes that follow from them and are not given.
 
-    The context so far becomes the original one, and the context grows by the factor; without a scaling, both are
-    reset.
+    With a scaling, the context length so far becomes the original one, and the context length is multiplied by the
+    factor. Without one, the factor is reset to 1 and the context length to the original one.
     """
     kind, factor = (changes.get(name, getattr(config, name)) for name in ("rope_scaling", "rope_factor"))
-    trained = changes.get("rope_original_context") or config.rope_original_context or config.context_length
+    original = changes.get("rope_original_context") or config.rope_original_context or config.context_length
     if kind is None:
-        implied = {"rope_factor": 1.0, "rope_original_context": None, "context_length": trained}
+        implied = {"rope_factor": 1.0, "rope_original_context": None, "context_length": original}
     else:
-        implied = {"rope_original_context": trained, "context_length": int(trained * factor)}
+        implied = {"rope_original_context": original, "context_length": int(original * factor)}
     return {**implied, **changes}
 
 
 def angles(config: RotaryConfig) -> RotaryAngles:
-    """Return the rotary angles that a config asks for."""
+    """Return the rotary angles of a config."""
     size, theta, factor = config.head_dim, config.rope_theta, config.rope_factor
     if config.rope_scaling == "linear":
         return LinearAngles(size, theta, factor=factor)
@@ -117,25 +117,26 @@ def angles(config: RotaryConfig) -> RotaryAngles:
 def published(config: RotaryConfig) -> dict[str, Any]:
     """Return the rotary keys of config.json, as transformers has read them since version 4.
 
-    transformers has no type "ntk" and needs none, as that is another theta; `rope_ntk` notes where it came from.
+    transformers has no type "ntk" and needs none, because it is only another theta; `rope_ntk` records the settings
+    that this theta was computed from.
     """
     theta, kind = config.rope_theta, config.rope_scaling
     if kind is None:
         return {"rope_theta": theta}
     original = {"original_max_position_embeddings": config.rope_original_context}
     if kind == "ntk":
-        noted = {"rope_theta": theta, "factor": config.rope_factor}
-        return {"rope_theta": ntk_theta(config.head_dim, theta, config.rope_factor), "rope_ntk": noted, **original}
-    settings = {theirs: getattr(config, ours) for theirs, ours in _PUBLISHED[kind].items()}
-    known = {name: value for name, value in settings.items() if value is not None}
-    return {"rope_theta": theta, "rope_scaling": {"rope_type": kind, **known}, **original}
+        settings = {"rope_theta": theta, "factor": config.rope_factor}
+        return {"rope_theta": ntk_theta(config.head_dim, theta, config.rope_factor), "rope_ntk": settings, **original}
+    values = {theirs: getattr(config, ours) for theirs, ours in _PUBLISHED[kind].items()}
+    settings = {name: value for name, value in values.items() if value is not None}
+    return {"rope_theta": theta, "rope_scaling": {"rope_type": kind, **settings}, **original}
 
 
 def read(values: dict[str, Any]) -> dict[str, Any]:
     """Return the rotary fields of a config from the content of a config.json.
 
-    Older files have rope_theta and rope_scaling, newer ones rope_parameters. Raises InputError for a rope_type, or a
-    setting of one, that is not known here.
+    Older files have rope_theta and rope_scaling, newer ones rope_parameters. Raises InputError for an unknown
+    rope_type or an unknown setting of one.
     """
     scaling: dict[str, Any] = {}
     for name in ("rope_scaling", "rope_parameters"):
@@ -154,15 +155,15 @@ def read(values: dict[str, Any]) -> dict[str, Any]:
     fields = {known[name]: value for name, value in scaling.items()}
     if kind != "default":
         context = values["max_position_embeddings"]
-        trained = {"linear": round(context / scaling["factor"]), "yarn": context}[kind]
-        original = values.get("original_max_position_embeddings", trained)
+        implied = {"linear": round(context / scaling["factor"]), "yarn": context}[kind]
+        original = values.get("original_max_position_embeddings", implied)
         return {"rope_theta": theta, "rope_scaling": kind, "rope_original_context": original, **fields}
     return _read_ntk(values, theta) if "rope_ntk" in values else {"rope_theta": theta}
 
 
 def _read_ntk(values: dict[str, Any], theta: float) -> dict[str, Any]:
-    noted, original = values["rope_ntk"], values["original_max_position_embeddings"]
-    if not math.isclose(theta, ntk_theta(values["head_dim"], noted["rope_theta"], noted["factor"])):
-        raise InputError(f"config.json has rope_theta = {theta}, which does not follow from rope_ntk = {noted!r}")
-    fields = {"rope_theta": noted["rope_theta"], "rope_factor": noted["factor"]}
+    settings, original = values["rope_ntk"], values["original_max_position_embeddings"]
+    if not math.isclose(theta, ntk_theta(values["head_dim"], settings["rope_theta"], settings["factor"])):
+        raise InputError(f"config.json has rope_theta = {theta}, which does not follow from rope_ntk = {settings!r}")
+    fields = {"rope_theta": settings["rope_theta"], "rope_factor": settings["factor"]}
     return {**fields, "rope_scaling": "ntk", "rope_original_context": original}

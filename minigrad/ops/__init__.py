@@ -1,4 +1,4 @@
-"""The operations. One file is one family, forward and backward written together."""
+"""The differentiable operations. One file is one family: the formula, the forward and the backward pass together."""
 
 from minigrad.ops.arithmetic import add, divide, multiply, negative, power, subtract
 from minigrad.ops.attention import attention, attention_with_own_key

@@ -1,4 +1,4 @@
-"""Adding, multiplying and their relatives: the gradients everybody knows from school."""
+"""Addition, subtraction, multiplication, division and powers, element by element."""
 
 from __future__ import annotations
 
@@ -10,16 +10,6 @@ from minigrad.errors import ShapeError
 from minigrad.typing import Array
 
 
-def _check_broadcast(name: str, a: Array, b: Array) -> None:
-    try:
-        np.broadcast_shapes(a.shape, b.shape)
-    except ValueError:
-        raise ShapeError(
-            f"{name} cannot combine shapes {a.shape} and {b.shape}: counted from the right, each pair of sizes must be "
-            "equal or contain a 1. Use .reshape(...) to add axes of size 1 where numbers should be repeated."
-        ) from None
-
-
 @op
 def add(a: Array, b: Array) -> tuple[Array, Backward]:
     """Add element by element, with broadcasting: $y = a + b$.
@@ -29,7 +19,7 @@ def add(a: Array, b: Array) -> tuple[Array, Backward]:
     _check_broadcast("add", a, b)
 
     def backward(dy: Array) -> tuple[Array, Array]:
-        # A nudge of either term moves the sum by just as much.
+        # The derivative of a sum by each of its terms is 1.
         return dy, dy
 
     return a + b, backward
@@ -58,7 +48,7 @@ def multiply(a: Array, b: Array) -> tuple[Array, Backward]:
     _check_broadcast("multiply", a, b)
 
     def backward(dy: Array) -> tuple[Array, Array]:
-        # Each factor is the other's slope.
+        # The derivative of a product by one factor is the other factor.
         return dy * b, dy * a
 
     return a * b, backward
@@ -73,6 +63,7 @@ def divide(a: Array, b: Array) -> tuple[Array, Backward]:
     _check_broadcast("divide", a, b)
 
     def backward(dy: Array) -> tuple[Array, Array]:
+        # da = dy / b and db = -dy a / b^2.
         da = dy / b
         return da, -da * a / b
 
@@ -81,7 +72,7 @@ def divide(a: Array, b: Array) -> tuple[Array, Backward]:
 
 @op
 def negative(x: Array) -> tuple[Array, Backward]:
-    """Flip the sign: $y = -x$.
+    """Change the sign: $y = -x$.
 
     Shapes: x (...) -> (...).
     """
@@ -94,17 +85,27 @@ def negative(x: Array) -> tuple[Array, Backward]:
 
 @op
 def power(x: Array, *, exponent: float) -> tuple[Array, Backward]:
-    """Raise to a fixed power: $y = x^p$, with $dy/dx = p x^{p-1}$.
+    """Raise to a fixed power: $y = x^p$, with the derivative $p x^{p-1}$.
 
-    Shapes: x (...) -> (...).  The exponent is a number; for a learned one write ``exp(p * log(x))``.
-    Raises ShapeError if the exponent is not a plain number.
+    Shapes: x (...) -> (...).  The exponent is a Python number; for a learned one write ``exp(p * log(x))``.
+    Raises ShapeError if the exponent is not a Python number.
     """
     if not isinstance(exponent, int | float):
         raise ShapeError(f"power takes a plain number as exponent, not {exponent!r}; write exp(p * log(x)) instead")
-    exponent = exponent if isinstance(exponent, int) else float(exponent)  # a NumPy number would widen float32
+    exponent = exponent if isinstance(exponent, int) else float(exponent)  # a NumPy scalar would make float32 float64
 
     def backward(dy: Array) -> Array:
-        # At p = 0 the result is constant; 0 * x**-1 would make NaN at x = 0.
+        # At p = 0 the result is constant; 0 * x**-1 would be NaN at x = 0.
         return dy * (exponent * x ** (exponent - 1)) if exponent != 0 else np.zeros_like(dy)
 
     return x**exponent, backward
+
+
+def _check_broadcast(name: str, a: Array, b: Array) -> None:
+    try:
+        np.broadcast_shapes(a.shape, b.shape)
+    except ValueError:
+        raise ShapeError(
+            f"{name} cannot combine shapes {a.shape} and {b.shape}: counted from the right, each pair of sizes must be "
+            "equal or contain a 1. Use .reshape(...) to add axes of size 1 where values should be repeated."
+        ) from None

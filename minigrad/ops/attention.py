@@ -1,4 +1,7 @@
-"""Causal attention: every token asks the tokens before it, and takes a mixture of their answers."""
+"""Causal attention: each token's output is a weighted average of the values of the tokens up to itself.
+
+The weights are a softmax of the products of the token's query with their keys.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,42 @@ from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
 from minigrad.errors import InputError, ShapeError
 from minigrad.kernels.attention import forward as kernels
+from minigrad.ops.softmax import softmax_formula
 from minigrad.random import philox_key
 from minigrad.typing import Array
+
+
+def attention_formula(
+    q: Array,
+    k: Array,
+    v: Array,
+    *,
+    offsets: Array,
+    key_ranges: Array | None = None,
+    visible: Array | None = None,
+    dropout: float = 0.0,
+    keep: Array | None = None,
+) -> Array:
+    """Compute `attention` in plain NumPy, with all scores of a sequence in memory.
+
+    For dropout, `keep` (rows, H, most keys of a sequence) gives which probabilities to keep.
+    """
+    group = q.shape[1] // k.shape[1]
+    k, v = k.repeat(group, axis=1), v.repeat(group, axis=1)  # (key rows, H, D): each key/value head serves a group
+    out = np.empty_like(q)
+    for s in range(len(offsets) - 1):
+        rows = slice(offsets[s], offsets[s + 1])
+        keys = rows if key_ranges is None else slice(*key_ranges[s])
+        num_rows, num_keys = len(q[rows]), len(k[keys])
+        scores = np.einsum("thd,uhd->thu", q[rows], k[keys]) / math.sqrt(q.shape[2])  # (T, H, keys)
+        # By default the newest keys belong to the queries, and a query sees no key after its own.
+        seen = np.arange(num_keys - num_rows, num_keys) + 1 if visible is None else visible[rows]
+        causal_mask = np.arange(num_keys) < seen[:, None, None]  # (T, 1, keys)
+        p = softmax_formula(np.where(causal_mask, scores, -np.inf))
+        if keep is not None:
+            p = p * keep[rows, :, :num_keys] / (1 - dropout)
+        out[rows] = np.einsum("thu,uhd->thd", p, v[keys])
+    return out
 
 
 @op
@@ -28,27 +65,63 @@ def attention(
     step: int = 0,
     index: int = 0,
 ) -> tuple[Array, Backward]:
-    r"""Causal grouped-query attention on packed sequences (Vaswani et al. 2017, eq. 1; Ainslie et al. 2023).
+    r"""Compute causal grouped-query attention on packed sequences (Vaswani et al. 2017, eq. 1; Ainslie et al. 2023).
 
     $y_t = \sum_{u \le t} p_{tu} v_u$ with $p_t = \mathrm{softmax}_u(q_t \cdot k_u / \sqrt{D})$.
-    The sequences stand one after another in the rows; sequence s has query rows ``offsets[s]:offsets[s+1]``. Its keys
-    are the same rows, or, with a cache, rows ``key_ranges[s, 0]:key_ranges[s, 1]``. The last of them belong to the
-    queries; or query row r sees the first ``visible[r]``, which may be none and then gives 0. Query head h uses
-    key/value head h // (H / G). The T x T scores are never held as a whole.
-    With `dropout`, each probability is set to 0 with that chance, else divided by 1 - dropout; which ones is a
-    function of (seed, step, index), drawn again in the backward pass.
+    Query head h uses key/value head h // (H / G). Sequence s has query rows ``offsets[s]:offsets[s + 1]``. Its keys
+    are the same rows, or, with a cache, the rows ``key_ranges[s, 0]:key_ranges[s, 1]``, of which the newest belong to
+    the queries. A query sees the keys up to its own; or, with `visible`, query row r sees the first ``visible[r]`` keys
+    of its sequence, a number that must not decrease within the sequence. A query that sees no key gives 0.
+    The T x T scores are never stored as a whole.
+    With `dropout`, each probability is set to 0 with that probability, else divided by 1 - dropout. Which ones are
+    dropped is a function of (seed, step, index), drawn again in the backward pass.
     Shapes: q (rows, H, D), k and v (key rows, G, D), offsets (S + 1,), key_ranges (S, 2), visible (rows,) ->
     (rows, H, D).
-    Raises ShapeError if the shapes do not fit, H is no multiple of G, or the ranges leave the arrays or overlap.
+    Raises ShapeError if the shapes do not fit, H is not a multiple of G, or the ranges leave the arrays or overlap;
+    InputError unless 0 <= dropout < 1.
+
+    >>> from minigrad import Tensor, ops
+    >>> q, k, v = Tensor([[[0.0]], [[0.0]]]), Tensor([[[1.0]], [[7.0]]]), Tensor([[[2.0]], [[4.0]]])  # all scores: 0
+    >>> ops.attention(q, k, v, offsets=np.array([0, 2])).tolist()  # one sequence of two tokens, one head of size 1
+    [[[2.0]], [[3.0]]]
     """
     plan = _plan(q, k, v, offsets, key_ranges, visible, dropout, philox_key(seed, "attention dropout"), step, index)
-    out, normaliser = kernels.attention_forward(q, k, v, plan)
+    out, logsumexp = kernels.attention_forward(q, k, v, plan)
 
     def backward(dy: Array) -> tuple[Array, Array, Array]:
-        # With P the probabilities: dV = P' dY, dP = dY V', dS = P (dP - rowsum(dY Y)), dQ = dS K, dK = dS' Q.
-        return kernels.attention_backward(dy, q, k, v, out, normaliser, plan)
+        # With S = Q K^T / sqrt(D), P = softmax(S) and Y = P V:
+        #   dV = P^T dY and dP = dY V^T;
+        #   dS = P * (dP - rowsum(P * dP)), the softmax's own backward; since Y = P V, rowsum(P * dP) = rowsum(dY * Y);
+        #   dQ = dS K / sqrt(D) and dK = dS^T Q / sqrt(D).
+        # P is computed again from the scores, as exp(S - logsumexp(S)).
+        # Dropout multiplies P by a mask M, so that Y = (P * M) V: dV = (P * M)^T dY and dP = M * (dY V^T).
+        return kernels.attention_backward(dy, q, k, v, out, logsumexp, plan)
 
     return out, backward
+
+
+def attention_with_own_key_formula(
+    q: Array,
+    k: Array,
+    v: Array,
+    own_k: Array,
+    own_v: Array,
+    *,
+    offsets: Array,
+    key_ranges: Array,
+    visible: Array,
+    has_own: Array,
+) -> Array:
+    """Compute `attention_with_own_key` in plain NumPy: one softmax over the shared keys that a row sees and its own."""
+    group, out = q.shape[1] // k.shape[1], np.empty_like(q)
+    for s, (first, _) in enumerate(key_ranges):
+        for row in range(offsets[s], offsets[s + 1]):
+            shared, own = slice(first, first + visible[row]), slice(row, row + int(has_own[row]))
+            keys = np.concatenate([k[shared], own_k[own]]).repeat(group, axis=1)  # (keys, H, D)
+            values = np.concatenate([v[shared], own_v[own]]).repeat(group, axis=1)
+            p = softmax_formula(np.einsum("hd,uhd->hu", q[row], keys) / math.sqrt(q.shape[2]))
+            out[row] = np.einsum("hu,uhd->hd", p, values)
+    return out
 
 
 @op
@@ -64,32 +137,32 @@ def attention_with_own_key(
     visible: Array,
     has_own: Array,
 ) -> tuple[Array, Backward]:
-    r"""Attention in which a query may see, besides the shared keys, one key and value that nobody else sees.
+    r"""Compute attention in which a row may see, besides the shared keys, one key and value that no other row sees.
 
-    With $z$ the log of the sum of exponentials over the shared keys and $s$ the score of the own one, the parts get
-    the shares $e^{z - Z}$ and $e^{s - Z}$ with $Z = \ln(e^z + e^s)$. Row r has an own key if ``has_own[r]``.
+    With $z$ the logsumexp of the scores of the shared keys and $s$ the score of the own key, the output is
+    $e^{z - Z}$ times the attention over the shared keys plus $e^{s - Z}$ times the own value, where
+    $Z = \ln(e^z + e^s)$. Row r has an own key if ``has_own[r]``.
     Shapes: own_k and own_v (rows, G, D), has_own (rows,), the rest as in `attention` -> (rows, H, D).
-    Raises ShapeError if they do not fit or a row sees nothing at all.
+    Raises ShapeError if they do not fit or a row sees no key at all.
     """
     plan = _plan(q, k, v, offsets, key_ranges, visible)
-    if own_k.shape != (len(q), *k.shape[1:]) or own_v.shape != own_k.shape or has_own.shape != q.shape[:1]:
-        raise ShapeError(f"own keys and values must be {(len(q), *k.shape[1:])}; got {own_k.shape} and {own_v.shape}")
-    if not (has_own | (plan.visible > 0)).all():
-        raise ShapeError("every row needs a key: a shared one or its own")
+    _check_own_keys(q, k, own_k, own_v, has_own, plan.visible)
     group, kv_heads = q.shape[1] // k.shape[1], k.shape[1]
     keys, values = np.repeat(own_k, group, axis=1), np.repeat(own_v, group, axis=1)  # (rows, H, D)
-    shared, normaliser = kernels.attention_forward(q, k, v, plan)
+    shared, logsumexp = kernels.attention_forward(q, k, v, plan)
     scores = np.where(has_own[:, None], (q * keys).sum(-1) * q.dtype.type(plan.scale), -np.inf).astype(q.dtype)
-    total = np.logaddexp(normaliser, scores)
-    own_share = np.exp(scores - total)
-    out = shared * np.exp(normaliser - total)[..., None] + values * own_share[..., None]
+    total = np.logaddexp(logsumexp, scores)
+    p_own = np.exp(scores - total)  # (rows, H): the probability of the own key
+    out = shared * np.exp(logsumexp - total)[..., None] + values * p_own[..., None]
 
     def backward(dy: Array) -> tuple[Array, ...]:
-        # With the total sum and the total output, the shared part's gradient is what it is without an own key.
+        # The derivation in `attention` holds for the softmax over the shared keys and the own key together. In it a
+        # shared key's probability is exp(score - total), and rowsum(P * dP) is rowsum(dY * Y) with the whole output Y.
+        # So the kernel computes the shared keys' part if it is given `out` and `total` of the whole.
         dq, dk, dv = kernels.attention_backward(dy, q, k, v, out, total, plan)
-        slope = own_share * ((dy * values).sum(-1) - (dy * out).sum(-1)) * q.dtype.type(plan.scale)
-        dq += slope[..., None] * keys
-        by_head = slope[..., None] * q, own_share[..., None] * dy
+        dscores = p_own * ((dy * values).sum(-1) - (dy * out).sum(-1)) * q.dtype.type(plan.scale)
+        dq += dscores[..., None] * keys
+        by_head = dscores[..., None] * q, p_own[..., None] * dy
         return dq, dk, dv, *(x.reshape(len(q), kv_heads, group, q.shape[2]).sum(axis=2) for x in by_head)
 
     return out, backward
@@ -105,13 +178,8 @@ def _plan(
     dropout: float = 0.0,
     *draws: int,
 ) -> kernels.Plan:
-    """Check the arguments and fill in who sees what."""
-    if q.ndim != 3 or k.shape != v.shape or k.ndim != 3 or k.shape[2] != q.shape[2]:
-        raise ShapeError(
-            f"attention needs q (rows, H, D), k and v (key rows, G, D); got {q.shape}, {k.shape}, {v.shape}"
-        )
-    if not k.shape[1] or q.shape[1] % k.shape[1]:
-        raise ShapeError(f"{q.shape[1]} query heads cannot share {k.shape[1]} key/value heads evenly")
+    """Check the arguments of attention and return, for each row, which keys it sees."""
+    _check_heads(q, k, v)
     if not 0 <= dropout < 1:
         raise InputError(f"dropout needs a probability of at least 0 and below 1, not {dropout}")
     starts = np.require(offsets, np.int64, ["C", "W"])
@@ -119,19 +187,23 @@ def _plan(
     ranges = np.require(ranges, np.int64, ["C", "W"])
     _check_ranges(q, k, starts, ranges)
     lengths, num_keys = np.diff(starts), ranges[:, 1] - ranges[:, 0]
-    most = np.repeat(num_keys, lengths)
-    if visible is None:
-        if (num_keys < lengths).any():
-            raise ShapeError("attention needs at least one key per query, because every token sees itself")
-        seen = np.arange(1, len(q) + 1) + np.repeat(num_keys - starts[1:], lengths)
-    else:
+    if visible is not None:
         seen = np.require(visible, np.int64, ["C", "W"])
-        inside = np.delete(np.arange(1, len(q)), starts[1:-1][(starts[1:-1] > 0) & (starts[1:-1] < len(q))] - 1)
-        if seen.shape != q.shape[:1] or (seen < 0).any() or (seen > most).any():
-            raise ShapeError(f"visible needs one number of keys per row, from 0 to those of its sequence; got {seen}")
-        if (seen[inside] < seen[inside - 1]).any():
-            raise ShapeError(f"visible must not fall within a sequence; got {seen}")
+        _check_visible(seen, starts, np.repeat(num_keys, lengths))
+    elif (num_keys < lengths).any():
+        raise ShapeError("attention needs at least one key per query, because every token sees itself")
+    else:
+        seen = np.arange(1, len(q) + 1) + np.repeat(num_keys - starts[1:], lengths)
     return kernels.Plan(starts, ranges, seen, 1 / math.sqrt(q.shape[2]), dropout, *draws)
+
+
+def _check_heads(q: Array, k: Array, v: Array) -> None:
+    if q.ndim != 3 or k.shape != v.shape or k.ndim != 3 or k.shape[2] != q.shape[2]:
+        raise ShapeError(
+            f"attention needs q (rows, H, D), k and v (key rows, G, D); got {q.shape}, {k.shape}, {v.shape}"
+        )
+    if not k.shape[1] or q.shape[1] % k.shape[1]:
+        raise ShapeError(f"{q.shape[1]} query heads cannot share {k.shape[1]} key/value heads evenly")
 
 
 def _check_ranges(q: Array, k: Array, offsets: Array, ranges: Array) -> None:
@@ -143,3 +215,22 @@ def _check_ranges(q: Array, k: Array, offsets: Array, ranges: Array) -> None:
     used = used[np.argsort(used[:, 0])]
     if (used[1:, 0] < used[:-1, 1]).any():
         raise ShapeError(f"attention key ranges must not overlap, or their gradients would be mixed up; got {ranges}")
+
+
+def _check_visible(visible: Array, offsets: Array, num_keys: Array) -> None:
+    """Check the number of keys that each row sees; `num_keys` (rows,) is the number of keys of its sequence."""
+    if visible.shape != num_keys.shape or (visible < 0).any() or (visible > num_keys).any():
+        raise ShapeError(
+            f"visible needs the number of keys that each row sees, from 0 to those of its sequence; got {visible}"
+        )
+    rows, starts = len(visible), offsets[1:-1]
+    inside = np.delete(np.arange(1, rows), starts[(starts > 0) & (starts < rows)] - 1)  # rows that begin no sequence
+    if (visible[inside] < visible[inside - 1]).any():
+        raise ShapeError(f"visible must not decrease within a sequence; got {visible}")
+
+
+def _check_own_keys(q: Array, k: Array, own_k: Array, own_v: Array, has_own: Array, visible: Array) -> None:
+    if own_k.shape != (len(q), *k.shape[1:]) or own_v.shape != own_k.shape or has_own.shape != q.shape[:1]:
+        raise ShapeError(f"own keys and values must be {(len(q), *k.shape[1:])}; got {own_k.shape} and {own_v.shape}")
+    if not (has_own | (visible > 0)).all():
+        raise ShapeError("every row needs a key: a shared one or its own")

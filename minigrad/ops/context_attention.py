@@ -1,36 +1,52 @@
-"""Context attention: every row asks a few vectors of its own, such as summaries of the layers below."""
+"""Context attention: each row attends to a few keys of its own, such as summaries of the layers below."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
 from minigrad.errors import ShapeError
 from minigrad.kernels.sequence import context_attention as kernels
+from minigrad.ops.softmax import softmax_formula
 from minigrad.typing import Array
+
+
+def context_attention_formula(q: Array, k: Array, v: Array) -> Array:
+    """Compute `context_attention` in plain NumPy."""
+    group = q.shape[1] // k.shape[2]
+    k, v = k.repeat(group, axis=2), v.repeat(group, axis=2)  # (rows, L, H, D): each key/value head serves a group
+    scores = np.einsum("thd,tlhd->thl", q, k) / math.sqrt(q.shape[2])  # (rows, H, L)
+    return np.einsum("thl,tlhd->thd", softmax_formula(scores), v)
 
 
 @op
 def context_attention(q: Array, k: Array, v: Array) -> tuple[Array, Backward]:
-    r"""Attend from each row to its own L keys (Wiola, arXiv 2607.01394, eq. 26).
+    r"""Attend from each row to L keys of its own (Wiola, arXiv 2607.01394, eq. 26).
 
     $y_t = \sum_\lambda p_{t\lambda} v_{t\lambda}$ with
     $p_t = \mathrm{softmax}_\lambda(q_t \cdot k_{t\lambda} / \sqrt D)$.
     Query head h uses key/value head h // (H / G).
     Shapes: q (rows, H, D), k and v (rows, L, G, D) -> (rows, H, D).  Raises ShapeError if they do not fit.
     """
+    _check_heads(q, k, v)
+    scale = 1 / math.sqrt(q.shape[2])
+    y, p = kernels.context_attention_forward(q, k, v, scale)
+
+    def backward(dy: Array) -> tuple[Array, Array, Array]:
+        # For each row and head: dv_l = p_l dy and dp_l = dy . v_l; through the softmax, ds_l = p_l (dp_l - sum p * dp);
+        # dq = scale sum_l ds_l k_l and dk_l = scale ds_l q. Keys and values sum over the heads of their group.
+        return kernels.context_attention_backward(dy, q, k, v, p, scale)
+
+    return y, backward
+
+
+def _check_heads(q: Array, k: Array, v: Array) -> None:
     if q.ndim != 3 or k.ndim != 4 or k.shape != v.shape or k.shape[::3] != q.shape[::2] or not k.shape[1]:
         raise ShapeError(
             f"context_attention needs q (rows, H, D), k and v (rows, L, G, D); got {q.shape}, {k.shape} and {v.shape}"
         )
     if not k.shape[2] or q.shape[1] % k.shape[2]:
         raise ShapeError(f"{q.shape[1]} query heads cannot share {k.shape[2]} key/value heads evenly")
-    scale = 1 / math.sqrt(q.shape[2])
-    y, shares = kernels.context_attention_forward(q, k, v, scale)
-
-    def backward(dy: Array) -> tuple[Array, Array, Array]:
-        # With P the shares: dV = P dY, dS = P (dP - sum(P dP)) with dP = dY V, dQ = dS K, dK = dS Q.
-        return kernels.context_attention_backward(dy, q, k, v, shares, scale)
-
-    return y, backward

@@ -1,4 +1,4 @@
-"""Cross-entropy: the price, in nats, of being told the true next token."""
+"""Cross-entropy: the mean of -ln p over the true next tokens, in nats."""
 
 from __future__ import annotations
 
@@ -7,52 +7,63 @@ import numpy as np
 from minigrad.autograd.gradients import Backward, Deferred
 from minigrad.autograd.graph import is_recording
 from minigrad.autograd.op import op
+from minigrad.constants import IGNORE
 from minigrad.errors import InputError, ShapeError
 from minigrad.kernels.gemm.backend import product, product_into
 from minigrad.kernels.rowwise import cross_entropy as kernels
+from minigrad.ops.softmax import log_softmax_formula
 from minigrad.typing import Array
 
-IGNORE = -100
-"""Targets with this value count neither in the sum nor in the average."""
+_LOGITS_AT_ONCE = 1 << 24  # elements: 64 MB of float32
 
 
-_LOGITS_AT_ONCE = 1 << 24  # numbers: 64 MB of float32
+def cross_entropy_formula(logits: Array, targets: Array) -> Array:
+    """Compute `cross_entropy` in plain NumPy."""
+    real = targets != IGNORE
+    rows, wanted = logits[real], targets[real]  # (N, V), (N,)
+    losses = -log_softmax_formula(rows)[np.arange(len(rows)), wanted]
+    return np.asarray(losses.sum() / max(len(rows), 1))
 
 
 @op
 def cross_entropy(logits: Array, targets: Array) -> tuple[Array, Backward]:
-    r"""Average surprise at the true token: $L = -\frac1N \sum_t \ln \mathrm{softmax}(x_t)_{target_t}$.
+    r"""Compute the mean cross-entropy: $L = -\frac1N \sum_t \ln \mathrm{softmax}(x_t)_{target_t}$.
 
-    N counts the targets that are not -100; with none, the loss is 0.
-    Shapes: logits (..., V), targets (...) whole numbers -> ().
+    N is the number of targets that are not -100; if it is 0, so is the loss.
+    Shapes: logits (..., V), targets (...) integers -> ().
     Raises ShapeError if the shapes do not fit, InputError if a target is out of range.
+
+    >>> from minigrad import Tensor, ops
+    >>> ops.cross_entropy(Tensor([[0.0, 0.0], [0.0, 9.0]]), Tensor([1, -100]))  # ln 2; the second row does not count
+    Tensor(0.6931, dtype=float32)
     """
     if not logits.ndim or targets.shape != logits.shape[:-1]:
         raise ShapeError(f"cross_entropy needs one target per row: logits {logits.shape}, targets {targets.shape}")
-    flat, count = _checked(targets, logits.shape[-1])
-    losses, normaliser = kernels.cross_entropy_forward(logits, flat, IGNORE)
+    flat, count = _checked_targets(targets, logits.shape[-1])
+    losses, logsumexp = kernels.cross_entropy_forward(logits, flat, IGNORE)
 
     def backward(dy: Array) -> tuple[Array, None]:
-        # dL/dx = (softmax(x) - one-hot(target)) / N: push the true token up, the guesses down.
-        return kernels.cross_entropy_backward(logits, flat, IGNORE, normaliser, float(dy) / count), None
+        # A row's loss is logsumexp(x) - x_target, and the derivative of logsumexp is the softmax, so
+        # dL/dx = (softmax(x) - one-hot(target)) / N: the logit of the true token should rise, all others fall.
+        return kernels.cross_entropy_backward(logits, flat, IGNORE, logsumexp, float(dy) / count), None
 
     return np.asarray(losses.sum() / losses.dtype.type(count)), backward
 
 
-def logit_chunks(rows: int, vocab_size: int) -> int:
-    """Return the number of chunks of rows whose logits exist at the same time."""
-    return max(-(-rows * vocab_size // _LOGITS_AT_ONCE), 1)
+def linear_cross_entropy_formula(x: Array, weight: Array, targets: Array) -> Array:
+    """Compute `linear_cross_entropy` in plain NumPy."""
+    return cross_entropy_formula(x @ weight.T, targets)
 
 
 @op
 def linear_cross_entropy(x: Array, weight: Array, targets: Array) -> tuple[Array, Backward]:
-    r"""Score all tokens and take the average surprise at the true ones, without storing the scores.
+    r"""Compute the logits $x W^T$ and their mean cross-entropy, without storing the logits.
 
-    The same number as ``cross_entropy(linear(x, weight), targets)``. The scores of a vocabulary are by far the widest
-    rows of a model; here they exist for some rows at a time, and turn into their own gradient in place, from which
-    follow $dx = d\,W$ and $dW = d^T x$. So the gradient is computed in the forward pass, while the scores are at hand:
-    the loss is its own last step, and backward only has to scale by dy.
-    Shapes: x (rows, C), weight (V, C), targets (rows,) whole numbers -> ().
+    The same value as ``cross_entropy(linear(x, weight), targets)``. The logits of a vocabulary are by far the widest
+    rows of a model. Here they exist for one chunk of rows at a time, and each chunk is overwritten by its gradient G,
+    from which follow $dx = G\,W$ and $dW = G^T x$. So both gradients are computed in the forward pass, while the logits
+    exist. The loss is the last operation of a forward pass, so backward only multiplies them by dy.
+    Shapes: x (rows, C), weight (V, C), targets (rows,) integers -> ().
     Raises ShapeError if the shapes do not fit, InputError if a target is out of range.
     """
     if x.ndim != 2 or weight.ndim != 2 or x.shape[1] != weight.shape[1] or targets.shape != x.shape[:1]:
@@ -60,20 +71,20 @@ def linear_cross_entropy(x: Array, weight: Array, targets: Array) -> tuple[Array
             f"linear_cross_entropy needs x (rows, C), weight (V, C) and targets (rows,); got {x.shape}, "
             f"{weight.shape} and {targets.shape}"
         )
-    flat, count = _checked(targets, len(weight))
-    wanted = is_recording()
+    flat, count = _checked_targets(targets, len(weight))
     losses = np.empty(len(x), x.dtype)
-    dx, dw = (np.empty_like(x), np.empty_like(weight)) if wanted else (None, None)
+    dx, dw = (np.empty_like(x), np.empty_like(weight)) if is_recording() else (None, None)
     rows = -(-x.shape[0] // logit_chunks(len(x), len(weight)))
     for start in range(0, len(x), max(rows, 1)):
-        part = slice(start, start + rows)
-        scores = product(x[part], weight.T)
+        chunk = slice(start, start + rows)
+        logits = product(x[chunk], weight.T)
         if dx is None or dw is None:
-            losses[part], _ = kernels.cross_entropy_forward(scores, flat[part], IGNORE)
+            losses[chunk], _ = kernels.cross_entropy_forward(logits, flat[chunk], IGNORE)
             continue
-        losses[part] = kernels.cross_entropy_in_place(scores, flat[part], IGNORE, 1 / count)
-        product_into(scores, weight, dx[part], False)
-        product_into(scores.T, x[part], dw, start > 0)
+        losses[chunk] = kernels.cross_entropy_in_place(logits, flat[chunk], IGNORE, 1 / count)
+        gradient = logits  # its memory now holds (softmax - one-hot) / N
+        product_into(gradient, weight, dx[chunk], False)
+        product_into(gradient.T, x[chunk], dw, start > 0)
     if dw is not None and not len(x):
         dw[...] = 0
 
@@ -92,10 +103,15 @@ def linear_cross_entropy(x: Array, weight: Array, targets: Array) -> tuple[Array
     return np.asarray(losses.sum() / losses.dtype.type(count)), backward
 
 
-def _checked(targets: Array, classes: int) -> tuple[Array, int]:
-    """Return the targets as int64 and how many are to be averaged over, at least 1."""
+def logit_chunks(rows: int, vocab_size: int) -> int:
+    """Return the number of chunks of rows whose logits `linear_cross_entropy` computes one after another."""
+    return max(-(-rows * vocab_size // _LOGITS_AT_ONCE), 1)
+
+
+def _checked_targets(targets: Array, classes: int) -> tuple[Array, int]:
+    """Return the targets as flat int64, and the N that their losses are divided by, at least 1."""
     if targets.dtype.kind not in "iu":
-        raise InputError(f"cross_entropy needs whole numbers as targets, not {targets.dtype}")
+        raise InputError(f"cross_entropy needs integers as targets, not {targets.dtype}")
     flat = np.require(targets.reshape(-1), np.int64, ["C", "W"])
     real = flat[flat != IGNORE]
     if real.size and not (real.min() >= 0 and real.max() < classes):

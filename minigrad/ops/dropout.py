@@ -1,4 +1,4 @@
-"""Dropout: learn with parts missing, so that no part becomes indispensable."""
+"""Dropout: training with randomly chosen activations set to zero, so that no single one becomes indispensable."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from minigrad.random import philox_key
 from minigrad.typing import Array
 
 
+def dropout_formula(x: Array, keep: Array, *, probability: float) -> Array:
+    """Compute `dropout` in plain NumPy, given which elements to keep: `keep` has the shape of x and holds booleans."""
+    return x * keep / (1 - probability)
+
+
 @op
 def dropout(x: Array, *, probability: float, seed: int = 0, step: int = 0, index: int = 0) -> tuple[Array, Backward]:
-    r"""Set each number to 0 with probability p, else divide it by 1 - p (Srivastava et al. 2014, JMLR 15).
+    r"""Set each element to 0 with probability p, else divide it by 1 - p (Srivastava et al. 2014, JMLR 15).
 
-    The expected value stays the same. Which numbers go is a function of (seed, step, index), `index` telling one
-    dropout of a network from another; so the mask is drawn again in the backward pass instead of being kept.
+    The expected value stays the same. Which elements are dropped is a function of (seed, step, index), where `index`
+    is the number of the dropout layer in its network; so the mask is drawn again in the backward pass instead of being
+    stored.
     Shapes: x (...) -> (...).  Raises InputError unless 0 <= p < 1.
     """
     if not 0 <= probability < 1:

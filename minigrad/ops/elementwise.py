@@ -1,6 +1,8 @@
-"""Functions of one number, applied to each element: exponentials, and the bends that make a network non-linear."""
+"""Functions of a single value, applied to each element: exponentials, and activation functions."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -14,7 +16,7 @@ from minigrad.typing import Array
 
 @op
 def exp(x: Array) -> tuple[Array, Backward]:
-    """The exponential, which is its own slope: $y = e^x$.
+    """Compute the exponential, which is its own derivative: $y = e^x$.
 
     Shapes: x (...) -> (...).
     """
@@ -28,9 +30,9 @@ def exp(x: Array) -> tuple[Array, Backward]:
 
 @op
 def log(x: Array) -> tuple[Array, Backward]:
-    r"""The natural logarithm: $y = \ln x$, with slope $1/x$.
+    r"""Compute the natural logarithm: $y = \ln x$, with the derivative $1/x$.
 
-    Shapes: x (...) -> (...).  NaN for negative numbers, minus infinity at zero.
+    Shapes: x (...) -> (...).  NaN for negative values, minus infinity at zero.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         y = np.log(x)
@@ -44,9 +46,9 @@ def log(x: Array) -> tuple[Array, Backward]:
 
 @op
 def sqrt(x: Array) -> tuple[Array, Backward]:
-    r"""The square root: $y = \sqrt{x}$, with slope $1 / 2y$.
+    r"""Compute the square root: $y = \sqrt{x}$, with the derivative $1 / 2y$.
 
-    Shapes: x (...) -> (...).  NaN for negative numbers; the slope at zero is infinite.
+    Shapes: x (...) -> (...).  NaN for negative values; the derivative at zero is infinite.
     """
     with np.errstate(invalid="ignore"):
         y = np.sqrt(x)
@@ -60,7 +62,7 @@ def sqrt(x: Array) -> tuple[Array, Backward]:
 
 @op
 def tanh(x: Array) -> tuple[Array, Backward]:
-    r"""The hyperbolic tangent, an S from -1 to 1: slope $1 - y^2$.
+    r"""Compute the hyperbolic tangent, which rises from -1 to 1: $y = \tanh x$, with the derivative $1 - y^2$.
 
     Shapes: x (...) -> (...).
     """
@@ -74,7 +76,7 @@ def tanh(x: Array) -> tuple[Array, Backward]:
 
 @op
 def sigmoid(x: Array) -> tuple[Array, Backward]:
-    r"""The logistic function, an S from 0 to 1: $y = 1 / (1 + e^{-x})$, slope $y (1 - y)$.
+    r"""Compute the logistic function, which rises from 0 to 1: $y = 1 / (1 + e^{-x})$, with the derivative $y (1 - y)$.
 
     Shapes: x (...) -> (...).
     """
@@ -86,15 +88,9 @@ def sigmoid(x: Array) -> tuple[Array, Backward]:
     return y, backward
 
 
-def _logistic(x: Array) -> Array:
-    # exp(-|x|) never overflows; for negative x the same fraction is e^x / (1 + e^x).
-    small = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1, small).astype(small.dtype) / (1 + small)
-
-
 @op
 def relu(x: Array) -> tuple[Array, Backward]:
-    r"""Keep what is positive: $y = \max(x, 0)$ (Fukushima 1969). The slope at 0 is taken as 0.
+    r"""Replace negative values by zero: $y = \max(x, 0)$ (Fukushima 1969). The derivative at 0 is taken as 0.
 
     Shapes: x (...) -> (...).
     """
@@ -108,31 +104,44 @@ def relu(x: Array) -> tuple[Array, Backward]:
 
 @op
 def silu(x: Array) -> tuple[Array, Backward]:
-    r"""A smooth bend that dips below zero: $y = x \sigma(x)$ (Elfwing et al. 2017, arXiv 1702.03118).
+    r"""Compute the sigmoid linear unit: $y = x\, \sigma(x)$ (Elfwing et al. 2017, arXiv 1702.03118).
 
     Shapes: x (...) -> (...).
     """
     gate = _logistic(x)
 
     def backward(dy: Array) -> Array:
+        # The derivative of x s is s + x s (1 - s), with s = sigma(x).
         return dy * (gate * (1 + x * (1 - gate)))
 
     return x * gate, backward
 
 
+def gelu_formula(x: Array, *, approximate: str = "none") -> Array:
+    """Compute `gelu` in plain NumPy."""
+    if approximate == "tanh":
+        return x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    erf = np.vectorize(math.erf, otypes=[x.dtype])
+    return x / 2 * (1 + erf(x / math.sqrt(2)))
+
+
 @op
 def gelu(x: Array, *, approximate: str = "none") -> tuple[Array, Backward]:
-    r"""Weigh each number by how likely a normal draw lies below it (Hendrycks and Gimpel 2016, arXiv 1606.08415).
+    r"""Multiply each value by the probability that a normal draw is below it: $y = x\, \Phi(x)$.
 
-    $y = x \Phi(x)$ with the normal distribution function $\Phi$ for ``approximate="none"``, and for
-    ``approximate="tanh"`` $y = \tfrac{x}{2} (1 + \tanh(\sqrt{2/\pi} (x + 0.044715 x^3)))$, as GPT-2 uses.
-    Shapes: x (...) -> (...).  Raises InputError for any other name.
+    Hendrycks and Gimpel 2016, arXiv 1606.08415. $\Phi$ is the distribution function of the standard normal
+    distribution, computed exactly for ``approximate="none"``. For ``approximate="tanh"``, as GPT-2 uses,
+    $y = \tfrac{x}{2} (1 + \tanh(\sqrt{2/\pi} (x + 0.044715 x^3)))$.
+    Shapes: x (...) -> (...).  Raises InputError for any other value of `approximate`.
     """
     if approximate not in ("none", "tanh"):
         raise InputError(f"gelu knows approximate='none' and 'tanh', not {approximate!r}")
     exact = approximate == "none"
 
     def backward(dy: Array) -> Array:
+        # Exact: dx = dy (Phi(x) + x phi(x)), with the normal density phi = Phi'.
+        # With t = tanh(u) and u = sqrt(2/pi) (x + 0.044715 x^3): dx = dy ((1 + t) / 2 + x/2 (1 - t^2) u'),
+        # where u' = sqrt(2/pi) (1 + 3 * 0.044715 x^2).
         return kernels.gelu_backward(dy, x, exact)
 
     return kernels.gelu_forward(x, exact), backward
@@ -140,7 +149,7 @@ def gelu(x: Array, *, approximate: str = "none") -> tuple[Array, Backward]:
 
 @op
 def astype(x: Array, *, dtype: DTypeLike) -> tuple[Array, Backward]:
-    """Convert to another type of number; the gradient is converted back.
+    """Convert to another dtype; the gradient is converted back.
 
     Shapes: x (...) -> (...).
     """
@@ -150,3 +159,9 @@ def astype(x: Array, *, dtype: DTypeLike) -> tuple[Array, Backward]:
         return dy.astype(before)
 
     return x.astype(dtype), backward
+
+
+def _logistic(x: Array) -> Array:
+    # exp(-|x|) never overflows; for negative x the same fraction is e^x / (1 + e^x).
+    small = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1, small).astype(small.dtype) / (1 + small)

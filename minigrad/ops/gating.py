@@ -1,6 +1,8 @@
-"""Gates: let a stream through, or choose between two, number by number."""
+"""Gates: scale a stream by factors between 0 and 1, or interpolate between two streams, element by element."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
@@ -9,39 +11,50 @@ from minigrad.kernels.rowwise import gating as kernels
 from minigrad.typing import Array
 
 
-def _check(name: str, *arrays: Array) -> None:
-    if len({array.shape for array in arrays}) > 1 or not arrays[0].ndim:
-        shapes = ", ".join(str(array.shape) for array in arrays)
-        raise ShapeError(f"{name} needs arrays of one shape (..., C); got {shapes}")
+def sigmoid_gate_formula(x: Array, gate: Array) -> Array:
+    """Compute `sigmoid_gate` in plain NumPy."""
+    return x / (1 + np.exp(-gate))
 
 
 @op
 def sigmoid_gate(x: Array, gate: Array) -> tuple[Array, Backward]:
-    r"""Let each number through as far as its gate is open: $y = \sigma(g) \odot x$.
+    r"""Multiply each element by the logistic function of its gate: $y = \sigma(g) \odot x$.
 
-    Wiola (arXiv 2607.01394, eqs. 28 and 29) puts it behind the attention.
+    Wiola (arXiv 2607.01394, eqs. 28 and 29) applies it to the output of attention.
     Shapes: x (..., C), gate (..., C) -> (..., C).  Raises ShapeError if they differ.
     """
-    _check("sigmoid_gate", x, gate)
+    _check_shapes("sigmoid_gate", x, gate)
 
     def backward(dy: Array) -> tuple[Array, ...]:
-        # dx = dy s;  dg = dy x s (1 - s) with s = sigma(g).
+        # With s = sigma(g), whose derivative is s (1 - s): dx = dy s and dg = dy x s (1 - s).
         return kernels.sigmoid_gate_backward(dy, x, gate)
 
     return kernels.sigmoid_gate_forward(x, gate), backward
 
 
+def blend_formula(a: Array, b: Array, gate: Array) -> Array:
+    """Compute `blend` in plain NumPy."""
+    alpha = 1 / (1 + np.exp(-gate))
+    return alpha * a + (1 - alpha) * b
+
+
 @op
 def blend(a: Array, b: Array, gate: Array) -> tuple[Array, Backward]:
-    r"""Mix two streams number by number: $y = \alpha \odot a + (1 - \alpha) \odot b$ with $\alpha = \sigma(g)$.
+    r"""Interpolate between two streams: $y = \alpha \odot a + (1 - \alpha) \odot b$ with $\alpha = \sigma(g)$.
 
-    The fusion of Wiola's two feed-forward streams (arXiv 2607.01394, eq. 37).
+    Wiola (arXiv 2607.01394, eq. 37) fuses its two feed-forward streams so.
     Shapes: a, b and gate (..., C) -> (..., C).  Raises ShapeError if they differ.
     """
-    _check("blend", a, b, gate)
+    _check_shapes("blend", a, b, gate)
 
     def backward(dy: Array) -> tuple[Array, ...]:
-        # da = dy s;  db = dy (1 - s);  dg = dy (a - b) s (1 - s) with s = sigma(g).
+        # With s = sigma(g): da = dy s, db = dy (1 - s) and dg = dy (a - b) s (1 - s).
         return kernels.blend_backward(dy, a, b, gate)
 
     return kernels.blend_forward(a, b, gate), backward
+
+
+def _check_shapes(name: str, *arrays: Array) -> None:
+    if len({array.shape for array in arrays}) > 1 or not arrays[0].ndim:
+        shapes = ", ".join(str(array.shape) for array in arrays)
+        raise ShapeError(f"{name} needs arrays of one shape (..., C); got {shapes}")

@@ -14,19 +14,23 @@ from minigrad.kernels.gemm.backend import goes_to_blas, product, product_into
 from minigrad.typing import Array
 
 
+def matmul_formula(a: Array, b: Array) -> Array:
+    """Compute `matmul` in plain NumPy, as the sum over k."""
+    rows, columns = a[None, :] if a.ndim == 1 else a, b[:, None] if b.ndim == 1 else b
+    y = np.einsum("...ik,...kj->...ij", rows, columns)
+    y = y[..., 0, :] if a.ndim == 1 else y
+    return y[..., 0] if b.ndim == 1 else y
+
+
 @op
 def matmul(a: Array, b: Array) -> tuple[Array, Backward]:
     r"""Multiply matrices, batch by batch: $y_{ij} = \sum_k a_{ik} b_{kj}$.
 
     $dL/da = dy\, b^T$ and $dL/db = a^T dy$: the only products of these matrices that have the right shapes.
     Shapes: a (..., M, K), b (..., K, N) -> (..., M, N); leading axes broadcast; a vector counts as one row (a) or one
-    column (b) and its axis is dropped again.  Raises ShapeError if the inner sizes differ.
+    column (b), and the result lacks that axis.  Raises ShapeError if the inner sizes differ.
     """
-    if not a.ndim or not b.ndim or a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
-        raise ShapeError(
-            f"matmul cannot multiply shapes {a.shape} and {b.shape}: the last size of the first must equal the "
-            "second-last of the second. Use .transpose(...) if one of them lies on its side."
-        )
+    _check_inner_sizes(a, b)
     rows, columns = a[None, :] if a.ndim == 1 else a, b[:, None] if b.ndim == 1 else b
 
     if b.ndim == 2 and a.ndim >= 2:  # one matrix for all: one large product instead of many small ones
@@ -46,7 +50,7 @@ def matmul(a: Array, b: Array) -> tuple[Array, Backward]:
         if a.ndim == 1:
             dy = dy[..., None, :]
         da, db = _batched(dy, columns.swapaxes(-1, -2)), _batched(rows.swapaxes(-1, -2), dy)
-        # A vector's axis of size 1 goes again; the axes it was broadcast along stay, for the engine to sum.
+        # Only a vector's axis of size 1 is removed here; broadcast leading axes are summed by the engine.
         return da[..., 0, :] if a.ndim == 1 else da, db[..., 0] if b.ndim == 1 else db
 
     y = _batched(rows, columns)
@@ -54,18 +58,9 @@ def matmul(a: Array, b: Array) -> tuple[Array, Backward]:
     return y[..., 0] if b.ndim == 1 else y, backward
 
 
-def _batched(a: Array, b: Array) -> Array:
-    """Multiply matrices, batch by batch; the leading axes broadcast."""
-    if goes_to_blas(a, b):
-        return np.asarray(a @ b)
-    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    count = math.prod(lead)
-    left = np.broadcast_to(a, (*lead, *a.shape[-2:])).reshape(count, *a.shape[-2:])
-    right = np.broadcast_to(b, (*lead, *b.shape[-2:])).reshape(count, *b.shape[-2:])
-    y = np.empty((count, a.shape[-2], b.shape[-1]), a.dtype)
-    for x, z, out in zip(left, right, y, strict=True):
-        product_into(x, z, out, False)
-    return y.reshape(*lead, *y.shape[1:])
+def linear_formula(x: Array, weight: Array) -> Array:
+    """Compute `linear` in plain NumPy, as the sum over the inputs."""
+    return np.einsum("...i,oi->...o", x, weight)
 
 
 @op
@@ -89,3 +84,25 @@ def linear(x: Array, weight: Array) -> tuple[Array, Backward]:
         return product(dy_rows, weight).reshape(x.shape), Deferred(weight.shape, weight.dtype, write)
 
     return product(rows, weight.T).reshape(*x.shape[:-1], weight.shape[0]), backward
+
+
+def _batched(a: Array, b: Array) -> Array:
+    """Multiply matrices, batch by batch; the leading axes broadcast."""
+    if goes_to_blas(a, b):
+        return np.asarray(a @ b)
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    count = math.prod(lead)
+    left = np.broadcast_to(a, (*lead, *a.shape[-2:])).reshape(count, *a.shape[-2:])
+    right = np.broadcast_to(b, (*lead, *b.shape[-2:])).reshape(count, *b.shape[-2:])
+    y = np.empty((count, a.shape[-2], b.shape[-1]), a.dtype)
+    for x, z, out in zip(left, right, y, strict=True):
+        product_into(x, z, out, False)
+    return y.reshape(*lead, *y.shape[1:])
+
+
+def _check_inner_sizes(a: Array, b: Array) -> None:
+    if not a.ndim or not b.ndim or a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
+        raise ShapeError(
+            f"matmul cannot multiply shapes {a.shape} and {b.shape}: the last size of the first must equal the "
+            "second-last of the second. Use .transpose(...) if one of them is transposed."
+        )

@@ -1,6 +1,8 @@
-"""Normalisation: keep the numbers of a layer at one size, however deep the network."""
+"""Normalisation: each row scaled to one size, so that activations neither grow nor vanish in a deep network."""
 
 from __future__ import annotations
+
+import numpy as np
 
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
@@ -9,12 +11,10 @@ from minigrad.kernels.rowwise import norm as kernels
 from minigrad.typing import Array
 
 
-def _check_weight(name: str, x: Array, weight: Array) -> None:
-    if not x.ndim or weight.shape != x.shape[-1:] or not weight.size:
-        raise ShapeError(
-            f"{name} needs one weight per number of a row: input {x.shape}, weight {weight.shape}, "
-            f"expected {x.shape[-1:] if x.ndim else '(C,)'}"
-        )
+def rms_norm_formula(x: Array, weight: Array, *, eps: float = 1e-5) -> Array:
+    """Compute `rms_norm` in plain NumPy."""
+    r = np.sqrt((x * x).mean(axis=-1, keepdims=True) + eps)  # (..., 1)
+    return weight * x / r
 
 
 @op
@@ -23,15 +23,25 @@ def rms_norm(x: Array, weight: Array, *, eps: float = 1e-5) -> tuple[Array, Back
 
     $y_i = w_i\, x_i / r$ with $r = \sqrt{\tfrac1C \sum_j x_j^2 + \epsilon}$.
     Shapes: x (..., C), weight (C,) -> (..., C).  Raises ShapeError if the weight does not fit.
+
+    >>> from minigrad import Tensor, ops
+    >>> ops.rms_norm(Tensor([[2.0, -2.0]]), Tensor([1.0, 3.0]), eps=0.0).tolist()
+    [[1.0, -3.0]]
     """
     _check_weight("rms_norm", x, weight)
     y, inverse = kernels.rms_norm_forward(x, weight, eps)
 
     def backward(dy: Array) -> tuple[Array, Array]:
-        # With g = dy w: dx_i = (g_i - x_i / (C r^2) sum_j g_j x_j) / r, and dw sums dy x / r over the rows.
+        # With g = dy w and dr/dx_i = x_i / (C r): dx_i = g_i / r - x_i / (C r^3) sum_j g_j x_j.
+        # dw is dy x / r, summed over the rows.
         return kernels.rms_norm_backward(dy, x, weight, inverse)
 
     return y, backward
+
+
+def offset_rms_norm_formula(x: Array, weight: Array, offset: Array, *, eps: float = 1e-6) -> Array:
+    """Compute `offset_rms_norm` in plain NumPy."""
+    return rms_norm_formula(x + offset, weight, eps=eps)
 
 
 @op
@@ -56,6 +66,13 @@ def offset_rms_norm(x: Array, weight: Array, offset: Array, *, eps: float = 1e-6
     return y, backward
 
 
+def layer_norm_formula(x: Array, weight: Array, bias: Array, *, eps: float = 1e-5) -> Array:
+    """Compute `layer_norm` in plain NumPy."""
+    z = x - x.mean(axis=-1, keepdims=True)
+    s = np.sqrt((z * z).mean(axis=-1, keepdims=True) + eps)  # (..., 1)
+    return weight * z / s + bias
+
+
 @op
 def layer_norm(x: Array, weight: Array, bias: Array, *, eps: float = 1e-5) -> tuple[Array, Backward]:
     r"""Shift each row to mean 0 and scale it to variance 1 (Ba et al. 2016, arXiv 1607.06450, eq. 4).
@@ -68,7 +85,18 @@ def layer_norm(x: Array, weight: Array, bias: Array, *, eps: float = 1e-5) -> tu
     y, mean, inverse = kernels.layer_norm_forward(x, weight, bias, eps)
 
     def backward(dy: Array) -> tuple[Array, Array, Array]:
-        # As rms_norm on the centred row; the mean's own gradient takes the average of g out.
+        # With z = x - mean and g = dy w, dz is as in rms_norm. Subtracting the mean has the gradient
+        # dx = dz - mean(dz), and mean(dz) = mean(g) / s because the elements of z sum to 0:
+        # dx_i = (g_i - mean(g)) / s - z_i / (C s^3) sum_j g_j z_j.
+        # dw is dy z / s, and db is dy, both summed over the rows.
         return kernels.layer_norm_backward(dy, x, weight, mean, inverse)
 
     return y, backward
+
+
+def _check_weight(name: str, x: Array, weight: Array) -> None:
+    if not x.ndim or weight.shape != x.shape[-1:] or not weight.size:
+        raise ShapeError(
+            f"{name} needs one weight per element of a row: input {x.shape}, weight {weight.shape}, "
+            f"expected {x.shape[-1:] if x.ndim else '(C,)'}"
+        )

@@ -1,4 +1,4 @@
-"""Many numbers into one: sum, mean, maximum, and the soft maximum logsumexp."""
+"""Reductions: sum, mean, maximum and logsumexp over axes."""
 
 from __future__ import annotations
 
@@ -12,32 +12,18 @@ from minigrad.typing import Array
 Axis = int | tuple[int, ...] | None
 
 
-def _axes(name: str, x: Array, axis: Axis) -> tuple[int, ...]:
-    """Return the reduced axes as non-negative numbers; raises ShapeError for an axis that is not there."""
-    given = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
-    for number in given:
-        if not -x.ndim <= number < x.ndim:
-            raise ShapeError(f"{name} over axis {number} of shape {x.shape}, which has {x.ndim} axes")
-    return tuple(number % x.ndim for number in given)
-
-
-def _keep(y: Array, axes: tuple[int, ...]) -> Array:
-    """Put back the reduced axes with size 1, so that the gradient broadcasts against the input."""
-    return np.expand_dims(y, axes)
-
-
 @op
 def sum(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, Backward]:
     r"""Add up: $y = \sum_i x_i$.
 
     Shapes: x (...) -> (...) without the axes in `axis` (all by default), or with size 1 there if `keepdims`.
-    Raises ShapeError if an axis is not there.
+    Raises ShapeError if an axis does not exist.
     """
     axes, shape = _axes("sum", x, axis), x.shape
 
     def backward(dy: Array) -> Array:
-        # Every term moves the sum one for one, so each gets the whole gradient.
-        return np.broadcast_to(dy if keepdims else _keep(dy, axes), shape)
+        # The derivative of a sum by each of its terms is 1.
+        return np.broadcast_to(dy if keepdims else np.expand_dims(dy, axes), shape)
 
     return np.asarray(x.sum(axis=axes, keepdims=keepdims)), backward
 
@@ -47,50 +33,47 @@ def mean(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array,
     r"""Average: $y = \frac1n \sum_i x_i$.
 
     Shapes: x (...) -> (...) without the axes in `axis` (all by default), or with size 1 there if `keepdims`.
-    Raises ShapeError if an axis is not there or there is nothing to average.
+    Raises ShapeError if an axis does not exist or there are no elements to average.
     """
     axes, shape = _axes("mean", x, axis), x.shape
-    count = int(np.prod([shape[number] for number in axes]))
-    if count == 0:
-        raise ShapeError(f"mean of no numbers: shape {shape} has size 0 along axes {axes}")
+    _check_elements("mean", x, axes)
+    count = int(np.prod([shape[each] for each in axes]))
 
     def backward(dy: Array) -> Array:
-        return np.broadcast_to((dy if keepdims else _keep(dy, axes)) / count, shape)
+        return np.broadcast_to((dy if keepdims else np.expand_dims(dy, axes)) / count, shape)
 
     return np.asarray(x.mean(axis=axes, keepdims=keepdims)), backward
 
 
 @op
 def max(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, Backward]:
-    r"""Take the largest: $y = \max_i x_i$. Where several are equal, they share the gradient.
+    r"""Take the largest: $y = \max_i x_i$. If several elements are the largest, they share the gradient equally.
 
     Shapes: x (...) -> (...) without the axes in `axis` (all by default), or with size 1 there if `keepdims`.
-    Raises ShapeError if an axis is not there or there is nothing to choose from.
+    Raises ShapeError if an axis does not exist or there are no elements to choose from.
     """
     axes = _axes("max", x, axis)
-    if 0 in [x.shape[number] for number in axes]:
-        raise ShapeError(f"max of no numbers: shape {x.shape} has size 0 along axes {axes}")
+    _check_elements("max", x, axes)
     largest = x.max(axis=axes, keepdims=True)
-    winners = x == largest
-    share = winners / winners.sum(axis=axes, keepdims=True, dtype=x.dtype)
+    is_largest = x == largest
+    share = is_largest / is_largest.sum(axis=axes, keepdims=True, dtype=x.dtype)
 
     def backward(dy: Array) -> Array:
-        return (dy if keepdims else _keep(dy, axes)) * share
+        return (dy if keepdims else np.expand_dims(dy, axes)) * share
 
     return np.asarray(largest if keepdims else largest.squeeze(axes)), backward
 
 
 @op
 def logsumexp(x: Array, *, axis: Axis = -1, keepdims: bool = False) -> tuple[Array, Backward]:
-    r"""A smooth maximum: $y = \ln \sum_i e^{x_i}$, whose gradient is the softmax.
+    r"""Compute a smooth maximum, whose gradient is the softmax: $y = \ln \sum_i e^{x_i}$.
 
-    The largest score is taken out first, so that the exponentials cannot overflow:
+    The largest value is subtracted first, so that the exponentials cannot overflow:
     $y = m + \ln \sum_i e^{x_i - m}$.  Shapes: x (...) -> (...) without the axes in `axis` (the last by default), or
-    with size 1 there if `keepdims`.  Raises ShapeError if an axis is not there or there is nothing to add.
+    with size 1 there if `keepdims`.  Raises ShapeError if an axis does not exist or there are no elements to add.
     """
     axes = _axes("logsumexp", x, axis)
-    if 0 in [x.shape[number] for number in axes]:
-        raise ShapeError(f"logsumexp of no numbers: shape {x.shape} has size 0 along axes {axes}")
+    _check_elements("logsumexp", x, axes)
     largest = x.max(axis=axes, keepdims=True)
     largest = np.where(np.isfinite(largest), largest, 0).astype(x.dtype)  # a row of -inf stays -inf, not NaN
     with np.errstate(divide="ignore"):
@@ -98,6 +81,22 @@ def logsumexp(x: Array, *, axis: Axis = -1, keepdims: bool = False) -> tuple[Arr
     finite = np.where(np.isfinite(y), y, 0).astype(x.dtype)
 
     def backward(dy: Array) -> Array:
-        return (dy if keepdims else _keep(dy, axes)) * np.exp(x - finite)
+        # softmax(x) = exp(x - logsumexp(x)); a row of -inf gets zeros.
+        return (dy if keepdims else np.expand_dims(dy, axes)) * np.exp(x - finite)
 
     return np.asarray(y if keepdims else y.squeeze(axes)), backward
+
+
+def _axes(name: str, x: Array, axis: Axis) -> tuple[int, ...]:
+    """Return the reduced axes, counted from 0; raises ShapeError for an axis that does not exist."""
+    given = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+    for each in given:
+        if not -x.ndim <= each < x.ndim:
+            raise ShapeError(f"{name} over axis {each} of shape {x.shape}, which has {x.ndim} axes")
+    return tuple(each % x.ndim for each in given)
+
+
+def _check_elements(name: str, x: Array, axes: tuple[int, ...]) -> None:
+    """Raise ShapeError if there is nothing to reduce."""
+    if 0 in [x.shape[each] for each in axes]:
+        raise ShapeError(f"{name} of no elements: shape {x.shape} has size 0 along axes {axes}")

@@ -1,4 +1,4 @@
-"""Moving numbers without changing them: the gradient makes the same move backwards."""
+"""Rearranging elements without changing their values: the gradient is rearranged back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from minigrad.typing import Array
 
 @op
 def reshape(x: Array, *, shape: tuple[int, ...]) -> tuple[Array, Backward]:
-    """Read the same numbers, in the same order, in another shape; one size may be -1 and is worked out.
+    """Read the same elements, in the same order, in another shape; one size may be -1 and is computed from the others.
 
     Shapes: x (...) -> `shape`.  Raises ShapeError if the numbers of elements differ.
     """
@@ -37,7 +37,7 @@ def reshape(x: Array, *, shape: tuple[int, ...]) -> tuple[Array, Backward]:
 def transpose(x: Array, *, axes: tuple[int, ...] | None = None) -> tuple[Array, Backward]:
     """Permute the axes: axis `axes[i]` of the input becomes axis i of the result; reversed by default.
 
-    Shapes: x (n_0, n_1, ...) -> (n_{axes[0]}, n_{axes[1]}, ...).  Raises ShapeError if `axes` is no permutation.
+    Shapes: x (n_0, n_1, ...) -> (n_{axes[0]}, n_{axes[1]}, ...).  Raises ShapeError if `axes` is not a permutation.
     """
     order = tuple(reversed(range(x.ndim))) if axes is None else tuple(a + x.ndim if a < 0 else a for a in axes)
     if sorted(order) != list(range(x.ndim)):
@@ -52,7 +52,7 @@ def transpose(x: Array, *, axes: tuple[int, ...] | None = None) -> tuple[Array, 
 
 @op
 def slice(x: Array, *, index: Any) -> tuple[Array, Backward]:
-    """Take a part, as ``x[index]`` does in NumPy (numbers, slices, None, ..., arrays of whole numbers or booleans).
+    """Select elements, as ``x[index]`` does in NumPy (integers, slices, None, ..., arrays of integers or booleans).
 
     Shapes: as in NumPy.  Raises ShapeError if the index does not fit the shape.
     """
@@ -65,7 +65,7 @@ def slice(x: Array, *, index: Any) -> tuple[Array, Backward]:
 
     def backward(dy: Array) -> Array:
         dx = np.zeros(shape, dtype)
-        if repeats:  # an array of indices may name one element twice: both gradients count
+        if repeats:  # an array of indices may select an element several times: its gradients add up
             np.add.at(dx, index, dy)
         else:
             dx[index] = dy
@@ -76,7 +76,7 @@ def slice(x: Array, *, index: Any) -> tuple[Array, Backward]:
 
 @op
 def concatenate(*parts: Array, axis: int = 0) -> tuple[Array, Backward]:
-    """Put tensors one after another along an axis that exists.
+    """Join tensors along an axis that they have.
 
     Shapes: parts (..., n_i, ...) -> (..., sum of n_i, ...).  Raises ShapeError if the other sizes differ.
     """
@@ -93,7 +93,7 @@ def concatenate(*parts: Array, axis: int = 0) -> tuple[Array, Backward]:
 
 @op
 def stack(*parts: Array, axis: int = 0) -> tuple[Array, Backward]:
-    """Put tensors of one shape side by side along a new axis.
+    """Join tensors of one shape along a new axis.
 
     Shapes: n parts (...) -> (..., n, ...).  Raises ShapeError if the shapes differ.
     """

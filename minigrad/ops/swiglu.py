@@ -1,8 +1,10 @@
-"""SwiGLU: the gated bend inside today's feed-forward blocks."""
+"""SwiGLU: the gated activation function inside today's feed-forward blocks."""
 
 from __future__ import annotations
 
 import math
+
+import numpy as np
 
 from minigrad.autograd.gradients import Backward, Deferred
 from minigrad.autograd.op import op
@@ -12,29 +14,40 @@ from minigrad.kernels.rowwise import swiglu as kernels
 from minigrad.typing import Array
 
 
+def swiglu_formula(gate: Array, up: Array) -> Array:
+    """Compute `swiglu` in plain NumPy."""
+    return gate / (1 + np.exp(-gate)) * up
+
+
 @op
 def swiglu(gate: Array, up: Array) -> tuple[Array, Backward]:
-    r"""Let one stream open and close the other: $y = \mathrm{silu}(g)\, u = g\,\sigma(g)\,u$.
+    r"""Multiply one stream by the SiLU of the other: $y = \mathrm{silu}(g)\, u = g\,\sigma(g)\,u$.
 
-    Shazeer 2020, "GLU variants improve transformer", arXiv 2002.05202, eq. 5; the two matrix products that make
+    Shazeer 2020, "GLU variants improve transformer", arXiv 2002.05202, eq. 5; the two matrix products that compute
     gate and up are separate.  Shapes: gate (..., F), up (..., F) -> (..., F).  Raises ShapeError if they differ.
     """
     if gate.shape != up.shape or not gate.ndim:
         raise ShapeError(f"swiglu needs gate and up of one shape (..., F); got {gate.shape} and {up.shape}")
 
     def backward(dy: Array) -> tuple[Array, Array]:
-        # du = dy silu(g);  dg = dy u s (1 + g (1 - s)) with s = sigma(g).
+        # With s = sigma(g): the derivative of silu(g) = g s is s + g s (1 - s), so
+        # dg = dy u s (1 + g (1 - s)) and du = dy g s.
         return kernels.swiglu_backward(dy, gate, up)
 
     return kernels.swiglu_forward(gate, up), backward
 
 
+def swiglu_linear_formula(gate: Array, up: Array, weight: Array) -> Array:
+    """Compute `swiglu_linear` in plain NumPy."""
+    return swiglu_formula(gate, up) @ weight.T
+
+
 @op
 def swiglu_linear(gate: Array, up: Array, weight: Array) -> tuple[Array, Backward]:
-    r"""Gate, then apply a weight matrix: $y = \mathrm{swiglu}(g, u)\, W^T$.
+    r"""Apply `swiglu`, then a weight matrix: $y = \mathrm{swiglu}(g, u)\, W^T$.
 
-    The same as ``linear(swiglu(gate, up), weight)``, but what is between the two, the widest rows inside a model, is
-    not kept for the backward pass: computing it again takes a small part of the time of the product.
+    The same as ``linear(swiglu(gate, up), weight)``, but the output of `swiglu`, the widest rows inside a model, is not
+    stored for the backward pass: computing it again takes a small part of the time of the product.
     Shapes: gate (..., F), up (..., F), weight (C, F) -> (..., C).  Raises ShapeError if they do not fit.
     """
     if gate.shape != up.shape or weight.ndim != 2 or gate.shape[-1:] != weight.shape[1:]:
@@ -45,6 +58,7 @@ def swiglu_linear(gate: Array, up: Array, weight: Array) -> tuple[Array, Backwar
     count, width = math.prod(gate.shape[:-1]), gate.shape[-1]
 
     def backward(dy: Array) -> tuple[Array, Array, Deferred]:
+        # With h = swiglu(g, u) and y = h W^T: dh = dy W, which swiglu's backward passes on, and dW = dy^T h.
         dy_rows = dy.reshape(count, len(weight))
         dgate, dup = kernels.swiglu_backward(product(dy_rows, weight).reshape(gate.shape), gate, up)
 

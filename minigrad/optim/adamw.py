@@ -16,7 +16,7 @@ from minigrad.typing import Array
 
 
 def adamw_formula(w: Array, g: Array, m: Array, v: Array, factors: AdamWFactors) -> tuple[Array, Array, Array]:
-    """Return the parameters and both moments after one update; all arrays have one shape."""
+    """Compute one update in plain NumPy: the new parameters and both new moments; all arrays have one shape."""
     g = factors.gradient_scale * g
     m = factors.beta1 * m + (1 - factors.beta1) * g
     v = factors.beta2 * v + (1 - factors.beta2) * g * g
@@ -84,7 +84,7 @@ class AdamW:
                 parameter.version.count += 1
 
     def zero_grad(self) -> None:
-        """Set every gradient to zero; the zeros themselves are only written where no gradient follows."""
+        """Treat every gradient as zero; the next one overwrites it (see `Tensor.discard_grad`)."""
         for parameter in self.parameters:
             parameter.discard_grad()
 
@@ -96,7 +96,7 @@ class AdamW:
                 parameter.grad = gradient
 
     def moments(self) -> list[tuple[Array, Array]]:
-        """Return the live moments (m, v) of each parameter, in the order and the shapes of the parameters."""
+        """Return the moments (m, v) of each parameter, in the order and the shapes of the parameters; not copies."""
         found: dict[int, tuple[Array, Array]] = {}
         for (segment, _), m, v in zip(self._groups, self._m, self._v, strict=True):
             found.update(_views(segment, m, v))
@@ -104,6 +104,7 @@ class AdamW:
 
 
 def _views(segment: Segment, m: Array, v: Array) -> dict[int, tuple[Array, Array]]:
+    """Return the part of the flat moments that belongs to each parameter, by its id."""
     views, start = {}, 0
     for parameter in segment.members:
         stop = start + parameter.size

@@ -22,9 +22,10 @@ class Segment:
 
 
 def segments(parameters: Sequence[Tensor]) -> list[Segment]:
-    """Join neighbours among `parameters`; one that has no gradient yet gets a gradient of zeros.
+    """Join parameters that are adjacent in memory; a parameter without a gradient gets a gradient of zeros.
 
     The parameters of an initialised model are one segment; parameters made one by one are one segment each.
+    Raises InputError for a parameter that requires no gradient or is not contiguous.
     """
     found: list[Segment] = []
     distinct = list({id(parameter): parameter for parameter in parameters}.values())
@@ -33,8 +34,8 @@ def segments(parameters: Sequence[Tensor]) -> list[Segment]:
             raise InputError("an optimizer needs parameters that require a gradient")
         if not parameter.data.flags.c_contiguous:
             raise InputError(
-                f"a parameter of shape {parameter.shape} does not lie row by row in memory, so it cannot be updated "
-                "in place; make it from np.ascontiguousarray(...)"
+                f"a parameter of shape {parameter.shape} is not contiguous, so it cannot be updated in place; "
+                "make it from np.ascontiguousarray(...)"
             )
         if parameter.grad is None:
             parameter.grad = np.zeros(parameter.shape, parameter.dtype)
@@ -58,7 +59,7 @@ def _gradient(parameter: Tensor) -> Array:
 
 
 def _join(segment: Segment, parameter: Tensor) -> Segment | None:
-    """Return the segment with one parameter more, or None if that is not its neighbour."""
+    """Return the segment with one more parameter, or None if that is not adjacent."""
     data = _extend(segment.data, parameter.data)
     gradient = _extend(segment.gradient, _gradient(parameter))
     if data is None or gradient is None:
@@ -67,6 +68,7 @@ def _join(segment: Segment, parameter: Tensor) -> Segment | None:
 
 
 def _extend(flat: Array, array: Array) -> Array | None:
+    """Return the flat array together with `array` if that follows it in the same buffer, else None."""
     base = flat.base
     if not isinstance(base, np.ndarray) or base is not array.base or base.ndim != 1:
         return None

@@ -1,4 +1,4 @@
-"""Learning rates over time. Each schedule is a function of integers only, so a run can be repeated exactly."""
+"""Learning-rate schedules. Each is a function of the step and the settings alone, so a run can be repeated exactly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def warmup_stable_decay(step: int, *, peak: float, warmup: int, decay_start: int
     r"""Warm up linearly, stay at the peak, then decay to zero as $1 - \sqrt{x}$ over the last part.
 
     Hägele et al. 2024, "Scaling laws and compute-optimal training beyond fixed training durations", arXiv 2405.18392:
-    as good as a cosine, and the end need not be known until the decay begins.
+    as good as a cosine, and the number of steps need not be known before the decay begins.
     `step` counts from 0; the first step already has the rate peak / warmup.
 
     >>> [round(warmup_stable_decay(s, peak=1.0, warmup=2, decay_start=4, steps=8), 2) for s in range(8)]

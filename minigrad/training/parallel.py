@@ -44,7 +44,7 @@ def replica(model: LanguageModel) -> LanguageModel:
     parameters = model.parameters()
     twins = [copy.copy(parameter) for parameter in parameters]
     for parameter, twin in zip(parameters, twins, strict=True):
-        twin.place(parameter.data, np.zeros_like(parameter.data))
+        twin.bind(parameter.data, np.zeros_like(parameter.data))
     return copy.deepcopy(model, {id(parameter): twin for parameter, twin in zip(parameters, twins, strict=True)})
 
 

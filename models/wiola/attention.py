@@ -1,8 +1,8 @@
-"""Gated cross-layer attention: attention over the tokens before, and over summaries of the layers below.
+"""Gated cross-layer attention: attention over earlier tokens, and over summaries of the layers below.
 
 Wiola, arXiv 2607.01394, section VII. The paper summarises a layer by the mean of its output over the whole sequence
-(eq. 20), future included: every position of the next layers would see it. Here position t has a summary of its own, the
-mean over positions up to t. At the last position the two are the same.
+(eq. 20), later positions included, and every position of the next layers would see it. Here each position t has its own
+summary, the mean over positions up to t. At the last position the two are equal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from models.wiola.spiral import SpiralAngles
 
 
 class Pass(NamedTuple):
-    """What a layer must know about the rows of a pass besides their values."""
+    """The arguments of a layer that describe the rows of a forward pass, besides their values."""
 
     layout: Layout
     angles: SpiralAngles
@@ -31,15 +31,15 @@ class Pass(NamedTuple):
 
     @property
     def pending(self) -> Pending | None:
-        """The last token of each cached sequence, as this layer saw it."""
+        """The state of this layer for the newest token of each cached sequence; None without a cache."""
         return None if self.cache is None else self.cache.pending[self.layer]
 
 
 def block_order(num_heads: int, num_kv_heads: int) -> Array:
-    """Return the order of query heads that turns the paper's grouping into the code's.
+    """Return the order of query heads that converts the paper's grouping into the code's.
 
-    In the paper head h belongs to group h mod G; in the code, and in the released weights, to group h // (H / G). Both
-    are the same model with its heads in another order: new head g (H / G) + i is old head i G + g.  Shapes: -> (H,).
+    In the paper head h belongs to group h mod G; in the code, and in the released weights, to group h // (H / G). The
+    two differ only in the order of the heads: new head g (H / G) + i is old head i G + g.  Shapes: -> (H,).
     """
     return np.arange(num_heads).reshape(-1, num_kv_heads).T.reshape(-1)
 
@@ -49,7 +49,7 @@ class GatedCrossLayerAttention(Module):
 
     $O = (1 - \beta)\, O^{self} + \beta\, O^{ctx}$ with $\beta = \sigma(\phi)$, and the output is
     $(\sigma(X W_{gate}^T) \odot O)\, W_O^T$ (eqs. 22-29). Without summaries, as in the first layer, $O = O^{self}$.
-    In eq. 26 the queries are rotated and the context keys are not; that is kept, because the weights are trained so.
+    In eq. 26 the queries are rotated and the context keys are not; the released weights were trained this way.
     Shapes: x (rows, C), each summary (rows, C) -> (rows, C).
     """
 
@@ -69,7 +69,7 @@ class GatedCrossLayerAttention(Module):
         self._order = block_order(num_heads, num_kv_heads) if interleaved else None
 
     def forward(self, x: Tensor, summaries: list[Tensor], run: Pass) -> Tensor:
-        """Attend from every row to its own sequence up to itself, and to its summaries."""
+        """Attend from each row to the rows of its sequence up to itself, and to its summaries."""
         q, k, v = self.queries(x, run), self.heads(self.k_proj, x), self.heads(self.v_proj, x)
         k, key_ranges = run.angles.rotate(k, run.layout), None
         if run.cache is not None:

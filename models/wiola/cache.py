@@ -1,4 +1,4 @@
-"""What Wiola keeps of a sequence: keys, values, running sums of layers, and the last token of merging layers."""
+"""The cache of Wiola: keys, values, running sums of layers, and the newest token of merging layers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from models.wiola.config import WiolaConfig
 
 @dataclass(frozen=True)
 class Pending:
-    """The last token of each sequence, as one merging layer saw it, and whether it may still merge with the next.
+    """The state of a merging layer for the newest token of each sequence, and whether it may still merge with the next.
 
     Shapes, with S sequences: rows (S, C) after the norm, keys and values (S, G, D) before rotation, outputs (S, C),
     open (S,).
@@ -45,9 +45,9 @@ class Pending:
 class WiolaCache(Cache):
     """The state of every layer.
 
-    A merging layer stores fewer keys than there are tokens, and not the same number for each sequence. Shapes: keys and
-    values (layers, batch, max_length, G, D), of which `filled` (layers, batch) are in use; sums (layers, batch, C) in
-    float64, because a running sum in fewer bits stops growing.
+    A merging layer stores fewer keys than there are tokens, and their number differs between sequences. Shapes: keys
+    and values (layers, batch, max_length, G, D), of which `filled` (layers, batch) are in use; sums (layers, batch, C)
+    in float64, because a running sum in fewer bits stops growing.
     """
 
     def __init__(self, config: WiolaConfig, batch_size: int, max_length: int, dtype: DTypeLike = "float32") -> None:
@@ -65,21 +65,21 @@ class WiolaCache(Cache):
         return np.full(self.batch_size, self.length)
 
     def arrays(self) -> Iterable[Array]:
-        """Return keys, values, sums and what merging layers keep."""
+        """Return keys, values, sums and the state of merging layers."""
         pending = [array for each in self.pending.values() for array in vars(each).values()]
         return self.keys, self.values, self.filled, self.sums, *pending
 
     def append(self, layer: int, k: Tensor, v: Tensor, offsets: Array) -> tuple[Tensor, Tensor, Array]:
-        """Store new keys and values (rows, G, D) of one layer, those of sequence s at rows offsets[s]:offsets[s + 1].
+        """Store new keys and values (rows, G, D) of one layer; those of sequence s are rows offsets[s]:offsets[s + 1].
 
-        Returns (keys, values, key_ranges): all of the layer's (batch * max_length, G, D) without copying, and for each
-        sequence the range of rows in use.
+        The result is (keys, values, key_ranges): all keys and values of the layer (batch * max_length, G, D), which are
+        not copied, and the range of filled rows of each sequence. They carry no gradient.
         """
         filled = self.filled[layer]
         for sequence, (start, stop) in enumerate(itertools.pairwise(offsets)):
-            place = slice(filled[sequence], filled[sequence] + stop - start)
-            self.keys[layer, sequence, place] = k.data[start:stop]
-            self.values[layer, sequence, place] = v.data[start:stop]
+            free = slice(filled[sequence], filled[sequence] + stop - start)
+            self.keys[layer, sequence, free] = k.data[start:stop]
+            self.values[layer, sequence, free] = v.data[start:stop]
         filled += np.diff(offsets)
         first = np.arange(self.batch_size) * self.max_length
         keys, values = (memory[layer].reshape(-1, *memory.shape[3:]) for memory in (self.keys, self.values))

@@ -1,8 +1,8 @@
 """The shape of a Wiola model, its published form, and its sizes.
 
-Names, shapes and config are those of the released checkpoint. The labels are not counts: the published shape called
-360m has 318,048,272 parameters; the sizes ending in -exact keep layers, width and heads, and choose the widths of the
-streams so that the label is true.
+Names, shapes and config are those of the released checkpoint. The published size names are not parameter counts: the
+shape called 360m has 318,048,272 parameters. The sizes ending in -exact keep layers, width and heads, and choose the
+widths of the streams so that the count rounds to the name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class WiolaConfig:
     srpe_theta: float = option(10_000.0, "base of the rotary frequencies", above=1)
     srpe_spiral_divisor: float = option(8.0, "the second winding is this many times slower", above=0)
     srpe_radial_amplitude: float = option(0.1, "how far the radius oscillates around 1")
-    srpe_radial_frequency: float = option(0.01, "how fast it does, relative to the angle")
+    srpe_radial_frequency: float = option(0.01, "the frequency of this oscillation, relative to the angle")
     gcla_lookback: int = option(2, "layers below whose summaries are attended to", at_least=1)
     gcla_gate_init: float = option(-3.0, "the context starts with a weight of sigmoid(-3) = 0.047")
     gcla_summary: str = option(
@@ -49,7 +49,7 @@ class WiolaConfig:
         choices=("off", *VARIANTS),
     )
     atm_threshold: float = option(0.92, "neighbours whose cosine exceeds it merge", at_least=-1, at_most=1)
-    atm_at_generation: bool = option(False, "merge not in training only")
+    atm_at_generation: bool = option(False, "merge during generation as well as in training")
     norm_eps: float = option(1e-6, "added to the mean square before the root")
     init_std: float = option(0.02, "initial standard deviation of matrices", at_least=0)
     dropout: float = option(
@@ -72,16 +72,16 @@ class WiolaConfig:
 
     @property
     def head_dim(self) -> int:
-        """The size of a head."""
+        """The number of elements of a head."""
         return self.width // self.num_heads
 
     @property
     def merging_layers(self) -> list[int]:
-        """The middle third of the layers, or none: the first encode single tokens, the last need every token."""
+        """The middle third of the layers, or none; the first layers encode single tokens, the last need every token."""
         return [] if self.atm == "off" else list(range(self.num_layers // 3, 2 * self.num_layers // 3))
 
     def activations_per_token(self) -> int:
-        """Return how many elements per token training keeps for the backward pass, the logits aside.
+        """Return the number of elements per token that training stores for the backward pass, without the logits.
 
         In each layer the inputs of norms and products, queries, keys and values before and after rotation, the outputs
         of both attentions, the summaries with their keys and values, the gate, both streams and their fusion.
@@ -91,7 +91,7 @@ class WiolaConfig:
         return self.num_layers * (attention + 2 * self.dsff_narrow + 2 * self.dsff_wide + 6 * self.width)
 
     def published(self) -> dict[str, Any]:
-        """Return the config with the keys of the released checkpoint, and keys of our own for what it lacks."""
+        """Return the config with the keys of the released checkpoint, and our own keys for fields that it lacks."""
         return {
             "architectures": ["WiolaForCausalLM"],
             "model_type": "wiola",
@@ -108,7 +108,7 @@ class WiolaConfig:
 
     @classmethod
     def from_published(cls, values: dict[str, Any]) -> WiolaConfig:
-        """Read a config.json; a key that the released file leaves out gets the default."""
+        """Read a config.json; a key that the released file lacks gets the default."""
         known = {ours: values[theirs] for theirs, ours in _KEYS.items() if theirs in values}
         if not values.get("atm_enabled", True):
             known["atm"] = "off"

@@ -25,7 +25,7 @@ class DualStreamFeedForward(Module):
         self.fusion = Linear(2 * width, width, std=std)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Run both streams on every row and blend them."""
+        """Apply both streams to every row and blend them."""
         a = ops.swiglu_linear(self.gate_a(x), self.up_a(x), self.down_a.weight)
         b = self.down_b(ops.gelu(self.up_b(x)))
         return ops.blend(a, b, self.fusion(ops.concatenate(a, b, axis=-1)))

@@ -1,4 +1,4 @@
-"""Attention in which similar neighbours are merged, so that fewer rows attend or fewer keys are attended to.
+"""Attention with merged neighbours: fewer rows attend, or fewer keys are attended to.
 
 `models.wiola.merging` decides which rows merge and explains the variants; this file computes attention with them.
 """
@@ -29,10 +29,10 @@ def merged_attention(
     """Compute ``attention(x, summaries, run)`` with similar neighbours merged; also return the merge ratio."""
     pending = run.pending
     groups = find_groups(x.data, run.layout.offsets, threshold, pending)
-    asking = np.flatnonzero(groups.new)  # the rows that attend, as indices into the rows of the groups
+    attending = np.flatnonzero(groups.new)  # the rows that attend, as indices into the rows of the groups
     if variant != "kv_only":
-        asking = groups.first[groups.new[groups.first]]
-    rows = groups.source[asking] - (0 if pending is None else len(pending.open))
+        attending = groups.first[groups.new[groups.first]]
+    rows = groups.source[attending] - (0 if pending is None else len(pending.open))
     offsets = np.searchsorted(rows, run.layout.offsets)
     reduced = run._replace(layout=Layout(offsets, run.layout.positions[rows]))
     queries = rows_at(x, rows) if variant != "paper" else (rows_at(x, groups.first) + rows_at(x, groups.last)) * 0.5
@@ -40,7 +40,7 @@ def merged_attention(
     if variant in ("first", "paper"):
         out = attention(queries, summaries, reduced)
     else:
-        out = _with_averaged_keys(attention, x, queries, summaries, _Merge(run, reduced, groups, asking, rows))
+        out = _with_averaged_keys(attention, x, queries, summaries, _Merge(run, reduced, groups, attending, rows))
     if variant != "kv_only":
         out = _copy_to_members(out, groups, pending)
     if pending is not None and len(x):
@@ -51,19 +51,19 @@ def merged_attention(
 
 
 class _Merge(NamedTuple):
-    """A pass, the same pass reduced to the rows that attend, and how they belong together."""
+    """A forward pass, the same pass reduced to the rows that attend, and the groups of merged rows."""
 
     run: Pass
     reduced: Pass
     groups: Groups
-    asking: Array  # the rows that attend, as indices into the rows of the groups
+    attending: Array  # the rows that attend, as indices into the rows of the groups
     rows: Array  # the same as indices into x
 
 
 def _with_averaged_keys(
     attention: GatedCrossLayerAttention, x: Tensor, queries: Tensor, summaries: list[Tensor], merge: _Merge
 ) -> Tensor:
-    """Attend to the averages of complete groups, and in an incomplete one to the row's own key and value."""
+    """Attend to the average key and value of each complete group; in an incomplete group, to the row's own key."""
     run, reduced = merge.run, merge.reduced
     keys, values = attention.heads(attention.k_proj, x), attention.heads(attention.v_proj, x)
     q = attention.queries(queries, reduced)
@@ -79,10 +79,10 @@ def _with_averaged_keys(
 
 
 def _averages(k: Tensor, v: Tensor, merge: _Merge) -> tuple[Tensor, Tensor, dict[str, Array]]:
-    """Average keys and values over each complete group (eq. 31), and count how many of them each row may see.
+    """Average keys and values over each complete group (eq. 31), and count how many of them each row sees.
 
-    A key is rotated once, at its group's last position, after averaging: the average of keys is the key of the
-    average. The last token of a sequence, while alone, is not complete: it may still merge with the next one.
+    Keys are averaged first, which gives the key of the averaged rows, and then rotated once, at the group's last
+    position. The newest token of a sequence is an incomplete group while it is alone: it may still merge with the next.
     """
     run, groups, pending = merge.run, merge.groups, merge.run.pending
     positions = run.layout.positions
@@ -91,12 +91,12 @@ def _averages(k: Tensor, v: Tensor, merge: _Merge) -> tuple[Tensor, Tensor, dict
         before = np.append(positions, 0)[run.layout.offsets[:-1]] - 1  # unused for sequences without new tokens
         positions = np.concatenate([before, positions])
     single = groups.first == groups.last
-    done = np.ones(len(single), bool)
+    complete = np.ones(len(single), bool)
     ends = groups.offsets[1:][np.diff(groups.offsets) > 0] - 1
-    done[ends] = ~single[ends]
-    first, last = groups.source[groups.first[done]], groups.source[groups.last[done]]
+    complete[ends] = ~single[ends]
+    first, last = groups.source[groups.first[complete]], groups.source[groups.last[complete]]
     k, v = ((rows_at(x, first) + rows_at(x, last)) * 0.5 for x in (k, v))
-    offsets = np.concatenate([[0], np.cumsum(done)])[groups.offsets]
+    offsets = np.concatenate([[0], np.cumsum(complete)])[groups.offsets]
     k = run.angles.rotate(k, Layout(offsets, positions[last]))
     stored = np.zeros(len(offsets) - 1, np.int64)
     ranges = np.stack([offsets[:-1], offsets[1:]], axis=1)
@@ -104,23 +104,24 @@ def _averages(k: Tensor, v: Tensor, merge: _Merge) -> tuple[Tensor, Tensor, dict
         stored = run.cache.filled[run.layer].copy()
         k, v, ranges = run.cache.append(run.layer, k, v, offsets)
     sequence = np.repeat(np.arange(len(stored)), np.diff(merge.reduced.layout.offsets))
-    group = groups.group[merge.asking]
-    opens = merge.asking == groups.first[group]  # sees its own key; the second of a pair sees the average of both
-    visible = stored[sequence] + group - groups.offsets[sequence] + ~opens
-    return k, v, {"key_ranges": ranges, "visible": visible, "has_own": opens}
+    group = groups.group[merge.attending]
+    # The first row of a group sees its own key; the second sees the average of both, which is its group's key.
+    is_first = merge.attending == groups.first[group]
+    visible = stored[sequence] + group - groups.offsets[sequence] + ~is_first
+    return k, v, {"key_ranges": ranges, "visible": visible, "has_own": is_first}
 
 
 def _copy_to_members(out: Tensor, groups: Groups, pending: Pending | None) -> Tensor:
     """Return for each row the output of its group (eq. 32); that of a group begun in an earlier pass was stored."""
     begins_here = groups.new[groups.first]
-    number = np.cumsum(begins_here) - 1
+    index = np.cumsum(begins_here) - 1
     if pending is not None:
         out = ops.concatenate(Tensor(pending.outputs), out)
-        number = np.where(begins_here, number + len(pending.open), groups.source[groups.first])
-    return rows_at(out, number[groups.group[groups.new]])
+        index = np.where(begins_here, index + len(pending.open), groups.source[groups.first])
+    return rows_at(out, index[groups.group[groups.new]])
 
 
 def _store(memory: Array, x: Tensor, layout: Layout) -> None:
-    """Store the last row of each sequence."""
+    """Store the newest row of each sequence; nothing if there are no new rows."""
     if len(x):
         memory[...] = x.data[layout.offsets[1:] - 1]

@@ -1,15 +1,15 @@
 """Adaptive token merging: similar neighbours share one row of attention (Wiola, section VIII).
 
-The literal reading of the paper leaks. It gives both tokens of a pair the attention output of their average, so the
-first of them has seen the second, which is the very token it is trained to predict. Merging is causal under one rule:
-the decision about (t, t + 1) may change what happens at t + 1 and later, nothing before. Three variants follow it:
+The literal reading of the paper is not causal. It gives both tokens of a pair the attention output of their average, so
+the output of the first depends on the second, which is the token that it is trained to predict. Merging is causal if
+the decision about (t, t + 1) changes no output before t + 1. Three variants obey this rule:
 
     first       the pair is represented by its first token; the second copies the output of the first
     avg_causal  as above, but later tokens see the pair as the average of both (eq. 31)
     kv_only     every token has its own query; only the keys and values of complete pairs are averaged
 
-and `paper` is the literal reading, for study. Causal merging can be done one token at a time: the only state of a
-sequence is its last token, if that may still merge with the next.
+and `paper` is the literal reading, for study. Causal merging can process one token at a time: the only state of a
+sequence is its newest token, if that may still merge with the next.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from models.wiola.cache import Pending
 
 @dataclass(frozen=True)
 class Groups:
-    """How rows merge into groups of one or two neighbours.
+    """The groups of one or two neighbours that rows merge into.
 
-    The rows are those of this pass and, before the first row of a sequence, its pending token if that is still open.
+    The rows are those of this pass and, before the first row of a sequence, its pending token if that is open.
     `source` (E,) is the index of each of these E rows in the pending tokens followed by the new rows; `first` and
     `last` are the outer rows of each group, `group` (E,) is the group of each row, and the groups of sequence s are
     ``offsets[s]:offsets[s + 1]``, (S + 1,).
@@ -55,24 +55,24 @@ def find_groups(x: Array, offsets: Array, threshold: float, pending: Pending | N
     Shapes: x (rows, C), offsets (S + 1,).
     """
     lengths = np.diff(offsets)
-    waiting = np.zeros(len(lengths), bool) if pending is None else pending.open & (lengths > 0)
+    is_open = np.zeros(len(lengths), bool) if pending is None else pending.open & (lengths > 0)
     table = x if pending is None else np.concatenate([pending.rows, x])
     shift = len(table) - len(x)
-    ends = np.cumsum(lengths + waiting)
-    starts = ends - lengths - waiting
+    ends = np.cumsum(lengths + is_open)
+    starts = ends - lengths - is_open
     # The rows of a sequence are consecutive; its pending token, if open, comes before them.
-    source = np.arange(len(x) + int(waiting.sum())) + shift - np.repeat(np.cumsum(waiting), lengths + waiting)
-    source[starts[waiting]] = np.flatnonzero(waiting)
+    source = np.arange(len(x) + int(is_open.sum())) + shift - np.repeat(np.cumsum(is_open), lengths + is_open)
+    source[starts[is_open]] = np.flatnonzero(is_open)
     bounds = np.concatenate([[0], ends]).astype(np.int64)
-    second = merged_rows(table[source], bounds, threshold)
-    first = np.flatnonzero(~second)
-    group = np.cumsum(~second) - 1
+    is_second = merged_rows(table[source], bounds, threshold)
+    first = np.flatnonzero(~is_second)
+    group = np.cumsum(~is_second) - 1
     last = np.append(first, len(source))[1:] - 1
-    counts = np.concatenate([[0], np.cumsum(~second)])
+    counts = np.concatenate([[0], np.cumsum(~is_second)])
     return Groups(source, first, last, group, counts[bounds], source >= shift)
 
 
 def rows_at(x: Tensor, index: Array) -> Tensor:
-    """Select rows by index, repeats allowed: x (rows, ...), index (n,) -> (n, ...)."""
+    """Select rows by index, which may repeat: x (rows, ...), index (n,) -> (n, ...)."""
     flat = x.reshape(len(x), math.prod(x.shape[1:]))
     return ops.embedding(flat, index).reshape(len(index), *x.shape[1:])

@@ -1,7 +1,7 @@
-"""The Wiola model: its layers, and the summaries that each layer hands to the layers above.
+"""The Wiola model: its layers, and the summaries that each layer passes to the layers above.
 
 Two of the paper's formulas let a position see later tokens: the summary of a layer (eq. 20) and the average of merged
-tokens (eqs. 31 and 32). Here the causal readings are the default; the literal ones stay available for study, as
+tokens (eqs. 31 and 32). Here the causal readings are the default; the literal ones are available for study, as
 `gcla_summary="paper"` and `atm="paper"`.
 """
 
@@ -63,7 +63,7 @@ class Decoder(nn.Module):
         self.embed_tokens = nn.Embedding(config.vocab_size, config.width, std=config.init_std)
         self.embedding_dropout = nn.Dropout(config.dropout)
         merging = config.merging_layers
-        self.layers = [Block(config, number in merging) for number in range(config.num_layers)]
+        self.layers = [Block(config, index in merging) for index in range(config.num_layers)]
         self.final_norm = WiolaRMSNorm(config.width, eps=config.norm_eps)
 
 
@@ -90,15 +90,15 @@ class Wiola(LanguageModel):
         """
         x = self.model.embedding_dropout(self.model.embed_tokens(tokens))
         summaries: list[Tensor] = []
-        for number, layer in enumerate(self.model.layers):
-            run = Pass(layout, self._angles, cache, number)
+        for index, layer in enumerate(self.model.layers):
+            run = Pass(layout, self._angles, cache, index)
             x = layer(x, summaries[-self.config.gcla_lookback :], run)
-            if number + 1 < self.config.num_layers:
-                summaries.append(self._summary(x, layout, cache, number))
+            if index + 1 < self.config.num_layers:
+                summaries.append(self._summary(x, layout, cache, index))
         return self.model.final_norm(x)
 
     def _summary(self, x: Tensor, layout: Layout, cache: WiolaCache | None, layer: int) -> Tensor:
-        """Return for each row the mean of a layer's output over its sequence up to there (eq. 20, made causal)."""
+        """Return for each row the mean of a layer's output over its sequence up to that row (eq. 20, made causal)."""
         if cache is not None:
             if self.config.gcla_summary == "paper":
                 raise InputError(
@@ -114,7 +114,7 @@ class Wiola(LanguageModel):
         return means
 
     def embedding(self) -> nn.Embedding:
-        """Return the table that turns tokens into rows."""
+        """Return the embedding of the tokens."""
         return self.model.embed_tokens
 
     def new_cache(self, batch_size: int = 1, max_length: int | None = None) -> Cache:
@@ -123,9 +123,9 @@ class Wiola(LanguageModel):
         return WiolaCache(self.config, batch_size, length, self.head().dtype)
 
     def macs_per_token(self, context: int) -> float:
-        """Return the multiply-adds per token; the context matrices are applied to each summary.
+        """Return the multiply-adds of one forward pass per token; the context matrices are applied to each summary.
 
-        Every token counts as if it did not merge; the fraction that merges is measured during training.
+        Merging is ignored; the fraction of tokens that merge is measured during training.
         """
         config = self.config
         context_matrices = 2 * config.width * config.num_kv_heads * config.head_dim
@@ -134,6 +134,6 @@ class Wiola(LanguageModel):
         return super().macs_per_token(context) + context_matrices * (uses - config.num_layers) + attention
 
     def measurements(self) -> dict[str, list[float]]:
-        """Return the merge ratio of each merging layer in the last step."""
+        """Return the merge ratio of each merging layer in the last training step."""
         layers = self.config.merging_layers
         return {"merge_ratio": [self.model.layers[layer].merge_ratio for layer in layers]} if layers else {}

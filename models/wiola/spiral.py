@@ -1,4 +1,4 @@
-"""Spiral positions: a rotary angle from two windings, and a radius that oscillates with the position."""
+"""Spiral positions: a rotary angle that is the sum of two windings, and a radius that oscillates with the position."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class SpiralAngles(RotaryAngles):
     Pair j of a head at position p is rotated by $p\,\omega_j (1 + 1/k)$, the sum of two windings with
     $\omega_j = \theta^{-2j/D}$ and the second k times slower, and scaled by $r_j(p) = 1 + a \sin(p f \omega_j)$.
 
-    The two windings are one: with a = 0 this is the rotary encoding at position (1 + 1/k) p. With a > 0 norms
-    are not preserved, and scores depend on more than the distance: each carries the factor $r_j(p)\,r_j(q)$.
+    The two windings are one rotation: with a = 0 this is the rotary encoding at position (1 + 1/k) p. With a > 0 norms
+    are not preserved, and scores depend on more than the distance, because each pair has the factor $r_j(p)\,r_j(q)$.
     """
 
     def __init__(self, head_dim: int, theta: float, *, divisor: float, amplitude: float, frequency: float) -> None:

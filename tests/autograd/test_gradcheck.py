@@ -1,4 +1,4 @@
-"""The gradient check must pass what is right, fail what is wrong, and say where."""
+"""The gradient check accepts correct gradients, refuses wrong ones, and says where they are wrong."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from minigrad.autograd.op import op
 from minigrad.typing import Array
 
 
-def wrong_square(factor: float) -> None:
+def check_square(factor: float) -> None:
     @op
     def square(x: Array) -> tuple[Array, Backward]:
         return x * x, lambda dy: dy * factor * x
@@ -21,14 +21,14 @@ def wrong_square(factor: float) -> None:
     gradcheck.check(square, np.linspace(1, 2, 6).reshape(2, 3))
 
 
-def test_right_and_wrong_by_a_thousandth() -> None:
-    wrong_square(2)
+def test_an_error_of_a_thousandth_is_found_and_located() -> None:
+    check_square(2)
     where = r"square, argument 0 of shape \(2, 3\), at index \(0, 0\): got 1\.022\d+, expected 1\.021"
     with pytest.raises(GradientError, match=where):
-        wrong_square(2.001)
+        check_square(2.001)
 
 
-def test_large_inputs_are_checked_along_a_direction() -> None:
+def test_a_large_input_is_checked_along_a_direction() -> None:
     @op
     def one_bad_element(x: Array) -> tuple[Array, Backward]:
         def backward(dy: Array) -> Array:
@@ -44,18 +44,18 @@ def test_large_inputs_are_checked_along_a_direction() -> None:
         gradcheck.check(one_bad_element, x)
 
 
-def test_a_forgotten_gradient_is_caught() -> None:
+def test_a_missing_gradient_is_found() -> None:
     with pytest.raises(GradientError, match="got 0, expected"):
         gradcheck.check(lambda x: Tensor(x.data) + x * 0.0, np.ones(2))
 
 
-def test_nan_is_no_agreement() -> None:
+def test_a_gradient_of_nan_is_refused() -> None:
     @op
-    def spoiled(x: Array) -> tuple[Array, Backward]:
+    def with_nan(x: Array) -> tuple[Array, Backward]:
         return x * 1, lambda dy: dy * np.nan
 
     with pytest.raises(GradientError, match="got nan"):
-        gradcheck.check(spoiled, np.ones(2))
+        gradcheck.check(with_nan, np.ones(2))
 
 
 def test_float32_is_refused() -> None:
@@ -63,11 +63,11 @@ def test_float32_is_refused() -> None:
         gradcheck.check(lambda x: x, np.ones(2, np.float32))
 
 
-def test_whole_numbers_are_passed_on() -> None:
+def test_integers_are_passed_on_unchecked() -> None:
     gradcheck.check(lambda table, ids: ops.embedding(table, ids), np.ones((3, 2)), np.array([0, 2, 2]))
 
 
-def test_inputs_are_left_alone() -> None:
+def test_inputs_stay_unchanged() -> None:
     x = np.ones(3)
     gradcheck.check(lambda t: t.exp(), x)
     assert x.tolist() == [1.0, 1.0, 1.0]

@@ -1,9 +1,9 @@
-"""What the documents say is put beside what is true, and only where the two differ."""
+"""The documents' figures are printed beside the true ones, and only where the two differ."""
 
 from __future__ import annotations
 
 import models
-from models.claims import CLAIMS, beside
+from models.claims import CLAIMS, compare
 
 
 def test_every_claim_is_of_a_published_size_and_differs_from_the_truth() -> None:
@@ -12,8 +12,8 @@ def test_every_claim_is_of_a_published_size_and_differs_from_the_truth() -> None
         assert abs(models.count(family, size) / claim.parameters - 1) > 0.015, (family, size)
 
 
-def test_the_documents_count_and_the_true_one_stand_side_by_side() -> None:
-    line = beside("gpt2", "300m", models.skeleton("gpt2", "300m"))
+def test_the_documents_count_and_the_true_one_are_both_given() -> None:
+    line = compare("gpt2", "300m", models.skeleton("gpt2", "300m"))
     assert "its document says 300,124,416 parameters, the shape has 355,871,744" in line
     assert "37.8 GFLOP forward per token, which is 0.808 in the published context" in line
-    assert beside("vidya-v2", "nano", models.skeleton("vidya-v2", "nano")) == ""
+    assert compare("vidya-v2", "nano", models.skeleton("vidya-v2", "nano")) == ""

@@ -1,4 +1,4 @@
-"""Attention against the whole T x T matrix, where the table's small cases do not reach."""
+"""Attention beyond the small cases of the table: long sequences, a past, extreme scores, and what is refused."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minigrad import ShapeError, Tensor, ops
+from minigrad import InputError, ShapeError, Tensor, ops
+from minigrad.ops.attention import attention_formula, attention_with_own_key_formula
 from tests import op_checks
-from tests.kernels.attention_twins import attention
 from tests.op_table import Array, Case
 
 both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -25,10 +25,27 @@ def case_of(lengths: list[int], heads: int = 2, groups: int = 1, size: int = 3, 
     return Case(tuple(arrays), {"offsets": offsets})
 
 
-def expected(case: Case, ranges: Array | None = None) -> Array:
-    offsets = case.options["offsets"]
-    ranges = np.stack([offsets[:-1], offsets[1:]], axis=1) if ranges is None else ranges
-    return attention(*case.arrays, offsets, ranges, 1 / math.sqrt(case.arrays[0].shape[2]))
+def test_the_formula_is_the_textbook_sum_one_query_and_head_at_a_time() -> None:
+    q, k, v = case_of([5], heads=4, groups=2).arrays
+    found = attention_formula(q, k, v, offsets=np.array([0, 5]))
+    for t in range(5):
+        for head in range(4):
+            scores = [float(q[t, head] @ k[u, head // 2]) / math.sqrt(3) for u in range(t + 1)]
+            total = math.fsum(math.exp(score) for score in scores)
+            wanted = sum(math.exp(score) / total * v[u, head // 2] for u, score in enumerate(scores))
+            np.testing.assert_allclose(found[t, head], wanted, rtol=1e-12)
+
+
+def test_without_own_keys_attention_with_own_key_is_attention() -> None:
+    case = case_of([3, 4], heads=4, groups=2)
+    offsets, own = case.options["offsets"], np.zeros((7, 2, 3))
+    options = {"key_ranges": np.stack([offsets[:-1], offsets[1:]], axis=1), "visible": np.array([1, 2, 3, 1, 2, 3, 4])}
+    no_own = np.zeros(7, bool)
+    wanted = attention_formula(*case.arrays, offsets=offsets)
+    got = attention_with_own_key_formula(*case.arrays, own, own, offsets=offsets, **options, has_own=no_own)
+    np.testing.assert_allclose(got, wanted, rtol=1e-12)
+    result = ops.attention_with_own_key(*case.arrays, own, own, offsets=offsets, **options, has_own=no_own)
+    np.testing.assert_allclose(result.data, wanted, rtol=1e-11)
 
 
 @pytest.mark.parametrize("lengths", [[129], [300], [96, 97, 0, 260], [255, 1, 256], [513]])
@@ -36,7 +53,7 @@ def expected(case: Case, ranges: Array | None = None) -> Array:
 def test_sequences_longer_than_a_tile(lengths: list[int], heads: int, groups: int) -> None:
     case = case_of(lengths, heads, groups)
     result, _ = op_checks.run(ops.attention, case)
-    np.testing.assert_allclose(result, expected(case), rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(result, attention_formula(*case.arrays, **case.options), rtol=1e-11, atol=1e-12)
 
 
 def value_and_gradients(case: Case, dtype: Any) -> list[Array]:
@@ -56,8 +73,8 @@ def test_heads_of_any_size_in_float32(size: int, heads: int, groups: int) -> Non
 
 @both_types
 @pytest.mark.parametrize("score", [-50.0, -90.0, -200.0, 200.0])
-def test_scores_far_from_zero(dtype: Any, score: float) -> None:
-    """What fills up a panel of queries has scores of its own, which must not meet the sums of real ones."""
+def test_equal_scores_far_from_zero_give_the_mean(dtype: Any, score: float) -> None:
+    """The padding of a panel of queries has scores of its own, which must not enter the sums of real queries."""
     q, k = np.full((3, 1, 1), score), np.ones((3, 1, 1))
     v = np.arange(3.0).reshape(3, 1, 1)
     got = value_and_gradients(Case((q, k, v), {"offsets": np.array([0, 3])}), dtype)
@@ -72,11 +89,11 @@ def test_gradient_across_tiles(lengths: list[int]) -> None:
 
 @given(past=st.integers(0, 200), new=st.integers(1, 140), seed=st.integers(0, 99))
 @settings(max_examples=10)
-def test_queries_with_a_past_see_what_they_would_have_seen_all_at_once(past: int, new: int, seed: int) -> None:
+def test_queries_with_a_past_give_what_the_whole_sequence_gives(past: int, new: int, seed: int) -> None:
     whole = case_of([past + new], seed=seed)
     q, k, v = whole.arrays
     everything, _ = op_checks.run(ops.attention, whole)
-    spare = np.full((3, *k.shape[1:]), np.nan)  # rows of a cache that nobody may read
+    spare = np.full((3, *k.shape[1:]), np.nan)  # rows of a cache that must not be read
     keys, values = (np.concatenate([spare, x, spare]) for x in (k, v))
     ranges = np.array([[3, 3 + past + new]])
     result = ops.attention(
@@ -86,7 +103,7 @@ def test_queries_with_a_past_see_what_they_would_have_seen_all_at_once(past: int
 
 
 @pytest.mark.parametrize("length", [5, 200])
-def test_a_later_key_changes_nothing_earlier(length: int) -> None:
+def test_a_later_key_changes_no_earlier_output(length: int) -> None:
     q, k, v = case_of([length]).arrays
     options = {"offsets": np.array([0, length])}
     before = ops.attention(Tensor(q), Tensor(k), Tensor(v), **options).data
@@ -106,12 +123,11 @@ def test_sequences_do_not_see_each_other() -> None:
     assert together[3:].tobytes() == alone.tobytes()
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_huge_scores(dtype: Any) -> None:
+@both_types
+def test_huge_scores_choose_the_value_of_the_largest(dtype: Any) -> None:
     q, k, v = (x.astype(dtype) for x in case_of([150], heads=1).arrays)
     huge = dtype(1e4)
     result, gradients = op_checks.run(ops.attention, Case((q * huge, k * huge, v), {"offsets": np.array([0, 150])}))
-    # Softmax has become a choice of the largest score.
     scores = np.where(np.tri(150, dtype=bool), q[:, 0].astype(float) @ k[:, 0].astype(float).T, -np.inf)
     np.testing.assert_allclose(result[:, 0], v[scores.argmax(axis=1), 0], rtol=1e-4)
     assert all(np.isfinite(gradient).all() for gradient in gradients if gradient is not None)
@@ -130,7 +146,7 @@ def test_keys_of_no_sequence_get_no_gradient() -> None:
 
 
 def test_keys_shared_by_two_sequences_are_refused() -> None:
-    # Each sequence writes the gradients of its own keys; two writers would overwrite each other.
+    # Each sequence writes the gradients of its own keys; two of them would overwrite each other's.
     q, k, v = map(Tensor, case_of([2, 2]).arrays)
     with pytest.raises(ShapeError, match="overlap"):
         ops.attention(q, k, v, offsets=np.array([0, 2, 4]), key_ranges=np.array([[1, 4], [0, 2]]))
@@ -148,9 +164,33 @@ def test_keys_shared_by_two_sequences_are_refused() -> None:
         (((4, 2, 3), (9, 2, 3), (9, 2, 3)), {"offsets": [0, 4], "key_ranges": [[0, 3]]}, "one key per query"),
         (((4, 2, 3), (9, 2, 3), (9, 2, 3)), {"offsets": [0, 4], "key_ranges": [[6, 10]]}, "within 9"),
         (((4, 2, 3), (9, 2, 3), (9, 2, 3)), {"offsets": [0, 4], "key_ranges": [[-1, 5]]}, "within 9"),
+        (((4, 2, 3), (4, 2, 3), (4, 2, 3)), {"offsets": [0, 4], "visible": [1, 2, 3]}, "that each row sees"),
+        (((4, 2, 3), (4, 2, 3), (4, 2, 3)), {"offsets": [0, 4], "visible": [1, 2, 3, 5]}, "from 0 to those of its"),
+        (((4, 2, 3), (4, 2, 3), (4, 2, 3)), {"offsets": [0, 4], "visible": [1, 2, 1, 4]}, "must not decrease"),
     ],
 )
-def test_errors(shapes: Any, options: dict[str, Any], message: str) -> None:
+def test_shapes_and_ranges_that_do_not_fit_are_refused(shapes: Any, options: dict[str, Any], message: str) -> None:
     arrays = {name: np.array(value) for name, value in options.items()}
     with pytest.raises(ShapeError, match=message):
         ops.attention(*(Tensor(np.zeros(shape)) for shape in shapes), **arrays)
+
+
+def test_what_a_row_sees_may_decrease_where_the_next_sequence_begins() -> None:
+    q, k, v = map(Tensor, case_of([2, 0, 2]).arrays)
+    ops.attention(q, k, v, offsets=np.array([0, 2, 2, 4]), visible=np.array([1, 2, 0, 1]))
+
+
+def test_a_dropout_of_one_is_refused() -> None:
+    with pytest.raises(InputError, match=r"at least 0 and below 1, not 1\.0"):
+        ops.attention(*map(Tensor, case_of([2]).arrays), offsets=np.array([0, 2]), dropout=1.0)
+
+
+@pytest.mark.parametrize(
+    ("own_rows", "has_own", "message"),
+    [(3, [True, True], r"must be \(2, 1, 3\)"), (2, [True], r"must be \(2, 1, 3\)"), (2, [True, False], "needs a key")],
+)
+def test_own_keys_that_do_not_fit_are_refused(own_rows: int, has_own: list[bool], message: str) -> None:
+    own = Tensor(np.zeros((own_rows, 1, 3)))
+    options = {"offsets": np.array([0, 2]), "key_ranges": np.array([[0, 2]]), "visible": np.array([0, 0])}
+    with pytest.raises(ShapeError, match=message):
+        ops.attention_with_own_key(*map(Tensor, case_of([2]).arrays), own, own, **options, has_own=np.array(has_own))

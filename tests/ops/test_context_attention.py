@@ -1,4 +1,4 @@
-"""Attention over a few keys of a row's own: one key, large scores, and what is refused."""
+"""Attention to a few keys of a row's own: a single key, large scores, and what is refused."""
 
 from __future__ import annotations
 
@@ -8,14 +8,26 @@ import numpy as np
 import pytest
 
 from minigrad import ShapeError, Tensor, ops
+from minigrad.ops.attention import attention_formula
+from minigrad.ops.context_attention import context_attention_formula
 
 
 def draw(dtype: Any, *shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
     return Tensor((np.random.default_rng(seed).normal(size=shape) * scale).astype(dtype), requires_grad=True)
 
 
+def test_each_row_attends_as_a_sequence_of_its_own() -> None:
+    q, k, v = (
+        draw(np.float64, *shape, seed=number).data for number, shape in enumerate([(5, 4, 8), *[(5, 3, 2, 8)] * 2])
+    )
+    found = context_attention_formula(q, k, v)
+    for row in range(5):
+        options = {"offsets": np.array([0, 1]), "key_ranges": np.array([[0, 3]])}
+        np.testing.assert_allclose(found[row], attention_formula(q[[row]], k[row], v[row], **options)[0], rtol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_single_key_has_no_choice(dtype: Any) -> None:
+def test_the_only_key_has_probability_one(dtype: Any) -> None:
     q, k, v = draw(dtype, 5, 4, 8), draw(dtype, 5, 1, 2, 8, seed=1), draw(dtype, 5, 1, 2, 8, seed=2)
     y = ops.context_attention(q, k, v)
     assert y.data.tobytes() == np.repeat(v.data[:, 0], 2, axis=1).tobytes()
@@ -48,6 +60,6 @@ def test_large_scores_choose_one_key(dtype: Any) -> None:
         ((2, 4, 8), (2, 1, 0, 8), "4 query heads cannot share 0"),
     ],
 )
-def test_shapes_that_do_not_fit(q: tuple[int, ...], k: tuple[int, ...], message: str) -> None:
+def test_shapes_that_do_not_fit_are_refused(q: tuple[int, ...], k: tuple[int, ...], message: str) -> None:
     with pytest.raises(ShapeError, match=message):
         ops.context_attention(Tensor(np.zeros(q)), Tensor(np.zeros(k)), Tensor(np.zeros(k)))

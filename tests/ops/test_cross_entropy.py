@@ -1,4 +1,4 @@
-"""Cross-entropy, alone and behind a matrix: which targets count, and what is refused."""
+"""Cross-entropy of logits, and of rows and a matrix: which targets count, and what is refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = NDArray[Any]
 module: Any = sys.modules["minigrad.ops.cross_entropy"]  # in the package, the function has that name
 
 
-def test_uniform_scores_cost_the_logarithm_of_the_number_of_classes() -> None:
+def test_equal_logits_cost_the_logarithm_of_the_number_of_classes() -> None:
     loss = ops.cross_entropy(Tensor(np.zeros((4, 50))), Tensor([0, 7, 49, 3]))
     assert loss.item() == pytest.approx(math.log(50))
     assert loss.shape == ()
@@ -41,7 +41,7 @@ def test_ignored_targets_count_neither_in_the_sum_nor_in_the_average() -> None:
     np.testing.assert_allclose(x.grad[[0, 2]], part.grad)
 
 
-def test_nothing_but_ignored_targets() -> None:
+def test_nothing_but_ignored_targets_gives_a_loss_and_gradients_of_zero() -> None:
     x = Tensor(np.ones((3, 5)), requires_grad=True)
     loss = ops.cross_entropy(x, Tensor([-100] * 3))
     loss.backward()
@@ -51,7 +51,7 @@ def test_nothing_but_ignored_targets() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_huge_scores(dtype: str) -> None:
+def test_huge_logits_do_not_overflow(dtype: str) -> None:
     x = Tensor(np.array([[1e4, 0, -1e4], [1e30, 0, 0]], dtype), requires_grad=True)
     loss = ops.cross_entropy(x, Tensor([1, 0]))
     assert loss.item() == pytest.approx(5e3)
@@ -61,31 +61,31 @@ def test_huge_scores(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.int32, np.uint16])
-def test_any_kind_of_whole_number(kind: type) -> None:
+def test_targets_of_any_integer_dtype_are_accepted(kind: type) -> None:
     targets = np.array([1, 2], kind)
     assert ops.cross_entropy(Tensor(np.eye(3)[:2]), Tensor(targets)).item() > 0
 
 
-def test_errors() -> None:
+def test_targets_that_do_not_fit_the_logits_are_refused() -> None:
     logits = Tensor(np.zeros((2, 3)))
     with pytest.raises(ShapeError, match=r"logits \(2, 3\), targets \(3,\)"):
         ops.cross_entropy(logits, Tensor([0, 1, 2]))
-    with pytest.raises(InputError, match="whole numbers"):
+    with pytest.raises(InputError, match="integers"):
         ops.cross_entropy(logits, Tensor(np.zeros(2)))
     for bad in (3, -1, -99):
         with pytest.raises(InputError, match=f"{bad}.* for 3 classes"):
             ops.cross_entropy(logits, Tensor([0, bad]))
 
 
-# Scores and loss in one operation.
+# linear_cross_entropy.
 
 
 def both_ways(x: Array, weight: Array, targets: Any, scale: float = 1.0) -> list[list[Array]]:
-    """Return [loss, dx, dw] of two operations, and of one."""
+    """Return [loss, dx, dw] of linear and cross_entropy, and of linear_cross_entropy."""
     found = []
-    for one in (False, True):
+    for fused in (False, True):
         rows, matrix = Tensor(x.copy(order="K"), requires_grad=True), Tensor(weight.copy(order="K"), requires_grad=True)
-        if one:
+        if fused:
             loss = ops.linear_cross_entropy(rows, matrix, targets)
         else:
             loss = ops.cross_entropy(ops.linear(rows, matrix), targets)
@@ -120,7 +120,7 @@ def arrays(rows: int, width: int, classes: int, dtype: Any, seed: int = 0) -> tu
     scale=st.sampled_from([1.0, 0.25, -3.0, 0.0]),
     seed=st.integers(0, 999),
 )
-def test_one_operation_is_the_two_in_any_number_of_parts(
+def test_the_fused_operation_equals_the_two_for_any_number_of_chunks(
     dtype: Any, rows: int, width: int, classes: int, at_once: int, scale: float, seed: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -128,28 +128,30 @@ def test_one_operation_is_the_two_in_any_number_of_parts(
         assert_equal_both_ways(*arrays(rows, width, classes, dtype, seed), scale=scale)
 
 
-@pytest.mark.parametrize(("rows", "at_once", "parts"), [(10, 70, 1), (10, 69, 2), (10, 7, 10), (10, 1, 10), (9, 21, 3)])
-def test_no_more_scores_exist_at_once_than_allowed(
-    monkeypatch: pytest.MonkeyPatch, rows: int, at_once: int, parts: int
+@pytest.mark.parametrize(
+    ("rows", "at_once", "chunks"), [(10, 70, 1), (10, 69, 2), (10, 7, 10), (10, 1, 10), (9, 21, 3)]
+)
+def test_no_more_logits_exist_at_once_than_allowed(
+    monkeypatch: pytest.MonkeyPatch, rows: int, at_once: int, chunks: int
 ) -> None:
     made = []
     product = module.product
 
     def counted(a: Array, b: Array) -> Array:
-        scores = product(a, b)
-        made.append(scores.shape)
-        return scores
+        logits = product(a, b)
+        made.append(logits.shape)
+        return logits
 
     monkeypatch.setattr(module, "_LOGITS_AT_ONCE", at_once)
     monkeypatch.setattr(module, "product", counted)
     x, weight, targets = arrays(rows, 3, 7, np.float64)
     assert_equal_both_ways(x, weight, targets)
-    assert len(made) == parts
+    assert len(made) == chunks
     assert sum(height for height, _ in made) == rows
     assert all(height == 1 or height * width <= at_once for height, width in made)
 
 
-def test_parts_at_the_real_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_at_a_realistic_size(monkeypatch: pytest.MonkeyPatch) -> None:
     x, weight, targets = arrays(600, 8, 3_000, np.float32)
     whole = both_ways(x, weight, targets)[1]
     monkeypatch.setattr(module, "_LOGITS_AT_ONCE", 1 << 18)
@@ -158,7 +160,7 @@ def test_parts_at_the_real_size(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_ignored_targets_leave_no_trace(dtype: Any) -> None:
+def test_rows_with_ignored_targets_change_nothing(dtype: Any) -> None:
     x, weight, targets = arrays(6, 4, 9, dtype)
     targets[:] = [-100, 3, -100, 0, 8, -100]
     (loss, dx, dw), (short_loss, short_dx, short_dw) = (
@@ -171,7 +173,7 @@ def test_ignored_targets_leave_no_trace(dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("rows", [0, 3])
-def test_no_target_at_all(rows: int) -> None:
+def test_no_real_target_gives_a_loss_and_gradients_of_zero(rows: int) -> None:
     x, weight, _ = arrays(rows, 4, 9, np.float32)
     for loss, dx, dw in both_ways(x, weight, np.full(rows, -100)):
         assert loss == 0
@@ -180,7 +182,7 @@ def test_no_target_at_all(rows: int) -> None:
         assert not dw.any()
 
 
-def test_gradients_add_up_over_parts_of_a_step() -> None:
+def test_gradients_accumulate_over_micro_batches() -> None:
     x, weight, targets = arrays(8, 4, 9, np.float64)
     targets = np.abs(targets) % 9
     rows, matrix = Tensor(x, requires_grad=True), Tensor(weight, requires_grad=True)
@@ -191,19 +193,19 @@ def test_gradients_add_up_over_parts_of_a_step() -> None:
     np.testing.assert_allclose(np.asarray(matrix.grad), dw, rtol=1e-12)
 
 
-def test_the_matrix_may_be_the_table_that_made_the_rows() -> None:
+def test_the_matrix_may_be_the_embedding_table() -> None:
     _, table, targets = arrays(7, 4, 9, np.float64)
     ids, gradients = np.array([0, 1, 8, 8, 3, 2, 0]), []
-    for one in (False, True):
+    for fused in (False, True):
         tied = Tensor(table.copy(), requires_grad=True)
         rows = ops.embedding(tied, ids)
-        loss = ops.linear_cross_entropy(rows, tied, targets) if one else ops.cross_entropy(rows @ tied.T, targets)
+        loss = ops.linear_cross_entropy(rows, tied, targets) if fused else ops.cross_entropy(rows @ tied.T, targets)
         loss.backward()
         gradients.append(np.asarray(tied.grad))
     np.testing.assert_allclose(gradients[1], gradients[0], rtol=1e-12)
 
 
-def test_without_a_gradient_none_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_recording_no_gradient_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     x, weight, targets = arrays(6, 4, 9, np.float32)
     wanted = ops.cross_entropy(ops.linear(Tensor(x), Tensor(weight)), targets).item()
 
@@ -218,17 +220,19 @@ def test_without_a_gradient_none_is_computed(monkeypatch: pytest.MonkeyPatch) ->
     assert not loss.requires_grad
 
 
-@pytest.mark.parametrize("lay", [np.asfortranarray, lambda x: np.repeat(x, 2, axis=1)[:, ::2], lambda x: x[::-1][::-1]])
+@pytest.mark.parametrize(
+    "layout", [np.asfortranarray, lambda x: np.repeat(x, 2, axis=1)[:, ::2], lambda x: x[::-1][::-1]]
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rows_and_matrix_may_lie_anyhow(monkeypatch: pytest.MonkeyPatch, dtype: Any, lay: Any) -> None:
+def test_any_memory_layout_of_rows_and_matrix(monkeypatch: pytest.MonkeyPatch, dtype: Any, layout: Any) -> None:
     monkeypatch.setattr(module, "_LOGITS_AT_ONCE", 40)
     x, weight, targets = arrays(11, 5, 9, dtype)
-    kept = x.tobytes(), weight.tobytes(), targets.tobytes()
-    assert_equal_both_ways(lay(x), lay(weight), np.repeat(targets, 2)[::2])
-    assert (x.tobytes(), weight.tobytes(), targets.tobytes()) == kept
+    before = x.tobytes(), weight.tobytes(), targets.tobytes()
+    assert_equal_both_ways(layout(x), layout(weight), np.repeat(targets, 2)[::2])
+    assert (x.tobytes(), weight.tobytes(), targets.tobytes()) == before
 
 
-def test_only_one_of_the_two_learns() -> None:
+def test_only_one_of_rows_and_matrix_requires_a_gradient() -> None:
     x, weight, targets = arrays(6, 4, 9, np.float64)
     _, dx, dw = both_ways(x, weight, targets)[0]
     rows, matrix = Tensor(x, requires_grad=True), Tensor(weight, requires_grad=True)
@@ -238,8 +242,8 @@ def test_only_one_of_the_two_learns() -> None:
     np.testing.assert_allclose(np.asarray(matrix.grad), dw, rtol=1e-12)
 
 
-def test_a_change_after_the_forward_pass_does_no_harm() -> None:
-    """The gradient is computed already, so that there is nothing that the change could spoil."""
+def test_a_change_after_the_forward_pass_does_not_change_the_gradient() -> None:
+    """The gradient has been computed in the forward pass."""
     x, weight, targets = arrays(6, 4, 9, np.float64)
     _, dx, _ = both_ways(x, weight, targets)[0]
     rows, matrix = Tensor(x, requires_grad=True), Tensor(weight, requires_grad=True)
@@ -250,7 +254,7 @@ def test_a_change_after_the_forward_pass_does_no_harm() -> None:
     np.testing.assert_allclose(np.asarray(rows.grad), dx, rtol=1e-12)
 
 
-def test_huge_scores_behind_a_matrix() -> None:
+def test_huge_logits_of_a_matrix_do_not_overflow() -> None:
     x = Tensor(np.array([[1e4], [1e30]], np.float32), requires_grad=True)
     loss = ops.linear_cross_entropy(x, Tensor(np.array([[1], [0], [-1]], np.float32)), [1, 0])
     assert loss.item() == pytest.approx(5e3)
@@ -276,9 +280,9 @@ def test_shapes_that_do_not_fit_are_named(shapes: Any, targets: Any) -> None:
     assert all(str(shape) in str(caught.value) for shape in shapes)
 
 
-def test_targets_that_are_no_classes_are_refused() -> None:
+def test_targets_out_of_range_are_refused() -> None:
     x, weight = Tensor(np.zeros((2, 3))), Tensor(np.zeros((5, 3)))
-    with pytest.raises(InputError, match="whole numbers"):
+    with pytest.raises(InputError, match="integers"):
         ops.linear_cross_entropy(x, weight, Tensor(np.zeros(2)))
     for bad in (5, -1, -99):
         with pytest.raises(InputError, match=f"{bad}.* for 5 classes"):

@@ -1,44 +1,38 @@
-"""Functions of one number at the ends of their range."""
+"""Functions of a single value at the ends of their range."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
 from minigrad import InputError, Tensor, ops
+from minigrad.ops.elementwise import gelu_formula
 from tests import op_checks
 from tests.op_table import Case
 
-FAR = [-1e4, -100.0, -50.0, 0.0, 50.0, 100.0, 1e4]
+LARGE = [-1e4, -100.0, -50.0, 0.0, 50.0, 100.0, 1e4]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ["sigmoid", "silu", "tanh", "relu", "gelu"])
-def test_far_out_everything_stays_finite(name: str, dtype: Any) -> None:
-    result, (gradient,) = op_checks.run(getattr(ops, name), Case((np.array(FAR, dtype),)))
+def test_large_values_give_finite_results_and_gradients(name: str, dtype: Any) -> None:
+    result, (gradient,) = op_checks.run(getattr(ops, name), Case((np.array(LARGE, dtype),)))
     assert gradient is not None
     assert np.isfinite(result).all()
     assert np.isfinite(gradient).all()
     if name in ("silu", "relu", "gelu"):
-        np.testing.assert_allclose(result, np.maximum(FAR, 0), atol=1e-5)
+        np.testing.assert_allclose(result, np.maximum(LARGE, 0), atol=1e-5)
     assert gradient[0] == gradient[1] == 0 or name != "tanh"
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_swiglu_far_out(dtype: Any) -> None:
-    gate, up = np.array(FAR, dtype), np.ones(len(FAR), dtype)
-    result, gradients = op_checks.run(ops.swiglu, Case((gate, up)))
-    np.testing.assert_allclose(result, np.maximum(FAR, 0), atol=1e-5)
-    assert all(gradient is not None and np.isfinite(gradient).all() for gradient in gradients)
 
 
 def test_sigmoid_keeps_small_probabilities() -> None:
     assert ops.sigmoid(Tensor(np.array([-700.0]))).item() == pytest.approx(np.exp(-700.0))
 
 
-def test_relu_of_infinity_and_at_its_bend() -> None:
+def test_relu_of_infinity_and_its_derivative_at_zero() -> None:
     x = Tensor(np.array([-np.inf, 0.0, np.inf]), requires_grad=True)
     y = ops.relu(x)
     assert y.tolist() == [0.0, 0.0, np.inf]
@@ -47,7 +41,16 @@ def test_relu_of_infinity_and_at_its_bend() -> None:
     assert x.grad.tolist() == [0.0, 0.0, 1.0]
 
 
-def test_gelu_knows_two_formulas() -> None:
+def test_the_gelu_is_the_share_of_normal_draws_below_a_value() -> None:
+    x = np.array([-1.0, 0.0, 0.5, 2.0])
+    draws = np.random.default_rng(0).normal(size=1_000_000)
+    share = (draws < x[:, None]).mean(axis=1)
+    np.testing.assert_allclose(gelu_formula(x), x * share, atol=0.003)
+    np.testing.assert_allclose(gelu_formula(x, approximate="tanh"), gelu_formula(x), atol=4e-4)
+    assert gelu_formula(np.array([1.0])).item() == pytest.approx((1 + math.erf(math.sqrt(0.5))) / 2)
+
+
+def test_an_unknown_gelu_is_refused() -> None:
     with pytest.raises(InputError, match="'none' and 'tanh', not 'quick'"):
         ops.gelu(Tensor([1.0]), approximate="quick")
 

@@ -1,4 +1,4 @@
-"""Gates: wide open or shut they pass everything or nothing, without overflow; and what is refused."""
+"""Gates: extreme gates pass everything or nothing, without overflow; and what is refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GATES = [-np.inf, -1e4, -90.0, 0.0, 90.0, 1e4, np.inf]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_gates_open_wide_and_shut_tight(dtype: Any) -> None:
+def test_extreme_gates_pass_all_or_nothing(dtype: Any) -> None:
     a, b, gate = (Tensor(np.array(x, dtype), requires_grad=True) for x in ([2.0] * 7, [-3.0] * 7, GATES))
     gated, mixed = ops.sigmoid_gate(a, gate), ops.blend(a, b, gate)
     np.testing.assert_allclose(gated.data, [0, 0, 0, 1, 2, 2, 2], atol=1e-30)
@@ -24,7 +24,7 @@ def test_gates_open_wide_and_shut_tight(dtype: Any) -> None:
         assert np.isfinite(each.grad).all()
 
 
-def test_streams_of_different_shapes() -> None:
+def test_streams_of_different_shapes_are_refused() -> None:
     one, other = Tensor(np.zeros((2, 3))), Tensor(np.zeros((2, 1)))
     with pytest.raises(ShapeError, match=r"sigmoid_gate needs arrays of one shape .* \(2, 3\), \(2, 1\)"):
         ops.sigmoid_gate(one, other)

@@ -1,4 +1,4 @@
-"""Norms: what they do to a row's size, and what is refused."""
+"""Norms: the size of the rows they return, rows of zeros or far from zero, and what is refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from minigrad import ShapeError, Tensor, ops
 
 
 @pytest.mark.parametrize("scale", [1e-2, 1.0, 1e4])
-def test_rows_come_out_at_one_size(scale: float) -> None:
+def test_rows_of_any_scale_are_normalised_to_one(scale: float) -> None:
     x = Tensor(np.random.default_rng(0).normal(5, 1, (4, 64)) * scale)
     one, zero = Tensor(np.ones(64)), Tensor(np.zeros(64))
     rms = ops.rms_norm(x, one, eps=1e-12).data
@@ -19,7 +19,7 @@ def test_rows_come_out_at_one_size(scale: float) -> None:
     np.testing.assert_allclose(layer.var(axis=1), 1, rtol=1e-6)
 
 
-def test_a_row_of_zeros_stays_finite() -> None:
+def test_a_row_of_zeros_has_a_finite_gradient() -> None:
     x = Tensor(np.zeros((2, 8)), requires_grad=True)
     ops.rms_norm(x, Tensor(np.ones(8))).sum().backward()
     assert x.grad is not None
@@ -27,7 +27,7 @@ def test_a_row_of_zeros_stays_finite() -> None:
 
 
 def test_layer_norm_far_from_zero_keeps_its_digits() -> None:
-    # The mean of squares minus the square of the mean would lose all of them.
+    # The mean of the squares minus the square of the mean would lose all of them.
     x = (1e4 + np.arange(8)).astype(np.float32)[None]
     y = ops.layer_norm(Tensor(x), Tensor(np.ones(8, np.float32)), Tensor(np.zeros(8, np.float32))).data
     exact = (x - x.mean(dtype=float)) / x.std(dtype=float)
@@ -35,7 +35,7 @@ def test_layer_norm_far_from_zero_keeps_its_digits() -> None:
 
 
 @pytest.mark.parametrize("shape", [(3,), (2, 4), ()])
-def test_a_weight_that_does_not_fit(shape: tuple[int, ...]) -> None:
+def test_a_weight_that_does_not_fit_is_refused(shape: tuple[int, ...]) -> None:
     x, weight = Tensor(np.zeros((2, 4))), Tensor(np.zeros(shape))
     with pytest.raises(ShapeError, match=r"rms_norm .* input \(2, 4\).* expected \(4,\)"):
         ops.rms_norm(x, weight)

@@ -1,6 +1,8 @@
-"""Moving numbers: repeated indices, and moves that cannot be made."""
+"""Rearranging elements: repeated indices, and rearrangements that are impossible."""
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import pytest
@@ -8,20 +10,20 @@ import pytest
 from minigrad import ShapeError, Tensor, ops
 
 
-def test_an_index_named_twice_gets_both_gradients() -> None:
+def test_gradients_of_a_repeated_index_add_up() -> None:
     x = Tensor(np.zeros(4), requires_grad=True)
     x[np.array([1, 1, 3])].backward(np.array([1.0, 10.0, 100.0]))
     assert x.grad is not None
     assert x.grad.tolist() == [0, 11, 0, 100]
 
 
-def test_a_list_and_a_tensor_index_as_an_array_does() -> None:
+def test_a_list_or_a_tensor_indexes_as_an_array_does() -> None:
     x = Tensor(np.arange(4.0))
     assert x[[3, 0]].tolist() == x[Tensor([3, 0])].tolist() == [3.0, 0.0]
     assert x[x > 1.5].tolist() == [2.0, 3.0]
 
 
-def test_errors() -> None:
+def test_impossible_rearrangements_are_refused() -> None:
     x = Tensor(np.zeros((2, 3)))
     with pytest.raises(ShapeError, match=r"\(2, 3\) \(6 elements\) into \(4, 2\)"):
         x.reshape(4, 2)
@@ -31,6 +33,10 @@ def test_errors() -> None:
     for index in [2, (0, 3), (0, 0, 0), np.array([0, 5])]:
         with pytest.raises(ShapeError, match=r"does not fit shape \(2, 3\)"):
             x[index]
+
+
+def test_tensors_that_cannot_be_joined_are_refused() -> None:
+    x = Tensor(np.zeros((2, 3)))
     for call in (ops.concatenate, ops.stack):
         with pytest.raises(ShapeError, match="at least one"):
             call()
@@ -38,3 +44,6 @@ def test_errors() -> None:
         ops.concatenate(x, Tensor(np.zeros((2, 4))))
     with pytest.raises(ShapeError):
         ops.concatenate(x, x, axis=2)
+    for first, second in itertools.permutations([(2, 3), (4,), ()], 2):
+        with pytest.raises(ShapeError, match="stack"):
+            ops.stack(Tensor(np.zeros(first)), Tensor(np.zeros(second)))

@@ -1,4 +1,4 @@
-"""Softmax where naive formulas overflow."""
+"""Softmax where the plain quotient of exponentials overflows, and where values are masked."""
 
 from __future__ import annotations
 
@@ -11,14 +11,23 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from minigrad import ShapeError, Tensor, ops
+from minigrad.ops.softmax import log_softmax_formula, softmax_formula
 from tests.op_table import Array
 
 DTYPES = [np.float32, np.float64]
 
 
+@given(hnp.arrays(np.float64, (3, 5), elements=st.floats(-80, 80)))
+def test_the_formulas_are_the_quotient_of_exponentials_and_its_logarithm(x: Array) -> None:
+    for axis in (0, 1):
+        quotient = np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True)
+        np.testing.assert_allclose(softmax_formula(x, axis=axis), quotient, rtol=1e-12)
+        np.testing.assert_allclose(log_softmax_formula(x, axis=axis), np.log(quotient), rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shift", [-1e30, -1e4, 0, 1e4, 1e30])
-def test_large_scores_of_either_sign(dtype: Any, shift: float) -> None:
+def test_large_values_of_either_sign_do_not_overflow(dtype: Any, shift: float) -> None:
     x = Tensor(np.array([0, 1, 2], dtype) * dtype(max(abs(shift), 1)) + dtype(shift), requires_grad=True)
     y = ops.softmax(x)
     assert y.data.sum() == pytest.approx(1)
@@ -32,7 +41,7 @@ def test_large_scores_of_either_sign(dtype: Any, shift: float) -> None:
 
 
 @given(hnp.arrays(np.float32, (3, 17), elements=st.floats(-80, 80, width=32)))
-def test_probabilities(x: Array) -> None:
+def test_the_results_are_probabilities(x: Array) -> None:
     y = ops.softmax(Tensor(x)).data
     assert (y >= 0).all()
     np.testing.assert_allclose(y.sum(axis=-1), 1, rtol=1e-5)
@@ -40,16 +49,17 @@ def test_probabilities(x: Array) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_masked_scores(dtype: Any) -> None:
+def test_masked_values_get_probability_zero(dtype: Any) -> None:
     x = Tensor(np.array([[0, -np.inf, 0], [-np.inf] * 3], dtype), requires_grad=True)
     y = ops.softmax(x)
     np.testing.assert_allclose(y.data, [[0.5, 0, 0.5], [0, 0, 0]])
+    np.testing.assert_allclose(softmax_formula(x.data), y.data)
     (y * Tensor(np.array([1, 2, 3], dtype))).sum().backward()
     assert x.grad is not None
     np.testing.assert_allclose(x.grad, [[-0.5, 0, 0.5], [0, 0, 0]])
 
 
-def test_axis_out_of_range() -> None:
+def test_an_axis_out_of_range_is_refused() -> None:
     for call in (ops.softmax, ops.log_softmax):
         with pytest.raises(ShapeError, match=r"axis 2 of shape \(2, 3\)"):
             call(Tensor(np.zeros((2, 3))), axis=2)

@@ -1,4 +1,4 @@
-"""Every operation against NumPy and against central differences, on whatever Hypothesis can think of."""
+"""Every operation against NumPy and against central differences, for arguments that Hypothesis draws."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ every_op = pytest.mark.parametrize("name", TABLE)
 
 
 def test_every_op_is_in_the_table_and_in_the_package() -> None:
-    # Tests make operations too; those do not live in the package.
+    # Tests define operations too; those are not part of the package.
     names = {name for name, function in OPS.items() if function.__module__.startswith("minigrad.")}
     assert names == set(TABLE) == set(ops.__all__)
 
 
 @every_op
 @given(data=st.data())
-def test_forward_equals_numpy(name: str, data: st.DataObject) -> None:
+def test_forward_equals_numpy_and_inputs_stay_unchanged(name: str, data: st.DataObject) -> None:
     case = data.draw(TABLE[name].cases)
     op_checks.check_forward(getattr(ops, name), TABLE[name], case)
     op_checks.check_inputs_unchanged(getattr(ops, name), case)
@@ -47,25 +47,25 @@ def test_float32_stays_float32(name: str, data: st.DataObject) -> None:
 
 @every_op
 @given(data=st.data())
-def test_strided_and_read_only_arguments(name: str, data: st.DataObject) -> None:
+def test_strided_and_read_only_arguments_give_the_same(name: str, data: st.DataObject) -> None:
     op_checks.check_any_layout(getattr(ops, name), data.draw(TABLE[name].cases))
 
 
 @every_op
-def test_no_numbers_at_all(name: str) -> None:
+def test_arguments_of_size_zero_are_drawn_and_accepted(name: str) -> None:
     def has_empty_argument(case: Case) -> bool:
         return any(array.size == 0 for array in case.arrays)
 
-    quietly = settings(max_examples=3000, derandomize=True, database=None, deadline=None)
+    many = settings(max_examples=3000, derandomize=True, database=None, deadline=None)
     try:
-        case = find(TABLE[name].cases, has_empty_argument, settings=quietly)
+        case = find(TABLE[name].cases, has_empty_argument, settings=many)
     except NoSuchExample:
         pytest.fail(f"the table never gives {name} an array of size 0")
     op_checks.check_forward(getattr(ops, name), TABLE[name], case)
     op_checks.check_gradient(getattr(ops, name), case)
 
 
-# Each check above must be able to fail: operations with one fault each, under the row of the faultless one.
+# Each check above must be able to fail: operations with one fault each, in the row of the correct one.
 
 
 @pytest.fixture
@@ -96,15 +96,15 @@ def test_a_wrong_result_is_caught(two_by_two: Case) -> None:
 
 def test_writing_into_an_argument_is_caught(two_by_two: Case) -> None:
     @op
-    def greedy_add(a: Array, b: Array) -> tuple[Array, Backward]:
+    def add_in_place(a: Array, b: Array) -> tuple[Array, Backward]:
         a += b
         return a, lambda dy: (dy, dy)
 
     with pytest.raises(AssertionError, match="not equal"):
-        op_checks.check_inputs_unchanged(greedy_add, two_by_two)
+        op_checks.check_inputs_unchanged(add_in_place, two_by_two)
 
 
-def test_leaving_float32_is_caught(two_by_two: Case) -> None:
+def test_a_float64_result_of_float32_arguments_is_caught(two_by_two: Case) -> None:
     @op
     def widening_add(a: Array, b: Array) -> tuple[Array, Backward]:
         return np.add(a, b, dtype=np.float64), lambda dy: (dy.astype(a.dtype), dy.astype(b.dtype))
@@ -113,11 +113,11 @@ def test_leaving_float32_is_caught(two_by_two: Case) -> None:
         op_checks.check_float32(widening_add, TABLE["add"], two_by_two)
 
 
-def test_trusting_the_layout_is_caught(two_by_two: Case) -> None:
+def test_assuming_a_contiguous_argument_is_caught(two_by_two: Case) -> None:
     @op
-    def careless_add(a: Array, b: Array) -> tuple[Array, Backward]:
+    def contiguous_add(a: Array, b: Array) -> tuple[Array, Backward]:
         memory = a if a.base is None else a.base
         return memory.reshape(-1)[: a.size].reshape(a.shape) + b, lambda dy: (dy, dy)
 
     with pytest.raises(AssertionError, match="Mismatched elements"):
-        op_checks.check_any_layout(careless_add, two_by_two)
+        op_checks.check_any_layout(contiguous_add, two_by_two)

@@ -1,0 +1,83 @@
+"""Observers surround every operation, forward, backward and update, in the order in which they were added."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from minigrad import Tensor, ops
+from minigrad.autograd import observers
+from minigrad.optim import AdamW
+
+
+class Recorder:
+    """An observer that records what it surrounds, and may change the result."""
+
+    def __init__(self, name: str = "", factor: float = 1.0) -> None:
+        self.name, self.factor = name, factor
+        self.events: list[str] = []
+
+    def record(self, event: str) -> None:
+        self.events.append(f"{self.name}{event}")
+
+    @contextlib.contextmanager
+    def forward(self, name: str, arrays: Any, options: dict[str, Any]) -> Iterator[Any]:
+        def change(result: Any) -> Any:
+            self.record(f"{name} computed from {len(arrays)} arrays and {sorted(options)}")
+            return result[0] * result[0].dtype.type(self.factor), result[1]
+
+        yield change
+        self.record(f"{name} done")
+
+    @contextlib.contextmanager
+    def backward(self, node: observers.RecordedOperation, dy: Any) -> Iterator[Any]:
+        def change(gradients: Any) -> Any:
+            self.record(f"{node.name} back from {dy.shape}")
+            return [gradient * gradient.dtype.type(self.factor) for gradient in gradients]
+
+        yield change
+
+    @contextlib.contextmanager
+    def update(self, name: str) -> Iterator[None]:
+        self.record(f"{name} begins")
+        yield
+        self.record(f"{name} ends")
+
+
+def test_an_observer_sees_forward_backward_and_update() -> None:
+    recorder, x = Recorder(), Tensor(np.ones((2, 3), np.float32), requires_grad=True)
+    optimizer = AdamW([x])
+    with observers.watch(recorder):
+        y = x.sum(axis=0)
+        y.backward(np.ones(3))
+        optimizer.step()
+    assert recorder.events == [
+        "sum computed from 1 arrays and ['axis', 'keepdims']",
+        "sum done",
+        "sum back from (3,)",
+        "AdamW begins",
+        "AdamW ends",
+    ]
+
+
+def test_each_observer_receives_the_result_of_the_one_before() -> None:
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    with observers.watch(Recorder(factor=2.0)), observers.watch(Recorder(factor=5.0)):
+        y = ops.exp(x)
+        y.backward(np.ones(2))
+    np.testing.assert_allclose(y.data, 10 * np.exp([1, 2]), rtol=1e-6)
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad, 10 * np.exp([1, 2]), rtol=1e-6)
+
+
+def test_observing_ends_with_the_block_also_after_an_error() -> None:
+    recorder = Recorder()
+    with pytest.raises(ZeroDivisionError), observers.watch(recorder):
+        raise ZeroDivisionError
+    ops.exp(Tensor([1.0]))
+    assert observers.active == []
+    assert recorder.events == []

@@ -1,0 +1,86 @@
+"""Operators and methods of tensors run the operations of the same names, also mixed with NumPy arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from minigrad import InputError, Tensor, ops
+from minigrad.autograd.operators import unwrap
+
+
+def test_operators_run_the_operations() -> None:
+    a, b = np.array([1.0, 2.0]), np.array([3.0, 5.0])
+    x, y = Tensor(a), Tensor(b)
+    results = {
+        "add": (x + y, a + b),
+        "radd": (1 + x, 1 + a),
+        "sub": (x - y, a - b),
+        "rsub": (1 - x, 1 - a),
+        "mul": (x * y, a * b),
+        "rmul": (2 * x, 2 * a),
+        "div": (x / y, a / b),
+        "rdiv": (1 / x, 1 / a),
+        "matmul": (x @ y, a @ b),
+        "rmatmul": (np.eye(2) @ x, a),
+        "neg": (-x, -a),
+        "pow": (x**2, a**2),
+        "less": (x < 2, a < 2),
+        "at most": (x <= 1, a <= 1),
+        "greater": (x > 1, a > 1),
+        "at least": (x >= 2, a >= 2),
+        "equal": (x == 2, a == 2),
+        "not equal": (x != y, a != b),
+        "mean": (x.mean(), a.mean()),
+        "T": (Tensor(np.eye(2, 3)).T, np.eye(2, 3).T),
+    }
+    for name, (got, wanted) in results.items():
+        np.testing.assert_array_equal(got.data, wanted, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "name", ["exp", "log", "sqrt", "tanh", "sigmoid", "relu", "softmax", "log_softmax", "max", "sum"]
+)
+def test_methods_run_the_operation_of_their_name(name: str) -> None:
+    x = Tensor(np.array([[0.5, 2.0], [1.0, 3.0]]))
+    np.testing.assert_array_equal(getattr(x, name)().data, getattr(ops, name)(x).data)
+
+
+def test_shapes_and_axes_may_be_given_one_by_one_or_as_a_tuple() -> None:
+    x = Tensor(np.arange(6.0).reshape(2, 3))
+    assert x.reshape(3, 2).tolist() == x.reshape((3, 2)).tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert x.transpose(1, 0).tolist() == x.transpose((1, 0)).tolist() == x.transpose().tolist() == x.T.tolist()
+
+
+def test_an_array_and_a_tensor_give_a_tensor_with_a_gradient() -> None:
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    array = np.array([3.0, 4.0], np.float32)
+    for result in (array + x, array * x, array - x, array / x, np.exp(x), np.add(array, x), -np.tanh(x)):
+        assert isinstance(result, Tensor)
+        assert result.requires_grad
+        assert result.dtype == np.float32
+    (array * x).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [3.0, 4.0]
+    assert isinstance(array < x, Tensor)
+
+
+def test_numpy_functions_without_a_gradient_are_refused() -> None:
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    with pytest.raises(InputError, match=r"np\.sin does not compute gradients.*detach"):
+        np.sin(x)
+    with pytest.raises(InputError, match=r"np\.add does not compute gradients"):
+        np.add.reduce(x)
+    with pytest.raises(InputError, match=r"requires a gradient.*detach\(\)\.numpy\(\)"):
+        np.asarray(x)
+    assert np.asarray(x.detach()) is not None
+    assert np.asarray(Tensor([1.0]), dtype="float64").dtype == np.float64
+
+
+def test_unwrap_reaches_into_tuples_and_leaves_other_values_unchanged() -> None:
+    x = Tensor([1, 2])
+    array, (inner, number) = unwrap(x), unwrap((x, 3))
+    assert array is x.data
+    assert inner is x.data
+    assert number == 3
+    assert unwrap("text") == "text"
