@@ -147,7 +147,10 @@ class Attention(nn.Module):
         self.attn_dropout, self.resid_dropout = nn.Dropout(config.dropout), nn.Dropout(config.dropout)
 
     def forward(self, x: Tensor, layout: Layout, cache: KeyValueCache | None, layer: int) -> Tensor:
-        """Attend from each row to the rows of its sequence up to itself: x (rows, width) -> (rows, width)."""
+        """Attend from each row to the rows of its sequence up to itself; with a cache, also to the tokens in it.
+
+        Shapes: x (rows, width) -> (rows, width).
+        """
         rows, width = x.shape
         qkv = self.c_attn(x).reshape(rows, 3, self.num_heads, width // self.num_heads)
         q, k, v = (qkv[:, part] for part in range(3))  # (rows, H, D)
@@ -182,7 +185,7 @@ class Block(nn.CheckpointedLayer):
         self.mlp = FeedForward(config, out_std)
 
     def forward(self, x: Tensor, layout: Layout, cache: KeyValueCache | None, layer: int) -> Tensor:
-        """Add the outputs of attention and of the feed-forward block: x (rows, width) -> (rows, width)."""
+        """Add the outputs of attention and of the feed-forward block to the residual stream x (rows, width)."""
         x = x + self.attn(self.ln_1(x), layout, cache, layer)
         return x + self.mlp(self.ln_2(x))
 
@@ -202,7 +205,7 @@ class GPT2(LanguageModel):
         self.lm_head = None if config.tied_head else nn.Linear(config.width, config.vocab_size, std=config.init_std)
 
     def embedding(self) -> nn.Embedding:
-        """Return the embedding of the tokens."""
+        """Return the embedding module."""
         return self.wte
 
     def hidden(self, tokens: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:

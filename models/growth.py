@@ -34,29 +34,29 @@ WIDTHS = ("width", "num_heads", "num_kv_heads", "feed_forward")
 _WRITERS = ("embed_tokens.weight", "o_proj.weight", "down_proj.weight")
 
 
-def widened(old: Any, wanted: Any) -> Any:
-    """Return the config of the `old` model with the widths of the `wanted` size.
+def widened(old: Any, target: Any) -> Any:
+    """Return the config of the `old` model with the widths of the `target` size.
 
     Raises InputError, naming what differs, unless depth, head size and grouping are equal and no width gets smaller.
     """
     for name in ("num_layers", "head_dim"):
-        if getattr(old, name) != getattr(wanted, name):
+        if getattr(old, name) != getattr(target, name):
             raise InputError(
                 f"a model grows in width only: {name} is {getattr(old, name)}, but the wanted size has "
-                f"{getattr(wanted, name)}"
+                f"{getattr(target, name)}"
             )
-    if old.num_heads * wanted.num_kv_heads != wanted.num_heads * old.num_kv_heads:
+    if old.num_heads * target.num_kv_heads != target.num_heads * old.num_kv_heads:
         raise InputError(
             f"a model grows by whole groups of heads: it has {old.num_heads} query heads to {old.num_kv_heads} "
-            f"key/value heads, but the wanted size {wanted.num_heads} to {wanted.num_kv_heads}"
+            f"key/value heads, but the wanted size {target.num_heads} to {target.num_kv_heads}"
         )
-    widths = {name: getattr(wanted, name) for name in WIDTHS}
+    widths = {name: getattr(target, name) for name in WIDTHS}
     narrower = [
         f"{name} from {getattr(old, name)} to {new}" for name, new in widths.items() if new < getattr(old, name)
     ]
     if narrower:
         raise InputError(f"a model cannot grow narrower: {', '.join(narrower)}")
-    return replace(old, **widths, init_std=wanted.init_std, norm_eps=old.norm_eps * old.width / wanted.width)
+    return replace(old, **widths, init_std=target.init_std, norm_eps=old.norm_eps * old.width / target.width)
 
 
 def describe(old: Any, new: Any) -> str:

@@ -74,9 +74,9 @@ def initial_weights(families: Families, model: LanguageModel, folder: str | Path
     grown = growth.describe(config, model.config) if name in GROWING else ""
     if not grown:
         return InitialWeights(fitting_weights(model, folder), model.config.width)
-    wanted = growth.widened(config, model.config).norm_eps
-    if wanted != model.config.norm_eps:
-        raise InputError(f"{folder} grows ({grown}) only with norm_eps {wanted}, not {model.config.norm_eps}")
+    required = growth.widened(config, model.config).norm_eps
+    if required != model.config.norm_eps:
+        raise InputError(f"{folder} grows ({grown}) only with norm_eps {required}, not {model.config.norm_eps}")
     # The weights in the folder must fit this model with the old widths.
     narrow = families[name].skeleton(override(model.config, {width: getattr(config, width) for width in growth.WIDTHS}))
     weights = fitting_weights(narrow, folder)

@@ -159,7 +159,7 @@ class Block(nn.CheckpointedLayer):
     def forward(
         self, x: Tensor, layout: Layout, angles: nn.RotaryAngles, cache: KeyValueCache | None, layer: int
     ) -> Tensor:
-        """Add the outputs of attention and of the feed-forward block: x (rows, width) -> (rows, width)."""
+        """Add the outputs of attention and of the feed-forward block to the residual stream x (rows, width)."""
         x = x + self.attention_dropout(self.self_attn(self.input_layernorm(x), layout, angles, cache, layer))
         return x + self.mlp_dropout(self.mlp(self.post_attention_layernorm(x)))
 
@@ -184,7 +184,7 @@ class VidyaV2(LanguageModel):
         self._angles = rotary_settings.angles(config)
 
     def embedding(self) -> nn.Embedding:
-        """Return the embedding of the tokens."""
+        """Return the embedding module."""
         return self.model.embed_tokens
 
     def hidden(self, tokens: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:

@@ -93,13 +93,11 @@ def _attention(
     dropout: float = 0.0,
     **draws: int,
 ) -> Array:
-    (rows, num_heads, _), keep = arrays[0].shape, None
+    (rows, num_heads, _), mask = arrays[0].shape, None
     if dropout:
         num_keys = np.diff(offsets if key_ranges is None else key_ranges).max(initial=0)
-        keep = kept_probabilities(rows, num_heads, int(num_keys), dropout, **draws)
-    return attention_formula(
-        *arrays, offsets=offsets, key_ranges=key_ranges, visible=visible, dropout=dropout, keep=keep
-    )
+        mask = kept_probabilities(rows, num_heads, int(num_keys), dropout, **draws) / (1 - dropout)
+    return attention_formula(*arrays, offsets=offsets, key_ranges=key_ranges, visible=visible, dropout_mask=mask)
 
 
 TABLE: dict[str, Row] = {

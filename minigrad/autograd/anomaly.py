@@ -30,7 +30,7 @@ class AnomalyError(RunError):
 
 @contextlib.contextmanager
 def detect_anomaly() -> Iterator[None]:
-    """Check every operation inside the block; raises AnomalyError at the first NaN or infinity that appears.
+    """Raise AnomalyError at the first operation in the block that computes NaN or infinity from finite values.
 
     >>> from minigrad import Tensor
     >>> with detect_anomaly():

@@ -101,7 +101,7 @@ def is_recording() -> bool:
 
 @contextlib.contextmanager
 def recording(enabled: bool) -> Iterator[None]:
-    """Switch recording on or off inside the block."""
+    """Switch recording on or off in this thread, inside the block."""
     before = _recording.enabled
     _recording.enabled = enabled
     try:

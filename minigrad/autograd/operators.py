@@ -158,11 +158,11 @@ class Operators:
         return OPS["transpose"](self, axes=_as_tuple(axes) or None)
 
     def softmax(self, axis: int = -1) -> Self:
-        """Turn the values along `axis` into probabilities."""
+        """Convert the values along `axis` to probabilities."""
         return OPS["softmax"](self, axis=axis)
 
     def log_softmax(self, axis: int = -1) -> Self:
-        """Return the logarithm of `softmax`, computed without losing small probabilities."""
+        """Return the logarithm of the softmax along `axis`, computed without losing small probabilities."""
         return OPS["log_softmax"](self, axis=axis)
 
     def exp(self) -> Self:

@@ -160,7 +160,7 @@ class Tensor(Operators):
             self.node.stale = self.node.gradient is not None
 
     def zero_grad(self) -> None:
-        """Set the gradient of this leaf to zero, in place where there is one."""
+        """Set the gradient of this leaf, if it has one, to zero in place."""
         if (gradient := self.grad) is not None:
             gradient[...] = 0
 

@@ -35,7 +35,7 @@ class LanguageModel(Module):
     learns_positions = False  # whether the weights contain a row per position, so that the context cannot change
 
     def embedding(self) -> Embedding:
-        """Return the embedding of the tokens."""
+        """Return the embedding module."""
         raise TypeError(f"{type(self).__name__} has no embedding of its own")
 
     def hidden(self, tokens: Tensor, layout: Layout, cache: Any = None) -> Tensor:
@@ -92,12 +92,13 @@ class LanguageModel(Module):
     def loss(self, tokens: ArrayLike, targets: ArrayLike) -> Tensor:
         """Return the mean cross-entropy in nats per target; targets of -100 do not count.
 
-        Shapes: tokens (B, T), targets (B, T) integers -> ().
+        Shapes: tokens (B, T), targets (B, T) integers -> ().  Raises ShapeError if these differ, InputError for ids or
+        targets out of range.
         """
-        ids, wanted = self._check(tokens, None), np.asarray(targets)
-        if wanted.shape != ids.shape:
-            raise ShapeError(f"loss needs one target per token: tokens {ids.shape}, targets {wanted.shape}")
-        return ops.linear_cross_entropy(self._rows(ids, None), self.head(), wanted.reshape(-1))
+        ids, labels = self._check(tokens, None), np.asarray(targets)
+        if labels.shape != ids.shape:
+            raise ShapeError(f"loss needs one target per token: tokens {ids.shape}, targets {labels.shape}")
+        return ops.linear_cross_entropy(self._rows(ids, None), self.head(), labels.reshape(-1))
 
     def save(self, folder: str | Path) -> None:
         """Write config and weights in the published format, so that other programs can open the folder.

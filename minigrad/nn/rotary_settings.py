@@ -147,11 +147,11 @@ def read(values: dict[str, Any]) -> dict[str, Any]:
     kind = scaling.pop("rope_type", scaling.pop("type", "default"))
     theta = float(scaling.pop("rope_theta", values.get("rope_theta", 10_000.0)))
     if kind not in _PUBLISHED:
-        raise InputError(f"config.json has the rope_type {kind!r}; this family knows {', '.join(_PUBLISHED)}")
+        raise InputError(f"config.json has the rope_type {kind!r}; this family supports {', '.join(_PUBLISHED)}")
     known = _PUBLISHED[kind]
     if unknown := scaling.keys() - known.keys():
         settings = ", ".join(f"{name} = {scaling[name]!r}" for name in sorted(unknown))
-        raise InputError(f"config.json has {settings}, which this family does not know for the rope_type {kind!r}")
+        raise InputError(f"config.json has {settings}, which this family does not support for the rope_type {kind!r}")
     fields = {known[name]: value for name, value in scaling.items()}
     if kind != "default":
         context = values["max_position_embeddings"]

@@ -26,12 +26,11 @@ def attention_formula(
     offsets: Array,
     key_ranges: Array | None = None,
     visible: Array | None = None,
-    dropout: float = 0.0,
-    keep: Array | None = None,
+    dropout_mask: Array | None = None,
 ) -> Array:
     """Compute `attention` in plain NumPy, with all scores of a sequence in memory.
 
-    For dropout, `keep` (rows, H, most keys of a sequence) gives which probabilities to keep.
+    `dropout_mask` (rows, H, most keys of a sequence) gives the factor of each probability: 0 or 1 / (1 - dropout).
     """
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat(group, axis=1), v.repeat(group, axis=1)  # (key rows, H, D): each key/value head serves a group
@@ -45,8 +44,8 @@ def attention_formula(
         seen = np.arange(num_keys - num_rows, num_keys) + 1 if visible is None else visible[rows]
         causal_mask = np.arange(num_keys) < seen[:, None, None]  # (T, 1, keys)
         p = softmax_formula(np.where(causal_mask, scores, -np.inf))
-        if keep is not None:
-            p = p * keep[rows, :, :num_keys] / (1 - dropout)
+        if dropout_mask is not None:
+            p = p * dropout_mask[rows, :, :num_keys]
         out[rows] = np.einsum("thu,uhd->thd", p, v[keys])
     return out
 

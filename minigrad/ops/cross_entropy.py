@@ -20,8 +20,8 @@ _LOGITS_AT_ONCE = 1 << 24  # elements: 64 MB of float32
 def cross_entropy_formula(logits: Array, targets: Array) -> Array:
     """Compute `cross_entropy` in plain NumPy."""
     real = targets != IGNORE
-    rows, wanted = logits[real], targets[real]  # (N, V), (N,)
-    losses = -log_softmax_formula(rows)[np.arange(len(rows)), wanted]
+    rows, classes = logits[real], targets[real]  # (N, V), (N,)
+    losses = -log_softmax_formula(rows)[np.arange(len(rows)), classes]
     return np.asarray(losses.sum() / max(len(rows), 1))
 
 

@@ -135,7 +135,7 @@ def gelu(x: Array, *, approximate: str = "none") -> tuple[Array, Backward]:
     Shapes: x (...) -> (...).  Raises InputError for any other value of `approximate`.
     """
     if approximate not in ("none", "tanh"):
-        raise InputError(f"gelu knows approximate='none' and 'tanh', not {approximate!r}")
+        raise InputError(f"gelu takes approximate='none' or 'tanh', not {approximate!r}")
     exact = approximate == "none"
 
     def backward(dy: Array) -> Array:

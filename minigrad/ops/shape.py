@@ -23,7 +23,7 @@ def reshape(x: Array, *, shape: tuple[int, ...]) -> tuple[Array, Backward]:
         y = x.reshape(shape)
     except ValueError:
         raise ShapeError(
-            f"reshape cannot turn shape {before} ({x.size:,} elements) into {tuple(shape)}: the number of elements "
+            f"reshape cannot change shape {before} ({x.size:,} elements) into {tuple(shape)}: the number of elements "
             "must stay the same"
         ) from None
 

@@ -20,7 +20,7 @@ def softmax_formula(x: Array, *, axis: int = -1) -> Array:
 
 @op
 def softmax(x: Array, *, axis: int = -1) -> tuple[Array, Backward]:
-    r"""Turn real values into probabilities: $y_i = e^{x_i} / \sum_j e^{x_j}$.
+    r"""Convert real values to probabilities: $y_i = e^{x_i} / \sum_j e^{x_j}$.
 
     The largest value is subtracted first, so nothing overflows; a row of nothing but -inf gives zeros.
     Shapes: x (..., V) -> (..., V).  Raises ShapeError if axis is out of range.

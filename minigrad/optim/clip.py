@@ -23,7 +23,7 @@ def clip_factor(norm: float, max_norm: float) -> float:
 def clip_gradients(parameters: Sequence[Tensor], max_norm: float) -> float:
     """Scale all gradients down together if their common norm exceeds `max_norm`; return the norm before.
 
-    Gradients whose norm is not finite stay as they are: no factor makes them finite.
+    If the norm is not finite, the gradients stay unchanged, because no factor makes them finite.
     """
     norm = global_norm(parameters)
     factor = clip_factor(norm, max_norm)

@@ -87,7 +87,7 @@ class GatedCrossLayerAttention(Module):
         return run.angles.rotate(q if self._order is None else q[:, self._order], run.layout)
 
     def blend(self, x: Tensor, q: Tensor, attended: Tensor, summaries: list[Tensor]) -> Tensor:
-        """Blend self-attention (rows, H, D) with attention over the summaries, apply the gate, and project."""
+        """Blend self-attention (rows, H, D) with attention over the summaries, if any; apply the gate of x; project."""
         if summaries:
             context = ops.stack(*summaries, axis=1)  # (rows, L, C)
             k, v = self.heads(self.k_ctx_proj, context), self.heads(self.v_ctx_proj, context)

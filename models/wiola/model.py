@@ -44,7 +44,7 @@ class Block(nn.CheckpointedLayer):
         self.merge_ratio = 0.0  # of the last pass that merged
 
     def forward(self, x: Tensor, summaries: list[Tensor], run: Pass) -> Tensor:
-        """Add the outputs of attention and of the feed-forward streams: x (rows, width) -> (rows, width)."""
+        """Add the outputs of attention and of the feed-forward streams to the residual stream x (rows, width)."""
         normed = self.input_norm(x)
         if self.variant != "off" and (self.training or self.at_generation):
             attended, self.merge_ratio = merged_attention(
@@ -114,7 +114,7 @@ class Wiola(LanguageModel):
         return means
 
     def embedding(self) -> nn.Embedding:
-        """Return the embedding of the tokens."""
+        """Return the embedding module."""
         return self.model.embed_tokens
 
     def new_cache(self, batch_size: int = 1, max_length: int | None = None) -> Cache:
@@ -123,9 +123,10 @@ class Wiola(LanguageModel):
         return WiolaCache(self.config, batch_size, length, self.head().dtype)
 
     def macs_per_token(self, context: int) -> float:
-        """Return the multiply-adds of one forward pass per token; the context matrices are applied to each summary.
+        """Return the multiply-adds of one forward pass per token.
 
-        Merging is ignored; the fraction of tokens that merge is measured during training.
+        The context matrices, and the attention to a summary, count once for each summary of a layer. Merging is
+        ignored; the fraction of tokens that merge is measured during training.
         """
         config = self.config
         context_matrices = 2 * config.width * config.num_kv_heads * config.head_dim

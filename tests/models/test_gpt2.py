@@ -1,4 +1,4 @@
-"""GPT-2: its counts, its names, and its equations in plain NumPy."""
+"""GPT-2: parameter counts, published names, and the model's equations in plain NumPy."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def reference(ids: Array, w: dict[str, Array], num_layers: int, num_heads: int) 
             heads.append(e / e.sum(-1, keepdims=True) @ v[:, part])
         x = x + np.concatenate(heads, axis=1) @ p["attn.c_proj.weight"] + p["attn.c_proj.bias"]
         hidden = norm(x, p["ln_2.weight"], p["ln_2.bias"]) @ p["mlp.c_fc.weight"] + p["mlp.c_fc.bias"]
-        bent = hidden / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (hidden + 0.044715 * hidden**3)))
-        x = x + bent @ p["mlp.c_proj.weight"] + p["mlp.c_proj.bias"]
+        activated = hidden / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (hidden + 0.044715 * hidden**3)))
+        x = x + activated @ p["mlp.c_proj.weight"] + p["mlp.c_proj.bias"]
     return norm(x, w["ln_f.weight"], w["ln_f.bias"]) @ w["wte.weight"].T
 
 
@@ -76,19 +76,19 @@ def test_the_model_is_its_equations() -> None:
     model, ids = build("gpt2", "float64").eval(), tokens(0, 1, CONTEXT)
     rng = np.random.default_rng(0)
     for parameter in model.parameters():
-        parameter.data = parameter.data + rng.normal(0, 0.1, parameter.shape)  # biases are zero at the beginning
+        parameter.data = parameter.data + rng.normal(0, 0.1, parameter.shape)  # initial biases are zero
     wanted = reference(ids[0], model.state_dict(), 2, 3)
     np.testing.assert_allclose(model(ids).data[0], wanted, rtol=0, atol=1e-10 * np.abs(wanted).max())
 
 
-def test_matrices_that_write_into_the_stream_start_smaller() -> None:
+def test_matrices_into_the_residual_stream_have_a_smaller_initial_std() -> None:
     state = models.build("gpt2", "nano").state_dict()
     assert state["h.0.attn.c_attn.weight"].std() == pytest.approx(0.0506, rel=0.05)
     for name in ("attn", "mlp"):
         assert state[f"h.0.{name}.c_proj.weight"].std() == pytest.approx(0.0506 / math.sqrt(12), rel=0.05)
 
 
-def test_probabilities_are_dropped_too() -> None:
+def test_dropout_acts_on_attention_probabilities() -> None:
     model: Any = build("gpt2", dropout=0.5).train()
     for module in (model.drop, *(m for b in model.h for m in (b.attn.resid_dropout, b.mlp.dropout))):
         module.probability = 0.0
@@ -96,8 +96,8 @@ def test_probabilities_are_dropped_too() -> None:
     assert (model(ids).data != model.eval()(ids).data).any()
 
 
-def test_a_file_of_the_old_kind_is_read(tmp_path: Path) -> None:
-    """Names with a prefix, causal masks among the weights, and a copy of the tied head."""
+def test_an_old_weight_file_is_read(tmp_path: Path) -> None:
+    """It has names with a prefix, causal masks among the weights, and a copy of the tied head."""
     model = build("gpt2")
     model.save(tmp_path)
     weights = {f"transformer.{name}": array for name, array in model.state_dict().items()}
@@ -119,7 +119,7 @@ def test_a_file_of_the_old_kind_is_read(tmp_path: Path) -> None:
         ({"vocab_size": "many"}, "lacks or garbles"),
     ],
 )
-def test_a_folder_of_another_kind(tmp_path: Path, values: dict[str, Any], message: str) -> None:
+def test_a_folder_of_another_variant_is_refused(tmp_path: Path, values: dict[str, Any], message: str) -> None:
     build("gpt2").save(tmp_path)
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | values))
@@ -127,7 +127,7 @@ def test_a_folder_of_another_kind(tmp_path: Path, values: dict[str, Any], messag
         models.load(tmp_path)
 
 
-def test_shapes_that_cannot_be_built() -> None:
+def test_shapes_that_cannot_be_built_are_refused() -> None:
     with pytest.raises(InputError, match=r"width \(90\) must be a multiple of num_heads \(4\)"):
         models.build("gpt2", "nano", num_heads=4)
     with pytest.raises(InputError, match="num_layers takes a whole number of at least 1, not 0"):

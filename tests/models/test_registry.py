@@ -1,4 +1,4 @@
-"""The registry: every family has the same ladder, is counted without memory, and is found again by its config.json."""
+"""The registry: the laptop sizes of every family, counts without memory, and recognition by config.json."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ UNUSUAL: dict[str, dict[str, Any]] = {
         "atm_at_generation": True,
     },
 }
-"""A config per family with no field as it is by default, together with what all have."""
+"""The fields of each family with values that are not the default; the test adds the fields that all share."""
 
 every_family = pytest.mark.parametrize("family", models.FAMILIES)
 every_size = pytest.mark.parametrize(("family", "size"), SIZES)
 
 
 @every_family
-def test_every_family_has_the_same_ladder(family: str) -> None:
+def test_every_family_has_the_same_laptop_sizes(family: str) -> None:
     make, kind, sizes = models.FAMILIES[family]
     assert issubclass(make, LanguageModel)
     assert all(isinstance(config, kind) for config in sizes.values())
@@ -79,7 +79,7 @@ def test_every_family_has_the_same_ladder(family: str) -> None:
 
 
 @every_family
-def test_what_is_counted_is_what_is_built(family: str) -> None:
+def test_the_count_is_that_of_the_built_model(family: str) -> None:
     built = models.build(family, "nano")
     assert sum(array.size for array in built.state_dict().values()) == models.count(family, "nano")
 
@@ -96,7 +96,7 @@ def test_the_largest_size_is_counted_without_memory(family: str) -> None:
 
 
 @every_size
-def test_a_config_survives_its_published_form(family: str, size: str) -> None:
+def test_reading_the_published_form_gives_the_same_config(family: str, size: str) -> None:
     _, kind, sizes = models.FAMILIES[family]
     published = json.loads(json.dumps(sizes[size].published()))
     assert kind.from_published(published) == sizes[size]
@@ -113,7 +113,7 @@ def test_no_field_is_lost_in_the_published_form(family: str) -> None:
 
 
 @every_size
-def test_a_size_is_known_again_by_its_shape(family: str, size: str) -> None:
+def test_a_size_is_recognised_by_its_shape(family: str, size: str) -> None:
     config = models.configure(family, size)
     found, name, model = models.start_from(config.published(), Path("run/config.json"), None, "auto")
     assert (found, model.config) == (family, config)
@@ -121,7 +121,7 @@ def test_a_size_is_known_again_by_its_shape(family: str, size: str) -> None:
 
 
 @every_family
-def test_training_goes_on_only_from_what_was_asked_for(family: str) -> None:
+def test_training_continues_only_from_the_given_family_and_size(family: str) -> None:
     published, path = models.configure(family, "micro", vocab_size=300).published(), Path("run/config.json")
     found, size, model = models.start_from(published, path, family, "micro", dropout=0.25)
     assert (found, size, model.config.vocab_size, model.config.dropout) == (family, "micro", 300, 0.25)
@@ -149,18 +149,20 @@ def test_training_goes_on_only_from_what_was_asked_for(family: str) -> None:
         ("gpt2", "nano", {"tied_head": 1}, "tied_head takes true or false, not 1"),
     ],
 )
-def test_names_and_values_that_cannot_be_used(family: str, size: str, fields: dict[str, Any], message: str) -> None:
+def test_unknown_names_and_values_out_of_range_are_refused(
+    family: str, size: str, fields: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         models.count(family, size, **fields)
 
 
-def test_texts_become_what_the_fields_hold() -> None:
+def test_strings_are_converted_to_the_types_of_the_fields() -> None:
     given = {"width": "64", "dropout": "0.5", "tied_head": "False", "atm": "kv_only"}
     assert models.configure("wiola", **given) == models.configure(
         "wiola", width=64, dropout=0.5, tied_head=False, atm="kv_only"
     )
     assert models.configure("vidya-v2", rope_scaling="none") == models.configure("vidya-v2")
-    assert models.configure("gpt2", dropout=0).dropout == 0  # a whole number is a number too
+    assert models.configure("gpt2", dropout=0).dropout == 0  # an int is accepted for a float
 
 
 @every_family
@@ -174,7 +176,7 @@ def test_fields_may_be_overridden_when_loading(family: str, tmp_path: Path) -> N
 
 
 @every_family
-def test_a_longer_context_needs_positions_that_are_worked_out(family: str, tmp_path: Path) -> None:
+def test_a_longer_context_needs_positions_that_are_computed(family: str, tmp_path: Path) -> None:
     build(family).save(tmp_path)
     if models.FAMILIES[family][0].learns_positions:
         with pytest.raises(InputError, match=r"of another shape: wpe\.weight is \(24, 12\), should be \(48, 12\)"):

@@ -1,4 +1,4 @@
-"""Vidya v1: its counts, its names, its equations, and its way of pairing the numbers of a head."""
+"""Vidya v1: parameter counts, and the model's equations in plain NumPy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import models
-from minigrad import InputError, Tensor, nn
+from minigrad import InputError
 from tests.models.tiny import CONTEXT, build, tokens
 
 Array = NDArray[Any]
@@ -28,11 +28,11 @@ def norm(x: Array, weight: Array) -> Array:
     return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * weight
 
 
-def turn(x: Array) -> Array:
-    """Turn the pairs (2i, 2i + 1) of one head's rows (T, D), as complex numbers."""
+def rotate(x: Array) -> Array:
+    """Rotate the pairs (2i, 2i + 1) of one head's rows (T, D), as complex numbers."""
     angles = np.outer(np.arange(len(x)), 10_000.0 ** (-np.arange(0, x.shape[1], 2) / x.shape[1]))
-    turned = (x[:, ::2] + 1j * x[:, 1::2]) * np.exp(1j * angles)
-    return np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape)
+    rotated = (x[:, ::2] + 1j * x[:, 1::2]) * np.exp(1j * angles)
+    return np.stack([rotated.real, rotated.imag], axis=-1).reshape(x.shape)
 
 
 def reference(ids: Array, w: dict[str, Array], num_layers: int, num_heads: int, size: int) -> Array:
@@ -46,13 +46,13 @@ def reference(ids: Array, w: dict[str, Array], num_layers: int, num_heads: int, 
             q, k, v = (
                 normed @ p[f"self_attn.{name}_proj.weight"][h * size : (h + 1) * size].T for name in ("q", "k", "v")
             )
-            scores = np.where(np.tri(len(ids)) > 0, turn(q) @ turn(k).T / math.sqrt(size), -np.inf)
+            scores = np.where(np.tri(len(ids)) > 0, rotate(q) @ rotate(k).T / math.sqrt(size), -np.inf)
             e = np.exp(scores - scores.max(-1, keepdims=True))
             heads.append(e / e.sum(-1, keepdims=True) @ v)
         x = x + np.concatenate(heads, axis=1) @ p["self_attn.o_proj.weight"].T
         hidden = norm(x, p["post_attention_layernorm.weight"]) @ p["mlp.fc1.weight"].T
-        bent = hidden / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (hidden + 0.044715 * hidden**3)))
-        x = x + bent @ p["mlp.fc2.weight"].T
+        activated = hidden / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (hidden + 0.044715 * hidden**3)))
+        x = x + activated @ p["mlp.fc2.weight"].T
     return norm(x, w["model.norm.weight"]) @ w["model.embed_tokens.weight"].T
 
 
@@ -65,16 +65,6 @@ def test_the_model_is_its_equations() -> None:
     np.testing.assert_allclose(model(ids).data[0], wanted, rtol=0, atol=1e-10 * np.abs(wanted).max())
 
 
-def test_pairs_side_by_side_are_pairs_of_halves_in_another_order() -> None:
-    size, layout = 8, nn.Layout.rectangular(2, 5)
-    x = np.random.default_rng(0).normal(size=(10, 3, size))
-    order = np.concatenate([np.arange(0, size, 2), np.arange(1, size, 2)])  # evens first: pair j is then (j, j + D/2)
-    side_by_side = nn.RotaryAngles(size, 10_000.0, interleaved=True).rotate(Tensor(x), layout).data
-    halves = nn.RotaryAngles(size, 10_000.0).rotate(Tensor(x[..., order]), layout).data
-    np.testing.assert_allclose(side_by_side[..., order], halves, rtol=0, atol=1e-14)
-    assert np.abs(side_by_side - nn.RotaryAngles(size, 10_000.0).rotate(Tensor(x), layout).data).max() > 0.1
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -84,7 +74,7 @@ def test_pairs_side_by_side_are_pairs_of_halves_in_another_order() -> None:
         ({"head_dim": 3}, "head_dim must be even"),
     ],
 )
-def test_a_folder_of_another_kind(tmp_path: Path, values: dict[str, Any], message: str) -> None:
+def test_a_folder_of_another_variant_is_refused(tmp_path: Path, values: dict[str, Any], message: str) -> None:
     build("vidya-v1").save(tmp_path)
     path = tmp_path / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | values))

@@ -1,4 +1,4 @@
-"""A tiny model of every family, with every mechanism active, for the laws that all must keep."""
+"""A tiny model of every family, with every mechanism active, for the laws that all families must keep."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TINY: dict[str, dict[str, Any]] = {
 }
 
 WITHOUT_GRADIENT: dict[str, tuple[str, ...]] = {
-    # The first layer has no layers below it to ask, and the second has one, so that there is nothing to choose.
+    # The first layer has no layers below it; the second has one, whose softmax over a single key has no gradient.
     "wiola": (
         "layers.0.attn.k_ctx_proj.weight",
         "layers.0.attn.v_ctx_proj.weight",
@@ -38,7 +38,7 @@ WITHOUT_GRADIENT: dict[str, tuple[str, ...]] = {
 
 
 def build(family: str, dtype: str = "float32", seed: int = 0, **changes: Any) -> LanguageModel:
-    """Build a tiny model far from the linear beginning, so that every mechanism shows."""
+    """Build a tiny model with large initial weights, so that every non-linear mechanism has an effect."""
     fields = TINY[family] | {"vocab_size": VOCAB, "context_length": CONTEXT, "init_std": 0.4, "end_of_text_id": 0}
     return models.build(family, seed=seed, dtype=dtype, **(fields | changes))
 

@@ -1,4 +1,4 @@
-"""The key-value cache: what it holds, and what it refuses."""
+"""The key-value cache: the keys and values that it returns, and what it refuses."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 from minigrad import InputError, Tensor
-from minigrad.nn import KeyValueCache
+from minigrad.nn import Cache, KeyValueCache
 
 
 def rows(count: int, value: float) -> Tensor:
     return Tensor(np.full((count, 1, 2), value, np.float32))
 
 
-def test_what_is_written_comes_back_with_what_was_there() -> None:
+def test_new_keys_and_values_are_returned_together_with_the_old_ones() -> None:
     cache = KeyValueCache(num_layers=2, batch_size=2, max_length=4, num_kv_heads=1, head_dim=2)
     assert cache.num_bytes == 2 * 2 * 2 * 4 * 1 * 2 * 4
     for length, value in ((2, 1.0), (1, 2.0)):
-        cache.check_room(2, length)
+        cache.check_capacity(2, length)
         for layer in (0, 1):
             keys, values, ranges = cache.append(layer, rows(2 * length, value + layer), rows(2 * length, -value))
         cache.advance(length)
@@ -30,14 +30,20 @@ def test_what_is_written_comes_back_with_what_was_there() -> None:
     assert cache.keys[0, 0, :3, 0, 0].tolist() == [1, 1, 2]
 
 
-def test_errors() -> None:
+def test_a_batch_of_another_size_and_too_many_tokens_are_refused() -> None:
     cache = KeyValueCache(1, 2, 4, 1, 2)
     with pytest.raises(InputError, match="holds 2 sequences, but got tokens of 3"):
-        cache.check_room(3, 1)
+        cache.check_capacity(3, 1)
     cache.advance(3)
-    cache.check_room(2, 1)
-    with pytest.raises(InputError, match=r"room for 4 tokens; it holds 3.* 2 more .*max_length"):
-        cache.check_room(2, 2)
+    cache.check_capacity(2, 1)
+    with pytest.raises(InputError, match=r"capacity of 4 tokens; it holds 3, and got 2 more\..*max_length"):
+        cache.check_capacity(2, 2)
     for batch_size, max_length in ((0, 4), (1, 0)):
-        with pytest.raises(InputError, match="needs room"):
+        message = f"batch_size and max_length of at least 1, not {batch_size} and {max_length}"
+        with pytest.raises(InputError, match=message):
             KeyValueCache(1, batch_size, max_length, 1, 2)
+
+
+def test_a_cache_without_arrays_is_refused_by_name() -> None:
+    with pytest.raises(TypeError, match="Cache has no arrays"):
+        _ = Cache(1, 1).num_bytes

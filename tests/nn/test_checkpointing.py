@@ -1,4 +1,4 @@
-"""Layers that are computed twice give what layers that are kept give, bit for bit, and hold less meanwhile."""
+"""Recomputed layers give the bits of layers whose activations are stored, and use less memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Array = NDArray[Any]
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     **{family: (family, {}) for family in TINY},
-    # Wiola's layers take a list of summaries, and merge neighbours in one of four ways; 0.3 lets many merge.
+    # Wiola's layers take a list of summaries, and merge neighbours in one of four ways; at 0.3 many merge.
     **{f"wiola merging {atm}": ("wiola", {"atm": atm, "atm_threshold": 0.3}) for atm in ("first", "avg_causal")},
     "wiola merging kv_only": ("wiola", {"atm": "kv_only", "atm_threshold": 0.3}),
     "wiola as in the paper": ("wiola", {"atm": "paper", "atm_threshold": 0.3, "gcla_summary": "paper"}),
@@ -33,7 +33,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def loss_and_gradients(model: LanguageModel, seed: int = 0, shape: tuple[int, int] = (2, 11)) -> dict[str, bytes]:
-    """Return the bits of the loss and of every gradient after two passes whose gradients add up."""
+    """Return the bits of the loss and of every gradient, accumulated over two micro-batches."""
     model.zero_grad()
     bits = {}
     for micro in range(2):
@@ -51,84 +51,84 @@ def loss_and_gradients(model: LanguageModel, seed: int = 0, shape: tuple[int, in
 def test_loss_and_gradients_have_the_same_bits(case: str, dropout: float, dtype: str) -> None:
     family, changes = CASES[case]
     model = build(family, dtype, dropout=dropout, **changes)
-    kept = loss_and_gradients(model)
+    stored = loss_and_gradients(model)
     model.recompute_layers()
-    assert loss_and_gradients(model) == kept
+    assert loss_and_gradients(model) == stored
     if "merging" in case and "without" not in case:
-        assert max(model.measurements()["merge_ratio"]) > 0.1  # merging did happen
+        assert max(model.measurements()["merge_ratio"]) > 0.1  # some rows merged
     model.recompute_layers(False)
     assert not any(module.recomputed for _, module in model.named_modules() if isinstance(module, CheckpointedLayer))
-    assert loss_and_gradients(model) == kept
+    assert loss_and_gradients(model) == stored
 
 
 @pytest.mark.parametrize("family", TINY)
 @given(seed=st.integers(0, 99), batch_size=st.integers(1, 3), length=st.integers(1, 12))
 @settings(max_examples=6)
-def test_any_batch(family: str, seed: int, batch_size: int, length: int) -> None:
+def test_batches_of_any_shape_give_the_same_bits(family: str, seed: int, batch_size: int, length: int) -> None:
     model = build(family, dropout=0.2)
-    kept = loss_and_gradients(model, seed, (batch_size, length))
+    stored = loss_and_gradients(model, seed, (batch_size, length))
     model.recompute_layers()
-    assert loss_and_gradients(model, seed, (batch_size, length)) == kept
+    assert loss_and_gradients(model, seed, (batch_size, length)) == stored
 
 
-def test_every_layer_of_every_family_can_be_computed_again() -> None:
+def test_every_layer_of_every_family_can_be_recomputed() -> None:
     for family, fields in TINY.items():
         layers = [module for _, module in build(family).named_modules() if isinstance(module, CheckpointedLayer)]
         assert len(layers) == fields["num_layers"]
 
 
-def test_other_dropout_in_the_second_pass_is_noticed_by_these_tests() -> None:
+def test_other_dropout_masks_in_the_second_pass_are_caught() -> None:
     model = build("vidya-v2", dropout=0.3)
-    kept = loss_and_gradients(model)
+    stored = loss_and_gradients(model)
     model.recompute_layers()
     ids = tokens(0, 2, 12)
     model.zero_grad()
     set_step(model, 0, 0)
     loss = model.loss(ids[:, :-1], ids[:, 1:])
-    set_step(model, 0, 1)  # too early: the layers are not done with this step
+    set_step(model, 0, 1)  # too early: the backward pass of this step still needs the old masks
     loss.backward()
-    names = [name for name, p in model.named_parameters() if np.asarray(p.grad).tobytes() == kept[name]]
+    names = [name for name, p in model.named_parameters() if np.asarray(p.grad).tobytes() == stored[name]]
     assert not any("layers" in name for name in names)
 
 
-def _held_between(model: LanguageModel, ids: Array) -> int:
-    """Return how many bytes live between forward and backward."""
+def _stored_bytes(model: LanguageModel, ids: Array) -> int:
+    """Return the number of bytes allocated between forward and backward."""
     gc.collect()
     tracemalloc.start()
     try:
         loss = model.loss(ids[:, :-1], ids[:, 1:])
-        held = tracemalloc.get_traced_memory()[0]
+        stored = tracemalloc.get_traced_memory()[0]
         loss.backward()
     finally:
         tracemalloc.stop()
-    return held
+    return stored
 
 
 @pytest.mark.parametrize("family", TINY)
-def test_less_is_held_between_forward_and_backward(family: str) -> None:
+def test_less_memory_is_used_between_forward_and_backward(family: str) -> None:
     model = build(family, context_length=256)
     ids = tokens(0, 2, 129)
-    _held_between(model, ids)  # compiled code and threads are made once
+    _stored_bytes(model, ids)  # makes compiled code and threads, which stay
     model.zero_grad()
-    kept = _held_between(model, ids)
+    stored = _stored_bytes(model, ids)
     model.recompute_layers()
-    recomputed = _held_between(model, ids)
-    assert recomputed < kept / 2
+    recomputed = _stored_bytes(model, ids)
+    assert recomputed < stored / 2
 
 
-def test_what_is_held_grows_by_one_input_per_layer() -> None:
+def test_the_memory_of_a_layer_is_that_of_its_input() -> None:
     ids = tokens(0, 2, 129)
-    held = []
+    found = []
     for layers in (2, 6):
         model = build("vidya-v2", num_layers=layers, context_length=128)
         model.recompute_layers()
-        _held_between(model, ids)
-        held.append(_held_between(model, ids))
+        _stored_bytes(model, ids)
+        found.append(_stored_bytes(model, ids))
     one_input = 2 * 128 * TINY["vidya-v2"]["width"] * 4
-    assert held[1] - held[0] < 4 * (one_input + 10_000)  # nodes and Python's own objects are the rest
+    assert found[1] - found[0] < 4 * (one_input + 10_000)  # the rest: nodes and other Python objects
 
 
-def test_evaluation_computes_a_layer_once_and_records_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_recording_a_layer_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     model = build("gpt2").eval()
     model.recompute_layers()
     calls = []
@@ -142,7 +142,7 @@ def test_evaluation_computes_a_layer_once_and_records_nothing(monkeypatch: pytes
     assert len(calls) == 2 * len(model.h)
 
 
-def test_a_cache_is_filled_the_same_with_layers_that_are_recomputed_in_training() -> None:
+def test_a_cache_is_filled_the_same_with_recomputed_layers() -> None:
     model = build("vidya-v2").eval()
     ids = tokens(0, 2, 7)
     wanted = model(ids, cache=model.new_cache(2)).data
@@ -160,7 +160,7 @@ def test_nothing_is_recorded_under_no_grad() -> None:
         assert not recompute(ops.exp, leaf()).requires_grad
 
 
-def test_recomputed_inside_recomputed() -> None:
+def test_recompute_inside_recompute() -> None:
     x, weight, calls = leaf(), leaf(1, (4, 4)), []
 
     def inner(rows: Tensor) -> Tensor:
@@ -178,11 +178,11 @@ def test_recomputed_inside_recomputed() -> None:
         (function(x * 2.0) * 3.0).sum().backward()
         gradients.append((np.array(x.grad).tobytes(), np.array(weight.grad).tobytes()))
     assert gradients[0] == gradients[1] == gradients[2]
-    # Both inner ones without a record; again for the outer one, without a record; and again for their own gradients.
+    # Both inner calls without recording; again for the outer one, without recording; and again for their gradients.
     assert len(calls) == 6
 
 
-def test_gradients_flow_to_each_tensor_once_also_in_lists_and_to_parameters_used_twice() -> None:
+def test_tensors_in_lists_and_parameters_used_twice_receive_their_gradients() -> None:
     x, first, second, weight = leaf(), leaf(1), leaf(2), leaf(3, (4, 4))
     fixed, number = Tensor(np.ones((3, 4))), Tensor([1, 2, 0])
 
@@ -198,12 +198,12 @@ def test_gradients_flow_to_each_tensor_once_also_in_lists_and_to_parameters_used
         y = recompute(function, *arguments) if recomputed else function(*arguments)
         (y.sum() + (x * x).sum()).backward()
         gradients.append([np.array(tensor.grad) for tensor in (x, first, second, weight)])
-    for kept, again in zip(*gradients, strict=True):
-        np.testing.assert_allclose(again, kept, rtol=1e-13)  # what meets inside and outside is added in another order
+    for stored, again in zip(*gradients, strict=True):
+        np.testing.assert_allclose(again, stored, rtol=1e-13)  # gradients are added in another order
     assert fixed.grad is None
 
 
-def test_an_argument_that_is_not_used_gets_no_gradient_and_a_constant_result_none_at_all() -> None:
+def test_an_unused_argument_and_a_constant_result_have_no_gradient() -> None:
     x, unused = leaf(), leaf(1)
     recompute(lambda rows, _: rows * 2.0, x, unused).sum().backward()
     assert unused.grad is None
@@ -212,7 +212,7 @@ def test_an_argument_that_is_not_used_gets_no_gradient_and_a_constant_result_non
     assert unused.grad is None
 
 
-def test_a_list_that_grows_afterwards_changes_nothing() -> None:
+def test_appending_to_a_list_argument_afterwards_changes_nothing() -> None:
     x, found = leaf(), [leaf(1)]
     y = recompute(lambda rows, others: rows * others[0], x, found[-1:])
     found.append(leaf(2))
@@ -229,27 +229,27 @@ def test_an_input_changed_in_place_is_noticed() -> None:
             y.sum().backward()
 
 
-def test_a_parameter_changed_between_forward_and_backward_is_noticed_as_without_recomputing() -> None:
+def test_a_parameter_changed_between_forward_and_backward_is_noticed_with_and_without_recomputing() -> None:
     for recomputed in (False, True):
         model = build("vidya-v2")
         model.recompute_layers(recomputed)
         optimizer = AdamW(model.parameters())
         ids = tokens(0, 2, 9)
         model.loss(ids, ids).backward()
-        late = model.loss(ids, ids)
+        loss = model.loss(ids, ids)
         optimizer.step()
         with pytest.raises(GraphError, match="changed in place"):
-            late.backward()
+            loss.backward()
 
 
-def test_a_change_deep_inside_a_layer_is_noticed() -> None:
+def test_a_change_of_a_parameter_inside_a_layer_is_noticed() -> None:
     model, ids = build("vidya-v2"), tokens(0, 2, 9)
     model.recompute_layers()
-    late = model.loss(ids, ids)
+    loss = model.loss(ids, ids)
     with no_grad():
         model.model.layers[0].mlp.down_proj.weight[0, 0] = 3.0
     with pytest.raises(GraphError, match="recompute saved an array"):
-        late.backward()
+        loss.backward()
 
 
 def test_a_result_that_is_a_view_of_its_input_shares_its_version() -> None:
@@ -268,7 +268,7 @@ def test_a_second_backward_is_refused() -> None:
         y.backward()
 
 
-def test_anomalies_inside_are_named() -> None:
+def test_anomalies_inside_a_recomputed_function_are_named() -> None:
     x = Tensor(np.array([1.0, 0.0]), requires_grad=True)
     with detect_anomaly():
         y = recompute(ops.sqrt, x)
@@ -283,7 +283,7 @@ class Square(CheckpointedLayer):
         return x**power
 
 
-def test_options_reach_the_layer_both_times() -> None:
+def test_options_are_passed_to_the_layer_in_both_passes() -> None:
     layer, x = Square(), leaf()
     layer.recomputed = True
     layer(x, power=3).sum().backward()

@@ -1,4 +1,4 @@
-"""The small layers compute what their operation computes; dropout follows step and mode."""
+"""The basic layers compute their operations; dropout follows seed, step and mode."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minigrad import InputError, Tensor, nn, ops
-from minigrad.nn import Layout, Module, set_step
+from minigrad.nn import Module, set_step
 
 
 def test_linear_with_and_without_bias() -> None:
@@ -21,7 +21,15 @@ def test_linear_with_and_without_bias() -> None:
     assert [name for name, _ in plain.named_parameters()] == ["weight"]
 
 
-def test_embedding_and_norms() -> None:
+def test_conv1d_stores_its_weight_transposed() -> None:
+    layer = nn.Conv1D(3, 2)
+    layer.bias.data = np.array([1.0, 2.0])
+    x = Tensor(np.eye(3, dtype=np.float32))
+    np.testing.assert_allclose(layer(x).data, layer.weight.data + layer.bias.data)
+    assert layer.weight.shape == (3, 2)
+
+
+def test_embedding_and_norms_compute_their_operations() -> None:
     table = nn.Embedding(4, 3)
     np.testing.assert_array_equal(table(Tensor([[2, 0]])).data[0], table.weight.data[[2, 0]])
     x = Tensor(np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32))
@@ -30,20 +38,12 @@ def test_embedding_and_norms() -> None:
     np.testing.assert_array_equal(layer(x).data, ops.layer_norm(x, layer.weight, layer.bias, eps=1e-3).data)
 
 
-def test_swiglu_block_is_its_formula() -> None:
-    block = nn.SwiGLUFeedForward(4, 6)
-    x = Tensor(np.ones((2, 4), np.float32))
-    gate, up = (ops.linear(x, layer.weight) for layer in (block.gate_proj, block.up_proj))
-    unfused = ops.linear(ops.silu(gate) * up, block.down_proj.weight)
-    np.testing.assert_allclose(block(x).data, unfused.data, rtol=1e-5, atol=1e-9)
-
-
 class TwoDropouts(Module):
     def __init__(self) -> None:
         self.first, self.second = nn.Dropout(0.5), nn.Dropout(0.5)
 
 
-def test_each_dropout_and_each_step_has_a_mask_of_its_own() -> None:
+def test_each_dropout_layer_and_each_step_has_its_own_mask() -> None:
     model, x = TwoDropouts(), Tensor(np.ones(100, np.float32))
     set_step(model, seed=1, step=5)
     first, second = model.first(x).data, model.second(x).data
@@ -55,7 +55,7 @@ def test_each_dropout_and_each_step_has_a_mask_of_its_own() -> None:
     assert model.first(x).data.tobytes() == first.tobytes()
 
 
-def test_no_dropout_at_evaluation_or_with_probability_zero() -> None:
+def test_dropout_changes_nothing_at_evaluation_or_with_probability_zero() -> None:
     x = Tensor(np.ones(100, np.float32))
     assert nn.Dropout(0.5).eval()(x) is x
     assert nn.Dropout(0.0)(x) is x
@@ -63,7 +63,9 @@ def test_no_dropout_at_evaluation_or_with_probability_zero() -> None:
         nn.Dropout(1.0)
 
 
-def test_layout_of_a_rectangle() -> None:
-    layout = Layout.rectangular(2, 3, past=4)
-    assert layout.offsets.tolist() == [0, 3, 6]
-    assert layout.positions.tolist() == [4, 5, 6, 4, 5, 6]
+def test_the_options_for_attention_are_those_of_the_layer_in_training_only() -> None:
+    layer = nn.Dropout(0.5)
+    set_step(layer, seed=3, step=4)
+    assert layer.draws() == {"dropout": 0.5, "seed": 3, "step": 4, "index": 0}
+    assert layer.eval().draws() == {}
+    assert nn.Dropout(0.0).draws() == {}

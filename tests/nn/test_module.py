@@ -1,4 +1,4 @@
-"""Modules: names, shared parameters, loading, and the one flat array underneath."""
+"""Modules: names, shared parameters, loading, and the flat array that holds all parameters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Tied(Module):
         self.dropout = nn.Dropout(0.5)
 
 
-def test_names_are_attribute_paths_and_shared_ones_appear_once() -> None:
+def test_names_are_attribute_paths_and_a_shared_parameter_appears_once() -> None:
     model = Tied()
     names = [name for name, _ in model.named_parameters()]
     assert sorted(names) == [
@@ -61,15 +61,15 @@ def test_parameters_and_gradients_are_views_of_one_array_each() -> None:
     assert not any(gradient is not None and gradient.any() for gradient in gradients)
 
 
-def test_matrices_stand_before_vectors() -> None:
+def test_matrices_come_before_vectors_in_the_flat_array() -> None:
     model = Tied()
     model.initialise()
-    by_place = sorted(model.parameters(), key=lambda parameter: int(parameter.data.ctypes.data))
-    ranks = [parameter.ndim >= 2 for parameter in by_place]
+    by_address = sorted(model.parameters(), key=lambda parameter: int(parameter.data.ctypes.data))
+    ranks = [parameter.ndim >= 2 for parameter in by_address]
     assert ranks == sorted(ranks, reverse=True)
 
 
-def test_one_seed_one_set_of_weights() -> None:
+def test_weights_are_a_function_of_the_seed() -> None:
     def weights(seed: int, dtype: str = "float32") -> Any:
         model = Tied()
         model.initialise(seed, dtype)
@@ -88,14 +88,14 @@ def test_one_seed_one_set_of_weights() -> None:
         Tied().initialise(dtype="float16")
 
 
-def test_starting_values_have_the_spread_asked_for() -> None:
+def test_initial_values_have_the_given_standard_deviation() -> None:
     layer = nn.Linear(200, 300, std=0.05)
     layer.initialise()
     assert layer.weight.data.std() == pytest.approx(0.05, rel=0.02)
     assert abs(layer.weight.data.mean()) < 1e-3
 
 
-def test_weights_can_be_carried_to_another_model() -> None:
+def test_weights_are_copied_into_another_model() -> None:
     first, second = Tied(), Tied()
     first.initialise(1)
     second.initialise(2)
@@ -122,7 +122,7 @@ def test_loading_into_another_dtype_converts() -> None:
         ("head", np.zeros((5, 4)), r"head has shape \(5, 4\), but the model needs \(5, 3\)"),
     ],
 )
-def test_weights_that_do_not_fit_change_nothing(name: str, value: Any, message: str) -> None:
+def test_weights_that_do_not_fit_are_refused_and_change_nothing(name: str, value: Any, message: str) -> None:
     model = Tied()
     before = {key: array.copy() for key, array in model.state_dict().items()}
     weights = {key: array + 1 for key, array in before.items()}
@@ -145,7 +145,7 @@ def test_train_and_eval_reach_every_module() -> None:
 
 
 def test_a_skeleton_of_half_a_billion_parameters_takes_no_memory() -> None:
-    models.count("vidya-v2", "2.3")  # what is made once
+    models.count("vidya-v2", "2.3")  # fills caches that stay
     tracemalloc.start()
     try:
         assert models.count("vidya-v2", "2.3") == 576_794_880
@@ -155,7 +155,7 @@ def test_a_skeleton_of_half_a_billion_parameters_takes_no_memory() -> None:
     assert peak < 5_000_000
 
 
-def test_a_module_without_forward_says_so() -> None:
+def test_a_module_without_forward_is_named() -> None:
     with pytest.raises(TypeError, match="Tied has no forward"):
         Tied()(1)
 

@@ -1,4 +1,4 @@
-"""Rotary positions for longer texts: each way against its formula, and against what it promises."""
+"""Rotary positions for longer sequences: each way against its formula, and the frequencies that it keeps."""
 
 from __future__ import annotations
 
@@ -37,55 +37,57 @@ def test_linear_divides_the_positions(factor: float, size: int, theta: float) ->
 
 
 @given(factor=st.integers(1, 16), position=st.integers(0, 500), seed=st.integers(0, 99))
-def test_a_stretched_position_is_turned_as_the_one_it_stands_for(factor: int, position: int, seed: int) -> None:
+def test_with_linear_scaling_a_position_is_rotated_as_position_over_factor(
+    factor: int, position: int, seed: int
+) -> None:
     x = Tensor(np.random.default_rng(seed).normal(size=(1, 2, 8)))
 
-    def turned(angles: RotaryAngles, place: int) -> Array:
-        return angles.rotate(x, Layout(np.array([0, 1]), np.array([place]))).data
+    def rotated(angles: RotaryAngles, position: int) -> Array:
+        return angles.rotate(x, Layout(np.array([0, 1]), np.array([position]))).data
 
-    far = turned(LinearAngles(8, THETA, factor=factor), factor * position)
-    np.testing.assert_allclose(far, turned(RotaryAngles(8, THETA), position), atol=1e-12)
+    far = rotated(LinearAngles(8, THETA, factor=factor), factor * position)
+    np.testing.assert_allclose(far, rotated(RotaryAngles(8, THETA), position), atol=1e-12)
 
 
 @given(factor=factors, size=sizes, theta=thetas)
-def test_ntk_stretches_the_slowest_pair_by_the_factor_and_the_fastest_not(
+def test_ntk_divides_the_lowest_frequency_by_the_factor_and_keeps_the_highest(
     factor: float, size: int, theta: float
 ) -> None:
-    plain, stretched = RotaryAngles(size, theta).frequencies, NTKAngles(size, theta, factor=factor).frequencies
-    assert stretched[0] == plain[0] == 1.0
-    np.testing.assert_allclose(stretched[-1], plain[-1] / factor)
+    plain, scaled = RotaryAngles(size, theta).frequencies, NTKAngles(size, theta, factor=factor).frequencies
+    assert scaled[0] == plain[0] == 1.0
+    np.testing.assert_allclose(scaled[-1], plain[-1] / factor)
     base = theta * factor ** (size / (size - 2))
-    np.testing.assert_allclose(stretched, [base ** (-2 * pair / size) for pair in range(size // 2)])
+    np.testing.assert_allclose(scaled, [base ** (-2 * pair / size) for pair in range(size // 2)])
 
 
 def yarn_by_hand(factor: float, theta: float = THETA, fast: float = 32.0, slow: float = 1.0) -> list[float]:
-    """Work out the frequencies one pair after the other."""
+    """Compute the frequencies one pair after the other."""
     found = []
     first = math.floor(SIZE * math.log(CONTEXT / (fast * 2 * math.pi)) / (2 * math.log(theta)))
     last = math.ceil(SIZE * math.log(CONTEXT / (slow * 2 * math.pi)) / (2 * math.log(theta)))
     for pair in range(SIZE // 2):
         frequency = theta ** (-2 * pair / SIZE)
-        slowed = min(max((pair - first) / (last - first), 0.0), 1.0)
-        found.append(slowed * frequency / factor + (1 - slowed) * frequency)
+        reduced = min(max((pair - first) / (last - first), 0.0), 1.0)
+        found.append(reduced * frequency / factor + (1 - reduced) * frequency)
     return found
 
 
 @given(factor=factors, theta=st.floats(1e3, 1e6), slow=st.floats(0.5, 4.0), fast=st.floats(8.0, 64.0))
-def test_yarn_against_its_formula(factor: float, theta: float, slow: float, fast: float) -> None:
+def test_yarn_is_its_formula(factor: float, theta: float, slow: float, fast: float) -> None:
     angles = YarnAngles(SIZE, theta, factor=factor, original_context=CONTEXT, beta_fast=fast, beta_slow=slow)
     np.testing.assert_allclose(angles.frequencies, yarn_by_hand(factor, theta, fast, slow), rtol=1e-12)
     cosine, sine = tables(angles)
-    length = 0.1 * math.log(factor) + 1
-    np.testing.assert_allclose(np.hypot(cosine, sine), length)
-    np.testing.assert_allclose(cosine[5], length * np.cos(5 * angles.frequencies))
+    scale = 0.1 * math.log(factor) + 1
+    np.testing.assert_allclose(np.hypot(cosine, sine), scale)
+    np.testing.assert_allclose(cosine[5], scale * np.cos(5 * angles.frequencies))
 
 
-def test_yarn_leaves_fast_pairs_alone_and_slows_slow_ones_by_the_whole_factor() -> None:
+def test_yarn_keeps_high_frequencies_and_divides_low_ones_by_the_factor() -> None:
     plain = RotaryAngles(SIZE, THETA).frequencies
     ratio = plain / YarnAngles(SIZE, THETA, factor=4.0, original_context=CONTEXT).frequencies
-    turns = CONTEXT * plain / (2 * math.pi)
-    np.testing.assert_allclose(ratio[turns > 64], 1.0)
-    np.testing.assert_allclose(ratio[turns < 0.5], 4.0)
+    rotations = CONTEXT * plain / (2 * math.pi)
+    np.testing.assert_allclose(ratio[rotations > 64], 1.0)
+    np.testing.assert_allclose(ratio[rotations < 0.5], 4.0)
     assert (np.diff(ratio) > -1e-12).all()
     assert ((ratio > 1.01) & (ratio < 3.99)).sum() > 5
 
@@ -101,13 +103,13 @@ def test_a_factor_of_one_changes_nothing(size: int, theta: float, context: int) 
         np.testing.assert_allclose(tables(angles), plain, atol=1e-12)
 
 
-def test_an_attention_factor_that_is_given_counts() -> None:
+def test_a_given_attention_factor_replaces_the_computed_one() -> None:
     angles = YarnAngles(SIZE, THETA, factor=4.0, original_context=CONTEXT, attention_factor=0.5)
     np.testing.assert_allclose(np.hypot(*tables(angles)), 0.5)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_tables_grow_and_stay_what_they_were(dtype: str) -> None:
+def test_longer_tables_begin_with_the_shorter_ones(dtype: str) -> None:
     angles = YarnAngles(SIZE, THETA, factor=4.0, original_context=CONTEXT)
     short = [table.copy() for table in angles.tables(10, np.dtype(dtype))]
     long = angles.tables(5_000, np.dtype(dtype))

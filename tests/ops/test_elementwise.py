@@ -51,7 +51,7 @@ def test_the_gelu_is_the_share_of_normal_draws_below_a_value() -> None:
 
 
 def test_an_unknown_gelu_is_refused() -> None:
-    with pytest.raises(InputError, match="'none' and 'tanh', not 'quick'"):
+    with pytest.raises(InputError, match="'none' or 'tanh', not 'quick'"):
         ops.gelu(Tensor([1.0]), approximate="quick")
 
 

@@ -1,4 +1,4 @@
-"""Schedules: up in a line, never negative, no jumps, and near zero at the end."""
+"""Schedules: a linear warm-up, no negative rate, no jumps, and a rate near zero at the end."""
 
 from __future__ import annotations
 
@@ -19,39 +19,41 @@ def lengths(draw: Any) -> tuple[int, int, int]:
 
 
 @given(lengths(), st.floats(1e-6, 10))
-def test_both_schedules(plan: tuple[int, int, int], peak: float) -> None:
-    warmup, fall, steps = plan
-    stable = [warmup_stable_decay(s, peak=peak, warmup=warmup, decay_start=fall, steps=steps) for s in range(steps)]
+def test_both_schedules_warm_up_to_the_peak_and_then_decay(plan: tuple[int, int, int], peak: float) -> None:
+    warmup, decay_begins, steps = plan
+    stable = [
+        warmup_stable_decay(s, peak=peak, warmup=warmup, decay_start=decay_begins, steps=steps) for s in range(steps)
+    ]
     cosine = [warmup_cosine(s, peak=peak, warmup=warmup, steps=steps) for s in range(steps)]
-    for rates, fall_begins in ((stable, fall), (cosine, warmup)):
+    for rates, begins in ((stable, decay_begins), (cosine, warmup)):
         assert all(0 <= rate <= peak * (1 + 1e-12) for rate in rates)
-        rise = rates[:warmup]
-        assert all(a < b for a, b in itertools.pairwise(rise))
+        assert all(a < b for a, b in itertools.pairwise(rates[:warmup]))
         if warmup:
             assert rates[warmup - 1] == pytest.approx(peak)
-        falling = rates[fall_begins:]
-        assert all(a >= b for a, b in itertools.pairwise(falling))
-    assert all(rate == peak for rate in stable[warmup:fall])
-    # One more step would reach zero; 1 - sqrt(x) and the cosine both end below the line that goes there evenly.
-    last = 1 / (steps - fall + 1)
+        assert all(a >= b for a, b in itertools.pairwise(rates[begins:]))
+    assert all(rate == peak for rate in stable[warmup:decay_begins])
+    # One more step would reach zero; 1 - sqrt(x) and the cosine both end below a linear decay to zero.
+    last = 1 / (steps - decay_begins + 1)
     assert stable[-1] <= peak * last * 1.0001
     assert cosine[-1] <= peak * 2.5 / (steps - warmup + 1)
 
 
 @given(lengths())
-def test_no_jumps(plan: tuple[int, int, int]) -> None:
-    warmup, fall, steps = plan
-    rates = [warmup_stable_decay(s, peak=1.0, warmup=warmup, decay_start=fall, steps=steps) for s in range(steps)]
-    # The steepest places: a step of the rise, and the first step of the fall.
-    allowed = max(1 / max(warmup, 1), (1 / (steps - fall + 1)) ** 0.5) + 1e-12
+def test_the_rate_has_no_jumps(plan: tuple[int, int, int]) -> None:
+    warmup, decay_begins, steps = plan
+    rates = [
+        warmup_stable_decay(s, peak=1.0, warmup=warmup, decay_start=decay_begins, steps=steps) for s in range(steps)
+    ]
+    # The largest changes: a step of the warm-up, and the first step of the decay.
+    allowed = max(1 / max(warmup, 1), (1 / (steps - decay_begins + 1)) ** 0.5) + 1e-12
     assert all(abs(a - b) <= allowed for a, b in itertools.pairwise(rates))
 
 
-def test_after_the_end_nothing_is_left() -> None:
+def test_after_the_last_step_the_rate_is_zero_or_the_floor() -> None:
     assert warmup_stable_decay(50, peak=1.0, warmup=2, decay_start=10, steps=20) == 0
     assert warmup_cosine(50, peak=1.0, warmup=2, steps=20, floor=0.1) == pytest.approx(0.1)
 
 
 @given(st.integers(1, 10_000), st.floats(0.01, 1))
-def test_the_fall_is_a_part_of_the_run(steps: int, fraction: float) -> None:
+def test_the_decay_begins_within_the_run(steps: int, fraction: float) -> None:
     assert 0 <= decay_start(steps, fraction) < steps

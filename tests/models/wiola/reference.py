@@ -1,4 +1,4 @@
-"""Wiola in plain NumPy, position by position, as the paper's equations read: slow, and easy to believe."""
+"""Wiola in plain NumPy, position by position, as the paper's equations are written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def norm(x: Array, weight: Array, offset: Array, eps: float) -> Array:
 
 
 def spiral(x: Array, position: int, config: WiolaConfig) -> Array:
-    """Turn one head's vector (D,) (eqs. 11-18)."""
+    """Rotate one head's vector (D,) (eqs. 11-18)."""
     half = len(x) // 2
     y = np.empty_like(x)
     for j in range(half):
@@ -41,7 +41,7 @@ def softmax(scores: list[float]) -> Array:
 
 
 def greedy_groups(x: Array, threshold: float) -> list[tuple[int, ...]]:
-    """Algorithm 1."""
+    """Return the groups of merged rows (algorithm 1)."""
     groups: list[tuple[int, ...]] = []
     i = 0
     while i < len(x):
@@ -54,17 +54,19 @@ def greedy_groups(x: Array, threshold: float) -> list[tuple[int, ...]]:
 def attend(
     q: Array, keys: list[Array], values: list[Array], head: int, config: WiolaConfig, position: int, key_at: list[int]
 ) -> Array:
-    """One query head (D,) over unturned keys and values (G, D) each."""
+    """Attend with one query head (D,) to keys and values (G, D) before rotation."""
     group = head // (config.num_heads // config.num_kv_heads)
-    turned = spiral(q[head], position, config)
-    scores = [turned @ spiral(k[group], p, config) / math.sqrt(len(turned)) for k, p in zip(keys, key_at, strict=True)]
+    rotated = spiral(q[head], position, config)
+    scores = [
+        rotated @ spiral(k[group], p, config) / math.sqrt(len(rotated)) for k, p in zip(keys, key_at, strict=True)
+    ]
     return sum(w * v[group] for w, v in zip(softmax(scores), values, strict=True))  # type: ignore[return-value]
 
 
 def attention(
     x: Array, summaries: list[Array], weights: dict[str, Array], config: WiolaConfig, variant: str
 ) -> tuple[Array, int]:
-    """GCLA with or without merging: x (T, C), summaries (T, C) each -> (T, C) and the number of groups."""
+    """Compute GCLA with or without merging: x (T, C), summaries (T, C) each -> (T, C) and the number of groups."""
     num_tokens, size = len(x), config.head_dim
     groups = [(t,) for t in range(num_tokens)] if variant == "off" else greedy_groups(x, config.atm_threshold)
     out = np.zeros((num_tokens, config.width))
@@ -73,36 +75,36 @@ def attention(
             if variant in ("first", "avg_causal", "paper") and t != group[0]:
                 out[t] = out[group[0]]
                 continue
-            asked = x[list(group)].mean(0) if variant == "paper" else x[t]
+            query_row = x[list(group)].mean(0) if variant == "paper" else x[t]
             keys, values, key_at = [], [], []
             for other in groups[: number + 1]:
                 if variant == "first":
-                    chosen, place = x[other[0]], other[0]
+                    row, position = x[other[0]], other[0]
                 elif variant == "paper":
-                    chosen, place = x[list(other)].mean(0), other[0]
+                    row, position = x[list(other)].mean(0), other[0]
                 elif other is group and t == group[0]:
-                    chosen, place = x[t], t
+                    row, position = x[t], t
                 else:
-                    chosen, place = x[list(other)].mean(0), other[-1]
-                keys.append((weights["k_proj.weight"] @ chosen).reshape(-1, size))
-                values.append((weights["v_proj.weight"] @ chosen).reshape(-1, size))
-                key_at.append(place)
-            q = (weights["q_proj.weight"] @ asked).reshape(-1, size)
+                    row, position = x[list(other)].mean(0), other[-1]
+                keys.append((weights["k_proj.weight"] @ row).reshape(-1, size))
+                values.append((weights["v_proj.weight"] @ row).reshape(-1, size))
+                key_at.append(position)
+            q = (weights["q_proj.weight"] @ query_row).reshape(-1, size)
             heads = np.array([attend(q, keys, values, h, config, t, key_at) for h in range(config.num_heads)])
             if summaries:
                 beta = sigmoid(weights["blend_logit"])
                 ks = [(weights["k_ctx_proj.weight"] @ s[t]).reshape(-1, size) for s in summaries]
                 vs = [(weights["v_ctx_proj.weight"] @ s[t]).reshape(-1, size) for s in summaries]
-                zeros = [0] * len(ks)  # at position 0 a spiral turns nothing
+                zeros = [0] * len(ks)  # at position 0 nothing is rotated
                 context = np.array([attend(q, ks, vs, h, config, t, zeros) for h in range(config.num_heads)])
                 heads = (1 - beta) * heads + beta * context
-            gate = sigmoid(weights["gate_proj.weight"] @ asked)
+            gate = sigmoid(weights["gate_proj.weight"] @ query_row)
             out[t] = weights["o_proj.weight"] @ (gate * heads.reshape(-1))
     return out, len(groups)
 
 
 def feed_forward(x: Array, weights: dict[str, Array]) -> Array:
-    """Eqs. 34-37, one row at a time."""
+    """Compute eqs. 34-37, one row at a time."""
     rows = []
     for row in x:
         gate = weights["gate_a.weight"] @ row
@@ -117,7 +119,7 @@ def feed_forward(x: Array, weights: dict[str, Array]) -> Array:
 def logits(
     tokens: Array, state: dict[str, Array], config: WiolaConfig, variant: str = "off"
 ) -> tuple[Array, list[int]]:
-    """Score one text (T,) -> (T, V), and the number of groups in each merging layer."""
+    """Return the logits (T, V) of a sequence (T,), and the number of groups in each merging layer."""
 
     def part(prefix: str) -> dict[str, Array]:
         return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}

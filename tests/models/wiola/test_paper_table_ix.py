@@ -1,7 +1,7 @@
-"""The unit tests that the Wiola paper lists (table IX), written anew from their descriptions: those of whole layers.
+"""The unit tests of the Wiola paper's table IX, written from their descriptions: those of attention and larger parts.
 
-The tests of the norm, the positions and the feed-forward streams stand with those components. None of the paper's
-tests checks causality, and none merges inside a model; `test_wiola` does both.
+Those of the norm, the positions and the feed-forward streams are in test_norm, test_spiral and test_feed_forward. None
+of the paper's tests checks causality or merges inside a model; test_merged_attention does both.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def test_attention_keeps_the_shape(model: Wiola) -> None:
     assert out.shape == (20, 64)
 
 
-def test_the_cache_grows_with_the_text(model: Wiola) -> None:
+def test_the_cache_grows_with_the_sequence(model: Wiola) -> None:
     cache = model.new_cache(2, 16)
     for length in (5, 3):
         with no_grad():
@@ -77,7 +77,7 @@ def test_the_context_changes_the_output(model: Wiola) -> None:
 # Adaptive token merging: 2
 
 
-def test_what_is_merged_is_restored_to_full_length() -> None:
+def test_merged_rows_are_restored_to_full_length() -> None:
     x = np.eye(8, dtype=np.float32)[[0, 0, 1, 2, 2, 2, 3]]
     groups = find_groups(x, np.array([0, 7]), 0.92, None)
     assert list(zip(groups.first, groups.last, strict=True)) == [(0, 1), (2, 2), (3, 4), (5, 5), (6, 6)]
@@ -86,7 +86,7 @@ def test_what_is_merged_is_restored_to_full_length() -> None:
     assert groups.ratio == pytest.approx(2 / 7)
 
 
-def test_a_single_token_merges_with_nothing() -> None:
+def test_a_single_token_does_not_merge() -> None:
     groups = find_groups(np.ones((1, 8), np.float32), np.array([0, 1]), -1.0, None)
     assert (groups.first.tolist(), groups.ratio) == ([0], 0.0)
 
@@ -99,7 +99,7 @@ def test_a_layer_keeps_the_shape(model: Wiola) -> None:
     assert layer(rows(0, 12), [], Pass(nn.Layout.rectangular(1, 12), model._angles, None, 0)).shape == (12, 64)
 
 
-def test_the_middle_third_merges(model: Wiola) -> None:
+def test_the_middle_third_of_the_layers_merges(model: Wiola) -> None:
     assert [layer.variant != "off" for layer in model.model.layers] == [False, False, True, True, False, False]
 
 
@@ -110,12 +110,12 @@ def test_the_decoder_keeps_the_shape(model: Wiola) -> None:
     assert model.hidden(Tensor(tokens(0, 20)), nn.Layout.rectangular(2, 10)).shape == (20, 64)
 
 
-def test_the_cache_has_every_layer(model: Wiola) -> None:
+def test_the_cache_has_keys_and_values_of_every_layer(model: Wiola) -> None:
     cache = model.new_cache(1, 32)
     assert cache.keys.shape == cache.values.shape == (6, 1, 32, 2, 8)
 
 
-def test_five_tokens_and_three_more_are_eight(model: Wiola) -> None:
+def test_five_tokens_and_three_more_give_what_eight_give(model: Wiola) -> None:
     ids, cache = tokens(1, 1, 8), model.new_cache(1, 8)
     with no_grad():
         whole = model(ids).data
@@ -126,21 +126,21 @@ def test_five_tokens_and_three_more_are_eight(model: Wiola) -> None:
 # The language model: 4
 
 
-def test_the_first_loss_is_that_of_guessing(model: Wiola) -> None:
+def test_the_first_loss_is_the_logarithm_of_the_vocabulary_size(model: Wiola) -> None:
     ids = tokens(2, 4, 33)
     assert model.loss(ids[:, :-1], ids[:, 1:]).item() == pytest.approx(math.log(256), rel=0.02)
 
 
-def test_there_is_a_score_for_every_token(model: Wiola) -> None:
+def test_there_is_a_logit_for_every_token(model: Wiola) -> None:
     assert model(tokens(3, 2, 7)).shape == (2, 7, 256)
 
 
-def test_greedy_writing_continues_the_prompt(model: Wiola) -> None:
+def test_greedy_generation_continues_the_prompt(model: Wiola) -> None:
     prompt = tokens(4, 5).tolist()
-    written = list(sampling.generate(model, prompt, count=4, sampling=sampling.Sampling(temperature=0)))
-    for number, token in enumerate(written):
+    generated = list(sampling.generate(model, prompt, count=4, sampling=sampling.Sampling(temperature=0)))
+    for index, token in enumerate(generated):
         with no_grad():
-            assert token == model([[*prompt, *written[:number]]]).data[0, -1].argmax()
+            assert token == model([[*prompt, *generated[:index]]]).data[0, -1].argmax()
 
 
 def test_head_and_embedding_are_one_matrix(model: Wiola) -> None:

@@ -1,4 +1,4 @@
-"""Folders that do not hold what they promise are refused with every difference; nothing is guessed."""
+"""Initial weights from a folder: weights and config that do not fit are refused with every difference."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ import models
 from minigrad import InputError
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.formats.safetensors import save_tensors
+from models import initial_weights
+from models.initial_weights import InitialWeights
 from tests.models.tiny import TINY, VOCAB, build, tokens
 
 every_family = pytest.mark.parametrize("family", TINY)
 
-# Numbers in config.json that no model here asks for.
-SILENT = {"bos_token_id", "pad_token_id", "n_ctx", "attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop"}
+# Numbers in config.json that no model here reads.
+UNUSED = {"bos_token_id", "pad_token_id", "n_ctx", "attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop"}
 
 
 def settings(folder: Path) -> dict[str, Any]:
@@ -35,7 +37,7 @@ def in_shards(family: str, folder: Path) -> list[Path]:
     model.save(folder)
     (folder / "model.safetensors").unlink()
     names = list(model.state_dict())
-    files = {name: f"model-0000{1 + number % 3}-of-00003.safetensors" for number, name in enumerate(names)}
+    files = {name: f"model-0000{1 + index % 3}-of-00003.safetensors" for index, name in enumerate(names)}
     for file in set(files.values()):
         part = {name: array for name, array in model.state_dict().items() if files[name] == file}
         save_tensors(folder / file, part)
@@ -70,7 +72,7 @@ def test_weights_of_another_family_are_refused(family: str, tmp_path: Path) -> N
 
 
 @every_family
-def test_shards_are_put_together(family: str, tmp_path: Path) -> None:
+def test_shards_are_joined(family: str, tmp_path: Path) -> None:
     assert len(in_shards(family, tmp_path)) == 3
     ids = tokens(0, 1, 9)
     assert models.load(tmp_path).eval()(ids).data.tobytes() == build(family).eval()(ids).data.tobytes()
@@ -78,7 +80,7 @@ def test_shards_are_put_together(family: str, tmp_path: Path) -> None:
 
 @every_family
 @pytest.mark.parametrize("damage", ["missing", "cut short", "of another model"])
-def test_a_shard_that_differs_from_the_index_is_refused(family: str, damage: str, tmp_path: Path) -> None:
+def test_a_shard_that_does_not_match_the_index_is_refused(family: str, damage: str, tmp_path: Path) -> None:
     shard = in_shards(family, tmp_path)[1]
     if damage == "missing":
         shard.unlink()
@@ -86,13 +88,13 @@ def test_a_shard_that_differs_from_the_index_is_refused(family: str, damage: str
         shard.write_bytes(shard.read_bytes()[:-7])
     else:
         save_tensors(shard, {"other.weight": np.zeros(3, np.float32)})
-    promised = r"model\.safetensors\.index\.json lists weights that its files do not hold: .* and \d+ more"
-    with pytest.raises(InputError, match=promised if damage == "of another model" else shard.name):
+    message = r"model\.safetensors\.index\.json lists weights that its files do not hold: .* and \d+ more"
+    with pytest.raises(InputError, match=message if damage == "of another model" else shard.name):
         models.load(tmp_path)
 
 
 @every_family
-def test_a_copy_of_the_tied_head_must_be_a_copy(family: str, tmp_path: Path) -> None:
+def test_a_stored_copy_of_the_tied_head_must_equal_it(family: str, tmp_path: Path) -> None:
     model = build(family)
     model.save(tmp_path)
     weights = model.state_dict() | {"lm_head.weight": model.head().data.copy()}
@@ -107,7 +109,7 @@ def test_a_copy_of_the_tied_head_must_be_a_copy(family: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("lacking", ["srpe_theta", "dsff_wide_size"])
-def test_the_other_design_that_is_called_wiola(lacking: str, tmp_path: Path) -> None:
+def test_another_design_with_the_model_type_wiola_is_refused(lacking: str, tmp_path: Path) -> None:
     build("wiola").save(tmp_path)
     change_settings(tmp_path, {key: value for key, value in settings(tmp_path).items() if key != lacking})
     with pytest.raises(InputError, match="model_type 'wiola', in a form that no family here has; there are gpt2, "):
@@ -124,11 +126,11 @@ def test_other_architectures_are_named(model_type: Any, tmp_path: Path) -> None:
 
 @every_family
 @pytest.mark.parametrize("value", [None, "many", [], {}, True, 1.5])
-def test_a_number_that_is_garbled_never_gets_through(family: str, value: Any, tmp_path: Path) -> None:
+def test_a_setting_of_the_wrong_type_is_refused(family: str, value: Any, tmp_path: Path) -> None:
     build(family).save(tmp_path)
     right = settings(tmp_path)
     kinds = (int,) if value == 1.5 else (int, float)
-    numbers = [key for key, number in right.items() if type(number) in kinds and key not in SILENT]
+    numbers = [key for key, number in right.items() if type(number) in kinds and key not in UNUSED]
     assert len(numbers) >= 7
     for key in numbers:
         change_settings(tmp_path, right | {key: value})
@@ -136,23 +138,33 @@ def test_a_number_that_is_garbled_never_gets_through(family: str, value: Any, tm
             models.load(tmp_path)
 
 
-@every_family
-@pytest.mark.parametrize(("wrong", "span"), [(VOCAB, f"0 to {VOCAB}"), (-1, "-1 to 2"), (10**12, f"0 to {10**12}")])
-def test_token_ids_out_of_range_are_named_and_leave_a_cache_as_it_was(family: str, wrong: int, span: str) -> None:
-    model, ids = build(family).eval(), tokens(0, 1, 9)
-    message = f"ids from {span}, but the table has rows 0 to {VOCAB - 1}"
-    whole = model(ids).data
-    cache = model.new_cache(1, 9)
-    model(ids[:, :4], cache=cache)
-    bad = np.array([[0, wrong, 2]])
-    for call in (lambda: model(bad), lambda: model(bad, cache=cache), lambda: model.loss(bad, bad)):
-        with pytest.raises(InputError, match=message):
-            call()
-    rest = model(ids[:, 4:], cache=cache).data
-    np.testing.assert_allclose(rest, whole[:, 4:], rtol=0, atol=1e-5 * np.abs(whole).max())
+def test_weights_of_the_same_model_are_copied_when_filling(tmp_path: Path) -> None:
+    build("gpt2", seed=3).save(tmp_path)
+    model = build("gpt2", seed=4)
+    found = models.initial_weights_for(model, tmp_path)
+    assert (found.grown, found.moments, found.updates) == ("", {}, 0)
+    found.fill(model)
+    for name, array in build("gpt2", seed=3).state_dict().items():
+        np.testing.assert_array_equal(model.state_dict()[name], array)
 
 
-@every_family
-def test_targets_out_of_range_are_named(family: str) -> None:
-    with pytest.raises(InputError, match=f"targets from 1 to {VOCAB} for {VOCAB} classes"):
-        build(family).loss(np.array([[1, 2]]), np.array([[1, VOCAB]]))
+def test_weights_of_a_narrower_model_grow_when_filling(tmp_path: Path) -> None:
+    narrow = build("vidya-v2")
+    narrow.save(tmp_path)
+    changes = {"width": 15, "norm_eps": 1e-5 * 12 / 15}
+    wide, ids = build("vidya-v2", **changes), tokens(0, 1, 9)
+    found = models.initial_weights_for(wide, tmp_path)
+    assert isinstance(found, InitialWeights)
+    assert (found.grown, found.width) == ("width 12 to 15", 12)
+    found.fill(wide)
+    np.testing.assert_allclose(wide(ids).data, narrow(ids).data, rtol=0, atol=2e-5 * np.abs(narrow(ids).data).max())
+    with pytest.raises(InputError, match=r"grows \(width 12 to 15\) only with norm_eps"):
+        models.initial_weights_for(build("vidya-v2", width=15), tmp_path)
+
+
+def test_only_families_that_can_grow_get_a_grown_config() -> None:
+    config = models.configure("gpt2")
+    with pytest.raises(InputError, match="a model of gpt2 cannot grow; only vidya-v2 can"):
+        initial_weights.grown_config("gpt2", config, models.configure("gpt2", "micro"))
+    config = models.configure("vidya-v2", "2.0")
+    assert initial_weights.grown_config("vidya-v2", config, models.configure("vidya-v2", "2.1")).width == 768  # type: ignore[attr-defined]

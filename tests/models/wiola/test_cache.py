@@ -1,0 +1,65 @@
+"""Wiola's cache: keys and values of sequences that store different numbers of rows, sums, and pending tokens."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import models
+from minigrad import Tensor
+from models.wiola.cache import Pending, WiolaCache
+from tests.models.wiola.tiny import TINY, Array, build, logits
+
+
+def cache_of(batch_size: int = 2, max_length: int = 4, **changes: object) -> WiolaCache:
+    return WiolaCache(models.configure("wiola", **(TINY | changes)), batch_size, max_length)  # type: ignore[arg-type]
+
+
+def rows(*values: float) -> Tensor:
+    return Tensor(np.array(values, np.float32)[:, None, None] * np.ones((1, 2, 4), np.float32))
+
+
+def test_each_sequence_is_filled_on_its_own() -> None:
+    cache = cache_of()
+    cache.append(1, rows(1, 2, 3), rows(-1, -2, -3), np.array([0, 1, 3]))
+    keys, values, ranges = cache.append(1, rows(4, 5), rows(-4, -5), np.array([0, 2, 2]))
+    assert ranges.tolist() == [[0, 3], [4, 6]]
+    assert keys.data[:3, 0, 0].tolist() == [1, 4, 5]
+    assert values.data[4:6, 0, 0].tolist() == [-2, -3]
+    assert cache.filled.tolist() == [[0, 0], [3, 2], [0, 0], [0, 0], [0, 0], [0, 0]]
+    assert np.shares_memory(keys.data, cache.keys)
+
+
+def test_sums_are_float64_and_counts_are_the_length() -> None:
+    cache = cache_of()
+    x = np.arange(64, dtype=np.float32).reshape(4, 16)
+    cache.add_to_sums(0, Tensor(x))
+    cache.advance(2)
+    cache.add_to_sums(0, Tensor(x))
+    assert cache.sums.dtype == np.float64
+    np.testing.assert_array_equal(cache.sums[0], 2 * x.reshape(2, 2, 16).sum(axis=1))
+    assert cache.counts.tolist() == [2, 2]
+
+
+def test_only_layers_that_merge_during_generation_have_pending_tokens() -> None:
+    assert cache_of().pending == {}
+    pending = cache_of(atm_at_generation=True).pending
+    assert sorted(pending) == [2, 3]
+    assert not pending[2].open.any()
+    assert isinstance(pending[2], Pending)
+
+
+def test_the_memory_in_bytes_is_that_of_every_array() -> None:
+    plain, merging = cache_of(), cache_of(atm_at_generation=True)
+    keys_and_values = 2 * 6 * 2 * 4 * 2 * 4 * 4
+    assert plain.num_bytes == keys_and_values + 6 * 2 * 8 + 6 * 2 * 16 * 8
+    state: list[Array] = [each for pending in merging.pending.values() for each in vars(pending).values()]
+    assert merging.num_bytes == plain.num_bytes + sum(array.nbytes for array in state)
+
+
+def test_running_sums_keep_their_digits_over_many_tokens() -> None:
+    """In bfloat16 a running count would stop at 256 tokens."""
+    model = build("float32", context_length=400)
+    ids = np.random.default_rng(0).integers(0, 17, (1, 400))
+    whole, cache = logits(model, ids), model.new_cache(1, 400)
+    parts = [logits(model, ids[:, t : t + 1], cache) for t in range(400)]
+    np.testing.assert_allclose(np.concatenate(parts, axis=1), whole, rtol=0, atol=1e-5 * np.abs(whole).max())

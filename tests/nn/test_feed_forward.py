@@ -1,0 +1,37 @@
+"""Feed-forward blocks compute their formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from minigrad import Tensor, nn, ops
+from minigrad.ops.elementwise import gelu_formula
+from minigrad.ops.swiglu import swiglu_formula
+
+
+def test_the_swiglu_block_is_its_formula() -> None:
+    block = nn.SwiGLUFeedForward(4, 6)
+    x = Tensor(np.ones((2, 4), np.float32))
+    gate, up = (ops.linear(x, layer.weight) for layer in (block.gate_proj, block.up_proj))
+    unfused = ops.linear(ops.silu(gate) * up, block.down_proj.weight)
+    np.testing.assert_allclose(block(x).data, unfused.data, rtol=1e-5, atol=1e-9)
+    in_numpy = swiglu_formula(gate.data, up.data) @ block.down_proj.weight.data.T
+    np.testing.assert_allclose(block(x).data, in_numpy, rtol=1e-5, atol=1e-9)
+
+
+def test_the_gelu_block_is_its_formula() -> None:
+    block = nn.GELUFeedForward(4, 6, std=0.5)
+    block.initialise(dtype="float64")
+    x = np.random.default_rng(0).normal(size=(3, 4))
+    wanted = gelu_formula(x @ block.fc1.weight.data.T, approximate="tanh") @ block.fc2.weight.data.T
+    np.testing.assert_allclose(block(Tensor(x)).data, wanted, rtol=1e-11, atol=1e-12)
+
+
+def test_the_last_matrix_has_a_standard_deviation_of_its_own() -> None:
+    swiglu, gelu = (
+        nn.SwiGLUFeedForward(64, 128, std=0.5, out_std=0.1),
+        nn.GELUFeedForward(64, 128, std=0.5, out_std=0.1),
+    )
+    for inner, last in ((swiglu.up_proj, swiglu.down_proj), (gelu.fc1, gelu.fc2)):
+        assert abs(inner.weight.data.std() - 0.5) < 0.02
+        assert abs(last.weight.data.std() - 0.1) < 0.005

@@ -1,0 +1,62 @@
+"""Segments: parameters that are adjacent in memory are joined, all others stay separate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from minigrad import InputError, Tensor
+from minigrad.nn import Linear, Module
+from minigrad.optim.flat import segments
+
+
+class Three(Module):
+    def __init__(self) -> None:
+        self.layers = [Linear(2, 2, bias=True), Linear(2, 3), Linear(3, 1)]
+
+
+def test_the_parameters_of_an_initialised_model_are_one_segment() -> None:
+    model = Three()
+    model.initialise(0)
+    (segment,) = segments(model.parameters())
+    assert segment.data.size == segment.gradient.size == model.num_parameters()
+    assert {id(member) for member in segment.members} == {id(parameter) for parameter in model.parameters()}
+    segment.data[...] = 7
+    segment.gradient[...] = 5
+    for parameter in model.parameters():
+        assert (parameter.data == 7).all()
+        assert parameter.grad is not None
+        assert (parameter.grad == 5).all()
+
+
+def test_a_parameter_missing_in_the_middle_separates_its_neighbours() -> None:
+    model = Three()
+    model.initialise(0)
+    first, middle, last = (layer.weight for layer in model.layers)
+    found = segments([last, first])
+    assert [[id(member) for member in segment.members] for segment in found] == [[id(first)], [id(last)]]
+    assert len(segments([last, middle, first])) == 1
+
+
+def test_adjacent_values_with_separate_gradients_are_not_joined() -> None:
+    model = Three()
+    model.initialise(0)
+    weight = model.layers[1].weight
+    weight.grad = np.zeros(weight.shape, weight.dtype)
+    assert len(segments([layer.weight for layer in model.layers])) == 3
+
+
+def test_a_parameter_without_a_gradient_gets_zeros_and_one_given_twice_is_listed_once() -> None:
+    x = Tensor(np.ones((2, 3)), requires_grad=True)
+    (segment,) = segments([x, x])
+    assert x.grad is not None
+    assert not x.grad.any()
+    assert np.shares_memory(segment.gradient, x.grad)
+    assert len(segment.members) == 1
+
+
+def test_parameters_that_cannot_be_updated_in_place_are_refused() -> None:
+    with pytest.raises(InputError, match="not contiguous"):
+        segments([Tensor(np.asfortranarray(np.ones((3, 4))), requires_grad=True)])
+    with pytest.raises(InputError, match="require a gradient"):
+        segments([Tensor([1.0])])
