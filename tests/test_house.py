@@ -1,20 +1,14 @@
-"""The rules of the source tree: which package imports which, the size of files and functions, and a test file each."""
+"""The rules of imports: which package may import which, and which files may use the compiler."""
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-PACKAGES = ("minigrad", "models", "tokenizer")
-FILES = sorted(path for name in PACKAGES for path in (ROOT / name).rglob("*.py"))
-PROGRAMS = [ROOT / "train.py", ROOT / "generate.py"]
-TESTS = sorted((ROOT / "tests").rglob("*.py"))
-BENCHMARKS = sorted((ROOT / "benchmarks").glob("*.py"))
+from tests.source_files import FILES, MODULES, PACKAGES, PROGRAMS, ROOT, imports, imports_of, module_of
 
 # Rooms stand on floors. A room has one row: what it may import besides itself and the standard library. The name of a
 # room, or of a file, stands for everything in it that has no row of its own.
@@ -75,37 +69,6 @@ ALLOWED: dict[str, set[str]] = {
     "tokenizer.cli": TOKENIZER | {"tokenizer"},
 }
 ONLY_INSIDE_FUNCTIONS = {"numba", "mpi4py", "torch", "transformers", "tokenizers"}
-
-
-def module_of(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def name_of(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
-
-
-MODULES = {module_of(path) for path in FILES}
-
-
-def imports(tree: ast.AST, top: bool = True) -> Iterator[tuple[str, bool]]:
-    """Yield (imported module, whether at the top of the file); imports for type checkers only are left out."""
-    if isinstance(tree, ast.If) and ast.unparse(tree.test).endswith("TYPE_CHECKING"):
-        return
-    if isinstance(tree, ast.Import):
-        yield from ((alias.name, top) for alias in tree.names)
-    elif isinstance(tree, ast.ImportFrom):
-        assert not tree.level, "imports name the whole path"
-        base = tree.module or ""
-        yield from ((found if (found := f"{base}.{a.name}") in MODULES else base, top) for a in tree.names)
-    inside = isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-    for child in ast.iter_child_nodes(tree):
-        yield from imports(child, top and not inside)
-
-
-def imports_of(path: Path) -> list[tuple[str, bool]]:
-    return list(imports(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 def is_within(name: str, packages: set[str]) -> bool:
@@ -176,97 +139,6 @@ def test_no_room_imports_itself_through_another() -> None:
 )
 def test_the_import_rule_can_fail(module: str, line: str) -> None:
     assert forbidden(module, list(imports(ast.parse(line))))
-
-
-@pytest.mark.parametrize(("folder", "most"), [("minigrad", 8), ("minigrad/kernels", 8), ("tokenizer", 10)])
-def test_a_room_holds_few_files(folder: str, most: int) -> None:
-    assert len(list((ROOT / folder).glob("*.py"))) <= most
-
-
-@pytest.mark.parametrize("path", FILES + PROGRAMS + TESTS + BENCHMARKS, ids=name_of)
-def test_a_file_is_a_chapter(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 300, "over 300 lines: which two ideas does it hold?"
-    if path not in TESTS:
-        assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), "no docstring at the top"
-
-
-# Functions with more than seven parameters, and why; `self` and `cls` do not count.
-MANY_PARAMETERS = {
-    "minigrad/ops/attention.py: attention": "three arrays, and options that callers name",
-}
-
-
-def too_large(tree: ast.AST) -> list[str]:
-    """Return the functions that are longer than sixty lines or have more than seven parameters."""
-    found = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            names = [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
-            lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            if len(set(names) - {"self", "cls"}) > 7 or lines > 60:
-                found.append(node.name)
-    return found
-
-
-@pytest.mark.parametrize("path", FILES + PROGRAMS + TESTS + BENCHMARKS, ids=name_of)
-def test_a_function_fits_on_a_screen(path: Path) -> None:
-    exceptions = {name.split(": ")[1] for name in MANY_PARAMETERS if name.startswith(f"{name_of(path)}: ")}
-    assert set(too_large(ast.parse(path.read_text(encoding="utf-8")))) == exceptions
-
-
-def test_the_limits_of_a_function_can_be_exceeded() -> None:
-    assert too_large(ast.parse("def f(a, b, c, d, e, f, g, h): pass")) == ["f"]
-    assert too_large(ast.parse("def f():\n" + "    pass\n" * 60)) == ["f"]
-    assert not too_large(ast.parse("def f(self, a, b, c, d, e, f, g):\n" + "    pass\n" * 59))
-
-
-def has_functions(path: Path) -> bool:
-    """Whether a file has a function with more than a docstring, which declarations and protocols have not."""
-    functions = (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.FunctionDef))
-    return any(len(function.body) > 1 or ast.get_docstring(function) is None for function in functions)
-
-
-# Tests of more than one file of the source: laws of the whole, other programs' results, and this file.
-WITHOUT_SOURCE = {
-    "tests/test_house.py",
-}
-
-
-def home_of(path: Path) -> str:
-    """Return the beginning of the names of the test files of a source file, as in tests/ops/test_softmax."""
-    folder = path.parent.relative_to(ROOT)
-    if path in PROGRAMS:
-        folder = Path("runs")
-    elif folder.parts[0] == "minigrad":
-        folder = folder.relative_to("minigrad")
-    return (Path("tests") / folder / f"test_{path.stem}").as_posix()
-
-
-def are_of(test: str, home: str) -> bool:
-    """Whether a test file belongs to a source file: tests/ops/test_softmax.py, or test_softmax_rows.py beside it."""
-    name = test.removesuffix(".py")
-    return name == home or (name.startswith(f"{home}_") and Path(name).parent == Path(home).parent)
-
-
-SOURCES = [path for path in FILES + PROGRAMS if path.name != "__init__.py" and path.stem != "__main__"]
-TEST_NAMES = {name_of(path) for path in TESTS if path.name.startswith("test_")}
-
-
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_every_file_with_a_function_has_a_test_file(path: Path) -> None:
-    assert not has_functions(path) or any(are_of(test, home_of(path)) for test in TEST_NAMES)
-
-
-def test_every_test_file_has_a_source_file() -> None:
-    homes = {home_of(path) for path in SOURCES}
-    lonely = {test for test in TEST_NAMES if not any(are_of(test, home) for home in homes)}
-    assert {test for test in lonely if not test.startswith("tests/peers/")} == WITHOUT_SOURCE
-
-
-@pytest.mark.parametrize("path", FILES + PROGRAMS + TESTS + BENCHMARKS, ids=name_of)
-def test_names_say_what_is_inside(path: Path) -> None:
-    words = set(path.stem.split("_"))
-    assert not words & {"utils", "util", "helpers", "helper", "common", "misc"}
 
 
 def uses_the_compiler(tree: ast.AST) -> bool:

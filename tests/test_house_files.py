@@ -1,0 +1,129 @@
+"""The rules of files: their names, the size of files and functions, and a test file for each source file."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.source_files import BENCHMARKS, FILES, PROGRAMS, ROOT, TESTS, imports_of, module_of, name_of
+
+
+@pytest.mark.parametrize(("folder", "most"), [("minigrad", 8), ("minigrad/kernels", 8), ("tokenizer", 10)])
+def test_a_room_holds_few_files(folder: str, most: int) -> None:
+    assert len(list((ROOT / folder).glob("*.py"))) <= most
+
+
+@pytest.mark.parametrize("path", FILES + PROGRAMS + TESTS + BENCHMARKS, ids=name_of)
+def test_a_file_is_a_chapter(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 300, "over 300 lines: which two ideas does it hold?"
+    if path not in TESTS:
+        assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), "no docstring at the top"
+
+
+# Functions with more than seven parameters, and why; `self` and `cls` do not count.
+MANY_PARAMETERS = {
+    "minigrad/ops/attention.py: attention": "three arrays, and options that callers name",
+    "minigrad/ops/attention.py: attention_with_own_key": "five arrays, and options that callers name",
+    "minigrad/ops/attention.py: attention_with_own_key_formula": "the arguments of the operation",
+}
+
+
+def too_large(tree: ast.AST) -> list[str]:
+    """Return the functions that are longer than sixty lines or have more than seven parameters."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names = [each.arg for each in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if len(set(names) - {"self", "cls"}) > 7 or lines > 60:
+                found.append(node.name)
+    return found
+
+
+@pytest.mark.parametrize("path", FILES + PROGRAMS + TESTS + BENCHMARKS, ids=name_of)
+def test_a_function_fits_on_a_screen(path: Path) -> None:
+    exceptions = {name.split(": ")[1] for name in MANY_PARAMETERS if name.startswith(f"{name_of(path)}: ")}
+    assert set(too_large(ast.parse(path.read_text(encoding="utf-8")))) == exceptions
+
+
+def test_the_limits_of_a_function_can_be_exceeded() -> None:
+    assert too_large(ast.parse("def f(a, b, c, d, e, f, g, h): pass")) == ["f"]
+    assert too_large(ast.parse("def f():\n" + "    pass\n" * 60)) == ["f"]
+    assert not too_large(ast.parse("def f(self, a, b, c, d, e, f, g):\n" + "    pass\n" * 59))
+
+
+def has_functions(path: Path) -> bool:
+    """Whether a file has a function with more than a docstring, which declarations and protocols have not."""
+    functions = (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.FunctionDef))
+    return any(len(function.body) > 1 or ast.get_docstring(function) is None for function in functions)
+
+
+# Tests of more than one file of the source: the laws.
+LAWS = {
+    "tests/autograd/test_changes_in_place.py",
+    "tests/autograd/test_deferred_gradients.py",
+    "tests/autograd/test_profiling_changes_nothing.py",
+    "tests/autograd/test_random_graphs.py",
+    "tests/kernels/test_signatures.py",
+    "tests/kernels/test_twins.py",
+    "tests/models/test_causality.py",
+    "tests/models/test_gradients_and_learning.py",
+    "tests/models/test_registry.py",
+    "tests/models/test_saved_models.py",
+    "tests/models/wiola/test_paper_table_ix.py",
+    "tests/ops/test_every_op.py",
+    "tests/ops/test_formulas.py",
+    "tests/runs/test_laws.py",
+    "tests/runs/test_speed_settings.py",
+    "tests/test_house.py",
+    "tests/test_house_files.py",
+    "tests/tokenizer/test_ladder.py",
+}
+
+
+def home_of(path: Path) -> str:
+    """Return the beginning of the names of the test files of a source file, as in tests/ops/test_softmax."""
+    folder = path.parent.relative_to(ROOT)
+    if path in PROGRAMS:
+        folder = Path("runs")
+    elif folder.parts[0] == "minigrad":
+        folder = folder.relative_to("minigrad")
+    return (Path("tests") / folder / f"test_{path.stem.strip('_')}").as_posix()
+
+
+def are_of(test: str, home: str) -> bool:
+    """Whether a test file belongs to a source file: tests/ops/test_softmax.py, or test_softmax_rows.py beside it."""
+    name = test.removesuffix(".py")
+    return name == home or (name.startswith(f"{home}_") and Path(name).parent == Path(home).parent)
+
+
+def is_in_a_table(path: Path) -> bool:
+    """Whether a file of kernels is compared with its formulas by the table of its room (see test_twins.py)."""
+    table = (ROOT / home_of(path)).with_name("twins.py")
+    return table.exists() and module_of(path) in {name for name, _ in imports_of(table)}
+
+
+SOURCES = [path for path in FILES + PROGRAMS if path.name != "__init__.py"]
+
+
+TEST_NAMES = {name_of(path) for path in TESTS if path.name.startswith("test_")}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
+def test_every_file_with_a_function_has_a_test_file(path: Path) -> None:
+    is_tested = is_in_a_table(path) or any(are_of(test, home_of(path)) for test in TEST_NAMES)
+    assert is_tested or not has_functions(path)
+
+
+def test_every_test_file_has_a_source_file() -> None:
+    homes = {home_of(path) for path in SOURCES + BENCHMARKS}
+    lonely = {test for test in TEST_NAMES if not any(are_of(test, home) for home in homes)}
+    assert {test for test in lonely if not test.startswith("tests/peers/")} == LAWS
+
+
+@pytest.mark.parametrize("path", FILES + PROGRAMS + TESTS + BENCHMARKS, ids=name_of)
+def test_names_say_what_is_inside(path: Path) -> None:
+    words = set(path.stem.split("_"))
+    assert not words & {"utils", "util", "helpers", "helper", "common", "misc"}
