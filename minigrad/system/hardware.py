@@ -121,7 +121,7 @@ def available_memory_bytes() -> int:
 
 
 def may_use_tiles() -> bool:
-    """Ask Linux for the AMX tile registers: they are large, so a process must ask once before it uses them."""
+    """Request the AMX tile registers from Linux, which a process must do before using them; return whether it may."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return False
     arch_prctl, request_permission, tile_data = 158, 0x1023, 18

@@ -27,7 +27,9 @@ class Corpus(NamedTuple):
 
 
 def lay_out(words: WordCounts) -> Corpus:
-    """Return the corpus of these words, each byte a token; raises TokenizerError for more than 500 million bytes.
+    """Return the corpus of the words of two bytes or more, each byte a token, with BORDER between words.
+
+    Raises TokenizerError for more than 500 million bytes.
 
     >>> lay_out(WordCounts.of({b"ab": 7, b"c": 9})).tokens.tolist()
     [-1, 97, 98, -1]
