@@ -100,9 +100,9 @@ def are_of(test: str, home: str) -> bool:
 
 
 def is_in_a_table(path: Path) -> bool:
-    """Whether a file of kernels is compared with its formulas by the table of its room (see test_twins.py)."""
-    table = (ROOT / home_of(path)).with_name("twins.py")
-    return table.exists() and module_of(path) in {name for name, _ in imports_of(table)}
+    """Whether a file of kernels is compared with its formulas by a table of its room (see test_twins.py)."""
+    tables = (ROOT / home_of(path)).parent.glob("*twins.py")
+    return any(module_of(path) in {name for name, _ in imports_of(table)} for table in tables)
 
 
 SOURCES = [path for path in FILES + PROGRAMS if path.name != "__init__.py"]
