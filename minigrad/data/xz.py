@@ -12,7 +12,7 @@ _SECONDS_PER_BYTE = 0.7e-6  # measured on 24 MB of Python source
 
 
 def xz_bits_per_byte(train: Iterable[str], held_out: Iterable[str]) -> float | None:
-    """Return the bits that xz needs for a byte of the held-out text, given the training text.
+    """Return the bits that xz needs per byte of the held-out text after it has compressed the training text.
 
     8 (size(xz(train + held out)) - size(xz(train))) / size(held out), sizes in bytes. xz finds repetitions up to
     64 MiB back, so only the last 64 MiB of a longer training text are compressed. Takes about a second per megabyte.

@@ -71,10 +71,12 @@ class KeyValueCache(Cache):
         return self.keys, self.values
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Array]:
-        """Store new keys and values (rows, G, D) of one layer, and return all of that layer.
+        """Store the new keys and values of one layer; return all that it has stored: (keys, values, key_ranges).
 
-        The result is (keys, values, key_ranges): keys and values (batch * max_length, G, D), which are not copied, and
-        the range of filled rows of each sequence. They carry no gradient.
+        Shapes: k and v (rows, G, D), the same number of new rows for each sequence, one sequence after the other; keys
+        and values (batch * max_length, G, D), views of the cache without gradient; key_ranges (batch, 2): the rows
+        ``key_ranges[s, 0]:key_ranges[s, 1]`` are those of sequence s. Call `check_capacity` before the first layer and
+        `advance` after the last.
         """
         new = len(k) // self.batch_size
         stop = self.length + new

@@ -21,7 +21,7 @@ def swiglu_formula(gate: Array, up: Array) -> Array:
 
 @op
 def swiglu(gate: Array, up: Array) -> tuple[Array, Backward]:
-    r"""Multiply one stream by the SiLU of the other: $y = \mathrm{silu}(g)\, u = g\,\sigma(g)\,u$.
+    r"""Multiply `up` by the SiLU of `gate`: $y = \mathrm{silu}(g)\, u = g\,\sigma(g)\,u$.
 
     Shazeer 2020, "GLU variants improve transformer", arXiv 2002.05202, eq. 5; the two matrix products that compute
     gate and up are separate.  Shapes: gate (..., F), up (..., F) -> (..., F).  Raises ShapeError if they differ.

@@ -16,7 +16,11 @@ from minigrad.typing import Array
 
 
 def adamw_formula(w: Array, g: Array, m: Array, v: Array, factors: AdamWFactors) -> tuple[Array, Array, Array]:
-    """Compute one update in plain NumPy: the new parameters and both new moments; all arrays have one shape."""
+    """Compute one AdamW update in plain NumPy; return the new (w, m, v).
+
+    w are the parameters, g their gradient (first multiplied by `factors.gradient_scale`), m and v the running means of
+    the gradient and of its square; all have one shape.
+    """
     g = factors.gradient_scale * g
     m = factors.beta1 * m + (1 - factors.beta1) * g
     v = factors.beta2 * v + (1 - factors.beta2) * g * g

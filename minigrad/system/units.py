@@ -34,10 +34,10 @@ def format_bytes(number: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Return a duration in its two largest units.
+    """Return a duration in seconds, in minutes and seconds, or in hours and minutes.
 
-    >>> format_seconds(42), format_seconds(200), format_seconds(3900)
-    ('42s', '3m 20s', '1h 05m')
+    >>> format_seconds(42), format_seconds(200), format_seconds(100_000)
+    ('42s', '3m 20s', '27h 46m')
     """
     whole = max(0, round(seconds))
     if whole < 60:

@@ -48,7 +48,7 @@ def latest(run: PathLike) -> Path | None:
 def save(
     run: PathLike, step: int, *, weights: Arrays, moments: Arrays, state: Mapping[str, Any], keep: int = 2
 ) -> Path:
-    """Save the checkpoint of `step`, then remove all but the newest `keep`; return its folder.
+    """Save the checkpoint of `step` and return its folder; then remove all but the newest `keep` and this one.
 
     Raises RunError if it cannot be written (disk full or read-only); the earlier checkpoints are then intact.
     """

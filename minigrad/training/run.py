@@ -154,7 +154,7 @@ class Run:
         return [end, *itertools.takewhile(lambda token: token != end, first)]
 
     def save(self) -> None:
-        """Write a checkpoint, then the weights for other programs beside it.
+        """Write a checkpoint, then the weights for other programs into the run folder.
 
         Raises RunError if training diverged or the files cannot be written; the earlier checkpoint is then intact.
         """

@@ -190,10 +190,11 @@ def _extended(record: Record, larger: Mapping[str, Any], folder: Path) -> Record
 
 
 def repeat_command(settings: TrainConfig, folder: Path, stages: Collection[int] = ()) -> str:
-    """Return the command that repeats a run of `settings.steps` steps in a folder beside it.
+    """Return the shell command that repeats the run in `folder`, of `settings.steps` steps, in `{folder}-again`.
 
-    It spells out every setting that is not its default; a run that was extended past its end (`stages`) takes one
-    command for each part.
+    It gives the model, the size and every other setting that is not its default; `--tokens` and `--minutes` are
+    replaced by the number of steps. `stages` are the steps at which the run had ended before it was extended: each
+    extension adds a `--resume` command, joined by `&&`.
     """
     first, *later = [*stages, settings.steps]
     out = _quoted(f"{folder}-again")

@@ -42,7 +42,11 @@ class StepLog:
 
     @contextlib.contextmanager
     def timed(self) -> Iterator[None]:
-        """Measure the time of a step."""
+        """Return a context that measures the seconds of one step, which must advance `run.step`.
+
+        They count towards the tokens per second of the next line. `seconds_per_step` becomes the mean over all time
+        since the log was made, with evaluations and checkpoints.
+        """
         before = self.run.seconds()
         yield
         now = self.run.seconds()
@@ -50,7 +54,12 @@ class StepLog:
         self.seconds_per_step = (now - self._began) / (self.run.step - self._first_step)
 
     def write(self, learning_rate: float, gradient_norm: float, score: Score | None) -> None:
-        """Write a line of metrics and show it; `score` is the evaluation of the held-out text, if there was one."""
+        """Append a line to metrics.jsonl and show it.
+
+        Loss, bits per byte and tokens per second are those of the steps since the last line; `gradient_norm` is the
+        norm before clipping, `score` the evaluation of the held-out text, if there was one. Raises RunError if the line
+        cannot be written.
+        """
         run, totals = self.run, self.run.totals
         tokens_per_step = run.settings.tokens_per_step
         measured = Measurement(

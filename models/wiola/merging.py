@@ -50,9 +50,12 @@ class Groups:
 
 
 def find_groups(x: Array, offsets: Array, threshold: float, pending: Pending | None) -> Groups:
-    """Merge neighbours whose cosine exceeds the threshold, greedily from the left (eq. 30 and algorithm 1).
+    """Group similar neighbours into pairs, greedily from the left (Wiola, arXiv 2607.01394, eq. 30 and algorithm 1).
 
-    Shapes: x (rows, C), offsets (S + 1,).
+    A row joins the row before it in its sequence if their cosine exceeds the threshold and that row has not itself
+    joined another, so a group has one or two rows. The result holds indices; nothing is averaged here. An open
+    `pending` token counts as the row before the first new one of its sequence.
+    Shapes: x (rows, C); sequence s has rows ``offsets[s]:offsets[s + 1]``, offsets (S + 1,).
     """
     lengths = np.diff(offsets)
     is_open = np.zeros(len(lengths), bool) if pending is None else pending.open & (lengths > 0)

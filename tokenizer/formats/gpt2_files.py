@@ -48,7 +48,10 @@ def write(vocabulary: Vocabulary, folder: Path) -> None:
 
 
 def read(folder: Path) -> Vocabulary:
-    """Read both files; raises TokenizerError naming the file, and the token or the line."""
+    """Read vocab.json and merges.txt, and the end of text from tokenizer_config.json if the folder has one.
+
+    Raises TokenizerError naming the file, and the token or the line.
+    """
     vocab_file, merges_file, config_file = (folder / name for name in (VOCAB_FILE, MERGES_FILE, CONFIG_FILE))
     numbers = read_json(vocab_file)
     merges = tuple(_merges(merges_file))

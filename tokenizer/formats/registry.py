@@ -34,10 +34,11 @@ def write(vocabulary: Vocabulary, path: Path, format: str | None = None) -> None
 
 
 def read(path: Path, split: str | None = None, special_tokens: Mapping[str, int] | None = None) -> Vocabulary:
-    """Read a tokenizer from a tokenizer.json, a rank file, or a folder with the files of one format.
+    """Read a tokenizer: a tokenizer.json, a rank file (.tiktoken), vocab.json or merges.txt, or a folder of these.
 
-    `split` and `special_tokens` are for rank files, which do not contain them.
-    Raises TokenizerError naming the file and the fault.
+    In a folder, tokenizer.json comes before vocab.json and merges.txt. A rank file holds neither its split nor its
+    special tokens: give `split` and `special_tokens`, or leave them out for the files that OpenAI publishes.
+    Raises TokenizerError naming the file and the fault, also if either is given for another format.
     """
     if path.suffix == RANK_SUFFIX:
         return rank_files.read(path, split, special_tokens)

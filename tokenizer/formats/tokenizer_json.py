@@ -122,7 +122,7 @@ def read(path: Path) -> Vocabulary:
 
 
 def end_of_text(config: Json) -> str:
-    """Return the token between documents that a tokenizer_config.json names, or END_OF_TEXT if it names none."""
+    """Return the `eos_token` of a tokenizer_config.json, which stands between documents, or END_OF_TEXT without one."""
     token = config.get("eos_token")
     content = token.get("content") if isinstance(token, dict) else token
     return content if isinstance(content, str) else END_OF_TEXT

@@ -53,7 +53,10 @@ class AddedTokens:
         return not self._added and not self._nfc
 
     def allowed(self, choice: Allowed) -> frozenset[str]:
-        """Return the names of the allowed special tokens; raises TokenizerError for a name that is not one."""
+        """Return the names of the special tokens that `choice` allows: all for True, none for False, or those it lists.
+
+        Raises TokenizerError if a listed name is not a special token, or if `choice` is a single string.
+        """
         if isinstance(choice, bool):
             return frozenset(self._specials if choice else ())
         if isinstance(choice, str):

@@ -165,7 +165,10 @@ def word_end(text: Bytes, i: int, stop: int, rule: int, classes: Classes) -> int
 
 @kernel
 def word_ends(text: Bytes, rule: int, classes: Classes, ends: NDArray[np.int64]) -> int:
-    """Write the end of each word of a text to `ends` and return the number of words."""
+    """Write the end of each word of a UTF-8 text to `ends`: the index of the byte after it; return the number of words.
+
+    `rule` is one of the values of RULES, `classes` the table of `character_classes`.  Shapes: text (n,), ends (n,).
+    """
     num_words, i = 0, 0
     while i < len(text):
         i = word_end(text, i, len(text), rule, classes)
