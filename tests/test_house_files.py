@@ -75,8 +75,8 @@ LAWS = {
     "tests/models/wiola/test_paper_table_ix.py",
     "tests/ops/test_every_op.py",
     "tests/ops/test_formulas.py",
-    "tests/runs/test_laws.py",
-    "tests/runs/test_speed_settings.py",
+    "tests/programs/test_laws.py",
+    "tests/programs/test_speed_settings.py",
     "tests/test_house.py",
     "tests/test_house_files.py",
     "tests/tokenizer/test_ladder.py",
@@ -87,7 +87,7 @@ def home_of(path: Path) -> str:
     """Return the beginning of the names of the test files of a source file, as in tests/ops/test_softmax."""
     folder = path.parent.relative_to(ROOT)
     if path in PROGRAMS:
-        folder = Path("runs")
+        folder = Path("programs")
     elif folder.parts[0] == "minigrad":
         folder = folder.relative_to("minigrad")
     return (Path("tests") / folder / f"test_{path.stem.strip('_')}").as_posix()
