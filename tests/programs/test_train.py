@@ -223,7 +223,7 @@ def test_a_continued_run_has_the_threads_it_began_with(copy, monkeypatch):
 def test_resume_alone_continues_the_run_written_last(capsys, monkeypatch, text, tmp_path):
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b"):
-        run(text, Path("programs") / name, steps=1)
+        run(text, Path("runs") / name, steps=1)
     assert train_program.main(["--resume"]) == 0
     assert f"report   {Path('runs/b/report.html')}" in capsys.readouterr().out
 
