@@ -7,7 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from minigrad.errors import InputError
 from minigrad.training import metrics
 from minigrad.training.run import Run
 from minigrad.training.settings import TrainConfig
-from tests.small_runs import outcome, quick_runs, record, run, settings, timeless, write_text
+from tests.small_runs import outcome, record, run, settings, timeless
 from train import Stopped, TrainResult, train
 
 ROOT = Path(__file__).parents[2]
@@ -39,10 +39,6 @@ class Clock:
     def __call__(self) -> float:
         self.looks += 1
         return self.looks / 25
-
-
-
-
 
 
 HARD = {"dropout": 0.2, "accumulate": 2}

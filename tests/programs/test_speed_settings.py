@@ -20,7 +20,7 @@ from minigrad.kernels.gemm import backend as products
 from minigrad.training import metrics
 from minigrad.training.run import Run
 from minigrad.training.settings import TrainConfig
-from tests.small_runs import outcome, quick_runs, record, run, settings, write_text
+from tests.small_runs import outcome, record, run, settings
 from train import train
 
 CHOICES: dict[str, dict[str, Any]] = {
@@ -37,14 +37,10 @@ if products.FLOAT32 is None:
     pytestmark = pytest.mark.filterwarnings("ignore:this processor has no vector registers")
 
 
-
-
 @pytest.fixture(autouse=True)
 def _restore_products() -> Iterator[None]:
     yield
     products.use()
-
-
 
 
 @pytest.fixture(scope="module")

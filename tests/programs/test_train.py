@@ -5,73 +5,26 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
-import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
-import numpy as np
 import pytest
 from safetensors import safe_open
 
-import models
-import tokenizer
 import train as train_program
 from minigrad.errors import RunError
-from minigrad.formats.json_files import read_json, write_json
-from minigrad.formats.safetensors import save_tensors
+from minigrad.formats.json_files import read_json
 from minigrad.formats.weights import read_weights
 from minigrad.system import hardware
 from minigrad.training import checkpoint, metrics
 from minigrad.training.run import Run
-from tests.small_runs import flags, outcome, record, refusal, run, settings, write_text
+from tests.small_runs import flags, record, refusal, run, settings
 
 ROOT = Path(__file__).parents[2]
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 
 
 def test_only_the_steps_themselves_count_as_training(monkeypatch, text, tmp_path):
@@ -114,28 +67,8 @@ def test_fields_of_the_config_can_be_set_and_stay_set(capsys, text, tmp_path):
     assert not (tmp_path / "other").exists()
 
 
-
-
 def test_a_run_may_begin_in_a_folder_that_is_there_but_empty(text, tmp_path):
     run(text, tmp_path, steps=1)
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 
 
 def test_the_run_folder_holds_what_a_hugging_face_folder_holds_and_ours(finished):

@@ -19,7 +19,7 @@ from minigrad.training import checkpoint
 from minigrad.training.run import Run
 from minigrad.training.settings import TrainConfig
 from models import vidya_v2
-from tests.small_runs import TINY, outcome, quick_runs, record, run, settings, write_text
+from tests.small_runs import TINY, outcome, quick_runs, record, run, settings
 
 WIDE = replace(TINY, width=48, num_heads=6, num_kv_heads=2, feed_forward=96)
 SAID = (
@@ -33,8 +33,6 @@ def _quickly() -> Iterator[None]:
     with quick_runs(), pytest.MonkeyPatch.context() as patch:
         patch.setitem(vidya_v2.SIZES, "micro", WIDE)
         yield
-
-
 
 
 @pytest.fixture(scope="module")

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -19,14 +15,10 @@ import pytest
 import models
 import tokenizer
 import train as train_program
-from minigrad.errors import RunError
-from minigrad.formats.json_files import read_json, write_json
+from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
 from minigrad.formats.weights import read_weights
-from minigrad.system import hardware
-from minigrad.training import checkpoint, metrics
-from minigrad.training.run import Run
-from tests.small_runs import flags, outcome, record, refusal, run, settings, write_text
+from tests.small_runs import flags, outcome, record, refusal, run, settings
 
 
 @pytest.fixture

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -16,17 +12,12 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-import models
-import tokenizer
 import train as train_program
-from minigrad.errors import RunError
-from minigrad.formats.json_files import read_json, write_json
+from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
-from minigrad.formats.weights import read_weights
-from minigrad.system import hardware
-from minigrad.training import checkpoint, metrics
+from minigrad.training import checkpoint
 from minigrad.training.run import Run
-from tests.small_runs import flags, outcome, record, refusal, run, settings, write_text
+from tests.small_runs import flags, record, refusal, run, settings, write_text
 
 ROOT = Path(__file__).parents[2]
 
@@ -72,7 +63,7 @@ def test_a_bad_argument_gets_one_paragraph_and_nothing_is_written(
     capsys, monkeypatch, tmp_path, text, arguments, message
 ):
     monkeypatch.chdir(tmp_path)
-    more = [] if re.search("--(steps|resume)", arguments) else ["--steps", "1"]  # a short run, if it is accepted by mistake
+    more = [] if re.search("--(steps|resume)", arguments) else ["--steps", "1"]  # short, if it is accepted by mistake
     more += [] if "--data" in arguments or "--resume" in arguments else ["--data", text]
     more += [] if re.search("--(size|model|resume)", arguments) else ["--size", "nano"]
     assert message in refusal(capsys, *arguments.split(), *more)
