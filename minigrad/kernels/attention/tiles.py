@@ -2,8 +2,8 @@
 
 A left factor is cut into groups of ROWS rows, a right factor has COLUMNS columns. Results are *panels* of plain
 numbers, row by row: [row][COLUMNS]. With COLUMNS queries to a panel, everything that a softmax does to scores (keys x
-queries) is done to whole rows of a panel at once, in vector registers. `minigrad.kernels.attention.operands` makes factors; they
-lie
+queries) is done to whole rows of a panel at once, in vector registers. `minigrad.kernels.attention.operands` makes
+factors; they lie
 
 * as numbers, for vector registers and plain loops: a left one in *slivers* [row // ROWS][step][row % ROWS], a right one
   as a panel, so that a result is the next product's right factor as it stands;

@@ -6,7 +6,8 @@ One choice for the whole process, made by `use`:
   for the product first.
 * `numba`: our own loops.
 * `auto`: where the processor has tile registers (AMX), our own loops for products large enough to gain by them, because
-  there they are faster than BLAS and nearer to the true product (`minigrad.kernels.codegen.bfloat16_parts` says how); BLAS for the rest.
+  there they are faster than BLAS and nearer to the true product (`minigrad.kernels.codegen.bfloat16_parts` says how);
+  BLAS for the rest.
 
 Matrices of float64, which are for checks, always go to BLAS.
 

@@ -4,13 +4,13 @@ $c_{ij} = \\sum_k a_{ik} b_{kj}$ is 2 M N K operations on no more than M K + K N
 again and again. Every rung does the same operations; what changes is from where the numbers come: memory, a cache, or a
 register.
 
-1. `naive`: the definition. Each step reads b one row further on, a new cache line every time.
-2. `loop_order`: the two inner loops change places. Now all reads follow each other and fill whole vector registers.
-3. `blocked`: a piece of b that fits into the cache is used for all rows of a before the next piece is fetched.
-4. `packed`: that piece is copied together first, and four rows are worked on at a time (`minigrad.kernels.gemm.cache_block`).
-5. `multiply`: a block of the result stays in registers (`minigrad.kernels.codegen.microkernel`), both factors are packed.
-6. The same on all threads.
-7. The same in tile registers, each float32 taken apart into three bfloat16 numbers (`minigrad.kernels.codegen.bfloat16_parts`): past
+1. `naive`: the definition. Each step reads b one row further on, a new cache line every time. 2. `loop_order`: the two
+inner loops change places. Now all reads follow each other and fill whole vector registers. 3. `blocked`: a piece of b
+that fits into the cache is used for all rows of a before the next piece is fetched. 4. `packed`: that piece is copied
+together first, and four rows are worked on at a time (`minigrad.kernels.gemm.cache_block`). 5. `multiply`: a block of
+the result stays in registers (`minigrad.kernels.codegen.microkernel`), both factors are packed. 6. The same on all
+threads. 7. The same in tile registers, each float32 taken apart into three bfloat16 numbers
+(`minigrad.kernels.codegen.bfloat16_parts`): past
    what the processor's own float32 instructions can do. Where there are such registers, this is what training uses.
 
 benchmarks/matmul.py times every rung against NumPy's BLAS. The blocking is that of Goto and van de Geijn 2008, "Anatomy
