@@ -10,19 +10,12 @@ import pytest
 from tests.source_files import BENCHMARKS, FILES, PROGRAMS, ROOT, TESTS, imports_of, module_of, name_of
 
 
-IN_WORK = "kernels"  # files of this name are brought to these rules next
-
-
-def in_order(paths: list[Path]) -> list[Path]:
-    return [path for path in paths if IN_WORK not in path.parts]
-
-
 @pytest.mark.parametrize(("folder", "most"), [("minigrad", 8), ("minigrad/kernels", 8), ("tokenizer", 10)])
 def test_a_room_holds_few_files(folder: str, most: int) -> None:
     assert len(list((ROOT / folder).glob("*.py"))) <= most
 
 
-@pytest.mark.parametrize("path", in_order(FILES + PROGRAMS + TESTS + BENCHMARKS), ids=name_of)
+@pytest.mark.parametrize("path", FILES + PROGRAMS + TESTS + BENCHMARKS, ids=name_of)
 def test_a_file_is_a_chapter(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 300, "over 300 lines: which two ideas does it hold?"
     if path not in TESTS:
@@ -49,7 +42,7 @@ def too_large(tree: ast.AST) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", in_order(FILES + PROGRAMS + TESTS + BENCHMARKS), ids=name_of)
+@pytest.mark.parametrize("path", FILES + PROGRAMS + TESTS + BENCHMARKS, ids=name_of)
 def test_a_function_fits_on_a_screen(path: Path) -> None:
     exceptions = {name.split(": ")[1] for name in MANY_PARAMETERS if name.startswith(f"{name_of(path)}: ")}
     assert set(too_large(ast.parse(path.read_text(encoding="utf-8")))) == exceptions
@@ -118,7 +111,7 @@ SOURCES = [path for path in FILES + PROGRAMS if path.name != "__init__.py"]
 TEST_NAMES = {name_of(path) for path in TESTS if path.name.startswith("test_")}
 
 
-@pytest.mark.parametrize("path", in_order(SOURCES), ids=name_of)
+@pytest.mark.parametrize("path", SOURCES, ids=name_of)
 def test_every_file_with_a_function_has_a_test_file(path: Path) -> None:
     is_tested = is_in_a_table(path) or any(are_of(test, home_of(path)) for test in TEST_NAMES)
     assert is_tested or not has_functions(path)

@@ -12,7 +12,9 @@ import numpy as np
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
 from minigrad.errors import InputError, ShapeError
-from minigrad.kernels.attention import forward as kernels
+from minigrad.kernels.attention.backward import attention_backward
+from minigrad.kernels.attention.forward import attention_forward
+from minigrad.kernels.attention.plan import Plan
 from minigrad.ops.softmax import softmax_formula
 from minigrad.random import philox_key
 from minigrad.typing import Array
@@ -85,7 +87,7 @@ def attention(
     [[[2.0]], [[3.0]]]
     """
     plan = _plan(q, k, v, offsets, key_ranges, visible, dropout, philox_key(seed, "attention dropout"), step, index)
-    out, logsumexp = kernels.attention_forward(q, k, v, plan)
+    out, logsumexp = attention_forward(q, k, v, plan)
 
     def backward(dy: Array) -> tuple[Array, Array, Array]:
         # With S = Q K^T / sqrt(D), P = softmax(S) and Y = P V:
@@ -94,7 +96,7 @@ def attention(
         #   dQ = dS K / sqrt(D) and dK = dS^T Q / sqrt(D).
         # P is computed again from the scores, as exp(S - logsumexp(S)).
         # Dropout multiplies P by a mask M, so that Y = (P * M) V: dV = (P * M)^T dY and dP = M * (dY V^T).
-        return kernels.attention_backward(dy, q, k, v, out, logsumexp, plan)
+        return attention_backward(dy, q, k, v, out, logsumexp, plan)
 
     return out, backward
 
@@ -148,7 +150,7 @@ def attention_with_own_key(
     _check_own_keys(q, k, own_k, own_v, has_own, plan.visible)
     group, kv_heads = q.shape[1] // k.shape[1], k.shape[1]
     keys, values = np.repeat(own_k, group, axis=1), np.repeat(own_v, group, axis=1)  # (rows, H, D)
-    shared, logsumexp = kernels.attention_forward(q, k, v, plan)
+    shared, logsumexp = attention_forward(q, k, v, plan)
     scores = np.where(has_own[:, None], (q * keys).sum(-1) * q.dtype.type(plan.scale), -np.inf).astype(q.dtype)
     total = np.logaddexp(logsumexp, scores)
     p_own = np.exp(scores - total)  # (rows, H): the probability of the own key
@@ -158,7 +160,7 @@ def attention_with_own_key(
         # The derivation in `attention` holds for the softmax over the shared keys and the own key together. In it a
         # shared key's probability is exp(score - total), and rowsum(P * dP) is rowsum(dY * Y) with the whole output Y.
         # So the kernel computes the shared keys' part if it is given `out` and `total` of the whole.
-        dq, dk, dv = kernels.attention_backward(dy, q, k, v, out, total, plan)
+        dq, dk, dv = attention_backward(dy, q, k, v, out, total, plan)
         dscores = p_own * ((dy * values).sum(-1) - (dy * out).sum(-1)) * q.dtype.type(plan.scale)
         dq += dscores[..., None] * keys
         by_head = dscores[..., None] * q, p_own[..., None] * dy
@@ -176,7 +178,7 @@ def _plan(
     visible: Array | None,
     dropout: float = 0.0,
     *draws: int,
-) -> kernels.Plan:
+) -> Plan:
     """Check the arguments of attention and return, for each row, which keys it sees."""
     _check_heads(q, k, v)
     if not 0 <= dropout < 1:
@@ -193,7 +195,7 @@ def _plan(
         raise ShapeError("attention needs at least one key per query, because every token sees itself")
     else:
         seen = np.arange(1, len(q) + 1) + np.repeat(num_keys - starts[1:], lengths)
-    return kernels.Plan(starts, ranges, seen, 1 / math.sqrt(q.shape[2]), dropout, *draws)
+    return Plan(starts, ranges, seen, 1 / math.sqrt(q.shape[2]), dropout, *draws)
 
 
 def _check_heads(q: Array, k: Array, v: Array) -> None:
