@@ -17,7 +17,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from minigrad.kernels.gemm.cache_block import add_product
+from minigrad.kernels.gemm.ladder import add_product
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.rowwise.maximum import LANES, row_maximum
 from minigrad.system import hardware

@@ -18,7 +18,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from minigrad.kernels.attention.forward import Plan, attention_backward, attention_forward
+from minigrad.kernels.attention.backward import attention_backward
+from minigrad.kernels.attention.forward import attention_forward
+from minigrad.kernels.attention.plan import Plan
 from minigrad.system import hardware
 
 HEADS, SIZE = 9, 64
@@ -31,10 +33,10 @@ def once(length: int) -> tuple[float, int]:
     whole = np.array([0, length])
     plan = Plan(whole, whole[None], np.arange(1, length + 1), SIZE**-0.5)
     start = time.perf_counter()
-    out, normaliser = attention_forward(q, k, v, plan)
-    gradients = attention_backward(dout, q, k, v, out, normaliser, plan)
+    out, logsumexp = attention_forward(q, k, v, plan)
+    gradients = attention_backward(dout, q, k, v, out, logsumexp, plan)
     taken = time.perf_counter() - start
-    return taken, sum(array.nbytes for array in (q, k, v, dout, out, normaliser, *gradients))
+    return taken, sum(array.nbytes for array in (q, k, v, dout, out, logsumexp, *gradients))
 
 
 def main() -> None:

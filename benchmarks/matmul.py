@@ -21,12 +21,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minigrad.kernels import threads
 from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SPLIT
-from minigrad.kernels.gemm import panels as matmul
+from minigrad.kernels.gemm.ladder import blocked, loop_order, naive, packed
+from minigrad.kernels.gemm.panels import multiply
 from minigrad.system import hardware
 
-BLOCKS = {"float32": FLOAT32, "three pieces": SPLIT, "bfloat16": BFLOAT16}
+BLOCKS = {"float32": FLOAT32, "three parts": SPLIT, "bfloat16": BFLOAT16}
 SHAPES = [
-    # rows, sum, columns, and whether the left factor lies on its side (the gradient of a weight)
+    # rows, sum, columns, and whether the left factor is transposed (the gradient of a weight)
     (1_024, 576, 1_536, False),
     (1_024, 1_536, 576, False),
     (1_536, 1_024, 576, True),
@@ -52,24 +53,23 @@ def rates(contestants: dict[str, Callable[[], Any]], operations: float, rounds: 
     return {name: operations / statistics.median(taken) / 1e9 for name, taken in times.items()}
 
 
-def factors(m: int, k: int, n: int, lying: bool) -> tuple[Any, Any, Any]:
-    """Draw a left and a right factor as training has them, and room for the product."""
+def factors(m: int, k: int, n: int, transposed: bool) -> tuple[Any, Any, Any]:
+    """Draw a left and a right factor as training has them, and an array for the product."""
     rng = np.random.default_rng(0)
-    left = rng.standard_normal((k, m) if lying else (m, k), dtype=np.float32)
-    right = rng.standard_normal((k, n) if lying else (n, k), dtype=np.float32)
-    return left.T if lying else left, right if lying else right.T, np.empty((m, n), np.float32)
+    left = rng.standard_normal((k, m) if transposed else (m, k), dtype=np.float32)
+    right = rng.standard_normal((k, n) if transposed else (n, k), dtype=np.float32)
+    return left.T if transposed else left, right if transposed else right.T, np.empty((m, n), np.float32)
 
 
 def ladder(size: int = 768) -> dict[str, float]:
     """Time every rung on square matrices, the plain ones on one thread."""
-    a, b, c = factors(size, size, size, lying=False)
+    a, b, c = factors(size, size, size, transposed=False)
     b = np.ascontiguousarray(b)
     rungs: dict[str, Callable[[], Any]] = {
-        rung.__name__: lambda rung=rung: rung(a, b, c)
-        for rung in (matmul.naive, matmul.loop_order, matmul.blocked, matmul.packed)
+        rung.__name__: lambda rung=rung: rung(a, b, c) for rung in (naive, loop_order, blocked, packed)
     }
     if FLOAT32 is not None:
-        rungs["blocks in registers"] = lambda: matmul.multiply(a, b, c, FLOAT32)
+        rungs["blocks in registers"] = lambda: multiply(a, b, c, FLOAT32)
     count = hardware.threads()
     hardware.prepare(1)
     found = rates(rungs | {"BLAS": lambda: np.matmul(a, b, out=c)}, 2 * size**3, rounds=5)
@@ -77,7 +77,7 @@ def ladder(size: int = 768) -> dict[str, float]:
     both: dict[str, Callable[[], Any]] = {f"BLAS, {count} threads": lambda: np.matmul(a, b, out=c)}
     for name, block in BLOCKS.items():
         if block is not None:
-            both[f"{name}, {count} threads"] = lambda block=block: matmul.multiply(a, b, c, block)
+            both[f"{name}, {count} threads"] = lambda block=block: multiply(a, b, c, block)
     return found | rates(both, 2 * size**3, rounds=9)
 
 
@@ -91,15 +91,15 @@ def main() -> None:
     titles = "".join(f" {name:>13} {'of BLAS':>8}" for name in BLOCKS)
     print(f"\n{'shape':<24} {'BLAS':>7}{titles}")
     results = []
-    for m, k, n, lying in SHAPES:
-        a, b, c = factors(m, k, n, lying)
+    for m, k, n, transposed in SHAPES:
+        a, b, c = factors(m, k, n, transposed)
         contestants: dict[str, Callable[[], Any]] = {"BLAS": lambda a=a, b=b, c=c: np.matmul(a, b, out=c)}
         for name, block in BLOCKS.items():
             if block is not None:
-                contestants[name] = lambda a=a, b=b, c=c, block=block: matmul.multiply(a, b, c, block)
+                contestants[name] = lambda a=a, b=b, c=c, block=block: multiply(a, b, c, block)
         rate = rates(contestants, 2.0 * m * k * n, rounds=15)
-        results.append({"shape": [m, k, n], "lying": lying, **rate})
-        shape = f"{m}, {k}, {n}{' w' if lying else ''}"
+        results.append({"shape": [m, k, n], "transposed": transposed, **rate})
+        shape = f"{m}, {k}, {n}{' w' if transposed else ''}"
         ours = [rate.get(name, np.nan) for name in BLOCKS]
         print(
             f"{shape:<24} {rate['BLAS']:7.0f}" + "".join(f" {each:13.0f} {each / rate['BLAS']:8.2f}" for each in ours)

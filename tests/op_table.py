@@ -18,9 +18,10 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from numpy.typing import NDArray
 
 from minigrad.random import philox_key
-from tests.kernels.attention_twins import attention, causal, heads, layouts, mask_of, probabilities, scores_of
-from tests.kernels.twins import gelu, gelu_tanh, philox
-from tests.kernels.wiola_twins import context_attention, sequences
+from tests.kernels.attention.twins import attention, causal, heads, layouts, mask_of, probabilities, scores_of
+from tests.kernels.rowwise.draw_twins import philox
+from tests.kernels.rowwise.twins import gelu, gelu_tanh
+from tests.kernels.sequence.twins import context_attention, sequences
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]

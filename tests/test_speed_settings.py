@@ -204,7 +204,7 @@ def test_the_plan_says_who_multiplies(
 ) -> None:
     if changes.get("matmul") and products.FLOAT32 is None:
         pytest.skip("our own loops have no registers to work with")
-    monkeypatch.setattr(products, "BFLOAT16", Block("bfloat16", rows=12, columns=32, lanes=16, pieces=1))
+    monkeypatch.setattr(products, "BFLOAT16", Block("bfloat16", rows=12, columns=32, lanes=16, parts=1))
     monkeypatch.setattr(products, "SPLIT", None)
     assert train(settings(text, tmp_path / "run", plan=True, **changes)) is None
     (machine,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  machine")]

@@ -1,8 +1,8 @@
-"""@kernel: the one spelling of `numba.njit` for every hot loop, and where the compiled code is kept.
+"""@kernel: the one spelling of `numba.njit` for every loop, and the folder of the compiled code.
 
-A kernel is a plain loop over a range of rows. Compiled, it releases Python's lock (`nogil`), is kept on disk (`cache`)
-and divides as NumPy does (`error_model`). Only those fast-math flags are on that leave NaN and infinity meaningful,
-because masks are written with -inf; `reassoc` lets sums use all the lanes of a vector register.
+A kernel is a plain loop over a range of rows. Compiled, it releases the GIL (`nogil`), is stored on disk (`cache`) and
+divides as NumPy does (`error_model`). Only those fast-math flags are on that keep NaN and infinity meaningful, because
+masks are written with -inf; `reassoc` allows sums to use all lanes of a vector register.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Function = TypeVar("Function", bound=Callable[..., object])
 __all__ = ["KERNELS", "exact", "host_features", "intrinsic", "kernel", "overload", "types"]
 
 KERNELS: dict[str, Callable[..., object]] = {}
-"""Every kernel by room, file and name; the tests walk this table."""
+"""Every kernel by room, file and name, such as "rowwise.softmax._softmax_rows"."""
 
 _EXACT = {"nsz", "arcp", "contract"}
 _FAST = _EXACT | {"reassoc"}
 
 
 def _code_folder() -> Path | None:
-    """Return where compiled kernels are kept, or None if nothing can be written there.
+    """Return the folder of compiled kernels, or None if nothing can be written there.
 
     Numba notices an edit in a kernel's own file, but not in a function it calls from another file. So the folder is
     named by a hash of all kernel sources, of Numba's version, and of whether tile registers may be used, which Numba
@@ -56,12 +56,12 @@ _FOLDER = _code_folder()
 
 
 def kernel(function: Function) -> Function:
-    """Compile a loop with all the flags above."""
+    """Compile a loop, with `reassoc`."""
     return _compile(function, _FAST)
 
 
 def exact(function: Function) -> Function:
-    """Compile a small function whose operations must happen in the order written.
+    """Compile a function whose operations must happen in the order written, without `reassoc`.
 
     The rounding trick of the exponential subtracts what was just added; `reassoc` would cancel the two.
     """
@@ -83,7 +83,7 @@ def _compile(function: Function, flags: set[str]) -> Function:
 
 
 def host_features() -> set[str]:
-    """Return the names that LLVM has for what this processor can do, such as "avx512f", as Numba will use them."""
+    """Return LLVM's names of the processor features that Numba uses, such as "avx512f"."""
     options: Any = numba.config
     named = options.CPU_FEATURES
     if named is None:

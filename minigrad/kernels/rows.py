@@ -1,4 +1,4 @@
-"""The one layout that kernels are given: contiguous, writable rows of float32 or float64."""
+"""The one layout that kernels work on: contiguous, writable rows of float32 or float64."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ import numpy as np
 from minigrad.errors import InputError
 from minigrad.typing import Array
 
+_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
+
 
 def rows_of(x: Array, width: int | None = None) -> Array:
     """Return `x` as contiguous, writable rows: shape (rows, `width`), by default the last axis; copies if it must.
 
-    Numba compiles a kernel again for each layout and type it meets, so kernels are only ever given this layout, and
+    Numba compiles a kernel again for each layout and type that it is called with, so kernels get this layout only, and
     float32 for work or float64 for checks. Raises InputError for any other type.
     """
-    if x.dtype not in (np.float32, np.float64):
-        raise InputError(f"this works on numbers of type float32 or float64, not {x.dtype}; use .astype('float32')")
+    if x.dtype not in _TYPES:
+        raise InputError(f"expected an array of float32 or float64, got {x.dtype}; use .astype('float32')")
     size = x.shape[-1] if width is None else width
-    flat = np.ascontiguousarray(x).reshape(math.prod(x.shape) // size if size else 0, size)
-    return flat if flat.flags.writeable else flat.copy()
+    if not x.flags.c_contiguous:
+        x = np.ascontiguousarray(x)
+    rows = x.reshape(math.prod(x.shape) // size if size else 0, size)
+    return rows if rows.flags.writeable else rows.copy()

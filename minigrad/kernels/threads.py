@@ -1,10 +1,10 @@
-"""Give ranges of rows to a few threads that stay alive.
+"""Share ranges of rows among a pool of threads.
 
-Kernels are plain loops over a range of rows and release Python's lock, so plain threads run them side by side. A
-dispatch costs 10 microseconds in a row of dispatches, but over 100 in a training step: there the other thread has
-fallen asleep since the last one, and both find the caches full of other things (`benchmarks/threads.py`). Shorter work
-stays with the caller, and the caller always takes a share itself. Every row is computed the same way whichever thread
-has it, so results do not depend on the number of threads.
+Kernels are plain loops over a range of rows and release the GIL, so plain threads run them in parallel. A dispatch
+costs 10 microseconds in a row of dispatches, but over 100 in a training step: there the other thread has been suspended
+since the last one, and caches are cold (`benchmarks/threads.py`). Shorter work stays with the caller, and the caller
+always computes one share itself. Every row is computed the same way in every thread, so results do not depend on the
+number of threads.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from minigrad.system import hardware
 
 Loop = Callable[[int, int], object]
 
-_INLINE_BELOW = 4_000_000  # element operations: about half a millisecond, several times what handing over costs
+_INLINE_BELOW = 4_000_000  # element operations: about half a millisecond, several times the cost of a dispatch
 
 
-class _Here(threading.local):
-    """Whether this thread is at work on a share: then what it calls gets no threads, for they all have shares."""
+class _ThreadState(threading.local):
+    """Whether this thread computes a share: then the loops that it calls stay in it, as all threads have shares."""
 
     has_share = False
 
 
-_here = _Here()
+_state = _ThreadState()
 
 
 class _Pool:
-    """Threads that wait for work; the caller counts as one of them."""
+    """Threads that wait for work; `count` includes the caller."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -43,7 +43,7 @@ class _Pool:
             threading.Thread(target=self._work, name=f"minigrad-{number}", daemon=True).start()
 
     def _work(self) -> None:
-        _here.has_share = True
+        _state.has_share = True
         while (job := self.jobs.get()) is not None:
             loop, start, stop, done = job
             try:
@@ -61,11 +61,11 @@ class _Pool:
         done: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
         for start, stop in itertools.pairwise(cuts[1:]):
             self.jobs.put((loop, start, stop, done))
-        _here.has_share = True
+        _state.has_share = True
         try:
             loop(cuts[0], cuts[1])
         finally:
-            _here.has_share = False
+            _state.has_share = False
             errors = [done.get() for _ in range(shares - 1)]
         for error in errors:
             if error is not None:
@@ -80,7 +80,7 @@ _pool: _Pool | None = None
 
 
 def set_threads(count: int) -> None:
-    """Use `count` threads, the caller included, from now on; not to be called while kernels run in other threads."""
+    """Use `count` threads, the caller included, from now on; must not be called while kernels run in other threads."""
     global _pool
     if _pool is not None:
         _pool.close()
@@ -90,19 +90,19 @@ def set_threads(count: int) -> None:
 def over_rows(loop: Loop, rows: int, work_per_row: int) -> None:
     """Call ``loop(start, stop)`` on ranges that together cover ``range(rows)``.
 
-    `work_per_row` is the number of element operations in a row, which decides whether sharing the work pays.
+    `work_per_row` is the number of element operations of a row; it decides whether sharing the work pays.
     """
     global _pool
     if _pool is None:
         _pool = _Pool(hardware.threads())
-    if _pool.count == 1 or _here.has_share or rows < 2 or rows * work_per_row < _INLINE_BELOW:
+    if _pool.count == 1 or _state.has_share or rows < 2 or rows * work_per_row < _INLINE_BELOW:
         loop(0, rows)
     else:
         _pool.run(loop, rows)
 
 
 def side_by_side(task: Callable[[int], object], count: int) -> None:
-    """Call ``task(0)`` to ``task(count - 1)`` in as many threads as there are; inside, kernels keep to their thread."""
+    """Call ``task(0)`` to ``task(count - 1)``, shared among all threads; kernels inside a task stay in its thread."""
 
     def tasks(start: int, stop: int) -> None:
         for number in range(start, stop):

@@ -9,7 +9,9 @@ import numpy as np
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
 from minigrad.errors import InputError, ShapeError
-from minigrad.kernels.attention import forward as kernels
+from minigrad.kernels.attention.backward import attention_backward
+from minigrad.kernels.attention.forward import attention_forward
+from minigrad.kernels.attention.plan import Plan
 from minigrad.random import philox_key
 from minigrad.typing import Array
 
@@ -42,11 +44,11 @@ def attention(
     Raises ShapeError if the shapes do not fit, H is no multiple of G, or the ranges leave the arrays or overlap.
     """
     plan = _plan(q, k, v, offsets, key_ranges, visible, dropout, philox_key(seed, "attention dropout"), step, index)
-    out, normaliser = kernels.attention_forward(q, k, v, plan)
+    out, normaliser = attention_forward(q, k, v, plan)
 
     def backward(dy: Array) -> tuple[Array, Array, Array]:
         # With P the probabilities: dV = P' dY, dP = dY V', dS = P (dP - rowsum(dY Y)), dQ = dS K, dK = dS' Q.
-        return kernels.attention_backward(dy, q, k, v, out, normaliser, plan)
+        return attention_backward(dy, q, k, v, out, normaliser, plan)
 
     return out, backward
 
@@ -78,7 +80,7 @@ def attention_with_own_key(
         raise ShapeError("every row needs a key: a shared one or its own")
     group, kv_heads = q.shape[1] // k.shape[1], k.shape[1]
     keys, values = np.repeat(own_k, group, axis=1), np.repeat(own_v, group, axis=1)  # (rows, H, D)
-    shared, normaliser = kernels.attention_forward(q, k, v, plan)
+    shared, normaliser = attention_forward(q, k, v, plan)
     scores = np.where(has_own[:, None], (q * keys).sum(-1) * q.dtype.type(plan.scale), -np.inf).astype(q.dtype)
     total = np.logaddexp(normaliser, scores)
     own_share = np.exp(scores - total)
@@ -86,7 +88,7 @@ def attention_with_own_key(
 
     def backward(dy: Array) -> tuple[Array, ...]:
         # With the total sum and the total output, the shared part's gradient is what it is without an own key.
-        dq, dk, dv = kernels.attention_backward(dy, q, k, v, out, total, plan)
+        dq, dk, dv = attention_backward(dy, q, k, v, out, total, plan)
         slope = own_share * ((dy * values).sum(-1) - (dy * out).sum(-1)) * q.dtype.type(plan.scale)
         dq += slope[..., None] * keys
         by_head = slope[..., None] * q, own_share[..., None] * dy
@@ -104,7 +106,7 @@ def _plan(
     visible: Array | None,
     dropout: float = 0.0,
     *draws: int,
-) -> kernels.Plan:
+) -> Plan:
     """Check the arguments and fill in who sees what."""
     if q.ndim != 3 or k.shape != v.shape or k.ndim != 3 or k.shape[2] != q.shape[2]:
         raise ShapeError(
@@ -131,7 +133,7 @@ def _plan(
             raise ShapeError(f"visible needs one number of keys per row, from 0 to those of its sequence; got {seen}")
         if (seen[inside] < seen[inside - 1]).any():
             raise ShapeError(f"visible must not fall within a sequence; got {seen}")
-    return kernels.Plan(starts, ranges, seen, 1 / math.sqrt(q.shape[2]), dropout, *draws)
+    return Plan(starts, ranges, seen, 1 / math.sqrt(q.shape[2]), dropout, *draws)
 
 
 def _check_ranges(q: Array, k: Array, offsets: Array, ranges: Array) -> None:

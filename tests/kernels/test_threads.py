@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from minigrad import ops
 from minigrad.kernels import threads
 from minigrad.kernels.rowwise import adamw
-from minigrad.kernels.threads import over_rows, set_threads
+from minigrad.kernels.threads import over_rows, set_threads, side_by_side
+from minigrad.system import hardware
 from tests import op_checks
 from tests.op_table import TABLE, Array, Case
 
@@ -30,7 +31,7 @@ def _all_work_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def _restore_pool() -> Iterator[None]:
-    before = threads._pool.count if threads._pool is not None else threads._default_count()
+    before = threads._pool.count if threads._pool is not None else hardware.threads()
     yield
     set_threads(before)
 
@@ -62,6 +63,18 @@ def test_work_is_shared_when_there_is_much_and_stays_when_there_is_little() -> N
     names.clear()
     over_rows(lambda start, stop: names.append(threading.current_thread().name), 2, 1)
     assert names == [threading.current_thread().name]
+
+
+def test_tasks_run_once_each_and_kernels_inside_them_get_no_threads() -> None:
+    set_threads(2)
+    names: dict[int, set[str]] = {number: set() for number in range(5)}
+
+    def task(number: int) -> None:
+        names[number].add(threading.current_thread().name)
+        over_rows(lambda start, stop: names[number].add(threading.current_thread().name), 100, LARGE)
+
+    side_by_side(task, 5)
+    assert [len(each) for each in names.values()] == [1] * 5
 
 
 @pytest.mark.parametrize("bad_row", [0, 50, 99])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from minigrad import ShapeError, Tensor, ops
 from tests import op_checks
-from tests.kernels.attention_twins import attention
+from tests.kernels.attention.twins import attention
 from tests.op_table import Array, Case
 
 both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad import InputError, Tensor, ops
-from tests.kernels.twins import philox
+from tests.kernels.rowwise.draw_twins import philox
 from tests.op_table import dropout_mask
 
 numbers = st.integers(0, 2**32 - 1)

@@ -1,145 +1,246 @@
 """The gradient of attention, tile by tile: probabilities are computed again, never stored for the whole sequence.
 
-With probabilities $P$, what is mixed $O = P V$ and the gradient $dO$ that arrives: $dV = P^T dO$, $dP = dO V^T$,
+With probabilities $P$, attended values $O = P V$ and the arriving gradient $dO$: $dV = P^T dO$, $dP = dO V^T$,
 $dS = P (dP - d)$ element by element, with $d$ the sums over the rows of $dO \\, O$, and then $dQ = dS K$ and
-$dK = dS^T Q$, where dS counts the scale (Dao et al. 2022, appendix B.4). Five products for every tile of keys and panel
-of queries. Tiles of keys are the outer loop: their gradients add up nearby, and the queries' are added to where they
-belong.
+$dK = dS^T Q$, where dS includes the scale (Dao et al. 2022, appendix B.4). Five products for every tile of keys and
+panel of queries. Tiles of keys are the outer loop: their gradients are summed in small buffers, and each panel's
+gradient is added to that of its queries.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from minigrad.kernels.attention.operands import as_right, pack_left, pack_right, room_for, turn
-from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, draw_panel, hide, load_queries, panel_product, whole
-from minigrad.kernels.codegen.amx import TILE_SHAPES, begin_blocks, end_blocks
+from minigrad.kernels.attention.factors import as_right, memory_for, pack_left, pack_right, transpose
+from minigrad.kernels.attention.plan import HeadGroup, Inputs, Plan, flat, task_of
+from minigrad.kernels.attention.queries import (
+    QueryPanel,
+    add_queries,
+    apply_mask,
+    causal_mask,
+    draw_panel,
+    load_queries,
+)
+from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, panel_product, round_up
+from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
 from minigrad.kernels.codegen.vector_moves import SIDE
+from minigrad.kernels.gemm.packing import Matrix, PackScratch
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.rowwise.exponential import exp
+from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
 
 
-@kernel
-def softmax_slopes(
-    scores: Array, slopes: Array, n: int, scale: float, seen: Array, begin: int, logs: Array, dots: Array
-) -> None:
-    """Turn scores into probabilities, and the gradients of probabilities into those of the products behind the scores.
+class Saved(NamedTuple):
+    """The arriving gradient, and what the forward pass returned."""
 
-    Both are tiles of n keys x COLUMNS queries; keys from seen[j] on are hidden from query j.
+    dout: Array  # (rows, heads * D)
+    out: Array  # (rows, heads * D)
+    logsumexp: Array  # (rows, heads)
+
+
+class Gradients(NamedTuple):
+    """The gradients by queries, keys and values, in their shapes."""
+
+    dq: Array
+    dk: Array
+    dv: Array
+
+
+class Statistics(NamedTuple):
+    """What the gradient of a panel's softmax needs, one element per query."""
+
+    visible: Array  # (COLUMNS,) int64: the number of keys that the query sees
+    logsumexp: Array  # (COLUMNS,)
+    dots: Array  # (COLUMNS,): the dot products of dout and out
+
+
+class KeyTile(NamedTuple):
+    """The keys and values of a tile as left factors, and the sums of their gradients, panel by panel."""
+
+    k_rows: Array
+    v_rows: Array
+    k_columns: Array  # transposed
+    dk: Array
+    dv: Array
+
+
+class QueryTile(NamedTuple):
+    """A panel of queries and of the arriving gradient, unpacked, as right factors and, transposed, as left factors."""
+
+    rows: Array
+    outputs: Array
+    q_right: Array
+    dout_right: Array
+    q_columns: Array
+    dout_columns: Array
+    dq: Array  # the gradient by the queries of the panel
+    statistics: Statistics
+
+
+class Workspace(NamedTuple):
+    """Memory for a tile of keys and a panel of queries."""
+
+    keys: KeyTile
+    queries: QueryTile
+    scores: Array  # (keys of a tile, COLUMNS)
+    slopes: Array  # their gradients
+    slopes_right: Array
+    block_right: Array  # COLUMNS x COLUMNS of the scores or the slopes, transposed
+    mask: Array  # (keys of a tile, COLUMNS)
+    drawn: Array  # (keys of a tile,)
+    packing: PackScratch
+
+
+@kernel
+def backward_workspace(q: Array, size: int) -> Workspace:
+    """Return memory for heads of `size` elements."""
+    height, kind = round_up(size, ROWS), q.dtype
+    keys = KeyTile(
+        memory_for(q, KEYS, size),
+        memory_for(q, KEYS, size),
+        memory_for(q, height, KEYS),
+        np.empty(KEYS * height, kind),
+        np.empty(KEYS * height, kind),
+    )
+    queries = QueryTile(
+        np.empty(COLUMNS * size, kind),
+        np.empty(COLUMNS * size, kind),
+        memory_for(q, COLUMNS, size),
+        memory_for(q, COLUMNS, size),
+        memory_for(q, height, COLUMNS),
+        memory_for(q, height, COLUMNS),
+        np.empty(height * COLUMNS, kind),
+        Statistics(np.empty(COLUMNS, np.int64), np.empty(COLUMNS, kind), np.empty(COLUMNS, kind)),
+    )
+    return Workspace(
+        keys,
+        queries,
+        np.empty(KEYS * COLUMNS, kind),
+        np.empty(KEYS * COLUMNS, kind),
+        memory_for(q, COLUMNS, KEYS),
+        memory_for(q, COLUMNS, COLUMNS),
+        np.empty(KEYS * COLUMNS, kind),
+        np.empty(KEYS, kind),
+        PackScratch(np.empty(2 * SIDE * SIDE, kind), np.empty(3 * SIDE * SIDE, np.uint32)),
+    )
+
+
+@kernel
+def softmax_gradient(scores: Array, slopes: Array, tile: Tile, scale: float, statistics: Statistics) -> None:
+    """Replace scores by probabilities, and the gradients by probabilities by those by the unscaled scores.
+
+    Both are tiles of keys x COLUMNS queries; query j sees the keys below visible[j].
     """
-    hide(scores, n, seen, begin)
-    for i in range(n):
+    visible, logsumexp, dots = statistics
+    causal_mask(scores, tile, visible)
+    for i in range(tile.num_keys):
         for j in range(COLUMNS):
             place = i * COLUMNS + j
-            p = exp(scores[place] * scale - logs[j])
+            p = exp(scores[place] * scale - logsumexp[j])
             scores[place] = p
             slopes[place] = p * (slopes[place] - dots[j]) * scale
 
 
 @kernel
-def attention_backward_tasks(
-    dout: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    out: Array,
-    normaliser: Array,
-    queries: Array,
-    keys: Array,
-    visible: Array,
-    words: Array,
-    threshold: int,
-    kept: float,
-    kv_heads: int,
-    scale: float,
-    dq: Array,
-    dk: Array,
-    dv: Array,
-    start: int,
-    stop: int,
-) -> None:
-    """Write the gradients of the tasks start to stop into dq, dk and dv; a task is a sequence and a key/value head."""
-    group, size, width = normaliser.shape[1] // kv_heads, k.shape[1] // kv_heads, k.shape[1]
-    height, flat_k, flat_v, kind = whole(size, ROWS), k.reshape(-1), v.reshape(-1), q.dtype
-    zero = kind.type(0)
-    # Of the tile of keys: left factors, as they are and lying across, and the sums of the gradients, panel by panel.
-    k_rows, v_rows, k_columns = room_for(q, KEYS, size), room_for(q, KEYS, size), room_for(q, height, KEYS)
-    dk_sums, dv_sums = np.empty(KEYS * height, kind), np.empty(KEYS * height, kind)
-    # Of the panel of queries: as it is, as right factors, as left ones lying across, and its gradient.
-    rows, room = np.empty(COLUMNS * size, kind), np.empty(COLUMNS * size, kind)
-    q_right, do_right = room_for(q, COLUMNS, size), room_for(q, COLUMNS, size)
-    q_columns, do_columns = room_for(q, height, COLUMNS), room_for(q, height, COLUMNS)
-    dq_sums, seen = np.empty(height * COLUMNS, kind), np.empty(COLUMNS, np.int64)
-    logs, dots = np.empty(COLUMNS, kind), np.empty(COLUMNS, kind)
-    # Of both.
-    scores, slopes = np.empty(KEYS * COLUMNS, kind), np.empty(KEYS * COLUMNS, kind)
-    right, turned = room_for(q, COLUMNS, KEYS), room_for(q, COLUMNS, COLUMNS)
-    edge, square = np.empty(2 * SIDE * SIDE, kind), np.empty(3 * SIDE * SIDE, np.uint32)
-    begin_blocks(TILE_SHAPES)
-    mask, drawn = np.empty(KEYS * COLUMNS, kind), np.empty(KEYS, kind)
-    for task in range(start, stop):
-        sequence, head = task // kv_heads, task % kv_heads
-        first_key, num_keys = keys[sequence, 0], keys[sequence, 1] - keys[sequence, 0]
-        first, last = queries[sequence], queries[sequence + 1]
-        num_rows, column = (last - first) * group, head * group * size
-        dq[first:last, column : column + group * size] = zero
+def load_gradient(saved: Saved, visible: Array, panel: QueryPanel, heads: HeadGroup, queries: QueryTile) -> None:
+    """Load the arriving gradient and the output of a panel into `rows` and `outputs`, and fill its statistics."""
+    rows, outputs, logsumexp = queries.rows, queries.outputs, saved.logsumexp
+    seen, logs, dots = queries.statistics
+    size, group, zero = heads.size, heads.group, rows.dtype.type(0)
+    load_queries(saved.out, panel, heads, outputs)
+    load_queries(saved.dout, panel, heads, rows)
+    for j in range(COLUMNS):
+        r = panel.row + min(j, panel.num_rows - 1)
+        position = panel.first + r // group
+        seen[j], log = visible[position], logsumexp[position, heads.head * group + r % group]
+        # Queries that see no key, and padding rows, use a logsumexp of 0.
+        logs[j] = log if j < panel.num_rows and log > -np.inf else zero
+        dot = zero
+        for d in range(size):
+            dot += rows[j * size + d] * outputs[j * size + d]
+        dots[j] = dot
+
+
+@kernel
+def write_key_gradient(sums: Array, tile: Tile, heads: HeadGroup, gradient: Array, rows: Array) -> None:
+    """Write sums of gradients, stored panel by panel, to the rows of a tile of keys; `rows` is scratch memory."""
+    size, column = heads.size, heads.head * heads.size
+    for i in range(0, tile.num_keys, COLUMNS):
+        transpose(Matrix(sums, i * round_up(size, ROWS), COLUMNS, False, size, COLUMNS), rows)
+        for r in range(min(COLUMNS, tile.num_keys - i)):
+            for d in range(size):
+                gradient[tile.begin + i + r, column + d] = rows[r * size + d]
+
+
+@kernel
+def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients, start: int, stop: int) -> None:
+    """Write the gradients by the keys and values of tasks start to stop, and add those by the queries to dq."""
+    q, k, v, _, _, visible, kv_heads, scale, draws = inputs
+    flat_k, flat_v, width, size = k.reshape(-1), v.reshape(-1), k.shape[1], k.shape[1] // kv_heads
+    height, zero, (dq, dk, dv) = round_up(size, ROWS), q.dtype.type(0), gradients
+    keys, queries, scores, slopes, slopes_right, block_right, mask, drawn, packing = backward_workspace(q, size)
+    k_memory, v_memory, k_columns_memory, dk_sums, dv_sums = keys
+    rows, _, q_right, dout_right, q_memory, dout_memory, dq_sums, statistics = queries
+    by_query, by_element = Matrix(rows, 0, size, False, COLUMNS, size), Matrix(rows, 0, size, True, size, COLUMNS)
+    q_columns, dout_columns = LeftFactor(q_memory, 0, height, COLUMNS), LeftFactor(dout_memory, 0, height, COLUMNS)
+    configure_tiles(TILE_CONFIGURATION)
+    for number in range(start, stop):
+        heads, first, num_rows, first_key, num_keys = task_of(inputs, number)
         for begin in range(0, num_keys, KEYS):
-            held, place = min(KEYS, num_keys - begin), (first_key + begin) * width + head * size
-            m = whole(held, COLUMNS)
-            pack_left(flat_k, place, width, False, held, size, m, size, k_rows, 0, edge, square)
-            pack_left(flat_v, place, width, False, held, size, m, size, v_rows, 0, edge, square)
-            pack_left(flat_k, place, width, True, size, held, height, m, k_columns, 0, edge, square)
+            n, place = min(KEYS, num_keys - begin), (first_key + begin) * width + heads.head * size
+            m = round_up(n, COLUMNS)
+            k_columns = LeftFactor(k_columns_memory, 0, height, m)
+            pack_left(Matrix(flat_k, place, width, False, n, size), LeftFactor(k_memory, 0, m, size), packing)
+            pack_left(Matrix(flat_v, place, width, False, n, size), LeftFactor(v_memory, 0, m, size), packing)
+            pack_left(Matrix(flat_k, place, width, True, size, n), k_columns, packing)
             dk_sums[: m * height] = zero
             dv_sums[: m * height] = zero
             for row in range(0, num_rows, COLUMNS):
-                count = min(COLUMNS, num_rows - row)
-                most = visible[first + (row + count - 1) // group]
+                panel = QueryPanel(first, row, min(COLUMNS, num_rows - row))
+                most = visible[first + (row + panel.num_rows - 1) // heads.group]
                 if most <= begin:
                     continue
-                n = whole(min(KEYS, most - begin), COLUMNS)
-                load_queries(out, first, row, count, group, column, size, room)
-                load_queries(dout, first, row, count, group, column, size, rows)
-                for j in range(COLUMNS):
-                    position, query_head = first + (row + min(j, count - 1)) // group, (row + min(j, count - 1)) % group
-                    seen[j], log = visible[position], normaliser[position, head * group + query_head]
-                    # A query that sees nothing has none, and what fills the panel up has scores of its own: zeros.
-                    logs[j] = log if j < count and log > -np.inf else zero
-                    dot = zero
-                    for d in range(size):
-                        dot += rows[j * size + d] * room[j * size + d]
-                    dots[j] = dot
-                pack_right(rows, 0, size, size, do_right, edge, square)
-                pack_left(rows, 0, size, True, size, COLUMNS, height, COLUMNS, do_columns, 0, edge, square)
-                load_queries(q, first, row, count, group, column, size, rows)
-                pack_right(rows, 0, size, size, q_right, edge, square)
-                pack_left(rows, 0, size, True, size, COLUMNS, height, COLUMNS, q_columns, 0, edge, square)
-                panel_product(k_rows, 0, size, n, q_right, 0, size, scores, 0, False)
-                panel_product(v_rows, 0, size, n, do_right, 0, size, slopes, 0, False)
-                if threshold > 0:
-                    draw_panel(mask, drawn, n, first, row, count, group, head, kv_heads, begin, words, threshold, kept)
-                    for i in range(n * COLUMNS):
-                        slopes[i] *= mask[i]
-                softmax_slopes(scores, slopes, n, scale, seen, begin, logs, dots)
-                if threshold > 0:
-                    for i in range(n * COLUMNS):
-                        scores[i] *= mask[i]
-                ds_right = as_right(slopes, n, right, edge, square)
-                panel_product(k_columns, 0, m, height, ds_right, 0, n, dq_sums, 0, False)
-                for panel in range(0, n, COLUMNS):
-                    pack_right(scores, panel * COLUMNS, COLUMNS, COLUMNS, turned, edge, square)
-                    panel_product(do_columns, 0, COLUMNS, height, turned, 0, COLUMNS, dv_sums, panel * height, True)
-                    pack_right(slopes, panel * COLUMNS, COLUMNS, COLUMNS, turned, edge, square)
-                    panel_product(q_columns, 0, COLUMNS, height, turned, 0, COLUMNS, dk_sums, panel * height, True)
-                turn(dq_sums, 0, COLUMNS, size, COLUMNS, rows, 0, size)
-                for r in range(count):
-                    position, query_head = first + (row + r) // group, (row + r) % group
-                    for d in range(size):
-                        dq[position, column + query_head * size + d] += rows[r * size + d]
-            for panel in range(0, held, COLUMNS):
-                for sums, gradient in ((dk_sums, dk), (dv_sums, dv)):
-                    turn(sums, panel * height, COLUMNS, size, COLUMNS, rows, 0, size)
-                    for r in range(min(COLUMNS, held - panel)):
-                        for d in range(size):
-                            gradient[first_key + begin + panel + r, head * size + d] = rows[r * size + d]
-    end_blocks(TILE_SHAPES)
+                tile = Tile(begin, round_up(min(KEYS, most - begin), COLUMNS))
+                load_gradient(saved, visible, panel, heads, queries)
+                pack_right(by_query, dout_right, packing)
+                pack_left(by_element, dout_columns, packing)
+                load_queries(q, panel, heads, rows)
+                pack_right(by_query, q_right, packing)
+                pack_left(by_element, q_columns, packing)
+                panel_product(LeftFactor(k_memory, 0, tile.num_keys, size), q_right, size, scores, 0, False)
+                panel_product(LeftFactor(v_memory, 0, tile.num_keys, size), dout_right, size, slopes, 0, False)
+                if draws.threshold > 0:
+                    draw_panel(mask, drawn, tile, panel, heads, draws)
+                    apply_mask(slopes, mask, tile)
+                softmax_gradient(scores, slopes, tile, scale, statistics)
+                if draws.threshold > 0:
+                    apply_mask(scores, mask, tile)
+                slopes_factor = as_right(slopes, tile.num_keys, slopes_right, packing)
+                panel_product(k_columns, slopes_factor, tile.num_keys, dq_sums, 0, False)
+                for i in range(0, tile.num_keys, COLUMNS):
+                    pack_right(Matrix(scores, i * COLUMNS, COLUMNS, False, COLUMNS, COLUMNS), block_right, packing)
+                    panel_product(dout_columns, block_right, COLUMNS, dv_sums, i * height, True)
+                    pack_right(Matrix(slopes, i * COLUMNS, COLUMNS, False, COLUMNS, COLUMNS), block_right, packing)
+                    panel_product(q_columns, block_right, COLUMNS, dk_sums, i * height, True)
+                transpose(Matrix(dq_sums, 0, COLUMNS, False, size, COLUMNS), rows)
+                add_queries(rows, panel, heads, dq)
+            write_key_gradient(dk_sums, Tile(first_key + begin, n), heads, dk, rows)
+            write_key_gradient(dv_sums, Tile(first_key + begin, n), heads, dv, rows)
+    release_tiles(TILE_CONFIGURATION)
+
+
+def attention_backward(
+    dout: Array, q: Array, k: Array, v: Array, out: Array, logsumexp: Array, plan: Plan
+) -> tuple[Array, Array, Array]:
+    """Return the gradients by q, k and v; keys that belong to no sequence get zero."""
+    inputs, saved = plan.inputs(q, k, v), Saved(flat(dout), flat(out), logsumexp)
+    gradients = Gradients(np.zeros_like(inputs.q), np.zeros_like(inputs.k), np.zeros_like(inputs.v))
+    over_rows(
+        lambda start, stop: _attention_backward_tasks(inputs, saved, gradients, start, stop),
+        plan.num_tasks(k),
+        2 * plan.work(q, k),
+    )
+    return gradients.dq.reshape(q.shape), gradients.dk.reshape(k.shape), gradients.dv.reshape(v.shape)

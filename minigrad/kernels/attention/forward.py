@@ -1,68 +1,97 @@
 """Causal grouped-query attention, tile by tile, with the online softmax.
 
-The scores of a whole sequence, T x T numbers, are never stored. A panel of queries meets the keys tile by tile; a
-running maximum and a running sum per query make the softmax exact all the same (Milakov and Gimelshein 2018, arXiv
-1805.02867; Dao et al. 2022, "FlashAttention", arXiv 2205.14135). The backward pass computes each tile of
+The scores of a whole sequence, T x T elements, are never stored. A panel of queries is multiplied with the keys tile by
+tile; a running maximum and a running sum per query make the softmax exact all the same (Milakov and Gimelshein 2018,
+arXiv 1805.02867; Dao et al. 2022, "FlashAttention", arXiv 2205.14135). The backward pass computes each tile of
 probabilities again from the scores and the saved logarithm of the sum.
 
-All query heads of a group share their keys and values, so they sit in one panel: query row r of a sequence is position
-r // group, head r % group. One task is one sequence and one key/value head; tasks share nothing they write. Scores
-are keys x queries: what the softmax does to the queries of a panel, it does to all of them at once.
-
-How many keys each query sees is given as a number per row, `visible`, that rises within a sequence.
+Scores are keys x queries: each step of the softmax is then done to all queries of a panel at once.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from minigrad.kernels.attention.backward import attention_backward_tasks
-from minigrad.kernels.attention.operands import as_right, pack_left, pack_right, room_for, turn
+from minigrad.kernels.attention.factors import as_right, memory_for, pack_left, pack_right, transpose
+from minigrad.kernels.attention.plan import HeadGroup, Inputs, Plan, task_of
+from minigrad.kernels.attention.queries import QueryPanel, apply_mask, causal_mask, draw_panel, load_queries
 from minigrad.kernels.attention.tiles import (
     COLUMNS,
     KEYS,
     ROWS,
-    draw_panel,
-    extent,
-    hide,
-    load_queries,
+    LeftFactor,
+    Tile,
+    lane_size,
     panel_product,
-    whole,
+    round_up,
 )
-from minigrad.kernels.codegen.amx import TILE_SHAPES, begin_blocks, end_blocks
+from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
 from minigrad.kernels.codegen.vector_moves import SIDE
+from minigrad.kernels.gemm.packing import Matrix, PackScratch
 from minigrad.kernels.jit import kernel
-from minigrad.kernels.rows import rows_of
-from minigrad.kernels.rowwise.dropout import draws_of
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
 
 
-@kernel
-def softmax_step(
-    scores: Array,
-    n: int,
-    scale: float,
-    seen: Array,
-    begin: int,
-    largest: Array,
-    total: Array,
-    shrink: Array,
-    top: Array,
-) -> None:
-    """Turn a tile of scores (n keys x COLUMNS queries) into exponentials, and bring the running sums up to date.
+class RunningSoftmax(NamedTuple):
+    """The softmax of a panel over the tiles so far, one element per query."""
 
-    Keys from seen[j] on are hidden from query j; n is a multiple of 4. The maximum may have grown; `shrink` is what
-    everything added so far is to be multiplied with, to be on the new scale. `top` is room for the new maxima.
+    largest: Array  # the maximum of the scaled scores
+    total: Array  # the sum of exponentials, relative to the maximum
+    rescale: Array  # exp(old maximum - new maximum) at the newest tile
+    top: Array  # scratch memory
+
+
+class Workspace(NamedTuple):
+    """Memory for a panel of queries and a tile of keys."""
+
+    queries: Array  # the panel's rows, unpacked
+    q_right: Array
+    p_right: Array
+    scores: Array  # (keys of a tile, COLUMNS)
+    attended: Array  # (D rounded up, COLUMNS)
+    visible: Array  # (COLUMNS,) int64
+    softmax: RunningSoftmax
+    mask: Array  # (keys of a tile, COLUMNS)
+    drawn: Array  # (keys of a tile,)
+    packing: PackScratch
+
+
+@kernel
+def forward_workspace(q: Array, size: int) -> Workspace:
+    """Return memory for heads of `size` elements."""
+    running = RunningSoftmax(
+        np.empty(COLUMNS, q.dtype), np.empty(COLUMNS, q.dtype), np.empty(COLUMNS, q.dtype), np.empty(COLUMNS, q.dtype)
+    )
+    return Workspace(
+        np.empty(COLUMNS * size, q.dtype),
+        memory_for(q, COLUMNS, size),
+        memory_for(q, COLUMNS, KEYS),
+        np.empty(KEYS * COLUMNS, q.dtype),
+        np.empty(round_up(size, ROWS) * COLUMNS, q.dtype),
+        np.empty(COLUMNS, np.int64),
+        running,
+        np.empty(KEYS * COLUMNS, q.dtype),
+        np.empty(KEYS, q.dtype),
+        PackScratch(np.empty(2 * SIDE * SIDE, q.dtype), np.empty(3 * SIDE * SIDE, np.uint32)),
+    )
+
+
+@kernel
+def softmax_step(scores: Array, tile: Tile, visible: Array, scale: float, running: RunningSoftmax) -> None:
+    """Replace a tile of scores (keys x COLUMNS queries) by exponentials, and update the running softmax.
+
+    Query j sees the keys below visible[j]; the number of keys is a multiple of 4. The maximum may have grown: the
+    caller multiplies its sums by `rescale`, exp(old maximum - new maximum).
     """
-    hide(scores, n, seen, begin)
+    largest, total, rescale, top = running
+    causal_mask(scores, tile, visible)
     for j in range(COLUMNS):
         top[j] = -np.inf
-    for i in range(n // 4):  # four keys at a time, because each maximum, and each sum, waits for the one before it
+    for i in range(tile.num_keys // 4):  # four keys at a time: each maximum, and each sum, depends on the one before it
         place = i * 4 * COLUMNS
         for j in range(COLUMNS):
             a, b = scores[place + j], scores[place + COLUMNS + j]
@@ -71,11 +100,11 @@ def softmax_step(
     for j in range(COLUMNS):
         before = largest[j]
         largest[j] = max(before, top[j] * scale)
-        # A query that has seen nothing yet has no maximum; any number will do, its exponentials are all zero.
+        # A query that has seen no key has no maximum; any finite number will do, its exponentials are all zero.
         top[j] = largest[j] if largest[j] > -np.inf else scores.dtype.type(0)
-        shrink[j] = exp(before - top[j])
-        total[j] *= shrink[j]
-    for i in range(n // 4):
+        rescale[j] = exp(before - top[j])
+        total[j] *= rescale[j]
+    for i in range(tile.num_keys // 4):
         place = i * 4 * COLUMNS
         for j in range(COLUMNS):
             a = exp(scores[place + j] * scale - top[j])
@@ -88,133 +117,76 @@ def softmax_step(
 
 
 @kernel
-def _attention_tasks(
-    q: Array,
-    k: Array,
-    v: Array,
-    out: Array,
-    normaliser: Array,
-    queries: Array,
-    keys: Array,
-    visible: Array,
-    words: Array,
-    threshold: int,
-    kept: float,
-    kv_heads: int,
-    scale: float,
-    start: int,
-    stop: int,
+def write_attended(
+    rows: Array, panel: QueryPanel, heads: HeadGroup, softmax: RunningSoftmax, out: Array, logsumexp: Array
 ) -> None:
-    group, size, width = normaliser.shape[1] // kv_heads, k.shape[1] // kv_heads, k.shape[1]
-    height, flat_k, flat_v, zero = whole(size, ROWS), k.reshape(-1), v.reshape(-1), q.dtype.type(0)
-    rows, q_right, right = np.empty(COLUMNS * size, q.dtype), room_for(q, COLUMNS, size), room_for(q, COLUMNS, KEYS)
-    edge, square = np.empty(2 * SIDE * SIDE, q.dtype), np.empty(3 * SIDE * SIDE, np.uint32)
-    scores, mixed = np.empty(KEYS * COLUMNS, q.dtype), np.empty(height * COLUMNS, q.dtype)
-    largest, total, seen = np.empty(COLUMNS, q.dtype), np.empty(COLUMNS, q.dtype), np.empty(COLUMNS, np.int64)
-    shrink, top = np.empty(COLUMNS, q.dtype), np.empty(COLUMNS, q.dtype)
-    mask, drawn = np.empty(KEYS * COLUMNS, q.dtype), np.empty(KEYS, q.dtype)
-    begin_blocks(TILE_SHAPES)
-    for task in range(start, stop):
-        sequence, head = task // kv_heads, task % kv_heads
-        first_key, num_keys = keys[sequence, 0], keys[sequence, 1] - keys[sequence, 0]
-        first, num_rows = queries[sequence], (queries[sequence + 1] - queries[sequence]) * group
-        # Tile by tile, keys are left factors of the scores, and values, lying across, of the mixture.
-        tiles = whole(num_keys, KEYS) // KEYS
-        k_left, v_left = room_for(q, tiles * KEYS, size), room_for(q, height, tiles * KEYS)
-        k_size, v_size = KEYS * extent(k_left, size), height * extent(v_left, KEYS)
+    """Divide the rows of a panel by their sums of exponentials; write them to `out`, and the logsumexp of each row."""
+    size, zero = heads.size, rows.dtype.type(0)
+    for r in range(panel.num_rows):
+        position, head = panel.first + (panel.row + r) // heads.group, (panel.row + r) % heads.group
+        query_head = heads.head * heads.group + head
+        inverse, log = zero, rows.dtype.type(-np.inf)  # of a query that sees no key
+        if softmax.total[r] != zero:
+            inverse, log = rows.dtype.type(1) / softmax.total[r], softmax.largest[r] + np.log(softmax.total[r])
+        logsumexp[position, query_head] = log
+        for d in range(size):
+            out[position, query_head * size + d] = rows[r * size + d] * inverse
+
+
+@kernel
+def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, stop: int) -> None:
+    """Compute tasks start to stop."""
+    q, k, v, _, _, visible, kv_heads, scale, draws = inputs
+    flat_k, flat_v, width, size = k.reshape(-1), v.reshape(-1), k.shape[1], k.shape[1] // kv_heads
+    height, zero = round_up(size, ROWS), q.dtype.type(0)
+    queries, q_right, p_right, scores, attended, seen, softmax, mask, drawn, packing = forward_workspace(q, size)
+    largest, total, rescale, _ = softmax
+    lines = Matrix(queries, 0, size, False, COLUMNS, size)
+    configure_tiles(TILE_CONFIGURATION)
+    for number in range(start, stop):
+        heads, first, num_rows, first_key, num_keys = task_of(inputs, number)
+        # Tile by tile, the keys are left factors of the scores, and the transposed values those of the result.
+        tiles = round_up(num_keys, KEYS) // KEYS
+        k_left, v_left = memory_for(q, tiles * KEYS, size), memory_for(q, height, tiles * KEYS)
+        k_size, v_size = KEYS * lane_size(k_left, size), height * lane_size(v_left, KEYS)
         for tile in range(tiles):
-            n, place = min(KEYS, num_keys - tile * KEYS), (first_key + tile * KEYS) * width + head * size
-            k_place, v_place = tile * k_size, tile * v_size
-            m = whole(n, COLUMNS)
-            pack_left(flat_k, place, width, False, n, size, m, size, k_left, k_place, edge, square)
-            pack_left(flat_v, place, width, True, size, n, height, m, v_left, v_place, edge, square)
+            n, place = min(KEYS, num_keys - tile * KEYS), (first_key + tile * KEYS) * width + heads.head * size
+            m = round_up(n, COLUMNS)
+            pack_left(Matrix(flat_k, place, width, False, n, size), LeftFactor(k_left, tile * k_size, m, size), packing)
+            v_columns = LeftFactor(v_left, tile * v_size, height, m)
+            pack_left(Matrix(flat_v, place, width, True, size, n), v_columns, packing)
         for row in range(0, num_rows, COLUMNS):
-            count = min(COLUMNS, num_rows - row)
-            load_queries(q, first, row, count, group, head * group * size, size, rows)
-            pack_right(rows, 0, size, size, q_right, edge, square)
+            panel = QueryPanel(first, row, min(COLUMNS, num_rows - row))
+            load_queries(q, panel, heads, queries)
+            pack_right(lines, q_right, packing)
             for j in range(COLUMNS):
-                seen[j] = visible[first + (row + min(j, count - 1)) // group]
+                seen[j] = visible[first + (row + min(j, panel.num_rows - 1)) // heads.group]
                 largest[j], total[j] = -np.inf, zero
-            mixed[:] = zero
+            attended[:] = zero
             for begin in range(0, seen[COLUMNS - 1], KEYS):
-                n, tile = whole(min(KEYS, seen[COLUMNS - 1] - begin), ROWS), begin // KEYS
-                m = whole(min(KEYS, num_keys - begin), COLUMNS)
-                panel_product(k_left, tile * k_size, size, n, q_right, 0, size, scores, 0, False)
-                softmax_step(scores, n, scale, seen, begin, largest, total, shrink, top)
-                if threshold > 0:
-                    draw_panel(mask, drawn, n, first, row, count, group, head, kv_heads, begin, words, threshold, kept)
-                    for i in range(n * COLUMNS):
-                        scores[i] *= mask[i]
+                keys, tile = Tile(begin, round_up(min(KEYS, seen[COLUMNS - 1] - begin), ROWS)), begin // KEYS
+                k_tile = LeftFactor(k_left, tile * k_size, keys.num_keys, size)
+                v_tile = LeftFactor(v_left, tile * v_size, height, round_up(min(KEYS, num_keys - begin), COLUMNS))
+                panel_product(k_tile, q_right, size, scores, 0, False)
+                softmax_step(scores, keys, seen, scale, softmax)
+                if draws.threshold > 0:
+                    draw_panel(mask, drawn, keys, panel, heads, draws)
+                    apply_mask(scores, mask, keys)
                 for i in range(height):
                     for j in range(COLUMNS):
-                        mixed[i * COLUMNS + j] *= shrink[j]
-                p_right = as_right(scores, n, right, edge, square)
-                panel_product(v_left, tile * v_size, m, height, p_right, 0, n, mixed, 0, True)
-            turn(mixed, 0, COLUMNS, size, COLUMNS, rows, 0, size)
-            for r in range(count):
-                position, query_head = first + (row + r) // group, head * group + (row + r) % group
-                inverse, log = zero, q.dtype.type(-np.inf)  # a query may see nothing
-                if total[r] != zero:
-                    inverse, log = q.dtype.type(1) / total[r], largest[r] + np.log(total[r])
-                normaliser[position, query_head] = log
-                for d in range(size):
-                    out[position, query_head * size + d] = rows[r * size + d] * inverse
-    end_blocks(TILE_SHAPES)
-
-
-def _flat(x: Array) -> Array:
-    return rows_of(x, x.shape[1] * x.shape[2])
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Who sees what: sequence s has query rows offsets[s]:offsets[s + 1], and keys in rows ranges[s, 0]:ranges[s, 1].
-
-    Of these, query row r sees the first `visible[r]`. Each probability is dropped with the chance `dropout`, by draws
-    that are a function of (`key`, `step`, `index`) and of query, head and key.
-    Shapes: offsets (S + 1,), ranges (S, 2), visible (rows,), all int64.
-    """
-
-    offsets: Array
-    ranges: Array
-    visible: Array
-    scale: float
-    dropout: float = 0.0
-    key: int = 0
-    step: int = 0
-    index: int = 0
-
-    def arguments(self, dtype: Any, kv_heads: int) -> tuple[Any, ...]:
-        """Return what both loops are told."""
-        words, threshold = draws_of(self.dropout, self.key, self.step, self.index)
-        kept = dtype.type(1 / (1 - self.dropout))
-        return self.offsets, self.ranges, self.visible, words, threshold, kept, kv_heads, dtype.type(self.scale)
-
-    def work(self, q: Array) -> int:
-        """Estimate the element operations of one task, to decide whether threads pay."""
-        sequences = max(len(self.offsets) - 1, 1)
-        longest = int((self.ranges[:, 1] - self.ranges[:, 0]).max(initial=0))
-        return (q.size // sequences) * longest // 8
+                        attended[i * COLUMNS + j] *= rescale[j]
+                probabilities = as_right(scores, keys.num_keys, p_right, packing)
+                panel_product(v_tile, probabilities, keys.num_keys, attended, 0, True)
+            transpose(Matrix(attended, 0, COLUMNS, False, size, COLUMNS), queries)
+            write_attended(queries, panel, heads, softmax, out, logsumexp)
+    release_tiles(TILE_CONFIGURATION)
 
 
 def attention_forward(q: Array, k: Array, v: Array, plan: Plan) -> tuple[Array, Array]:
-    """Return the attended values (rows, H, D) and each query head's log of the sum of exponentials (rows, H)."""
-    queries, keys, values, kv_heads = _flat(q), _flat(k), _flat(v), k.shape[1]
-    out, normaliser = np.empty_like(queries), np.empty(q.shape[:2], q.dtype)
-    loop: Any = _attention_tasks
-    arguments = (queries, keys, values, out, normaliser, *plan.arguments(q.dtype, kv_heads))
-    over_rows(lambda a, b: loop(*arguments, a, b), (len(plan.offsets) - 1) * kv_heads, plan.work(q))
-    return out.reshape(q.shape), normaliser
-
-
-def attention_backward(
-    dout: Array, q: Array, k: Array, v: Array, out: Array, normaliser: Array, plan: Plan
-) -> tuple[Array, Array, Array]:
-    """Return the gradients by q, k and v; keys that belong to no sequence get zero."""
-    kv_heads = k.shape[1]
-    loop: Any = attention_backward_tasks
-    given = [_flat(array) for array in (dout, q, k, v, out)]
-    dq, dk, dv = np.empty_like(given[1]), np.zeros_like(given[2]), np.zeros_like(given[3])
-    arguments = (*given, normaliser, *plan.arguments(q.dtype, kv_heads), dq, dk, dv)
-    over_rows(lambda a, b: loop(*arguments, a, b), (len(plan.offsets) - 1) * kv_heads, 2 * plan.work(q))
-    return dq.reshape(q.shape), dk.reshape(k.shape), dv.reshape(v.shape)
+    """Return the attended values (rows, H, D) and the logsumexp of each query head's scores (rows, H)."""
+    inputs = plan.inputs(q, k, v)
+    out, logsumexp = np.empty_like(inputs.q), np.empty(q.shape[:2], q.dtype)
+    over_rows(
+        lambda start, stop: _attention_tasks(inputs, out, logsumexp, start, stop), plan.num_tasks(k), plan.work(q, k)
+    )
+    return out.reshape(q.shape), logsumexp

@@ -1,131 +1,132 @@
 """The innermost loop of a matrix product, written for the processor's registers.
 
-The compiler does not find this loop by itself: it must be told that a block of the result stays in registers while the
-sum runs. So the loop is written as LLVM instructions, and Numba compiles them into the place where it is called. Each
-step of the sum loads one row of the right factor and, number by number, one column of the left; with 12 x 32 sums that
-is 24 multiply-adds of 16 numbers for two registers loaded.
+The compiler does not find this loop by itself: a block of the result must stay in registers while the sum runs. So the
+loop is emitted as LLVM instructions, and Numba compiles them into the place where it is called. Each step of the sum
+loads one row of the right factor and, element by element, one column of the left; with 12 x 32 sums that is 24
+multiply-adds of 16 elements for two registers loaded.
 
 Both factors are packed (see `minigrad.kernels.gemm.packing`), so each load follows the one before it in memory:
 
 * left panel: [depth / chunk][rows][chunk] words; right panel: [depth][columns] words;
-* a word is a float32, or two bfloat16 that follow each other in the sum, the first in the lower half;
-* where each number has three pieces, every 16 words of depth there are three such panels, one for each piece.
+* where each element is split into three parts, every 16 words of depth there are three such panels, one for each part.
 
 `multiply_block` is plain Python for NUMBA_DISABLE_JIT=1; compiled, `_emit_vectors` or `emit_tiles` takes its place.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
 
 from minigrad.kernels.codegen.amx import PRODUCTS, emit_tiles
-from minigrad.kernels.codegen.llvm import FLOAT, INT64, WORD, at, declared, whole
+from minigrad.kernels.codegen.llvm import FLOAT, INT64, WORD, BlockOperands, data_of, declare, int64, pointer_at
 from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SMALL, SPLIT, Block
 from minigrad.kernels.jit import intrinsic, overload, types
 from minigrad.typing import Array
 
 
-def multiply_block(
-    a: Array,
-    a_start: int,
-    b: Array,
-    b_start: int,
-    depth: int,
-    pieces: int,
-    c: Array,
-    c_start: int,
-    stride: int,
-    add: bool,
-) -> None:
-    """Set a block of c to the product of a left and a right panel, or with `add` add it; all arrays are flat.
+class Panel(NamedTuple):
+    """A packed part of a factor; it begins at elements[start]."""
 
-    The words of the panels (uint32) are what `pieces` says: 0 is for the block of float32, 1 for that of bfloat16, 3
-    for float32 in three pieces. Row i of the result begins at ``c[c_start + i * stride]``; `depth` (words) is at least
-    1 and a multiple of the chunk.
+    elements: Array  # flat; words (uint32), or in attention the elements themselves
+    start: int
+
+
+class Target(NamedTuple):
+    """Where a block of the result is written: row i begins at elements[start + i * stride]."""
+
+    elements: Array  # flat, float32
+    start: int
+    stride: int
+
+
+def multiply_block(left: Panel, right: Panel, depth: int, parts: int, target: Target, add: bool) -> None:
+    """Set a block of the result to the product of a left and a right panel, or with `add` add it.
+
+    `parts` names the block: 0 is that of float32, 1 that of bfloat16, 3 that of float32 in three parts. `depth` (words)
+    is at least 1 and a multiple of the chunk.
     """
-    block = {0: FLOAT32, 1: BFLOAT16, 3: SPLIT}[pieces]
+    block = {0: FLOAT32, 1: BFLOAT16, 3: SPLIT}[parts]
     assert block is not None
-    rows, columns, chunk, group = block.rows, block.columns, block.chunk, SIDE if pieces > 1 else depth
-    count = max(pieces, 1)
-    left = a[a_start : a_start + depth * count * rows].reshape(-1, count, group // chunk, rows, chunk)
-    right = b[b_start : b_start + depth * count * columns].reshape(-1, count, group, columns)
+    rows, columns, chunk, group = block.rows, block.columns, block.chunk, SIDE if parts > 1 else depth
+    count = max(parts, 1)
+    a = left.elements[left.start : left.start + depth * count * rows].reshape(-1, count, group // chunk, rows, chunk)
+    b = right.elements[right.start : right.start + depth * count * columns].reshape(-1, count, group, columns)
     total = np.zeros((rows, columns), np.float32)
     for x, y in PRODUCTS[count]:
-        one, other = left[:, x].swapaxes(2, 3).reshape(depth, rows), right[:, y].reshape(depth, columns)
-        total += _halves_product(one, other) if pieces else one.view(np.float32).T @ other.view(np.float32)
+        one, other = a[:, x].swapaxes(2, 3).reshape(depth, rows), b[:, y].reshape(depth, columns)
+        total += _product_of_pairs(one, other) if parts else one.view(np.float32).T @ other.view(np.float32)
     for i, row in enumerate(total):
-        place = slice(c_start + i * stride, c_start + i * stride + columns)
-        c[place] = c[place] + row if add else row
+        start = target.start + i * target.stride
+        place = slice(start, start + columns)
+        target.elements[place] = target.elements[place] + row if add else row
 
 
-def _halves_product(left: Array, right: Array) -> Any:
-    lower = [(np.ascontiguousarray(word) << np.uint32(16)).view(np.float32) for word in (left, right)]
-    upper = [(np.ascontiguousarray(word) & np.uint32(0xFFFF0000)).view(np.float32) for word in (left, right)]
+def _product_of_pairs(left: Array, right: Array) -> Any:
+    lower = [(np.ascontiguousarray(words) << np.uint32(16)).view(np.float32) for words in (left, right)]
+    upper = [(np.ascontiguousarray(words) & np.uint32(0xFFFF0000)).view(np.float32) for words in (left, right)]
     return lower[0].T @ lower[1] + upper[0].T @ upper[1]
 
 
 @overload(multiply_block)
-def _multiply_block(a, a_start, b, b_start, depth, pieces, c, c_start, stride, add):  # type: ignore[no-untyped-def]
+def _multiply_block(left, right, depth, parts, target, add):  # type: ignore[no-untyped-def]
     if BFLOAT16 is None:
-        return lambda a, a_start, b, b_start, depth, pieces, c, c_start, stride, add: _float32_block(
-            a, a_start, b, b_start, depth, c, c_start, stride, add
-        )
+        return lambda left, right, depth, parts, target, add: _float32_block(left, right, depth, target, add)
     with_split = SPLIT is not None
 
-    def multiply(a, a_start, b, b_start, depth, pieces, c, c_start, stride, add):  # type: ignore[no-untyped-def]
-        if pieces == 0:
-            _float32_block(a, a_start, b, b_start, depth, c, c_start, stride, add)
-        elif pieces == 1 or not with_split:
-            _bfloat16_block(a, a_start, b, b_start, depth, c, c_start, stride, add)
+    def multiply(left, right, depth, parts, target, add):  # type: ignore[no-untyped-def]
+        if parts == 0:
+            _float32_block(left, right, depth, target, add)
+        elif parts == 1 or not with_split:
+            _bfloat16_block(left, right, depth, target, add)
         else:
-            _split_block(a, a_start, b, b_start, depth, c, c_start, stride, add)
+            _split_block(left, right, depth, target, add)
 
     return multiply
 
 
 def _intrinsic_for(block: Block | None) -> Any:
     @intrinsic
-    def multiply(typing_context, a, a_start, b, b_start, depth, c, c_start, stride, add):  # type: ignore[no-untyped-def]
+    def multiply(typing_context, left, right, depth, target, add):  # type: ignore[no-untyped-def]
         assert block is not None
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            kinds = signature.args
-            pointers = [
-                builder.gep(context.make_array(kinds[i])(context, builder, arguments[i]).data, [arguments[i + 1]])
-                for i in (0, 2, 5)
-            ]
+            def pointer(position: int) -> Any:
+                """Return the pointer to elements[start] of a Panel or a Target."""
+                array, start = (builder.extract_value(arguments[position], field) for field in (0, 1))
+                return builder.gep(data_of(context, builder, signature.args[position].types[0], array), [start])
+
+            stride = builder.extract_value(arguments[3], 2)
+            operands = BlockOperands(pointer(0), pointer(1), pointer(3), arguments[2], stride, arguments[4])
             emit = emit_tiles if block.kind == "tiles" else _emit_vectors
-            depth, stride, add = arguments[4], arguments[7], arguments[8]
-            emit(block, builder, pointers[0], pointers[1], pointers[2], depth, stride, add)
+            emit(block, builder, operands)
             return context.get_dummy_value()
 
-        whole = types.int64
-        return types.void(a, whole, b, whole, whole, c, whole, whole, types.boolean), generate
+        return types.void(left, right, types.int64, target, types.boolean), generate
 
     return multiply
 
 
 _float32_block, _bfloat16_block, _split_block = (_intrinsic_for(block) for block in (FLOAT32, BFLOAT16, SPLIT))
 small_block = _intrinsic_for(SMALL if FLOAT32 is not None else None)
-"""One block of the products of small matrices, without telling which: the same arguments but `pieces`."""
+"""One block of a product of small matrices: the arguments of `multiply_block` without `parts`."""
 
 
-def _emit_vectors(block: Block, builder: Any, a: Any, b: Any, c: Any, depth: Any, stride: Any, add: Any) -> None:
-    """The loop in vector registers: one multiply-add per row of the block and register of its columns."""
-    lanes, parts, paired = block.lanes, block.columns // block.lanes, block.kind == "bfloat16"
+def _emit_vectors(block: Block, builder: Any, operands: BlockOperands) -> None:
+    """Emit the loop in vector registers: one multiply-add per row of the block and register of its columns."""
+    lanes, registers, paired = block.lanes, block.columns // block.lanes, block.kind == "bfloat16"
     sums_kind, word = ir.VectorType(FLOAT, lanes), WORD if paired else FLOAT
     words_kind = ir.VectorType(word, lanes)
-    a = builder.bitcast(a, word.as_pointer())
+    left = builder.bitcast(operands.left, word.as_pointer())
     if paired:
         halves = ir.VectorType(_BFloat(), 2 * lanes)
         name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
-        instruction = declared(builder, name, sums_kind, [sums_kind, halves, halves])
+        instruction = declare(builder, name, sums_kind, [sums_kind, halves, halves])
     else:
-        instruction = declared(builder, f"llvm.fma.v{lanes}f32", sums_kind, [sums_kind] * 3)
+        instruction = declare(builder, f"llvm.fma.v{lanes}f32", sums_kind, [sums_kind] * 3)
 
     def multiply_add(x: Any, y: Any, total: Any) -> Any:
         if paired:
@@ -136,34 +137,35 @@ def _emit_vectors(block: Block, builder: Any, a: Any, b: Any, c: Any, depth: Any
     builder.branch(loop)
     builder.position_at_end(loop)
     step = builder.phi(INT64)
-    sums = [builder.phi(sums_kind) for _ in range(block.rows * parts)]
-    row = builder.mul(step, whole(block.columns))
+    sums = [builder.phi(sums_kind) for _ in range(block.rows * registers)]
+    row = builder.mul(step, int64(block.columns))
     right = [
-        builder.load(at(builder, b, builder.add(row, whole(part * lanes)), words_kind), align=4)
-        for part in range(parts)
+        builder.load(pointer_at(builder, operands.right, builder.add(row, int64(j * lanes)), words_kind), align=4)
+        for j in range(registers)
     ]
-    column = builder.mul(step, whole(block.rows))
-    nothing, first_lane = ir.Constant(words_kind, ir.Undefined), ir.Constant(ir.VectorType(WORD, lanes), [0] * lanes)
+    column = builder.mul(step, int64(block.rows))
+    empty, first_lane = ir.Constant(words_kind, ir.Undefined), ir.Constant(ir.VectorType(WORD, lanes), [0] * lanes)
     results = []
     for i in range(block.rows):
-        number = builder.load(builder.gep(a, [builder.add(column, whole(i))]))
-        one = builder.insert_element(nothing, number, ir.Constant(WORD, 0))
-        spread = builder.shuffle_vector(one, nothing, first_lane)
-        results += [multiply_add(spread, right[part], sums[i * parts + part]) for part in range(parts)]
-    following = builder.add(step, whole(1))
-    step.add_incoming(whole(0), before)
+        element = builder.load(builder.gep(left, [builder.add(column, int64(i))]))
+        one = builder.insert_element(empty, element, ir.Constant(WORD, 0))
+        repeated = builder.shuffle_vector(one, empty, first_lane)
+        results += [multiply_add(repeated, right[j], sums[i * registers + j]) for j in range(registers)]
+    following = builder.add(step, int64(1))
+    step.add_incoming(int64(0), before)
     step.add_incoming(following, loop)
     for total, result in zip(sums, results, strict=True):
         total.add_incoming(ir.Constant(sums_kind, [0.0] * lanes), before)
         total.add_incoming(result, loop)
-    builder.cbranch(builder.icmp_signed("<", following, depth), loop, after)
+    builder.cbranch(builder.icmp_signed("<", following, operands.depth), loop, after)
     builder.position_at_end(after)
-    places = [
-        at(builder, c, builder.add(builder.mul(stride, whole(i)), whole(part * lanes)), sums_kind)
+    offsets = [
+        builder.add(builder.mul(operands.stride, int64(i)), int64(j * lanes))
         for i in range(block.rows)
-        for part in range(parts)
+        for j in range(registers)
     ]
-    with builder.if_else(add) as (adding, setting):
+    places = [pointer_at(builder, operands.result, offset, sums_kind) for offset in offsets]
+    with builder.if_else(operands.add) as (adding, setting):
         with adding:
             for place, result in zip(places, results, strict=True):
                 builder.store(builder.fadd(builder.load(place, align=4), result), place, align=4)
@@ -173,7 +175,7 @@ def _emit_vectors(block: Block, builder: Any, a: Any, b: Any, c: Any, depth: Any
 
 
 class _BFloat(ir.FloatType):  # type: ignore[misc]
-    """bfloat16 as LLVM writes it, which llvmlite has no name for."""
+    """LLVM's type bfloat, which llvmlite does not have."""
 
     intrinsic_name = "bf16"
 
@@ -181,4 +183,4 @@ class _BFloat(ir.FloatType):  # type: ignore[misc]
         return "bfloat"
 
 
-_BFloat._create_instance()  # else there would be but one float for both
+_BFloat._create_instance()  # otherwise both types would share the one instance of FloatType

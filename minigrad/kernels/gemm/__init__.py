@@ -1,1 +1,1 @@
-"""Matrix products, from the plain triple loop to the speed of the processor."""
+"""Matrix products: the ladder that leads to them, packing, blocks in registers, and the choice of the backend."""

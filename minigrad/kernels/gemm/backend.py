@@ -1,20 +1,21 @@
-"""Who multiplies matrices: NumPy's BLAS library or our own loops, with factors in full or rounded to bfloat16.
+"""The matmul backend: NumPy's BLAS library or our own loops, with factors in full or rounded to bfloat16.
 
-One choice for the whole process, made by `use`:
+The choice holds for the whole process and is made by `use`:
 
-* `blas`: NumPy's library. Only products that are added to an array go to our own loops, because BLAS would need memory
-  for the product first.
+* `blas`: NumPy's library. Only products that are added to an array are computed by our own loops, because BLAS would
+  need memory for the product first.
 * `numba`: our own loops.
 * `auto`: where the processor has tile registers (AMX), our own loops for products large enough to gain by them, because
-  there they are faster than BLAS and nearer to the true product (`minigrad.kernels.codegen.bfloat16_parts` says how); BLAS for the rest.
+  there they are faster than BLAS and closer to the true product (see `minigrad.kernels.codegen.bfloat16_pairs`); BLAS
+  for the rest.
 
-Matrices of float64, which are for checks, always go to BLAS.
+Products of float64, which is for checks, are always computed by BLAS.
 
 In bfloat16 both factors of every product are rounded to 8 bits of precision, products and sums stay float32
 (Kalamkar et al. 2019, "A study of bfloat16 for deep learning training", arXiv 1905.12322): the weights that the
-optimizer keeps, norms, softmax and sums are untouched. Where the processor multiplies bfloat16 itself, our own loop
-does it; elsewhere the factors are rounded first and multiplied as float32, which gives the same up to the order of
-sums.
+optimizer updates, norms, softmax and sums stay as they are. Where the processor multiplies bfloat16 itself, our own
+loops use that; elsewhere the factors are rounded first and multiplied as float32, which gives the same up to the order
+of sums.
 """
 
 from __future__ import annotations
@@ -31,15 +32,15 @@ from minigrad.typing import Array
 
 BACKENDS, PRECISIONS = ("auto", "blas", "numba"), ("float32", "bfloat16", "float64")
 
-_SPLIT_FROM = 64  # rows and columns of a product that repay taking its factors apart (benchmarks/matmul.py)
+_SPLIT_FROM = 64  # rows and columns from which splitting the factors pays (benchmarks/matmul.py)
 
 _backend, _precision = "auto", "float32"
 
 
 def use(backend: str = "auto", precision: str = "float32") -> None:
-    """Let `backend` multiply all float32 matrices from now on, their numbers rounded if `precision` is bfloat16.
+    """Let `backend` multiply all float32 matrices from now on, rounded first if `precision` is bfloat16.
 
-    Raises InputError for an unknown name. Where our own loops have no registers to work with, BLAS stays, with a
+    Raises InputError for an unknown name. Where our own loops have no block for the processor, BLAS stays, with a
     warning.
     """
     global _backend, _precision
@@ -60,7 +61,7 @@ def in_use() -> tuple[str, str]:
 
 
 def describe() -> str:
-    """Say who multiplies, for a plan."""
+    """Describe the precision and the backend, for a plan."""
     instructions = {"tiles": "AMX tiles", "bfloat16": "AVX512-BF16"}
     if _precision == "bfloat16":
         return f"bfloat16 by {instructions[BFLOAT16.kind]}" if BFLOAT16 else "float32 on factors rounded to bfloat16"
@@ -70,7 +71,7 @@ def describe() -> str:
 
 
 def _block_for(rows: int, columns: int, add: bool) -> Block | None:
-    """Return the block of our own loops that multiplies float32 matrices to a result of this size; None for BLAS."""
+    """Return the block in which our own loops compute a float32 result of this size; None if BLAS computes it."""
     if _precision == "bfloat16" and BFLOAT16 is not None:
         return BFLOAT16
     if _backend != "blas" and SPLIT is not None and min(rows, columns) >= _SPLIT_FROM:
@@ -79,7 +80,7 @@ def _block_for(rows: int, columns: int, add: bool) -> Block | None:
 
 
 def goes_to_blas(a: Array, b: Array) -> bool:
-    """Return whether products of such matrices, or batches of them, are BLAS's, with factors as they are."""
+    """Return whether BLAS computes products of such matrices, or of batches of them, with unrounded factors."""
     if not a.dtype == b.dtype == np.float32:
         return True
     return _precision != "bfloat16" and _block_for(a.shape[-2], b.shape[-1], add=False) is None
@@ -103,7 +104,7 @@ def product_into(a: Array, b: Array, out: Array, add: bool) -> None:
         if block is not None:
             if out.flags.carray:
                 return multiply(a, b, out, block, add=add)
-            result = np.empty(out.shape, np.float32)  # our loops write row by row
+            result = np.empty(out.shape, np.float32)  # our loops need a contiguous result
             multiply(a, b, result, block)
             out[...] = out + result if add else result
             return None

@@ -1,178 +1,193 @@
-"""Packing: a factor of a matrix product copied into the order in which the innermost loop will read it.
+"""Packing: a factor of a matrix product copied into the order in which the innermost loop reads it.
 
-A matrix is cut into panels of `lanes` neighbouring rows (of the left factor) or columns (of the right one). Within a
-panel the numbers of one step of the sum lie together, so the loop reads memory from front to back, whether the matrix
-came as it is or transposed, and the processor fetches ahead by itself. What is missing in the last panel is zero.
-Panels are of 32-bit words, whatever is in them: a float32, or two bfloat16.
-
-`across` says how the matrix lies in memory: False when the numbers of one row (column) follow each other, as in
-x[lane, step]; True when those of one step do, as in x[step, lane].
+A factor is cut into panels of `lanes` neighbouring rows (of the left factor) or columns (of the right one). Within a
+panel the elements of one step of the sum are neighbours, so the loop reads memory from front to back, whether the
+matrix was given as it is or transposed, and the processor prefetches by itself. The last panel is padded with zeros.
+Panels are arrays of words (see `minigrad.kernels.codegen`).
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from minigrad.kernels.codegen.bfloat16_parts import pair_side, split_side
+from minigrad.kernels.codegen.bfloat16_pairs import round_pairs, split_pairs
 from minigrad.kernels.codegen.bits import bits_of
+from minigrad.kernels.codegen.microkernel import Panel
 from minigrad.kernels.codegen.vector_moves import LEFT, RIGHT, SIDE, copy_left, copy_right, transpose_block
 from minigrad.kernels.jit import kernel
 from minigrad.typing import Array
 
 
-@kernel
-def whole_blocks(steps: int, lanes: int, room: int) -> int:
-    """Return how many steps of a panel can be turned in blocks of SIDE without writing beyond `room` words."""
-    turned = steps - steps % SIDE
-    if turned and (turned - 1) * lanes + -(-lanes // SIDE) * SIDE > room:
-        turned -= SIDE
-    return turned
+class Matrix(NamedTuple):
+    """A factor, or a part of one, in memory. Lanes are rows of a left factor and columns of a right one."""
+
+    elements: Array  # flat
+    start: int  # index of the first element
+    stride: int  # elements from one line to the next
+    transposed: bool  # False: a line is a lane, x[lane, step]; True: a line is a step of the sum, x[step, lane]
+    lanes: int
+    steps: int
+
+
+class Layout(NamedTuple):
+    """How the panels of a factor are laid out."""
+
+    lanes: int  # of a panel
+    chunk: int  # words of one lane that are neighbours
+    parts: int  # bfloat16 parts of one element; 0 where it stays float32
+
+
+class Factor(NamedTuple):
+    """A factor of a product, and the layout of its panels."""
+
+    matrix: Matrix
+    layout: Layout
+
+
+class Section(NamedTuple):
+    """The part of a factor that is packed: panels `first` to `last`, words `begin` to `begin + words` of each lane."""
+
+    first: int
+    last: int
+    begin: int
+    words: int
+
+
+class PackScratch(NamedTuple):
+    """Scratch memory of packing."""
+
+    square: Array  # (2 SIDE^2,), of the elements' type: a square at the edge of the matrix, padded
+    words: Array  # (3 SIDE^2,) uint32: the words of a square, before they are transposed
 
 
 @kernel
-def pack_float32(
-    x: Array, across: bool, lanes: int, begin: int, steps: int, packed: Array, start: int, stop: int
-) -> None:
-    """Copy panels start to stop of `steps` steps from `begin` on: packed[panel - start, step, lane], flat.
+def transposable_steps(steps: int, lanes: int, capacity: int) -> int:
+    """Return how many steps of a panel can be transposed in blocks of SIDE without writing beyond `capacity` words."""
+    transposable = steps - steps % SIDE
+    if transposable and (transposable - 1) * lanes + -(-lanes // SIDE) * SIDE > capacity:
+        transposable -= SIDE
+    return transposable
 
-    If a panel is not as wide as a register, what is too much is overwritten by the step, or the panel, that follows.
+
+@kernel
+def pack_float32(factor: Factor, section: Section, packed: Array) -> None:
+    """Copy a section of panels: packed[panel - first, step, lane], flat; a word is a float32, so words are steps.
+
+    If a panel is not as wide as a register, stores overrun it; the next step, or the next panel, overwrites the excess.
     """
-    flat, width, none = x.reshape(-1), x.shape[1], np.uint32(0)
-    rows = width if across else x.shape[0]
-    covering = -(-lanes // SIDE) * SIDE
-    if across:
-        # Step by step, so that a row of x is read along.
+    matrix, lanes = factor.matrix, factor.layout.lanes
+    first, last, begin, steps = section
+    x, covering = matrix.elements, -(-lanes // SIDE) * SIDE
+    if matrix.transposed:
+        # Step by step, so that a line of the matrix is read from front to back.
         for step in range(steps):
-            for panel in range(start, stop):
-                first, place = panel * lanes, ((panel - start) * steps + step) * lanes
-                source = (begin + step) * width + first
-                if lanes == LEFT and first + lanes <= rows:
-                    copy_left(flat, source, packed, place)
-                elif lanes == RIGHT and first + lanes <= rows:
-                    copy_right(flat, source, packed, place)
+            for panel in range(first, last):
+                lane, place = panel * lanes, ((panel - first) * steps + step) * lanes
+                source = matrix.start + (begin + step) * matrix.stride + lane
+                if lanes == LEFT and lane + lanes <= matrix.lanes:
+                    copy_left(x, source, packed, place)
+                elif lanes == RIGHT and lane + lanes <= matrix.lanes:
+                    copy_right(x, source, packed, place)
                 else:
-                    for lane in range(min(lanes, rows - first)):
-                        packed[place + lane] = bits_of(flat[source + lane])
+                    for i in range(min(lanes, matrix.lanes - lane)):
+                        packed[place + i] = bits_of(x[source + i])
     else:
-        for panel in range(start, stop):
-            first, place = panel * lanes, (panel - start) * steps * lanes
-            room = (stop - start) * steps * lanes - place
-            turned = whole_blocks(steps, lanes, room) if first + covering <= rows else 0
-            for step in range(0, turned, SIDE):
-                for lane in range(0, lanes, SIDE):
-                    source = (first + lane) * width + begin + step
-                    transpose_block(flat, source, width, packed, place + step * lanes + lane, lanes)
-            for step in range(turned, steps):
-                for lane in range(min(lanes, rows - first)):
-                    packed[place + step * lanes + lane] = bits_of(x[first + lane, begin + step])
-    if rows < stop * lanes and start < stop:
-        place = (stop - 1 - start) * steps * lanes
+        for panel in range(first, last):
+            lane, place = panel * lanes, (panel - first) * steps * lanes
+            source, capacity = matrix.start + lane * matrix.stride + begin, (last - first) * steps * lanes - place
+            in_blocks = transposable_steps(steps, lanes, capacity) if lane + covering <= matrix.lanes else 0
+            for step in range(0, in_blocks, SIDE):
+                for i in range(0, lanes, SIDE):
+                    corner = place + step * lanes + i
+                    transpose_block(x, source + i * matrix.stride + step, matrix.stride, packed, corner, lanes)
+            for step in range(in_blocks, steps):
+                for i in range(min(lanes, matrix.lanes - lane)):
+                    packed[place + step * lanes + i] = bits_of(x[source + i * matrix.stride + step])
+    if matrix.lanes < last * lanes and first < last:
+        place = (last - 1 - first) * steps * lanes
         for step in range(steps):
-            for lane in range(rows - (stop - 1) * lanes, lanes):
-                packed[place + step * lanes + lane] = none
+            for i in range(matrix.lanes - (last - 1) * lanes, lanes):
+                packed[place + step * lanes + i] = np.uint32(0)
 
 
 @kernel
-def pack_words(
-    flat: Array,
-    origin: int,
-    stride: int,
-    across: bool,
-    rows: int,
-    steps: int,
-    lanes: int,
-    chunk: int,
-    pieces: int,
-    words: int,
-    packed: Array,
-    place: int,
-    panels: int,
-    edge: Array,
-    square: Array,
-) -> None:
-    """Make bfloat16 words of `panels` panels of `words` words, two steps each; chunk is 1 or SIDE.
+def pack_bfloat16(factor: Factor, panels: int, words: int, target: Panel, scratch: PackScratch) -> None:
+    """Pack `panels` panels of `words` words, two steps each; outside the matrix all elements are zero.
 
-    The numbers begin at flat[origin], `stride` from one line to the next; of `rows` lanes and `steps` steps they are
-    known, the rest is zero. A number is rounded to one bfloat16, or taken apart into three `pieces`. In `packed`, from
-    `place` on:
+    An element is rounded to one bfloat16 part, or split into three. The words begin at target.elements[target.start]:
 
-    * chunk 1: [panel][word // SIDE][piece][word % SIDE][lane], a right panel, or a left one for vectors;
-    * chunk SIDE: [panel][word // SIDE][piece][lane][word % SIDE], a left panel of tiles.
+    * chunk 1: [panel][word // SIDE][part][word % SIDE][lane], a right panel, or a left one for vectors;
+    * chunk SIDE: [panel][word // SIDE][part][lane][word % SIDE], a left panel for tiles.
 
-    The work goes by squares of SIDE lanes by SIDE words. `lanes` is a multiple of SIDE, and with more than one piece
-    `words` as well; or, with one, below SIDE: then what is too much of a row of words is overwritten by the row, or the
-    panel, that follows, so there must be room for a square behind the last panel. `edge` (2 SIDE^2 numbers) and
-    `square` (SIDE^2 words for each piece) are room to work in.
+    The work goes by squares of SIDE lanes by SIDE words. The lanes of a panel are a multiple of SIDE, and with three
+    parts `words` is one as well. Or, with one part, they are fewer than SIDE: then stores overrun a row of words, the
+    next row, or the next panel, overwrites the excess, and behind the last panel there must be memory for a square.
     """
-    turned = across == (chunk > 1)  # the words of a square lie in rows the other way than the panel wants them
-    by_panel = not across or lanes % SIDE > 0  # else line by line
-    row_step, piece_step = lanes if chunk == 1 else SIDE, SIDE * lanes
+    x, start, stride, transposed, known_lanes, known_steps = factor.matrix
+    lanes, chunk, parts = factor.layout
+    through_scratch = transposed == (chunk > 1)  # a square of words is the transpose of that of the panel
+    by_panel = not transposed or lanes % SIDE > 0  # else line by line
+    row_stride, part_stride = lanes if chunk == 1 else SIDE, SIDE * lanes
     blocks, sides = -(-words // SIDE), -(-lanes // SIDE)
     for number in range(panels * blocks * sides):
         lane, rest = number % sides * SIDE, number // sides
         panel, block = (rest // blocks, rest % blocks * SIDE) if by_panel else (rest % panels, rest // panels * SIDE)
         row, step = panel * lanes + lane, 2 * block
-        source, pitch = flat, stride
-        first = origin + (step * stride + row if across else row * stride + step)
-        if row + SIDE > rows or step + 2 * SIDE > steps:
-            known = min(SIDE, lanes - lane, rows - row), min(2 * SIDE, steps - step)
-            copy_square(flat, first, stride, across, known, edge)
-            source, first, pitch = edge, 0, SIDE if across else 2 * SIDE
-        corner = place + (panel * words + block) * pieces * lanes + lane * (1 if chunk == 1 else SIDE)
-        target = square if turned else packed
-        to, by, apart = (0, SIDE, SIDE * SIDE) if turned else (corner, row_step, piece_step)
-        for line in range(SIDE if turned or chunk > 1 else min(SIDE, words - block)):
-            one = first + line * pitch * (2 if across else 1)
-            other, distance = (one + pitch, 1) if across else (one + 1, 2)
-            if pieces == 1:
-                pair_side(source, one, other, distance, target, to + line * by)
+        source, pitch = x, stride
+        first = start + (step * stride + row if transposed else row * stride + step)
+        if row + SIDE > known_lanes or step + 2 * SIDE > known_steps:
+            height, width = min(SIDE, lanes - lane, known_lanes - row), min(2 * SIDE, known_steps - step)
+            copy_square(Matrix(x, first, stride, transposed, height, width), scratch.square)
+            source, first, pitch = scratch.square, 0, SIDE if transposed else 2 * SIDE
+        corner = target.start + (panel * words + block) * parts * lanes + lane * (1 if chunk == 1 else SIDE)
+        y, place, y_stride, y_part = target.elements, corner, row_stride, part_stride
+        if through_scratch:
+            y, place, y_stride, y_part = scratch.words, 0, SIDE, SIDE * SIDE
+        for line in range(SIDE if through_scratch or chunk > 1 else min(SIDE, words - block)):
+            one = first + line * pitch * (2 if transposed else 1)
+            other, distance = (one + pitch, 1) if transposed else (one + 1, 2)
+            if parts == 1:
+                round_pairs(source, one, other, distance, y, place + line * y_stride)
             else:
-                split_side(source, one, other, distance, target, to + line * by, apart)
-        if turned:
-            for piece in range(pieces):
-                transpose_block(square, piece * SIDE * SIDE, SIDE, packed, corner + piece * piece_step, row_step)
+                split_pairs(source, one, other, distance, y, place + line * y_stride, y_part)
+        if through_scratch:
+            for part in range(parts):
+                to = corner + part * part_stride
+                transpose_block(scratch.words, part * SIDE * SIDE, SIDE, target.elements, to, row_stride)
 
 
 @kernel
-def copy_square(flat: Array, origin: int, stride: int, across: bool, known: tuple[int, int], square: Array) -> None:
-    """Copy `known` (lanes, steps) numbers to where SIDE x 2 SIDE have room, zeros after.
+def copy_square(matrix: Matrix, square: Array) -> None:
+    """Copy a matrix of at most SIDE lanes x 2 SIDE steps to a square of that size, padded with zeros.
 
-    Both lie alike: [step][lane] if `across`, else [lane][step].
+    Both have one order: [step][lane] if the matrix is transposed, else [lane][step].
     """
-    lanes, steps = known
     square[:] = 0
-    for lane in range(lanes):
-        for step in range(steps):
-            if across:
-                square[step * SIDE + lane] = flat[origin + step * stride + lane]
+    for lane in range(matrix.lanes):
+        for step in range(matrix.steps):
+            if matrix.transposed:
+                square[step * SIDE + lane] = matrix.elements[matrix.start + step * matrix.stride + lane]
             else:
-                square[lane * 2 * SIDE + step] = flat[origin + lane * stride + step]
+                square[lane * 2 * SIDE + step] = matrix.elements[matrix.start + lane * matrix.stride + step]
 
 
 @kernel
-def pack_panels(
-    x: Array,
-    across: bool,
-    lanes: int,
-    chunk: int,
-    pieces: int,
-    begin: int,
-    words: int,
-    packed: Array,
-    start: int,
-    stop: int,
-    edge: Array,
-    square: Array,
-) -> None:
-    """Pack panels start to stop of `words` words from word `begin` on: float32 as they are if `pieces` is 0."""
-    if pieces == 0:
-        pack_float32(x, across, lanes, begin, words, packed, start, stop)
+def pack_panels(factor: Factor, section: Section, packed: Array, scratch: PackScratch) -> None:
+    """Pack a section of a factor's panels, as float32 or as bfloat16."""
+    matrix, layout = factor
+    if layout.parts == 0:
+        pack_float32(factor, section, packed)
         return
-    height, width = x.shape
-    row, step = start * lanes, 2 * begin
-    rows, steps = (width - row, height - step) if across else (height - row, width - step)
-    origin = step * width + row if across else row * width + step
-    flat = x.reshape(-1)
-    pack_words(
-        flat, origin, width, across, rows, steps, lanes, chunk, pieces, words, packed, 0, stop - start, edge, square
+    lane, step = section.first * layout.lanes, 2 * section.begin
+    offset = step * matrix.stride + lane if matrix.transposed else lane * matrix.stride + step
+    rest = Matrix(
+        matrix.elements,
+        matrix.start + offset,
+        matrix.stride,
+        matrix.transposed,
+        matrix.lanes - lane,
+        matrix.steps - step,
     )
+    pack_bfloat16(Factor(rest, layout), section.last - section.first, section.words, Panel(packed, 0), scratch)

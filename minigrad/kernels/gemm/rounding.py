@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from minigrad.kernels.codegen.bits import bfloat16_bits, number_of
+from minigrad.kernels.codegen.bits import bfloat16_bits, float32_of
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.rows import rows_of
 from minigrad.kernels.threads import over_rows
@@ -15,7 +15,7 @@ from minigrad.typing import Array
 def _round_rows(x: Array, y: Array, start: int, stop: int) -> None:
     for i in range(start, stop):
         for j in range(x.shape[1]):
-            y[i, j] = number_of(bfloat16_bits(x[i, j]) << np.uint32(16))
+            y[i, j] = float32_of(bfloat16_bits(x[i, j]) << np.uint32(16))
 
 
 def round_bfloat16(x: Array) -> Array:

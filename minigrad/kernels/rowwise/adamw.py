@@ -10,7 +10,7 @@ from minigrad.kernels.jit import kernel
 from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
 
-_CHUNK = 1 << 14  # elements whose squares are summed together before the chunks are summed in order
+_CHUNK = 1 << 14  # elements that are summed together, before the sums of the chunks are added in order
 
 
 class AdamWFactors(NamedTuple):
@@ -26,10 +26,11 @@ class AdamWFactors(NamedTuple):
 
 
 @kernel
-def _adamw_range(parameter: Array, gradient: Array, m: Array, v: Array, factors: Array, start: int, stop: int) -> None:
+def _adamw_range(
+    parameter: Array, gradient: Array, m: Array, v: Array, factors: AdamWFactors, start: int, stop: int
+) -> None:
     one = parameter.dtype.type(1)
-    beta1, beta2, step_size, correction = factors[0], factors[1], factors[2], factors[3]
-    eps, keep, scale = factors[4], factors[5], factors[6]
+    beta1, beta2, step_size, correction, eps, keep, scale = factors
     # Slices indexed from 0: an index from `start` might be negative, and the compiler would emit gathers.
     ps, gs, ms, vs = parameter[start:stop], gradient[start:stop], m[start:stop], v[start:stop]
     for i in range(ps.size):
@@ -50,13 +51,13 @@ def _sum_of_squares_chunks(x: Array, totals: Array, size: int, start: int, stop:
 
 def adamw_update(parameter: Array, gradient: Array, m: Array, v: Array, factors: AdamWFactors) -> None:
     """Update `parameter`, `m` and `v` (all flat, same size) in place."""
-    with np.errstate(over="ignore"):  # a huge learning rate becomes infinite; training notices what follows
-        numbers = np.array(factors, parameter.dtype)
-    over_rows(lambda start, stop: _adamw_range(parameter, gradient, m, v, numbers, start, stop), parameter.size, 8)
+    with np.errstate(over="ignore"):  # a huge learning rate becomes infinite; training stops at the loss that follows
+        scalars = AdamWFactors(*np.array(factors, parameter.dtype))
+    over_rows(lambda start, stop: _adamw_range(parameter, gradient, m, v, scalars, start, stop), parameter.size, 8)
 
 
 def sum_of_squares(x: Array) -> float:
-    """Return the sum of squares of a flat array; the chunks are summed in float64, always in the same order."""
+    """Return the sum of squares of a flat array; the sums of chunks are added in float64, always in one order."""
     totals = np.empty(-(-x.size // _CHUNK), x.dtype)
     over_rows(lambda start, stop: _sum_of_squares_chunks(x, totals, _CHUNK, start, stop), len(totals), 2 * _CHUNK)
     return float(totals.sum(dtype=np.float64))

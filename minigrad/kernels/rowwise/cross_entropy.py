@@ -1,6 +1,8 @@
-"""Cross-entropy: how many nats the true next token costs."""
+"""Cross-entropy: the negative logarithm, in nats, of the probability of the true next token."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,84 +14,91 @@ from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
 
 
+class Targets(NamedTuple):
+    """The true class of each row, and the class that means "no target"."""
+
+    classes: Array  # (rows,) int64
+    ignored: int
+
+
 @kernel
 def _cross_entropy_rows(
-    logits: Array, targets: Array, ignore: int, losses: Array, normaliser: Array, start: int, stop: int
+    logits: Array, targets: Targets, losses: Array, logsumexp: Array, start: int, stop: int
 ) -> None:
-    width = logits.shape[1]
+    width, classes = logits.shape[1], targets.classes
     lanes = np.empty(LANES, logits.dtype)
     for i in range(start, stop):
-        if targets[i] == ignore:
+        if classes[i] == targets.ignored:
             losses[i] = 0
-            normaliser[i] = 0
+            logsumexp[i] = 0
             continue
         largest = row_maximum(logits, i, width, lanes)
         total = logits.dtype.type(0)
         for j in range(width):
             total += exp(logits[i, j] - largest)
-        normaliser[i] = largest + np.log(total)
-        losses[i] = normaliser[i] - logits[i, targets[i]]
+        logsumexp[i] = largest + np.log(total)
+        losses[i] = logsumexp[i] - logits[i, classes[i]]
 
 
 @kernel
 def _cross_entropy_backward_rows(
-    logits: Array, targets: Array, ignore: int, normaliser: Array, scale: float, dx: Array, start: int, stop: int
+    logits: Array, targets: Targets, logsumexp: Array, scale: float, dx: Array, start: int, stop: int
 ) -> None:
-    width = logits.shape[1]
+    width, classes = logits.shape[1], targets.classes
     for i in range(start, stop):
-        if targets[i] == ignore:
+        if classes[i] == targets.ignored:
             for j in range(width):
                 dx[i, j] = 0
             continue
         for j in range(width):
-            dx[i, j] = exp(logits[i, j] - normaliser[i]) * scale
-        dx[i, targets[i]] -= scale
+            dx[i, j] = exp(logits[i, j] - logsumexp[i]) * scale
+        dx[i, classes[i]] -= scale
 
 
 @kernel
 def _cross_entropy_in_place_rows(
-    logits: Array, targets: Array, ignore: int, losses: Array, scale: float, start: int, stop: int
+    logits: Array, targets: Targets, losses: Array, scale: float, start: int, stop: int
 ) -> None:
-    """Leave (softmax - one-hot) * scale where the scores were: the exponentials are computed once."""
-    width = logits.shape[1]
+    """Replace the logits by (softmax - one-hot) * scale; the exponentials are computed once."""
+    width, classes = logits.shape[1], targets.classes
     lanes = np.empty(LANES, logits.dtype)
     for i in range(start, stop):
-        if targets[i] == ignore:
+        if classes[i] == targets.ignored:
             losses[i] = 0
             for j in range(width):
                 logits[i, j] = 0
             continue
-        largest, score = row_maximum(logits, i, width, lanes), logits[i, targets[i]]
+        largest, logit = row_maximum(logits, i, width, lanes), logits[i, classes[i]]
         total = logits.dtype.type(0)
         for j in range(width):
             e = exp(logits[i, j] - largest)
             logits[i, j] = e
             total += e
-        losses[i] = largest + np.log(total) - score
+        losses[i] = largest + np.log(total) - logit
         factor = scale / total
         for j in range(width):
             logits[i, j] *= factor
-        logits[i, targets[i]] -= scale
+        logits[i, classes[i]] -= scale
 
 
 def cross_entropy_forward(logits: Array, targets: Array, ignore: int) -> tuple[Array, Array]:
-    """Return each row's loss in nats (0 where ignored) and its log of the sum of exponentials."""
-    rows = rows_of(logits)
-    losses, normaliser = np.empty(len(rows), rows.dtype), np.empty(len(rows), rows.dtype)
+    """Return each row's loss in nats and its logsumexp; both are 0 where the target is `ignore`."""
+    rows, given = rows_of(logits), Targets(targets, ignore)
+    losses, logsumexp = np.empty(len(rows), rows.dtype), np.empty(len(rows), rows.dtype)
     over_rows(
-        lambda start, stop: _cross_entropy_rows(rows, targets, ignore, losses, normaliser, start, stop),
+        lambda start, stop: _cross_entropy_rows(rows, given, losses, logsumexp, start, stop),
         len(rows),
         4 * rows.shape[1],
     )
-    return losses, normaliser
+    return losses, logsumexp
 
 
-def cross_entropy_backward(logits: Array, targets: Array, ignore: int, normaliser: Array, scale: float) -> Array:
-    """Return (softmax - one-hot) * `scale`, row by row; zero where ignored."""
-    rows = rows_of(logits)
+def cross_entropy_backward(logits: Array, targets: Array, ignore: int, logsumexp: Array, scale: float) -> Array:
+    """Return (softmax - one-hot) * `scale`, row by row; zero where the target is `ignore`."""
+    rows, given = rows_of(logits), Targets(targets, ignore)
     dx, factor = np.empty_like(rows), rows.dtype.type(scale)
     over_rows(
-        lambda a, b: _cross_entropy_backward_rows(rows, targets, ignore, normaliser, factor, dx, a, b),
+        lambda start, stop: _cross_entropy_backward_rows(rows, given, logsumexp, factor, dx, start, stop),
         len(rows),
         4 * rows.shape[1],
     )
@@ -97,10 +106,10 @@ def cross_entropy_backward(logits: Array, targets: Array, ignore: int, normalise
 
 
 def cross_entropy_in_place(logits: Array, targets: Array, ignore: int, scale: float) -> Array:
-    """Return each row's loss and turn `logits` (rows, V), which must lie row by row, into their gradient * `scale`."""
-    losses, factor = np.empty(len(logits), logits.dtype), logits.dtype.type(scale)
+    """Return each row's loss, and replace `logits` (rows, V), which must be contiguous, by their gradient * `scale`."""
+    losses, factor, given = np.empty(len(logits), logits.dtype), logits.dtype.type(scale), Targets(targets, ignore)
     over_rows(
-        lambda a, b: _cross_entropy_in_place_rows(logits, targets, ignore, losses, factor, a, b),
+        lambda start, stop: _cross_entropy_in_place_rows(logits, given, losses, factor, start, stop),
         len(logits),
         4 * logits.shape[1],
     )

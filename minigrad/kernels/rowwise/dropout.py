@@ -1,13 +1,13 @@
-"""A counter-based random generator, and dropout on top of it.
+"""A counter-based random generator, and dropout.
 
 Philox4x32 with 10 rounds (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") mixes a counter with a
-key: four 32-bit numbers per counter, with no state that one draw hands to the next. The mask of element i is a
-function of i alone, so any thread can draw any part of it, and the backward pass draws it again instead of keeping it.
+key: four 32-bit draws per counter, and no state is passed from one draw to the next. The mask of element i is a
+function of i alone, so any thread can draw any part of it, and the backward pass draws it again, so it is not stored.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,12 +20,23 @@ _M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _W0, _W1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 _LOW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
-_PIECE = 1_024  # numbers whose draws are made at once: few enough to stay in the first cache
+_SEGMENT = 1_024  # elements whose mask is drawn at a time: few enough to stay in the first-level cache
+
+
+class Draws(NamedTuple):
+    """A stream of draws, and how they become a mask."""
+
+    key_low: int  # 32 bits each
+    key_high: int
+    step: int
+    op_index: int
+    threshold: int  # a draw below it drops the element
+    keep_scale: float  # the mask of an element that is kept: 1 / (1 - probability)
 
 
 @kernel
 def philox_round(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> Any:
-    """Mix four 32-bit numbers with two of a key, once of ten times; return them and the key of the next round."""
+    """Do one of ten rounds: mix a counter of four 32-bit integers with a key of two; return both for the next round."""
     p0, p1 = _M0 * np.uint64(c0), _M1 * np.uint64(c2)
     high0, low0 = np.uint32(p0 >> _SHIFT), np.uint32(p0 & _LOW)
     high1, low1 = np.uint32(p1 >> _SHIFT), np.uint32(p1 & _LOW)
@@ -34,16 +45,17 @@ def philox_round(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> Any:
 
 
 @kernel
-def draw_mask(mask: Array, count: int, block: int, row: int, words: Array, threshold: int, scale: float) -> None:
-    """Fill mask[:count] with 0 or `scale`: draws of the counters (block, row), (block + 1, row) and so on.
+def draw_mask(mask: Array, count: int, block: int, row: int, draws: Draws) -> None:
+    """Fill mask[:count] with 0 or `keep_scale`, by draws of the counters (block, row), (block + 1, row) and so on.
 
-    The last counter's four draws may not all be asked for, but mask must have room for them.
+    A counter gives four draws, and all of the last counter's are written: the mask needs capacity for them.
     """
+    key_low, key_high, step, op_index, threshold, scale = draws
     zero, limit = mask.dtype.type(0), np.uint32(threshold)
     for j in range(-(-count // 4)):
-        # A loop of ten rounds here, four numbers and no question: so the compiler mixes many counters side by side.
-        c0, c1, c2, c3 = np.uint32(block + j), np.uint32(row), words[2], words[3]
-        k0, k1 = words[0], words[1]
+        # Ten rounds in place, on four variables and without branches, so LLVM vectorises across counters.
+        c0, c1, c2, c3 = np.uint32(block + j), np.uint32(row), np.uint32(step), np.uint32(op_index)
+        k0, k1 = np.uint32(key_low), np.uint32(key_high)
         for _ in range(10):
             c0, c1, c2, c3, k0, k1 = philox_round(c0, c1, c2, c3, k0, k1)
         mask[4 * j] = scale if c0 >= limit else zero
@@ -53,40 +65,30 @@ def draw_mask(mask: Array, count: int, block: int, row: int, words: Array, thres
 
 
 @kernel
-def _dropout_blocks(
-    x: Array,
-    y: Array,
-    words: Array,
-    threshold: int,
-    scale: float,
-    start: int,
-    stop: int,
-) -> None:
-    zero, mask = x.dtype.type(0), np.empty(_PIECE, x.dtype)
-    for first in range(4 * start, min(4 * stop, x.shape[1]), _PIECE):
-        xs = x[0, first : min(first + _PIECE, 4 * stop)]
-        ys = y[0, first : min(first + _PIECE, 4 * stop)]
+def _dropout_blocks(x: Array, y: Array, draws: Draws, start: int, stop: int) -> None:
+    zero, mask = x.dtype.type(0), np.empty(_SEGMENT, x.dtype)
+    for first in range(4 * start, min(4 * stop, x.shape[1]), _SEGMENT):
+        xs = x[0, first : min(first + _SEGMENT, 4 * stop)]
+        ys = y[0, first : min(first + _SEGMENT, 4 * stop)]
         block = first // 4
-        draw_mask(mask, xs.size, block & 0xFFFFFFFF, block >> 32, words, threshold, scale)
+        draw_mask(mask, xs.size, block & 0xFFFFFFFF, block >> 32, draws)
         for i in range(xs.size):
             ys[i] = xs[i] * mask[i] if mask[i] > zero else zero  # infinity too
 
 
-def draws_of(probability: float, key: int, step: int, index: int) -> tuple[Array, int]:
-    """Return what the loops need: key and counter as 32-bit words, and the number below which a draw drops."""
-    words = np.array([value & 0xFFFFFFFF for value in (key, key >> 32, step, index)], dtype=np.uint32)
-    return words, min(round(probability * 2**32), 2**32 - 1)
+def draws_of(probability: float, key: int, step: int, index: int, dtype: Any) -> Draws:
+    """Return the draws of a key of 64 bits and of a step and an index of 32 bits, for masks of type `dtype`."""
+    low, threshold = 0xFFFFFFFF, min(round(probability * 2**32), 2**32 - 1)
+    return Draws(key & low, key >> 32 & low, step & low, index & low, threshold, dtype.type(1 / (1 - probability)))
 
 
 def dropout(x: Array, probability: float, key: int, step: int, index: int) -> Array:
-    """Set each number to 0 with `probability`, else divide it by 1 - `probability`.
+    """Set each element to 0 with `probability`, else divide it by 1 - `probability`.
 
-    Which numbers go is a function of (`key`, `step`, `index`) and their place in `x`. `key` has 64 bits, `step` and
-    `index` 32 bits each.
+    Which elements are dropped is a function of (`key`, `step`, `index`) and of their place in `x`. `key` has 64 bits,
+    `step` and `index` 32 bits each.
     """
     row = rows_of(x, x.size)
-    y = np.empty_like(row)
-    words, threshold = draws_of(probability, key, step, index)
-    scale = x.dtype.type(1 / (1 - probability))
-    over_rows(lambda start, stop: _dropout_blocks(row, y, words, threshold, scale, start, stop), -(-x.size // 4), 10)
+    y, draws = np.empty_like(row), draws_of(probability, key, step, index, x.dtype)
+    over_rows(lambda start, stop: _dropout_blocks(row, y, draws, start, stop), -(-x.size // 4), 10)
     return y.reshape(x.shape)

@@ -1,4 +1,4 @@
-"""Embedding: picking rows is easy; its gradient adds rows up where they were picked from."""
+"""The gradient of an embedding: rows of the gradient are added to the rows of the table that were looked up."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from minigrad.typing import Array
 
 @kernel
 def _scatter_add_columns(dy: Array, ids: Array, dw: Array, start: int, stop: int) -> None:
-    # Threads share the columns, not the rows: two threads never add to the same number, and the order of the
-    # additions is that of the rows, whatever the number of threads.
+    # Threads share the columns, not the rows: two threads never add to one element, and the order of the additions is
+    # that of the rows, whatever the number of threads.
     for i in range(dy.shape[0]):
-        given, total = dy[i, start:stop], dw[ids[i], start:stop]
-        for j in range(given.size):
-            total[j] += given[j]
+        row, total = dy[i, start:stop], dw[ids[i], start:stop]
+        for j in range(row.size):
+            total[j] += row[j]
 
 
 def scatter_add(dy: Array, ids: Array, dw: Array) -> None:
-    """Add each row of `dy` (rows, C) to row `ids[row]` of `dw` (V, C), which must lie row by row."""
+    """Add each row of `dy` (rows, C) to row `ids[row]` of `dw` (V, C), which must be contiguous."""
     rows = rows_of(dy)
     over_rows(lambda start, stop: _scatter_add_columns(rows, ids, dw, start, stop), rows.shape[1], len(rows))

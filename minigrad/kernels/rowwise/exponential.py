@@ -1,7 +1,7 @@
 """The exponential, fast and in vector registers.
 
-`math.exp` calls the C library once per number. Here the exponential is a handful of multiplications that the compiler
-runs on 8 or 16 numbers at once: with $n = \\lfloor x \\log_2 e + 1/2 \\rfloor$ and $r = x - n \\ln 2$, so that
+`math.exp` calls the C library once per element. Here the exponential is a handful of multiplications that the compiler
+runs on 8 or 16 elements at once: with $n = \\lfloor x \\log_2 e + 1/2 \\rfloor$ and $r = x - n \\ln 2$, so that
 $|r| \\le \\ln 2 / 2$,
 
 $$e^x = 2^n e^r, \\qquad e^r \\approx 1 + r + r^2 p(r).$$
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.kernels.codegen.bits import number_of
+from minigrad.kernels.codegen.bits import float32_of
 from minigrad.kernels.jit import exact, overload, types
 
 _LOG2_E = np.float32(1.44269504088896341)
@@ -34,8 +34,8 @@ def exp_float32(x: Any) -> Any:
     n = np.floor(x * _LOG2_E + _HALF)
     r = x - n * _LN2_HIGH - n * _LN2_LOW
     p = ((((_P0 * r + _P1) * r + _P2) * r + _P3) * r + _P4) * r + _P5
-    # 2**n is written straight into the exponent bits, which have room for n from -126 to 127.
-    power = number_of((np.int32(n) + np.int32(127)) << np.int32(23))
+    # 2**n is written straight into the exponent bits, which hold n from -126 to 127.
+    power = float32_of((np.int32(n) + np.int32(127)) << np.int32(23))
     y = (r * r * p + r + _ONE) * power
     y = _ZERO if x < _LOWEST else y
     return _INFINITY if x > _HIGHEST else y
@@ -44,7 +44,7 @@ def exp_float32(x: Any) -> Any:
 def exp(x: Any) -> Any:
     """$e^x$ inside a kernel: the polynomial for float32, the C library for float64.
 
-    This body is what plain Python runs (NUMBA_DISABLE_JIT=1).
+    Plain Python runs this body (NUMBA_DISABLE_JIT=1).
     """
     with np.errstate(over="ignore"):
         return np.exp(x)

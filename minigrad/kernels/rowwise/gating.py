@@ -1,8 +1,8 @@
-"""Gates: a logistic function decides, number by number, how much passes, or which of two streams."""
+"""Gates: the logistic function of a gate scales each element of an input, or mixes two inputs."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,14 @@ from minigrad.kernels.rows import rows_of
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
+
+
+class Blend(NamedTuple):
+    """The inputs of a blend, or the gradients by them; all have one shape."""
+
+    a: Array
+    b: Array
+    gate: Array
 
 
 @kernel
@@ -28,13 +36,14 @@ def _sigmoid_gate_backward_rows(
     one = x.dtype.type(1)
     for i in range(start, stop):
         for j in range(x.shape[1]):
-            opening = one / (one + exp(-gate[i, j]))
-            dx[i, j] = dy[i, j] * opening
-            dgate[i, j] = dy[i, j] * x[i, j] * opening * (one - opening)
+            sigmoid = one / (one + exp(-gate[i, j]))
+            dx[i, j] = dy[i, j] * sigmoid
+            dgate[i, j] = dy[i, j] * x[i, j] * sigmoid * (one - sigmoid)
 
 
 @kernel
-def _blend_rows(a: Array, b: Array, gate: Array, y: Array, start: int, stop: int) -> None:
+def _blend_rows(inputs: Blend, y: Array, start: int, stop: int) -> None:
+    a, b, gate = inputs
     one = a.dtype.type(1)
     for i in range(start, stop):
         for j in range(a.shape[1]):
@@ -42,9 +51,9 @@ def _blend_rows(a: Array, b: Array, gate: Array, y: Array, start: int, stop: int
 
 
 @kernel
-def _blend_backward_rows(
-    dy: Array, a: Array, b: Array, gate: Array, da: Array, db: Array, dgate: Array, start: int, stop: int
-) -> None:
+def _blend_backward_rows(dy: Array, inputs: Blend, gradients: Blend, start: int, stop: int) -> None:
+    a, b, gate = inputs
+    da, db, dgate = gradients
     one = a.dtype.type(1)
     for i in range(start, stop):
         for j in range(a.shape[1]):
@@ -54,28 +63,37 @@ def _blend_backward_rows(
             dgate[i, j] = dy[i, j] * (a[i, j] - b[i, j]) * share * (one - share)
 
 
-def _run(loop: Any, inputs: tuple[Array, ...], results: int) -> tuple[Array, ...]:
-    rows = [rows_of(each) for each in inputs]
-    made = [np.empty_like(rows[0]) for _ in range(results)]
-    over_rows(lambda start, stop: loop(*rows, *made, start, stop), len(rows[0]), 10 * rows[0].shape[1])
-    return tuple(each.reshape(inputs[0].shape) for each in made)
+def _over_rows_of(rows: Array, loop: Any, *arguments: Any) -> None:
+    over_rows(lambda start, stop: loop(*arguments, start, stop), len(rows), 10 * rows.shape[1])
 
 
 def sigmoid_gate_forward(x: Array, gate: Array) -> Array:
-    """x times the logistic function of the gate, element by element."""
-    return _run(_sigmoid_gate_rows, (x, gate), 1)[0]
+    """Return x times the logistic function of the gate, element by element."""
+    rows, gates = rows_of(x), rows_of(gate)
+    y = np.empty_like(rows)
+    _over_rows_of(rows, _sigmoid_gate_rows, rows, gates, y)
+    return y.reshape(x.shape)
 
 
-def sigmoid_gate_backward(dy: Array, x: Array, gate: Array) -> tuple[Array, ...]:
-    """Gradients by x and gate."""
-    return _run(_sigmoid_gate_backward_rows, (dy, x, gate), 2)
+def sigmoid_gate_backward(dy: Array, x: Array, gate: Array) -> tuple[Array, Array]:
+    """Return the gradients by x and gate."""
+    slopes, rows, gates = rows_of(dy), rows_of(x), rows_of(gate)
+    dx, dgate = np.empty_like(rows), np.empty_like(rows)
+    _over_rows_of(rows, _sigmoid_gate_backward_rows, slopes, rows, gates, dx, dgate)
+    return dx.reshape(x.shape), dgate.reshape(x.shape)
 
 
 def blend_forward(a: Array, b: Array, gate: Array) -> Array:
-    """The share of a that the logistic function of the gate says, and b for the rest."""
-    return _run(_blend_rows, (a, b, gate), 1)[0]
+    """Return a mixture of a and b, element by element; the share of a is the logistic function of the gate."""
+    inputs = Blend(rows_of(a), rows_of(b), rows_of(gate))
+    y = np.empty_like(inputs.a)
+    _over_rows_of(y, _blend_rows, inputs, y)
+    return y.reshape(a.shape)
 
 
-def blend_backward(dy: Array, a: Array, b: Array, gate: Array) -> tuple[Array, ...]:
-    """Gradients by a, b and gate."""
-    return _run(_blend_backward_rows, (dy, a, b, gate), 3)
+def blend_backward(dy: Array, a: Array, b: Array, gate: Array) -> tuple[Array, Array, Array]:
+    """Return the gradients by a, b and gate."""
+    slopes, inputs = rows_of(dy), Blend(rows_of(a), rows_of(b), rows_of(gate))
+    gradients = Blend(np.empty_like(slopes), np.empty_like(slopes), np.empty_like(slopes))
+    _over_rows_of(slopes, _blend_backward_rows, slopes, inputs, gradients)
+    return gradients.a.reshape(a.shape), gradients.b.reshape(a.shape), gradients.gate.reshape(a.shape)

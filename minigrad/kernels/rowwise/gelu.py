@@ -1,4 +1,4 @@
-"""GELU, exact and with tanh, and its slope."""
+"""GELU, exact and with tanh, and its gradient."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from minigrad.kernels.rowwise.normal_cdf import normal
 from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
 
-# The loops below count from 0 in a piece of the array. Counting from `start`, which might be negative and then would
-# mean a place from the end, the compiler gathers the numbers one by one, and takes twice as long.
+# The loops below index slices from 0. An index from `start` might be negative, which counts from the end; then the
+# compiler gathers the elements one by one, and the loop takes twice as long.
 
 
 @kernel
@@ -53,10 +53,10 @@ def _gelu_tanh_backward_rows(dy: Array, x: Array, dx: Array, start: int, stop: i
     for i in range(xs.size):
         v = xs[i]
         gate = one / (one + exp(-two * (v + cubic * v * v * v)))
-        bend = gate * (one - gate)
-        # Far from zero the curve is straight; there v * v may be infinite, and 0 * infinity would be NaN.
-        turning = v * bend * two * (one + three * cubic * v * v) if bend > zero else zero
-        dxs[i] = dys[i] * (gate + turning)
+        slope = gate * (one - gate)
+        # Far from zero the slope of the gate is 0; there v * v may be infinite, and 0 * infinity would be NaN.
+        change = v * slope * two * (one + three * cubic * v * v) if slope > zero else zero
+        dxs[i] = dys[i] * (gate + change)
 
 
 def _flat(loop: Any, *arrays: Array) -> Array:
@@ -67,10 +67,10 @@ def _flat(loop: Any, *arrays: Array) -> Array:
 
 
 def gelu_forward(x: Array, exact: bool) -> Array:
-    """GELU of each element: with the error function, or with the tanh that GPT-2 uses."""
+    """Return the GELU of each element: with the error function, or with the tanh that GPT-2 uses."""
     return _flat(_gelu_exact_rows if exact else _gelu_tanh_rows, x)
 
 
 def gelu_backward(dy: Array, x: Array, exact: bool) -> Array:
-    """Gradient of GELU by its input."""
+    """Return the gradient of GELU by its input."""
     return _flat(_gelu_exact_backward_rows if exact else _gelu_tanh_backward_rows, dy, x)

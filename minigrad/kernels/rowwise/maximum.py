@@ -1,8 +1,8 @@
-"""The largest number of a row, in vector registers.
+"""The maximum of a row, in vector registers.
 
-A plain running maximum depends on the number before, so the compiler must keep the order and works on one number at a
-time (NaN makes the order matter). Sixteen running maxima that do not touch each other fill whole registers: measured
-on one core (benchmarks/kernels.py): 4.2 against 0.9 billion numbers a second.
+In a plain loop each maximum depends on the one before, so the compiler must keep the order and takes one element at a
+time (NaN makes the order matter). Sixteen independent running maxima fill covered registers: measured on one core
+(benchmarks/kernels.py), 4.2 against 0.9 billion elements per second.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ LANES = 16
 
 @kernel
 def row_maximum(x: Array, row: int, width: int, lanes: Array) -> Any:
-    """Return the largest of x[row, :width]; -inf for width 0. `lanes` (LANES,) is room to work in."""
-    whole = width - width % LANES
+    """Return the maximum of x[row, :width]; -inf for width 0. `lanes` (LANES,) is scratch memory."""
+    covered = width - width % LANES
     for lane in range(LANES):
         lanes[lane] = -np.inf
-    for first in range(0, whole, LANES):
+    for first in range(0, covered, LANES):
         for lane in range(LANES):
             lanes[lane] = max(lanes[lane], x[row, first + lane])
     largest = lanes[0]
     for lane in range(1, LANES):
         largest = max(largest, lanes[lane])
-    for j in range(whole, width):
+    for j in range(covered, width):
         largest = max(largest, x[row, j])
     return largest

@@ -1,7 +1,7 @@
 """The normal distribution function, in vector registers.
 
-The exact GELU weighs a number $x$ by $\\Phi(x)$, the chance that a normal draw stays below it. The C library's error
-function, which gives it, works on one number at a time. For float32 a formula with one exponential does:
+The exact GELU multiplies $x$ by $\\Phi(x)$, the probability that a normal draw is below $x$. The C library's error
+function, which gives it, computes one element at a time. For float32 a formula with one exponential is enough:
 
 $$\\Phi(-x) \\approx \\phi(x) \\sum_{k=1}^{5} b_k t^k, \\quad t = \\frac{1}{1 + p x}, \\quad x \\ge 0$$
 
@@ -38,7 +38,7 @@ def normal_float32(x: Any) -> Any:
 def normal(x: Any) -> Any:
     """$\\Phi(x)$ inside a kernel: the formula for float32, the C library's error function for float64.
 
-    This body is what plain Python runs (NUMBA_DISABLE_JIT=1).
+    Plain Python runs this body (NUMBA_DISABLE_JIT=1).
     """
     return type(x)(0.5 * (1 + math.erf(x * _ROOT)))
 

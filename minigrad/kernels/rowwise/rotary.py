@@ -1,6 +1,8 @@
-"""Rotary positions: turn pairs of numbers by an angle that grows with the position."""
+"""Rotary positions: rotate pairs of elements by an angle proportional to the position."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,25 +12,26 @@ from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
 
 
+class Rotation(NamedTuple):
+    """The angles of all positions, and which elements are pairs."""
+
+    cosine: Array  # (max positions, D/2)
+    sine: Array  # (max positions, D/2)
+    positions: Array  # (rows,) int64
+    direction: float  # 1 rotates forwards, -1 backwards
+    interleaved: bool  # pairs are (2j, 2j + 1) of a head, else (j, j + D/2)
+
+
 @kernel
-def _rotary_rows(
-    x: Array,
-    cosine: Array,
-    sine: Array,
-    positions: Array,
-    direction: float,
-    interleaved: bool,
-    y: Array,
-    start: int,
-    stop: int,
-) -> None:
+def _rotary_rows(x: Array, rotation: Rotation, y: Array, start: int, stop: int) -> None:
+    cosine, sine, positions, direction, interleaved = rotation
     half = cosine.shape[1]
     for i in range(start, stop):
         p = positions[i]
         for h in range(x.shape[1] // (2 * half)):
             first = 2 * half * h
             for j in range(half):
-                # A choice in the loop, not a stride: of it the compiler makes two loops, each in vector registers.
+                # The branch is the same in every step: LLVM makes two loops of it, each in vector registers.
                 p0 = first + 2 * j if interleaved else first + j
                 p1 = p0 + 1 if interleaved else p0 + half
                 c, s = cosine[p, j], sine[p, j] * direction
@@ -36,15 +39,11 @@ def _rotary_rows(
 
 
 def rotate(x: Array, cosine: Array, sine: Array, positions: Array, direction: int, interleaved: bool) -> Array:
-    """Turn the pairs (j, j + D/2), or (2j, 2j + 1), of every head of every row: forwards (1) or backwards (-1).
+    """Rotate the pairs (j, j + D/2), or (2j, 2j + 1), of every head of every row: forwards (1) or backwards (-1).
 
     Shapes: x (rows, H, D), cosine and sine (positions, D/2), positions (rows,) int64.
     """
     rows = rows_of(x, x.shape[1] * x.shape[2])
-    y, sign = np.empty_like(rows), x.dtype.type(direction)
-    over_rows(
-        lambda start, stop: _rotary_rows(rows, cosine, sine, positions, sign, interleaved, y, start, stop),
-        len(rows),
-        3 * rows.shape[1],
-    )
+    y, rotation = np.empty_like(rows), Rotation(cosine, sine, positions, x.dtype.type(direction), interleaved)
+    over_rows(lambda start, stop: _rotary_rows(rows, rotation, y, start, stop), len(rows), 3 * rows.shape[1])
     return y.reshape(x.shape)

@@ -20,7 +20,7 @@ def _softmax_rows(x: Array, y: Array, start: int, stop: int) -> None:
     lanes = np.empty(LANES, x.dtype)
     for i in range(start, stop):
         largest = row_maximum(x, i, width, lanes)
-        # A row of nothing but -inf has no distribution: all its probabilities are 0. (A NaN among them stays NaN.)
+        # A row in which everything is -inf has no distribution: its probabilities are 0. (A NaN stays NaN.)
         if largest == -np.inf:
             for j in range(width):
                 y[i, j] = exp(x[i, j])
@@ -72,7 +72,7 @@ def _log_softmax_backward_rows(dy: Array, y: Array, dx: Array, start: int, stop:
 
 
 def _along(axis: int, loop: Any, *arrays: Array) -> Array:
-    """Run a loop over rows with `axis` as the row: move it last, run, and move it back."""
+    """Move `axis` last, so that it is a row, run the loop, and move the axis back."""
     moved = [np.moveaxis(array, axis, -1) for array in arrays]
     shape = moved[0].shape
     rows = [rows_of(array) for array in moved]
@@ -86,20 +86,20 @@ def _work(rows: Array) -> tuple[int, int]:
 
 
 def softmax_forward(x: Array, axis: int) -> Array:
-    """Softmax of `x` along `axis`."""
+    """Return the softmax of `x` along `axis`."""
     return _along(axis, _softmax_rows, x)
 
 
 def softmax_backward(dy: Array, y: Array, axis: int) -> Array:
-    """Gradient of softmax, from its result `y`."""
+    """Return the gradient of softmax, from its result `y`."""
     return _along(axis, _softmax_backward_rows, dy, y)
 
 
 def log_softmax_forward(x: Array, axis: int) -> Array:
-    """Logarithm of the softmax of `x` along `axis`."""
+    """Return the logarithm of the softmax of `x` along `axis`."""
     return _along(axis, _log_softmax_rows, x)
 
 
 def log_softmax_backward(dy: Array, y: Array, axis: int) -> Array:
-    """Gradient of log-softmax, from its result `y`."""
+    """Return the gradient of log-softmax, from its result `y`."""
     return _along(axis, _log_softmax_backward_rows, dy, y)

@@ -1,4 +1,4 @@
-"""SwiGLU: one stream of numbers opens and closes the other."""
+"""SwiGLU: the product of one input with the SiLU of another, and its gradient."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def _swiglu_backward_rows(dy: Array, gate: Array, up: Array, dgate: Array, dup: 
     for i in range(start, stop):
         for j in range(gate.shape[1]):
             g = gate[i, j]
-            opening = one / (one + exp(-g))
-            dup[i, j] = dy[i, j] * g * opening
-            dgate[i, j] = dy[i, j] * up[i, j] * opening * (one + g * (one - opening))
+            sigmoid = one / (one + exp(-g))
+            dup[i, j] = dy[i, j] * g * sigmoid
+            dgate[i, j] = dy[i, j] * up[i, j] * sigmoid * (one + g * (one - sigmoid))
 
 
 def swiglu_forward(gate: Array, up: Array) -> Array:
-    """silu(gate) * up, element by element."""
+    """Return silu(gate) * up, element by element."""
     g, u = rows_of(gate), rows_of(up)
     y = np.empty_like(g)
     over_rows(lambda start, stop: _swiglu_rows(g, u, y, start, stop), len(g), 8 * g.shape[1])
@@ -39,7 +39,7 @@ def swiglu_forward(gate: Array, up: Array) -> Array:
 
 
 def swiglu_backward(dy: Array, gate: Array, up: Array) -> tuple[Array, Array]:
-    """Gradients by gate and up; the exponential is computed again rather than kept."""
+    """Return the gradients by gate and up; the exponential is computed again, not stored."""
     d, g, u = rows_of(dy), rows_of(gate), rows_of(up)
     dgate, dup = np.empty_like(g), np.empty_like(g)
     over_rows(lambda a, b: _swiglu_backward_rows(d, g, u, dgate, dup, a, b), len(g), 12 * g.shape[1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from minigrad.kernels.jit import kernel
@@ -11,21 +13,30 @@ from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
 
 
+class Inputs(NamedTuple):
+    """Queries, keys and values; each query head has size D, and heads / kv_heads query heads share a key head."""
+
+    q: Array  # (rows, heads * D)
+    k: Array  # (rows, L * kv_heads * D)
+    v: Array  # (rows, L * kv_heads * D)
+    heads: int
+    kv_heads: int
+    scale: float  # of the scores
+
+
+class Gradients(NamedTuple):
+    """The gradients by queries, keys and values."""
+
+    dq: Array
+    dk: Array
+    dv: Array
+
+
 @kernel
-def _context_attention_rows(
-    q: Array,
-    k: Array,
-    v: Array,
-    y: Array,
-    shares: Array,
-    heads: int,
-    kv_heads: int,
-    scale: float,
-    start: int,
-    stop: int,
-) -> None:
+def _context_attention_rows(inputs: Inputs, y: Array, probabilities: Array, start: int, stop: int) -> None:
+    q, k, v, heads, kv_heads, scale = inputs
     size = q.shape[1] // heads
-    count = shares.shape[1] // heads
+    count = probabilities.shape[1] // heads
     for i in range(start, stop):
         for h in range(heads):
             base = h // (heads // kv_heads) * size
@@ -35,40 +46,30 @@ def _context_attention_rows(
                 for d in range(size):
                     score += q[i, h * size + d] * k[i, c * kv_heads * size + base + d]
                 score *= scale
-                shares[i, h * count + c] = score
+                probabilities[i, h * count + c] = score
                 top = max(top, score)
             total = q.dtype.type(0)
             for c in range(count):
-                e = exp(shares[i, h * count + c] - top)
-                shares[i, h * count + c] = e
+                e = exp(probabilities[i, h * count + c] - top)
+                probabilities[i, h * count + c] = e
                 total += e
             for d in range(size):
                 y[i, h * size + d] = 0
             for c in range(count):
-                p = shares[i, h * count + c] / total
-                shares[i, h * count + c] = p
+                p = probabilities[i, h * count + c] / total
+                probabilities[i, h * count + c] = p
                 for d in range(size):
                     y[i, h * size + d] += p * v[i, c * kv_heads * size + base + d]
 
 
 @kernel
 def _context_attention_backward_rows(
-    dy: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    shares: Array,
-    dq: Array,
-    dk: Array,
-    dv: Array,
-    heads: int,
-    kv_heads: int,
-    scale: float,
-    start: int,
-    stop: int,
+    dy: Array, inputs: Inputs, probabilities: Array, gradients: Gradients, start: int, stop: int
 ) -> None:
+    q, k, v, heads, kv_heads, scale = inputs
+    dq, dk, dv = gradients
     size = q.shape[1] // heads
-    count = shares.shape[1] // heads
+    count = probabilities.shape[1] // heads
     for i in range(start, stop):
         for j in range(k.shape[1]):
             dk[i, j] = 0
@@ -80,11 +81,11 @@ def _context_attention_backward_rows(
                 dot = q.dtype.type(0)
                 for d in range(size):
                     dot += dy[i, h * size + d] * v[i, c * kv_heads * size + base + d]
-                mean += shares[i, h * count + c] * dot
+                mean += probabilities[i, h * count + c] * dot
             for d in range(size):
                 dq[i, h * size + d] = 0
             for c in range(count):
-                p = shares[i, h * count + c]
+                p = probabilities[i, h * count + c]
                 dot = q.dtype.type(0)
                 for d in range(size):
                     dot += dy[i, h * size + d] * v[i, c * kv_heads * size + base + d]
@@ -96,33 +97,35 @@ def _context_attention_backward_rows(
                     dk[i, place] += slope * q[i, h * size + d]
 
 
+def _inputs(q: Array, k: Array, v: Array, scale: float) -> Inputs:
+    return Inputs(_flat(q), _flat(k), _flat(v), q.shape[1], k.shape[2], q.dtype.type(scale))
+
+
+def _flat(x: Array) -> Array:
+    return rows_of(x, x[0].size if len(x) else 1)
+
+
 def context_attention_forward(q: Array, k: Array, v: Array, scale: float) -> tuple[Array, Array]:
-    """Return the mixtures (rows, H, D) and the probabilities (rows, H * L)."""
-    rows, keys, values = (rows_of(each, each[0].size if len(each) else 1) for each in (q, k, v))
-    heads, kv_heads, factor = q.shape[1], k.shape[2], q.dtype.type(scale)
-    y, shares = np.empty_like(rows), np.empty((len(q), heads * k.shape[1]), q.dtype)
+    """Return the attended values (rows, H, D) and the probabilities (rows, H * L)."""
+    inputs = _inputs(q, k, v, scale)
+    y, probabilities = np.empty_like(inputs.q), np.empty((len(q), inputs.heads * k.shape[1]), q.dtype)
     over_rows(
-        lambda start, stop: _context_attention_rows(
-            rows, keys, values, y, shares, heads, kv_heads, factor, start, stop
-        ),
+        lambda start, stop: _context_attention_rows(inputs, y, probabilities, start, stop),
         len(q),
-        2 * k.shape[1] * rows.shape[1],
+        2 * k.shape[1] * y.shape[1],
     )
-    return y.reshape(q.shape), shares
+    return y.reshape(q.shape), probabilities
 
 
 def context_attention_backward(
-    dy: Array, q: Array, k: Array, v: Array, shares: Array, scale: float
+    dy: Array, q: Array, k: Array, v: Array, probabilities: Array, scale: float
 ) -> tuple[Array, Array, Array]:
     """Return the gradients by q, k and v."""
-    slopes, rows, keys, values = (rows_of(each, each[0].size if len(each) else 1) for each in (dy, q, k, v))
-    heads, kv_heads, factor = q.shape[1], k.shape[2], q.dtype.type(scale)
-    dq, dk, dv = np.empty_like(rows), np.empty_like(keys), np.empty_like(values)
+    slopes, inputs = _flat(dy), _inputs(q, k, v, scale)
+    gradients = Gradients(np.empty_like(inputs.q), np.empty_like(inputs.k), np.empty_like(inputs.v))
     over_rows(
-        lambda start, stop: _context_attention_backward_rows(
-            slopes, rows, keys, values, shares, dq, dk, dv, heads, kv_heads, factor, start, stop
-        ),
+        lambda start, stop: _context_attention_backward_rows(slopes, inputs, probabilities, gradients, start, stop),
         len(q),
-        5 * k.shape[1] * rows.shape[1],
+        5 * k.shape[1] * slopes.shape[1],
     )
-    return dq.reshape(q.shape), dk.reshape(k.shape), dv.reshape(v.shape)
+    return gradients.dq.reshape(q.shape), gradients.dk.reshape(k.shape), gradients.dv.reshape(v.shape)

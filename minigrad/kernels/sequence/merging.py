@@ -1,4 +1,4 @@
-"""The merging scan: from the left, a row joins its neighbour if the two point the same way."""
+"""The merging scan: from left to right, a row joins the row before it if their cosine exceeds a threshold."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from minigrad.typing import Array
 @kernel
 def _merge_sequences(x: Array, offsets: Array, threshold: float, joins: Array, start: int, stop: int) -> None:
     for sequence in range(start, stop):
-        free = False  # whether the row before may still take a partner
-        before = 0.0  # its squared length
+        is_free = False  # whether the row before exists and has not joined another
+        before = 0.0  # its squared norm
         for i in range(offsets[sequence], offsets[sequence + 1]):
-            dot, length = 0.0, 0.0
+            dot, square = 0.0, 0.0
             for j in range(x.shape[1]):
                 value = np.float64(x[i, j])
-                length += value * value
-                if free:
+                square += value * value
+                if is_free:
                     dot += value * np.float64(x[i - 1, j])
-            # A row of zeros points nowhere: its cosine with any other counts as 0.
-            size = np.sqrt(length * before)
-            cosine = dot / size if size > 0 else 0.0
-            joins[i] = free and cosine > threshold
-            free, before = not joins[i], length
+            # A row of zeros has no direction: its cosine with any other row counts as 0.
+            norms = np.sqrt(square * before)
+            cosine = dot / norms if norms > 0 else 0.0
+            joins[i] = is_free and cosine > threshold
+            is_free, before = not joins[i], square
 
 
 def merge_groups(x: Array, offsets: Array, threshold: float) -> Array:
-    """Return which rows (rows,) join the row before them; sequence s has rows offsets[s]:offsets[s + 1]."""
+    """Return for each row (rows,) whether it joins the row before; sequence s has rows offsets[s]:offsets[s + 1]."""
     rows, bounds = rows_of(x), np.require(offsets, np.int64, ["C", "W"])
     joins = np.empty(len(rows), np.bool_)
     over_rows(

@@ -17,10 +17,10 @@ def _prefix_mean_sequences(
     for sequence in range(start, stop):
         total = sums[sequence].copy()
         for i in range(offsets[sequence], offsets[sequence + 1]):
-            share = 1.0 / (counts[sequence] + i - offsets[sequence] + 1)
+            weight = 1.0 / (counts[sequence] + i - offsets[sequence] + 1)
             for j in range(x.shape[1]):
                 total[j] += x[i, j]
-                y[i, j] = total[j] * share
+                y[i, j] = total[j] * weight
 
 
 @kernel
@@ -28,16 +28,17 @@ def _prefix_mean_backward_sequences(dy: Array, offsets: Array, counts: Array, dx
     for sequence in range(start, stop):
         total = np.zeros(dy.shape[1])
         for i in range(offsets[sequence + 1] - 1, offsets[sequence] - 1, -1):
-            share = 1.0 / (counts[sequence] + i - offsets[sequence] + 1)
+            weight = 1.0 / (counts[sequence] + i - offsets[sequence] + 1)
             for j in range(dy.shape[1]):
-                total[j] += dy[i, j] * share
+                total[j] += dy[i, j] * weight
                 dx[i, j] = total[j]
 
 
 def prefix_mean_forward(x: Array, offsets: Array, sums: Array, counts: Array) -> Array:
-    """Return for each row (rows, C) the mean of its sequence up to it.
+    """Return for each row (rows, C) the mean of the rows of its sequence up to it.
 
-    `sums` (S, C) float64 and `counts` (S,) int64 are what each sequence brings from before. Sums are kept in float64.
+    `sums` (S, C) float64 and `counts` (S,) int64 are the sum and the number of the earlier rows of each sequence. All
+    sums are float64.
     """
     rows = rows_of(x)
     y = np.empty_like(rows)
@@ -50,7 +51,7 @@ def prefix_mean_forward(x: Array, offsets: Array, sums: Array, counts: Array) ->
 
 
 def prefix_mean_backward(dy: Array, offsets: Array, counts: Array) -> Array:
-    """Return the gradient by the rows: row u is in the mean of every later row t, with a weight of 1 / n_t."""
+    """Return the gradient by the rows: row u is part of the mean of every later row t, with a weight of 1 / n_t."""
     rows = rows_of(dy)
     dx = np.empty_like(rows)
     over_rows(

@@ -1,12 +1,8 @@
-"""Who multiplies: one choice for the whole process, that every product keeps to and float64 never notices."""
+"""The matmul backend: one choice for the whole process, which every product follows and float64 ignores."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,27 +12,23 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from minigrad import InputError, Tensor, ops
-from minigrad.kernels import cpu as processor
-from minigrad.kernels import jit
 from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SPLIT, Block
 from minigrad.kernels.gemm import backend as products
-from minigrad.kernels.gemm import panels as matmul
-from minigrad.system import hardware
-from tests.kernels.matmul_twins import rounded
+from minigrad.kernels.gemm.panels import multiply
+from tests.kernels.codegen.twins import rounded
 from tests.op_table import TABLE
 
 Array = NDArray[Any]
 
-ROOT = Path(__file__).parents[3]
 CHOICES = [(backend, precision) for backend in products.BACKENDS for precision in products.PRECISIONS]
 every_choice = pytest.mark.parametrize("choice", CHOICES, ids="-".join)
-by_hand = pytest.mark.skipif(FLOAT32 is None, reason="our own loops have no registers to work with")
+by_hand = pytest.mark.skipif(FLOAT32 is None, reason="our own loops have no block for this processor")
 sides = st.sampled_from([0, 1, 2, 5, 33, 64, 70])
 seeds = st.integers(0, 2**16)
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _nothing_is_left() -> Iterator[None]:
+def _choice_is_unchanged() -> Iterator[None]:
     before = products.in_use()
     yield
     assert products.in_use() == before
@@ -76,7 +68,7 @@ def test_an_unknown_name_is_refused_and_the_choice_stays(arguments: tuple[str, .
     assert products.in_use() == ("blas", "bfloat16")
 
 
-def test_the_faster_one_in_float32_is_what_is_used_if_nobody_asks() -> None:
+def test_without_arguments_the_faster_backend_multiplies_in_float32() -> None:
     products.use("blas", "bfloat16")
     products.use()
     assert products.in_use() == ("auto", "float32")
@@ -91,11 +83,11 @@ def test_small_products_are_left_to_blas(backend: str, shape: tuple[int, int, in
     assert products.product(a, b).tobytes() == (a @ b).tobytes()
 
 
-def test_large_products_go_to_the_tiles_where_there_are_any(monkeypatch: Any) -> None:
+def test_large_products_are_computed_in_tiles_where_there_are_any(monkeypatch: Any) -> None:
     a, b = factors(64, 70, 65)
     if SPLIT is not None:
         with_tiles = np.empty((64, 65), np.float32)
-        matmul.multiply(a, b, with_tiles, SPLIT)
+        multiply(a, b, with_tiles, SPLIT)
         assert not products.goes_to_blas(a, b)
         assert products.goes_to_blas(a.astype(np.float64), b.astype(np.float64))
         assert products.product(a, b).tobytes() == with_tiles.tobytes()
@@ -110,8 +102,8 @@ def test_every_choice_multiplies(choice: tuple[str, str], m: int, k: int, n: int
     products.use(*choice)
     a, b = factors(m, k, n, seed)
     wanted, size = exact(a, b, choice[1])
-    in_pieces = SPLIT is not None and choice[0] != "blas" and choice[1] == "float32"
-    allowed = (k + 3 + 4 * in_pieces) * 2.0**-24  # products of three pieces leave a little out
+    in_parts = SPLIT is not None and choice[0] != "blas" and choice[1] == "float32"
+    allowed = (k + 3 + 4 * in_parts) * 2.0**-24  # products of three parts leave a little out
     before = np.random.default_rng(seed).normal(size=(m, n)).astype(np.float32)
     for out in (np.full((m, n), np.nan, np.float32), np.full((n, m), np.nan, np.float32).T):
         products.product_into(a, b, out, False)
@@ -128,7 +120,7 @@ def test_every_choice_multiplies(choice: tuple[str, str], m: int, k: int, n: int
 
 @every_choice
 @given(m=sides, k=sides, n=sides, seed=seeds)
-def test_float64_is_multiplied_in_full_whoever_is_chosen(
+def test_float64_is_multiplied_in_full_whatever_is_chosen(
     choice: tuple[str, str], m: int, k: int, n: int, seed: int
 ) -> None:
     products.use(*choice)
@@ -142,10 +134,8 @@ def test_float64_is_multiplied_in_full_whoever_is_chosen(
 @every_choice
 @pytest.mark.parametrize("name", ["matmul", "linear", "swiglu_linear", "linear_cross_entropy"])
 @given(data=st.data())
-def test_operations_and_their_gradients_keep_to_the_choice(
-    choice: tuple[str, str], name: str, data: st.DataObject
-) -> None:
-    """Against the same operation in float64; a model's gradients need no more than that of bfloat16."""
+def test_ops_and_their_gradients_follow_the_choice(choice: tuple[str, str], name: str, data: st.DataObject) -> None:
+    """Compare with the same op in float64; the tolerance of bfloat16 is what training needs."""
     case = data.draw(TABLE[name].cases)
     function = getattr(ops, name)
     products.use()
@@ -176,7 +166,7 @@ def value_and_gradients(function: Any, arrays: Any, options: Any) -> tuple[Array
 @pytest.mark.skipif(BFLOAT16 is None, reason="this processor multiplies no bfloat16")
 @pytest.mark.parametrize("backend", products.BACKENDS)
 @given(m=sides, k=st.sampled_from([1, 2, 33, 70, 1_100]), n=sides, seed=seeds)
-def test_without_the_instructions_the_same_comes_out_up_to_the_order_of_sums(
+def test_without_the_instructions_products_are_equal_up_to_the_order_of_sums(
     backend: str, m: int, k: int, n: int, seed: int
 ) -> None:
     a, b = factors(m, k, n, seed)
@@ -201,9 +191,7 @@ def test_bfloat16_without_the_instructions_rounds_the_factors_and_not_the_result
 
 
 @pytest.mark.parametrize("precision", products.PRECISIONS)
-def test_where_our_own_loops_have_no_registers_blas_stays_and_a_notice_says_so(
-    monkeypatch: Any, precision: str
-) -> None:
+def test_blas_stays_with_a_warning_where_our_own_loops_have_no_block(monkeypatch: Any, precision: str) -> None:
     monkeypatch.setattr(products, "FLOAT32", None)
     with pytest.warns(UserWarning, match="no vector registers that our matrix product knows; BLAS is used"):
         products.use("numba", precision)
@@ -230,93 +218,8 @@ def test_where_our_own_loops_have_no_registers_blas_stays_and_a_notice_says_so(
         (("blas", "bfloat16"), None, "float32 on factors rounded to bfloat16"),
     ],
 )
-def test_the_plan_is_told_who_multiplies(monkeypatch: Any, choice: Any, kind: str | None, said: str) -> None:
-    monkeypatch.setattr(products, "SPLIT", Block("tiles", 32, 32, 16, pieces=3) if kind == "split" else None)
+def test_the_plan_describes_precision_and_backend(monkeypatch: Any, choice: Any, kind: str | None, said: str) -> None:
+    monkeypatch.setattr(products, "SPLIT", Block("tiles", 32, 32, 16, parts=3) if kind == "split" else None)
     monkeypatch.setattr(products, "BFLOAT16", kind and Block(kind, 12, 32, 16))
     products.use(*choice)
     assert products.describe() == said
-
-
-AVX2, AVX512 = {"avx2", "fma", "avx"}, {"avx2", "fma", "avx", "avx512f"}
-
-
-@pytest.mark.parametrize(
-    ("features", "lanes", "registers"),
-    [(AVX512, 16, 32), (AVX2, 8, 16), ({"avx2"}, None, 0), ({"neon"}, 4, 32), ({"sse4.2"}, None, 0), (set(), None, 0)],
-)
-def test_the_block_of_float32_fits_into_the_registers(features: Any, lanes: int | None, registers: int) -> None:
-    block = processor._float32_block(features)
-    assert (block and block.lanes) == lanes
-    if block is not None:
-        assert (block.kind, block.chunk, block.columns % block.lanes) == ("float32", 1, 0)
-        across = block.columns // block.lanes
-        assert (
-            registers // 2 < block.rows * across <= registers - across - 1
-        )  # a row of the right, a number of the left
-
-
-@pytest.mark.parametrize(("features", "lanes"), [(AVX512, 16), (AVX2, 8), ({"neon"}, 4), ({"avx2"}, 16), (set(), 16)])
-def test_the_small_block_has_the_lanes_of_the_large_one_and_is_there_in_any_case(features: Any, lanes: int) -> None:
-    small, large = processor._small_block(features), processor._float32_block(features)
-    assert (small.lanes, small.columns % lanes) == (lanes, 0)
-    assert large is None or (large.lanes == lanes and small.rows <= large.rows)
-
-
-@pytest.mark.parametrize("allowed", [True, False])
-@pytest.mark.parametrize(
-    ("features", "kinds"),  # if Linux lets us have the tile registers, and if not
-    [
-        (AVX512 | {"avx512bf16", "amx-tile", "amx-bf16"}, ("tiles", "bfloat16")),
-        (AVX512 | {"avx512bf16"}, ("bfloat16", "bfloat16")),
-        (AVX512 | {"amx-tile"}, (None, None)),
-        (AVX512 | {"amx-tile", "amx-bf16"}, ("tiles", None)),
-        (AVX512, (None, None)),
-        ({"neon"}, (None, None)),
-        (set(), (None, None)),
-    ],
-)
-def test_the_block_of_bfloat16_is_the_best_that_may_be_used(
-    monkeypatch: Any, features: Any, kinds: Any, allowed: bool
-) -> None:
-    monkeypatch.setattr(processor, "may_use_tiles", lambda: allowed)
-    block = processor._bfloat16_block(features)
-    assert (block and block.kind) == kinds[not allowed]
-
-
-def test_compiled_code_is_kept_apart_by_whether_it_may_use_tiles(monkeypatch: Any, tmp_path: Path) -> None:
-    """Code with tile instructions ends a process that Linux does not allow them."""
-    monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path))
-    folders = set()
-    for allowed in (True, False):
-        monkeypatch.setattr(jit, "may_use_tiles", lambda allowed=allowed: allowed)
-        folders.add(jit._code_folder())
-    assert len(folders) == 2
-
-
-def test_the_tile_registers_are_asked_for_on_linux_only(monkeypatch: Any) -> None:
-    monkeypatch.setattr(hardware.sys, "platform", "darwin")
-    assert not hardware.may_use_tiles()
-
-
-_WITHOUT_TILES = "+avx,+avx2,+fma,+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512bf16"
-
-
-@pytest.mark.parametrize("features", ["+avx,+avx2,+fma", "+sse4.2", _WITHOUT_TILES])
-def test_a_lesser_processor_of_this_kind_multiplies_as_well(features: str, tmp_path: Path) -> None:
-    """Numba takes the features it may use from the environment: the loops for AVX2 run, or the way without any."""
-    if not processor.host_features() >= {name[1:] for name in features.split(",")}:
-        pytest.skip("this processor has not even these")
-    names = "every_choice_multiplies or that_of_float64 or changes_no_bit or of_factors"
-    tests = ("gemm/test_backend.py", "gemm/test_panels.py", "attention/test_operands.py")
-    files = [str(ROOT / "tests/kernels" / name) for name in tests]
-    command = [sys.executable, "-m", "pytest", "-q", *files, "-k", names, "--hypothesis-profile=few"]
-    lesser = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features}
-    done = subprocess.run(
-        [*command, "-p", "no:cacheprovider", "-W", "ignore:this processor has no vector"],
-        env=os.environ | lesser,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout

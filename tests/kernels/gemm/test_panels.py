@@ -1,4 +1,4 @@
-"""The matrix product as its callers meet it: any shape, any layout, the same bits on any number of threads."""
+"""The matrix product in blocks: any shape, any layout, the same bits on any number of threads."""
 
 from __future__ import annotations
 
@@ -14,21 +14,19 @@ from numba import types
 from numpy.typing import NDArray
 
 from minigrad.kernels import threads
-from minigrad.kernels.codegen.bfloat16_parts import split_side
-from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SPLIT, Block
-from minigrad.kernels.gemm import panels as matmul
+from minigrad.kernels.gemm import panels
 from minigrad.kernels.gemm.panels import multiply
 from minigrad.kernels.threads import set_threads
-from tests.kernels.matmul_twins import rounded
+from minigrad.system import hardware
+from tests.kernels.codegen.twins import rounded
 
 Array = NDArray[Any]
 
 BLOCKS = [block for block in (FLOAT32, BFLOAT16, SPLIT) if block is not None]
-every_block = pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block.kind}-{block.pieces}")
+every_block = pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block.kind}-{block.parts}")
 with_tiles = pytest.mark.skipif(SPLIT is None, reason="this processor has no tile registers")
-every_rung = pytest.mark.parametrize("rung", [matmul.naive, matmul.loop_order, matmul.blocked, matmul.packed])
-UNIT = {"float32": 2.0**-24, "bfloat16": 2.0**-8}  # half the distance from 1 to the number after it
+UNIT = {"float32": 2.0**-24, "bfloat16": 2.0**-8}  # half the distance from 1 to the next one
 
 sides = st.sampled_from([0, 1, 2, 3, 7, 11, 12, 13, 31, 32, 33, 65, 100])
 depths = st.sampled_from([0, 1, 2, 15, 33, 511, 512, 513, 1_023, 1_025, 1_030, 2_100])  # words may hold two steps
@@ -48,19 +46,19 @@ def product(a: Array, b: Array, block: Block, add: Array | None = None) -> Array
 
 
 def as_multiplied(x: Array, block: Block) -> Array:
-    """Return the numbers that take part in the product, in float64: rounded ones, if the block holds one bfloat16."""
-    return ((rounded(x) << 16).view(np.float32) if block.pieces == 1 else x).astype(np.float64)
+    """Return the elements as they are multiplied, in float64: rounded, if the block holds one bfloat16 part."""
+    return ((rounded(x) << 16).view(np.float32) if block.parts == 1 else x).astype(np.float64)
 
 
 def assert_within(got: Array, wanted: Array, size: Array, unit: float) -> None:
-    """`size` is |a| @ |b|: what cancels in the sum has been rounded all the same."""
+    """`size` is |a| @ |b|: terms that cancel in the sum have been rounded too."""
     assert got.shape == wanted.shape
     assert (np.abs(got - wanted) <= unit * size).all()
 
 
 def allowed(depth: int, block: Block) -> float:
-    """How far off a sum may be; of three pieces, products of up to 2^-22 are left out, which short sums feel."""
-    return (depth + 2 + (4 if block.pieces == 3 else 0)) * UNIT["float32"]
+    """Return the error that a sum may have; three parts leave out products of up to 2^-22, which short sums show."""
+    return (depth + 2 + (4 if block.parts == 3 else 0)) * UNIT["float32"]
 
 
 def check_product(a: Array, b: Array, block: Block) -> None:
@@ -82,17 +80,15 @@ def test_more_panels_than_a_cache_holds(block: Block, shape: tuple[int, int, int
 
 
 @every_block
-def test_a_group_of_panels_that_does_not_fit_into_the_second_cache_is_taken_in_parts(block: Block) -> None:
-    assert max(matmul._WORDS, matmul._SPLIT_WORDS) < 1_200 * 512  # columns of the shorter side times words at a time
+def test_panels_that_do_not_fit_into_the_second_level_cache_are_packed_in_groups(block: Block) -> None:
+    assert max(panels._WORDS, panels._SPLIT_WORDS) < 1_200 * 512  # columns of the shorter side times words at a time
     check_product(*factors(1_300, 520, 1_200), block)
     check_product(*factors(1_200, 520, 1_300), block)
 
 
 @pytest.mark.skipif(BFLOAT16 is None, reason="this processor multiplies no bfloat16")
 @given(m=sides, k=depths, n=sides, seed=seeds)
-def test_bfloat16_is_as_far_from_the_true_product_as_rounding_the_factors_allows(
-    m: int, k: int, n: int, seed: int
-) -> None:
+def test_the_error_of_bfloat16_is_that_of_rounding_the_factors(m: int, k: int, n: int, seed: int) -> None:
     assert BFLOAT16 is not None
     a, b = (x.astype(np.float64) for x in factors(m, k, n, seed))
     unit = UNIT["bfloat16"]
@@ -102,18 +98,18 @@ def test_bfloat16_is_as_far_from_the_true_product_as_rounding_the_factors_allows
 
 
 @pytest.mark.skipif(BFLOAT16 is None, reason="this processor multiplies no bfloat16")
-def test_the_bound_for_bfloat16_is_not_idle() -> None:
+def test_the_bound_for_bfloat16_is_not_loose() -> None:
     assert BFLOAT16 is not None
     a, b = factors(64, 64, 64)
     error = np.abs(product(a, b, BFLOAT16) - a.astype(np.float64) @ b) / (np.abs(a) @ np.abs(b))
-    assert error.max() > 1e-4  # the factors were rounded indeed: float32 would be a thousand times nearer
+    assert error.max() > 1e-4  # the factors were rounded: float32 would be a thousand times closer
 
 
 @with_tiles
 @pytest.mark.parametrize("k", [16, 100, 576, 2_100])
 @given(seed=seeds, exponent=st.integers(-45, 50))
-def test_three_pieces_are_nearer_to_the_true_product_than_float32(k: int, seed: int, exponent: int) -> None:
-    """Taking factors apart buys speed and costs no accuracy: BLAS rounds each term of a sum, this one half as many."""
+def test_three_parts_are_closer_to_the_true_product_than_float32(k: int, seed: int, exponent: int) -> None:
+    """Splitting the factors costs no accuracy: BLAS rounds every term of a sum, the tiles every second one."""
     assert SPLIT is not None
     a, b = (x * np.float32(2.0**exponent) for x in factors(70, k, 70, seed))
     true = a.astype(np.float64) @ b
@@ -121,25 +117,8 @@ def test_three_pieces_are_nearer_to_the_true_product_than_float32(k: int, seed: 
     assert split < 0.95 * blas
 
 
-@numba.njit
-def _take_apart(numbers: Array, packed: Array) -> None:
-    split_side(numbers, 0, 1, 2, packed, 0, SIDE)
-
-
-@given(st.floats(width=32, allow_nan=False, allow_infinity=False).filter(lambda x: x == 0 or abs(x) > 2.0**-100))
-def test_nothing_is_lost_when_a_number_is_taken_apart(x: float) -> None:
-    numbers, packed = np.zeros(2 * SIDE, np.float32), np.zeros(3 * SIDE, np.uint32)
-    numbers[0] = x
-    _take_apart(numbers, packed)
-    high, middle, low = (float((packed[place : place + 1] << 16).view(np.float32)[0]) for place in (0, SIDE, 2 * SIDE))
-    assert high + middle + low == x
-    assert abs(high) <= abs(x)
-    assert abs(middle) <= 2.0**-7 * abs(x)
-    assert abs(low) <= 2.0**-16 * abs(x)
-
-
 @with_tiles
-def test_the_largest_numbers_are_multiplied_too() -> None:
+def test_the_largest_float32_are_multiplied_too() -> None:
     assert SPLIT is not None
     largest = np.finfo(np.float32).max
     a, b = np.full((3, 1), largest), np.array([[1.0, -0.5, 0.0]], np.float32)
@@ -215,13 +194,13 @@ def test_no_layout_compiles_the_product_again() -> None:
     for lay in LAYOUTS.values():
         for block in BLOCKS:
             product(*map(lay, factors(13, 20, 13)), block)
-    kernel: Any = matmul._multiply_panels
+    kernel: Any = panels._multiply_panels
     assert len({tuple(map(types.unliteral, signature)) for signature in kernel.signatures}) == 1  # one for all blocks
 
 
 @pytest.fixture
 def _restore_pool() -> Iterator[None]:
-    before = threads._pool.count if threads._pool is not None else threads._default_count()
+    before = threads._pool.count if threads._pool is not None else hardware.threads()
     yield
     set_threads(before)
 
@@ -241,7 +220,7 @@ def test_the_same_bits_on_any_number_of_threads(block: Block, shape: tuple[int, 
 
 
 @every_block
-def test_what_is_not_finite_stays_in_its_row_and_its_column(block: Block) -> None:
+def test_infinity_and_nan_stay_in_their_row_and_column(block: Block) -> None:
     a, b = factors(14, 70, 35)
     a[3, 5], b[7, 33] = np.nan, np.inf
     got = product(a, b, block)
@@ -249,23 +228,12 @@ def test_what_is_not_finite_stays_in_its_row_and_its_column(block: Block) -> Non
     touched[3], touched[:, 33] = True, True
     assert np.isnan(got[3]).all()
     infinite = np.delete(got[:, 33], 3)
-    assert (np.isnan(infinite) if block is SPLIT else np.isinf(infinite)).all()  # a piece of infinity is not a number
+    assert (np.isnan(infinite) if block is SPLIT else np.isinf(infinite)).all()  # the parts of infinity are NaN
     clean = product(*factors(14, 70, 35), block)
     np.testing.assert_array_equal(got[~touched], clean[~touched])
 
 
-@every_rung
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@given(m=sides, k=st.sampled_from([0, 1, 2, 63, 64, 65, 130]), n=st.sampled_from([0, 1, 5, 127, 129, 520]), seed=seeds)
-def test_every_rung_of_the_ladder(rung: Any, dtype: Any, m: int, k: int, n: int, seed: int) -> None:
-    a, b = (x.astype(dtype) for x in factors(m, k, n, seed))
-    c = np.full((m, n), np.nan, dtype)
-    rung(a, b, c)
-    x, y = a.astype(np.float64), b.astype(np.float64)
-    assert_within(c, x @ y, np.abs(x) @ np.abs(y), (k + 2) * float(np.finfo(dtype).eps))
-
-
-def test_a_product_that_is_a_little_wrong_is_caught() -> None:
+def test_a_sum_that_lacks_one_step_is_caught() -> None:
     a, b = factors(5, 40, 6)
     wanted, size = a.astype(np.float64) @ b, np.abs(a).astype(np.float64) @ np.abs(b)
     wrong = (a[:, 1:] @ b[1:]).astype(np.float32)  # one step of the sum is missing

@@ -1,0 +1,135 @@
+"""Small matrices packed as factors of `minigrad.kernels.attention.tiles`.
+
+The attention kernels are written once. Whether a factor holds elements or words of three bfloat16 parts is decided
+here, by the type of the elements and by the processor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minigrad.kernels.attention.tiles import COLUMNS, ROWS, LeftFactor, lane_size, packed_steps, round_up
+from minigrad.kernels.codegen.microkernel import Panel
+from minigrad.kernels.codegen.vector_moves import SIDE, copy_small, transpose_block
+from minigrad.kernels.cpu import SPLIT
+from minigrad.kernels.gemm.packing import Factor, Layout, Matrix, PackScratch, pack_bfloat16
+from minigrad.kernels.jit import kernel, overload, types
+from minigrad.typing import Array
+
+
+def _in_words(x: Any) -> bool:
+    return SPLIT is not None and x.dtype == types.float32
+
+
+def memory_for(x: Array, lanes: int, steps: int) -> Array:
+    """Return memory for a factor of so many rows (or columns) and steps, whose elements have the type of `x`."""
+    return np.empty(lanes * steps, x.dtype)
+
+
+@overload(memory_for)
+def _memory_for(x, lanes, steps):  # type: ignore[no-untyped-def]
+    if not _in_words(x):
+        return lambda x, lanes, steps: np.empty(lanes * steps, x.dtype)
+
+    def aligned(x, lanes, steps):  # type: ignore[no-untyped-def]
+        count = round_up(lanes, ROWS) * lane_size(np.empty(0, np.uint32), steps)
+        memory = np.empty(count + SIDE, np.uint32)
+        return memory[-memory.ctypes.data % 64 // 4 :]  # begins where a cache line does
+
+    return aligned
+
+
+def pack_left(source: Matrix, target: LeftFactor, scratch: PackScratch) -> None:
+    """Pack a left factor, padded with zeros where the source has fewer rows (lanes) or steps than the target."""
+    if source.transposed:
+        pack_transposed(source, target)
+    else:
+        pack_rows(source, target)
+
+
+@overload(pack_left, strict=False)  # annotations are part of a signature
+def _pack_left(source, target, scratch):  # type: ignore[no-untyped-def]
+    if not _in_words(source[0]):
+        return pack_left
+
+    def pack(source, target, scratch):  # type: ignore[no-untyped-def]
+        factor, words = Factor(source, Layout(ROWS, SIDE, 3)), packed_steps(target.elements, target.steps)
+        pack_bfloat16(factor, target.rows // ROWS, words, Panel(target.elements, target.start), scratch)
+
+    return pack
+
+
+def pack_right(source: Matrix, target: Array, scratch: PackScratch) -> None:
+    """Pack a right factor; its columns are the COLUMNS lanes of the source."""
+    transpose(source, target)
+
+
+@overload(pack_right, strict=False)
+def _pack_right(source, target, scratch):  # type: ignore[no-untyped-def]
+    if not _in_words(source[0]):
+        return pack_right
+
+    def pack(source, target, scratch):  # type: ignore[no-untyped-def]
+        words = packed_steps(target, source.steps)
+        pack_bfloat16(Factor(source, Layout(COLUMNS, 1, 3)), 1, words, Panel(target, 0), scratch)
+
+    return pack
+
+
+def as_right(panel: Array, steps: int, target: Array, scratch: PackScratch) -> Array:
+    """Return the right factor that is this panel of `steps` rows: the panel itself, or words packed in `target`."""
+    return panel
+
+
+@overload(as_right, strict=False)
+def _as_right(panel, steps, target, scratch):  # type: ignore[no-untyped-def]
+    if not _in_words(panel):
+        return as_right
+
+    def pack(panel, steps, target, scratch):  # type: ignore[no-untyped-def]
+        pack_right(Matrix(panel, 0, COLUMNS, True, COLUMNS, steps), target, scratch)
+        return target
+
+    return pack
+
+
+@kernel
+def transpose(source: Matrix, y: Array) -> None:
+    """y[j * source.lanes + i] = element (i, j) of the source, whose lines are its lanes."""
+    x, start, stride, _, rows, columns = source
+    full_rows, full_columns = rows - rows % SIDE, columns - columns % SIDE
+    for i in range(0, full_rows, SIDE):
+        for j in range(0, full_columns, SIDE):
+            transpose_block(x, start + i * stride + j, stride, y, j * rows + i, rows)
+    for i in range(rows):
+        for j in range(full_columns if i < full_rows else 0, columns):
+            y[j * rows + i] = x[start + i * stride + j]
+
+
+@kernel
+def pack_rows(source: Matrix, target: LeftFactor) -> None:
+    """Pack a left factor whose rows are the lines of the source, in groups of ROWS; zeros below the last row."""
+    x, start, stride, _, count, size = source
+    y, y_start, rows, _ = target
+    for first in range(0, rows, ROWS):
+        for i in range(ROWS):
+            for d in range(size):
+                known = first + i < count
+                y[y_start + first * size + d * ROWS + i] = x[start + (first + i) * stride + d] if known else 0
+
+
+@kernel
+def pack_transposed(source: Matrix, target: LeftFactor) -> None:
+    """Pack a left factor whose steps are the lines of the source, in groups of ROWS rows; zeros after the last step."""
+    x, start, stride, _, size, count = source
+    y, y_start, _, steps = target
+    for first in range(0, size, ROWS):
+        for step in range(steps):
+            place, to = start + step * stride + first, y_start + first * steps + step * ROWS
+            if step < count and first + ROWS <= size:
+                copy_small(x, place, y, to)
+            else:
+                for i in range(ROWS):
+                    y[to + i] = x[place + i] if step < count and first + i < size else 0

@@ -1,0 +1,98 @@
+"""What both passes of attention are given: the arrays, which keys each query sees, and how the work is divided.
+
+One task is one sequence and one key/value head, with all query heads that share it; no two tasks write to the same
+element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from minigrad.kernels.jit import kernel
+from minigrad.kernels.rows import rows_of
+from minigrad.kernels.rowwise.dropout import Draws, draws_of
+from minigrad.typing import Array
+
+
+class Inputs(NamedTuple):
+    """What the loops of both passes read; offsets, ranges, visible and scale are those of `Plan`."""
+
+    q: Array  # (rows, heads * D)
+    k: Array  # (key rows, kv_heads * D)
+    v: Array  # (key rows, kv_heads * D)
+    offsets: Array
+    ranges: Array
+    visible: Array
+    kv_heads: int
+    scale: float
+    draws: Draws
+
+
+class HeadGroup(NamedTuple):
+    """A key/value head and the query heads that share it."""
+
+    head: int  # the key/value head
+    kv_heads: int  # key/value heads altogether
+    group: int  # query heads of one key/value head
+    size: int  # elements of a head
+
+
+class Task(NamedTuple):
+    """One sequence and one key/value head."""
+
+    heads: HeadGroup
+    first: int  # the first position of the queries
+    num_rows: int  # query rows: one for each position and query head
+    first_key: int
+    num_keys: int
+
+
+@kernel
+def task_of(inputs: Inputs, number: int) -> Task:
+    """Return the task of this number."""
+    sequence, head, width = number // inputs.kv_heads, number % inputs.kv_heads, inputs.k.shape[1]
+    heads = HeadGroup(head, inputs.kv_heads, inputs.q.shape[1] // width, width // inputs.kv_heads)
+    first, last = inputs.offsets[sequence], inputs.offsets[sequence + 1]
+    first_key, last_key = inputs.ranges[sequence, 0], inputs.ranges[sequence, 1]
+    return Task(heads, first, (last - first) * heads.group, first_key, last_key - first_key)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which keys each query sees, the scale of the scores, and dropout.
+
+    Sequence s has query rows offsets[s]:offsets[s + 1], and keys in rows ranges[s, 0]:ranges[s, 1]. Of these keys,
+    query row r sees the first `visible[r]`, which does not decrease within a sequence. Each probability is dropped with
+    the probability `dropout`, by draws that are a function of (`key`, `step`, `index`) and of query, head and key.
+    Shapes: offsets (S + 1,), ranges (S, 2), visible (rows,), all int64.
+    """
+
+    offsets: Array
+    ranges: Array
+    visible: Array
+    scale: float
+    dropout: float = 0.0
+    key: int = 0
+    step: int = 0
+    index: int = 0
+
+    def inputs(self, q: Array, k: Array, v: Array) -> Inputs:
+        """Return what the loops read, for q (rows, H, D), k and v (key rows, G, D)."""
+        draws = draws_of(self.dropout, self.key, self.step, self.index, q.dtype)
+        arrays = flat(q), flat(k), flat(v), self.offsets, self.ranges, self.visible
+        return Inputs(*arrays, k.shape[1], q.dtype.type(self.scale), draws)
+
+    def num_tasks(self, k: Array) -> int:
+        """Return the number of tasks for k (key rows, G, D)."""
+        return (len(self.offsets) - 1) * k.shape[1]
+
+    def work(self, q: Array, k: Array) -> int:
+        """Estimate the element operations of one task, to decide whether threads pay."""
+        longest = int((self.ranges[:, 1] - self.ranges[:, 0]).max(initial=0))
+        return q.size // max(len(self.offsets) - 1, 1) * longest // 8
+
+
+def flat(x: Array) -> Array:
+    """Return x (rows, H, D) as rows (rows, H * D)."""
+    return rows_of(x, x.shape[1] * x.shape[2])

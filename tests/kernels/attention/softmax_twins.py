@@ -1,0 +1,152 @@
+"""Twins of the steps of the softmax of attention and of its gradient, and of their workspaces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from minigrad.kernels.attention.backward import QueryTile, Saved, Statistics
+from minigrad.kernels.attention.forward import RunningSoftmax
+from minigrad.kernels.attention.plan import HeadGroup
+from minigrad.kernels.attention.queries import QueryPanel
+from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, Tile
+from minigrad.kernels.codegen.vector_moves import SIDE
+from tests.kernels.attention.tile_twins import are_seen, load_queries, query_panels, rows_of, tiles
+from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers
+
+
+@st.composite
+def _step_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    tile, visible = draw(tiles(dtype))
+    largest = numbers(draw, dtype, COLUMNS)
+    largest[draw(st.integers(0, COLUMNS)) :] = -np.inf
+    total = np.abs(numbers(draw, dtype, COLUMNS)) * np.isfinite(largest)
+    running = RunningSoftmax(largest, total, np.zeros(COLUMNS, dtype), np.zeros(COLUMNS, dtype))
+    return [numbers(draw, dtype, tile.num_keys * COLUMNS + 1), tile, visible, dtype(0.7), running]
+
+
+def _softmax_step(scores: Array, tile: Tile, visible: Array, scale: float, running: RunningSoftmax) -> None:
+    part, (largest, total, rescale, top) = scores[: tile.num_keys * COLUMNS].reshape(tile.num_keys, COLUMNS), running
+    part[...] = np.where(are_seen(tile, visible), part * scale, -np.inf)
+    before = largest.copy()
+    largest[...] = np.maximum(largest, part.max(axis=0, initial=-np.inf))
+    top[...] = np.where(np.isfinite(largest), largest, 0)
+    rescale[...], part[...] = np.exp(before - top), np.exp(part - top)
+    total[...] = total * rescale + part.sum(axis=0)
+
+
+@st.composite
+def _write_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    x, panel, heads = draw(query_panels(dtype))
+    total = np.abs(numbers(draw, dtype, COLUMNS)) * np.array([draw(st.booleans()) for _ in range(COLUMNS)])
+    unused = np.zeros(COLUMNS, dtype)
+    running = RunningSoftmax(numbers(draw, dtype, COLUMNS), total.astype(dtype), unused, unused)
+    logsumexp = np.full((len(x), heads.kv_heads * heads.group), UNTOUCHED, dtype)
+    return [numbers(draw, dtype, COLUMNS * heads.size), panel, heads, running, x, logsumexp]
+
+
+def _write_attended(
+    rows: Array, panel: QueryPanel, heads: HeadGroup, softmax: RunningSoftmax, out: Array, logsumexp: Array
+) -> None:
+    largest, total = softmax.largest[: panel.num_rows, None], softmax.total[: panel.num_rows, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        attended = np.where(total > 0, rows.reshape(COLUMNS, heads.size)[: panel.num_rows] / total, 0)
+        logsumexp[rows_of(logsumexp, panel, heads, 1)] = np.where(total > 0, largest + np.log(total), -np.inf)
+    out[rows_of(out, panel, heads, heads.size)] = attended
+
+
+@st.composite
+def _gradient_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    tile, visible = draw(tiles(dtype))
+    scores, slopes = (numbers(draw, dtype, tile.num_keys * COLUMNS + 1) for _ in range(2))
+    statistics = Statistics(visible, numbers(draw, dtype, COLUMNS), numbers(draw, dtype, COLUMNS))
+    return [scores, slopes, tile, dtype(0.7), statistics]
+
+
+def _softmax_gradient(scores: Array, slopes: Array, tile: Tile, scale: float, statistics: Statistics) -> None:
+    p, ds = (x[: tile.num_keys * COLUMNS].reshape(tile.num_keys, COLUMNS) for x in (scores, slopes))
+    visible, logsumexp, dots = statistics
+    p[...] = np.where(are_seen(tile, visible), np.exp(p * scale - logsumexp), 0)
+    ds[...] = p * (ds - dots) * scale
+
+
+@st.composite
+def _load_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    x, panel, heads = draw(query_panels(dtype).filter(lambda drawn: drawn[1].num_rows > 0))
+    logsumexp = numbers(draw, dtype, len(x), heads.kv_heads * heads.group)
+    logsumexp[:: draw(st.integers(1, 3))] = -np.inf  # of queries that see no key
+    rows, outputs = (np.full(COLUMNS * heads.size, UNTOUCHED, dtype) for _ in range(2))
+    statistics = Statistics(*(np.full(COLUMNS, UNTOUCHED, kind) for kind in (np.int64, dtype, dtype)))
+    queries = QueryTile(rows, outputs, *(np.zeros(0, dtype) for _ in range(5)), statistics)
+    return [Saved(x, numbers(draw, dtype, *x.shape), logsumexp), np.arange(len(x)) + 5, panel, heads, queries]
+
+
+def _load_gradient(saved: Saved, visible: Array, panel: QueryPanel, heads: HeadGroup, queries: QueryTile) -> None:
+    load_queries(saved.out, panel, heads, queries.outputs)
+    load_queries(saved.dout, panel, heads, queries.rows)
+    seen, logs, dots = queries.statistics
+    positions, columns = (index[:, 0] for index in rows_of(saved.logsumexp, panel, heads, 1))
+    seen[: panel.num_rows], seen[panel.num_rows :] = visible[positions], visible[positions[-1]]
+    logs[: panel.num_rows], logs[panel.num_rows :] = saved.logsumexp[positions, columns], 0
+    logs[np.isinf(logs)] = 0
+    dots[:] = (queries.rows * queries.outputs).reshape(COLUMNS, heads.size).sum(axis=1)
+
+
+@st.composite
+def _key_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    heads = HeadGroup(draw(st.integers(0, 1)), 2, 3, draw(st.sampled_from([1, 2, 5, ROWS])))
+    tile = Tile(draw(st.integers(0, 2)), draw(st.sampled_from([0, 1, COLUMNS - 1, COLUMNS, COLUMNS + 3])))
+    height = -(-heads.size // ROWS) * ROWS
+    sums = numbers(draw, dtype, -(-tile.num_keys // COLUMNS) * COLUMNS * height + SIDE)
+    gradient = np.full((tile.begin + tile.num_keys + 1, 2 * heads.size), UNTOUCHED, dtype)
+    return [sums, tile, heads, gradient, np.zeros(COLUMNS * heads.size, dtype)]
+
+
+def _write_key_gradient(sums: Array, tile: Tile, heads: HeadGroup, gradient: Array, rows: Array) -> None:
+    height, column = -(-heads.size // ROWS) * ROWS, heads.head * heads.size
+    panels = sums[: len(sums) - SIDE].reshape(-1, height, COLUMNS)[:, : heads.size]
+    keys = panels.swapaxes(1, 2).reshape(-1, heads.size)[: tile.num_keys]
+    gradient[tile.begin : tile.begin + tile.num_keys, column : column + heads.size] = keys
+
+
+def _workspace_arguments(dtype: Any) -> st.SearchStrategy[Arguments]:
+    return st.sampled_from([1, 5, ROWS, 40]).map(lambda size: [np.zeros((0, 0), dtype), size])
+
+
+def _forward_workspace(q: Array, size: int) -> list[int]:
+    tile, rows = KEYS * COLUMNS, COLUMNS * size
+    return [
+        rows,
+        rows,
+        tile,
+        tile,
+        -(-size // ROWS) * ROWS * COLUMNS,
+        *[COLUMNS] * 5,
+        tile,
+        KEYS,
+        2 * SIDE**2,
+        3 * SIDE**2,
+    ]
+
+
+def _backward_workspace(q: Array, size: int) -> list[int]:
+    tile, rows, height = KEYS * COLUMNS, COLUMNS * size, -(-size // ROWS) * ROWS
+    keys, queries = (
+        [KEYS * size, KEYS * size, *[height * KEYS] * 3],
+        [*[rows] * 4, *[height * COLUMNS] * 3, *[COLUMNS] * 3],
+    )
+    return [*keys, *queries, tile, tile, tile, COLUMNS**2, tile, KEYS, 2 * SIDE**2, 3 * SIDE**2]
+
+
+TWINS: dict[str, Twin] = {
+    "attention.forward.softmax_step": Twin(_step_arguments, _softmax_step),
+    "attention.forward.write_attended": Twin(_write_arguments, _write_attended),
+    "attention.forward.forward_workspace": Twin(_workspace_arguments, _forward_workspace, only_sizes=True),
+    "attention.backward.softmax_gradient": Twin(_gradient_arguments, _softmax_gradient),
+    "attention.backward.load_gradient": Twin(_load_arguments, _load_gradient),
+    "attention.backward.write_key_gradient": Twin(_key_arguments, _write_key_gradient, scratch=1),
+    "attention.backward.backward_workspace": Twin(_workspace_arguments, _backward_workspace, only_sizes=True),
+}

@@ -1,0 +1,204 @@
+"""Attention with the whole T x T matrix stored: the twins of both passes, and of the op."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from minigrad.kernels.attention.backward import Gradients, Saved
+from minigrad.kernels.attention.plan import HeadGroup, Inputs, Plan, Task
+from minigrad.kernels.rowwise.dropout import Draws
+from tests.kernels.rowwise.draw_twins import philox, some_draws
+from tests.kernels.rowwise.twins import log_sum_exp
+from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers, span, untouched
+
+
+def scores_of(q: Array, k: Array, visible: Array, scale: float) -> Array:
+    """Return one sequence's and one head's scores (queries, keys); -inf where a query does not see a key."""
+    return np.where(np.arange(len(k)) < visible[:, None], q @ k.T * scale, -np.inf)
+
+
+def probabilities(scores: Array) -> Array:
+    """Return the softmax of each row (queries, keys); zeros for a query that sees nothing."""
+    seen = np.isfinite(scores).any(axis=1)
+    p = np.zeros_like(scores)
+    if seen.any():
+        p[seen] = np.exp(scores[seen] - log_sum_exp(scores[seen])[:, None])
+    return p
+
+
+def causal(offsets: Array, key_ranges: Array) -> Array:
+    """Return how many keys each row sees if the last keys of a sequence belong to its queries."""
+    counts = [
+        np.arange(1, b - a + 1) + (stop - start) - (b - a)
+        for a, b, (start, stop) in zip(offsets[:-1], offsets[1:], key_ranges, strict=True)
+    ]
+    return np.concatenate([np.zeros(0, np.int64), *counts]).astype(np.int64)
+
+
+def mask_of(rows: slice, head: int, num_heads: int, num_keys: int, words: Array, threshold: int, kept: float) -> Array:
+    """Return what each probability (queries, keys) of one sequence and head is multiplied by."""
+    places = np.arange(rows.start, rows.stop) * num_heads + head
+    draws = [philox_words(np.arange(-(-num_keys // 4)), place, words) for place in places]
+    drawn = np.array(draws).reshape(len(places), 4 * -(-num_keys // 4))[:, :num_keys]
+    return np.where(drawn >= threshold, kept, 0.0)
+
+
+def philox_words(blocks: Array, place: int, words: Array) -> Array:
+    """Return four draws for each counter (block, place)."""
+    key, step, index = (int(words[0]), int(words[1])), int(words[2]), int(words[3])
+    return philox(blocks.astype(np.uint64) | np.uint64(place) << np.uint64(32), (step, index), key)
+
+
+def attention(
+    q: Array, k: Array, v: Array, offsets: Array, key_ranges: Array, scale: float, visible: Array | None = None
+) -> Array:
+    """Attend one sequence and one head at a time: q (rows, H, D), k and v (key rows, G, D) -> (rows, H, D)."""
+    out, group = np.zeros_like(q), q.shape[1] // k.shape[1]
+    visible = causal(offsets, key_ranges) if visible is None else visible
+    for s in range(len(offsets) - 1):
+        rows, keys = slice(offsets[s], offsets[s + 1]), slice(*key_ranges[s])
+        for h in range(q.shape[1]):
+            scores = scores_of(q[rows, h], k[keys, h // group], visible[rows], scale)
+            out[rows, h] = probabilities(scores) @ v[keys, h // group]
+    return out
+
+
+@st.composite
+def layouts(draw: DrawFn, longest: int = 6, cached: bool | None = None) -> tuple[Array, Array]:
+    """Draw offsets of ragged sequences (some empty) and key ranges: the same rows, or with a past and with gaps."""
+    lengths = draw(st.lists(st.integers(0, longest), min_size=0, max_size=3))
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    if cached is False or not draw(st.booleans()):
+        return offsets, np.stack([offsets[:-1], offsets[1:]], axis=1)
+    ranges, first = [], 0
+    for length in lengths:
+        first += draw(st.integers(0, 2))  # key rows that belong to no sequence
+        last = first + length + draw(st.integers(0, 3))
+        ranges.append((first, last))
+        first = last
+    return offsets, np.array(ranges, np.int64).reshape(-1, 2)
+
+
+@st.composite
+def heads(draw: DrawFn) -> tuple[int, int, int]:
+    """Draw (query heads, key/value heads, head size)."""
+    groups, per_group, size = draw(st.integers(1, 2)), draw(st.integers(1, 3)), draw(st.sampled_from([1, 2, 5]))
+    return groups * per_group, groups, size
+
+
+@st.composite
+def _arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    (offsets, ranges), (num_heads, groups, size) = draw(layouts()), draw(heads())
+    q = numbers(draw, dtype, offsets[-1], num_heads * size)
+    key_rows = int(ranges.max(initial=0)) + 1
+    k, v = (numbers(draw, dtype, key_rows, groups * size) for _ in range(2))
+    part = span(draw, (len(offsets) - 1) * groups)
+    visible = causal(offsets, ranges)
+    if draw(st.booleans()):  # any numbers that rise within a sequence, 0 among them
+        for a, b, (first, last) in zip(offsets[:-1], offsets[1:], ranges, strict=True):
+            visible[a:b] = sorted(draw(st.integers(0, last - first)) for _ in range(b - a))
+    draws = draw(some_draws(dtype, draw(st.sampled_from([0, 2**30, 2**31]))))
+    inputs = Inputs(q, k, v, offsets, ranges, visible, groups, dtype(0.7), draws)
+    return [inputs, untouched(q), np.full((len(q), num_heads), UNTOUCHED, dtype), *part]
+
+
+def causal_case(dtype: Any, lengths: list[int], past: int = 0, heads: tuple[int, int, int] = (4, 2, 5)) -> Any:
+    """Return queries, keys, values, and the plan of causal sequences, each with `past` keys before its queries."""
+    rng, (num_heads, kv_heads, size) = np.random.default_rng(0), heads
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    ends = np.cumsum([length + past for length in lengths])
+    ranges = np.stack([ends - np.array(lengths) - past, ends], axis=1).astype(np.int64)
+    q = rng.normal(size=(offsets[-1], num_heads, size)).astype(dtype)
+    k, v = (rng.normal(size=(ends[-1], kv_heads, size)).astype(dtype) for _ in range(2))
+    return q, k, v, Plan(offsets, ranges, causal(offsets, ranges), 0.3)
+
+
+class _Head(NamedTuple):
+    """One query head of one sequence, and where it lies in the arrays."""
+
+    rows: slice
+    keys: slice
+    number: int
+    columns: slice  # of queries
+    shared: slice  # the columns of keys and values
+
+
+def _each_head(inputs: Inputs, start: int, stop: int) -> Iterator[_Head]:
+    """Go through the query heads of the tasks from start to stop."""
+    size = inputs.k.shape[1] // inputs.kv_heads
+    group = inputs.q.shape[1] // inputs.k.shape[1]
+    for task in range(start, stop):
+        s, g = task // inputs.kv_heads, task % inputs.kv_heads
+        rows, keys = slice(inputs.offsets[s], inputs.offsets[s + 1]), slice(*inputs.ranges[s])
+        for h in range(g * group, (g + 1) * group):
+            yield _Head(rows, keys, h, slice(h * size, (h + 1) * size), slice(g * size, (g + 1) * size))
+
+
+def _scores(inputs: Inputs, head: _Head) -> Array:
+    q, k = inputs.q[head.rows, head.columns], inputs.k[head.keys, head.shared]
+    return scores_of(q, k, inputs.visible[head.rows], inputs.scale)
+
+
+def dropout_mask(rows: slice, head: int, num_heads: int, num_keys: int, draws: Draws) -> Array:
+    """Return what each probability (queries, keys) of one sequence and head is multiplied by."""
+    words = np.array([draws.key_low, draws.key_high, draws.step, draws.op_index], np.uint64)
+    return mask_of(rows, head, num_heads, num_keys, words, draws.threshold, draws.keep_scale)
+
+
+def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, stop: int) -> None:
+    for head in _each_head(inputs, start, stop):
+        scores = _scores(inputs, head)
+        with np.errstate(divide="ignore"):
+            logsumexp[head.rows, head.number] = np.log(np.exp(scores).sum(axis=1))
+        mask = dropout_mask(head.rows, head.number, logsumexp.shape[1], scores.shape[1], inputs.draws)
+        out[head.rows, head.columns] = (probabilities(scores) * mask) @ inputs.v[head.keys, head.shared]
+
+
+@st.composite
+def _backward_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    inputs, out, logsumexp, *part = draw(_arguments(dtype))
+    _attention_tasks(inputs, out, logsumexp, 0, (len(inputs.offsets) - 1) * inputs.kv_heads)
+    saved = Saved(numbers(draw, dtype, *out.shape), out, logsumexp)
+    gradients = Gradients(*(untouched(x) for x in (inputs.q, inputs.k, inputs.v)))
+    return [inputs, saved, gradients, *part]
+
+
+def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients, start: int, stop: int) -> None:
+    heads = list(_each_head(inputs, start, stop))
+    for head in heads:
+        gradients.dk[head.keys, head.shared] = 0
+        gradients.dv[head.keys, head.shared] = 0
+    for head in heads:
+        p = probabilities(_scores(inputs, head))
+        mask = dropout_mask(head.rows, head.number, saved.logsumexp.shape[1], p.shape[1], inputs.draws)
+        dout = saved.dout[head.rows, head.columns]
+        dp = dout @ inputs.v[head.keys, head.shared].T * mask
+        ds = p * (dp - (p * dp).sum(axis=1, keepdims=True)) * inputs.scale
+        gradients.dq[head.rows, head.columns] += ds @ inputs.k[head.keys, head.shared]
+        gradients.dk[head.keys, head.shared] += ds.T @ inputs.q[head.rows, head.columns]
+        gradients.dv[head.keys, head.shared] += (p * mask).T @ dout
+
+
+@st.composite
+def _task_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    inputs = draw(_arguments(dtype).filter(lambda drawn: len(drawn[0].offsets) > 1))[0]
+    return [inputs, draw(st.integers(0, (len(inputs.offsets) - 1) * inputs.kv_heads - 1))]
+
+
+def _task_of(inputs: Inputs, number: int) -> Task:
+    sequence, head = divmod(number, inputs.kv_heads)
+    (first, last), keys = inputs.offsets[sequence : sequence + 2], inputs.ranges[sequence]
+    size, group = inputs.k.shape[1] // inputs.kv_heads, inputs.q.shape[1] // inputs.k.shape[1]
+    return Task(HeadGroup(head, inputs.kv_heads, group, size), first, (last - first) * group, keys[0], np.diff(keys)[0])
+
+
+TWINS: dict[str, Twin] = {
+    "attention.plan.task_of": Twin(_task_arguments, _task_of),
+    "attention.forward._attention_tasks": Twin(_arguments, _attention_tasks),
+    "attention.backward._attention_backward_tasks": Twin(_backward_arguments, _attention_backward_tasks),
+}

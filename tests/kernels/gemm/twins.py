@@ -1,0 +1,124 @@
+"""Twins of the ladder of matrix products, of the product in blocks, and of rounding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from minigrad.kernels.codegen.microkernel import Target
+from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SPLIT, Block
+from minigrad.kernels.gemm.packing import Matrix
+from minigrad.kernels.gemm.panels import Blocking, BlockShape
+from tests.kernels.codegen.twins import rounded
+from tests.kernels.gemm.packing_twins import SIZES, elements_of, matrix_of
+from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers, span, untouched
+
+BLOCKS = [block for block in (FLOAT32, BFLOAT16, SPLIT) if block is not None]
+
+
+@st.composite
+def _matrices(draw: DrawFn, dtype: Any) -> Arguments:
+    m, k, n = (draw(SIZES) for _ in range(3))
+    return [numbers(draw, dtype, m, k), numbers(draw, dtype, k, n), np.full((m, n), UNTOUCHED, dtype)]
+
+
+def _matmul(a: Array, b: Array, c: Array) -> None:
+    c[...] = a @ b
+
+
+@st.composite
+def _add_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    m, k, n = (draw(st.integers(0, 9)) for _ in range(3))
+    shapes = (m + 2, k + 1), (k + 1, n + 1), (m + 1, n + 2)
+    return [*(numbers(draw, dtype, *shape) for shape in shapes), m, k, n]
+
+
+def _add_product(a: Array, b: Array, c: Array, m: int, k: int, n: int) -> None:
+    c[:m, :n] += a[:m, :k] @ b[:k, :n]
+
+
+@st.composite
+def _round_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    x = numbers(draw, np.float32, draw(SIZES), draw(SIZES), scale=10.0 ** draw(st.integers(-30, 30)))
+    return [x, untouched(x), *span(draw, len(x))]
+
+
+def _round_rows(x: Array, y: Array, start: int, stop: int) -> None:
+    y[start:stop] = (rounded(x[start:stop]) << 16).view(np.float32)
+
+
+@st.composite
+def _multiply_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    m, n = (draw(st.sampled_from([1, 2, 11, 12, 13, 31, 32, 33, 70])) for _ in range(2))
+    k = draw(st.sampled_from([1, 2, 31, 32, 33, 70, 1100]))
+    if BLOCKS:
+        block = draw(st.sampled_from(BLOCKS))
+    else:  # a processor that has no such registers: nothing calls the kernel there, nor does the test
+        m, n, block = 0, 0, Block("float32", 1, 1, 1)
+    # Small whole numbers, so that every order of a sum gives the same and no bit of a difference is forgiven.
+    left, right = (
+        matrix_of(np.round(numbers(draw, np.float32, lines, k, scale=3)), draw(st.booleans())) for lines in (m, n)
+    )
+    shape = BlockShape(block.rows, block.columns, block.chunk, block.parts)
+    panels = -(-m // block.rows) if m > n else -(-n // block.columns)
+    return [left, right, np.full((m, n), UNTOUCHED, np.float32), shape, draw(st.booleans()), *span(draw, panels)]
+
+
+def _multiply_panels(
+    left: Matrix, right: Matrix, result: Array, block: BlockShape, add: bool, start: int, stop: int
+) -> None:
+    product, tall = elements_of(left) @ elements_of(right).T, result.shape[0] > result.shape[1]
+    side = block.rows if tall else block.columns
+    part = slice(start * side, stop * side)
+    where = (part, slice(None)) if tall else (slice(None), part)
+    result[where] = product[where] + (result[where] if add else 0)
+
+
+@st.composite
+def _blocking_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    block = draw(st.sampled_from([*BLOCKS, Block("float32", 8, 32, 16), Block("tiles", 32, 32, 16, 16, 3)]))
+    steps, panels = draw(st.sampled_from([1, 2, 33, 512, 513, 2_000, 40_000])), draw(st.sampled_from([1, 7, 80, 900]))
+    left = Matrix(np.zeros(0, np.float32), 0, steps, draw(st.booleans()), 5, steps)
+    return [left, BlockShape(block.rows, block.columns, block.chunk, block.parts), draw(st.integers(1, 9)), panels]
+
+
+def _blocking(left: Matrix, block: BlockShape, left_panels: int, right_panels: int) -> Blocking:
+    """Look for the blocking in another way: the fewest sections of a lane, and the fewest groups, that fit."""
+    steps_per_word, most, capacity = 2 if block.parts else 1, 512, 1 << 19
+    if block.parts > 1:
+        most, capacity = 160, 340_000
+    words = len(range(0, left.steps, steps_per_word * block.chunk)) * block.chunk
+    sections = next(count for count in range(1, words + 1) if words / count <= most)
+    depth = next(size for size in range(block.chunk, words + 1, block.chunk) if size * sections >= words)
+    size = depth * max(block.parts, 1)
+    groups = max(1, int(np.ceil(right_panels * block.columns * size / capacity)))
+    group = int(np.ceil(right_panels / groups))
+    many = left.transposed or block.rows * size < 8_192
+    return Blocking(words, depth, group, min(8 if many else 1, left_panels))
+
+
+@st.composite
+def _edge_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    width, stride = draw(st.integers(1, 5)), draw(st.integers(5, 9))
+    height, inside = draw(st.integers(0, 4)), draw(st.integers(0, width))
+    target = Target(numbers(draw, np.float32, 3 + height * stride + inside), 3, stride)
+    return [numbers(draw, np.float32, 4 * width), target, width, (height, inside), draw(st.booleans())]
+
+
+def _copy_edge(block: Array, target: Target, width: int, shape: tuple[int, int], add: bool) -> None:
+    for i, row in enumerate(block.reshape(-1, width)[: shape[0], : shape[1]]):
+        place = slice(target.start + i * target.stride, target.start + i * target.stride + shape[1])
+        target.elements[place] = row + (target.elements[place] if add else 0)
+
+
+TWINS: dict[str, Twin] = {
+    **{f"gemm.ladder.{rung}": Twin(_matrices, _matmul) for rung in ("naive", "loop_order", "blocked", "packed")},
+    "gemm.ladder.add_product": Twin(_add_arguments, _add_product),
+    "gemm.panels.blocking": Twin(_blocking_arguments, _blocking),
+    "gemm.panels.copy_edge": Twin(_edge_arguments, _copy_edge),
+    "gemm.panels._multiply_panels": Twin(_multiply_arguments, _multiply_panels),
+    "gemm.rounding._round_rows": Twin(_round_arguments, _round_rows),
+}

@@ -1,0 +1,227 @@
+"""Twins of softmax, cross-entropy, the gates and the activation functions, and of what they are made of."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from minigrad.kernels.rowwise import exponential
+from minigrad.kernels.rowwise import normal_cdf as normal
+from minigrad.kernels.rowwise.cross_entropy import Targets
+from minigrad.kernels.rowwise.gating import Blend
+from minigrad.kernels.rowwise.maximum import LANES
+from tests.kernels.twin import UNTOUCHED, WIDTHS, Arguments, Array, Twin, flat, numbers, rows, span, untouched
+
+
+def softmax(x: Array) -> Array:
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    result: Array = e / e.sum(axis=-1, keepdims=True)
+    return result
+
+
+def log_sum_exp(x: Array) -> Array:
+    largest = x.max(axis=-1, keepdims=True)
+    result: Array = (largest + np.log(np.exp(x - largest).sum(axis=-1, keepdims=True)))[..., 0]
+    return result
+
+
+def _softmax_rows(x: Array, y: Array, start: int, stop: int) -> None:
+    y[start:stop] = softmax(x[start:stop])
+
+
+def _softmax_backward_rows(dy: Array, y: Array, dx: Array, start: int, stop: int) -> None:
+    dy, y = dy[start:stop], y[start:stop]
+    dx[start:stop] = y * (dy - (dy * y).sum(axis=1, keepdims=True))
+
+
+def _log_softmax_rows(x: Array, y: Array, start: int, stop: int) -> None:
+    y[start:stop] = x[start:stop] - log_sum_exp(x[start:stop])[:, None]
+
+
+def _log_softmax_backward_rows(dy: Array, y: Array, dx: Array, start: int, stop: int) -> None:
+    dy, y = dy[start:stop], y[start:stop]
+    dx[start:stop] = dy - np.exp(y) * dy.sum(axis=1, keepdims=True)
+
+
+def sigmoid(x: Array) -> Array:
+    result: Array = 1 / (1 + np.exp(-x))
+    return result
+
+
+def _swiglu_rows(gate: Array, up: Array, y: Array, start: int, stop: int) -> None:
+    y[start:stop] = (gate * sigmoid(gate) * up)[start:stop]
+
+
+def _swiglu_backward_rows(dy: Array, gate: Array, up: Array, dgate: Array, dup: Array, start: int, stop: int) -> None:
+    s = sigmoid(gate)
+    dgate[start:stop] = (dy * up * (s + gate * s * (1 - s)))[start:stop]
+    dup[start:stop] = (dy * gate * s)[start:stop]
+
+
+def _sigmoid_gate_rows(x: Array, gate: Array, y: Array, start: int, stop: int) -> None:
+    y[start:stop] = (x * sigmoid(gate))[start:stop]
+
+
+def _sigmoid_gate_backward_rows(dy: Array, x: Array, gate: Array, dx: Array, dg: Array, start: int, stop: int) -> None:
+    s = sigmoid(gate)
+    dx[start:stop], dg[start:stop] = (dy * s)[start:stop], (dy * x * s * (1 - s))[start:stop]
+
+
+@st.composite
+def _blend_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    a, b, gate, y, *part = draw(rows(3, 1)(dtype))
+    return [Blend(a, b, gate), y, *part]
+
+
+def _blend_rows(inputs: Blend, y: Array, start: int, stop: int) -> None:
+    s = sigmoid(inputs.gate)
+    y[start:stop] = (s * inputs.a + (1 - s) * inputs.b)[start:stop]
+
+
+@st.composite
+def _blend_backward_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    dy, a, b, gate, da, db, dgate, *part = draw(rows(4, 3)(dtype))
+    return [dy, Blend(a, b, gate), Blend(da, db, dgate), *part]
+
+
+def _blend_backward_rows(dy: Array, inputs: Blend, gradients: Blend, start: int, stop: int) -> None:
+    (a, b, gate), part = inputs, slice(start, stop)
+    s = sigmoid(gate)
+    gradients.a[part], gradients.b[part] = (dy * s)[part], (dy * (1 - s))[part]
+    gradients.gate[part] = (dy * (a - b) * s * (1 - s))[part]
+
+
+def _erf(x: Array) -> Array:
+    return np.vectorize(math.erf, otypes=[x.dtype])(x)
+
+
+def gelu(x: Array) -> Array:
+    result: Array = x * (1 + _erf(x / math.sqrt(2))) / 2
+    return result
+
+
+def gelu_tanh(x: Array) -> Array:
+    result: Array = x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    return result
+
+
+def _gelu_exact_rows(x: Array, y: Array, start: int, stop: int) -> None:
+    y[:, start:stop] = gelu(x[:, start:stop])
+
+
+def _gelu_exact_backward_rows(dy: Array, x: Array, dx: Array, start: int, stop: int) -> None:
+    density = np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    dx[:, start:stop] = (dy * ((1 + _erf(x / math.sqrt(2))) / 2 + x * density))[:, start:stop]
+
+
+def _gelu_tanh_rows(x: Array, y: Array, start: int, stop: int) -> None:
+    y[:, start:stop] = gelu_tanh(x[:, start:stop])
+
+
+def _gelu_tanh_backward_rows(dy: Array, x: Array, dx: Array, start: int, stop: int) -> None:
+    root = math.sqrt(2 / math.pi)
+    t = np.tanh(root * (x + 0.044715 * x**3))
+    slope = (1 + t) / 2 + x / 2 * (1 - t * t) * root * (1 + 3 * 0.044715 * x * x)
+    dx[:, start:stop] = (dy * slope)[:, start:stop]
+
+
+@st.composite
+def _cross_entropy_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    count, width = draw(st.integers(0, 5)), draw(WIDTHS)
+    logits = numbers(draw, dtype, count, width, scale=3)
+    classes = draw(st.lists(st.integers(-1, width - 1), min_size=count, max_size=count))
+    results = [np.full(count, UNTOUCHED, dtype) for _ in range(2)]
+    return [logits, Targets(np.array(classes, np.int64), -1), *results, *span(draw, count)]
+
+
+def _cross_entropy_rows(
+    logits: Array, targets: Targets, losses: Array, logsumexp: Array, start: int, stop: int
+) -> None:
+    for i in range(start, stop):
+        target = targets.classes[i]
+        real = target != targets.ignored
+        logsumexp[i] = log_sum_exp(logits[i]) if real else 0
+        losses[i] = logsumexp[i] - logits[i, target] if real else 0
+
+
+@st.composite
+def _cross_entropy_in_place_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    logits, targets, losses, _, start, stop = draw(_cross_entropy_arguments(dtype))
+    return [logits, targets, losses, dtype(0.25), start, stop]
+
+
+def _cross_entropy_in_place_rows(
+    logits: Array, targets: Targets, losses: Array, scale: float, start: int, stop: int
+) -> None:
+    before = logits.copy()
+    _cross_entropy_rows(before, targets, losses, np.empty_like(losses), start, stop)
+    _cross_entropy_backward_rows(before, targets, log_sum_exp(before), scale, logits, start, stop)
+
+
+@st.composite
+def _cross_entropy_backward_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    logits, targets, _, logsumexp, start, stop = draw(_cross_entropy_arguments(dtype))
+    logsumexp[...] = log_sum_exp(logits)
+    return [logits, targets, logsumexp, dtype(0.25), untouched(logits), start, stop]
+
+
+def _cross_entropy_backward_rows(
+    logits: Array, targets: Targets, logsumexp: Array, scale: float, dx: Array, start: int, stop: int
+) -> None:
+    for i in range(start, stop):
+        one_hot = np.arange(logits.shape[1]) == targets.classes[i]
+        dx[i] = (softmax(logits[i]) - one_hot) * scale if targets.classes[i] != targets.ignored else 0
+
+
+@st.composite
+def _maximum_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    x = numbers(draw, dtype, draw(st.integers(1, 3)), draw(WIDTHS))
+    row, width = draw(st.integers(0, len(x) - 1)), draw(st.integers(0, x.shape[1]))
+    return [x, row, width, np.zeros(LANES, dtype)]
+
+
+def _row_maximum(x: Array, row: int, width: int, lanes: Array) -> Any:
+    return x[row, :width].max(initial=-np.inf)
+
+
+@st.composite
+def _exponential_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    return [np.float32(draw(st.floats(-87, 88, width=32)))]
+
+
+def _normal(x: Any) -> Any:
+    return (1 + math.erf(float(x) / math.sqrt(2))) / 2
+
+
+TWINS: dict[str, Twin] = {
+    "rowwise.cross_entropy._cross_entropy_in_place_rows": Twin(
+        _cross_entropy_in_place_arguments, _cross_entropy_in_place_rows
+    ),
+    "rowwise.cross_entropy._cross_entropy_rows": Twin(_cross_entropy_arguments, _cross_entropy_rows),
+    "rowwise.cross_entropy._cross_entropy_backward_rows": Twin(
+        _cross_entropy_backward_arguments, _cross_entropy_backward_rows
+    ),
+    "rowwise.exponential.exp_float32": Twin(
+        _exponential_arguments, lambda x: np.exp(np.float64(x)), portable=exponential.exp
+    ),
+    "rowwise.gating._sigmoid_gate_rows": Twin(rows(2, 1), _sigmoid_gate_rows),
+    "rowwise.gating._sigmoid_gate_backward_rows": Twin(rows(3, 2), _sigmoid_gate_backward_rows),
+    "rowwise.gating._blend_rows": Twin(_blend_arguments, _blend_rows),
+    "rowwise.gating._blend_backward_rows": Twin(_blend_backward_arguments, _blend_backward_rows),
+    "rowwise.gelu._gelu_exact_rows": Twin(flat(1), _gelu_exact_rows),
+    "rowwise.gelu._gelu_exact_backward_rows": Twin(flat(2), _gelu_exact_backward_rows),
+    "rowwise.gelu._gelu_tanh_rows": Twin(flat(1), _gelu_tanh_rows),
+    "rowwise.gelu._gelu_tanh_backward_rows": Twin(flat(2), _gelu_tanh_backward_rows),
+    "rowwise.maximum.row_maximum": Twin(_maximum_arguments, _row_maximum),
+    "rowwise.normal_cdf.normal_float32": Twin(_exponential_arguments, _normal, portable=normal.normal, error=3e-7),
+    "rowwise.softmax._softmax_rows": Twin(rows(1, 1), _softmax_rows),
+    "rowwise.softmax._softmax_backward_rows": Twin(rows(2, 1), _softmax_backward_rows),
+    "rowwise.softmax._log_softmax_rows": Twin(rows(1, 1), _log_softmax_rows),
+    "rowwise.softmax._log_softmax_backward_rows": Twin(rows(2, 1), _log_softmax_backward_rows),
+    "rowwise.swiglu._swiglu_rows": Twin(rows(2, 1), _swiglu_rows),
+    "rowwise.swiglu._swiglu_backward_rows": Twin(rows(3, 2), _swiglu_backward_rows),
+}
