@@ -1,0 +1,65 @@
+"""Attention backward: gradients across tiles and panels, of keys without queries, and with dropout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from minigrad.kernels.attention.backward import Gradients, Saved, attention_backward
+from minigrad.kernels.attention.forward import attention_forward
+from minigrad.kernels.attention.plan import Plan
+from minigrad.kernels.attention.tiles import COLUMNS, KEYS
+from tests.kernels.attention.twins import TWINS, causal_case
+
+TOLERANCE = {np.float32: 2e-4, np.float64: 1e-11}
+
+
+def wanted(dout: Any, q: Any, k: Any, v: Any, plan: Plan) -> list[Any]:
+    """Return the gradients with the whole matrix of probabilities stored, in float64."""
+    dout, q, k, v = (each.astype(np.float64) for each in (dout, q, k, v))
+    inputs = plan.inputs(q, k, v)
+    gradients = Gradients(*(np.zeros_like(each) for each in inputs[:3]))
+    saved = Saved(dout.reshape(len(q), -1), np.zeros_like(inputs.q), np.zeros(q.shape[:2]))
+    TWINS["attention.backward._attention_backward_tasks"].twin(inputs, saved, gradients, 0, plan.num_tasks(k))
+    return [gradient.reshape(each.shape) for gradient, each in zip(gradients, (q, k, v), strict=True)]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize(
+    ("lengths", "past"), [([1], 0), ([COLUMNS + 1], 0), ([KEYS - 1, 3], 0), ([KEYS + 70], 0), ([7, 40], KEYS)]
+)
+def test_gradients_on_both_sides_of_a_tile_and_a_panel(
+    dtype: Any, dropout: float, lengths: list[int], past: int
+) -> None:
+    q, k, v, plan = causal_case(dtype, lengths, past, heads=(2, 1, 5))
+    plan = Plan(plan.offsets, plan.ranges, plan.visible, plan.scale, dropout, 1, 2, 3)
+    dout = np.random.default_rng(1).normal(size=q.shape).astype(dtype)
+    got = attention_backward(dout, q, k, v, *attention_forward(q, k, v, plan), plan)
+    for gradient, each in zip(got, wanted(dout, q, k, v, plan), strict=True):
+        assert gradient.dtype == dtype
+        np.testing.assert_allclose(gradient, each, rtol=0, atol=TOLERANCE[dtype] * max(1, np.abs(each).max()))
+
+
+def test_keys_that_no_query_sees_get_zero() -> None:
+    q, k, v, plan = causal_case(np.float32, [4, 6], past=3)
+    apart = np.array([[0, 7], [9, 18]])  # rows 7 and 8 belong to no sequence
+    k, v = (np.concatenate([each[:7], np.full((2, *each.shape[1:]), np.nan, np.float32), each[7:]]) for each in (k, v))
+    plan = Plan(plan.offsets, apart, np.minimum(plan.visible, 5), 0.3)
+    out, logsumexp = attention_forward(q, k, v, plan)
+    dq, dk, dv = attention_backward(np.ones_like(q), q, k, v, out, logsumexp, plan)
+    assert np.isfinite(dq).all()
+    for gradient in (dk, dv):
+        assert not gradient[[5, 6, 7, 8, 14, 15, 16, 17]].any()
+        assert gradient[[0, 4, 9, 13]].any(axis=(1, 2)).all()
+
+
+def test_a_query_that_sees_no_key_has_no_gradient() -> None:
+    q, k, v, plan = causal_case(np.float64, [5])
+    plan = Plan(plan.offsets, plan.ranges, np.array([0, 0, 1, 3, 3]), 0.3)
+    dq, dk, _ = attention_backward(np.ones_like(q), q, k, v, *attention_forward(q, k, v, plan), plan)
+    assert not dq[:2].any()
+    assert np.isfinite(dk).all()
+    assert dq[3:].any()

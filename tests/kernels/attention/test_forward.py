@@ -1,0 +1,70 @@
+"""Attention forward: more keys than a tile and more queries than a panel, extreme scores, and threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from minigrad.kernels.attention.forward import attention_forward
+from minigrad.kernels.attention.plan import Plan
+from minigrad.kernels.attention.tiles import COLUMNS, KEYS
+from tests.kernels.attention.twins import Array, attention, causal_case
+
+TOLERANCE = {np.float32: 2e-5, np.float64: 1e-12}
+
+
+def reference(q: Array, k: Array, v: Array, plan: Plan) -> Array:
+    x, y, z = (each.astype(np.float64) for each in (q, k, v))
+    return attention(x, y, z, plan.offsets, plan.ranges, plan.scale, plan.visible)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("lengths", "past"),
+    [([1], 0), ([1, 1], KEYS), ([COLUMNS + 1], 0), ([KEYS - 1, 3], 0), ([2 * KEYS + 5], 0), ([7, 40], 2 * KEYS)],
+)
+def test_attention_on_both_sides_of_a_tile_and_a_panel(dtype: Any, lengths: list[int], past: int) -> None:
+    q, k, v, plan = causal_case(dtype, lengths, past)
+    out, logsumexp = attention_forward(q, k, v, plan)
+    assert out.dtype == logsumexp.dtype == dtype
+    np.testing.assert_allclose(out, reference(q, k, v, plan), rtol=0, atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scores_far_apart_give_the_largest_all_the_probability(dtype: Any) -> None:
+    q, k, v, plan = causal_case(dtype, [40])
+    out, logsumexp = attention_forward(q * dtype(1e4), k, v, plan)
+    assert np.isfinite(out).all()
+    np.testing.assert_allclose(out, reference(q * dtype(1e4), k, v, plan), rtol=0, atol=1e-4)
+    assert (np.abs(logsumexp) > 100).any()  # exp of such a score would overflow in float32
+
+
+def test_a_query_that_sees_no_key_gets_zero() -> None:
+    q, k, v, plan = causal_case(np.float32, [5])
+    none = Plan(plan.offsets, plan.ranges, np.array([0, 0, 1, 1, 2]), 0.3)
+    out, logsumexp = attention_forward(q, k, v, none)
+    assert not out[:2].any()
+    assert np.isneginf(logsumexp[:2]).all()
+    np.testing.assert_allclose(out[2], np.repeat(v[0], 2, axis=0), rtol=1e-6)
+
+
+def test_a_sequence_gets_the_same_bits_alone_and_among_others() -> None:
+    q, k, v, plan = causal_case(np.float32, [30, 300, 9])
+    together, _ = attention_forward(q, k, v, plan)
+    rows = slice(30, 330)
+    alone = Plan(np.array([0, 300]), np.array([[0, 300]]), plan.visible[rows], 0.3)
+    assert attention_forward(q[rows], k[rows], v[rows], alone)[0].tobytes() == together[rows].tobytes()
+
+
+def test_dropped_probabilities_are_those_of_the_draws_and_the_rest_is_scaled_up() -> None:
+    q, k, v, plan = causal_case(np.float64, [8])
+    dropped = Plan(plan.offsets, plan.ranges, plan.visible, 0.3, dropout=0.5, key=1, step=2, index=3)
+    uniform = np.zeros_like(q)
+    out, _ = attention_forward(uniform, k, np.ones_like(v), dropped)
+    counts = out * np.arange(1, 9)[:, None, None] / 2  # of the keys that are not dropped
+    np.testing.assert_allclose(counts, np.round(counts), atol=1e-9)
+    assert 0.2 < counts[-1].mean() / 8 < 0.8
+    again, _ = attention_forward(uniform, k, np.ones_like(v), dropped)
+    assert again.tobytes() == out.tobytes()

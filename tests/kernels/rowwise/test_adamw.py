@@ -1,0 +1,47 @@
+"""The AdamW update and the sum of squares, over more elements than a chunk."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+from minigrad.kernels.rowwise import adamw
+from minigrad.kernels.rowwise.adamw import AdamWFactors, adamw_update, sum_of_squares
+
+FACTORS = AdamWFactors(beta1=0.9, beta2=0.95, step_size=0.01, correction=1.5, eps=1e-8, keep=0.99, gradient_scale=0.5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_update_is_the_formula(dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    w, g, m = (rng.normal(size=1_000).astype(dtype) for _ in range(3))
+    v = np.abs(m) + dtype(0.1)
+    before = w.copy()
+    moments = 0.9 * m + 0.1 * (0.5 * g), 0.95 * v + 0.05 * (0.5 * g) ** 2
+    adamw_update(w, g, m, v, FACTORS)
+    close = {"rtol": 1e-5 if dtype == np.float32 else 1e-12, "atol": 1e-7}
+    np.testing.assert_allclose(m, moments[0], **close)
+    np.testing.assert_allclose(v, moments[1], **close)
+    np.testing.assert_allclose(w, 0.99 * before - 0.01 * m / (np.sqrt(1.5 * v) + 1e-8), **close)
+
+
+def test_a_learning_rate_too_large_for_float32_becomes_infinite_without_a_warning() -> None:
+    arrays = [np.ones(3, np.float32) for _ in range(4)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        adamw_update(*arrays, FACTORS._replace(step_size=1e300))
+    assert np.isneginf(arrays[0]).all()
+
+
+@pytest.mark.parametrize("size", [0, 1, adamw._CHUNK - 1, adamw._CHUNK, 3 * adamw._CHUNK + 7])
+def test_the_sum_of_squares_of_any_size(size: int) -> None:
+    x = np.random.default_rng(size).normal(size=size).astype(np.float32)
+    assert sum_of_squares(x) == pytest.approx(float((x.astype(np.float64) ** 2).sum()), rel=1e-5)
+
+
+def test_the_sums_of_the_chunks_are_added_in_float64() -> None:
+    x = np.zeros(adamw._CHUNK + 1, np.float32)
+    x[0], x[-1] = 2.0**13, 1  # in float32, 2^26 + 1 would be 2^26
+    assert sum_of_squares(x) == 2**26 + 1

@@ -1,0 +1,98 @@
+"""The blocks for each kind of processor, and what a processor with fewer features computes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minigrad.kernels import cpu
+from minigrad.kernels.jit import host_features
+from minigrad.system import hardware
+
+ROOT = Path(__file__).parents[2]
+AVX2, AVX512 = {"avx2", "fma", "avx"}, {"avx2", "fma", "avx", "avx512f"}
+
+
+@pytest.mark.parametrize(
+    ("features", "lanes", "registers"),
+    [(AVX512, 16, 32), (AVX2, 8, 16), ({"avx2"}, None, 0), ({"neon"}, 4, 32), ({"sse4.2"}, None, 0), (set(), None, 0)],
+)
+def test_the_block_of_float32_fits_into_the_registers(features: Any, lanes: int | None, registers: int) -> None:
+    block = cpu._float32_block(features)
+    assert (block and block.lanes) == lanes
+    if block is not None:
+        assert (block.kind, block.chunk, block.columns % block.lanes) == ("float32", 1, 0)
+        per_row = block.columns // block.lanes
+        # Beside the sums, a row of the right factor and one element of the left one.
+        assert registers // 2 < block.rows * per_row <= registers - per_row - 1
+
+
+@pytest.mark.parametrize(("features", "lanes"), [(AVX512, 16), (AVX2, 8), ({"neon"}, 4), ({"avx2"}, 16), (set(), 16)])
+def test_the_small_block_has_the_lanes_of_the_large_one_and_is_there_in_any_case(features: Any, lanes: int) -> None:
+    small, large = cpu._small_block(features), cpu._float32_block(features)
+    assert (small.lanes, small.columns % lanes) == (lanes, 0)
+    assert large is None or (large.lanes == lanes and small.rows <= large.rows)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize(
+    ("features", "kinds"),  # if Linux lets us have the tile registers, and if not
+    [
+        (AVX512 | {"avx512bf16", "amx-tile", "amx-bf16"}, ("tiles", "bfloat16")),
+        (AVX512 | {"avx512bf16"}, ("bfloat16", "bfloat16")),
+        (AVX512 | {"amx-tile"}, (None, None)),
+        (AVX512 | {"amx-tile", "amx-bf16"}, ("tiles", None)),
+        (AVX512, (None, None)),
+        ({"neon"}, (None, None)),
+        (set(), (None, None)),
+    ],
+)
+def test_the_block_of_bfloat16_is_the_best_that_may_be_used(
+    monkeypatch: Any, features: Any, kinds: Any, allowed: bool
+) -> None:
+    monkeypatch.setattr(cpu, "may_use_tiles", lambda: allowed)
+    block = cpu._bfloat16_block(features)
+    assert (block and block.kind) == kinds[not allowed]
+
+
+def test_tile_registers_are_requested_on_linux_only(monkeypatch: Any) -> None:
+    monkeypatch.setattr(hardware.sys, "platform", "darwin")
+    assert not hardware.may_use_tiles()
+
+
+def test_the_split_block_is_that_of_tiles_with_three_parts() -> None:
+    has_tiles = cpu.BFLOAT16 is not None and cpu.BFLOAT16.kind == "tiles"
+    assert (cpu.SPLIT is not None) == has_tiles
+    if cpu.SPLIT is not None and cpu.BFLOAT16 is not None:
+        assert (cpu.SPLIT.rows, cpu.SPLIT.columns) == (cpu.BFLOAT16.rows, cpu.BFLOAT16.columns)
+        assert (cpu.SPLIT.parts, cpu.BFLOAT16.parts) == (3, 1)
+        assert cpu.SMALL is cpu.SPLIT
+
+
+_WITHOUT_TILES = "+avx,+avx2,+fma,+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512bf16"
+
+
+@pytest.mark.parametrize("features", ["+avx,+avx2,+fma", "+sse4.2", _WITHOUT_TILES])
+def test_a_processor_with_fewer_features_multiplies_as_well(features: str) -> None:
+    """Numba takes the features it may use from the environment: the loops for AVX2 run, or the plain loops."""
+    if not host_features() >= {name[1:] for name in features.split(",")}:
+        pytest.skip("this processor does not have these features")
+    names = "every_choice_multiplies or that_of_float64 or changes_no_bit or of_factors"
+    tests = ("gemm/test_backend.py", "gemm/test_panels.py", "attention/test_factors.py")
+    files = [str(ROOT / "tests/kernels" / name) for name in tests]
+    command = [sys.executable, "-m", "pytest", "-q", *files, "-k", names, "--hypothesis-profile=few"]
+    lesser = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features}
+    done = subprocess.run(
+        [*command, "-p", "no:cacheprovider", "-W", "ignore:this processor has no vector"],
+        env=os.environ | lesser,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,92 @@
+"""Compiling: what is registered, where compiled code is kept, and which processor it is for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+from minigrad.kernels import jit
+from minigrad.kernels.jit import KERNELS, host_features
+from minigrad.kernels.rowwise import softmax
+
+
+def test_kernels_are_registered_by_room_file_and_name() -> None:
+    assert softmax._softmax_rows is KERNELS["rowwise.softmax._softmax_rows"]
+    assert all(name.count(".") == 2 for name in KERNELS)
+
+
+def test_compiling_leaves_the_cache_folder_of_numba_as_it_was() -> None:
+    before: Any = numba.config.CACHE_DIR
+
+    def double(x: float) -> float:
+        return 2 * x
+
+    try:
+        assert jit.kernel(double)(1.5) == 3
+        assert before == numba.config.CACHE_DIR
+    finally:
+        KERNELS.pop(next(name for name in KERNELS if name.endswith(".double")))
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_sums_may_be_reordered_in_a_kernel_and_not_in_an_exact_function() -> None:
+    one, large = np.float32(1), np.float32(2**25)
+
+    def add_and_subtract(x: Any, y: Any) -> Any:
+        return (x + y) - y
+
+    def also_add_and_subtract(x: Any, y: Any) -> Any:
+        return (x + y) - y
+
+    try:
+        exact, kernel = jit.exact(add_and_subtract), jit.kernel(also_add_and_subtract)
+        assert exact(one, large) == 0  # the sum of both has no bit for the one
+        assert kernel(one, large) == 1  # y - y is cancelled: the exponential would lose its rounding
+    finally:
+        for name in [name for name in KERNELS if name.endswith("add_and_subtract")]:
+            del KERNELS[name]
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_infinity_and_nan_stay_what_they_are() -> None:
+    x = np.array([[-np.inf, 0], [np.nan, 0]], np.float32)
+    np.testing.assert_array_equal(softmax.softmax_forward(x, -1), [[0, 1], [np.nan, np.nan]])
+
+
+def test_compiled_code_is_kept_apart_by_whether_it_may_use_tiles(monkeypatch: Any, tmp_path: Path) -> None:
+    """Code with tile instructions ends a process that Linux does not allow them."""
+    monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path))
+    folders = set()
+    for allowed in (True, False):
+        monkeypatch.setattr(jit, "may_use_tiles", lambda allowed=allowed: allowed)
+        folders.add(jit._code_folder())
+    assert len(folders) == 2
+
+
+def test_without_a_folder_that_can_be_written_to_there_is_none(monkeypatch: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path / "file"))
+    assert jit._code_folder() is None
+
+
+def test_the_features_are_those_numba_is_told_to_use(monkeypatch: Any) -> None:
+    monkeypatch.setattr(numba.config, "CPU_FEATURES", "+avx2,-fma,+sse4.2")
+    assert host_features() == {"avx2", "sse4.2"}
+
+
+def test_an_edit_of_any_kernel_changes_the_folder(tmp_path: Path) -> None:
+    program = (
+        "import pathlib, sys; from minigrad.kernels import jit; before = jit._code_folder();"
+        "read = pathlib.Path.read_bytes;"
+        "pathlib.Path.read_bytes = lambda path: read(path) + b' ' * (path.name == 'softmax.py');"
+        "sys.exit(jit._code_folder() == before)"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
