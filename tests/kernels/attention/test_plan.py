@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from minigrad.kernels.attention.plan import Plan, flat, task_of
 
@@ -30,6 +31,13 @@ def test_tasks_are_the_heads_of_each_sequence_in_turn() -> None:
     tasks = [task_of(inputs, number) for number in range(plan.num_tasks(k))]
     assert [tuple(task.heads) for task in tasks] == [(0, 2, 3, 5), (1, 2, 3, 5)] * 3
     assert [tuple(task[1:]) for task in tasks] == [(0, 9, 0, 3)] * 2 + [(3, 0, 3, 0)] * 2 + [(3, 12, 3, 4)] * 2
+
+
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+def test_the_work_of_all_tasks_does_not_depend_on_how_many_they_are(kv_heads: int) -> None:
+    plan, q = _plan([64, 64]), np.zeros((128, 4, 8))
+    k = np.zeros((128, kv_heads, 8))
+    assert plan.num_tasks(k) * plan.work(q, k) == q.size * 64 // 2
 
 
 def test_there_is_no_work_without_sequences_or_keys() -> None:
