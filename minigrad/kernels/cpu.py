@@ -1,7 +1,7 @@
 """The registers of this processor, and the block of a matrix product that they hold.
 
 * `float32`: vector registers of 16 elements (AVX-512), 8 (AVX2) or 4 (NEON). A block of rows x columns sums stays in
-  rows * columns / lanes of them, as many as leave room for one row of the right factor.
+  rows * columns / lanes of them, as many as leave registers for one row of the right factor.
 * `bfloat16`: the same registers hold pairs of bfloat16, multiplied and added in float32 by one instruction
   (AVX512-BF16).
 * `tiles`: AMX has eight registers of 16 rows x 64 bytes, and one instruction multiplies 16 x 32 by 32 x 16 bfloat16

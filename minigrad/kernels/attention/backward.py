@@ -50,7 +50,7 @@ class Gradients(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """What the softmax of a panel was, one element per query."""
+    """What the gradient of a panel's softmax needs, one element per query."""
 
     visible: Array  # (COLUMNS,) int64: the number of keys that the query sees
     logsumexp: Array  # (COLUMNS,)
@@ -166,7 +166,7 @@ def load_gradient(saved: Saved, visible: Array, panel: QueryPanel, heads: HeadGr
 
 @kernel
 def write_key_gradient(sums: Array, tile: Tile, heads: HeadGroup, gradient: Array, rows: Array) -> None:
-    """Write the sums of the gradients of a tile of keys, panel by panel, to their rows; `rows` is scratch memory."""
+    """Write sums of gradients, stored panel by panel, to the rows of a tile of keys; `rows` is scratch memory."""
     size, column = heads.size, heads.head * heads.size
     for i in range(0, tile.num_keys, COLUMNS):
         transpose(Matrix(sums, i * round_up(size, ROWS), COLUMNS, False, size, COLUMNS), rows)
@@ -184,18 +184,18 @@ def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients
     keys, queries, scores, slopes, slopes_right, block_right, mask, drawn, packing = backward_workspace(q, size)
     k_memory, v_memory, k_columns_memory, dk_sums, dv_sums = keys
     rows, _, q_right, dout_right, q_memory, dout_memory, dq_sums, statistics = queries
-    along, across = Matrix(rows, 0, size, False, COLUMNS, size), Matrix(rows, 0, size, True, size, COLUMNS)
+    by_query, by_element = Matrix(rows, 0, size, False, COLUMNS, size), Matrix(rows, 0, size, True, size, COLUMNS)
     q_columns, dout_columns = LeftFactor(q_memory, 0, height, COLUMNS), LeftFactor(dout_memory, 0, height, COLUMNS)
     configure_tiles(TILE_CONFIGURATION)
     for number in range(start, stop):
         heads, first, num_rows, first_key, num_keys = task_of(inputs, number)
         for begin in range(0, num_keys, KEYS):
-            held, place = min(KEYS, num_keys - begin), (first_key + begin) * width + heads.head * size
-            m = round_up(held, COLUMNS)
+            n, place = min(KEYS, num_keys - begin), (first_key + begin) * width + heads.head * size
+            m = round_up(n, COLUMNS)
             k_columns = LeftFactor(k_columns_memory, 0, height, m)
-            pack_left(Matrix(flat_k, place, width, False, held, size), LeftFactor(k_memory, 0, m, size), packing)
-            pack_left(Matrix(flat_v, place, width, False, held, size), LeftFactor(v_memory, 0, m, size), packing)
-            pack_left(Matrix(flat_k, place, width, True, size, held), k_columns, packing)
+            pack_left(Matrix(flat_k, place, width, False, n, size), LeftFactor(k_memory, 0, m, size), packing)
+            pack_left(Matrix(flat_v, place, width, False, n, size), LeftFactor(v_memory, 0, m, size), packing)
+            pack_left(Matrix(flat_k, place, width, True, size, n), k_columns, packing)
             dk_sums[: m * height] = zero
             dv_sums[: m * height] = zero
             for row in range(0, num_rows, COLUMNS):
@@ -205,11 +205,11 @@ def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients
                     continue
                 tile = Tile(begin, round_up(min(KEYS, most - begin), COLUMNS))
                 load_gradient(saved, visible, panel, heads, queries)
-                pack_right(along, dout_right, packing)
-                pack_left(across, dout_columns, packing)
+                pack_right(by_query, dout_right, packing)
+                pack_left(by_element, dout_columns, packing)
                 load_queries(q, panel, heads, rows)
-                pack_right(along, q_right, packing)
-                pack_left(across, q_columns, packing)
+                pack_right(by_query, q_right, packing)
+                pack_left(by_element, q_columns, packing)
                 panel_product(LeftFactor(k_memory, 0, tile.num_keys, size), q_right, size, scores, 0, False)
                 panel_product(LeftFactor(v_memory, 0, tile.num_keys, size), dout_right, size, slopes, 0, False)
                 if draws.threshold > 0:
@@ -227,8 +227,8 @@ def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients
                     panel_product(q_columns, block_right, COLUMNS, dk_sums, i * height, True)
                 transpose(Matrix(dq_sums, 0, COLUMNS, False, size, COLUMNS), rows)
                 add_queries(rows, panel, heads, dq)
-            write_key_gradient(dk_sums, Tile(first_key + begin, held), heads, dk, rows)
-            write_key_gradient(dv_sums, Tile(first_key + begin, held), heads, dv, rows)
+            write_key_gradient(dk_sums, Tile(first_key + begin, n), heads, dk, rows)
+            write_key_gradient(dv_sums, Tile(first_key + begin, n), heads, dv, rows)
     release_tiles(TILE_CONFIGURATION)
 
 

@@ -41,12 +41,12 @@ class RunningSoftmax(NamedTuple):
 
     largest: Array  # the maximum of the scaled scores
     total: Array  # the sum of exponentials, relative to the maximum
-    rescale: Array  # exp(old maximum - new maximum) of the newest tile
+    rescale: Array  # exp(old maximum - new maximum) at the newest tile
     top: Array  # scratch memory
 
 
 class Workspace(NamedTuple):
-    """Memory for the panel of queries at hand."""
+    """Memory for a panel of queries and a tile of keys."""
 
     queries: Array  # the panel's rows, unpacked
     q_right: Array
@@ -84,8 +84,8 @@ def forward_workspace(q: Array, size: int) -> Workspace:
 def softmax_step(scores: Array, tile: Tile, visible: Array, scale: float, running: RunningSoftmax) -> None:
     """Replace a tile of scores (keys x COLUMNS queries) by exponentials, and update the running softmax.
 
-    Query j sees the keys below visible[j]; the number of keys is a multiple of 4. The maximum may have grown: what was
-    summed before is to be multiplied by `rescale`.
+    Query j sees the keys below visible[j]; the number of keys is a multiple of 4. The maximum may have grown: the
+    caller multiplies its sums by `rescale`, exp(old maximum - new maximum).
     """
     largest, total, rescale, top = running
     causal_mask(scores, tile, visible)
@@ -153,9 +153,8 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
             n, place = min(KEYS, num_keys - tile * KEYS), (first_key + tile * KEYS) * width + heads.head * size
             m = round_up(n, COLUMNS)
             pack_left(Matrix(flat_k, place, width, False, n, size), LeftFactor(k_left, tile * k_size, m, size), packing)
-            pack_left(
-                Matrix(flat_v, place, width, True, size, n), LeftFactor(v_left, tile * v_size, height, m), packing
-            )
+            v_columns = LeftFactor(v_left, tile * v_size, height, m)
+            pack_left(Matrix(flat_v, place, width, True, size, n), v_columns, packing)
         for row in range(0, num_rows, COLUMNS):
             panel = QueryPanel(first, row, min(COLUMNS, num_rows - row))
             load_queries(q, panel, heads, queries)
@@ -176,9 +175,8 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
                 for i in range(height):
                     for j in range(COLUMNS):
                         attended[i * COLUMNS + j] *= rescale[j]
-                panel_product(
-                    v_tile, as_right(scores, keys.num_keys, p_right, packing), keys.num_keys, attended, 0, True
-                )
+                probabilities = as_right(scores, keys.num_keys, p_right, packing)
+                panel_product(v_tile, probabilities, keys.num_keys, attended, 0, True)
             transpose(Matrix(attended, 0, COLUMNS, False, size, COLUMNS), queries)
             write_attended(queries, panel, heads, softmax, out, logsumexp)
     release_tiles(TILE_CONFIGURATION)

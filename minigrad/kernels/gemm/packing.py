@@ -47,7 +47,7 @@ class Factor(NamedTuple):
 
 
 class Section(NamedTuple):
-    """What is packed of a factor: panels `first` to `last`, words `begin` to `begin + words` of each lane."""
+    """The part of a factor that is packed: panels `first` to `last`, words `begin` to `begin + words` of each lane."""
 
     first: int
     last: int
@@ -125,36 +125,37 @@ def pack_bfloat16(factor: Factor, panels: int, words: int, target: Panel, scratc
     parts `words` is one as well. Or, with one part, they are fewer than SIDE: then stores overrun a row of words, the
     next row, or the next panel, overwrites the excess, and behind the last panel there must be memory for a square.
     """
-    x, start, stride, across, known_lanes, known_steps = factor.matrix
+    x, start, stride, transposed, known_lanes, known_steps = factor.matrix
     lanes, chunk, parts = factor.layout
-    transposed = across == (chunk > 1)  # whether a square read line by line is the transpose of the panel's
-    by_panel = not across or lanes % SIDE > 0  # else line by line
-    row_step, part_stride = lanes if chunk == 1 else SIDE, SIDE * lanes
+    through_scratch = transposed == (chunk > 1)  # a square of words is the transpose of that of the panel
+    by_panel = not transposed or lanes % SIDE > 0  # else line by line
+    row_stride, part_stride = lanes if chunk == 1 else SIDE, SIDE * lanes
     blocks, sides = -(-words // SIDE), -(-lanes // SIDE)
     for number in range(panels * blocks * sides):
         lane, rest = number % sides * SIDE, number // sides
         panel, block = (rest // blocks, rest % blocks * SIDE) if by_panel else (rest % panels, rest // panels * SIDE)
         row, step = panel * lanes + lane, 2 * block
         source, pitch = x, stride
-        first = start + (step * stride + row if across else row * stride + step)
+        first = start + (step * stride + row if transposed else row * stride + step)
         if row + SIDE > known_lanes or step + 2 * SIDE > known_steps:
             height, width = min(SIDE, lanes - lane, known_lanes - row), min(2 * SIDE, known_steps - step)
-            copy_square(Matrix(x, first, stride, across, height, width), scratch.square)
-            source, first, pitch = scratch.square, 0, SIDE if across else 2 * SIDE
+            copy_square(Matrix(x, first, stride, transposed, height, width), scratch.square)
+            source, first, pitch = scratch.square, 0, SIDE if transposed else 2 * SIDE
         corner = target.start + (panel * words + block) * parts * lanes + lane * (1 if chunk == 1 else SIDE)
-        written = scratch.words if transposed else target.elements
-        place, line_step, apart = (0, SIDE, SIDE * SIDE) if transposed else (corner, row_step, part_stride)
-        for line in range(SIDE if transposed or chunk > 1 else min(SIDE, words - block)):
-            one = first + line * pitch * (2 if across else 1)
-            other, distance = (one + pitch, 1) if across else (one + 1, 2)
+        y, place, y_stride, y_part = target.elements, corner, row_stride, part_stride
+        if through_scratch:
+            y, place, y_stride, y_part = scratch.words, 0, SIDE, SIDE * SIDE
+        for line in range(SIDE if through_scratch or chunk > 1 else min(SIDE, words - block)):
+            one = first + line * pitch * (2 if transposed else 1)
+            other, distance = (one + pitch, 1) if transposed else (one + 1, 2)
             if parts == 1:
-                round_pairs(source, one, other, distance, written, place + line * line_step)
+                round_pairs(source, one, other, distance, y, place + line * y_stride)
             else:
-                split_pairs(source, one, other, distance, written, place + line * line_step, apart)
-        if transposed:
+                split_pairs(source, one, other, distance, y, place + line * y_stride, y_part)
+        if through_scratch:
             for part in range(parts):
                 to = corner + part * part_stride
-                transpose_block(scratch.words, part * SIDE * SIDE, SIDE, target.elements, to, row_step)
+                transpose_block(scratch.words, part * SIDE * SIDE, SIDE, target.elements, to, row_stride)
 
 
 @kernel

@@ -21,16 +21,13 @@ from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
 
 _DEPTH, _SPLIT_DEPTH = 512, 160  # words of a sum at a time; fewer where each element has three parts
-_WORDS, _SPLIT_WORDS = (
-    1 << 19,
-    340_000,
-)  # words of right panels that the second-level cache (2 MB) holds
+_WORDS, _SPLIT_WORDS = 1 << 19, 340_000  # words of right panels that fit into the second-level cache (2 MB)
 _LEFT = 8  # left panels packed together, so that whole cache lines of a transposed matrix are used
 _SPARE = 3 * SIDE * SIDE  # words behind the last panel, for stores that overrun it and for alignment to 64 bytes
 
 
 class BlockShape(NamedTuple):
-    """What the loops need to know of a `Block`."""
+    """The sizes of a `Block`, as the loops read them."""
 
     rows: int
     columns: int
@@ -39,17 +36,17 @@ class BlockShape(NamedTuple):
 
 
 class Blocking(NamedTuple):
-    """How much of a product is packed at a time."""
+    """How a product is cut to fit the caches."""
 
-    words: int  # of a lane, altogether
-    depth: int  # words of a lane
-    group: int  # right panels
-    together: int  # left panels
+    words: int  # of a lane of the factors, altogether
+    depth: int  # words of a lane that are packed at a time
+    group: int  # right panels that are packed at a time
+    together: int  # left panels that are packed at a time
 
 
 @kernel
 def blocking(left: Matrix, block: BlockShape, left_panels: int, right_panels: int) -> Blocking:
-    """Return how a product of so many panels is cut to fit the caches."""
+    """Return how a product of `left_panels` x `right_panels` panels is cut."""
     words = -(-left.steps // 2) if block.parts else left.steps
     words = -(-words // block.chunk) * block.chunk
     most, capacity = (_DEPTH, _WORDS) if block.parts < 2 else (_SPLIT_DEPTH, _SPLIT_WORDS)

@@ -15,7 +15,7 @@ from minigrad.typing import Array
 
 
 class Targets(NamedTuple):
-    """The true class of each row, and the number that stands for "no target"."""
+    """The true class of each row, and the class that means "no target"."""
 
     classes: Array  # (rows,) int64
     ignored: int

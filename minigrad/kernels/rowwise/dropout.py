@@ -36,7 +36,7 @@ class Draws(NamedTuple):
 
 @kernel
 def philox_round(c0: Any, c1: Any, c2: Any, c3: Any, k0: Any, k1: Any) -> Any:
-    """Mix four 32-bit numbers with two of a key, once of ten times; return them and the key of the next round."""
+    """Do one of ten rounds: mix a counter of four 32-bit integers with a key of two; return both for the next round."""
     p0, p1 = _M0 * np.uint64(c0), _M1 * np.uint64(c2)
     high0, low0 = np.uint32(p0 >> _SHIFT), np.uint32(p0 & _LOW)
     high1, low1 = np.uint32(p1 >> _SHIFT), np.uint32(p1 & _LOW)
