@@ -47,7 +47,11 @@ class Record:
 
     @classmethod
     def new(cls, asked: TrainConfig, settings: TrainConfig, **facts: Any) -> Record:
-        """Return the record of a new run."""
+        """Return the record of a new run, with the time, the versions and the hardware of now.
+
+        `asked` are the settings as given, None where none was; `settings` has the chosen values in their place. `facts`
+        are other fields of the record.
+        """
         import numba
         import numpy
 
@@ -96,7 +100,11 @@ class Record:
         return self.settings | self.chosen
 
     def with_limit(self, larger: Mapping[str, Any], limits: tuple[str, ...], stages: list[int]) -> Record:
-        """Return the record of the run with a larger limit, which replaces the old one and the steps chosen from it."""
+        """Return the record of the run with a larger limit; `larger` holds the new value under the name of its setting.
+
+        All other settings named in `limits` become None, and the `steps` and `decay_start` that were chosen for the old
+        limit are left out. `stages` replaces the old stages.
+        """
         settings = self.settings | dict.fromkeys(limits) | dict(larger)
         chosen = {name: value for name, value in self.chosen.items() if name not in ("steps", "decay_start")}
         return dataclasses.replace(self, settings=settings, chosen=chosen, stages=stages)

@@ -128,9 +128,10 @@ class Run:
         return score
 
     def write_sample(self) -> str:
-        """Generate a continuation of the first words of a held-out document; keep and return it with these words.
+        """Generate a continuation of the beginning of the first held-out document; return both as one text.
 
-        Raises RunError if training diverged.
+        The prompt is the same in every sample, and the draws are a function of seed and step. The text is appended to
+        `samples`, which checkpoints hold. Raises RunError if training diverged.
         """
         self.check_weights()
         tok, prompt = self.text.tokenizer, self._sample_prompt()
