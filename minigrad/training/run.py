@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -69,7 +69,8 @@ class Run:
     @functools.cached_property
     def replicas(self) -> Replicas:
         """The model and its replicas, which train at the same time."""
-        return Replicas(self.model, num_replicas(self.model, self.settings.batch, self.settings.context))
+        count = num_replicas(self.model, self.settings.batch, self.settings.context)
+        return Replicas(self.model, count, self.settings.seed)
 
     def profiled(self) -> contextlib.AbstractContextManager[object]:
         """Return a context that measures a step, if a profile is wanted."""
@@ -87,20 +88,16 @@ class Run:
             steps=steps or start,
         )
 
-    def batches(self) -> Iterator[tuple[int, Batch]]:
-        """Yield the parts of the step about to be taken: the number of each part in the run, and its batch."""
+    def batch(self) -> Batch:
+        """Return the inputs and targets of all parts of the step about to be taken."""
         settings = self.settings
-        for micro in range(settings.accumulate):
-            part = batch(
-                self.text.train,
-                seed=settings.seed,
-                step=self.step,
-                batch_size=settings.batch,
-                context=settings.context,
-                micro=micro,
-                accumulate=settings.accumulate,
-            )
-            yield self.step * settings.accumulate + micro, part
+        return batch(
+            self.text.train,
+            seed=settings.seed,
+            step=self.step,
+            batch_size=settings.batch * settings.accumulate,
+            context=settings.context,
+        )
 
     def compile_kernels(self) -> None:
         """Compile every kernel by a pass over the smallest batch; no weight changes."""
