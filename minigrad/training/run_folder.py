@@ -14,7 +14,6 @@ from typing import Any
 from minigrad.data.token_files import TokenFile
 from minigrad.errors import InputError, RunError
 from minigrad.optim.schedules import decay_start
-from minigrad.options import validate
 from minigrad.training import checkpoint
 from minigrad.training.record import FILE, NOT_STORED, Record
 from minigrad.training.settings import TrainConfig
@@ -162,13 +161,8 @@ def _continued(
             "its own (--out)."
         )
     record = _extended(record, larger, folder) if larger else record
-    known = {field.name for field in dataclasses.fields(given)}
-    settings = dataclasses.replace(given, **{name: value for name, value in record.used.items() if name in known})
-    try:
-        validate(settings)
-    except InputError as error:
-        raise InputError(f"{folder / FILE} is damaged: {error}") from None
-    return record, settings
+    used = {name: value for name, value in record.used.items() if name != "decay_start"}
+    return record, dataclasses.replace(given, **used)
 
 
 def _extended(record: Record, larger: Mapping[str, Any], folder: Path) -> Record:
