@@ -27,6 +27,7 @@ from minigrad.training.settings import TRAIN_ALIASES, TrainConfig, check_setting
 if TYPE_CHECKING:
     from minigrad.data.tokenized import TokenizedCorpus
     from minigrad.nn.language_model import LanguageModel
+    from minigrad.system.locks import FolderLock
     from minigrad.training.plan import Plan
     from minigrad.training.run import Run
     from minigrad.training.run_folder import Opening, RunFolder
@@ -53,15 +54,17 @@ def train(
     check_settings(config)
     hardware.prepare(config.threads)
     with phase("starting NumPy and Numba"):
+        from minigrad.system.locks import FolderLock
         from minigrad.training.finish import finish
         from minigrad.training.run_folder import open_run
-    preparation = Preparation(open_run(config, explicit))
-    prepared = preparation.plan_run()
-    if config.plan:
-        return None
-    run = preparation.build(prepared, clock or (lambda: time.perf_counter() - started))
-    train_loop(run)
-    return finish(run)
+    with FolderLock() as lock:
+        preparation = Preparation(open_run(config, explicit, lock), lock)
+        prepared = preparation.plan_run()
+        if config.plan:
+            return None
+        run = preparation.build(prepared, clock or (lambda: time.perf_counter() - started))
+        train_loop(run)
+        return finish(run)
 
 
 # The training itself.
@@ -144,6 +147,7 @@ class Preparation:
     """The steps from what was asked for to a run that can begin."""
 
     opening: Opening
+    lock: FolderLock  # on the run folder, from when it is first read or written
 
     def plan_run(self) -> Prepared:
         """Read the text, choose what was left open, and print the plan.
@@ -267,7 +271,7 @@ class Preparation:
             run.restore(saved)
             finished = "; this run is finished, but a larger --steps, --tokens or --minutes continues it"
             print(f"continuing after step {run.step:,}{finished if run.is_finished else ''}")
-        folder.begin_or_continue(plan.text.tokenizer, settings)
+        folder.begin_or_continue(plan.text.tokenizer, settings, self.lock)
         run.compile_kernels()
         return run
 

@@ -12,6 +12,8 @@ from typing import Any
 
 from minigrad.errors import InputError
 from minigrad.formats.json_files import read_json, write_json
+from minigrad.formats.typed import read_dataclass, read_values
+from minigrad.options import options
 from minigrad.system import hardware
 from minigrad.training.settings import TrainConfig
 
@@ -80,8 +82,14 @@ class Record:
         content = read_json(folder / FILE)
         if not isinstance(content.get("settings"), dict) or not isinstance(content.get("chosen"), dict):
             raise InputError(f"{folder / FILE} has no settings: it was not written by train.py")
-        known = {each.name for each in dataclasses.fields(cls)}
-        return cls(**{name: value for name, value in content.items() if name in known})
+        try:
+            record = read_dataclass(cls, content, ignore_unknown=True)  # a later version may write more
+            declared = {each.name: each for each in options(TrainConfig) if each.name not in NOT_STORED}
+            read_values(declared, record.settings)
+            read_values(declared | {"decay_start": declared["steps"]}, record.chosen)
+        except InputError as error:
+            raise InputError(f"{folder / FILE} is damaged: {error}") from None
+        return record
 
     def write(self, folder: Path) -> None:
         """Replace minigrad.json; after a kill it holds either the old record or the new one."""

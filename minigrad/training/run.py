@@ -7,7 +7,6 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -15,8 +14,8 @@ from minigrad.autograd.anomaly import AnomalyError, detect_anomaly
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.profile import Profile
 from minigrad.data.batches import Batch, batch
-from minigrad.errors import InputError, RunError
-from minigrad.formats.weights import check_names
+from minigrad.errors import RunError
+from minigrad.formats.weights import check_weights
 from minigrad.generation.sampling import Sampling, generate, unusable_ids
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import AdamW, decay_start, warmup_stable_decay
@@ -28,6 +27,7 @@ from minigrad.training.evaluate import Score, evaluate
 from minigrad.training.parallel import Replicas, num_replicas
 from minigrad.training.plan import Plan
 from minigrad.training.run_folder import RunFolder
+from minigrad.training.state import Sample, State
 from minigrad.training.totals import Totals
 from minigrad.typing import Array
 
@@ -48,7 +48,7 @@ class Run:
         self.seconds_before = 0.0  # used by the processes that this one continues
         self.step = 0
         self.totals = Totals()  # since the last line of metrics
-        self.samples: list[dict[str, Any]] = []
+        self.samples: list[Sample] = []
         self.score: Score | None = None  # on all held-out text, once the last step is done
         self.profile: Profile | None = None  # of the steps, if wanted
         self._last_checked_step: int | None = None  # the step after which the weights were found to be finite
@@ -143,7 +143,7 @@ class Run:
             stop_ids=[tok.end_of_text_id],
         )
         sample = str(tok.decode([*prompt[1:], *continuation]))
-        self.samples.append({"step": self.step, "text": sample})
+        self.samples.append(Sample(self.step, sample))
         return sample
 
     def _sample_prompt(self) -> list[int]:
@@ -163,31 +163,21 @@ class Run:
             for name, pair in zip(names, self.optimizer.moments(), strict=True)
             for kind, array in zip("mv", pair, strict=True)
         }
-        state = {
-            "updates": self.optimizer.steps,
-            "seconds": self.seconds(),
-            "since_logged": self.totals.as_dict(),
-            "samples": self.samples,
-        }
+        state = State(self.optimizer.steps, self.seconds(), self.totals, self.samples).as_dict()
         checkpoint.save(self.folder.path, self.step, weights=self.model.state_dict(), moments=moments, state=state)
         self.model.save(self.folder.path)
 
     def restore(self, saved: Checkpoint) -> None:
         """Continue from a checkpoint; raises InputError if it does not fit the model."""
         parameters = self.model.named_parameters()
-        check_names(saved.weights, {name: parameter.shape for name, parameter in parameters})
+        dtype = self.model.head().dtype
+        check_weights(saved.weights, {name: parameter.shape for name, parameter in parameters}, dtype)
         shapes = {f"{name}.{kind}": parameter.shape for name, parameter in parameters for kind in "mv"}
-        check_names(saved.moments, shapes)
+        check_weights(saved.moments, shapes, dtype)
+        state = State.read(saved, self.folder.path)
         self.model.load_state_dict(saved.weights)
-        try:
-            self.load_moments(saved.moments, int(saved.state["updates"]))
-            self.seconds_before = float(saved.state["seconds"])
-            self.totals = Totals.from_dict(saved.state["since_logged"])
-            self.samples = [{"step": int(each["step"]), "text": str(each["text"])} for each in saved.state["samples"]]
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(
-                f"state.json of step {saved.step} in {self.folder.path} lacks or garbles {error}"
-            ) from None
+        self.load_moments(saved.moments, state.updates)
+        self.seconds_before, self.totals, self.samples = state.seconds, state.since_logged, state.samples
         self.step, self._last_checked_step = saved.step, None
 
     def load_moments(self, moments: Mapping[str, Array], updates: int) -> None:

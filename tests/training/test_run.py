@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,8 @@ from minigrad.formats.json_files import read_json
 from minigrad.optim import decay_start, warmup_stable_decay
 from minigrad.training import checkpoint
 from minigrad.training.run import Run
+from minigrad.training.state import Sample
+from minigrad.training.totals import Totals
 from train import accumulate_gradients, take_step
 
 
@@ -90,7 +93,7 @@ def test_a_sample_begins_as_a_held_out_document_and_is_kept(make):
     run = make()
     sample = run.write_sample()
     assert sample.startswith(run.text.tokenizer.decode(run.text.held_out.tokens[1:9]))
-    assert run.samples == [{"step": 0, "text": sample}]
+    assert run.samples == [Sample(0, sample)]
     assert not any(special in sample for special in run.text.tokenizer.specials)
     assert make().write_sample() == sample
     take_step(run)
@@ -121,14 +124,27 @@ def test_a_saved_run_continues_from_where_it_was(make):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("updates", None), ("updates", "x"), ("seconds", []), ("since_logged", {}), ("samples", 3), ("samples", [4])],
+    [
+        ("updates", None),
+        ("updates", "x"),
+        ("updates", -1),
+        ("updates", 1.5),
+        ("seconds", []),
+        ("seconds", -1),
+        ("since_logged", {}),
+        ("since_logged", dataclasses.asdict(Totals()) | {"steps": -1}),
+        ("samples", 3),
+        ("samples", [4]),
+        ("samples", [{"step": 3}]),
+        ("colour", "blue"),
+    ],
 )
 def test_a_garbled_state_is_refused(make, name, value):
     run = make()
     run.save()
     saved = checkpoint.load(run.folder.path)
     saved.state[name] = value
-    with pytest.raises(InputError, match=r"state\.json of step 0 in .* lacks or garbles"):
+    with pytest.raises(InputError, match=rf"state\.json of step 0 in .* is damaged: {name}"):
         make().restore(saved)
 
 
