@@ -212,6 +212,7 @@ class Preparation:
         from minigrad.training import costs
 
         asked = self.opening.asked
+        print(self.opening.compare_threads(), end="")
         hardware.prepare(asked.threads and min(asked.threads, hardware.cores()))  # a continued run as it began
         backend.use(asked.matmul, asked.precision)
         return costs.matmul_rate()

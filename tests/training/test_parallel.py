@@ -18,6 +18,7 @@ from minigrad.constants import IGNORE
 from minigrad.kernels import threads
 from minigrad.optim import AdamW
 from minigrad.system import blas, hardware
+from minigrad.training import metrics
 from minigrad.training.parallel import Replicas, num_replicas, replica
 from minigrad.training.run import Run
 from tests import small_runs
@@ -243,6 +244,36 @@ def test_a_run_of_replicas_that_was_stopped_continues_exactly(monkeypatch: pytes
                 train(small_runs.settings(text, tmp_path / "killed", **large))
         train(small_runs.TrainConfig(resume=str(tmp_path / "killed")))
     assert small_runs.outcome(tmp_path / "killed") == small_runs.outcome(tmp_path / "whole")
+
+
+def test_a_run_that_continues_on_fewer_cores_says_what_that_changes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(hardware, "cores", lambda: 2)
+    text, take_step = small_runs.write_text(tmp_path / "words.txt"), train_program.take_step
+    large: dict[str, Any] = {"threads": 2, "batch": 8, "steps": 12, "dropout": 0.2, "precision": "float64"}
+
+    def take_or_die(run: Run) -> tuple[float, float]:
+        if run.step == 8:
+            raise Killed
+        return take_step(run)
+
+    with small_runs.quick_runs():
+        small_runs.run(text, tmp_path / "whole", **large)
+        with monkeypatch.context() as patch:
+            patch.setattr(train_program, "take_step", take_or_die)
+            with pytest.raises(Killed):
+                train(small_runs.settings(text, tmp_path / "killed", **large))
+        assert "this run began with" not in capsys.readouterr().out
+        with monkeypatch.context() as patch:
+            patch.setattr(hardware, "cores", lambda: 1)
+            train(small_runs.TrainConfig(resume=str(tmp_path / "killed")))
+    assert "this run began with 2 threads, and this computer has 1: sums are added in another order" in (
+        capsys.readouterr().out
+    )
+    whole, killed = (metrics.read(tmp_path / name) for name in ("whole", "killed"))
+    # The same text and the same dropout, so only rounding differs.
+    np.testing.assert_allclose([line["loss"] for line in killed], [line["loss"] for line in whole], rtol=1e-10)
 
 
 def test_a_profile_changes_nothing_and_names_the_replica_it_measures(
