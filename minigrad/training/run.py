@@ -159,10 +159,9 @@ class Run:
         Raises RunError if training diverged or the files cannot be written; the earlier checkpoint is then intact.
         """
         self.check_weights()
-        names = [name for name, _ in self.model.named_parameters()]
         moments = {
             f"{name}.{kind}": array
-            for name, pair in zip(names, self.optimizer.moments(), strict=True)
+            for name, pair in self._moments().items()
             for kind, array in zip("mv", pair, strict=True)
         }
         state = {
@@ -176,9 +175,8 @@ class Run:
 
     def restore(self, saved: Checkpoint) -> None:
         """Continue from a checkpoint; raises InputError if it does not fit the model."""
-        parameters = self.model.named_parameters()
-        check_names(saved.weights, {name: parameter.shape for name, parameter in parameters})
-        shapes = {f"{name}.{kind}": parameter.shape for name, parameter in parameters for kind in "mv"}
+        check_names(saved.weights, {name: parameter.shape for name, parameter in self.model.named_parameters()})
+        shapes = {f"{name}.{kind}": pair[0].shape for name, pair in self._moments().items() for kind in "mv"}
         check_names(saved.moments, shapes)
         self.model.load_state_dict(saved.weights)
         try:
@@ -194,10 +192,15 @@ class Run:
 
     def load_moments(self, moments: Mapping[str, Array], updates: int) -> None:
         """Set the moments of the optimizer, named as `save` names them, and its number of updates."""
-        for (name, _), pair in zip(self.model.named_parameters(), self.optimizer.moments(), strict=True):
+        for name, pair in self._moments().items():
             for kind, array in zip("mv", pair, strict=True):
                 array[...] = moments[f"{name}.{kind}"]
         self.optimizer.steps = updates
+
+    def _moments(self) -> dict[str, tuple[Array, Array]]:
+        """Return the moments of the optimizer by the names of the parameters, without those of frozen ones."""
+        names = [name for name, parameter in self.model.named_parameters() if parameter.requires_grad]
+        return dict(zip(names, self.optimizer.moments(), strict=True))
 
     def check_weights(self) -> None:
         """Raise RunError if the weights, or the loss that they give, are not finite; such weights must not be saved.
