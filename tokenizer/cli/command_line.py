@@ -7,6 +7,7 @@ user sees a traceback. commands.py has the commands themselves.
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -155,8 +156,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TokenizerError as error:
         print(f"{PROGRAM} {chosen.command}: {error}", file=sys.stderr)
         return 2
-    except (OSError, MemoryError) as error:
-        print(f"{PROGRAM} {chosen.command}: {str(error) or 'out of memory'}", file=sys.stderr)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        named = reason if error.filename is None else f"{reason}: {error.filename}"
+        print(f"{PROGRAM} {chosen.command}: {named}", file=sys.stderr)
+        return 2 if error.errno == errno.ENAMETOOLONG else 1  # such a name was given by the user
+    except MemoryError:
+        print(f"{PROGRAM} {chosen.command}: out of memory", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -115,7 +115,7 @@ def _allowed(names: list[str] | None) -> bool | list[str]:
 def _inputs(files: Iterable[Path]) -> Iterator[bytes]:
     """Yield the bytes of each file, or of the standard input if there are no files."""
     for file in files or [STANDARD_INPUT]:
-        yield sys.stdin.buffer.read() if file == STANDARD_INPUT else read_file(file)
+        yield sys.stdin.buffer.read() if file == STANDARD_INPUT else read_file(file, may_be_pipe=True)
 
 
 def _refuse_to_overwrite(path: Path) -> None:

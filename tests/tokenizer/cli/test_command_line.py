@@ -1,3 +1,4 @@
+import errno
 import subprocess
 import sys
 from pathlib import Path
@@ -58,7 +59,15 @@ def test_a_corrupt_tokenizer_is_named(run, trained):
 
 
 def test_faults_of_the_machine_are_exit_code_1_and_ctrl_c_130(run, trained, monkeypatch):
-    for error, expected in [(OSError("disk full"), 1), (MemoryError(), 1), (KeyboardInterrupt(), 130)]:
+    too_long = OSError(errno.ENAMETOOLONG, "File name too long", "xxx")  # a name that the user gave
+    full = OSError(errno.ENOSPC, "No space left on device", "a.json")
+    for error, expected in [
+        (full, 1),
+        (too_long, 2),
+        (OSError("x"), 1),
+        (MemoryError(), 1),
+        (KeyboardInterrupt(), 130),
+    ]:
 
         def fail(_, error=error):
             raise error
@@ -67,6 +76,19 @@ def test_faults_of_the_machine_are_exit_code_1_and_ctrl_c_130(run, trained, monk
         code, _, errors = run("show", trained[0])
         assert code == expected
         assert "Traceback" not in errors
+        assert "Errno" not in errors
+
+
+def test_a_path_of_5000_characters_is_bad_input(run, trained, corpus):
+    for arguments in (
+        ("encode", "x" * 5_000),
+        ("encode", trained[0], "x" * 5_000),
+        ("train", "x" * 5_000, "--out", "y"),
+    ):
+        code, _, errors = run(*arguments)
+        assert code == 2
+        assert "File name too long" in errors
+    assert run("train", str(corpus), "--out", "x" * 5_000)[0] == 2
 
 
 def test_a_reader_that_has_seen_enough_is_no_fault(trained):
