@@ -56,13 +56,17 @@ def described(folder: Path) -> list[Any]:
 
 
 def prepare(folder: Path) -> None:
-    """Make the subjects."""
+    """Make the subjects, and let every entry point use a copy, so that the kernels that it needs are compiled."""
     from tests.small_runs import quick_runs
-    from tests.stress import subjects
+    from tests.stress import mutants, subjects
 
     (folder / "originals").mkdir()
     with quick_runs(), contextlib.redirect_stdout(io.StringIO()):
         made = subjects.make(folder / "originals")
+        for subject in made:
+            for reader in subject.readers:
+                code = subjects.READERS[reader](mutants.copy_of(subject.path, folder / subject.path.name))
+                assert code == 0, f"{reader} does not accept {subject.name}: {code}"
     names = [(each.name, str(each.path), each.readers) for each in made]
     (folder / "originals" / "subjects.json").write_text(json.dumps(names))
 

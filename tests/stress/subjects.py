@@ -160,10 +160,14 @@ UNUSED = {
         *("architectures", "torch_dtype", "bos_token_id", "pad_token_id", "n_ctx", "use_cache", "attention_dropout"),
         *("attn_pdrop", "embd_pdrop", "resid_pdrop", "initializer_range"),
     },
-    "tokenizer.json": {"version", "post_processor", "truncation", "padding"},
+    "tokenizer.json": {
+        *("version", "post_processor", "truncation", "padding", "pre_tokenizer.trim_offsets", "model.unk_token"),
+        *("model.fuse_unk", "model.byte_fallback", "decoder.add_prefix_space", "decoder.trim_offsets"),
+        "decoder.use_regex",
+    },
     "minigrad.json": {"architecture", "result"},
 }
-"""Values at the top of a file that no entry point reads, or that are kept as they are."""
+"""Values, or objects of values, that no entry point reads, or that are kept as they are."""
 
 
 def must_be_refused(file: Path, retyped: Place | None, reader: str) -> str:
@@ -177,8 +181,10 @@ def must_be_refused(file: Path, retyped: Place | None, reader: str) -> str:
             return f"the safetensors library refuses it: {error}"
     readable = {"minigrad.json", "state.json", "metrics.jsonl", "config.json", "tokenizer.json"}
     reads_types = reader in ("load", "load_tokenizer") and file.name in readable
-    if retyped and reads_types and retyped[0] not in UNUSED.get(file.name, ()):
-        return f"{'.'.join(map(str, retyped))} has another type"
+    place = ".".join(map(str, retyped or ()))
+    unused = any(f"{place}.".startswith(f"{name}.") for name in UNUSED.get(file.name, ()))
+    if retyped and reads_types and not unused:
+        return f"{place} has another type"
     if retyped and reader == "data" and retyped[-1] == "text":
         return "text has another type"
     return ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -18,8 +19,8 @@ from typing import NoReturn
 from tokenizer.cli import commands
 from tokenizer.errors import TokenizerError
 from tokenizer.formats.registry import FORMATS
+from tokenizer.text.added_tokens import SPECIAL_TOKENS
 from tokenizer.text.split import SPLITS
-from tokenizer.vocabulary import SPECIAL_TOKENS
 
 PROGRAM = "python -m tokenizer"
 
@@ -144,6 +145,9 @@ def _add_allow_special(parser: _Parser) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
+    for stream in (sys.stdout, sys.stderr):  # a character that the output's encoding lacks is replaced
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace" if stream is sys.stdout else "backslashreplace")
     parser, known = _parsers()
     chosen, unknown = parser.parse_known_args(arguments)
     if unknown:

@@ -17,9 +17,9 @@ from tokenizer.disk import read_file, write_file
 from tokenizer.errors import TokenizerError
 from tokenizer.formats.pre_tokenizer import check_pattern
 from tokenizer.formats.registry import RANK_SUFFIX
+from tokenizer.text.added_tokens import SPECIAL_TOKENS
 from tokenizer.text.split import SPLITS
 from tokenizer.text.unicode import decode_utf8
-from tokenizer.vocabulary import SPECIAL_TOKENS
 
 STANDARD_INPUT = Path("-")
 READ_SIZE = 2**24

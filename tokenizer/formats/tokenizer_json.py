@@ -20,8 +20,9 @@ from tokenizer.disk import Json, field, read_json, write_json
 from tokenizer.errors import TokenizerError
 from tokenizer.formats.post_processor import around_documents, post_processor_of
 from tokenizer.formats.pre_tokenizer import BYTE_LEVEL, pre_tokenizer_of, split_of
+from tokenizer.text.added_tokens import SPECIAL_TOKENS
 from tokenizer.text.alphabet import spell, unspell
-from tokenizer.vocabulary import END_OF_TEXT, SPECIAL_TOKENS, Vocabulary
+from tokenizer.vocabulary import END_OF_TEXT, Vocabulary
 
 TOKENIZER_FILE = "tokenizer.json"
 CONFIG_FILE = "tokenizer_config.json"
@@ -119,6 +120,8 @@ def read(path: Path) -> Vocabulary:
         return _vocabulary(document, end_of_text(config))
     except TokenizerError as error:
         raise TokenizerError(f"{file}: {error}") from error
+    except RecursionError:
+        raise TokenizerError(f"{file} is nested deeper than any tokenizer.") from None
 
 
 def end_of_text(config: Json) -> str:

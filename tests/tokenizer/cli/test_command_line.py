@@ -1,4 +1,5 @@
 import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -106,3 +107,12 @@ def test_help_names_every_command(run):
     assert code == 0
     assert all(command in out.decode() for command in ("train", "encode", "decode", "show", "compare"))
     assert all(run(command, "--help")[0] == 0 for command in ("train", "encode", "decode", "show", "compare"))
+
+
+def test_a_character_that_the_output_lacks_is_replaced(trained):
+    """The sign of a line end is no character of cp1252, the encoding of files on many Windows computers."""
+    command = [sys.executable, "-m", "tokenizer", "show", trained[0]]
+    environment = os.environ | {"PYTHONIOENCODING": "cp1252"}
+    done = subprocess.run(command, input="to be\né 日".encode(), capture_output=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.splitlines()[0] == b"to| be|?"
