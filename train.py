@@ -6,6 +6,11 @@ Real text, ten minutes, and at the end a checkpoint, a sample and a report. `tra
 
 from __future__ import annotations
 
+import signal
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # during the imports Ctrl-C ends the program without a traceback
+
 import math
 import sys
 import time
@@ -18,7 +23,7 @@ from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.options import assignments
 from minigrad.system import hardware
-from minigrad.system.signals import Stopped, stop_requests
+from minigrad.system.signals import Stopped, raise_on_interrupt, stop_requests
 from minigrad.system.terminal import forgive_encoding, phase
 from minigrad.training.result import TrainResult
 from minigrad.training.settings import TRAIN_ALIASES, TrainConfig, check_settings
@@ -56,6 +61,7 @@ def train(
         from minigrad.system.locks import FolderLock
         from minigrad.training.finish import finish
         from minigrad.training.run_folder import open_run
+    raise_on_interrupt()
     with FolderLock() as lock:
         preparation = Preparation(open_run(config, explicit, lock), lock)
         prepared = preparation.plan_run()
@@ -173,7 +179,8 @@ class Preparation:
         if not skeletons[size].learns_positions:
             shape["context_length"] = settings.context
         model = variant(skeletons[size], **shape)
-        plan = Plan(settings, model, text, rate, claims.compare(family, size, skeletons[size]))
+        claim = claims.compare(family, size, skeletons[size])
+        plan = Plan(settings, model, text, rate, claim, done=folder.step if folder else 0)
         plan.check_vocabulary()
         initial = self.initial_weights(model)
         plan.check_text()
@@ -290,7 +297,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         train(config, clock=lambda: time.perf_counter() - _STARTED, explicit=explicit)
 
     interrupted = "\ninterrupted; a run that had begun continues with --resume"
-    return exit_code("train.py", work, interrupted=interrupted)
+    less_memory = "take a smaller --size or --batch"
+    return exit_code("train.py", work, interrupted=interrupted, less_memory=less_memory)
 
 
 if __name__ == "__main__":
