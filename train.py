@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
+from minigrad.constants import IGNORE
 from minigrad.options import assignments
 from minigrad.system import hardware
 from minigrad.system.signals import Stopped, raise_on_interrupt, stop_requests
@@ -103,29 +104,30 @@ def take_step(run: Run) -> tuple[float, float]:
     as they were.
     """
     learning_rate = run.learning_rate()
-    nats, num_bytes, num_tokens = accumulate_gradients(run)  # forward and backward
-    loss, norm = nats / num_tokens, math.nan
+    inputs, targets = run.batch()  # (B, T) tokens, and for each the token after it
+    nats = accumulate_gradients(run, inputs, targets)  # forward and backward
+    predicted = targets[targets != IGNORE]
+    loss, norm = nats / predicted.size, math.nan
     if math.isfinite(loss):
         norm = run.optimizer.step(learning_rate, max_norm=MAX_GRADIENT_NORM)  # clip and update, unless it is not finite
     if not math.isfinite(norm):
-        raise run.divergence(run.first_anomaly(lambda: accumulate_gradients(run)))
+        raise run.divergence(run.first_anomaly(lambda: accumulate_gradients(run, inputs, targets)))
     run.optimizer.zero_grad()
-    run.totals.add_step(nats, num_bytes, loss)
+    run.totals.add_step(nats, float(run.text.byte_lengths[predicted].sum()), loss)
     run.step += 1
     return learning_rate, norm
 
 
-def accumulate_gradients(run: Run) -> tuple[float, float, int]:
-    """Add the gradients of all parts of a step; return its loss in nats, and the bytes and tokens it predicted."""
-    nats, num_bytes, num_tokens = 0.0, 0.0, 0
-    for number, (inputs, targets) in run.batches():  # (B, T) tokens, and for each the token after it
-        loss = run.replicas.run(
-            forward_backward, inputs, targets, seed=run.settings.seed, step=number, scale=1 / run.settings.accumulate
+def accumulate_gradients(run: Run, inputs: Array, targets: Array) -> float:
+    """Compute the gradient of the mean loss over the targets, part by part; return the sum of the losses in nats."""
+    parts, num_targets = run.settings.accumulate, int((targets != IGNORE).sum())
+    size, nats = len(inputs) // parts, 0.0
+    for first in range(0, len(inputs), size):
+        part = slice(first, first + size)
+        nats += run.replicas.run(
+            forward_backward, inputs[part], targets[part], step=run.step, first_sequence=first, num_targets=num_targets
         )
-        nats += loss * targets.size
-        num_bytes += float(run.text.byte_lengths[targets].sum())
-        num_tokens += targets.size
-    return nats, num_bytes, num_tokens
+    return nats
 
 
 def forward_backward(model: LanguageModel, inputs: Array, targets: Array, weight: Array) -> float:
@@ -217,6 +219,7 @@ class Preparation:
         from minigrad.training import costs
 
         asked = self.opening.asked
+        print(self.opening.compare_threads(), end="")
         hardware.prepare(asked.threads and min(asked.threads, hardware.cores()))  # a continued run as it began
         backend.use(asked.matmul, asked.precision)
         return costs.matmul_rate()

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -69,7 +69,8 @@ class Run:
     @functools.cached_property
     def replicas(self) -> Replicas:
         """The model and its replicas, which train at the same time."""
-        return Replicas(self.model, num_replicas(self.model, self.settings.batch, self.settings.context))
+        count = num_replicas(self.model, self.settings.batch, self.settings.context)
+        return Replicas(self.model, count, self.settings.seed)
 
     def profiled(self) -> contextlib.AbstractContextManager[object]:
         """Return a context that measures a step, if a profile is wanted."""
@@ -87,20 +88,16 @@ class Run:
             steps=steps or start,
         )
 
-    def batches(self) -> Iterator[tuple[int, Batch]]:
-        """Yield the parts of the step about to be taken: the number of each part in the run, and its batch."""
+    def batch(self) -> Batch:
+        """Return the inputs and targets of all parts of the step about to be taken."""
         settings = self.settings
-        for micro in range(settings.accumulate):
-            part = batch(
-                self.text.train,
-                seed=settings.seed,
-                step=self.step,
-                batch_size=settings.batch,
-                context=settings.context,
-                micro=micro,
-                accumulate=settings.accumulate,
-            )
-            yield self.step * settings.accumulate + micro, part
+        return batch(
+            self.text.train,
+            seed=settings.seed,
+            step=self.step,
+            batch_size=settings.batch * settings.accumulate,
+            context=settings.context,
+        )
 
     def compile_kernels(self) -> None:
         """Compile every kernel by a pass over the smallest batch; no weight changes."""
@@ -160,10 +157,9 @@ class Run:
         Raises RunError if training diverged or the files cannot be written; the earlier checkpoint is then intact.
         """
         self.check_weights()
-        names = [name for name, _ in self.model.named_parameters()]
         moments = {
             f"{name}.{kind}": array
-            for name, pair in zip(names, self.optimizer.moments(), strict=True)
+            for name, pair in self._moments().items()
             for kind, array in zip("mv", pair, strict=True)
         }
         state = State(self.optimizer.steps, self.seconds(), self.totals, self.samples).as_dict()
@@ -173,10 +169,9 @@ class Run:
 
     def restore(self, saved: Checkpoint) -> None:
         """Continue from a checkpoint; raises InputError if it does not fit the model."""
-        parameters = self.model.named_parameters()
         dtype = self.model.head().dtype
-        check_weights(saved.weights, {name: parameter.shape for name, parameter in parameters}, dtype)
-        shapes = {f"{name}.{kind}": parameter.shape for name, parameter in parameters for kind in "mv"}
+        check_weights(saved.weights, {name: each.shape for name, each in self.model.named_parameters()}, dtype)
+        shapes = {f"{name}.{kind}": pair[0].shape for name, pair in self._moments().items() for kind in "mv"}
         check_weights(saved.moments, shapes, dtype)
         state = State.read(saved, self.folder.path)
         self.model.load_state_dict(saved.weights)
@@ -186,10 +181,15 @@ class Run:
 
     def load_moments(self, moments: Mapping[str, Array], updates: int) -> None:
         """Set the moments of the optimizer, named as `save` names them, and its number of updates."""
-        for (name, _), pair in zip(self.model.named_parameters(), self.optimizer.moments(), strict=True):
+        for name, pair in self._moments().items():
             for kind, array in zip("mv", pair, strict=True):
                 array[...] = moments[f"{name}.{kind}"]
         self.optimizer.steps = updates
+
+    def _moments(self) -> dict[str, tuple[Array, Array]]:
+        """Return the moments of the optimizer by the names of the parameters, without those of frozen ones."""
+        names = [name for name, parameter in self.model.named_parameters() if parameter.requires_grad]
+        return dict(zip(names, self.optimizer.moments(), strict=True))
 
     def check_weights(self) -> None:
         """Raise RunError if the weights, or the loss that they give, are not finite; such weights must not be saved.

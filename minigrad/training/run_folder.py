@@ -14,6 +14,7 @@ from typing import Any
 from minigrad.data.token_files import TokenFile
 from minigrad.errors import InputError, RunError
 from minigrad.optim.schedules import decay_start
+from minigrad.system import hardware
 from minigrad.system.locks import LOCK_FILE, FolderLock
 from minigrad.training import checkpoint
 from minigrad.training.record import FILE, NOT_STORED, Record
@@ -99,6 +100,16 @@ class Opening:
     asked: TrainConfig
     explicit: Collection[str]  # the names of the settings that were given
     folder: RunFolder | None  # None for a new run
+
+    def compare_threads(self) -> str:
+        """Return a line that says what changes if the run to continue began with more threads than there are cores."""
+        threads, cores = self.asked.threads or 1, hardware.cores()
+        if self.folder is None or threads <= cores:
+            return ""
+        return (
+            f"this run began with {threads} threads, and this computer has {cores}: sums are added in another order, "
+            "so the weights will differ in their last bits from those of a run that never stopped\n"
+        )
 
 
 def open_run(given: TrainConfig, explicit: Collection[str] | None = None, lock: FolderLock | None = None) -> Opening:

@@ -27,7 +27,7 @@ def weights(run: Run) -> list[bytes]:
 
 
 def gradients(run: Run) -> list[np.ndarray[Any, Any]]:
-    accumulate_gradients(run)
+    accumulate_gradients(run, *run.batch())
     return [np.array(parameter.grad) for parameter in run.model.parameters()]
 
 
@@ -51,8 +51,8 @@ def test_training_lowers_the_loss(make):
 
 @pytest.mark.parametrize("parts", [2, 4])
 def test_the_gradients_of_the_parts_of_a_step_add_up_to_those_of_the_whole(make, parts):
-    whole = gradients(make(dtype="float64", batch=8, dropout=0.0))  # masks belong to a batch
-    split = gradients(make(dtype="float64", batch=8 // parts, accumulate=parts, dropout=0.0))
+    whole = gradients(make(dtype="float64", batch=8, dropout=0.3))
+    split = gradients(make(dtype="float64", batch=8 // parts, accumulate=parts, dropout=0.3))
     for one, other in zip(whole, split, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-14)
 
@@ -66,11 +66,17 @@ def test_dropout_differs_from_step_to_step_and_part_to_part_but_not_between_runs
 def test_every_part_of_every_step_draws_its_own_dropout(make, monkeypatch):
     drawn = []
     set_step = nn.set_step
-    monkeypatch.setattr(nn, "set_step", lambda *given: (drawn.append(given[1:]), set_step(*given)))
+
+    def note(*given, first_row):
+        drawn.append((*given[1:], first_row))
+        set_step(*given, first_row=first_row)
+
+    monkeypatch.setattr(nn, "set_step", note)
     run = make(dropout=0.5, accumulate=2, seed=7)
     for _ in range(3):
         take_step(run)
-    assert drawn == [(7, number) for number in range(6)]
+    rows = run.settings.batch * run.settings.context
+    assert drawn == [(7, step, first_row) for step in range(3) for first_row in (0, rows)]
 
 
 def test_the_rate_follows_the_schedule_and_is_the_peak_while_the_end_is_unknown(make):

@@ -25,8 +25,7 @@ from minigrad.kernels.attention.queries import (
 )
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, panel_product, round_up
 from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
-from minigrad.kernels.codegen.vector_moves import SIDE
-from minigrad.kernels.gemm.packing import Matrix, PackScratch
+from minigrad.kernels.gemm.packing import Matrix, PackScratch, pack_scratch
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.kernels.threads import over_rows
@@ -124,7 +123,7 @@ def backward_workspace(q: Array, size: int) -> Workspace:
         memory_for(q, COLUMNS, COLUMNS),
         np.empty(KEYS * COLUMNS, kind),
         np.empty(KEYS, kind),
-        PackScratch(np.empty(2 * SIDE * SIDE, kind), np.empty(3 * SIDE * SIDE, np.uint32)),
+        pack_scratch(q.reshape(-1)),
     )
 
 

@@ -28,8 +28,7 @@ from minigrad.kernels.attention.tiles import (
     round_up,
 )
 from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
-from minigrad.kernels.codegen.vector_moves import SIDE
-from minigrad.kernels.gemm.packing import Matrix, PackScratch
+from minigrad.kernels.gemm.packing import Matrix, PackScratch, pack_scratch
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.kernels.threads import over_rows
@@ -76,7 +75,7 @@ def forward_workspace(q: Array, size: int) -> Workspace:
         running,
         np.empty(KEYS * COLUMNS, q.dtype),
         np.empty(KEYS, q.dtype),
-        PackScratch(np.empty(2 * SIDE * SIDE, q.dtype), np.empty(3 * SIDE * SIDE, np.uint32)),
+        pack_scratch(q.reshape(-1)),
     )
 
 

@@ -68,7 +68,13 @@ def multiply_block(left: Panel, right: Panel, depth: int, parts: int, target: Ta
 def _product_of_pairs(left: Array, right: Array) -> Any:
     lower = [(np.ascontiguousarray(words) << np.uint32(16)).view(np.float32) for words in (left, right)]
     upper = [(np.ascontiguousarray(words) & np.uint32(0xFFFF0000)).view(np.float32) for words in (left, right)]
-    return lower[0].T @ lower[1] + upper[0].T @ upper[1]
+    pairs = [_without_subnormals(a).T @ _without_subnormals(b) for a, b in (lower, upper)]
+    return _without_subnormals(pairs[0] + pairs[1])
+
+
+def _without_subnormals(x: Array) -> Array:
+    """Return x with 0 for what is below 2^-126, as the instructions for bfloat16 read their operands and write sums."""
+    return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.float32(0), x)
 
 
 @overload(multiply_block)

@@ -129,6 +129,7 @@ def _forward_workspace(q: Array, size: int) -> list[int]:
         KEYS,
         2 * SIDE**2,
         3 * SIDE**2,
+        2 * SIDE,
     ]
 
 
@@ -138,7 +139,7 @@ def _backward_workspace(q: Array, size: int) -> list[int]:
         [KEYS * size, KEYS * size, *[height * KEYS] * 3],
         [*[rows] * 4, *[height * COLUMNS] * 3, *[COLUMNS] * 3],
     )
-    return [*keys, *queries, tile, tile, tile, COLUMNS**2, tile, KEYS, 2 * SIDE**2, 3 * SIDE**2]
+    return [*keys, *queries, tile, tile, tile, COLUMNS**2, tile, KEYS, 2 * SIDE**2, 3 * SIDE**2, 2 * SIDE]
 
 
 TWINS: dict[str, Twin] = {

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from minigrad.kernels.attention.factors import as_right, memory_for, pack_left, pack_right
 from minigrad.kernels.attention.tiles import COLUMNS, ROWS, LeftFactor, panel_product, round_up
 from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
-from minigrad.kernels.codegen.vector_moves import SIDE
-from minigrad.kernels.gemm.packing import Matrix, PackScratch
+from minigrad.kernels.gemm.packing import Matrix, pack_scratch
 
 Array = NDArray[Any]
 
@@ -24,7 +23,7 @@ Array = NDArray[Any]
 def _multiply(a: Matrix, b: Array, b_is_panel: bool, c: Array, add: bool) -> None:
     """Set the panel c, or add to it: a @ b, where b is (steps, COLUMNS), or transposed if it is no panel."""
     rows, steps = round_up(a.lanes, ROWS), a.steps
-    scratch = PackScratch(np.empty(2 * SIDE * SIDE, c.dtype), np.empty(3 * SIDE * SIDE, np.uint32))
+    scratch = pack_scratch(c)
     left, right = LeftFactor(memory_for(c, rows, steps), 0, rows, steps), memory_for(c, COLUMNS, steps)
     pack_left(a, left, scratch)
     configure_tiles(TILE_CONFIGURATION)
