@@ -165,6 +165,7 @@ class Run:
         state = State(self.optimizer.steps, self.seconds(), self.totals, self.samples).as_dict()
         checkpoint.save(self.folder.path, self.step, weights=self.model.state_dict(), moments=moments, state=state)
         self.model.save(self.folder.path)
+        self.folder.keep_tokenizer(self.text.tokenizer)
 
     def restore(self, saved: Checkpoint) -> None:
         """Continue from a checkpoint; raises InputError if it does not fit the model."""
