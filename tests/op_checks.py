@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,14 +86,13 @@ def strided_and_read_only(array: Array) -> Array:
     return view
 
 
-def check_special_values(op: Op, row: Row, case: Case, seed: int, formula_is_finite: bool) -> None:
+def check_special_values(op: Op, row: Row, special: Case, formula_is_finite: bool = True) -> None:
     """NaN, infinities and zeros give what NumPy gives, and in float32 the same as in float64, gradients included.
 
     Unless `formula_is_finite`, the formula multiplies by 0 what the operation leaves out, which makes NaN of infinity;
     its NaNs are not compared.
     """
-    special = with_special_values(case, seed)
-    single = Case(tuple(a.astype(np.float32) if a.dtype.kind == "f" else a for a in special.arrays), case.options)
+    single = Case(tuple(a.astype(np.float32) if a.dtype.kind == "f" else a for a in special.arrays), special.options)
     with np.errstate(all="ignore"):
         result, gradients = run(op, special)
         expected = np.asarray(row.reference(*special.arrays, **special.options))
@@ -106,14 +105,17 @@ def check_special_values(op: Op, row: Row, case: Case, seed: int, formula_is_fin
             _assert_close(gradient, wanted, 1e-3)
 
 
-def with_special_values(case: Case, seed: int) -> Case:
-    """Return the case with up to two elements of each float array replaced by NaN, infinity or a zero."""
+SPECIAL_VALUES = (np.nan, 0.0, -0.0, np.inf, -np.inf)
+
+
+def with_special_values(case: Case, seed: int, values: Sequence[float] = SPECIAL_VALUES) -> Case:
+    """Return the case with up to two elements of each float array replaced by special values."""
     rng, arrays = np.random.default_rng(seed), []
     for array in case.arrays:
         if array.dtype.kind == "f" and array.size:
             array = array.copy()
             places = rng.integers(0, array.size, 2)
-            array.reshape(-1)[places] = rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0], 2)
+            array.reshape(-1)[places] = rng.choice(values, 2)
         arrays.append(array)
     return Case(tuple(arrays), case.options)
 

@@ -21,7 +21,7 @@ def rms_norm_formula(x: Array, weight: Array, *, eps: float = 1e-5) -> Array:
 def rms_norm(x: Array, weight: Array, *, eps: float = 1e-5) -> tuple[Array, Backward]:
     r"""Divide each row by its root mean square (Zhang and Sennrich 2019, arXiv 1910.07467, eq. 4).
 
-    $y_i = w_i\, x_i / r$ with $r = \sqrt{\tfrac1C \sum_j x_j^2 + \epsilon}$.
+    $y_i = w_i\, x_i / r$ with $r = \sqrt{\tfrac1C \sum_j x_j^2 + \epsilon}$. A row whose squares overflow is NaN.
     Shapes: x (..., C), weight (C,) -> (..., C).  Raises ShapeError if the weight does not fit.
 
     >>> from minigrad import Tensor, ops

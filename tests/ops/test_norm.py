@@ -41,3 +41,14 @@ def test_a_weight_that_does_not_fit_is_refused(shape: tuple[int, ...]) -> None:
         ops.rms_norm(x, weight)
     with pytest.raises(ShapeError, match="layer_norm"):
         ops.layer_norm(x, Tensor(np.ones(4)), weight)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_row_whose_squares_overflow_is_nan_and_others_are_not_touched(dtype: type) -> None:
+    large = 1e30 if dtype == np.float32 else 1e200
+    for value in (large, np.inf, -np.inf, np.nan):
+        x = np.ones((3, 5), dtype)
+        x[1, 2] = value
+        for y in (ops.rms_norm(x, np.ones(5, dtype)), ops.offset_rms_norm(x, np.ones(5, dtype), np.zeros(5, dtype))):
+            assert np.isnan(y.data[1]).all()
+            np.testing.assert_allclose(y.data[[0, 2]], 1, rtol=1e-4)

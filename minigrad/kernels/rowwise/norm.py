@@ -63,8 +63,8 @@ def _rms_norm_rows(x: Array, weight: Array, y: Array, inverse: Array, eps: float
         for j in range(width):
             squares += x[i, j] * x[i, j]
         square = squares / x.dtype.type(width) + eps
-        # The compiler approximates the reciprocal root, and its approximation at infinity is NaN.
-        scale = one / np.sqrt(square) if square != np.inf else x.dtype.type(0)
+        # A row whose squares overflow is NaN: divided by infinity, large finite values would silently become 0.
+        scale = one / np.sqrt(square) if square < np.inf else x.dtype.type(np.nan)
         inverse[i] = scale
         for j in range(width):
             y[i, j] = x[i, j] * scale * weight[j]
