@@ -36,6 +36,8 @@ class RunFolder:
         if self.is_new:
             self.begin(tokenizer)
         else:
+            if difference := self.record.difference_in_arithmetic():
+                print(difference)
             self.record.note_choices(settings)
             self.write()
 

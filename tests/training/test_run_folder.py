@@ -204,3 +204,18 @@ def test_the_command_of_a_run_in_stages_has_one_part_for_each():
     assert first.endswith("--out runs/a-again")
     assert second == "python train.py --resume runs/a-again --steps 20"
     assert third == "python train.py --resume runs/a-again --steps 30"
+
+
+@pytest.mark.parametrize(
+    ("began_with", "said"), [(None, ""), ("float32 by an abacus", "began with float32 by an abacus")]
+)
+def test_a_run_continued_with_other_products_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], began_with: str | None, said: str
+) -> None:
+    record = Record.new(ASKED, USED)
+    folder = RunFolder(tmp_path, replace(record, arithmetic=began_with or record.arithmetic))
+    folder.begin_or_continue(NoTokenizer(), USED)
+    printed = capsys.readouterr().out
+    assert said in printed
+    assert printed.count("\n") == bool(said)
+    assert Record.read(tmp_path).arithmetic == folder.record.arithmetic
