@@ -1,8 +1,8 @@
 """Training steps of minigrad and of PyTorch, in turns on the same machine: tokens per second and peak memory.
 
 Medians; a turn is a few steps in a row after one warm-up step. PyTorch trains the same
-architecture from transformers (Llama, GPT-2) with its own AdamW and clipping. "First" are the seconds from the start of
-the process to the end of its first step. Run with nothing else on the machine.
+architecture from transformers (Llama, GPT-2) with its own fused AdamW and clipping. "First" are the seconds from the
+start of the process to the end of its first step. Run with nothing else on the machine.
 
     python benchmarks/against_pytorch.py --peer-python ~/peers/bin/python
     python benchmarks/against_pytorch.py --cases nano mini --contestants minigrad torch
@@ -76,7 +76,7 @@ def serve_torch(published: str, batch: int, length: int, precision: str, compile
     config = AutoConfig.for_model(values.pop("model_type"), **values)
     model = AutoModelForCausalLM.from_config(config)
     model.train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
     drawn = np.random.default_rng(0).integers(0, config.vocab_size, (batch, length + 1))
     tokens = torch.from_numpy(drawn)
 

@@ -43,6 +43,7 @@ class Record:
     versions: dict[str, str] = field(default_factory=dict)
     threads: int = 0
     hardware: str = ""
+    arithmetic: str = ""  # what multiplied when the run began: "auto" means another thing on another machine
     started: str = ""
     stages: list[int] = field(default_factory=list)  # steps at which the run had ended before it was extended
     result: dict[str, Any] = field(default_factory=dict)
@@ -57,6 +58,8 @@ class Record:
         import numba
         import numpy
 
+        from minigrad.kernels.gemm.backend import describe_arithmetic
+
         record = cls(
             family=settings.model,
             size=settings.size,
@@ -66,6 +69,7 @@ class Record:
             versions={"python": platform.python_version(), "numpy": numpy.__version__, "numba": numba.__version__},
             threads=hardware.threads(),
             hardware=hardware.describe(),
+            arithmetic=describe_arithmetic(),
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             **facts,
         )
@@ -101,6 +105,15 @@ class Record:
         """Store the values in `settings` that were not given."""
         values = stored(settings).items()
         self.chosen |= {name: value for name, value in values if value != self.settings.get(name)}
+
+    def difference_in_arithmetic(self) -> str:
+        """Return a sentence if the products of this process have other last bits than those of the run, else ""."""
+        from minigrad.kernels.gemm.backend import describe_arithmetic
+
+        now = describe_arithmetic()
+        if self.arithmetic in ("", now):
+            return ""
+        return f"the run began with {self.arithmetic}; here it is {now}: the last bits will differ"
 
     @property
     def used(self) -> dict[str, Any]:

@@ -37,6 +37,8 @@ class RunFolder:
         if self.is_new:
             self.begin(tokenizer, lock)
         else:
+            if difference := self.record.difference_in_arithmetic():
+                print(difference)
             self.record.note_choices(settings)
             self.write()
 

@@ -8,6 +8,7 @@ import pytest
 
 from minigrad.errors import InputError
 from minigrad.formats.json_files import read_json, write_json
+from minigrad.kernels.gemm import backend as products
 from minigrad.training.record import FILE, NOT_STORED, Record, stored
 from minigrad.training.settings import TrainConfig
 
@@ -81,3 +82,19 @@ def test_a_damaged_value_is_named(tmp_path, changes, message):
     write_json(tmp_path / FILE, read_json(tmp_path / FILE) | changes)
     with pytest.raises(InputError, match=rf"minigrad\.json is damaged: {message}"):
         Record.read(tmp_path)
+
+
+def test_the_record_says_what_multiplied_and_a_difference_is_one_line():
+    record = Record.new(ASKED, USED)
+    assert record.arithmetic == products.describe_arithmetic()
+    assert "auto" not in record.arithmetic
+    assert "BLAS is " in record.arithmetic
+    assert record.difference_in_arithmetic() == ""
+    assert replace(record, arithmetic="").difference_in_arithmetic() == ""  # of an earlier version
+    products.use("blas", "bfloat16")
+    try:
+        said = record.difference_in_arithmetic()
+    finally:
+        products.use()
+    assert said.startswith(f"the run began with {record.arithmetic}; here it is ")
+    assert "\n" not in said

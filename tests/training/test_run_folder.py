@@ -215,3 +215,18 @@ def test_a_tokenizer_that_was_deleted_is_written_again(tmp_path):
     (tmp_path / "run" / "tokenizer.json").unlink()
     folder.keep_tokenizer(NoTokenizer())
     assert (tmp_path / "run" / "tokenizer.json").read_text() == "{}"
+
+
+@pytest.mark.parametrize(
+    ("began_with", "said"), [(None, ""), ("float32 by an abacus", "began with float32 by an abacus")]
+)
+def test_a_run_continued_with_other_products_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], began_with: str | None, said: str
+) -> None:
+    record = Record.new(ASKED, USED)
+    folder = RunFolder(tmp_path, replace(record, arithmetic=began_with or record.arithmetic))
+    folder.begin_or_continue(NoTokenizer(), USED, FolderLock())
+    printed = capsys.readouterr().out
+    assert said in printed
+    assert printed.count("\n") == bool(said)
+    assert Record.read(tmp_path).arithmetic == folder.record.arithmetic

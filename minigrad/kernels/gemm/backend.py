@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.errors import InputError
-from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SPLIT, Block
+from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SMALL, SPLIT, Block
 from minigrad.kernels.gemm.narrow import NARROW, multiply_narrow
 from minigrad.kernels.gemm.panels import multiply
 from minigrad.kernels.gemm.rounding import round_bfloat16
@@ -93,6 +93,15 @@ def _arithmetic_for(rows: int, columns: int) -> str | Block:
     if _backend == "numba" and FLOAT32 is not None:
         return "narrow" if is_narrow else FLOAT32
     return "blas"
+
+
+def describe_arithmetic() -> str:
+    """Describe all on which the last bits of products depend, for the record of a run: what was chosen, and by whom."""
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    blocks = [
+        f"{block.kind} {block.rows} x {block.columns}" for block in (FLOAT32, BFLOAT16, SMALL) if block is not None
+    ]
+    return f"{describe()}; blocks of {', '.join(blocks)}; BLAS is {blas['name']} {blas['version']}"
 
 
 def splits(dtype: Any) -> bool:

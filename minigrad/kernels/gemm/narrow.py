@@ -20,7 +20,7 @@ from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
 
 NARROW = 4
-"""The most rows (or columns) of such a product: from about six on, packing is faster (benchmarks/matmul.py)."""
+"""The most rows (or columns) of such a product: with more, packing is about as fast."""
 
 _TOGETHER = 512  # lanes whose sums stay in the first-level cache
 

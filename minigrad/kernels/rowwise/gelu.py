@@ -22,17 +22,18 @@ from minigrad.typing import Array
 def _gelu_exact_rows(x: Array, y: Array, start: int, stop: int) -> None:
     xs, ys = x[0, start:stop], y[0, start:stop]
     for i in range(xs.size):
-        ys[i] = xs[i] * normal(xs[i])
+        probability, _ = normal(xs[i])
+        ys[i] = xs[i] * probability
 
 
 @kernel
 def _gelu_exact_backward_rows(dy: Array, x: Array, dx: Array, start: int, stop: int) -> None:
-    half, density = x.dtype.type(0.5), x.dtype.type(1 / math.sqrt(2 * math.pi))
     xs, dys, dxs = x[0, start:stop], dy[0, start:stop], dx[0, start:stop]
     for i in range(xs.size):
         v = xs[i]
         # d/dx x Phi(x) = Phi(x) + x phi(x), with the normal density phi.
-        dxs[i] = dys[i] * (normal(v) + v * density * exp(-half * v * v))
+        probability, density = normal(v)
+        dxs[i] = dys[i] * (probability + v * density)
 
 
 @kernel

@@ -1,12 +1,19 @@
-"""The normal distribution function, in vector registers.
+"""The normal distribution function and its density, in vector registers.
 
 The exact GELU multiplies $x$ by $\\Phi(x)$, the probability that a normal draw is below $x$. The C library's error
-function, which gives it, computes one element at a time. For float32 a formula with one exponential is enough:
+function, which gives it, computes one element at a time. For float32 one exponential and a rational function are
+enough, and share the exponential with the density $\\phi(x) = e^{-x^2/2} / \\sqrt{2 \\pi}$:
 
-$$\\Phi(-x) \\approx \\phi(x) \\sum_{k=1}^{5} b_k t^k, \\quad t = \\frac{1}{1 + p x}, \\quad x \\ge 0$$
+$$\\Phi(-z) = e^{-z^2/2} R(z), \\quad R(z) \\approx t \\sum_{k=0}^{8} c_k s^k, \\quad t = \\frac{1}{1 + 0.35 z},
+\\quad s = 1 - 2 t, \\quad z \\ge 0.$$
 
-with the normal density $\\phi$ (Abramowitz and Stegun 1964, 26.2.17). The absolute error is below 3e-7, rounding
-included. float64, which is for checks, calls the C library.
+$R(z) = e^{z^2/2} \\mathrm{erfc}(z/\\sqrt 2) / 2$ falls slowly and has no steep parts. Its coefficients minimise the
+largest relative error on 3,000 Chebyshev nodes of $t$ for z up to 13.3, where float32 ends: a least-squares fit divided
+by $R$, repeated with each node weighted by its error so far (Lawson's method), which leaves 3.2e-8.
+
+A rounding of $z^2$ by $2^{-24}$ of it would make the exponential wrong by $z^2/2$ times as much, in the tail 80 times.
+So $z = h + l$, with 12 bits in $h$: $h^2$ is exact, and $e^{-l (z + h) / 2}$ is a short polynomial. The relative error
+of both functions is below 6e-7 everywhere, also in the left tail. float64, which is for checks, calls the C library.
 """
 
 from __future__ import annotations
@@ -16,35 +23,49 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.kernels.codegen.bits import bits_of, float32_of
 from minigrad.kernels.jit import exact, overload, types
 from minigrad.kernels.rowwise.exponential import exp_float32
 
-_P, _DENSITY = np.float32(0.2316419), np.float32(1 / math.sqrt(2 * math.pi))
-_B1, _B2, _B3 = np.float32(0.319381530), np.float32(-0.356563782), np.float32(1.781477937)
-_B4, _B5 = np.float32(-1.821255978), np.float32(1.330274429)
-_HALF, _ONE, _ZERO = np.float32(0.5), np.float32(1), np.float32(0)
-_ROOT = math.sqrt(0.5)
+_SLOPE, _DENSITY = np.float32(0.35), np.float32(1 / math.sqrt(2 * math.pi))
+_C0, _C1, _C2 = np.float32(0.253244277), np.float32(-0.171495805), np.float32(0.0710989542)
+_C3, _C4, _C5 = np.float32(-0.0102338353), np.float32(-0.00510880834), np.float32(0.0017542155)
+_C6, _C7, _C8 = np.float32(0.000690130279), np.float32(-0.000213737182), np.float32(-0.000113730555)
+_HALF, _ONE, _TWO, _ZERO = np.float32(0.5), np.float32(1), np.float32(2), np.float32(0)
+_SIXTH, _TWENTY_FOURTH = np.float32(1 / 6), np.float32(1 / 24)
+_END = np.float32(14)  # from here on both functions of -z are 0 in float32
+_UPPER_BITS = np.uint32(0xFFFFF000)
 
 
 @exact
 def normal_float32(x: Any) -> Any:
-    """$\\Phi(x)$ for one float32; NaN for NaN."""
+    """$\\Phi(x)$ and $\\phi(x)$ for one float32; NaN for NaN."""
     size = abs(x)
-    t = _ONE / (_ONE + _P * size)
-    tail = _DENSITY * exp_float32(-_HALF * x * x) * t * (_B1 + t * (_B2 + t * (_B3 + t * (_B4 + t * _B5))))
-    return tail if x < _ZERO else _ONE - tail
+    z = _END if size > _END else size
+    high = float32_of(bits_of(z) & _UPPER_BITS)
+    rest = -_HALF * (z - high) * (z + high)
+    correction = _ONE + rest * (_ONE + rest * (_HALF + rest * (_SIXTH + rest * _TWENTY_FOURTH)))
+    power = exp_float32(-_HALF * high * high) * correction  # e^(-z^2 / 2)
+    t = _ONE / (_ONE + _SLOPE * z)
+    s = _ONE - _TWO * t
+    high_terms = _C4 + s * (_C5 + s * (_C6 + s * (_C7 + s * _C8)))
+    tail = power * t * (_C0 + s * (_C1 + s * (_C2 + s * (_C3 + s * high_terms))))
+    return tail if x < _ZERO else _ONE - tail, _DENSITY * power
 
 
 def normal(x: Any) -> Any:
-    """$\\Phi(x)$ inside a kernel: the formula for float32, the C library's error function for float64.
+    """$\\Phi(x)$ and $\\phi(x)$ inside a kernel: the formula for float32, the C library for float64.
 
     Plain Python runs this body (NUMBA_DISABLE_JIT=1).
     """
-    return type(x)(0.5 * (1 + math.erf(x * _ROOT)))
+    value = float(x)
+    density = math.exp(-0.5 * value * value) / math.sqrt(2 * math.pi)
+    return type(x)(0.5 * math.erfc(-value * math.sqrt(0.5))), type(x)(density)
 
 
 @overload(normal)
 def _normal_overload(x):  # type: ignore[no-untyped-def]  # Numba compares the two signatures, annotations included
     if x == types.float32:
         return lambda x: normal_float32(x)
-    return lambda x: 0.5 * (1.0 + math.erf(x * _ROOT))
+    root, density = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)
+    return lambda x: (0.5 * math.erfc(-x * root), density * math.exp(-0.5 * x * x))

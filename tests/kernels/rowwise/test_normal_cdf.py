@@ -1,32 +1,56 @@
-"""The normal distribution function by a formula: its error over the whole range, and what it does at the ends."""
+"""The normal distribution function and its density by a formula: relative errors, the tails, and the ends."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
+from minigrad.kernels.rowwise.gelu import gelu_backward, gelu_forward
 from minigrad.kernels.rowwise.normal_cdf import normal_float32
 
+Array = np.ndarray[Any, Any]
+X = np.linspace(-12.8, 15, 60_001, dtype=np.float32)  # below, the results are subnormal
 
-def normals(x: np.ndarray) -> np.ndarray:
-    return np.array([normal_float32(np.float32(value)) for value in x], np.float32)
+
+def normals(x: Array) -> Array:
+    return np.array([normal_float32(np.float32(value)) for value in x], np.float32).T
 
 
-def test_error_over_the_whole_range() -> None:
-    x = np.linspace(-15, 15, 30_001, dtype=np.float32)
-    exact = np.array([math.erfc(-v / math.sqrt(2)) / 2 for v in x.astype(np.float64)])
-    error = np.abs(normals(x) - exact)
-    assert error.max() < 3e-7
-    assert (np.abs(x) * error).max() < 4e-7  # what it adds to GELU
-    assert (error[x < -6]).max() < 1e-9  # the tail itself is small, and so is what is wrong with it
+def exact(x: Array) -> tuple[Array, Array]:
+    values = x.astype(np.float64)
+    return (
+        np.array([math.erfc(-v / math.sqrt(2)) / 2 for v in values]),
+        np.exp(-(values**2) / 2) / math.sqrt(2 * math.pi),
+    )
+
+
+def test_the_relative_error_is_that_of_float32_also_in_the_tail() -> None:
+    (probability, density), wanted = normals(X), exact(X)
+    assert np.abs(probability / wanted[0] - 1).max() < 6e-7
+    normal = np.abs(X) < 12.8
+    assert np.abs(density[normal] / wanted[1][normal] - 1).max() < 6e-7
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gelu_and_its_gradient_have_small_relative_errors(dtype: Any) -> None:
+    x = X.astype(dtype)
+    (probability, density), allowed = exact(X), 7e-7 if dtype == np.float32 else 1e-13
+    wanted, gradient = X * probability, probability + X.astype(np.float64) * density
+    assert (np.abs(gelu_forward(x, True) - wanted) <= allowed * np.abs(wanted)).all()
+    # The two terms cancel near -0.75: the error is relative to their sizes.
+    size = probability + np.abs(X) * density
+    assert (np.abs(gelu_backward(np.ones_like(x), x, True) - gradient) <= allowed * size).all()
 
 
 @pytest.mark.parametrize(("x", "y"), [(0.0, 0.5), (-40.0, 0.0), (40.0, 1.0), (-math.inf, 0.0), (math.inf, 1.0)])
 def test_middle_and_ends(x: float, y: float) -> None:
-    assert normals(np.array([x]))[0] == pytest.approx(y, abs=1e-7)
+    probability, density = normals(np.array([x]))[:, 0]
+    assert probability == pytest.approx(y, abs=1e-7)
+    assert density == pytest.approx(0.3989423 if x == 0 else 0, rel=1e-6)
 
 
 def test_not_a_number_stays_one() -> None:
-    assert np.isnan(normals(np.array([np.nan]))[0])
+    assert np.isnan(normals(np.array([np.nan]))).all()

@@ -194,7 +194,7 @@ def _exponential_arguments(draw: DrawFn, dtype: Any) -> Arguments:
 
 
 def _normal(x: Any) -> Any:
-    return (1 + math.erf(float(x) / math.sqrt(2))) / 2
+    return math.erfc(-float(x) / math.sqrt(2)) / 2, math.exp(-(float(x) ** 2) / 2) / math.sqrt(2 * math.pi)
 
 
 TWINS: dict[str, Twin] = {
