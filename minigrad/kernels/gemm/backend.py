@@ -8,6 +8,9 @@ The choice holds for the whole process and is made by `use`:
   there they are faster than BLAS and closer to the true product (see `minigrad.kernels.codegen.bfloat16_pairs`); BLAS
   for the rest.
 
+Attention multiplies in loops of its own whatever is chosen (`minigrad.kernels.attention.arithmetic`): they split and
+round float32 where these products do, so with `blas` they split nothing.
+
 Products of float64, which is for checks, are always computed by BLAS. So are products in tiles whose values leave the
 range in which three parts are as close as float32 (`minigrad.kernels.gemm.split_range`): infinite, NaN, or extreme.
 
@@ -26,6 +29,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -89,6 +93,16 @@ def _arithmetic_for(rows: int, columns: int) -> str | Block:
     if _backend == "numba" and FLOAT32 is not None:
         return "narrow" if is_narrow else FLOAT32
     return "blas"
+
+
+def splits(dtype: Any) -> bool:
+    """Return whether products of this type that are large enough are computed in tiles, in three bfloat16 parts."""
+    return dtype == np.float32 and SPLIT is not None and (_backend != "blas" or _precision == "bfloat16")
+
+
+def rounds(dtype: Any) -> bool:
+    """Return whether the factors of products of this type are rounded to bfloat16."""
+    return dtype == np.float32 and _precision == "bfloat16"
 
 
 def goes_to_blas(a: Array, b: Array) -> bool:
