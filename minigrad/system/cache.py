@@ -6,7 +6,6 @@ Every file in it can be made again, so a full or read-only disk costs time but d
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -37,6 +36,8 @@ def prune(folder: Path, keep: int) -> None:
 
     What another process has open or has removed meanwhile is left.
     """
+    import shutil  # which loads every compression library
+
     with suppress(OSError):
         entries = sorted(folder.iterdir(), key=lambda entry: entry.stat().st_mtime, reverse=True)
         for old in entries[keep:]:
