@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,9 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 KERNELS: dict[str, Callable[..., object]] = {}
 """Every kernel, by the last part of its module's name and its own name; the tests go through this table."""
+
+
+_KEPT = 8  # folders of compiled kernels
 
 
 def _code_folder() -> Path | None:
@@ -36,7 +40,11 @@ def _code_folder() -> Path | None:
         folder = Path(chosen).expanduser() / "kernels" / f"tokenizer-{digest.hexdigest()}"
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
-            return folder
+            os.utime(folder)
+        others = sorted(folder.parent.glob("tokenizer-*"), key=lambda other: other.stat().st_mtime, reverse=True)
+        for old in others[_KEPT:]:  # of versions that were not used for long
+            shutil.rmtree(old, ignore_errors=True)
+        return folder
     except (OSError, RuntimeError):  # RuntimeError: a user without a home folder
         return None
 

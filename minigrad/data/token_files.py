@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from minigrad.system.cache import cache_folder, store
+from minigrad.system.cache import cache_folder, mark_used, prune, store
 from minigrad.typing import Tokenizer
 
+_KEPT = 64  # token files: two for each text and tokenizer that were used last
 CHUNK = 1 << 22  # characters: the tokens of a chunk are stored in 2 bytes each before the next chunk is encoded
 
 Tokens = npt.NDArray[np.integer[Any]]
@@ -39,7 +40,8 @@ def prepare(documents: Sequence[str], tokenizer: Tokenizer, *, folder: Path | No
     """Encode documents as `<eot> document <eot> document ... <eot>` and return them as a memory-mapped file.
 
     The file is kept in `folder`, by default `tokens` in the cache folder, under a hash of the documents and of the
-    tokenizer's fingerprint, and is used again. A token takes 2 bytes up to a vocabulary of 65,536, then 4.
+    tokenizer's fingerprint, and is used again; of many in the cache, those that were used last are kept. A token takes
+    2 bytes up to a vocabulary of 65,536, then 4.
     Where the disk does not allow a file, the tokens stay in memory.
     """
     digest = hashlib.blake2b(tokenizer.fingerprint().encode(), digest_size=16)
@@ -56,6 +58,8 @@ def prepare(documents: Sequence[str], tokenizer: Tokenizer, *, folder: Path | No
         encoded.flags.writeable = False
         if store(path, lambda file: np.save(file, encoded)):
             tokens = _open(path)
+            if folder is None:
+                prune(path.parent, keep=_KEPT)
         if tokens is None:
             return TokenFile(encoded, num_bytes, None)
     return TokenFile(tokens, num_bytes, path)
@@ -89,4 +93,5 @@ def _open(path: Path) -> Tokens | None:
         tokens: Tokens = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError):  # not there, or shorter than its header says
         return None
+    mark_used(path)
     return tokens

@@ -23,7 +23,7 @@ from numba import types
 from numba.extending import intrinsic
 from numba.extending import overload as numba_overload
 
-from minigrad.system.cache import cache_folder
+from minigrad.system.cache import cache_folder, mark_used, prune
 from minigrad.system.hardware import may_use_tiles
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -36,6 +36,9 @@ KERNELS: dict[str, Callable[..., object]] = {}
 _INLINED: Any = {"forceinline": True, "no_cfunc_wrapper": True}  # and nothing calls a kernel from C
 _EXACT = {"nsz", "arcp", "contract"}
 _FAST = _EXACT | {"reassoc"}
+
+
+_KEPT = 16  # folders of compiled kernels, of the tokenizer's too: those of the versions that were used last
 
 
 def _code_folder() -> Path | None:
@@ -53,9 +56,11 @@ def _code_folder() -> Path | None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
-            return folder
+            mark_used(folder)
     except OSError:
         return None
+    prune(folder.parent, keep=_KEPT)
+    return folder
 
 
 _FOLDER = _code_folder()

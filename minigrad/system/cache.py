@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,6 +23,29 @@ def cache_folder() -> Path:
         return Path(chosen)
     system = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME")
     return Path(system or "~/.cache").expanduser() / "minigrad"
+
+
+def mark_used(path: Path) -> None:
+    """Note that an entry of the cache is in use now, so that `prune` keeps it."""
+    with suppress(OSError):
+        os.utime(path)
+
+
+def prune(folder: Path, keep: int) -> None:
+    """Remove all but the `keep` most recently used files and folders in a folder of the cache.
+
+    What another process has open or has removed meanwhile is left.
+    """
+    import shutil  # which loads every compression library
+
+    with suppress(OSError):
+        entries = sorted(folder.iterdir(), key=lambda entry: entry.stat().st_mtime, reverse=True)
+        for old in entries[keep:]:
+            if old.is_dir():
+                shutil.rmtree(old, ignore_errors=True)
+            else:
+                with suppress(OSError):
+                    old.unlink()
 
 
 def store(path: Path, write: Callable[[BinaryIO], object]) -> bool:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -89,3 +91,14 @@ def test_tokens_stay_in_memory_if_no_file_can_be_written(tmp_path):
 def test_token_files_go_to_the_cache_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path))
     assert token_files.prepare(["text"], Bytes()).path.parent == tmp_path / "tokens"
+
+
+def test_of_many_token_files_in_the_cache_those_used_last_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path))
+    monkeypatch.setattr(token_files, "_KEPT", 2)
+    first, *_ = [token_files.prepare([text], Bytes()) for text in ("one", "two")]
+    for path in (tmp_path / "tokens").iterdir():
+        os.utime(path, (0, 0))
+    token_files.prepare(["one"], Bytes())  # used again
+    third = token_files.prepare(["three"], Bytes())
+    assert set((tmp_path / "tokens").iterdir()) == {first.path, third.path}

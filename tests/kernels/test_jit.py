@@ -119,3 +119,14 @@ def test_an_edit_of_any_kernel_changes_the_folder(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", program], cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_folders_of_versions_that_were_not_used_for_long_are_removed(monkeypatch: Any, tmp_path: Path) -> None:
+    monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path))
+    for number in range(2 * jit._KEPT):
+        (tmp_path / "kernels" / str(number)).mkdir(parents=True)
+        os.utime(tmp_path / "kernels" / str(number), (number, number))
+    folder = jit._code_folder()
+    left = {path.name for path in (tmp_path / "kernels").iterdir()}
+    assert folder is not None
+    assert left == {folder.name, *map(str, range(jit._KEPT + 1, 2 * jit._KEPT))}

@@ -61,7 +61,7 @@ def prepare(folder: Path) -> None:
     from tests.stress import mutants, subjects
 
     (folder / "originals").mkdir()
-    with quick_runs(), contextlib.redirect_stdout(io.StringIO()):
+    with quick_runs(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         made = subjects.make(folder / "originals")
         for subject in made:
             for reader in subject.readers:

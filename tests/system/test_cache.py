@@ -28,3 +28,19 @@ def test_a_stored_file_is_complete_or_missing(tmp_path):
     assert not cache.store(path, fail)
     assert path.read_bytes() == b"whole"
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_what_was_used_last_is_kept(tmp_path):
+    for age, name in enumerate(["newest", "newer", "older", "oldest"]):
+        place = tmp_path / name
+        if age % 2:
+            place.mkdir()
+            (place / "inside").touch()
+        else:
+            place.touch()
+        os.utime(place, (1_000 - age, 1_000 - age))
+    cache.mark_used(tmp_path / "oldest")
+    cache.prune(tmp_path, keep=2)
+    assert {path.name for path in tmp_path.iterdir()} == {"newest", "oldest"}
+    cache.prune(tmp_path / "nowhere", keep=2)
+    cache.mark_used(tmp_path / "nowhere")

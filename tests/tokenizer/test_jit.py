@@ -10,6 +10,7 @@ import numba
 import pytest
 
 import tokenizer
+from tokenizer import jit
 from tokenizer.jit import KERNELS
 
 PACKAGE = Path(tokenizer.__file__).parent
@@ -88,3 +89,13 @@ def test_no_kernel_is_compiled_for_more_than_two_kinds_of_arguments():
         written = [re.sub(r"Literal\[int\]\(-?\d+\)", "int64", str(each)) for each in function.signatures]
         kinds = {re.sub(r"Literal\[bool\]\(\w+\)|omitted\(\w+\)", "bool", each) for each in written}
         assert len(kinds) <= 2, (name, kinds)
+
+
+def test_folders_of_versions_that_were_not_used_for_long_are_removed(monkeypatch, tmp_path):
+    monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path))
+    for number in range(20):
+        (tmp_path / "kernels" / f"tokenizer-{number}").mkdir(parents=True)
+        os.utime(tmp_path / "kernels" / f"tokenizer-{number}", (number, number))
+    folder = jit._code_folder()
+    left = {path.name for path in (tmp_path / "kernels").iterdir()}
+    assert left == {folder.name, *(f"tokenizer-{number}" for number in range(13, 20))}
