@@ -16,21 +16,18 @@ from minigrad.typing import Array
 
 @kernel
 def _softmax_rows(x: Array, y: Array, start: int, stop: int) -> None:
-    width = x.shape[1]
+    width, zero = x.shape[1], x.dtype.type(0)
     lanes = np.empty(LANES, x.dtype)
     for i in range(start, stop):
         largest = row_maximum(x, i, width, lanes)
-        # A row in which everything is -inf has no distribution: its probabilities are 0. (A NaN stays NaN.)
-        if largest == -np.inf:
-            for j in range(width):
-                y[i, j] = exp(x[i, j])
-            continue
-        total = x.dtype.type(0)
+        shift = largest if largest > -np.inf else zero
+        total = zero
         for j in range(width):
-            e = exp(x[i, j] - largest)
+            e = exp(x[i, j] - shift)
             y[i, j] = e
             total += e
-        scale = x.dtype.type(1) / total
+        # A row of nothing but -inf has no distribution: its total and its probabilities are 0.
+        scale = x.dtype.type(1) / total if total != zero else zero
         for j in range(width):
             y[i, j] *= scale
 
@@ -48,21 +45,18 @@ def _softmax_backward_rows(dy: Array, y: Array, dx: Array, start: int, stop: int
 
 @kernel
 def _log_softmax_rows(x: Array, y: Array, start: int, stop: int) -> None:
-    width = x.shape[1]
+    width, zero = x.shape[1], x.dtype.type(0)
     lanes = np.empty(LANES, x.dtype)
     for i in range(start, stop):
         largest = row_maximum(x, i, width, lanes)
-        # The logarithms of the zeros that softmax gives for such a row are -inf, as the row itself. (A NaN stays NaN.)
-        if largest == -np.inf:
-            for j in range(width):
-                y[i, j] = x[i, j]
-            continue
-        total = x.dtype.type(0)
+        shift = largest if largest > -np.inf else zero
+        total = zero
         for j in range(width):
-            total += exp(x[i, j] - largest)
-        shift = largest + np.log(total)
+            total += exp(x[i, j] - shift)
+        # The logarithms of the zeros that softmax gives for a row of nothing but -inf are -inf, as the row itself.
+        logsumexp = shift + np.log(total) if total != zero else zero
         for j in range(width):
-            y[i, j] = x[i, j] - shift
+            y[i, j] = x[i, j] - logsumexp
 
 
 @kernel
