@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numba
@@ -49,6 +50,18 @@ def test_registers_and_plain_loops_give_the_same_block(dtype: Any, depth: int, a
     _product(left, right, depth, targets[0], add)
     plain_block(left, right, depth, targets[1], add)
     np.testing.assert_array_equal(targets[0].elements, targets[1].elements)
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+@pytest.mark.parametrize(("dtype", "name"), [(numba.float32, "float"), (numba.float64, "double")])
+def test_plain_loops_multiply_in_vector_registers(dtype: Any, name: str) -> None:
+    flat = dtype[::1]
+    panel = numba.types.NamedTuple((flat, numba.int64), Panel)
+    target = numba.types.NamedTuple((flat, numba.int64, numba.int64), Target)
+    kernel: Any = plain_block
+    fresh = numba.jit(kernel.py_func, **(kernel.targetoptions | {"cache": False}))
+    fresh.compile((panel, panel, numba.int64, target, numba.boolean))
+    assert re.search(rf"load <\d+ x {name}>", next(iter(fresh.inspect_llvm().values())))  # whole lines, not elements
 
 
 @numba.njit
