@@ -37,6 +37,7 @@ def test_the_small_block_has_the_lanes_of_the_large_one_and_is_there_in_any_case
     small, large = cpu._small_block(features), cpu._float32_block(features)
     assert (small.lanes, small.columns % lanes) == (lanes, 0)
     assert large is None or (large.lanes == lanes and small.rows <= large.rows)
+    assert small.columns >= 16
 
 
 @pytest.mark.parametrize("allowed", [True, False])
