@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
+from minigrad.constants import IGNORE
 from minigrad.options import assignments
 from minigrad.system import hardware
 from minigrad.system.signals import Stopped, stop_requests
@@ -26,6 +27,7 @@ from minigrad.training.settings import TRAIN_ALIASES, TrainConfig, check_setting
 if TYPE_CHECKING:
     from minigrad.data.tokenized import TokenizedCorpus
     from minigrad.nn.language_model import LanguageModel
+    from minigrad.system.locks import FolderLock
     from minigrad.training.plan import Plan
     from minigrad.training.run import Run
     from minigrad.training.run_folder import Opening, RunFolder
@@ -52,15 +54,17 @@ def train(
     check_settings(config)
     hardware.prepare(config.threads)
     with phase("starting NumPy and Numba"):
+        from minigrad.system.locks import FolderLock
         from minigrad.training.finish import finish
         from minigrad.training.run_folder import open_run
-    preparation = Preparation(open_run(config, explicit))
-    prepared = preparation.plan_run()
-    if config.plan:
-        return None
-    run = preparation.build(prepared, clock or (lambda: time.perf_counter() - started))
-    train_loop(run)
-    return finish(run)
+    with FolderLock() as lock:
+        preparation = Preparation(open_run(config, explicit, lock), lock)
+        prepared = preparation.plan_run()
+        if config.plan:
+            return None
+        run = preparation.build(prepared, clock or (lambda: time.perf_counter() - started))
+        train_loop(run)
+        return finish(run)
 
 
 # The training itself.
@@ -94,29 +98,30 @@ def take_step(run: Run) -> tuple[float, float]:
     as they were.
     """
     learning_rate = run.learning_rate()
-    nats, num_bytes, num_tokens = accumulate_gradients(run)  # forward and backward
-    loss, norm = nats / num_tokens, math.nan
+    inputs, targets = run.batch()  # (B, T) tokens, and for each the token after it
+    nats = accumulate_gradients(run, inputs, targets)  # forward and backward
+    predicted = targets[targets != IGNORE]
+    loss, norm = nats / predicted.size, math.nan
     if math.isfinite(loss):
         norm = run.optimizer.step(learning_rate, max_norm=MAX_GRADIENT_NORM)  # clip and update, unless it is not finite
     if not math.isfinite(norm):
-        raise run.divergence(run.first_anomaly(lambda: accumulate_gradients(run)))
+        raise run.divergence(run.first_anomaly(lambda: accumulate_gradients(run, inputs, targets)))
     run.optimizer.zero_grad()
-    run.totals.add_step(nats, num_bytes, loss)
+    run.totals.add_step(nats, float(run.text.byte_lengths[predicted].sum()), loss)
     run.step += 1
     return learning_rate, norm
 
 
-def accumulate_gradients(run: Run) -> tuple[float, float, int]:
-    """Add the gradients of all parts of a step; return its loss in nats, and the bytes and tokens it predicted."""
-    nats, num_bytes, num_tokens = 0.0, 0.0, 0
-    for number, (inputs, targets) in run.batches():  # (B, T) tokens, and for each the token after it
-        loss = run.replicas.run(
-            forward_backward, inputs, targets, seed=run.settings.seed, step=number, scale=1 / run.settings.accumulate
+def accumulate_gradients(run: Run, inputs: Array, targets: Array) -> float:
+    """Compute the gradient of the mean loss over the targets, part by part; return the sum of the losses in nats."""
+    parts, num_targets = run.settings.accumulate, int((targets != IGNORE).sum())
+    size, nats = len(inputs) // parts, 0.0
+    for first in range(0, len(inputs), size):
+        part = slice(first, first + size)
+        nats += run.replicas.run(
+            forward_backward, inputs[part], targets[part], step=run.step, first_sequence=first, num_targets=num_targets
         )
-        nats += loss * targets.size
-        num_bytes += float(run.text.byte_lengths[targets].sum())
-        num_tokens += targets.size
-    return nats, num_bytes, num_tokens
+    return nats
 
 
 def forward_backward(model: LanguageModel, inputs: Array, targets: Array, weight: Array) -> float:
@@ -142,6 +147,7 @@ class Preparation:
     """The steps from what was asked for to a run that can begin."""
 
     opening: Opening
+    lock: FolderLock  # on the run folder, from when it is first read or written
 
     def plan_run(self) -> Prepared:
         """Read the text, choose what was left open, and print the plan.
@@ -206,6 +212,7 @@ class Preparation:
         from minigrad.training import costs
 
         asked = self.opening.asked
+        print(self.opening.compare_threads(), end="")
         hardware.prepare(asked.threads and min(asked.threads, hardware.cores()))  # a continued run as it began
         backend.use(asked.matmul, asked.precision)
         return costs.matmul_rate()
@@ -265,7 +272,7 @@ class Preparation:
             run.restore(saved)
             finished = "; this run is finished, but a larger --steps, --tokens or --minutes continues it"
             print(f"continuing after step {run.step:,}{finished if run.is_finished else ''}")
-        folder.begin_or_continue(plan.text.tokenizer, settings)
+        folder.begin_or_continue(plan.text.tokenizer, settings, self.lock)
         run.compile_kernels()
         return run
 

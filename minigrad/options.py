@@ -79,7 +79,7 @@ class Option:
             return self.kind is bool and isinstance(value, bool)
         if not isinstance(value, int if self.kind is int else int | float):
             return False
-        if isinstance(value, float) and not math.isfinite(value):
+        if self.kind is float and not _is_finite(value):
             return False
         return (
             (self.at_least is None or value >= self.at_least)
@@ -116,7 +116,24 @@ class Option:
         """The error for a `value` that is not allowed."""
         guess = nearest(value, self.choices) if self.choices and isinstance(value, str) else None
         hint = f"; did you mean {guess!r}?" if guess else ""
-        return InputError(f"{called} takes {self.expectation}, not {value!r}{hint}")
+        return InputError(f"{called} takes {self.expectation}, not {shown(value)}{hint}")
+
+
+def shown(value: Any) -> str:
+    """Return a value as an error message shows it, cut if it is long.
+
+    >>> shown("to be " * 30)
+    "'to be to be to be to be to be to be to be to be to be to be..."
+    """
+    text = repr(value)
+    return text if len(text) <= 80 else text[:60] + "..."
+
+
+def _is_finite(number: float) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # a whole number beyond the range of float
+        return False
 
 
 def option(default: Any, help: str, **rules: Any) -> Any:

@@ -16,9 +16,17 @@ from typing import Any
 from minigrad import nn, ops
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
-from minigrad.formats.huggingface import require_variant
+from minigrad.formats.huggingface import read_fields, require_variant
 from minigrad.nn import KeyValueCache, Layout
-from minigrad.nn.config import laptop_init_std, residual_std
+from minigrad.nn.config import (
+    MOST_CONTEXT,
+    MOST_HEADS,
+    MOST_LAYERS,
+    MOST_VOCABULARY,
+    MOST_WIDTH,
+    laptop_init_std,
+    residual_std,
+)
 from minigrad.nn.language_model import LanguageModel
 from minigrad.options import option, validate
 from minigrad.typing import Array
@@ -28,21 +36,24 @@ from minigrad.typing import Array
 class GPT2Config:
     """The shape of a GPT-2 model; raises InputError for a shape that cannot be built."""
 
-    vocab_size: int = option(50_257, "tokens in the vocabulary", at_least=1)
-    num_layers: int = option(24, "layers between the embedding and the last norm", at_least=1)
-    width: int = option(1_024, "elements per token in the residual stream", at_least=1)
-    num_heads: int = option(16, "heads, which share the width", at_least=1)
-    feed_forward: int = option(4_096, "four times the width", at_least=1)
+    vocab_size: int = option(50_257, "tokens in the vocabulary", at_least=1, at_most=MOST_VOCABULARY)
+    num_layers: int = option(24, "layers between the embedding and the last norm", at_least=1, at_most=MOST_LAYERS)
+    width: int = option(1_024, "elements per token in the residual stream", at_least=1, at_most=MOST_WIDTH)
+    num_heads: int = option(16, "heads, which share the width", at_least=1, at_most=MOST_HEADS)
+    feed_forward: int = option(4_096, "four times the width", at_least=1, at_most=MOST_WIDTH)
     context_length: int = option(
-        1_024, "rows of the table of positions, the largest number of tokens in a sequence", at_least=1
+        1_024,
+        "rows of the table of positions, the largest number of tokens in a sequence",
+        at_least=1,
+        at_most=MOST_CONTEXT,
     )
-    norm_eps: float = option(1e-5, "added to the variance before the root")
+    norm_eps: float = option(1e-5, "added to the variance before the root", at_least=0, at_most=1)
     init_std: float = option(0.02, "initial standard deviation of matrices; see residual_std", at_least=0)
     dropout: float = option(
         0.0, "on the embedding, the attention probabilities and the output of each block", at_least=0, below=1
     )
     tied_head: bool = option(True, "whether the embedding is the head as well")
-    end_of_text_id: int = option(50_256, "the token between documents")
+    end_of_text_id: int = option(50_256, "the token between documents", at_least=0)
 
     def __post_init__(self) -> None:
         validate(self)
@@ -105,19 +116,29 @@ class GPT2Config:
             "add_cross_attention": False,
         }
         require_variant(values, needed)
-        width = values["n_embd"]
-        return cls(
-            vocab_size=values["vocab_size"],
-            num_layers=values["n_layer"],
-            width=width,
-            num_heads=values["n_head"],
-            feed_forward=values.get("n_inner") or 4 * width,
-            context_length=values["n_positions"],
-            norm_eps=values.get("layer_norm_epsilon", 1e-5),
-            init_std=values.get("initializer_range", 0.02),
-            tied_head=values.get("tie_word_embeddings", True),
-            end_of_text_id=values["eos_token_id"],
-        )
+        width = read_fields(cls, values, {"n_embd": "width"})["width"]
+        defaults = {
+            "n_inner": 4 * width,
+            "layer_norm_epsilon": 1e-5,
+            "initializer_range": 0.02,
+            "tie_word_embeddings": True,
+        }
+        given = {key: value for key, value in values.items() if key != "n_inner" or value is not None}
+        return cls(**read_fields(cls, given, _KEYS, defaults))
+
+
+_KEYS = {
+    "vocab_size": "vocab_size",
+    "n_layer": "num_layers",
+    "n_embd": "width",
+    "n_head": "num_heads",
+    "n_inner": "feed_forward",
+    "n_positions": "context_length",
+    "layer_norm_epsilon": "norm_eps",
+    "initializer_range": "init_std",
+    "tie_word_embeddings": "tied_head",
+    "eos_token_id": "end_of_text_id",
+}
 
 
 def _laptop(layers: int, width: int, heads: int, vocab: int) -> GPT2Config:

@@ -11,10 +11,11 @@ import numpy as np
 
 from minigrad.errors import InputError
 from minigrad.formats.json_files import read_json
-from minigrad.formats.weights import check_names, read_weights
+from minigrad.formats.weights import check_weights, read_shapes, read_weights
 from minigrad.nn.config import ModelConfig
 from minigrad.nn.language_model import LanguageModel
 from minigrad.training import checkpoint
+from minigrad.training.state import State
 from minigrad.typing import Array
 from models import growth
 from models.family import Family, override
@@ -56,7 +57,7 @@ def read_config(families: Families, values: dict[str, Any], path: Path) -> tuple
         if family.config.recognises(values):
             try:
                 return name, family.config.from_published(values)
-            except (KeyError, TypeError, ValueError) as error:
+            except InputError as error:
                 raise InputError(f"{path} lacks or garbles a setting: {error}") from None
     raise InputError(
         f"{path} is of model_type {values.get('model_type')!r}, in a form that no family here has; "
@@ -84,16 +85,19 @@ def initial_weights(families: Families, model: LanguageModel, folder: str | Path
         return InitialWeights(weights, config.width, grown)
     saved = checkpoint.load(folder)
     moments = {f"{name}.{kind}": shape for name, shape in _shapes(narrow).items() for kind in "mv"}
-    check_names(saved.moments, moments)
-    return InitialWeights(weights, config.width, grown, saved.moments, int(saved.state["updates"]))
+    check_weights(saved.moments, moments)
+    return InitialWeights(weights, config.width, grown, saved.moments, State.read(saved, folder).updates)
 
 
 def fitting_weights(model: LanguageModel, folder: str | Path) -> dict[str, Array]:
     """Read the weights of a folder for a model; raises InputError, listing every difference, if they do not fit."""
+    expected, without_memory = _shapes(model), model.rename_weights(read_shapes(folder))
+    is_copy = "lm_head.weight" not in expected and "lm_head.weight" in without_memory  # of a tied head
+    if is_copy:
+        del without_memory["lm_head.weight"]
+    check_weights(without_memory, expected)  # before anything is allocated
     weights = model.rename_weights(read_weights(folder))
-    expected = _shapes(model)
-    head = None if "lm_head.weight" in expected else weights.pop("lm_head.weight", None)
-    check_names(weights, expected)
+    head = weights.pop("lm_head.weight") if is_copy else None
     if head is not None:  # tied, but some programs store a copy
         tied = next(name for name, parameter in model.named_parameters() if parameter is model.head())
         if not np.array_equal(head, weights[tied], equal_nan=True):

@@ -15,9 +15,17 @@ from typing import Any
 from minigrad import nn
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
-from minigrad.formats.huggingface import require_variant
+from minigrad.formats.huggingface import read_fields, require_variant
 from minigrad.nn import KeyValueCache, Layout
-from minigrad.nn.config import laptop_init_std, residual_std
+from minigrad.nn.config import (
+    MOST_CONTEXT,
+    MOST_HEADS,
+    MOST_LAYERS,
+    MOST_VOCABULARY,
+    MOST_WIDTH,
+    laptop_init_std,
+    residual_std,
+)
 from minigrad.nn.language_model import LanguageModel
 from minigrad.options import option, validate
 
@@ -26,18 +34,18 @@ from minigrad.options import option, validate
 class VidyaV1Config:
     """The shape of a Vidya v1 model; raises InputError for a shape that cannot be built."""
 
-    vocab_size: int = option(2_188, "tokens in the vocabulary", at_least=1)
-    num_layers: int = option(12, "layers between the embedding and the last norm", at_least=1)
-    width: int = option(576, "elements per token in the residual stream", at_least=1)
-    num_heads: int = option(18, "heads; num_heads * head_dim need not equal width", at_least=1)
-    head_dim: int = option(32, "elements of a head", at_least=1)
-    feed_forward: int = option(2_304, "four times the width", at_least=1)
-    context_length: int = option(256, "tokens that a sequence may have", at_least=1)
-    rope_theta: float = option(10_000.0, "base of the rotary frequencies", above=1)
-    norm_eps: float = option(1e-5, "added to the mean square before the root")
+    vocab_size: int = option(2_188, "tokens in the vocabulary", at_least=1, at_most=MOST_VOCABULARY)
+    num_layers: int = option(12, "layers between the embedding and the last norm", at_least=1, at_most=MOST_LAYERS)
+    width: int = option(576, "elements per token in the residual stream", at_least=1, at_most=MOST_WIDTH)
+    num_heads: int = option(18, "heads; num_heads * head_dim need not equal width", at_least=1, at_most=MOST_HEADS)
+    head_dim: int = option(32, "elements of a head", at_least=1, at_most=MOST_HEADS)
+    feed_forward: int = option(2_304, "four times the width", at_least=1, at_most=MOST_WIDTH)
+    context_length: int = option(256, "tokens that a sequence may have", at_least=1, at_most=MOST_CONTEXT)
+    rope_theta: float = option(10_000.0, "base of the rotary frequencies", above=1, at_most=1e15)
+    norm_eps: float = option(1e-5, "added to the mean square before the root", at_least=0, at_most=1)
     init_std: float = option(0.02, "initial standard deviation of matrices; see residual_std", at_least=0)
     dropout: float = option(0.0, "on the embedding and on the output of each block", at_least=0, below=1)
-    end_of_text_id: int = option(0, "the token between documents")
+    end_of_text_id: int = option(0, "the token between documents", at_least=0)
 
     def __post_init__(self) -> None:
         validate(self)
@@ -79,7 +87,7 @@ class VidyaV1Config:
         """Read a config.json; raises InputError for a variant that this family does not have."""
         needed = {"hidden_act": "gelu_pytorch_tanh", "rope_interleaved": True, "tie_word_embeddings": True}
         require_variant(values, needed)
-        return cls(**{ours: values[theirs] for theirs, ours in _KEYS.items()}, end_of_text_id=values["eos_token_id"])
+        return cls(**read_fields(cls, values, _KEYS | {"eos_token_id": "end_of_text_id"}))
 
 
 _KEYS = {

@@ -16,9 +16,17 @@ from typing import Any
 from minigrad import nn
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
-from minigrad.formats.huggingface import require_variant
+from minigrad.formats.huggingface import read_fields, require_variant
 from minigrad.nn import KeyValueCache, Layout, rotary_settings
-from minigrad.nn.config import laptop_init_std, residual_std
+from minigrad.nn.config import (
+    MOST_CONTEXT,
+    MOST_HEADS,
+    MOST_LAYERS,
+    MOST_VOCABULARY,
+    MOST_WIDTH,
+    laptop_init_std,
+    residual_std,
+)
 from minigrad.nn.language_model import LanguageModel
 from minigrad.options import option, validate
 
@@ -27,30 +35,43 @@ from minigrad.options import option, validate
 class VidyaV2Config:
     """The shape of a Vidya v2 model; raises InputError for a shape that cannot be built."""
 
-    vocab_size: int = option(32_000, "tokens in the vocabulary", at_least=1)
-    num_layers: int = option(30, "layers between the embedding and the last norm", at_least=1)
-    width: int = option(576, "elements per token in the residual stream", at_least=1)
-    num_heads: int = option(9, "query heads; num_heads * head_dim need not equal width", at_least=1)
-    num_kv_heads: int = option(3, "key/value heads, each shared by num_heads / num_kv_heads query heads", at_least=1)
-    head_dim: int = option(64, "elements of a head", at_least=1)
-    feed_forward: int = option(1_536, "about 8/3 of the width, because SwiGLU has three matrices", at_least=1)
-    context_length: int = option(2_048, "tokens that a sequence may have", at_least=1)
-    rope_theta: float = option(100_000.0, "base of the rotary frequencies; Llama's first was 10,000", above=1)
+    vocab_size: int = option(32_000, "tokens in the vocabulary", at_least=1, at_most=MOST_VOCABULARY)
+    num_layers: int = option(30, "layers between the embedding and the last norm", at_least=1, at_most=MOST_LAYERS)
+    width: int = option(576, "elements per token in the residual stream", at_least=1, at_most=MOST_WIDTH)
+    num_heads: int = option(9, "query heads; num_heads * head_dim need not equal width", at_least=1, at_most=MOST_HEADS)
+    num_kv_heads: int = option(
+        3, "key/value heads, each shared by num_heads / num_kv_heads query heads", at_least=1, at_most=MOST_HEADS
+    )
+    head_dim: int = option(64, "elements of a head", at_least=1, at_most=MOST_HEADS)
+    feed_forward: int = option(
+        1_536, "about 8/3 of the width, because SwiGLU has three matrices", at_least=1, at_most=MOST_WIDTH
+    )
+    context_length: int = option(2_048, "tokens that a sequence may have", at_least=1, at_most=MOST_CONTEXT)
+    rope_theta: float = option(
+        100_000.0, "base of the rotary frequencies; Llama's first was 10,000", above=1, at_most=1e15
+    )
     rope_scaling: str | None = option(
         None, "scaling for sequences longer than those trained on", choices=rotary_settings.SCALINGS
     )
-    rope_factor: float = option(1.0, "how many times longer they are", at_least=1)
-    rope_original_context: int | None = option(None, "the context length in training, if rope_scaling extends it")
-    rope_beta_fast: float = option(32.0, "yarn keeps pairs that rotate more often than this in the original context")
+    rope_factor: float = option(1.0, "how many times longer they are", at_least=1, at_most=1e6)
+    rope_original_context: int | None = option(
+        None, "the context length in training, if rope_scaling extends it", at_most=MOST_CONTEXT
+    )
+    rope_beta_fast: float = option(
+        32.0, "yarn keeps pairs that rotate more often than this in the original context", at_most=1e6
+    )
     rope_beta_slow: float = option(1.0, "yarn divides by rope_factor those that rotate less often than this", above=0)
     rope_attention_factor: float | None = option(
-        None, "the factor by which yarn multiplies queries and keys; None: 0.1 ln(rope_factor) + 1"
+        None,
+        "the factor by which yarn multiplies queries and keys; None: 0.1 ln(rope_factor) + 1",
+        above=0,
+        at_most=1e6,
     )
-    norm_eps: float = option(1e-5, "added to the mean square before the root")
+    norm_eps: float = option(1e-5, "added to the mean square before the root", at_least=0, at_most=1)
     init_std: float = option(0.02, "initial standard deviation of matrices; see residual_std", at_least=0)
     dropout: float = option(0.0, "on the embedding and on the output of each block", at_least=0, below=1)
     tied_head: bool = option(True, "whether the embedding is the head as well")
-    end_of_text_id: int = option(0, "the token between documents")
+    end_of_text_id: int = option(0, "the token between documents", at_least=0)
 
     def __post_init__(self) -> None:
         validate(self)
@@ -105,22 +126,31 @@ class VidyaV2Config:
     def from_published(cls, values: dict[str, Any]) -> VidyaV2Config:
         """Read a Llama config; raises InputError for a variant that this family does not have."""
         require_variant(values, {"attention_bias": False, "mlp_bias": False, "hidden_act": "silu"})
-        heads, width = values["num_attention_heads"], values["hidden_size"]
-        return cls(
-            vocab_size=values["vocab_size"],
-            num_layers=values["num_hidden_layers"],
-            width=width,
-            num_heads=heads,
-            num_kv_heads=values.get("num_key_value_heads", heads),
-            head_dim=values.get("head_dim") or width // heads,
-            feed_forward=values["intermediate_size"],
-            context_length=values["max_position_embeddings"],
-            **rotary_settings.read(values),
-            norm_eps=values["rms_norm_eps"],
-            init_std=values.get("initializer_range", 0.02),
-            tied_head=values.get("tie_word_embeddings", False),  # the default of a Llama is two matrices
-            end_of_text_id=values["eos_token_id"],
-        )
+        heads = read_fields(cls, values, {"num_attention_heads": "num_heads", "hidden_size": "width"})
+        defaults = {
+            "num_key_value_heads": heads["num_heads"],
+            "head_dim": max(1, heads["width"] // heads["num_heads"]),
+            "initializer_range": 0.02,
+            "tie_word_embeddings": False,  # the default of a Llama is two matrices
+        }
+        given = {key: value for key, value in values.items() if key != "head_dim" or value is not None}
+        return cls(**read_fields(cls, given, _KEYS, defaults), **rotary_settings.read(values))
+
+
+_KEYS = {
+    "vocab_size": "vocab_size",
+    "hidden_size": "width",
+    "intermediate_size": "feed_forward",
+    "num_hidden_layers": "num_layers",
+    "num_attention_heads": "num_heads",
+    "num_key_value_heads": "num_kv_heads",
+    "head_dim": "head_dim",
+    "max_position_embeddings": "context_length",
+    "rms_norm_eps": "norm_eps",
+    "initializer_range": "init_std",
+    "tie_word_embeddings": "tied_head",
+    "eos_token_id": "end_of_text_id",
+}
 
 
 def _laptop(layers: int, width: int, heads: int, head_dim: int, feed_forward: int, vocab: int) -> VidyaV2Config:

@@ -211,7 +211,7 @@ def attention(draw: DrawFn) -> Case:
     if draw(st.booleans()):
         options["visible"] = visible_keys(draw, offsets, ranges)
     if draw(st.booleans()):
-        options |= {"dropout": 0.4, "seed": draw(COUNTS), "step": draw(COUNTS), "index": draw(COUNTS)}
+        options |= {"dropout": 0.4} | {name: draw(COUNTS) for name in ("seed", "step", "index", "first_row")}
     return Case(arrays, options)
 
 

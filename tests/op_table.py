@@ -96,7 +96,7 @@ def _attention(
     (rows, num_heads, _), mask = arrays[0].shape, None
     if dropout:
         num_keys = np.diff(offsets if key_ranges is None else key_ranges).max(initial=0)
-        mask = kept_probabilities(rows, num_heads, int(num_keys), dropout, **draws) / (1 - dropout)
+        mask = kept_probabilities((rows, num_heads, int(num_keys)), dropout, **draws) / (1 - dropout)
     return attention_formula(*arrays, offsets=offsets, key_ranges=key_ranges, visible=visible, dropout_mask=mask)
 
 
@@ -111,7 +111,9 @@ TABLE: dict[str, Row] = {
     "cross_entropy": Row(op_cases.cross_entropy(), cross_entropy_formula),
     "divide": broadcast(np.divide, nonzero),
     "dropout": elementwise(
-        _dropout, probability=st.sampled_from([0.25, 0.0, 0.9]), seed=COUNTS, step=COUNTS, index=COUNTS
+        _dropout,
+        probability=st.sampled_from([0.25, 0.0, 0.9]),
+        **dict.fromkeys(("seed", "step", "index", "first_row"), COUNTS),
     ),
     "embedding": Row(op_cases.embedding(), embedding_formula),
     "exp": elementwise(np.exp),

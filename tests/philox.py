@@ -38,21 +38,24 @@ def kept(counters: Array, probability: float, purpose: str, seed: int, step: int
     return result
 
 
-def kept_elements(shape: tuple[int, ...], probability: float, seed: int = 0, step: int = 0, index: int = 0) -> Array:
+def kept_elements(
+    shape: tuple[int, ...], probability: float, seed: int = 0, step: int = 0, index: int = 0, first_row: int = 0
+) -> Array:
     """Return which elements of an array `ops.dropout` keeps; each counter draws for four neighbours."""
-    size = math.prod(shape)
-    found = kept(np.arange(-(-size // 4)), probability, "dropout", seed, step, index)
-    return found.reshape(-1)[:size].reshape(shape)
+    size, before = math.prod(shape), first_row * (shape[-1] if shape else 1)
+    found = kept(np.arange(-(-(before + size) // 4)), probability, "dropout", seed, step, index)
+    return found.reshape(-1)[before : before + size].reshape(shape)
 
 
 def kept_probabilities(
-    rows: int, num_heads: int, num_keys: int, dropout: float, seed: int = 0, step: int = 0, index: int = 0
+    shape: tuple[int, int, int], dropout: float, seed: int = 0, step: int = 0, index: int = 0, first_row: int = 0
 ) -> Array:
     """Return which probabilities (rows, heads, keys of the row's sequence) `ops.attention` keeps.
 
     The upper half of a counter is the number of the row and head, the lower half that of four neighbouring keys.
     """
-    blocks = -(-num_keys // 4)
-    counters = (np.arange(rows * num_heads)[:, None] << 32) + np.arange(blocks)
+    rows, num_heads, num_keys = shape
+    blocks, numbers = -(-num_keys // 4), first_row * num_heads + np.arange(rows * num_heads)
+    counters = (numbers[:, None] << 32) + np.arange(blocks)
     found = kept(counters.reshape(-1), dropout, "attention dropout", seed, step, index)
     return found.reshape(rows, num_heads, 4 * blocks)[:, :, :num_keys]

@@ -56,6 +56,7 @@ def kernel(function: Function) -> Function:
     settings.CACHE_DIR = str(_FOLDER or "")
     try:
         options: Any = {"nogil": True, "cache": _FOLDER is not None, "error_model": "numpy", "_nrt": False}
+        options["no_cfunc_wrapper"] = True  # nothing calls a kernel from C
         compiled: Function = numba.njit(function, **options)
     finally:
         settings.CACHE_DIR = before  # other packages keep their kernels in other folders

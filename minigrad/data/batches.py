@@ -35,17 +35,8 @@ def windows_per_epoch(num_tokens: int, context: int) -> int:
     return max(1, num_tokens // context - 1)
 
 
-def batch(
-    tokens: TokenFile | Tokens,
-    *,
-    seed: int,
-    step: int,
-    batch_size: int,
-    context: int,
-    micro: int = 0,
-    accumulate: int = 1,
-) -> Batch:
-    """Return (inputs, targets) of one step, or of part `micro` of the `accumulate` parts of one step.
+def batch(tokens: TokenFile | Tokens, *, seed: int, step: int, batch_size: int, context: int) -> Batch:
+    """Return (inputs, targets) of one step.
 
     Each epoch cuts the text into windows of `context` tokens, beginning at a random shift, and takes each
     window once, in random order: no token is read twice before nearly all were read once. With another shift in
@@ -56,7 +47,7 @@ def batch(
     """
     row = _row(tokens)
     windows = windows_per_epoch(len(row), context)
-    first = (step * accumulate + micro) * batch_size
+    first = step * batch_size
     starts = []
     for sample in range(first, first + batch_size):
         epoch, place = divmod(sample, windows)

@@ -64,8 +64,9 @@ class Corpus:
 def load(name: str = "python-docs", *, progress: Callable[[str], None] | None = None) -> Corpus:
     """Return the corpus of that name: one of `NAMES`, a file, a folder, or an address that starts with http.
 
-    `progress` is called with a sentence before a download. Raises InputError if there is no such name or no
-    text under it, and RunError if a download fails.
+    `progress` is called with a sentence before a download, which is kept in the cache folder. Raises InputError if
+    there is no such name or no UTF-8 text under it, and RunError if a download fails or this Python has no source of
+    its standard library.
     """
     python = f"Python {platform.python_version()}"
     if name == "python-docs":

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from minigrad.errors import InputError
+from minigrad.options import options, shown
 
 
 def require_variant(values: Mapping[str, Any], needed: Mapping[str, Any]) -> None:
@@ -14,5 +15,23 @@ def require_variant(values: Mapping[str, Any], needed: Mapping[str, Any]) -> Non
     `needed` holds the only value that the family supports for each key; a key that the file leaves out is accepted.
     """
     for key, value in needed.items():
-        if values.get(key, value) != value:
-            raise InputError(f"config.json has {key} = {values[key]!r}; this family needs {value!r}")
+        found = values.get(key, value)
+        if found != value or type(found) is not type(value):
+            raise InputError(f"config.json has {key} = {shown(found)}; this family needs {value!r}")
+
+
+def read_fields(
+    config: Any, values: Mapping[str, Any], keys: Mapping[str, str], defaults: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the fields of a config class from the content of a config.json.
+
+    `keys` maps their keys to our fields, whose declarations check the values; a key in `defaults` may be missing.
+    Raises InputError naming the key that is missing, or whose value is not allowed.
+    """
+    declared, optional = {each.name: each for each in options(config)}, defaults or {}
+    fields = {}
+    for theirs, ours in keys.items():
+        if theirs not in values and theirs not in optional:
+            raise InputError(f"{theirs} is missing")
+        fields[ours] = declared[ours].check(values.get(theirs, optional.get(theirs)), theirs)
+    return fields

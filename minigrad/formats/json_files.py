@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 from minigrad.errors import InputError
-from minigrad.system.files import reason, write_text
+from minigrad.system.files import read_bytes, write_text
 from minigrad.typing import PathLike
+
+_DEEPEST = 64  # levels of nesting; no file of a model or of a run has ten
+_LARGEST = 1 << 26  # bytes; a larger file of settings is damaged or something else
 
 
 def as_json(value: Any) -> str:
@@ -21,14 +25,43 @@ def write_json(path: PathLike, value: Any) -> None:
     write_text(path, as_json(value))
 
 
+def parse_json(text: bytes | str) -> Any:
+    """Return the value that a JSON text from outside holds; raises InputError if it is no JSON or nested too deep."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise InputError(f"it is nested deeper than {_DEEPEST} levels") from None
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
+def parse_object(text: bytes | str) -> dict[str, Any]:
+    """Return the object that a JSON text from outside holds.
+
+    Raises InputError if it is no JSON object, is nested too deep, or holds a number that is not finite.
+    """
+    content = parse_json(text)
+    if not isinstance(content, dict):
+        raise InputError("it holds no JSON object")
+    level = list(content.items())
+    for _ in range(_DEEPEST):
+        infinite = [f"{path} = {each}" for path, each in level if isinstance(each, float) and not math.isfinite(each)]
+        if infinite:
+            raise InputError(f"{infinite[0]} is not JSON, whose numbers are finite")
+        level = [(f"{path}.{name}", inner) for path, each in level for name, inner in _inside(each)]
+        if not level:
+            return content
+    raise InputError(f"it is nested deeper than {_DEEPEST} levels")
+
+
+def _inside(value: Any) -> list[tuple[Any, Any]]:
+    return list(value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ())
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file; raises InputError if the file is missing, damaged or holds something else."""
+    content = read_bytes(path, at_most=_LARGEST)
     try:
-        content = json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {reason(error)}") from error
-    except ValueError as error:
-        raise InputError(f"{path} is damaged or not JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{path} holds no JSON object")
-    return content
+        return parse_object(content)
+    except InputError as error:
+        raise InputError(f"{path} is damaged or not JSON: {error}") from None

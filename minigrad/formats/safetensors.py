@@ -9,21 +9,71 @@ the library lists names, types and shapes in the order of their bytes, and no by
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from minigrad.errors import InputError, RunError
-from minigrad.system.files import reason, replacing
+from minigrad.options import shown
+from minigrad.system.files import read_start, reason, replacing
 from minigrad.typing import Array, PathLike
 
 Arrays = Mapping[str, Array]
 
-_ITEMSIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1}
-_ITEMSIZES |= {"U64": 8, "U32": 4, "U16": 2, "U8": 1, "BOOL": 1}
+
+class DType(NamedTuple):
+    """A type of a stored array."""
+
+    size: int  # bytes per element in the file
+    read: str  # NumPy's name of the type that reading gives
+
+
+DTYPES = {
+    "F64": DType(8, "float64"),
+    "F32": DType(4, "float32"),
+    "F16": DType(2, "float32"),
+    "BF16": DType(2, "float32"),
+    **{f"I{8 * size}": DType(size, f"int{8 * size}") for size in (1, 2, 4, 8)},
+    **{f"U{8 * size}": DType(size, f"uint{8 * size}") for size in (1, 2, 4, 8)},
+    "BOOL": DType(1, "bool"),
+}
+"""The types of the format that NumPy can hold; half precision is widened."""
+
+
+class Header(NamedTuple):
+    """The entry of one array in the header of a file."""
+
+    dtype: str  # a key of DTYPES
+    shape: tuple[int, ...]
+    start: int  # the place of its first byte in the file
+
+    def without_memory(self) -> Array:
+        """Return an array of this shape, and of the type that reading gives, which takes no memory."""
+        return np.broadcast_to(np.zeros((), DTYPES[self.dtype].read), self.shape)
+
+
+def read_headers(path: Path) -> dict[str, Header]:
+    """Return the header of a safetensors file: the type and shape of every array by name; no array is read.
+
+    Raises InputError, naming the file, if it is missing, damaged, or something else.
+    """
+    with _opened(path) as file:
+        headers, start = {}, 8 + int.from_bytes(read_start(path, 8), "little")
+        for name in file.offset_keys():
+            part = file.get_slice(name)
+            dtype, shape = part.get_dtype(), tuple(part.get_shape())
+            if dtype not in DTYPES:
+                raise InputError(f"{path}: {name} is stored as {dtype}; convert it to F32 or BF16")
+            if max(shape, default=0) >= 2**63 or len(shape) > 32:  # possible beside a 0, and more than NumPy has
+                raise InputError(f"{path}: {name} has the shape {shown(shape)}, which no array has")
+            headers[name] = Header(dtype, shape, start)
+            start += DTYPES[dtype].size * math.prod(shape)
+    return headers
 
 
 def read_tensors(path: Path) -> dict[str, Array]:
@@ -31,32 +81,31 @@ def read_tensors(path: Path) -> dict[str, Array]:
 
     Raises InputError, naming the file, if it is missing, damaged, or something else.
     """
+    headers = read_headers(path)
+    with _opened(path) as file:
+        return {name: _read_array(path, file, name, header) for name, header in headers.items()}
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     try:
+        read_start(path, 8)  # the library would wait for a pipe
         with safe_open(path, framework="np") as file:
-            start, arrays = _header_size(path), {}
-            for name in file.offset_keys():
-                part = file.get_slice(name)
-                dtype, shape = part.get_dtype(), part.get_shape()
-                if dtype not in _ITEMSIZES:
-                    raise InputError(f"{path}: {name} is stored as {dtype}; convert it to F32 or BF16")
-                size = _ITEMSIZES[dtype] * math.prod(shape)
-                arrays[name] = _read_bfloat16(path, start, shape) if dtype == "BF16" else file.get_tensor(name)
-                if dtype == "F16":
-                    arrays[name] = arrays[name].astype(np.float32)
-                start += size
+            yield file
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}") from error
     except SafetensorError as error:
         raise InputError(f"{path} is damaged or not a safetensors file: {error}") from error
-    return arrays
 
 
-def _header_size(path: Path) -> int:
-    with path.open("rb") as file:
-        return 8 + int.from_bytes(file.read(8), "little")
+def _read_array(path: Path, file: Any, name: str, header: Header) -> Array:
+    if header.dtype == "BF16":
+        return _read_bfloat16(path, header.start, header.shape)
+    array: Array = file.get_tensor(name)
+    return array.astype(np.float32) if header.dtype == "F16" else array
 
 
-def _read_bfloat16(path: Path, start: int, shape: list[int]) -> Array:
+def _read_bfloat16(path: Path, start: int, shape: tuple[int, ...]) -> Array:
     halves = np.fromfile(path, "<u2", math.prod(shape), offset=start).reshape(shape)
     return (halves.astype(np.uint32) << 16).view(np.float32)  # bfloat16 is the upper half of a float32
 

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
 
 from minigrad.errors import InputError
 from minigrad.formats.json_files import read_json
-from minigrad.formats.safetensors import Arrays, read_tensors
+from minigrad.formats.safetensors import Arrays, read_headers, read_tensors
+from minigrad.formats.typed import read_dataclass
 from minigrad.typing import Array, PathLike
 
 
@@ -17,34 +23,66 @@ def read_weights(source: PathLike) -> dict[str, Array]:
     float16 and bfloat16 are widened to float32. Raises InputError for a file that is missing, damaged or of another
     format.
     """
+    return {name: array for file in _files(source) for name, array in read_tensors(file).items()}
+
+
+def read_shapes(source: PathLike) -> dict[str, Array]:
+    """Return arrays of the types and shapes that `read_weights` returns; they take no memory, and no array is read."""
+    return {name: entry.without_memory() for file in _files(source) for name, entry in read_headers(file).items()}
+
+
+@dataclass(frozen=True)
+class _Index:
+    """The content of model.safetensors.index.json."""
+
+    weight_map: dict[str, str]  # from the name of an array to the name of its file
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+def _files(source: PathLike) -> list[Path]:
+    """Return the safetensors files of a file or folder; raises InputError if there are none, or if one lacks arrays."""
     path = Path(source)
     single, index = path / "model.safetensors", path / "model.safetensors.index.json"
     if single.exists() or not path.is_dir():
-        return read_tensors(single if single.exists() else path)
+        return [single if single.exists() else path]
     if not index.exists():
         pickled = "pickled weights (.bin, .pt) are never loaded, as a pickle can run any program"
         raise InputError(f"{path} holds neither {single.name} nor {index.name}; {pickled}")
-    weight_map = read_json(index).get("weight_map")
-    if not isinstance(weight_map, dict):
-        raise InputError(f"{index} holds no weight_map from names to files")
-    weights: dict[str, Array] = {}
-    for shard in sorted(set(weight_map.values())):
-        weights |= read_tensors(path / shard)
-    missing = [name for name in weight_map if name not in weights]
+    content = read_json(index)
+    try:
+        weight_map = read_dataclass(_Index, content, ignore_unknown=True).weight_map
+    except InputError as error:
+        raise InputError(f"{index} holds no weight_map from names to files: {error}") from None
+    elsewhere = [shard for shard in weight_map.values() if Path(shard).name != shard]
+    if elsewhere:
+        raise InputError(f"{index} names {elsewhere[0]!r}, which is not a file in the same folder")
+    files = [path / shard for shard in sorted(set(weight_map.values()))]
+    stored = {name for file in files for name in read_headers(file)}
+    missing = [name for name in weight_map if name not in stored]
     if missing:
         raise InputError(f"{index} lists weights that its files do not hold: {_some(missing)}")
-    return weights
+    return files
 
 
-def check_names(weights: Arrays, expected: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise InputError unless `weights` holds exactly the `expected` names, each with the expected shape."""
+def check_weights(weights: Arrays, expected: Mapping[str, tuple[int, ...]], dtype: DTypeLike | None = None) -> None:
+    """Raise InputError unless `weights` holds exactly the `expected` names, each with the expected shape and type.
+
+    Without a `dtype`, any floating-point type is accepted.
+    """
+    known = {name: array for name, array in weights.items() if name in expected}
+    wanted = "floating-point" if dtype is None else np.dtype(dtype).name
     lists = {
         "missing": [name for name in expected if name not in weights],
         "unexpected": [name for name in weights if name not in expected],
         "of another shape": [
-            f"{name} is {weights[name].shape}, should be {shape}"
-            for name, shape in expected.items()
-            if name in weights and weights[name].shape != shape
+            f"{name} is {array.shape}, should be {expected[name]}"
+            for name, array in known.items()
+            if array.shape != expected[name]
+        ],
+        "of another type": [
+            f"{name} is {array.dtype}, should be {wanted}"
+            for name, array in known.items()
+            if (array.dtype.kind != "f" if dtype is None else array.dtype != dtype)
         ],
     }
     problems = [f"{title}: {_some(found)}" for title, found in lists.items() if found]

@@ -3,6 +3,10 @@
 A kernel is a plain loop over a range of rows. Compiled, it releases the GIL (`nogil`), is stored on disk (`cache`) and
 divides as NumPy does (`error_model`). Only those fast-math flags are on that keep NaN and infinity meaningful, because
 masks are written with -inf; `reassoc` allows sums to use all lanes of a vector register.
+
+A function that a kernel calls is inlined (`forceinline`). Otherwise the kernel's object code would hold a copy of its
+own, and a process would call whichever of several copies it compiled or loaded first; they are optimised for different
+callers and differ in the last bits, so results would depend on what the process did before.
 """
 
 from __future__ import annotations
@@ -17,7 +21,8 @@ from typing import Any, TypeVar
 import numba
 from numba import types
 from numba.core.registry import cpu_target
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
+from numba.extending import overload as numba_overload
 
 from minigrad.system.cache import cache_folder
 from minigrad.system.hardware import may_use_tiles
@@ -29,6 +34,7 @@ __all__ = ["KERNELS", "exact", "host_features", "intrinsic", "kernel", "overload
 KERNELS: dict[str, Callable[..., object]] = {}
 """Every kernel by room, file and name, such as "rowwise.softmax._softmax_rows"."""
 
+_INLINED: Any = {"forceinline": True, "no_cfunc_wrapper": True}  # and nothing calls a kernel from C
 _EXACT = {"nsz", "arcp", "contract"}
 _FAST = _EXACT | {"reassoc"}
 
@@ -75,12 +81,18 @@ def _compile(function: Function, flags: set[str]) -> Function:
     options.CACHE_DIR = str(_FOLDER or "")
     try:
         compiled: Function = numba.njit(
-            function, nogil=True, cache=_FOLDER is not None, error_model="numpy", fastmath=flags
+            function, nogil=True, cache=_FOLDER is not None, error_model="numpy", fastmath=flags, **_INLINED
         )
     finally:
         options.CACHE_DIR = before
     KERNELS[f"{function.__module__.removeprefix('minigrad.kernels.')}.{function.__name__}"] = compiled
     return compiled
+
+
+def overload(function: Callable[..., object], *, strict: bool = True) -> Callable[[Function], Function]:
+    """Return a decorator of a function that chooses, by the types of its arguments, what kernels call as `function`."""
+    decorator: Callable[[Function], Function] = numba_overload(function, jit_options=_INLINED, strict=strict)
+    return decorator
 
 
 def host_features() -> set[str]:

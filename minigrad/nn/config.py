@@ -6,6 +6,10 @@ import dataclasses
 import math
 from typing import Any, ClassVar, Protocol, Self
 
+MOST_LAYERS, MOST_VOCABULARY, MOST_CONTEXT = 10_000, 1 << 24, 10**9
+MOST_WIDTH, MOST_HEADS = 1 << 20, 1 << 16  # of a stream; of heads, and of the elements of one
+"""Far above any published model: a larger number in a config is a typing error or damage, and costs no time."""
+
 
 class ModelConfig(Protocol):
     """The shape of a model. Each family has a config of its own, a frozen dataclass with fields made by `option`."""

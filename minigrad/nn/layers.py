@@ -102,31 +102,38 @@ class LayerNorm(Module):
 class Dropout(Module):
     """Elements set to 0 with a given probability in training, and unchanged at evaluation (see `ops.dropout`).
 
-    Which elements are dropped is a function of seed, step and the layer's index; `set_step` sets these before each
-    step.
+    Which elements are dropped is a function of seed, step, the layer's index and the place of an element in the batch
+    of the step; `set_step` sets these before each step.
     """
 
     def __init__(self, probability: float) -> None:
         if not 0 <= probability < 1:
             raise InputError(f"dropout must be at least 0 and below 1, not {probability}")
         self.probability = probability
-        self.seed = self.step = self.index = 0
+        self.seed = self.step = self.index = self.first_row = 0
 
     def forward(self, x: Tensor) -> Tensor:
         """Drop elements in training; return the input at evaluation."""
         if not self.training or self.probability == 0:
             return x
-        return ops.dropout(x, probability=self.probability, seed=self.seed, step=self.step, index=self.index)
+        return ops.dropout(x, probability=self.probability, **self._stream())
 
     def draws(self) -> dict[str, Any]:
         """Return the options with which `ops.attention` drops probabilities; none at evaluation."""
         if not self.training or self.probability == 0:
             return {}
-        return {"dropout": self.probability, "seed": self.seed, "step": self.step, "index": self.index}
+        return {"dropout": self.probability, **self._stream()}
+
+    def _stream(self) -> dict[str, int]:
+        return {"seed": self.seed, "step": self.step, "index": self.index, "first_row": self.first_row}
 
 
-def set_step(model: Module, seed: int, step: int) -> None:
-    """Set seed, step and index of every dropout layer of a model, which determine its masks."""
+def set_step(model: Module, seed: int, step: int, first_row: int = 0) -> None:
+    """Set what determines the masks of every dropout layer of a model: seed, step, and the layer's index.
+
+    A model that is given only a part of the batch of a step needs the number of the first of its rows there,
+    `first_row`; then dropout does not depend on how the batch is divided.
+    """
     layers = [module for _, module in model.named_modules() if isinstance(module, Dropout)]
     for index, layer in enumerate(layers):
-        layer.seed, layer.step, layer.index = seed, step, index
+        layer.seed, layer.step, layer.index, layer.first_row = seed, step, index, first_row

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from minigrad.errors import InputError
+from minigrad.formats.typed import read_dataclass
+from minigrad.nn.config import MOST_CONTEXT, MOST_HEADS
 from minigrad.nn.rotary import RotaryAngles
 from minigrad.nn.rotary_scaling import LinearAngles, NTKAngles, YarnAngles, ntk_theta
+from minigrad.options import REQUIRED, Option, option, shown
 
 SCALINGS = ("linear", "ntk", "yarn")
 _YARN = {
@@ -20,6 +24,20 @@ _YARN = {
 }
 _PUBLISHED: dict[str, dict[str, str]] = {"default": {}, "linear": {"factor": "rope_factor"}, "yarn": _YARN}
 """The settings of each rope_type of a config.json: the published name and the name of our field."""
+
+
+_THETA = Option("", kind=float, above=0, at_most=1e30)
+_FACTOR = Option("", kind=float, at_least=1, at_most=1e6)
+_LENGTH = Option("", kind=int, at_least=1, at_most=MOST_CONTEXT)
+_HEAD_DIM = Option("", kind=int, at_least=4, at_most=MOST_HEADS)
+
+
+@dataclass(frozen=True)
+class _Ntk:
+    """The settings that the theta of the scaling "ntk" was computed from."""
+
+    rope_theta: float = option(REQUIRED, "the base without scaling", above=1, at_most=1e15)
+    factor: float = option(REQUIRED, "how many times longer sequences are", at_least=1, at_most=1e6)
 
 
 class RotaryConfig(Protocol):
@@ -140,30 +158,35 @@ def read(values: dict[str, Any]) -> dict[str, Any]:
     """
     scaling: dict[str, Any] = {}
     for name in ("rope_scaling", "rope_parameters"):
-        found = values.get(name) or {}
-        if not isinstance(found, dict):
-            raise InputError(f"config.json has {name} = {found!r}, which should be an object with a rope_type")
-        scaling |= {key: value for key, value in found.items() if value is not None}
+        found = values.get(name)
+        if not isinstance(found, dict | None):
+            raise InputError(f"config.json has {name} = {shown(found)}, which should be an object with a rope_type")
+        scaling |= {key: value for key, value in (found or {}).items() if value is not None}
     kind = scaling.pop("rope_type", scaling.pop("type", "default"))
-    theta = float(scaling.pop("rope_theta", values.get("rope_theta", 10_000.0)))
-    if kind not in _PUBLISHED:
-        raise InputError(f"config.json has the rope_type {kind!r}; this family supports {', '.join(_PUBLISHED)}")
+    theta = float(_THETA.check(scaling.pop("rope_theta", values.get("rope_theta", 10_000.0)), "rope_theta"))
+    if not isinstance(kind, str) or kind not in _PUBLISHED:
+        raise InputError(f"config.json has the rope_type {shown(kind)}; this family supports {', '.join(_PUBLISHED)}")
     known = _PUBLISHED[kind]
     if unknown := scaling.keys() - known.keys():
         settings = ", ".join(f"{name} = {scaling[name]!r}" for name in sorted(unknown))
         raise InputError(f"config.json has {settings}, which this family does not support for the rope_type {kind!r}")
     fields = {known[name]: value for name, value in scaling.items()}
     if kind != "default":
-        context = values["max_position_embeddings"]
-        implied = {"linear": round(context / scaling["factor"]), "yarn": context}[kind]
-        original = values.get("original_max_position_embeddings", implied)
+        context = _LENGTH.check(values.get("max_position_embeddings"), "max_position_embeddings")
+        factor = _FACTOR.check(scaling.get("factor"), "factor")
+        original = values.get("original_max_position_embeddings")
+        if original is None:
+            original = {"linear": max(1, round(context / factor)), "yarn": context}[kind]
         return {"rope_theta": theta, "rope_scaling": kind, "rope_original_context": original, **fields}
     return _read_ntk(values, theta) if "rope_ntk" in values else {"rope_theta": theta}
 
 
 def _read_ntk(values: dict[str, Any], theta: float) -> dict[str, Any]:
-    settings, original = values["rope_ntk"], values["original_max_position_embeddings"]
-    if not math.isclose(theta, ntk_theta(values["head_dim"], settings["rope_theta"], settings["factor"])):
-        raise InputError(f"config.json has rope_theta = {theta}, which does not follow from rope_ntk = {settings!r}")
-    fields = {"rope_theta": settings["rope_theta"], "rope_factor": settings["factor"]}
+    settings = read_dataclass(_Ntk, values["rope_ntk"], "rope_ntk")
+    head_dim = _HEAD_DIM.check(values.get("head_dim"), "head_dim")
+    original = _LENGTH.check(values.get("original_max_position_embeddings"), "original_max_position_embeddings")
+    if not math.isclose(theta, ntk_theta(head_dim, settings.rope_theta, settings.factor)):
+        given = shown(values["rope_ntk"])
+        raise InputError(f"config.json has rope_theta = {theta}, which does not follow from rope_ntk = {given}")
+    fields = {"rope_theta": settings.rope_theta, "rope_factor": settings.factor}
     return {**fields, "rope_scaling": "ntk", "rope_original_context": original}

@@ -6,15 +6,18 @@ The weights are a softmax of the products of the token's query with their keys.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
-from minigrad.errors import InputError, ShapeError
+from minigrad.errors import ShapeError
 from minigrad.kernels.attention.backward import attention_backward
 from minigrad.kernels.attention.forward import attention_forward
 from minigrad.kernels.attention.plan import Plan
+from minigrad.kernels.rowwise.dropout import Stream
+from minigrad.ops.dropout import check_probability
 from minigrad.ops.softmax import softmax_formula
 from minigrad.random import philox_key
 from minigrad.typing import Array
@@ -65,6 +68,7 @@ def attention(
     seed: int = 0,
     step: int = 0,
     index: int = 0,
+    first_row: int = 0,
 ) -> tuple[Array, Backward]:
     r"""Compute causal grouped-query attention on packed sequences (Vaswani et al. 2017, eq. 1; Ainslie et al. 2023).
 
@@ -75,7 +79,8 @@ def attention(
     of its sequence, a number that must not decrease within the sequence. A query that sees no key gives 0.
     The T x T scores are never stored as a whole.
     With `dropout`, each probability is set to 0 with that probability, else divided by 1 - dropout. Which ones are
-    dropped is a function of (seed, step, index), drawn again in the backward pass.
+    dropped is a function of (seed, step, index), drawn again in the backward pass. If the queries are only a part of a
+    batch, `first_row` is the number of their first row there: the parts are dropped as the whole would be.
     Shapes: q (rows, H, D), k and v (key rows, G, D), offsets (S + 1,), key_ranges (S, 2), visible (rows,) ->
     (rows, H, D).
     Raises ShapeError if the shapes do not fit, H is not a multiple of G, or the ranges leave the arrays or overlap;
@@ -86,7 +91,9 @@ def attention(
     >>> ops.attention(q, k, v, offsets=np.array([0, 2])).tolist()  # one sequence of two tokens, one head of size 1
     [[[2.0]], [[3.0]]]
     """
-    plan = _plan(q, k, v, offsets, key_ranges, visible, dropout, philox_key(seed, "attention dropout"), step, index)
+    check_probability(dropout)
+    stream = Stream(philox_key(seed, "attention dropout"), step, index, first_row)
+    plan = replace(_plan(q, k, v, offsets, key_ranges, visible), dropout=dropout, stream=stream)
     out, logsumexp = attention_forward(q, k, v, plan)
 
     def backward(dy: Array) -> tuple[Array, Array, Array]:
@@ -176,13 +183,9 @@ def _plan(
     offsets: Array,
     key_ranges: Array | None,
     visible: Array | None,
-    dropout: float = 0.0,
-    *draws: int,
 ) -> Plan:
     """Check the arguments of attention and return, for each row, which keys it sees."""
     _check_heads(q, k, v)
-    if not 0 <= dropout < 1:
-        raise InputError(f"dropout needs a probability of at least 0 and below 1, not {dropout}")
     starts = np.require(offsets, np.int64, ["C", "W"])
     ranges = np.stack([starts[:-1], starts[1:]], axis=1) if key_ranges is None else key_ranges
     ranges = np.require(ranges, np.int64, ["C", "W"])
@@ -195,7 +198,7 @@ def _plan(
         raise ShapeError("attention needs at least one key per query, because every token sees itself")
     else:
         seen = np.arange(1, len(q) + 1) + np.repeat(num_keys - starts[1:], lengths)
-    return Plan(starts, ranges, seen, 1 / math.sqrt(q.shape[2]), dropout, *draws)
+    return Plan(starts, ranges, seen, 1 / math.sqrt(q.shape[2]))
 
 
 def _check_heads(q: Array, k: Array, v: Array) -> None:

@@ -6,6 +6,7 @@ from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
 from minigrad.errors import InputError
 from minigrad.kernels.rowwise import dropout as kernels
+from minigrad.kernels.rowwise.dropout import Stream
 from minigrad.random import philox_key
 from minigrad.typing import Array
 
@@ -16,20 +17,29 @@ def dropout_formula(x: Array, keep: Array, *, probability: float) -> Array:
 
 
 @op
-def dropout(x: Array, *, probability: float, seed: int = 0, step: int = 0, index: int = 0) -> tuple[Array, Backward]:
+def dropout(
+    x: Array, *, probability: float, seed: int = 0, step: int = 0, index: int = 0, first_row: int = 0
+) -> tuple[Array, Backward]:
     r"""Set each element to 0 with probability p, else divide it by 1 - p (Srivastava et al. 2014, JMLR 15).
 
     The expected value stays the same. Which elements are dropped is a function of (seed, step, index), where `index`
     is the number of the dropout layer in its network; so the mask is drawn again in the backward pass instead of being
-    stored.
-    Shapes: x (...) -> (...).  Raises InputError unless 0 <= p < 1.
+    stored. If x is only a part of a batch, `first_row` is the number of its first row there: the parts are dropped as
+    the whole would be.
+    Shapes: x (..., C) -> (..., C).  Raises InputError unless 0 <= p < 1.
     """
-    if not 0 <= probability < 1:
-        raise InputError(f"dropout needs a probability of at least 0 and below 1, not {probability}")
-    key = philox_key(seed, "dropout")
+    check_probability(probability)
+    width = x.shape[-1] if x.ndim else 1
+    stream = Stream(philox_key(seed, "dropout"), step, index, first_row * width)
 
     def backward(dy: Array) -> Array:
         # Dropout multiplies by a constant mask, so its gradient is multiplied by the same mask.
-        return kernels.dropout(dy, probability, key, step, index)
+        return kernels.dropout(dy, probability, stream)
 
-    return kernels.dropout(x, probability, key, step, index), backward
+    return kernels.dropout(x, probability, stream), backward
+
+
+def check_probability(probability: float) -> None:
+    """Raise InputError unless elements can be dropped with this probability."""
+    if not 0 <= probability < 1:
+        raise InputError(f"dropout needs a probability of at least 0 and below 1, not {probability}")

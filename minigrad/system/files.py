@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import glob
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from minigrad.errors import RunError
+from minigrad.errors import InputError, RunError
+from minigrad.system.units import format_bytes
 
 
 @contextmanager
@@ -34,6 +36,31 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def read_bytes(path: Path, *, at_most: int | None = None) -> bytes:
+    """Return the content of a file; raises InputError if it cannot be read or has more than `at_most` bytes."""
+    content = read_start(path, -1 if at_most is None else at_most + 1)
+    if at_most is not None and len(content) > at_most:
+        raise InputError(f"{path} is damaged or something else: it has more than {format_bytes(at_most)}")
+    return content
+
+
+def read_start(path: Path, count: int) -> bytes:
+    """Return the first `count` bytes of a file, or all of it if `count` is -1; raises InputError if it cannot be read.
+
+    Only regular files are read: a device or a pipe in the place of one may never end.
+    """
+    try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode):
+            raise OSError(0, "it is a folder" if stat.S_ISDIR(mode) else "it is no regular file")
+        with path.open("rb") as file:
+            return file.read(count)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {reason(error)}") from error
+    except ValueError as error:  # a name that no file can have, such as one with a NUL
+        raise InputError(f"cannot read {str(path)!r}: {error}") from error
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:

@@ -13,17 +13,19 @@ from minigrad.optim.schedules import decay_start
 class Budget:
     """The length of a run: a number of steps, or seconds that become a number of steps during the run.
 
-    `seconds` counts the whole process, `reserve` of it is kept for what follows the last step.
+    `seconds` is the time of the whole run, from its start, over all processes that continue it; `reserve` of it is kept
+    for what follows the last step.
     """
 
     def __init__(self, steps: int | None, seconds: float | None = None, reserve: float = 0.0) -> None:
         self.steps, self.seconds, self.reserve = steps, seconds, reserve
 
     def decide(self, step: int, elapsed: float, seconds_per_step: float) -> bool:
-        """Fix the number of steps if `step` (0-based, about to run) is where the decay should begin.
+        """Fix the number of steps if the learning rate should begin to decay at `step` (0-based, about to run).
 
-        `elapsed` are the seconds used so far; `seconds_per_step` is 0 before the first step is measured. Returns
-        whether the number was fixed by this call.
+        The number is what the remaining time allows, raised if necessary so that the decay begins at `step`. `elapsed`
+        are the seconds that the run has used so far. `seconds_per_step` is 0 before the first step is measured; then
+        nothing is fixed. Returns whether the number was fixed by this call.
         """
         if self.steps is not None or self.seconds is None or not seconds_per_step:
             return False

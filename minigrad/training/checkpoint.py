@@ -7,6 +7,7 @@ A checkpoint is a folder of three files, written under a temporary name, synced 
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -34,15 +35,39 @@ class Checkpoint:
 
 def steps(run: PathLike) -> list[int]:
     """Return the steps of which the run folder `run` holds a checkpoint, oldest first."""
-    folder = Path(run) / "checkpoints"
-    _bring_back(folder)
-    return sorted(int(entry.name) for entry in folder.glob("*") if entry.name.isdecimal() and entry.is_dir())
+    return sorted(_folders(run))
 
 
 def latest(run: PathLike) -> Path | None:
     """Return the folder of the newest checkpoint of `run`, or None if there is none."""
-    saved = steps(run)
-    return Path(run) / "checkpoints" / str(saved[-1]) if saved else None
+    folders = _folders(run)
+    return folders[max(folders)] if folders else None
+
+
+def _folders(run: PathLike) -> dict[int, Path]:
+    """Return the folder of each checkpoint by its step; nothing is changed.
+
+    After a kill between the two renames of `save`, an old checkpoint still has the name that `save` gave it.
+    """
+    folders: dict[int, Path] = {}
+    for entry in (Path(run) / "checkpoints").glob("*"):
+        number = entry.name.removeprefix(".").removesuffix(".replaced")
+        is_name = entry.name in (number, _parked(number)) and re.fullmatch("0|[1-9][0-9]{0,17}", number)
+        if is_name and entry.is_dir() and (entry.name == number or int(number) not in folders):
+            folders[int(number)] = entry
+    return folders
+
+
+def recover(run: PathLike) -> None:
+    """Repair the folder after a kill between the two renames of `save`; only the process that writes may do so."""
+    for step, folder in _folders(run).items():
+        if folder.name != str(step):
+            folder.rename(folder.with_name(str(step)))
+
+
+def _parked(name: object) -> str:
+    """Return the name of an old checkpoint while a new one takes its place."""
+    return f".{name}.replaced"
 
 
 def save(
@@ -53,10 +78,10 @@ def save(
     Raises RunError if it cannot be written (disk full or read-only); the earlier checkpoints are then intact.
     """
     folder = Path(run) / "checkpoints"
-    final, temporary, parked = folder / str(step), folder / f".{step}.tmp", folder / f".{step}.replaced"
+    final, temporary, parked = folder / str(step), folder / f".{step}.tmp", folder / _parked(step)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _bring_back(folder)
+        recover(run)
         for leftover in folder.glob(".[0-9]*"):
             shutil.rmtree(leftover)
         temporary.mkdir()
@@ -72,6 +97,8 @@ def save(
         sync_folder(folder)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
+        with suppress(OSError):
+            recover(run)
         saved = steps(run)
         rest = f"the checkpoint of step {saved[-1]} is intact" if saved else "there is no earlier checkpoint"
         raise RunError(f"cannot save step {step} in {folder}: {reason(error)}; {rest}") from error
@@ -87,14 +114,6 @@ def _remove_old(folder: Path, saved: list[int], step: int, keep: int) -> None:
             shutil.rmtree((folder / str(old)).rename(folder / f".{old}.tmp"))
 
 
-def _bring_back(folder: Path) -> None:
-    """Repair the folder after a kill between renaming an old checkpoint and renaming the new one."""
-    for parked in folder.glob(".*.replaced"):
-        final = folder / parked.name.removeprefix(".").removesuffix(".replaced")
-        if not final.exists():
-            parked.rename(final)
-
-
 def load(run: PathLike, step: int | None = None) -> Checkpoint:
     """Return the checkpoint of `step`, by default the newest; raises InputError if there is none or it is damaged."""
     saved = steps(run)
@@ -103,7 +122,7 @@ def load(run: PathLike, step: int | None = None) -> Checkpoint:
     step = saved[-1] if step is None else step
     if step not in saved:
         raise InputError(f"{run} holds no checkpoint of step {step}; it has {', '.join(map(str, saved))}")
-    folder = Path(run) / "checkpoints" / str(step)
+    folder = _folders(run)[step]
     try:
         weights = read_weights(folder / "model.safetensors")
         moments = read_weights(folder / "optimizer.safetensors")

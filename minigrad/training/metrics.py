@@ -8,40 +8,46 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from minigrad.errors import InputError, RunError
-from minigrad.system.files import reason, write_text
+from minigrad.formats.json_files import parse_object
+from minigrad.formats.typed import read_dataclass
+from minigrad.options import REQUIRED, option
+from minigrad.system.files import read_bytes, reason, write_text
 from minigrad.typing import PathLike
 
 TIMING_FIELDS = ("seconds", "tokens_per_second", "memory_bytes")
 """The keys that differ between two equal runs; compare metrics without them."""
 
 
+_MAY_BE_NULL = {"loss", "bits_per_byte", "learning_rate", "gradient_norm", "tokens_per_second"}
+_MAY_BE_NULL |= {"val_loss", "val_bits_per_byte"}
+
+
 @dataclass(frozen=True)
 class Measurement:
     """The measurements of a run after a step.
 
-    `tokens` and `seconds` count from the start of the run; `loss` is in nats per token, the mean since the last line.
     The `val_` values are None unless the held-out text was evaluated. `of_family` holds the measurements of one
     family, such as Wiola's merge ratio of each layer.
     """
 
-    step: int
-    tokens: int
-    loss: float
-    bits_per_byte: float
-    learning_rate: float
-    gradient_norm: float
-    seconds: float
-    tokens_per_second: float
-    memory_bytes: int
+    step: int = option(REQUIRED, "steps taken since the start of the run", at_least=0)
+    tokens: int = option(REQUIRED, "tokens trained on since the start of the run", at_least=0)
+    loss: float = option(REQUIRED, "nats per token, the mean since the last line")
+    bits_per_byte: float = option(REQUIRED, "the loss since the last line in bits per byte of the text")
+    learning_rate: float = option(REQUIRED, "of the last step")
+    gradient_norm: float = option(REQUIRED, "of the last step, before clipping")
+    seconds: float = option(REQUIRED, "since the start of the run", at_least=0)
+    tokens_per_second: float = option(REQUIRED, "of the steps since the last line")
+    memory_bytes: int = option(REQUIRED, "resident memory of the process", at_least=0)
     val_loss: float | None = None
     val_bits_per_byte: float | None = None
-    of_family: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    of_family: dict[str, list[float]] = field(default_factory=dict)
 
     def as_record(self) -> dict[str, Any]:
         """Return the measurement as in metrics.jsonl: without the values that are None."""
@@ -78,10 +84,14 @@ class Metrics:
 def _as_line(record: Mapping[str, Any]) -> str:
     # JSON has no NaN and no infinity: a value that is not finite becomes null.
     finite = {
-        key: value if value is None or isinstance(value, list) or math.isfinite(value) else None
+        key: [_finite(item) for item in value] if isinstance(value, list) else _finite(value)
         for key, value in record.items()
     }
     return json.dumps(finite, allow_nan=False) + "\n"
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is None or math.isfinite(value) else None
 
 
 def read(run: PathLike) -> list[dict[str, Any]]:
@@ -91,18 +101,31 @@ def read(run: PathLike) -> list[dict[str, Any]]:
     """
     path = Path(run) / "metrics.jsonl"
     try:
-        *lines, _ = path.read_bytes().split(b"\n")
+        path.lstat()
     except FileNotFoundError:
         return []
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {reason(error)}") from error
+    *lines, _ = read_bytes(path).split(b"\n")
     records = []
     for number, line in enumerate(lines, start=1):
         try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise InputError(f"{path}, line {number}, is not JSON: {error}") from error
-        if not isinstance(record, dict) or not isinstance(record.get("step"), int):
-            raise InputError(f"{path}, line {number}, is not a line of metrics: it has no step")
-        records.append(record)
+            records.append(_checked(parse_object(line)))
+        except InputError as error:
+            raise InputError(f"{path}, line {number}, is not a line of metrics: {error}") from None
     return records
+
+
+def _checked(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a line if each value has the type of its field; raises InputError otherwise.
+
+    A list of numbers is a measurement of one family. Null, a value that is not finite, is allowed for `_MAY_BE_NULL`.
+    """
+    fields = {each.name for each in dataclasses.fields(Measurement)}
+    of_family = {name: value for name, value in record.items() if name not in fields}
+    present = {name: value for name, value in record.items() if name in fields}
+    finite = {name: 0.0 if value is None and name in _MAY_BE_NULL else value for name, value in present.items()}
+    numbers = {
+        name: [0.0 if item is None else item for item in value] if isinstance(value, list) else value
+        for name, value in of_family.items()
+    }
+    read_dataclass(Measurement, finite | {"of_family": numbers})
+    return record

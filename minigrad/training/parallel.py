@@ -6,20 +6,23 @@ threads synchronise once, to add up the gradients (an all-reduce). The weights o
 has gradients of its own.
 
 The products of one thread must still be large beside the weights that it reads and the gradient that it writes;
-`num_replicas` decides. What dropout drops depends on the number of replicas, so a run that is continued needs as many
-threads as it began with.
+`num_replicas` decides. What dropout drops is a function of the place of a row in the whole batch, and every target has
+the same weight, so the update does not depend on the number of replicas, except for the order in which sums are added.
 """
 
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable
 
 import numpy as np
 
 from minigrad import nn
+from minigrad.constants import IGNORE
 from minigrad.kernels import threads
 from minigrad.nn.language_model import LanguageModel
+from minigrad.optim.flat import segments
 from minigrad.system import blas, hardware
 from minigrad.typing import Array
 
@@ -30,66 +33,99 @@ _ROWS_PER_WIDTH = 2  # measured: 10 rows per channel gain 20 to 30%, 4 gain 15%,
 
 
 def num_replicas(model: LanguageModel, batch_size: int, context: int) -> int:
-    """Return the number of replicas: one per thread if batches are large enough and divide evenly, else 1.
+    """Return the number of replicas: one per thread, or per sequence if these are fewer, if batches are large enough.
 
-    It is also 1 where BLAS cannot be restricted to the thread that calls it.
+    It is 1 for small batches, and where BLAS cannot be restricted to the thread that calls it.
     """
-    count = hardware.threads()
+    count = min(hardware.threads(), batch_size)
     enough = batch_size * context >= count * _ROWS_PER_WIDTH * model.config.width
-    return count if enough and batch_size % count == 0 and blas.can_set_threads() else 1
+    return count if enough and blas.can_set_threads() else 1
 
 
 def replica(model: LanguageModel) -> LanguageModel:
-    """Return a model with the same weights, in the same memory, and gradients of its own."""
+    """Return a model with the same weights, in the same memory, and gradients of its own.
+
+    Its gradients are flat arrays as those of the model are (`optim.flat.segments`), and count as zero.
+    """
     parameters = model.parameters()
-    twins = [copy.copy(parameter) for parameter in parameters]
-    for parameter, twin in zip(parameters, twins, strict=True):
-        twin.bind(parameter.data, np.zeros_like(parameter.data))
-    return copy.deepcopy(model, {id(parameter): twin for parameter, twin in zip(parameters, twins, strict=True)})
+    twins = {id(parameter): copy.copy(parameter) for parameter in parameters}
+    for segment in segments(parameters):
+        gradient, start = np.empty_like(segment.gradient), 0
+        for parameter in segment.members:
+            stop, twin = start + parameter.size, twins[id(parameter)]
+            twin.bind(parameter.data, gradient[start:stop].reshape(parameter.shape))
+            twin.discard_grad()
+            start = stop
+    return copy.deepcopy(model, dict(twins))
 
 
 class Replicas:
-    """A model and its replicas, one for each thread."""
+    """A model and its replicas, one for each thread; `seed` chooses what dropout drops."""
 
-    def __init__(self, model: LanguageModel, count: int) -> None:
+    def __init__(self, model: LanguageModel, count: int, seed: int = 0) -> None:
         self.models = [model, *(replica(model) for _ in range(count - 1))]
+        self.seed = seed
+        self._gradients = [[segment.gradient for segment in segments(each.parameters())] for each in self.models]
+        self._sizes: list[int] = []  # the sequences that each replica had in the last batch
 
     def run(
-        self, work: ForwardBackward, inputs: Array, targets: Array, *, seed: int = 0, step: int = 0, scale: float = 1.0
+        self,
+        work: ForwardBackward,
+        inputs: Array,
+        targets: Array,
+        *,
+        step: int = 0,
+        first_sequence: int = 0,
+        num_targets: int | None = None,
     ) -> float:
-        """Do `work` on every replica with its share of the batch, and add up the gradients; return the mean loss.
+        """Do `work` on every replica with its share of the sequences, add up the gradients, and return the loss.
 
-        Shapes: inputs and targets (B, T), B a multiple of the number of replicas. `seed` and `step` choose what dropout
-        drops, `scale` multiplies the gradient.
+        The loss is the sum over all targets that count; the gradient is that of this sum divided by `num_targets`. If
+        the sequences are a part of the batch of a step, `first_sequence` is the number of the first of them there, and
+        `num_targets` the number of targets of the whole batch.
+        Shapes: inputs and targets (B, T).
         """
-        count = len(self.models)
-        shares = list(zip(self.models, np.split(inputs, count), np.split(targets, count), strict=True))
+        count = min(len(self.models), len(inputs))
+        shares = list(zip(np.array_split(inputs, count), np.array_split(targets, count), strict=True))
+        self._sizes = [len(tokens) for tokens, _ in shares]
+        firsts = first_sequence + np.cumsum([0, *self._sizes])
+        real = [int((wanted != IGNORE).sum()) for _, wanted in shares]
+        total = sum(real) if num_targets is None else num_targets
         losses = np.zeros(count)
 
         def work_on(number: int) -> None:
-            model, tokens, wanted = shares[number]
-            nn.set_step(model, seed, step * count + number)
+            model, (tokens, wanted) = self.models[number], shares[number]
+            nn.set_step(model, self.seed, step, first_row=int(firsts[number]) * tokens.shape[1])
             with np.errstate(all="ignore"):  # a setting of each thread; the training loop checks that values are finite
-                losses[number] = work(model, tokens, wanted, np.array(scale / count))
+                losses[number] = real[number] * work(model, tokens, wanted, np.array(real[number] / max(total, 1)))
 
         if count == 1:
             work_on(0)
         else:
             with blas.one_thread(otherwise=hardware.threads()):
                 threads.side_by_side(work_on, count)
-            self._add_gradients()
-        return float(losses.mean())
+            self._add_gradients(count)
+        return float(losses.sum())
 
-    def _add_gradients(self) -> None:
-        first, *others = (model.parameters() for model in self.models)
-        for other in others:
-            for parameter, twin in zip(first, other, strict=True):
-                assert parameter.grad is not None
-                assert twin.grad is not None
-                parameter.grad += twin.grad
-                twin.discard_grad()
+    def _add_gradients(self, count: int) -> None:
+        """Add the gradients of the replicas to those of the model, in order, and let the replicas' count as zero."""
+        for model in self.models[:count]:
+            for parameter in model.parameters():
+                assert parameter.grad is not None  # read, because the zeros of a discarded gradient are written then
+        for theirs in self._gradients[1:count]:
+            for total, gradient in zip(self._gradients[0], theirs, strict=True):
+                threads.over_rows(functools.partial(_add_range, total, gradient), total.size, 1)
+        for model in self.models[1:count]:
+            for parameter in model.parameters():
+                parameter.discard_grad()
 
     def measurements(self) -> dict[str, list[float]]:
-        """Return what the model measured in the last step, averaged over the replicas."""
-        found = [model.measurements() for model in self.models]
-        return {name: np.mean([each[name] for each in found], axis=0).tolist() for name in found[0]}
+        """Return what the model measured in the last step, averaged over the sequences."""
+        found = [model.measurements() for model in self.models[: len(self._sizes)]]
+        return {
+            name: np.average([each[name] for each in found], axis=0, weights=self._sizes).tolist() for name in found[0]
+        }
+
+
+def _add_range(total: Array, gradient: Array, start: int, stop: int) -> None:
+    total[start:stop] += gradient[start:stop]

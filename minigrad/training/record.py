@@ -12,6 +12,8 @@ from typing import Any
 
 from minigrad.errors import InputError
 from minigrad.formats.json_files import read_json, write_json
+from minigrad.formats.typed import read_dataclass, read_values
+from minigrad.options import options
 from minigrad.system import hardware
 from minigrad.training.settings import TrainConfig
 
@@ -47,7 +49,11 @@ class Record:
 
     @classmethod
     def new(cls, asked: TrainConfig, settings: TrainConfig, **facts: Any) -> Record:
-        """Return the record of a new run."""
+        """Return the record of a new run, with the time, the versions and the hardware of now.
+
+        `asked` are the settings as given, None where none was; `settings` has the chosen values in their place. `facts`
+        are other fields of the record.
+        """
         import numba
         import numpy
 
@@ -76,8 +82,14 @@ class Record:
         content = read_json(folder / FILE)
         if not isinstance(content.get("settings"), dict) or not isinstance(content.get("chosen"), dict):
             raise InputError(f"{folder / FILE} has no settings: it was not written by train.py")
-        known = {each.name for each in dataclasses.fields(cls)}
-        return cls(**{name: value for name, value in content.items() if name in known})
+        try:
+            record = read_dataclass(cls, content, ignore_unknown=True)  # a later version may write more
+            declared = {each.name: each for each in options(TrainConfig) if each.name not in NOT_STORED}
+            read_values(declared, record.settings)
+            read_values(declared | {"decay_start": declared["steps"]}, record.chosen)
+        except InputError as error:
+            raise InputError(f"{folder / FILE} is damaged: {error}") from None
+        return record
 
     def write(self, folder: Path) -> None:
         """Replace minigrad.json; after a kill it holds either the old record or the new one."""
@@ -96,7 +108,11 @@ class Record:
         return self.settings | self.chosen
 
     def with_limit(self, larger: Mapping[str, Any], limits: tuple[str, ...], stages: list[int]) -> Record:
-        """Return the record of the run with a larger limit, which replaces the old one and the steps chosen from it."""
+        """Return the record of the run with a larger limit; `larger` holds the new value under the name of its setting.
+
+        All other settings named in `limits` become None, and the `steps` and `decay_start` that were chosen for the old
+        limit are left out. `stages` replaces the old stages.
+        """
         settings = self.settings | dict.fromkeys(limits) | dict(larger)
         chosen = {name: value for name, value in self.chosen.items() if name not in ("steps", "decay_start")}
         return dataclasses.replace(self, settings=settings, chosen=chosen, stages=stages)

@@ -13,6 +13,7 @@ from minigrad.system.terminal import printable
 from minigrad.system.units import format_bytes, format_count, format_seconds
 from minigrad.training import metrics
 from minigrad.training.chart import MAX_POINTS, Series, line_chart
+from minigrad.training.state import Sample
 from minigrad.typing import PathLike
 
 
@@ -32,14 +33,14 @@ def write_report(
     run: PathLike,
     *,
     summary: Summary,
-    samples: Sequence[Mapping[str, Any]],
+    samples: Sequence[Sample],
     settings: Mapping[str, Any],
     command: str,
 ) -> Path:
     """Write report.html into the run folder `run` from its metrics.jsonl, and return its path.
 
-    Each of the `samples` holds a step and a text; `settings` becomes a table; `command` repeats the run. Raises
-    RunError if the file cannot be written.
+    `settings` becomes a table without those that are None; `command` repeats the run. Raises RunError if the file
+    cannot be written.
     """
     records = metrics.read(run)
     title = f"{summary.model} {summary.size}"
@@ -53,7 +54,7 @@ def write_report(
         *(_sample(sample) for sample in samples),
         f"<h2>Repeat this run</h2><pre>{_escape(command)}</pre>",
         "<h2>Settings</h2><table>",
-        *(f"<tr><th>{_escape(name)}<td>{_escape(value)}" for name, value in settings.items()),
+        *(f"<tr><th>{_escape(name)}<td>{_escape(value)}" for name, value in settings.items() if value is not None),
         "</table>",
     ]
     path = Path(run) / "report.html"
@@ -92,8 +93,8 @@ def _facts(records: Sequence[Mapping[str, Any]]) -> str:
     return f"<dl>{''.join(f'<div><dt>{name}<dd>{value}</div>' for name, value in facts.items())}</dl>"
 
 
-def _sample(sample: Mapping[str, Any]) -> str:
-    title, text = f"step {sample['step']:,}", _escape(sample["text"])
+def _sample(sample: Sample) -> str:
+    title, text = f"step {sample.step:,}", _escape(sample.text)
     return f"<figure><figcaption>{title}</figcaption><pre>{text}</pre></figure>"
 
 

@@ -6,8 +6,7 @@ import contextlib
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -15,8 +14,8 @@ from minigrad.autograd.anomaly import AnomalyError, detect_anomaly
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.profile import Profile
 from minigrad.data.batches import Batch, batch
-from minigrad.errors import InputError, RunError
-from minigrad.formats.weights import check_names
+from minigrad.errors import RunError
+from minigrad.formats.weights import check_weights
 from minigrad.generation.sampling import Sampling, generate, unusable_ids
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import AdamW, decay_start, warmup_stable_decay
@@ -28,6 +27,7 @@ from minigrad.training.evaluate import Score, evaluate
 from minigrad.training.parallel import Replicas, num_replicas
 from minigrad.training.plan import Plan
 from minigrad.training.run_folder import RunFolder
+from minigrad.training.state import Sample, State
 from minigrad.training.totals import Totals
 from minigrad.typing import Array
 
@@ -48,7 +48,7 @@ class Run:
         self.seconds_before = 0.0  # used by the processes that this one continues
         self.step = 0
         self.totals = Totals()  # since the last line of metrics
-        self.samples: list[dict[str, Any]] = []
+        self.samples: list[Sample] = []
         self.score: Score | None = None  # on all held-out text, once the last step is done
         self.profile: Profile | None = None  # of the steps, if wanted
         self._last_checked_step: int | None = None  # the step after which the weights were found to be finite
@@ -69,7 +69,8 @@ class Run:
     @functools.cached_property
     def replicas(self) -> Replicas:
         """The model and its replicas, which train at the same time."""
-        return Replicas(self.model, num_replicas(self.model, self.settings.batch, self.settings.context))
+        count = num_replicas(self.model, self.settings.batch, self.settings.context)
+        return Replicas(self.model, count, self.settings.seed)
 
     def profiled(self) -> contextlib.AbstractContextManager[object]:
         """Return a context that measures a step, if a profile is wanted."""
@@ -87,20 +88,16 @@ class Run:
             steps=steps or start,
         )
 
-    def batches(self) -> Iterator[tuple[int, Batch]]:
-        """Yield the parts of the step about to be taken: the number of each part in the run, and its batch."""
+    def batch(self) -> Batch:
+        """Return the inputs and targets of all parts of the step about to be taken."""
         settings = self.settings
-        for micro in range(settings.accumulate):
-            part = batch(
-                self.text.train,
-                seed=settings.seed,
-                step=self.step,
-                batch_size=settings.batch,
-                context=settings.context,
-                micro=micro,
-                accumulate=settings.accumulate,
-            )
-            yield self.step * settings.accumulate + micro, part
+        return batch(
+            self.text.train,
+            seed=settings.seed,
+            step=self.step,
+            batch_size=settings.batch * settings.accumulate,
+            context=settings.context,
+        )
 
     def compile_kernels(self) -> None:
         """Compile every kernel by a pass over the smallest batch; no weight changes."""
@@ -128,9 +125,10 @@ class Run:
         return score
 
     def write_sample(self) -> str:
-        """Generate a continuation of the first words of a held-out document; keep and return it with these words.
+        """Generate a continuation of the beginning of the first held-out document; return both as one text.
 
-        Raises RunError if training diverged.
+        The prompt is the same in every sample, and the draws are a function of seed and step. The text is appended to
+        `samples`, which checkpoints hold. Raises RunError if training diverged.
         """
         self.check_weights()
         tok, prompt = self.text.tokenizer, self._sample_prompt()
@@ -145,7 +143,7 @@ class Run:
             stop_ids=[tok.end_of_text_id],
         )
         sample = str(tok.decode([*prompt[1:], *continuation]))
-        self.samples.append({"step": self.step, "text": sample})
+        self.samples.append(Sample(self.step, sample))
         return sample
 
     def _sample_prompt(self) -> list[int]:
@@ -165,31 +163,21 @@ class Run:
             for name, pair in zip(names, self.optimizer.moments(), strict=True)
             for kind, array in zip("mv", pair, strict=True)
         }
-        state = {
-            "updates": self.optimizer.steps,
-            "seconds": self.seconds(),
-            "since_logged": self.totals.as_dict(),
-            "samples": self.samples,
-        }
+        state = State(self.optimizer.steps, self.seconds(), self.totals, self.samples).as_dict()
         checkpoint.save(self.folder.path, self.step, weights=self.model.state_dict(), moments=moments, state=state)
         self.model.save(self.folder.path)
 
     def restore(self, saved: Checkpoint) -> None:
         """Continue from a checkpoint; raises InputError if it does not fit the model."""
         parameters = self.model.named_parameters()
-        check_names(saved.weights, {name: parameter.shape for name, parameter in parameters})
+        dtype = self.model.head().dtype
+        check_weights(saved.weights, {name: parameter.shape for name, parameter in parameters}, dtype)
         shapes = {f"{name}.{kind}": parameter.shape for name, parameter in parameters for kind in "mv"}
-        check_names(saved.moments, shapes)
+        check_weights(saved.moments, shapes, dtype)
+        state = State.read(saved, self.folder.path)
         self.model.load_state_dict(saved.weights)
-        try:
-            self.load_moments(saved.moments, int(saved.state["updates"]))
-            self.seconds_before = float(saved.state["seconds"])
-            self.totals = Totals.from_dict(saved.state["since_logged"])
-            self.samples = [{"step": int(each["step"]), "text": str(each["text"])} for each in saved.state["samples"]]
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(
-                f"state.json of step {saved.step} in {self.folder.path} lacks or garbles {error}"
-            ) from None
+        self.load_moments(saved.moments, state.updates)
+        self.seconds_before, self.totals, self.samples = state.seconds, state.since_logged, state.samples
         self.step, self._last_checked_step = saved.step, None
 
     def load_moments(self, moments: Mapping[str, Array], updates: int) -> None:

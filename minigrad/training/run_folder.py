@@ -14,7 +14,8 @@ from typing import Any
 from minigrad.data.token_files import TokenFile
 from minigrad.errors import InputError, RunError
 from minigrad.optim.schedules import decay_start
-from minigrad.options import validate
+from minigrad.system import hardware
+from minigrad.system.locks import LOCK_FILE, FolderLock
 from minigrad.training import checkpoint
 from minigrad.training.record import FILE, NOT_STORED, Record
 from minigrad.training.settings import TrainConfig
@@ -31,22 +32,24 @@ class RunFolder:
     record: Record
     is_new: bool = False
 
-    def begin_or_continue(self, tokenizer: Tokenizer, settings: TrainConfig) -> None:
-        """Make the folder of a new run, or store the newly chosen settings in that of a continued one."""
+    def begin_or_continue(self, tokenizer: Tokenizer, settings: TrainConfig, lock: FolderLock) -> None:
+        """Make and lock the folder of a new run, or store the newly chosen settings in that of a continued one."""
         if self.is_new:
-            self.begin(tokenizer)
+            self.begin(tokenizer, lock)
         else:
             self.record.note_choices(settings)
             self.write()
 
-    def begin(self, tokenizer: Tokenizer) -> None:
-        """Make a new run folder with a tokenizer and minigrad.json; from then on the run can be resumed.
+    def begin(self, tokenizer: Tokenizer, lock: FolderLock) -> None:
+        """Make and lock a new run folder with a tokenizer and minigrad.json; from then on the run can be resumed.
 
         Raises InputError if something is there or no folder can have that name, RunError if it cannot be written.
         """
         refuse_existing(self.path)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            lock.take(self.path)
+            refuse_existing(self.path)  # another process may have made it since
             tokenizer.save(self.path)
         except OSError as error:
             kind = InputError if error.errno == errno.ENAMETOOLONG else RunError
@@ -85,12 +88,23 @@ class Opening:
     explicit: Collection[str]  # the names of the settings that were given
     folder: RunFolder | None  # None for a new run
 
+    def compare_threads(self) -> str:
+        """Return a line that says what changes if the run to continue began with more threads than there are cores."""
+        threads, cores = self.asked.threads or 1, hardware.cores()
+        if self.folder is None or threads <= cores:
+            return ""
+        return (
+            f"this run began with {threads} threads, and this computer has {cores}: sums are added in another order, "
+            "so the weights will differ in their last bits from those of a run that never stopped\n"
+        )
 
-def open_run(given: TrainConfig, explicit: Collection[str] | None = None) -> Opening:
+
+def open_run(given: TrainConfig, explicit: Collection[str] | None = None, lock: FolderLock | None = None) -> Opening:
     """Return the settings of a new run, or of the run to continue.
 
     `explicit` names the settings that were given, by default those that differ from their defaults. A new run without
-    a limit gets ten minutes.
+    a limit gets ten minutes. The folder of a run to continue is locked by `lock` before it is read, unless only its
+    plan is wanted. Raises InputError if another process writes into it, or for settings that it refuses.
     """
     if explicit is None:
         fields = dataclasses.fields(given)
@@ -98,6 +112,10 @@ def open_run(given: TrainConfig, explicit: Collection[str] | None = None) -> Ope
     if given.resume is not None:
         family = given.model if "model" in explicit else None
         path = Path(given.resume or given.out or newest(Path("runs"), family))
+        Record.read(path)  # so that no lock is left in a folder without a run
+        if lock is not None and not given.plan:
+            lock.take(path)
+            checkpoint.recover(path)
         record, settings = _continued(given, explicit, Record.read(path), path)
         return Opening(settings, explicit, RunFolder(path, record))
     if given.steps is None and given.tokens is None and given.minutes is None:
@@ -111,7 +129,7 @@ def open_run(given: TrainConfig, explicit: Collection[str] | None = None) -> Ope
 
 def refuse_existing(folder: Path) -> None:
     """Raise InputError if `folder` exists and is not empty: a run is never overwritten."""
-    if folder.is_dir() and any(folder.iterdir()):
+    if folder.is_dir() and any(entry.name != LOCK_FILE for entry in folder.iterdir()):
         way_out = f"continue it with --resume {folder}, or " if (folder / FILE).exists() else ""
         raise InputError(f"{folder} exists and is left as it is: {way_out}choose another --out")
     if folder.exists() and not folder.is_dir():
@@ -162,13 +180,8 @@ def _continued(
             "its own (--out)."
         )
     record = _extended(record, larger, folder) if larger else record
-    known = {field.name for field in dataclasses.fields(given)}
-    settings = dataclasses.replace(given, **{name: value for name, value in record.used.items() if name in known})
-    try:
-        validate(settings)
-    except InputError as error:
-        raise InputError(f"{folder / FILE} is damaged: {error}") from None
-    return record, settings
+    used = {name: value for name, value in record.used.items() if name != "decay_start"}
+    return record, dataclasses.replace(given, **used)
 
 
 def _extended(record: Record, larger: Mapping[str, Any], folder: Path) -> Record:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 
+from minigrad.options import option
 from minigrad.training.evaluate import bits_per_byte
 
 
@@ -12,10 +12,10 @@ from minigrad.training.evaluate import bits_per_byte
 class Totals:
     """Sums over training steps: losses in nats, the bytes of the targets, and the mean loss of each step."""
 
-    nats: float = 0.0
-    bytes: float = 0.0
-    loss: float = 0.0
-    steps: float = 0.0
+    nats: float = option(0.0, "losses of all targets", at_least=0)
+    bytes: float = option(0.0, "bytes of the text of all targets", at_least=0)
+    loss: float = option(0.0, "mean losses of the steps", at_least=0)
+    steps: float = option(0.0, "steps", at_least=0)
 
     def add_step(self, nats: float, num_bytes: float, loss: float) -> None:
         """Add the sums of one step; `loss` is its mean loss in nats per token."""
@@ -33,12 +33,3 @@ class Totals:
     def bits_per_byte(self) -> float:
         """The loss over these steps in bits per byte of the text."""
         return bits_per_byte(self.nats, self.bytes)
-
-    def as_dict(self) -> dict[str, float]:
-        """Return the sums for a checkpoint."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, float]) -> Totals:
-        """Return the sums of a checkpoint; raises KeyError, TypeError or ValueError if one is missing or damaged."""
-        return cls(**{field.name: float(values[field.name]) for field in fields(cls)})

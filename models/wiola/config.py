@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from minigrad.errors import InputError
-from minigrad.nn.config import laptop_init_std
-from minigrad.options import option, validate
+from minigrad.formats.huggingface import read_fields
+from minigrad.nn.config import MOST_CONTEXT, MOST_HEADS, MOST_LAYERS, MOST_VOCABULARY, MOST_WIDTH, laptop_init_std
+from minigrad.options import option, shown, validate
 
 CAUSAL = ("first", "avg_causal", "kv_only")
 VARIANTS = (*CAUSAL, "paper")
@@ -23,20 +24,26 @@ VARIANTS = (*CAUSAL, "paper")
 class WiolaConfig:
     """The shape of a Wiola model; raises InputError for a shape that cannot be built."""
 
-    vocab_size: int = option(32_000, "tokens in the vocabulary", at_least=1)
-    num_layers: int = option(16, "layers between the embedding and the last norm", at_least=1)
-    width: int = option(1_024, "elements per token in the residual stream", at_least=1)
-    num_heads: int = option(16, "query heads, which share the width", at_least=1)
-    num_kv_heads: int = option(4, "key/value heads, each shared by num_heads / num_kv_heads query heads", at_least=1)
-    dsff_narrow: int = option(1_024, "width of the SwiGLU stream", at_least=1)
-    dsff_wide: int = option(4_096, "width of the GELU stream", at_least=1)
-    context_length: int = option(2_048, "tokens that a sequence may have", at_least=1)
-    srpe_theta: float = option(10_000.0, "base of the rotary frequencies", above=1)
-    srpe_spiral_divisor: float = option(8.0, "the second winding is this many times slower", above=0)
-    srpe_radial_amplitude: float = option(0.1, "how far the radius oscillates around 1")
-    srpe_radial_frequency: float = option(0.01, "the frequency of this oscillation, relative to the angle")
-    gcla_lookback: int = option(2, "layers below whose summaries are attended to", at_least=1)
-    gcla_gate_init: float = option(-3.0, "the context starts with a weight of sigmoid(-3) = 0.047")
+    vocab_size: int = option(32_000, "tokens in the vocabulary", at_least=1, at_most=MOST_VOCABULARY)
+    num_layers: int = option(16, "layers between the embedding and the last norm", at_least=1, at_most=MOST_LAYERS)
+    width: int = option(1_024, "elements per token in the residual stream", at_least=1, at_most=MOST_WIDTH)
+    num_heads: int = option(16, "query heads, which share the width", at_least=1, at_most=MOST_HEADS)
+    num_kv_heads: int = option(
+        4, "key/value heads, each shared by num_heads / num_kv_heads query heads", at_least=1, at_most=MOST_HEADS
+    )
+    dsff_narrow: int = option(1_024, "width of the SwiGLU stream", at_least=1, at_most=MOST_WIDTH)
+    dsff_wide: int = option(4_096, "width of the GELU stream", at_least=1, at_most=MOST_WIDTH)
+    context_length: int = option(2_048, "tokens that a sequence may have", at_least=1, at_most=MOST_CONTEXT)
+    srpe_theta: float = option(10_000.0, "base of the rotary frequencies", above=1, at_most=1e15)
+    srpe_spiral_divisor: float = option(8.0, "the second winding is this many times slower", above=0, at_most=1e6)
+    srpe_radial_amplitude: float = option(0.1, "how far the radius oscillates around 1", at_least=-1e3, at_most=1e3)
+    srpe_radial_frequency: float = option(
+        0.01, "the frequency of this oscillation, relative to the angle", at_least=-1e6, at_most=1e6
+    )
+    gcla_lookback: int = option(2, "layers below whose summaries are attended to", at_least=1, at_most=MOST_LAYERS)
+    gcla_gate_init: float = option(
+        -3.0, "the context starts with a weight of sigmoid(-3) = 0.047", at_least=-100, at_most=100
+    )
     gcla_summary: str = option(
         "prefix", "or paper, the mean over the whole sequence, which leaks", choices=("prefix", "paper")
     )
@@ -50,13 +57,13 @@ class WiolaConfig:
     )
     atm_threshold: float = option(0.92, "neighbours whose cosine exceeds it merge", at_least=-1, at_most=1)
     atm_at_generation: bool = option(False, "merge during generation as well as in training")
-    norm_eps: float = option(1e-6, "added to the mean square before the root")
+    norm_eps: float = option(1e-6, "added to the mean square before the root", at_least=0, at_most=1)
     init_std: float = option(0.02, "initial standard deviation of matrices", at_least=0)
     dropout: float = option(
         0.0, "on the embedding and on the output of each block; the paper has none", at_least=0, below=1
     )
     tied_head: bool = option(True, "whether the embedding is the head as well")
-    end_of_text_id: int = option(0, "the token between documents")
+    end_of_text_id: int = option(0, "the token between documents", at_least=0)
 
     def __post_init__(self) -> None:
         validate(self)
@@ -109,14 +116,13 @@ class WiolaConfig:
     @classmethod
     def from_published(cls, values: dict[str, Any]) -> WiolaConfig:
         """Read a config.json; a key that the released file lacks gets the default."""
-        known = {ours: values[theirs] for theirs, ours in _KEYS.items() if theirs in values}
-        if not values.get("atm_enabled", True):
-            known["atm"] = "off"
         needed = ("vocab_size", "num_layers", "width", "num_heads", "num_kv_heads", "dsff_narrow", "context_length")
-        missing = [theirs for theirs, ours in _KEYS.items() if ours in needed and ours not in known]
-        if missing:
-            raise KeyError(", ".join(missing))
-        return cls(**known, end_of_text_id=values["eos_token_id"])
+        keys = {theirs: ours for theirs, ours in _KEYS.items() if theirs in values or ours in needed}
+        fields = read_fields(cls, values, keys | {"eos_token_id": "end_of_text_id"})
+        enabled = values.get("atm_enabled", True)
+        if not isinstance(enabled, bool):
+            raise InputError(f"atm_enabled takes true or false, not {shown(enabled)}")
+        return cls(**fields | ({} if enabled else {"atm": "off"}))
 
 
 _KEYS = {

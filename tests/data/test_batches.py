@@ -33,24 +33,14 @@ def test_every_window_of_an_epoch_is_used_once(length, seed, epoch):
 
 
 @given(lengths, seeds, st.integers(0, 50), st.integers(1, 4), st.integers(1, 4))
-def test_the_parts_of_a_step_add_up_to_the_step(length, seed, step, size, accumulate):
+def test_a_step_of_a_larger_batch_reads_what_several_steps_of_a_smaller_one_read(length, seed, step, size, parts):
     num_tokens, context = length
     row = np.arange(num_tokens, dtype=np.uint16)
-    whole = data.batch(row, seed=seed, step=step, batch_size=size * accumulate, context=context)
-    parts = [
-        data.batch(
-            row,
-            seed=seed,
-            step=step,
-            batch_size=size,
-            context=context,
-            micro=micro,
-            accumulate=accumulate,
-        )
-        for micro in reversed(range(accumulate))  # in any order
-    ]
-    np.testing.assert_array_equal(whole[0], np.concatenate([inputs for inputs, _ in reversed(parts)]))
-    np.testing.assert_array_equal(whole[1], np.concatenate([targets for _, targets in reversed(parts)]))
+    whole = data.batch(row, seed=seed, step=step, batch_size=size * parts, context=context)
+    steps = range(step * parts, (step + 1) * parts)
+    each = [data.batch(row, seed=seed, step=number, batch_size=size, context=context) for number in reversed(steps)]
+    np.testing.assert_array_equal(whole[0], np.concatenate([inputs for inputs, _ in reversed(each)]))
+    np.testing.assert_array_equal(whole[1], np.concatenate([targets for _, targets in reversed(each)]))
 
 
 def test_a_batch_depends_on_seed_and_step_only():

@@ -33,3 +33,40 @@ def test_json_that_is_not_an_object_is_refused(tmp_path, content, message):
     (tmp_path / "file").write_text(content)
     assert message in refusal(read_json, tmp_path / "file")
     assert "cannot read" in refusal(read_json, tmp_path / "nowhere")
+
+
+DEEP = 100_000
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"a":' * DEEP + "1" + "}" * DEEP, "nested deeper than 64 levels"),
+        ('{"a":' + "[" * 70 + "]" * 70 + "}", "nested deeper than 64 levels"),
+        ('{"lr": {"peak": Infinity}}', r"lr.peak = inf is not JSON, whose numbers are finite"),
+        ('{"lr": [1, NaN]}', "lr.1 = nan is not JSON"),
+        ('{"lr": 1e999}', "lr = inf is not JSON"),
+        ('{"steps": ' + "9" * 5_000 + "}", "damaged or not JSON"),
+        (b"\xff\xfe{", "damaged or not JSON"),
+    ],
+)
+def test_nesting_and_numbers_that_no_settings_have_are_refused(tmp_path, content, message):
+    (tmp_path / "file").write_bytes(content if isinstance(content, bytes) else content.encode())
+    refused = refusal(read_json, tmp_path / "file")
+    assert refused.startswith(f"{tmp_path / 'file'} is damaged or not JSON: ")
+    assert message in refused
+
+
+def test_what_is_no_file_is_refused_at_once(tmp_path):
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    assert "it is no regular file" in refusal(read_json, tmp_path / "zero")
+    assert "No such file" in refusal(read_json, tmp_path / "dangling")
+    assert "it is a folder" in refusal(read_json, tmp_path)
+    assert "null" in refusal(read_json, tmp_path / "a\0b")
+
+
+def test_a_file_too_large_for_settings_is_not_read(tmp_path):
+    with (tmp_path / "file").open("wb") as file:
+        file.truncate(1 << 36)
+    assert "it has more than 67.1 MB" in refusal(read_json, tmp_path / "file")

@@ -130,3 +130,27 @@ def test_bfloat16_among_other_types_is_found_at_its_place(tmp_path):
         data += values
     read = read_tensors(write_raw(tmp_path / "file", header, data))
     assert {name: array.tolist() for name, array in read.items()} == {"c": [49, 50, 51], "a": [1.0, 2.0], "b": [1.0]}
+
+
+@pytest.mark.parametrize("shape", [None, "3", 5, True, [None], [0.5], [-1], [2**64], [2**63, 0], [1] * 40 + [0]])
+def test_any_shape_in_a_header_is_read_or_refused(tmp_path, shape):
+    path = write_raw(tmp_path / "file", {"w": ENTRY | {"shape": shape, "data_offsets": [0, 0]}}, b"")
+    assert str(path) in refusal(read_weights, path)
+
+
+@pytest.mark.parametrize("offsets", [["0", 4], [[0], 4], [0.5, 4], [0], [4, 0], None, [0, 2**64]])
+def test_any_offsets_in_a_header_are_read_or_refused(tmp_path, offsets):
+    path = write_raw(tmp_path / "file", {"w": ENTRY | {"data_offsets": offsets}}, b"1234")
+    assert DAMAGED in refusal(read_weights, path)
+
+
+def test_a_deeply_nested_header_is_refused(tmp_path):
+    text = b'{"w":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    path = tmp_path / "file"
+    path.write_bytes(len(text).to_bytes(8, "little") + text)
+    assert DAMAGED in refusal(read_weights, path)
+
+
+def test_a_device_in_the_place_of_a_file_is_refused(tmp_path):
+    (tmp_path / "file").symlink_to("/dev/zero")
+    assert "no regular file" in refusal(read_weights, tmp_path / "file")

@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 from minigrad.errors import InputError
 from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
-from minigrad.formats.weights import check_names, read_weights
+from minigrad.formats.weights import check_weights, read_shapes, read_weights
 
 DTYPES = ["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool"]
 
@@ -63,9 +63,32 @@ def test_a_whole_file_in_a_folder_goes_before_shards_and_a_pickle_is_never_opene
 
 def test_names_and_shapes_are_compared_with_what_the_model_expects():
     weights = {"a": np.zeros((2, 3)), "b": np.zeros(4), "extra": np.zeros(1)}
-    check_names(weights, {"a": (2, 3), "b": (4,), "extra": (1,)})
-    message = refusal(check_names, weights, {"a": (3, 2), "b": (4,)} | {f"m{i}": (1,) for i in range(7)})
+    check_weights(weights, {"a": (2, 3), "b": (4,), "extra": (1,)})
+    message = refusal(check_weights, weights, {"a": (3, 2), "b": (4,)} | {f"m{i}": (1,) for i in range(7)})
     assert message == (
         "the weights do not fit the model: missing: m0, m1, m2, m3, m4 and 2 more; unexpected: extra; "
         "of another shape: a is (2, 3), should be (3, 2)"
     )
+
+
+def test_shapes_are_read_without_the_arrays(tmp_path):
+    write_shards(tmp_path)
+    shapes = read_shapes(tmp_path)
+    assert {name: (array.shape, array.dtype) for name, array in shapes.items()} == {
+        name: (array.shape, array.dtype) for name, array in read_weights(tmp_path).items()
+    }
+    assert all(array.strides == (0,) for array in shapes.values())
+
+
+@pytest.mark.parametrize("weight_map", [{"a": 3}, {"a": ["one.safetensors"]}, {"a": None}, [1], {"a": "../one"}])
+def test_an_index_names_files_of_its_own_folder(tmp_path, weight_map):
+    write_shards(tmp_path)
+    write_json(tmp_path / "model.safetensors.index.json", {"weight_map": weight_map})
+    assert "model.safetensors.index.json" in refusal(read_weights, tmp_path)
+
+
+def test_weights_are_floating_point_or_exactly_of_the_type_of_a_run():
+    weights = {"a": np.zeros(1, np.float64), "b": np.zeros(1, np.uint32)}
+    shapes = {"a": (1,), "b": (1,)}
+    assert refusal(check_weights, weights, shapes).endswith("of another type: b is uint32, should be floating-point")
+    assert "a is float64, should be float32" in refusal(check_weights, weights, shapes, "float32")

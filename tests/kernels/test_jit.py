@@ -54,6 +54,34 @@ def test_sums_may_be_reordered_in_a_kernel_and_not_in_an_exact_function() -> Non
             del KERNELS[name]
 
 
+_ATTENTION = """
+import hashlib
+import numpy as np
+from minigrad import Tensor, ops
+
+draw = np.random.default_rng(0)
+for length, heads, kv_heads, size in ((16, 3, 1, 16), (40, 2, 2, 8)):
+    shapes = [(2 * length, count, size) for count in (heads, kv_heads, kv_heads)]
+    tensors = [Tensor(draw.standard_normal(shape, np.float32), requires_grad=True) for shape in shapes]
+    y = ops.attention(*tensors, offsets=np.array([0, length, 2 * length]), dropout=0.1)
+    ops.softmax(y).backward(draw.standard_normal(y.shape, np.float32))
+    for array in (y.data, *(tensor.grad for tensor in tensors)):
+        print(hashlib.sha256(array.tobytes()).hexdigest())
+"""
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_process_that_compiles_kernels_and_one_that_loads_them_compute_the_same_bits(tmp_path: Path) -> None:
+    """What a process did before must never show, or a run that is continued would not repeat."""
+    environment = os.environ | {"MINIGRAD_CACHE": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
+    found = [
+        subprocess.run([sys.executable, "-c", _ATTENTION], env=environment, capture_output=True, text=True, check=True)
+        for _ in range(2)
+    ]
+    assert found[0].stdout.count("\n") == 8
+    assert found[0].stdout == found[1].stdout
+
+
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 def test_infinity_and_nan_stay_what_they_are() -> None:
     x = np.array([[-np.inf, 0], [np.nan, 0]], np.float32)

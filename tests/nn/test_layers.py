@@ -65,7 +65,7 @@ def test_dropout_changes_nothing_at_evaluation_or_with_probability_zero() -> Non
 
 def test_the_options_for_attention_are_those_of_the_layer_in_training_only() -> None:
     layer = nn.Dropout(0.5)
-    set_step(layer, seed=3, step=4)
-    assert layer.draws() == {"dropout": 0.5, "seed": 3, "step": 4, "index": 0}
+    set_step(layer, seed=3, step=4, first_row=6)
+    assert layer.draws() == {"dropout": 0.5, "seed": 3, "step": 4, "index": 0, "first_row": 6}
     assert layer.eval().draws() == {}
     assert nn.Dropout(0.0).draws() == {}

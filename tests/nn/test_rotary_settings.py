@@ -21,15 +21,15 @@ SCALED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"rope_theta": 1.0}, "rope_theta takes a finite number above 1, not 1.0"),
-        ({"rope_theta": float("inf")}, "rope_theta takes a finite number above 1, not inf"),
+        ({"rope_theta": 1.0}, "rope_theta takes a finite number above 1 .*, not 1.0"),
+        ({"rope_theta": float("inf")}, "rope_theta takes a finite number above 1 .*, not inf"),
         ({"rope_scaling": "dynamic"}, "rope_scaling takes one of linear, ntk, yarn, not 'dynamic'"),
         ({"rope_factor": 4.0}, r"rope_factor \(4.0\) needs a rope_scaling"),
         ({"rope_original_context": 64}, r"rope_original_context \(64\) needs a rope_scaling"),
-        (SCALED["linear"] | {"rope_factor": 0.5}, "rope_factor takes a finite number of at least 1, not 0.5"),
+        (SCALED["linear"] | {"rope_factor": 0.5}, "rope_factor takes a finite number of at least 1 .*, not 0.5"),
         (
             SCALED["linear"] | {"rope_factor": float("nan")},
-            "rope_factor takes a finite number of at least 1, not nan",
+            "rope_factor takes a finite number of at least 1 .*, not nan",
         ),
         (SCALED["yarn"] | {"rope_original_context": None}, "rope_original_context must be at least 1"),
         (SCALED["yarn"] | {"rope_original_context": 0}, "rope_original_context must be at least 1"),
@@ -139,7 +139,7 @@ def test_unknown_rope_types_and_settings_are_named(values: dict[str, Any], messa
 
 @pytest.mark.parametrize("kind", ["linear", "yarn"])
 def test_a_scaling_without_its_factor_is_refused(kind: str) -> None:
-    with pytest.raises(KeyError, match="factor"):
+    with pytest.raises(InputError, match="factor takes a finite number of at least 1"):
         VidyaV2Config.from_published(VidyaV2Config().published() | {"rope_scaling": {"rope_type": kind}})
 
 

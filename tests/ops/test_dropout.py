@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -40,6 +42,15 @@ def test_seed_step_and_index_each_change_the_mask() -> None:
     masks = [mask(), mask(seed=1), mask(step=1), mask(index=1)]
     assert len(set(masks)) == 4
     assert mask(seed=3, step=2) == mask(seed=3, step=2)
+
+
+@given(rows=st.integers(1, 6), cut=st.integers(0, 6), width=st.integers(0, 9))
+def test_the_parts_of_a_batch_are_dropped_as_the_whole_is(rows: int, cut: int, width: int) -> None:
+    x, cut = np.arange(1.0, rows * width + 1).reshape(rows, width), min(cut, rows)
+    options: dict[str, Any] = {"probability": 0.5, "seed": 3, "step": 4, "index": 5}
+    whole = ops.dropout(Tensor(x), **options).data
+    first, second = ops.dropout(Tensor(x[:cut]), **options), ops.dropout(Tensor(x[cut:]), first_row=cut, **options)
+    assert np.concatenate([first.data, second.data]).tobytes() == whole.tobytes()
 
 
 @pytest.mark.parametrize("probability", [0.1, 0.5, 0.9])

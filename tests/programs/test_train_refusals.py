@@ -12,9 +12,11 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
+import generate
 import train as train_program
 from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
+from minigrad.system.locks import FolderLock
 from minigrad.training import checkpoint
 from minigrad.training.run import Run
 from tests.small_runs import flags, record, refusal, run, settings, write_text
@@ -250,3 +252,38 @@ def test_weights_that_are_not_finite_are_found_before_they_are_saved(capsys, mon
     assert "training diverged at step 8: " in error
     assert "the checkpoint of step 5 is intact" in error
     assert checkpoint.steps(tmp_path / "run") == [5]
+
+
+def test_a_second_process_is_refused_and_changes_nothing(capsys, copy):
+    with FolderLock() as writer:
+        writer.take(copy)
+        before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+        assert "is being written by another process" in refusal(capsys, "--resume", copy, "--steps", 20)
+        assert before == {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+        assert train_program.main(["--resume", str(copy), "--plan"]) == 0
+        assert generate.main([str(copy), "--tokens", "3"]) == 0
+        assert before == {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
+    assert train_program.main(["--resume", str(copy), "--steps", "14"]) == 0
+
+
+def test_of_two_new_runs_in_one_folder_one_is_refused(capsys, monkeypatch, text, tmp_path):
+    """Another process makes the folder while this one reads its text."""
+    read_text = train_program.Preparation.read_text
+
+    def read_while_another_begins(self, skeleton):
+        (tmp_path / "run").mkdir()
+        writer.take(tmp_path / "run")
+        return read_text(self, skeleton)
+
+    monkeypatch.setattr(train_program.Preparation, "read_text", read_while_another_begins)
+    with FolderLock() as writer:
+        error = refusal(capsys, *flags(settings(text, tmp_path / "run")))
+    assert "is being written by another process" in error
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+def test_nothing_is_left_locked_after_a_run(text, tmp_path):
+    run(text, tmp_path / "run", steps=2)
+    with FolderLock() as lock:
+        lock.take(tmp_path / "run")
+    run(text, tmp_path / "run2", steps=2)

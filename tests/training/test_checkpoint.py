@@ -201,3 +201,29 @@ def test_other_files_among_the_checkpoints_do_no_harm(tmp_path):
     (tmp_path / "checkpoints" / "best").mkdir()
     save(tmp_path, 2)
     assert checkpoint.steps(tmp_path) == [1, 2]
+
+
+def test_queries_change_nothing_and_the_writer_repairs_after_a_kill(tmp_path):
+    """Between its two renames a save is killed: the old checkpoint has another name, and is still found."""
+    save(tmp_path, 20).rename(tmp_path / "checkpoints" / ".20.replaced")
+    (tmp_path / "checkpoints" / ".20.tmp").mkdir()
+    before = names(tmp_path / "checkpoints")
+    assert checkpoint.steps(tmp_path) == [20]
+    assert checkpoint.latest(tmp_path) == tmp_path / "checkpoints" / ".20.replaced"
+    assert_good(tmp_path, 20)
+    assert names(tmp_path / "checkpoints") == before
+    checkpoint.recover(tmp_path)
+    assert names(tmp_path / "checkpoints") == [".20.tmp", "20"]
+    assert_good(tmp_path, 20)
+
+
+def test_a_new_checkpoint_goes_before_the_one_that_it_replaces(tmp_path):
+    path = save(tmp_path, 20)
+    shutil.copytree(path, path.with_name(".20.replaced"))
+    assert checkpoint.latest(tmp_path) == path
+
+
+@pytest.mark.parametrize("name", ["007", "٣", "9" * 30, "-1", "1.0", ".5", ".5.replaced.replaced"])
+def test_a_folder_with_no_name_of_a_step_is_no_checkpoint(tmp_path, name):
+    save(tmp_path, 1).rename(tmp_path / "checkpoints" / name)
+    assert checkpoint.steps(tmp_path) == []

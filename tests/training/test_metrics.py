@@ -128,3 +128,34 @@ def test_a_disk_that_refuses_is_a_run_error(tmp_path):
 
 def test_timing_fields_are_fields():
     assert set(metrics.TIMING_FIELDS) < set(KEYS)
+
+
+def test_a_value_of_a_family_that_is_not_finite_becomes_null(tmp_path):
+    Metrics(tmp_path).append(Measurement(**line(1), of_family={"merged": [0.5, math.nan, math.inf]}))
+    Metrics(tmp_path, resume_step=1)
+    assert metrics.read(tmp_path)[0]["merged"] == [0.5, None, None]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"loss": "x"}, "loss takes a finite number, not 'x'"),
+        ({"memory_bytes": [1]}, r"memory_bytes takes a whole number of at least 0, not \[1\]"),
+        ({"memory_bytes": None}, "memory_bytes takes a whole number of at least 0, not None"),
+        ({"seconds": None}, "seconds takes a finite number of at least 0, not None"),
+        ({"step": -1}, "step takes a whole number of at least 0, not -1"),
+        ({"val_loss": {}}, "val_loss takes a finite number, not {}"),
+        ({"merged": 3}, "of_family.merged is 3, not a list"),
+    ],
+)
+def test_a_line_with_a_value_of_another_type_is_named(tmp_path, changes, message):
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(line(1) | changes) + "\n")
+    with pytest.raises(InputError, match=rf"metrics\.jsonl, line 1, is not a line of metrics: {message}"):
+        metrics.read(tmp_path)
+
+
+def test_a_line_that_lacks_a_value_or_is_too_deep_is_named(tmp_path):
+    for text in ('{"step": 1}', "[" * 100_000, '{"step":' * 100_000):
+        (tmp_path / "metrics.jsonl").write_text(text + "\n")
+        with pytest.raises(InputError, match=r"metrics\.jsonl, line 1, is not a line of metrics"):
+            metrics.read(tmp_path)

@@ -60,3 +60,24 @@ def test_a_file_of_another_program_is_refused(tmp_path, content):
     write_json(tmp_path / FILE, content)
     with pytest.raises(InputError, match=r"was not written by train\.py"):
         Record.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"stages": 5}, "stages is 5, not a list"),
+        ({"stages": ["x"]}, r"stages\[0\] takes a whole number, not 'x'"),
+        ({"architecture": 5}, "architecture is 5, not an object"),
+        ({"seed": "x"}, "seed takes a whole number, not 'x'"),
+        ({"settings": {"steps": "x"}}, "steps takes a whole number of at least 1 and at most 1000000000, not 'x'"),
+        ({"settings": {"colour": "blue"}}, "'colour' is unknown"),
+        ({"settings": {"resume": "x"}}, "'resume' is unknown"),
+        ({"chosen": {"lr": -1}}, "lr takes a finite number above 0, not -1"),
+        ({"chosen": {"decay_start": 1.5}}, "decay_start takes a whole number"),
+    ],
+)
+def test_a_damaged_value_is_named(tmp_path, changes, message):
+    Record.new(ASKED, USED).write(tmp_path)
+    write_json(tmp_path / FILE, read_json(tmp_path / FILE) | changes)
+    with pytest.raises(InputError, match=rf"minigrad\.json is damaged: {message}"):
+        Record.read(tmp_path)

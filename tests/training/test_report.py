@@ -11,6 +11,7 @@ from minigrad.training import report
 from minigrad.training.chart import MAX_POINTS
 from minigrad.training.metrics import Measurement, Metrics
 from minigrad.training.report import Summary, write_report
+from minigrad.training.state import Sample
 
 SUMMARY = Summary("vidya-v2", "nano", "python-docs", 984288, bits_per_byte=1.71, xz_bits_per_byte=1.80)
 
@@ -62,8 +63,8 @@ def run(tmp_path):
 
 def write(run, **changes) -> str:
     samples = [
-        {"step": 200, "text": "The list <b>type</b> & more"},
-        {"step": 400, "text": "said\x1b[31m 🙂 \ud800"},
+        Sample(200, "The list <b>type</b> & more"),
+        Sample(400, "said\x1b[31m 🙂 \ud800"),
     ]
     given = {
         "samples": samples,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,8 @@ from minigrad.formats.json_files import read_json
 from minigrad.optim import decay_start, warmup_stable_decay
 from minigrad.training import checkpoint
 from minigrad.training.run import Run
+from minigrad.training.state import Sample
+from minigrad.training.totals import Totals
 from train import accumulate_gradients, take_step
 
 
@@ -24,7 +27,7 @@ def weights(run: Run) -> list[bytes]:
 
 
 def gradients(run: Run) -> list[np.ndarray[Any, Any]]:
-    accumulate_gradients(run)
+    accumulate_gradients(run, *run.batch())
     return [np.array(parameter.grad) for parameter in run.model.parameters()]
 
 
@@ -48,8 +51,8 @@ def test_training_lowers_the_loss(make):
 
 @pytest.mark.parametrize("parts", [2, 4])
 def test_the_gradients_of_the_parts_of_a_step_add_up_to_those_of_the_whole(make, parts):
-    whole = gradients(make(dtype="float64", batch=8, dropout=0.0))  # masks belong to a batch
-    split = gradients(make(dtype="float64", batch=8 // parts, accumulate=parts, dropout=0.0))
+    whole = gradients(make(dtype="float64", batch=8, dropout=0.3))
+    split = gradients(make(dtype="float64", batch=8 // parts, accumulate=parts, dropout=0.3))
     for one, other in zip(whole, split, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-14)
 
@@ -63,11 +66,17 @@ def test_dropout_differs_from_step_to_step_and_part_to_part_but_not_between_runs
 def test_every_part_of_every_step_draws_its_own_dropout(make, monkeypatch):
     drawn = []
     set_step = nn.set_step
-    monkeypatch.setattr(nn, "set_step", lambda *given: (drawn.append(given[1:]), set_step(*given)))
+
+    def note(*given, first_row):
+        drawn.append((*given[1:], first_row))
+        set_step(*given, first_row=first_row)
+
+    monkeypatch.setattr(nn, "set_step", note)
     run = make(dropout=0.5, accumulate=2, seed=7)
     for _ in range(3):
         take_step(run)
-    assert drawn == [(7, number) for number in range(6)]
+    rows = run.settings.batch * run.settings.context
+    assert drawn == [(7, step, first_row) for step in range(3) for first_row in (0, rows)]
 
 
 def test_the_rate_follows_the_schedule_and_is_the_peak_while_the_end_is_unknown(make):
@@ -84,7 +93,7 @@ def test_a_sample_begins_as_a_held_out_document_and_is_kept(make):
     run = make()
     sample = run.write_sample()
     assert sample.startswith(run.text.tokenizer.decode(run.text.held_out.tokens[1:9]))
-    assert run.samples == [{"step": 0, "text": sample}]
+    assert run.samples == [Sample(0, sample)]
     assert not any(special in sample for special in run.text.tokenizer.specials)
     assert make().write_sample() == sample
     take_step(run)
@@ -115,14 +124,27 @@ def test_a_saved_run_continues_from_where_it_was(make):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("updates", None), ("updates", "x"), ("seconds", []), ("since_logged", {}), ("samples", 3), ("samples", [4])],
+    [
+        ("updates", None),
+        ("updates", "x"),
+        ("updates", -1),
+        ("updates", 1.5),
+        ("seconds", []),
+        ("seconds", -1),
+        ("since_logged", {}),
+        ("since_logged", dataclasses.asdict(Totals()) | {"steps": -1}),
+        ("samples", 3),
+        ("samples", [4]),
+        ("samples", [{"step": 3}]),
+        ("colour", "blue"),
+    ],
 )
 def test_a_garbled_state_is_refused(make, name, value):
     run = make()
     run.save()
     saved = checkpoint.load(run.folder.path)
     saved.state[name] = value
-    with pytest.raises(InputError, match=r"state\.json of step 0 in .* lacks or garbles"):
+    with pytest.raises(InputError, match=rf"state\.json of step 0 in .* is damaged: {name}"):
         make().restore(saved)
 
 

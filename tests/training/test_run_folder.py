@@ -17,6 +17,7 @@ from minigrad.cli.parser import Parser
 from minigrad.data.token_files import TokenFile
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import read_json
+from minigrad.system.locks import FolderLock
 from minigrad.training import checkpoint, run_folder
 from minigrad.training.record import Record
 from minigrad.training.run_folder import RunFolder, open_run
@@ -33,7 +34,7 @@ class NoTokenizer:
 
 
 def begin(folder: Path, asked: TrainConfig = ASKED, used: TrainConfig = USED) -> Path:
-    RunFolder(folder, Record.new(asked, used)).begin(NoTokenizer())
+    RunFolder(folder, Record.new(asked, used)).begin(NoTokenizer(), FolderLock())
     return folder
 
 
@@ -161,7 +162,7 @@ def test_a_tokenizer_that_cannot_be_written_is_a_fault(tmp_path):
             raise OSError(28, "No space left on device")
 
     with pytest.raises(RunError, match="No space left on device"):
-        RunFolder(tmp_path / "run", Record()).begin(FullDisk())
+        RunFolder(tmp_path / "run", Record()).begin(FullDisk(), FolderLock())
 
 
 def test_the_newest_run_is_that_written_last_of_a_family_or_of_any(tmp_path):

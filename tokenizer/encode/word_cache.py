@@ -62,7 +62,11 @@ def find_word(cache: WordCache, text: NDArray[np.uint8], start: int, end: int, w
 def cache_word(
     cache: WordCache, text: NDArray[np.uint8], start: int, end: int, word_hash: int, tokens: Ids, num_tokens: int
 ) -> None:
-    """Add the word text[start:end] and its tokens; a full cache is emptied first."""
+    """Add the word text[start:end] and its tokens, tokens[:num_tokens]; a full cache is emptied first.
+
+    The word must not be cached yet and must have at most MAX_LENGTH bytes, which is not checked. `word_hash` is its
+    `hash_of`.
+    """
     table, used = WordTable(cache.slots, cache.rows, cache.word_bytes), cache.used
     full = used[WORDS] == len(table.rows) or used[BYTES] + MAX_LENGTH > len(table.word_bytes)
     if full or used[IDS] + MAX_LENGTH > len(cache.ids):

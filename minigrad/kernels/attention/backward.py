@@ -96,7 +96,7 @@ class Workspace(NamedTuple):
 
 @kernel
 def backward_workspace(q: Array, size: int) -> Workspace:
-    """Return memory for heads of `size` elements."""
+    """Return uninitialised memory for heads of `size` elements, which have the type of `q`."""
     height, kind = round_up(size, ROWS), q.dtype
     keys = KeyTile(
         memory_for(q, KEYS, size),
@@ -130,9 +130,11 @@ def backward_workspace(q: Array, size: int) -> Workspace:
 
 @kernel
 def softmax_gradient(scores: Array, slopes: Array, tile: Tile, scale: float, statistics: Statistics) -> None:
-    """Replace scores by probabilities, and the gradients by probabilities by those by the unscaled scores.
+    """Compute P = exp(scale S - logsumexp) and dS = scale P (dP - dots), element by element and in place.
 
-    Both are tiles of keys x COLUMNS queries; query j sees the keys below visible[j].
+    `scores` holds the unscaled scores S and is overwritten by the probabilities P; `slopes` holds the gradient dP and
+    is overwritten by dS. Both are tiles of keys x COLUMNS queries. Query j sees the first visible[j] keys of its
+    sequence; P and dS of the other keys are 0.
     """
     visible, logsumexp, dots = statistics
     causal_mask(scores, tile, visible)
@@ -235,7 +237,11 @@ def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients
 def attention_backward(
     dout: Array, q: Array, k: Array, v: Array, out: Array, logsumexp: Array, plan: Plan
 ) -> tuple[Array, Array, Array]:
-    """Return the gradients by q, k and v; keys that belong to no sequence get zero."""
+    """Return the gradients of q, k and v, in their shapes.
+
+    `out` and `logsumexp` are what `attention_forward` returned for the same q, k, v and plan; `dout` has the shape of
+    `out`. Keys that no query sees, and queries that see no key, get zero.
+    """
     inputs, saved = plan.inputs(q, k, v), Saved(flat(dout), flat(out), logsumexp)
     gradients = Gradients(np.zeros_like(inputs.q), np.zeros_like(inputs.k), np.zeros_like(inputs.v))
     over_rows(

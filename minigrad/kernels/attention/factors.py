@@ -122,7 +122,10 @@ def pack_rows(source: Matrix, target: LeftFactor) -> None:
 
 @kernel
 def pack_transposed(source: Matrix, target: LeftFactor) -> None:
-    """Pack a left factor whose steps are the lines of the source, in groups of ROWS rows; zeros after the last step."""
+    """Pack a left factor whose steps are the lines of the source, in groups of ROWS rows.
+
+    The target is padded with zeros after the last step, and after the last row up to a whole group.
+    """
     x, start, stride, _, size, count = source
     y, y_start, _, steps = target
     for first in range(0, size, ROWS):

@@ -62,7 +62,7 @@ class Workspace(NamedTuple):
 
 @kernel
 def forward_workspace(q: Array, size: int) -> Workspace:
-    """Return memory for heads of `size` elements."""
+    """Return uninitialised memory for heads of `size` elements, which have the type of `q`."""
     running = RunningSoftmax(
         np.empty(COLUMNS, q.dtype), np.empty(COLUMNS, q.dtype), np.empty(COLUMNS, q.dtype), np.empty(COLUMNS, q.dtype)
     )
@@ -183,7 +183,11 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
 
 
 def attention_forward(q: Array, k: Array, v: Array, plan: Plan) -> tuple[Array, Array]:
-    """Return the attended values (rows, H, D) and the logsumexp of each query head's scores (rows, H)."""
+    """Return the attended values (rows, H, D) and the logsumexp of each query head's scaled scores (rows, H).
+
+    A query that sees no key gets 0 and a logsumexp of -inf.  Shapes: q (rows, H, D), k and v (key rows, G, D), where H
+    is a multiple of G.
+    """
     inputs = plan.inputs(q, k, v)
     out, logsumexp = np.empty_like(inputs.q), np.empty(q.shape[:2], q.dtype)
     over_rows(

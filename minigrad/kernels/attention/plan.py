@@ -6,12 +6,12 @@ element.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.rows import rows_of
-from minigrad.kernels.rowwise.dropout import Draws, draws_of
+from minigrad.kernels.rowwise.dropout import Draws, Stream, draws_of
 from minigrad.typing import Array
 
 
@@ -64,7 +64,7 @@ class Plan:
 
     Sequence s has query rows offsets[s]:offsets[s + 1], and keys in rows ranges[s, 0]:ranges[s, 1]. Of these keys,
     query row r sees the first `visible[r]`, which does not decrease within a sequence. Each probability is dropped with
-    the probability `dropout`, by draws that are a function of (`key`, `step`, `index`) and of query, head and key.
+    the probability `dropout`, by draws that are a function of `stream` and of the place of query, head and key.
     Shapes: offsets (S + 1,), ranges (S, 2), visible (rows,), all int64.
     """
 
@@ -73,13 +73,11 @@ class Plan:
     visible: Array
     scale: float
     dropout: float = 0.0
-    key: int = 0
-    step: int = 0
-    index: int = 0
+    stream: Stream = field(default_factory=lambda: Stream(0))
 
     def inputs(self, q: Array, k: Array, v: Array) -> Inputs:
         """Return what the loops read, for q (rows, H, D), k and v (key rows, G, D)."""
-        draws = draws_of(self.dropout, self.key, self.step, self.index, q.dtype)
+        draws = draws_of(self.dropout, self.stream, q.dtype)
         arrays = flat(q), flat(k), flat(v), self.offsets, self.ranges, self.visible
         return Inputs(*arrays, k.shape[1], q.dtype.type(self.scale), draws)
 

@@ -67,7 +67,8 @@ def draw_panel(mask: Array, drawn: Array, tile: Tile, panel: QueryPanel, heads: 
     for r in range(COLUMNS):
         position, head = panel.first + (panel.row + r) // group, heads.head * group + (panel.row + r) % group
         if r < panel.num_rows:
-            draw_mask(drawn, tile.num_keys, tile.begin // 4, position * heads.kv_heads * group + head, draws)
+            row = (draws.first + position) * heads.kv_heads * group + head
+            draw_mask(drawn, tile.num_keys, tile.begin // 4, row, draws)
         for i in range(tile.num_keys):
             mask[i * COLUMNS + r] = drawn[i] if r < panel.num_rows else 0
 

@@ -122,10 +122,11 @@ def _matrix(x: Array) -> Matrix:
 
 
 def multiply(a: Array, b: Array, out: Array, block: Block, *, add: bool = False) -> None:
-    """Set `out` to a @ b, or with `add` add it: float32 matrices, in the blocks of FLOAT32, BFLOAT16 or SPLIT.
+    """Set `out` to a @ b, or with `add` add a @ b to it; all three are float32.
 
-    Shapes: a (M, K), b (K, N), out (M, N), which must be contiguous; a and b may be transposed views. Every sum is
-    added in one order whatever the number of threads.
+    `block` is FLOAT32, BFLOAT16 (elements of a and b are rounded to bfloat16) or SPLIT (they are split into three
+    bfloat16 parts). Every sum is added in one order whatever the number of threads.
+    Shapes: a (M, K), b (K, N), out (M, N). `out` must be contiguous; `a` and `b` may be transposed views.
     """
     if 0 in (*a.shape, *b.shape):
         if not add:

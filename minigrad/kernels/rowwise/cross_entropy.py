@@ -106,7 +106,11 @@ def cross_entropy_backward(logits: Array, targets: Array, ignore: int, logsumexp
 
 
 def cross_entropy_in_place(logits: Array, targets: Array, ignore: int, scale: float) -> Array:
-    """Return each row's loss, and replace `logits` (rows, V), which must be contiguous, by their gradient * `scale`."""
+    """Return each row's loss in nats, and replace its logits by (softmax - one-hot) * `scale`.
+
+    Both are 0 where the target is `ignore`; the loss is not scaled.  Shapes: logits (rows, V), contiguous, targets
+    (rows,) int64 -> (rows,).
+    """
     losses, factor, given = np.empty(len(logits), logits.dtype), logits.dtype.type(scale), Targets(targets, ignore)
     over_rows(
         lambda start, stop: _cross_entropy_in_place_rows(logits, given, losses, factor, start, stop),

@@ -1,8 +1,9 @@
 """A counter-based random generator, and dropout.
 
 Philox4x32 with 10 rounds (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") mixes a counter with a
-key: four 32-bit draws per counter, and no state is passed from one draw to the next. The mask of element i is a
-function of i alone, so any thread can draw any part of it, and the backward pass draws it again, so it is not stored.
+key: four 32-bit draws per counter, and no state is passed from one draw to the next. The mask of an element is a
+function of its place in the batch alone, so any thread, and any replica of a model, can draw any part of it; and the
+backward pass draws it again, so it is not stored.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Draws(NamedTuple):
     key_high: int
     step: int
     op_index: int
+    first: int  # the place in the batch of the first element (of attention: of the first query row)
     threshold: int  # a draw below it drops the element
     keep_scale: float  # the mask of an element that is kept: 1 / (1 - probability)
 
@@ -50,7 +52,7 @@ def draw_mask(mask: Array, count: int, block: int, row: int, draws: Draws) -> No
 
     A counter gives four draws, and all of the last counter's are written: the mask needs capacity for them.
     """
-    key_low, key_high, step, op_index, threshold, scale = draws
+    key_low, key_high, step, op_index, _, threshold, scale = draws
     zero, limit = mask.dtype.type(0), np.uint32(threshold)
     for j in range(-(-count // 4)):
         # Ten rounds in place, on four variables and without branches, so LLVM vectorises across counters.
@@ -66,29 +68,40 @@ def draw_mask(mask: Array, count: int, block: int, row: int, draws: Draws) -> No
 
 @kernel
 def _dropout_blocks(x: Array, y: Array, draws: Draws, start: int, stop: int) -> None:
-    zero, mask = x.dtype.type(0), np.empty(_SEGMENT, x.dtype)
+    zero, mask = x.dtype.type(0), np.empty(_SEGMENT + 4, x.dtype)
+    skipped = draws.first % 4  # draws of the first counter that belong to the elements before
     for first in range(4 * start, min(4 * stop, x.shape[1]), _SEGMENT):
         xs = x[0, first : min(first + _SEGMENT, 4 * stop)]
         ys = y[0, first : min(first + _SEGMENT, 4 * stop)]
-        block = first // 4
-        draw_mask(mask, xs.size, block & 0xFFFFFFFF, block >> 32, draws)
+        block = (draws.first + first) // 4
+        draw_mask(mask, skipped + xs.size, block & 0xFFFFFFFF, block >> 32, draws)
         for i in range(xs.size):
-            ys[i] = xs[i] * mask[i] if mask[i] > zero else zero  # infinity too
+            ys[i] = xs[i] * mask[skipped + i] if mask[skipped + i] > zero else zero  # infinity too
 
 
-def draws_of(probability: float, key: int, step: int, index: int, dtype: Any) -> Draws:
-    """Return the draws of a key of 64 bits and of a step and an index of 32 bits, for masks of type `dtype`."""
-    low, threshold = 0xFFFFFFFF, min(round(probability * 2**32), 2**32 - 1)
-    return Draws(key & low, key >> 32 & low, step & low, index & low, threshold, dtype.type(1 / (1 - probability)))
+class Stream(NamedTuple):
+    """The numbers that choose a stream of draws, and where in it an array begins."""
+
+    key: int  # 64 bits
+    step: int = 0  # 32 bits
+    op_index: int = 0  # 32 bits
+    first: int = 0  # the place in the batch of the first element (of attention: of the first query row)
 
 
-def dropout(x: Array, probability: float, key: int, step: int, index: int) -> Array:
+def draws_of(probability: float, stream: Stream, dtype: Any) -> Draws:
+    """Return the draws of a stream, for masks of type `dtype`."""
+    low, threshold, keep_scale = 0xFFFFFFFF, min(round(probability * 2**32), 2**32 - 1), 1 / (1 - probability)
+    key, step, op_index, first = stream
+    return Draws(key & low, key >> 32 & low, step & low, op_index & low, first, threshold, dtype.type(keep_scale))
+
+
+def dropout(x: Array, probability: float, stream: Stream) -> Array:
     """Set each element to 0 with `probability`, else divide it by 1 - `probability`.
 
-    Which elements are dropped is a function of (`key`, `step`, `index`) and of their place in `x`. `key` has 64 bits,
-    `step` and `index` 32 bits each.
+    Which elements are dropped is a function of the key, step and op_index of the stream and of the place of an element,
+    which is `stream.first` for the first of `x`.
     """
     row = rows_of(x, x.size)
-    y, draws = np.empty_like(row), draws_of(probability, key, step, index, x.dtype)
+    y, draws = np.empty_like(row), draws_of(probability, stream, x.dtype)
     over_rows(lambda start, stop: _dropout_blocks(row, y, draws, start, stop), -(-x.size // 4), 10)
     return y.reshape(x.shape)

@@ -35,10 +35,11 @@ def _prefix_mean_backward_sequences(dy: Array, offsets: Array, counts: Array, dx
 
 
 def prefix_mean_forward(x: Array, offsets: Array, sums: Array, counts: Array) -> Array:
-    """Return for each row (rows, C) the mean of the rows of its sequence up to it.
+    """Return, for each row, the mean of this row and all earlier rows of its sequence.
 
-    `sums` (S, C) float64 and `counts` (S,) int64 are the sum and the number of the earlier rows of each sequence. All
-    sums are float64.
+    Sequence s has rows offsets[s]:offsets[s + 1] of `x`. sums[s] and counts[s] are the sum and the number of its rows
+    before these; they are not changed. All sums are float64.
+    Shapes: x (rows, C), offsets (S + 1,) int64, sums (S, C) float64, counts (S,) int64 -> (rows, C).
     """
     rows = rows_of(x)
     y = np.empty_like(rows)

@@ -11,6 +11,7 @@ from minigrad.kernels.attention.backward import Gradients, Saved, attention_back
 from minigrad.kernels.attention.forward import attention_forward
 from minigrad.kernels.attention.plan import Plan
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS
+from minigrad.kernels.rowwise.dropout import Stream
 from tests.kernels.attention.twins import TWINS, causal_case
 
 TOLERANCE = {np.float32: 2e-4, np.float64: 1e-11}
@@ -35,7 +36,7 @@ def test_gradients_on_both_sides_of_a_tile_and_a_panel(
     dtype: Any, dropout: float, lengths: list[int], past: int
 ) -> None:
     q, k, v, plan = causal_case(dtype, lengths, past, heads=(2, 1, 5))
-    plan = Plan(plan.offsets, plan.ranges, plan.visible, plan.scale, dropout, 1, 2, 3)
+    plan = Plan(plan.offsets, plan.ranges, plan.visible, plan.scale, dropout, Stream(1, 2, 3))
     dout = np.random.default_rng(1).normal(size=q.shape).astype(dtype)
     got = attention_backward(dout, q, k, v, *attention_forward(q, k, v, plan), plan)
     for gradient, each in zip(got, wanted(dout, q, k, v, plan), strict=True):

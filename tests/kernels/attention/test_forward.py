@@ -11,6 +11,7 @@ import pytest
 from minigrad.kernels.attention.forward import RunningSoftmax, attention_forward, softmax_step
 from minigrad.kernels.attention.plan import Plan
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS, Tile
+from minigrad.kernels.rowwise.dropout import Stream
 from tests.kernels.attention.twins import Array, attention, causal_case
 from tests.kernels.machine_code import vector_loads
 
@@ -71,7 +72,7 @@ def test_a_sequence_gets_the_same_bits_alone_and_among_others() -> None:
 
 def test_dropped_probabilities_are_those_of_the_draws_and_the_rest_is_scaled_up() -> None:
     q, k, v, plan = causal_case(np.float64, [8])
-    dropped = Plan(plan.offsets, plan.ranges, plan.visible, 0.3, dropout=0.5, key=1, step=2, index=3)
+    dropped = Plan(plan.offsets, plan.ranges, plan.visible, 0.3, dropout=0.5, stream=Stream(1, 2, 3))
     uniform = np.zeros_like(q)
     out, _ = attention_forward(uniform, k, np.ones_like(v), dropped)
     counts = out * np.arange(1, 9)[:, None, None] / 2  # of the keys that are not dropped

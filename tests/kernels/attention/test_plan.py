@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from minigrad.kernels.attention.plan import Plan, flat, task_of
+from minigrad.kernels.rowwise.dropout import Stream
 
 
 def _plan(lengths: list[int], **options: float) -> Plan:
@@ -16,12 +17,12 @@ def _plan(lengths: list[int], **options: float) -> Plan:
 
 def test_the_loops_read_contiguous_rows_and_numbers_of_one_type() -> None:
     q, k = np.zeros((7, 4, 3), np.float32), np.zeros((7, 2, 3), np.float32)
-    inputs = _plan([3, 4], dropout=0.25, key=5 + (6 << 32), step=7, index=8).inputs(q, k[::-1], k)
+    inputs = _plan([3, 4], dropout=0.25, stream=Stream(5 + (6 << 32), 7, 8, 9)).inputs(q, k[::-1], k)
     assert [x.shape for x in (inputs.q, inputs.k, inputs.v)] == [(7, 12), (7, 6), (7, 6)]
     assert inputs.k.flags.c_contiguous
     assert inputs.kv_heads == 2
     assert type(inputs.scale) is type(inputs.draws.keep_scale) is np.float32
-    assert inputs.draws[:5] == (5, 6, 7, 8, 2**30)
+    assert inputs.draws[:6] == (5, 6, 7, 8, 9, 2**30)
     assert inputs.draws.keep_scale == np.float32(4 / 3)
 
 

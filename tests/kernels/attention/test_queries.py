@@ -8,7 +8,7 @@ import pytest
 from minigrad.kernels.attention.plan import HeadGroup
 from minigrad.kernels.attention.queries import QueryPanel, add_queries, causal_mask, draw_panel, load_queries
 from minigrad.kernels.attention.tiles import COLUMNS, Tile
-from minigrad.kernels.rowwise.dropout import draws_of
+from minigrad.kernels.rowwise.dropout import Stream, draws_of
 
 
 @pytest.mark.parametrize("head", [0, 1])
@@ -39,7 +39,7 @@ def test_a_query_sees_itself_and_what_is_before_it() -> None:
 
 
 def test_a_draw_depends_on_query_head_and_key_and_not_on_tile_and_panel() -> None:
-    heads, draws, drawn = HeadGroup(1, 2, 2, 4), draws_of(0.5, 3, 4, 5, np.dtype(float)), np.zeros(64)
+    heads, draws, drawn = HeadGroup(1, 2, 2, 4), draws_of(0.5, Stream(3, 4, 5), np.dtype(float)), np.zeros(64)
     mask, shifted = np.zeros(48 * COLUMNS), np.zeros(40 * COLUMNS)
     draw_panel(mask, drawn, Tile(0, 48), QueryPanel(0, 0, COLUMNS), heads, draws)
     draw_panel(shifted, drawn, Tile(8, 40), QueryPanel(0, 2, COLUMNS - 2), heads, draws)

@@ -147,7 +147,8 @@ def _scores(inputs: Inputs, head: _Head) -> Array:
 def dropout_mask(rows: slice, head: int, num_heads: int, num_keys: int, draws: Draws) -> Array:
     """Return what each probability (queries, keys) of one sequence and head is multiplied by."""
     words = np.array([draws.key_low, draws.key_high, draws.step, draws.op_index], np.uint64)
-    return mask_of(rows, head, num_heads, num_keys, words, draws.threshold, draws.keep_scale)
+    in_batch = slice(draws.first + rows.start, draws.first + rows.stop)
+    return mask_of(in_batch, head, num_heads, num_keys, words, draws.threshold, draws.keep_scale)
 
 
 def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, stop: int) -> None:

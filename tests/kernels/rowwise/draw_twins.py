@@ -38,7 +38,8 @@ def drawn(counters: Array, draws: Draws) -> Array:
 def some_draws(draw: DrawFn, dtype: Any, threshold: int) -> Draws:
     """Draw a key and a stream; kept elements are scaled as dropout scales them."""
     low, high, step, index = (draw(st.integers(0, 2**32 - 1)) for _ in range(4))
-    return Draws(low, high, step, index, threshold, dtype(1 / (1 - threshold / 2**32)))
+    first = draw(st.integers(0, 9))
+    return Draws(low, high, step, index, first, threshold, dtype(1 / (1 - threshold / 2**32)))
 
 
 @st.composite
@@ -72,9 +73,11 @@ def _dropout_arguments(draw: DrawFn, dtype: Any) -> Arguments:
 
 
 def _dropout_blocks(x: Array, y: Array, draws: Draws, start: int, stop: int) -> None:
-    kept = drawn(np.arange(start, stop), draws) >= draws.threshold
     part = slice(4 * start, min(4 * stop, x.shape[1]))
-    y[0, part] = np.where(kept[: len(x[0, part])], x[0, part] * draws.keep_scale, 0)
+    before, count = draws.first % 4, len(x[0, part])
+    counters = (draws.first + 4 * start) // 4 + np.arange(-(-(before + count) // 4))
+    kept = drawn(counters, draws)[before : before + count] >= draws.threshold
+    y[0, part] = np.where(kept, x[0, part] * draws.keep_scale, 0)
 
 
 TWINS: dict[str, Twin] = {

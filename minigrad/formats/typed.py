@@ -1,0 +1,85 @@
+"""JSON values from outside become dataclasses: every field is checked against its type and its declared bounds.
+
+A file may have been edited, cut or written by another program. So a value is used only after the annotation of its
+field (`int`, `float`, `str`, `bool`, `list[...]`, `dict[str, ...]`, another dataclass, `Any`, or one of these `| None`)
+and, for a field made by `option`, its bounds have accepted it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from minigrad.errors import InputError
+from minigrad.options import Option, nearest, shown
+
+Kind = TypeVar("Kind")
+
+
+def read_dataclass(
+    kind: type[Kind], values: Any, called: str = "", *, complete: bool = False, ignore_unknown: bool = False
+) -> Kind:
+    """Return an instance of the dataclass `kind` with the values of a JSON object.
+
+    Raises InputError naming the field, its value and what was expected: for a value of another type or out of bounds,
+    a missing field without a default (if `complete`, any missing field), or an unknown one (unless `ignore_unknown`).
+    `called` is the path of the object, for the message.
+    """
+    if not isinstance(values, dict):
+        raise InputError(f"{called or 'it'} is {shown(values)}, not an object")
+    fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    hints = typing.get_type_hints(kind)
+    missing = [name for name, field in fields.items() if name not in values and (complete or _is_required(field))]
+    if missing:
+        raise InputError(f"{_path(called, missing[0])} is missing")
+    unknown = [name for name in values if name not in fields]
+    if unknown and not ignore_unknown:
+        guess = nearest(unknown[0], fields)
+        raise InputError(f"{_path(called, unknown[0])} is unknown" + (f"; did you mean {guess}?" if guess else ""))
+    known = {name: value for name, value in values.items() if name in fields}
+    checked = {
+        name: _checked(hints[name], fields[name].metadata.get("option"), value, _path(called, name), complete)
+        for name, value in known.items()
+    }
+    return kind(**checked)
+
+
+def read_values(declared: Mapping[str, Option], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values that fields declared by `option` accept; raises InputError for an unknown name or a bad value."""
+    for name, value in values.items():
+        if name not in declared:
+            raise InputError(f"{shown(name)} is unknown")
+        declared[name].check(value, name)
+    return dict(values)
+
+
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _path(called: str, name: str) -> str:
+    return f"{called}.{name}" if called else name
+
+
+def _checked(hint: Any, option: Option | None, value: Any, called: str, complete: bool) -> Any:
+    """Return `value` if its annotation and its option accept it; raises InputError, naming it as `called`."""
+    origin, members = typing.get_origin(hint), typing.get_args(hint)
+    if origin is types.UnionType:
+        (hint,) = (member for member in members if member is not types.NoneType)
+        return None if value is None else _checked(hint, option, value, called, complete)
+    if origin is list:
+        if not isinstance(value, list):
+            raise InputError(f"{called} is {shown(value)}, not a list")
+        return [_checked(members[0], option, item, f"{called}[{index}]", complete) for index, item in enumerate(value)]
+    if origin is dict:
+        if not isinstance(value, dict):
+            raise InputError(f"{called} is {shown(value)}, not an object")
+        return {name: _checked(members[1], option, item, _path(called, name), complete) for name, item in value.items()}
+    if dataclasses.is_dataclass(hint):
+        return read_dataclass(hint, value, called, complete=complete)  # type: ignore[arg-type]
+    if hint is Any:
+        return value
+    return dataclasses.replace(option or Option(""), kind=hint).check(value, called)

@@ -1,0 +1,92 @@
+"""A lock on a folder: one writer at a time, and none after the writer has ended, however it ended."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from minigrad.errors import InputError
+from minigrad.system import locks
+from minigrad.system.locks import LOCK_FILE, FolderLock
+
+ROOT = Path(__file__).parents[2]
+
+HOLD = """
+import sys
+from pathlib import Path
+from minigrad.system.locks import FolderLock
+lock = FolderLock()
+lock.take(Path(sys.argv[1]))
+print("taken", flush=True)
+sys.stdin.read()
+"""
+
+
+def holder(folder: Path) -> subprocess.Popen[str]:
+    """Start a process that holds the lock of a folder until its standard input ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, folder], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "taken\n"
+    return process
+
+
+def test_a_second_lock_is_refused_until_the_first_ends(tmp_path):
+    with FolderLock() as first, FolderLock() as second:
+        first.take(tmp_path)
+        with pytest.raises(InputError, match=r"is being written by another process \(number \d+\); wait until it ends"):
+            second.take(tmp_path)
+        first.release()
+        second.take(tmp_path)
+    with FolderLock() as third:
+        third.take(tmp_path)
+
+
+@pytest.mark.parametrize("end", ["closed", "killed"])
+def test_the_lock_of_another_process_ends_with_it(tmp_path, end):
+    process = holder(tmp_path)
+    lock = FolderLock()
+    with pytest.raises(InputError, match=rf"another process \(number {process.pid}\)"):
+        lock.take(tmp_path)
+    if end == "killed":
+        process.kill()
+    process.communicate()
+    with lock:
+        lock.take(tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_of_the_system(tmp_path):
+    with pytest.raises(OSError, match="No such file"):
+        FolderLock().take(tmp_path / "nowhere")
+
+
+def test_a_file_system_without_locks_is_used_with_a_warning(tmp_path, monkeypatch):
+    def refuse(_: int) -> None:
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(locks, "_lock", refuse)
+    with FolderLock() as lock, pytest.warns(UserWarning, match="cannot be locked .*: do not start a second process"):
+        lock.take(tmp_path)
+    assert not (tmp_path / LOCK_FILE).exists()
+
+
+def test_a_lock_on_a_file_that_was_removed_meanwhile_is_taken_again(tmp_path, monkeypatch):
+    """The owner ends between another process's opening and locking of the file."""
+    lock, removed = locks._lock, []
+
+    def lock_too_late(descriptor: int) -> None:
+        if not removed:
+            (tmp_path / LOCK_FILE).unlink()
+            removed.append(True)
+        lock(descriptor)
+
+    monkeypatch.setattr(locks, "_lock", lock_too_late)
+    with FolderLock() as first, FolderLock() as second:
+        first.take(tmp_path)
+        assert (tmp_path / LOCK_FILE).exists()
+        with pytest.raises(InputError, match="another process"):
+            second.take(tmp_path)
