@@ -89,7 +89,7 @@ def test_a_processor_with_fewer_features_multiplies_as_well(features: str) -> No
     command = [sys.executable, "-m", "pytest", "-q", *files, "-k", names, "--hypothesis-profile=few"]
     lesser = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features}
     done = subprocess.run(
-        [*command, "-p", "no:cacheprovider", "-W", "ignore:this processor has no vector"],
+        [*command, "-p", "no:cacheprovider"],
         env=os.environ | lesser,
         cwd=ROOT,
         capture_output=True,
