@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import errno
 import hashlib
-import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from minigrad.errors import InputError, RunError
 from minigrad.optim.schedules import decay_start
 from minigrad.system import processors
 from minigrad.system.locks import LOCK_FILE, FolderLock
+from minigrad.system.terminal import quoted
 from minigrad.training import checkpoint
 from minigrad.training.record import FILE, NOT_STORED, Record
 from minigrad.training.settings import TrainConfig
@@ -225,4 +225,4 @@ def repeat_command(settings: TrainConfig, folder: Path, stages: Collection[int] 
 
 def _quoted(value: Any) -> str:
     text = f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
-    return shlex.quote(text)
+    return quoted(text)
