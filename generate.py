@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # during the imports Ctrl-C ends the program without a traceback
+
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,6 +17,7 @@ from minigrad.errors import InputError
 from minigrad.generation.settings import GenerateConfig
 from minigrad.options import assignments, nearest
 from minigrad.system import hardware
+from minigrad.system.signals import raise_on_interrupt
 from minigrad.system.terminal import close_output, forgive_encoding, printable
 
 
@@ -26,6 +32,8 @@ def generate(config: GenerateConfig) -> Iterator[str]:
     import tokenizer
     from minigrad.generation import sampling
     from minigrad.generation.streaming import Pace, decoded, until
+
+    raise_on_interrupt()
 
     model, tok = models.load(config.run, **assignments(config.set)), tokenizer.load(config.run)
     if tok.vocab_size > model.config.vocab_size:
@@ -58,8 +66,11 @@ def generate(config: GenerateConfig) -> Iterator[str]:
 
 def refuse_other_folders(folder: Path) -> None:
     """Raise InputError for a folder without a model, naming those in it, or the one beside it with the closest name."""
-    if (folder / "config.json").exists():
+    config = folder / "config.json"
+    if config.exists():
         return
+    if config.is_symlink():
+        raise InputError(f"{config} is a link to {config.readlink()}, where there is no file")
     if (folder / "minigrad.json").exists():
         raise InputError(f"{folder} has no weights yet: its training has not reached the first checkpoint")
     inside = [str(found.parent) for found in sorted(folder.glob("*/config.json"))]
@@ -96,7 +107,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except BrokenPipeError:  # the reader closed the pipe, as in `generate.py ... | head`
             close_output()
 
-    return exit_code("generate.py", work, interrupted="interrupted")
+    less_memory = "take a smaller model or fewer --tokens"
+    return exit_code("generate.py", work, interrupted="interrupted", less_memory=less_memory)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,11 @@ Real text, ten minutes, and at the end a checkpoint, a sample and a report. `tra
 
 from __future__ import annotations
 
+import signal
+
+if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # during the imports Ctrl-C ends the program without a traceback
+
 import math
 import sys
 import time
@@ -19,7 +24,8 @@ from minigrad.cli.parser import Parser
 from minigrad.constants import IGNORE
 from minigrad.options import assignments
 from minigrad.system import hardware, processors
-from minigrad.system.signals import Stopped, stop_requests
+from minigrad.system.locks import FolderLock
+from minigrad.system.signals import Stopped, raise_on_interrupt, stop_requests
 from minigrad.system.terminal import forgive_encoding, phase
 from minigrad.training.result import TrainResult
 from minigrad.training.settings import TRAIN_ALIASES, TrainConfig, check_settings
@@ -27,7 +33,6 @@ from minigrad.training.settings import TRAIN_ALIASES, TrainConfig, check_setting
 if TYPE_CHECKING:
     from minigrad.data.tokenized import TokenizedCorpus
     from minigrad.nn.language_model import LanguageModel
-    from minigrad.system.locks import FolderLock
     from minigrad.training.plan import Plan
     from minigrad.training.run import Run
     from minigrad.training.run_folder import Opening, RunFolder
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["Stopped", "TrainConfig", "TrainResult", "main", "train"]
 
 _STARTED = time.perf_counter()  # a budget of minutes counts the whole process; the imports so far are a small part
+_DESCRIPTION = "Train a small language model. --model alone is enough: real text, ten minutes, a checkpoint, a report."
 MAX_GRADIENT_NORM = 1.0
 
 
@@ -54,9 +60,9 @@ def train(
     check_settings(config)
     hardware.prepare(config.threads)
     with phase("starting NumPy and Numba"):
-        from minigrad.system.locks import FolderLock
         from minigrad.training.finish import finish
         from minigrad.training.run_folder import open_run
+    raise_on_interrupt()
     with FolderLock() as lock:
         preparation = Preparation(open_run(config, explicit, lock), lock)
         prepared = preparation.plan_run()
@@ -175,7 +181,8 @@ class Preparation:
         if not skeletons[size].learns_positions:
             shape["context_length"] = settings.context
         model = variant(skeletons[size], **shape)
-        plan = Plan(settings, model, text, rate, claims.compare(family, size, skeletons[size]))
+        done = folder.step if folder else 0
+        plan = Plan(settings, model, text, rate, claims.compare(family, size, skeletons[size]), done)
         plan.check_vocabulary()
         initial = self.initial_weights(model)
         plan.check_text()
@@ -270,8 +277,7 @@ class Preparation:
             run.load_moments(initial.moments_for(model), initial.updates)
         if saved is not None:
             run.restore(saved)
-            finished = "; this run is finished, but a larger --steps, --tokens or --minutes continues it"
-            print(f"continuing after step {run.step:,}{finished if run.is_finished else ''}")
+            print(f"continuing after step {run.step:,}")
         folder.begin_or_continue(plan.text.tokenizer, settings, self.lock)
         run.compile_kernels()
         return run
@@ -279,21 +285,15 @@ class Preparation:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input), 130 or 143 (stopped)."""
-    parser = Parser(
-        TrainConfig,
-        prog="train.py",
-        description="Train a small language model on this computer's processor. With --model alone: real text, "
-        "ten minutes, a checkpoint, samples and a report.",
-        aliases=TRAIN_ALIASES,
-    )
+    parser = Parser(TrainConfig, prog="train.py", description=_DESCRIPTION, aliases=TRAIN_ALIASES)
     config, explicit = parser.parse(arguments)
     forgive_encoding()
-
-    def work() -> None:
-        train(config, clock=lambda: time.perf_counter() - _STARTED, explicit=explicit)
-
-    interrupted = "\ninterrupted; a run that had begun continues with --resume"
-    return exit_code("train.py", work, interrupted=interrupted)
+    return exit_code(
+        "train.py",
+        lambda: train(config, clock=lambda: time.perf_counter() - _STARTED, explicit=explicit),
+        interrupted="\ninterrupted; a run that had begun continues with --resume",
+        less_memory="take a smaller --size or --batch",
+    )
 
 
 if __name__ == "__main__":

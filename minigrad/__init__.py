@@ -58,3 +58,8 @@ def __getattr__(name: str) -> Any:
             importlib.import_module("minigrad.ops")  # registers the operations that `a + b` and `x.sum()` look up
         return getattr(importlib.import_module(f"minigrad.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'minigrad' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the names that are imported when they are first used, too."""
+    return sorted({*globals(), *__all__})

@@ -151,3 +151,10 @@ TABLE: dict[str, Row] = {
     "transpose": Row(op_cases.transpose(), lambda x, axes: np.transpose(x, axes)),
     "where": Row(op_cases.where(), np.where),
 }
+
+# The formulas of these multiply by 0 what the operation leaves out: dropped elements, rows of a table that were not
+# looked up, and keys that a query does not see.
+FORMULAS_WITH_ZEROS = {"attention", "dropout", "embedding"}
+
+# One key or value that is not finite makes the rows beside it in the same tile of attention NaN.
+NOT_FINITE_IN_TILES = {"attention_with_own_key"}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import minigrad
 from tests.source_files import FILES, MODULES, PACKAGES, PROGRAMS, ROOT, imports, imports_of, module_of
 
 # Rooms stand on floors. A room has one row: what it may import besides itself and the standard library. The name of a
@@ -39,7 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.ops": AUTOGRAD | {"minigrad.kernels"},
     "minigrad.nn": OPS | SYSTEM | {"minigrad.formats"},
     "minigrad.optim": AUTOGRAD | {"minigrad.kernels"},
-    "minigrad.data": SYSTEM | {"numpy"},
+    "minigrad.data": SYSTEM | {"numpy", "minigrad.formats"},
     "minigrad.generation": NN | {"minigrad.data"},
     "minigrad.training": NN | {"minigrad.optim", "minigrad.data", "minigrad.generation", "tqdm"},
     "minigrad.cli": {"minigrad.errors", "minigrad.options", "minigrad.system"},
@@ -164,3 +165,9 @@ def test_kernels_know_nothing_of_tensors(path: Path) -> None:
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     assert "Tensor" not in names | attributes
+
+
+def test_the_package_lists_the_names_that_it_imports_when_they_are_used() -> None:
+    assert set(minigrad.__all__) < set(dir(minigrad))
+    assert {"Tensor", "nn", "ops"} <= set(dir(minigrad))
+    assert all(getattr(minigrad, name) is not None for name in dir(minigrad))

@@ -77,6 +77,7 @@ LAWS = {
     "tests/ops/test_formulas.py",
     "tests/programs/test_laws.py",
     "tests/programs/test_speed_settings.py",
+    "tests/stress/test_mutations.py",
     "tests/test_house.py",
     "tests/test_house_files.py",
     "tests/tokenizer/test_ladder.py",

@@ -26,8 +26,8 @@ from tokenizer.bpe import Tokenizer, load, train
 from tokenizer.chat import encode_chat
 from tokenizer.encode.stream import StreamDecoder, StreamEncoder
 from tokenizer.errors import TokenizerError
+from tokenizer.text.added_tokens import SPECIAL_TOKENS
 from tokenizer.text.files import read_files
-from tokenizer.vocabulary import SPECIAL_TOKENS
 
 __all__ = [
     "SPECIAL_TOKENS",

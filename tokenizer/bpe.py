@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -17,9 +18,9 @@ from tokenizer.errors import TokenizerError
 from tokenizer.formats import registry
 from tokenizer.learn.count import DEFAULT_MEMORY, count_words
 from tokenizer.learn.trainer import learn_merges
-from tokenizer.text.added_tokens import AddedTokens, Allowed
+from tokenizer.text.added_tokens import SPECIAL_TOKENS, AddedTokens, Allowed
 from tokenizer.text.unicode import composed, decode_utf8
-from tokenizer.vocabulary import SPECIAL_TOKENS, Vocabulary
+from tokenizer.vocabulary import Vocabulary
 
 
 class Tokenizer:
@@ -159,9 +160,11 @@ class Tokenizer:
         """Return a decoder that takes one id at a time."""
         return StreamDecoder(self.decode_bytes)
 
-    def stream_encoder(self) -> StreamEncoder:
-        """Return an encoder that takes a text in parts; special tokens are ordinary characters."""
-        return StreamEncoder(self.encode, may_cut=self._added.keep_text_whole and self._encoder.may_cut)
+    def stream_encoder(self, *, allow_special: Allowed = False) -> StreamEncoder:
+        """Return an encoder that takes a text in parts; `allow_special` is that of `encode`."""
+        allowed = self._added.allowed(allow_special)
+        may_cut = self._added.keep_text_whole and self._encoder.may_cut
+        return StreamEncoder(partial(self.encode, allow_special=allowed or False), may_cut=may_cut, specials=allowed)
 
     def fingerprint(self) -> str:
         """Return a hash of everything that decides encoding."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,11 +18,11 @@ Json = dict[str, Any]
 def write_file(path: Path, data: bytes) -> None:
     """Write a file atomically: a reader finds the old file or the complete new one.
 
-    Raises TokenizerError if the file cannot be written.
+    Raises OSError, naming the file, if it cannot be written: that is a fault of the disk, not of what was asked for.
     """
     # Renaming is atomic. The bytes must be on disk before it (fsync): otherwise a power cut could leave an empty file
-    # under the final name.
-    temporary = path.with_name(path.name + ".part")
+    # under the final name. Two processes never share a temporary file, because its name holds the process.
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as file:
@@ -29,15 +31,26 @@ def write_file(path: Path, data: bytes) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        raise TokenizerError(f"cannot write {path}: {error.strerror}.") from error
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
 
 
-def read_file(path: Path) -> bytes:
-    """Return the bytes of a file; raises TokenizerError if it cannot be read."""
+def read_file(path: Path, *, may_be_pipe: bool = False) -> bytes:
+    """Return the bytes of a file; raises TokenizerError if it cannot be read.
+
+    Only regular files are read unless it `may_be_pipe`: a device or a pipe in the place of a file may never end.
+    """
     try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode) and not may_be_pipe:
+            raise OSError(0, "it is a folder" if stat.S_ISDIR(mode) else "it is no regular file")
         return path.read_bytes()
     except OSError as error:
         raise TokenizerError(f"cannot read {path}: {error.strerror}.") from error
+    except ValueError as error:  # a name that no file can have, such as one with a NUL
+        raise TokenizerError(f"cannot read {str(path)!r}: {error}.") from error
 
 
 def write_json(path: Path, document: Json) -> None:

@@ -7,14 +7,14 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
+from unicodedata import unidata_version
 
 from tokenizer.errors import TokenizerError
+from tokenizer.text.added_tokens import SPECIAL_TOKENS
 from tokenizer.text.alphabet import spell
 from tokenizer.text.split import compiled
 from tokenizer.text.unicode import encode_utf8
-
-SPECIAL_TOKENS = ("<|endoftext|>", "<|user|>", "<|assistant|>", "<|system|>", "<|end|>")
-"""The special tokens of a new tokenizer: the border between documents, and those of a chat."""
+from tokenizer.text.word_rules import character_classes
 
 END_OF_TEXT = SPECIAL_TOKENS[0]
 LARGEST_SIZE = 2**24  # far beyond any real vocabulary: a larger id means a damaged file
@@ -90,13 +90,19 @@ class Vocabulary:
         return ordinary | {number: name.encode() for name, number in added.items()}
 
     def fingerprint(self) -> str:
-        """Return a hash of everything here: equal hashes mean equal token ids for every text."""
+        """Return a hash of everything that decides encoding: equal hashes mean equal token ids for every text.
+
+        Which characters are letters, numbers or white space follows the version of Unicode in the `regex` library, and
+        how accents are composed that in Python, so the hash holds both.
+        """
         merges = [[spell(left), spell(right)] for left, right in self.merges]
         ids = sorted([number, spell(token)] for token, number in self.ids.items())
         specials = sorted(self.specials.items())
         everything = [compiled(self.split).pattern, ids, merges, specials, self.size, self.end_of_text]
         added, normalized = sorted(self.added.items()), sorted(self.normalized)
         more = [added, normalized, self.nfc, self.whole_words, self.before, self.after]
-        if any(more):  # a tokenizer without these keeps the hash that it had before they existed
+        if any(more):
             everything.append(more)
-        return hashlib.sha256(json.dumps(everything).encode()).hexdigest()
+        if self.nfc:
+            everything.append(unidata_version)
+        return hashlib.sha256(json.dumps(everything).encode() + character_classes().tobytes()).hexdigest()

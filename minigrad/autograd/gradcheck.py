@@ -8,6 +8,7 @@ evaluations for any size.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -34,8 +35,9 @@ def check(
 ) -> None:
     """Compare the gradients of `function` by each of its float64 arguments with central differences.
 
-    `function` takes one Tensor per array and returns a Tensor of any shape. Its elements are summed with fixed random
-    weights, so that each of them counts. Arrays of integers are passed on and not checked.
+    `function` takes one Tensor per array and returns a Tensor of any shape. If it has several elements, the slopes are
+    those of their sum with fixed random weights, so that each of them counts. Arrays of integers are passed on and not
+    checked.
     Raises GradientError naming the operation, argument and index, with both values; TypeError for float32 arrays.
 
     >>> check(lambda x: x.exp() / x, np.array([0.5, 2.0]))
@@ -56,9 +58,10 @@ def check(
             expected = (plus - minus) / (2 * step)
             got = float(np.vdot(gradient, direction))
             if not abs(got - expected) <= atol + rtol * max(abs(got), abs(expected)):
+                of_sum = " (of the sum of all outputs, each times a random weight)" if weights.size > 1 else ""
                 raise GradientError(
                     f"gradient of {name}, argument {position} of shape {array.shape}, {label}: got {got:.10g}, "
-                    f"expected {expected:.10g}"
+                    f"expected {expected:.10g}{of_sum}"
                 )
 
 
@@ -70,7 +73,7 @@ def _weights(function: Callable[..., Tensor], arrays: tuple[Array, ...], seed: i
             )
     with no_grad():
         shape = function(*map(Tensor, arrays)).shape
-    return generator(seed, "gradcheck weights").uniform(0.5, 1.5, shape)
+    return np.ones(shape) if math.prod(shape) == 1 else generator(seed, "gradcheck weights").uniform(0.5, 1.5, shape)
 
 
 def _analytic(

@@ -40,10 +40,11 @@ class Node:
 
     A leaf (a tensor that requires a gradient and was not computed) has no backward function; its gradients accumulate
     in `gradient`. If `stale`, the stored gradient is an old one and counts as zero: the next gradient overwrites it.
+    `has_gradient` says whether a gradient was accumulated, set or read since it was last discarded.
     `saved` lists the versions of the arrays that the backward function saved, as they were at that time.
     """
 
-    __slots__ = ("backward", "dtype", "gradient", "name", "order", "parents", "saved", "shape", "stale")
+    __slots__ = ("backward", "dtype", "gradient", "has_gradient", "name", "order", "parents", "saved", "shape", "stale")
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class Node:
         self.backward = backward
         self.saved = saved
         self.gradient: Array | None = None
-        self.stale = False
+        self.stale = self.has_gradient = False
         self.order = next(_creation)
 
     @property
@@ -84,7 +85,7 @@ class Node:
             self.gradient += gradient
         else:
             self.gradient[...] = gradient
-        self.stale = False
+        self.stale, self.has_gradient = False, True
 
 
 class _Recording(threading.local):

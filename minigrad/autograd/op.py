@@ -2,29 +2,41 @@
 
 The function returns its result and a nested function `backward(dy)`, which stands a few lines below the forward
 formula. `@op` takes the arrays out of the tensors, wraps the result in a tensor, and records a node if an argument
-requires a gradient.
+requires a gradient. `minigrad.autograd.dtypes` decides in which dtype it computes.
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
+import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from minigrad.autograd import observers
+from minigrad.autograd.dtypes import Signature, lift
 from minigrad.autograd.gradients import Backward, saved_arrays
 from minigrad.autograd.graph import Node, Version, is_recording
 from minigrad.autograd.operators import OPS
 from minigrad.autograd.tensor import Tensor
-from minigrad.errors import InputError, ShapeError
+from minigrad.errors import InputError
 from minigrad.typing import Array
 
-__all__ = ["OPS", "op"]
+__all__ = ["OPS", "gradients_wanted", "op"]
+
+Forward = Callable[..., tuple[Array, Backward]]
+Operation = Callable[..., Tensor]
 
 
-def op(function: Callable[..., tuple[Array, Backward]]) -> Callable[..., Tensor]:
+@overload
+def op(function: Forward, /) -> Operation: ...
+@overload
+def op(*, integers: tuple[str, ...] = (), integer_dtype: str | None = None) -> Callable[[Forward], Operation]: ...
+def op(
+    function: Forward | None = None, /, *, integers: tuple[str, ...] = (), integer_dtype: str | None = None
+) -> Operation | Callable[[Forward], Operation]:
     """Make a differentiable operation of ``function(*arrays, **options) -> (result, backward)``.
 
     Positional arguments are tensors, arrays or numbers; keyword-only arguments are options. ``backward(dy)`` receives
@@ -32,78 +44,94 @@ def op(function: Callable[..., tuple[Array, Backward]]) -> Callable[..., Tensor]
     refer to the result tensor (a reference cycle would keep the whole graph alive) or write into `dy`. It need not undo
     broadcasting: `minigrad.autograd.graph` sums every gradient over the axes along which its argument was broadcast.
 
-    Raises ShapeError if the arguments' shapes do not fit, InputError if float32 and float64 tensors are mixed.
+    An operation computes in float32 or float64. `integers` names the arguments that hold indices or conditions, which
+    are never converted. `integer_dtype` is the dtype that an operation without any float argument computes in:
+    "float32", "int64", or "any" if it only moves elements, so that their dtype does not matter; None refuses integers.
+
+    Raises InputError for dtypes that the operation cannot use and for options that it does not have. An error that
+    NumPy raises inside `function` gets a note with the name of the operation and the shapes of its arguments.
     """
+    if function is None:
+        return functools.partial(_operation, integers=integers, integer_dtype=integer_dtype)
+    return _operation(function, integers, integer_dtype)
+
+
+def _operation(function: Forward, integers: tuple[str, ...], integer_dtype: str | None) -> Operation:
     name = function.__name__
-    parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
+    given = inspect.signature(function).parameters.values()
+    positional = tuple(each.name for each in given if each.kind is each.POSITIONAL_OR_KEYWORD)
+    options_of = {each.name for each in given if each.kind is each.KEYWORD_ONLY}
+    signature = Signature(name, positional, integers, integer_dtype)
 
     @functools.wraps(function)
     def apply(*arguments: Any, **options: Any) -> Tensor:
-        arrays = _lift(name, parameters, arguments)
+        if not options.keys() <= options_of:
+            raise _unknown_option(name, options.keys() - options_of, options_of)
+        arrays = lift(signature, arguments)
+        parents: tuple[Node | None, ...] = ()
+        if is_recording():
+            parents = tuple([argument.node if isinstance(argument, Tensor) else None for argument in arguments])
+        _call.wanted = tuple([parent is not None for parent in parents]) or (False,) * len(arguments)
         try:
             if not observers.active:
-                y, backward = function(*arrays, **options)
+                y, backward = _checked(name, function(*arrays, **options))
             else:
                 with observers.forward(name, arrays, options) as observed:
-                    y, backward = observed(function(*arrays, **options))
+                    y, backward = observed(_checked(name, function(*arrays, **options)))
         except InputError:
             raise
-        except ValueError as error:
+        except (ValueError, TypeError, IndexError) as error:
             shapes = ", ".join(str(array.shape) for array in arrays)
-            raise ShapeError(f"{name} cannot use arguments of shapes {shapes}: {error}") from error
-        y = np.asarray(y)
-        if y.dtype == np.float64 and all(array.dtype.kind != "f" for array in arrays):
-            y = y.astype(np.float32)  # NumPy computes float64 from integers, as in a mean; here that is float32
-        return _wrap(name, arguments, y, backward)
+            error.add_note(f"This happened in the operation {name}, called with arguments of shapes {shapes}.")
+            raise
+        return _wrap(name, arguments, parents, np.asarray(y), backward)
 
     OPS[name] = apply
     return apply
 
 
-_NEVER_LIFTED = ("ids", "targets", "condition")
-"""Arguments of these names hold integers or booleans; all others are converted to the dtype of the tensors."""
+class _Call(threading.local):
+    wanted: tuple[bool, ...] = ()
 
 
-def _lift(name: str, parameters: tuple[str, ...], arguments: tuple[Any, ...]) -> list[Array]:
-    """Return the arguments as arrays; Python numbers, plain arrays and integers get the dtype of the float tensors."""
-    dtype: np.dtype[Any] | None = None
-    arrays: list[Array] = []
-    fast = True  # while all arguments are float tensors, no conversion is needed
-    for argument in arguments:
-        if not isinstance(argument, Tensor):
-            arrays.append(np.asarray(argument))
-            fast = False
-            continue
-        array = argument.data
-        arrays.append(array)
-        if array.dtype.kind != "f":
-            fast = False
-        elif dtype is None:
-            dtype = array.dtype
-        elif array.dtype != dtype:
-            raise InputError(f"{name} got tensors of dtype {dtype} and {array.dtype}; convert one with .astype(...)")
-    if fast:
-        return arrays
-    if dtype is None and any(type(argument) is float for argument in arguments):
-        dtype = np.dtype(np.float32)  # a Python float is float32, as in Tensor(1.0)
-    for position, array in enumerate(arrays):
-        if dtype is not None and (position >= len(parameters) or parameters[position] not in _NEVER_LIFTED):
-            arrays[position] = array.astype(dtype, copy=False)
-    return arrays
+_call = _Call()
 
 
-def _wrap(name: str, arguments: tuple[Any, ...], y: Array, backward: Backward) -> Tensor:
+def gradients_wanted() -> tuple[bool, ...]:
+    """Return, inside an operation, which of its positional arguments need a gradient.
+
+    An operation that computes gradients already in the forward pass computes only these.
+    """
+    return _call.wanted
+
+
+def _checked(name: str, returned: Any) -> tuple[Array, Backward]:
+    """Return what a forward function returned; raises TypeError if it is not a result and a backward function."""
+    if not (isinstance(returned, tuple) and len(returned) == 2 and callable(returned[1])):
+        raise TypeError(
+            f"an @op returns its result and its backward function, but {name} returned {type(returned).__name__}; "
+            "end it with `return y, backward`"
+        )
+    return returned
+
+
+def _unknown_option(name: str, unknown: set[str], options: set[str]) -> InputError:
+    known = f"its options are {', '.join(sorted(options))}" if options else "it has no options"
+    return InputError(f"{name} has no option {', '.join(sorted(unknown))}; {known}")
+
+
+def _wrap(
+    name: str, arguments: tuple[Any, ...], parents: tuple[Node | None, ...], y: Array, backward: Backward
+) -> Tensor:
     """Make the result a tensor and, if an argument requires a gradient, record its node."""
     result = Tensor(y)
     if y.base is not None:  # a view (reshape, slice) shares the version of the memory that it shares
         for argument in arguments:
             if isinstance(argument, Tensor) and _may_share_memory(y, argument.data):
                 result.version = argument.version
-    if is_recording() and y.dtype.kind == "f":
-        parents = tuple([argument.node if isinstance(argument, Tensor) else None for argument in arguments])
-        if any(parents):
-            saved = _saved_versions(backward, (*arguments, result))
-            result.node = Node(name, y.shape, y.dtype, parents, backward, saved)
+    if y.dtype.kind == "f" and any(parents):
+        saved = _saved_versions(backward, (*arguments, result))
+        result.node = Node(name, y.shape, y.dtype, parents, backward, saved)
     return result
 
 

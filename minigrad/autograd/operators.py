@@ -28,16 +28,48 @@ def unwrap(value: Any) -> Any:
     return value
 
 
+def _tensors_in(value: Any) -> list[Any]:
+    """Return the tensors in an argument, or in a list, tuple or dictionary of arguments."""
+    if isinstance(value, Operators):
+        return [value]
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return [tensor for item in items for tensor in _tensors_in(item)]
+
+
+def _without_tensors(value: Any) -> Any:
+    """Return the same argument with the array of every tensor in it."""
+    if isinstance(value, Operators):
+        return value.data
+    if isinstance(value, dict):
+        return {key: _without_tensors(item) for key, item in value.items()}
+    return type(value)(_without_tensors(item) for item in value) if type(value) in (list, tuple) else value
+
+
 def _as_tuple(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     """Return the sizes, given as in x.reshape(2, 3) or as in x.reshape((2, 3))."""
     return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], tuple | list) else sizes
 
 
+# NumPy functions on tensors. Those in the first group run the operation of the same name; a result of the second does
+# not depend on the values of the tensor. All others run on the arrays, and are refused if a gradient would be lost.
+_METHODS = ("sum", "mean", "max", "reshape", "transpose")
+_JOINS = ("concatenate", "stack")
+_CONSTANT = ("zeros_like", "ones_like", "empty_like", "full_like")
 _COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
 
 
+def _no_gradient(name: str) -> InputError:
+    return InputError(
+        f"np.{name} does not compute gradients; use the functions of minigrad.ops, or .detach().numpy() if no "
+        "gradient is wanted"
+    )
+
+
 class Operators:
-    """The operators and methods of a Tensor, its base class."""
+    """The operators and methods of a Tensor, its base class.
+
+    Options that a method does not know are passed on to its operation, whose error says which there are.
+    """
 
     __slots__ = ()
 
@@ -76,10 +108,28 @@ class Operators:
             if ufunc.__name__ != "power" and ufunc.__name__ in OPS:  # operations have the names of the NumPy functions
                 result: Self = OPS[ufunc.__name__](*inputs)
                 return result
-        raise InputError(
-            f"np.{ufunc.__name__} does not compute gradients; use the functions of minigrad.ops, or "
-            ".detach().numpy() if no gradient is wanted"
-        )
+        raise _no_gradient(ufunc.__name__)
+
+    def __array_function__(self, function: Any, types: Any, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Run the operation of the same name for ``np.sum(tensor)``; other functions of NumPy get the arrays.
+
+        Raises InputError if such a function would lose a gradient: unless it returns no floats, as np.argmax does.
+        """
+        name = "max" if function is np.amax else function.__name__
+        is_known = not options.keys() - {"axis", "keepdims"}
+        if name in _METHODS and isinstance(inputs[0], Operators) and is_known:
+            return getattr(inputs[0], name)(*inputs[1:], **options)
+        if name in _JOINS and is_known:
+            return OPS[name](*inputs[0], **dict(zip(("axis",), inputs[1:], strict=False)), **options)
+        if name == "where" and len(inputs) == 3:
+            return OPS["where"](*inputs)
+        if any(tensor.requires_grad for tensor in _tensors_in((inputs, options))):
+            result = function(*_without_tensors(inputs), **_without_tensors(options))
+            parts = result if isinstance(result, (tuple, list)) else (result,)
+            if name not in _CONSTANT and any(part is None or np.asarray(part).dtype.kind == "f" for part in parts):
+                raise _no_gradient(function.__name__)
+            return result
+        return function(*_without_tensors(inputs), **_without_tensors(options))
 
     def __add__(self, other: Any) -> Self:
         return OPS["add"](self, other)
@@ -137,17 +187,17 @@ class Operators:
 
     __hash__ = object.__hash__
 
-    def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Self:
+    def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, **unknown: Any) -> Self:
         """Add up over `axis` (all axes by default)."""
-        return OPS["sum"](self, axis=axis, keepdims=keepdims)
+        return OPS["sum"](self, axis=axis, keepdims=keepdims, **unknown)
 
-    def mean(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Self:
+    def mean(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, **unknown: Any) -> Self:
         """Average over `axis` (all axes by default)."""
-        return OPS["mean"](self, axis=axis, keepdims=keepdims)
+        return OPS["mean"](self, axis=axis, keepdims=keepdims, **unknown)
 
-    def max(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Self:
+    def max(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, **unknown: Any) -> Self:
         """Take the largest value over `axis` (all axes by default)."""
-        return OPS["max"](self, axis=axis, keepdims=keepdims)
+        return OPS["max"](self, axis=axis, keepdims=keepdims, **unknown)
 
     def reshape(self, *shape: Any) -> Self:
         """Return the same elements in another shape."""
@@ -157,13 +207,13 @@ class Operators:
         """Permute the axes; with no argument, reverse them."""
         return OPS["transpose"](self, axes=_as_tuple(axes) or None)
 
-    def softmax(self, axis: int = -1) -> Self:
+    def softmax(self, axis: int = -1, **unknown: Any) -> Self:
         """Convert the values along `axis` to probabilities."""
-        return OPS["softmax"](self, axis=axis)
+        return OPS["softmax"](self, axis=axis, **unknown)
 
-    def log_softmax(self, axis: int = -1) -> Self:
+    def log_softmax(self, axis: int = -1, **unknown: Any) -> Self:
         """Return the logarithm of the softmax along `axis`, computed without losing small probabilities."""
-        return OPS["log_softmax"](self, axis=axis)
+        return OPS["log_softmax"](self, axis=axis, **unknown)
 
     def exp(self) -> Self:
         """Return e to the power of each element."""

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from minigrad.autograd.dtypes import from_python, native
 from minigrad.autograd.graph import Node, Version, is_recording, run_backward
-from minigrad.autograd.operators import Operators, unwrap
+from minigrad.autograd.operators import OPS, Operators, unwrap
 from minigrad.errors import GraphError, InputError, ShapeError
 from minigrad.typing import Array
 
@@ -22,9 +23,10 @@ from minigrad.typing import Array
 class Tensor(Operators):
     """A NumPy array that can take part in the computation of gradients.
 
-    Python numbers and lists become float32 (integers: int64); arrays keep their dtype. With `requires_grad` the tensor
-    is a leaf: `backward()` adds to its `grad`. Raises InputError for data that is not numeric, and for
-    `requires_grad` with a dtype that is not floating-point.
+    Python numbers and lists become float32 (integers: int64); arrays keep their dtype, and their memory is shared
+    unless its byte order is not this machine's. With `requires_grad` the tensor is a leaf: `backward()` adds to its
+    `grad`. Raises InputError for data that is not numeric or has no rectangular shape, and for `requires_grad` with a
+    dtype that is not floating-point.
 
     >>> x = Tensor([1.0, 2.0, 3.0], requires_grad=True)
     >>> (x * x).sum().backward()
@@ -41,22 +43,18 @@ class Tensor(Operators):
         if type(data) is np.ndarray and dtype is None:
             array = data
         elif dtype is None and not isinstance(data, (np.ndarray, np.generic)):
-            array = np.asarray(data)
+            array = from_python(data)
             array = array.astype(np.float32) if array.dtype == np.float64 else array
         else:
             array = np.asarray(data, dtype=dtype)
+        array = native(array)
         if array.dtype.kind not in "fiub":
             raise InputError(f"a Tensor holds numbers, not elements of dtype {array.dtype}")
         self._data: Array = array
         self.version: Version = version
         self.node: Node | None = None
         if requires_grad:
-            if array.dtype.kind != "f":
-                raise InputError(
-                    f"a tensor of dtype {array.dtype} cannot have a gradient, because it cannot vary "
-                    "continuously. Use float data (for example dtype='float32'), or leave requires_grad off."
-                )
-            self.node = Node("leaf", array.shape, array.dtype)
+            self.requires_grad = True
 
     @staticmethod
     def wrap(array: Array) -> Tensor:
@@ -65,7 +63,12 @@ class Tensor(Operators):
 
     @property
     def data(self) -> Array:
-        """The array itself. Change it with ``tensor[...] = value``, so that the change is counted in the version."""
+        """The array itself, which is not a copy.
+
+        Change it with ``tensor[...] = value`` or ``tensor.data = value``: these are counted, so that backward() refuses
+        a graph that saved the old values. A change through the array, as in ``tensor.data[0] = 1`` or with NumPy's
+        ``out=``, is not noticed; between forward and backward it makes the gradients wrong.
+        """
         return self._data
 
     @data.setter
@@ -84,6 +87,7 @@ class Tensor(Operators):
         if self.node.stale and self.node.gradient is not None:
             self.node.gradient[...] = 0
             self.node.stale = False
+        self.node.has_gradient = self.node.gradient is not None  # the caller may write into the array
         return self.node.gradient
 
     @grad.setter
@@ -95,12 +99,44 @@ class Tensor(Operators):
                 f"a gradient of shape {value.shape} and dtype {value.dtype} does not fit a tensor of shape "
                 f"{self.shape} and dtype {self.dtype}"
             )
-        self.node.gradient, self.node.stale = value, False
+        self.node.gradient, self.node.stale, self.node.has_gradient = value, False, value is not None
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether gradients accumulate in this tensor: it requires one and was not computed from others."""
+        return self.node is not None and self.node.is_leaf
+
+    @property
+    def has_gradient(self) -> bool:
+        """Whether this leaf has a gradient: one arrived, or `grad` was set or read, since it was last set to zero.
+
+        An optimizer updates a parameter only then; a parameter that the loss does not depend on stays as it is.
+        """
+        return self.node is not None and self.node.has_gradient
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients are computed for this tensor or through it."""
+        """Whether gradients are computed for this tensor or through it.
+
+        Set it to False to freeze a leaf, and to True to make a leaf of a tensor that was not computed. A frozen leaf
+        has no gradient: none is computed, and an existing one is dropped.
+        """
         return self.node is not None
+
+    @requires_grad.setter
+    def requires_grad(self, wanted: bool) -> None:
+        if self.node is not None and not self.node.is_leaf:
+            raise GraphError(
+                f"the result of {self.node.name} requires a gradient because what it was computed from does; use "
+                "detach() for a tensor without one"
+            )
+        if wanted and self._data.dtype.kind != "f":
+            raise InputError(
+                f"a tensor of dtype {self._data.dtype} cannot have a gradient, because it cannot vary "
+                "continuously. Use float data (for example dtype='float32'), or leave requires_grad off."
+            )
+        if wanted != (self.node is not None):
+            self.node = Node("leaf", self._data.shape, self._data.dtype) if wanted else None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -157,12 +193,13 @@ class Tensor(Operators):
         If `grad` is read before that, the zeros are written then.
         """
         if self.node is not None and self.node.is_leaf:
-            self.node.stale = self.node.gradient is not None
+            self.node.stale, self.node.has_gradient = self.node.gradient is not None, False
 
     def zero_grad(self) -> None:
-        """Set the gradient of this leaf, if it has one, to zero in place."""
+        """Set the gradient of this leaf to zero in place; until the next one arrives, it counts as none."""
         if (gradient := self.grad) is not None:
             gradient[...] = 0
+            self.discard_grad()
 
     def detach(self) -> Tensor:
         """Return a tensor over the same array that is not part of the graph."""
@@ -176,8 +213,11 @@ class Tensor(Operators):
 
     def item(self) -> float | int | bool:
         """Return the only element as a Python number."""
+        return self._only_element("item()")
+
+    def _only_element(self, name: str) -> float | int | bool:
         if self.size != 1:
-            raise ShapeError(f"item() needs a tensor with one element; this one has shape {self.shape}")
+            raise ShapeError(f"{name} needs a tensor with one element; this one has shape {self.shape}")
         value: float | int | bool = self._data.item()
         return value
 
@@ -190,8 +230,40 @@ class Tensor(Operators):
             raise GraphError(
                 "a tensor that takes part in a gradient cannot be changed in place; do it inside `with no_grad():`"
             )
-        self._data[unwrap(index)] = unwrap(value)
+        if is_recording() and isinstance(value, Tensor) and value.requires_grad:
+            raise GraphError(
+                "an assignment is not recorded, so the gradient of the assigned tensor would be lost. Build the result "
+                "with ops.where, ops.concatenate or ops.stack, or assign inside `with no_grad():`"
+            )
+        try:
+            self._data[unwrap(index)] = unwrap(value)
+        except (ValueError, IndexError) as error:
+            raise ShapeError(f"assignment to a tensor of shape {self.shape}: {error}") from None
         self.version.count += 1
+
+    def __iadd__(self, other: Any) -> Tensor:
+        return self._update("add", other)
+
+    def __isub__(self, other: Any) -> Tensor:
+        return self._update("subtract", other)
+
+    def __imul__(self, other: Any) -> Tensor:
+        return self._update("multiply", other)
+
+    def __itruediv__(self, other: Any) -> Tensor:
+        return self._update("divide", other)
+
+    def _update(self, name: str, other: Any) -> Tensor:
+        """Compute ``p -= step``: in place for a leaf, such as a parameter; for any other tensor, a new tensor."""
+        if not self.is_leaf:
+            return OPS[name](self, other)
+        if is_recording():
+            raise GraphError(
+                "a leaf cannot be changed in place while operations are recorded; do it inside `with no_grad():`, or "
+                "write y = x + ... for a new tensor"
+            )
+        self[...] = OPS[name](self, other)
+        return self
 
     def __len__(self) -> int:
         return len(self._data)
@@ -204,10 +276,14 @@ class Tensor(Operators):
         return f"Tensor({text}, dtype={self.dtype}{', requires_grad=True' if self.requires_grad else ''})"
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._only_element("float()"))
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._only_element("int()"))
 
     def __bool__(self) -> bool:
-        return bool(self.item())
+        if self.size != 1:
+            raise ShapeError(
+                f"a tensor of shape {self.shape} is neither true nor false as a whole; ask .data.any() or .data.all()"
+            )
+        return bool(self._data.item())

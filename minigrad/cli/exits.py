@@ -15,11 +15,11 @@ from minigrad.system.signals import BROKEN_PIPE, INTERRUPTED, Stopped
 from minigrad.system.terminal import close_output
 
 
-def exit_code(program: str, work: Callable[[], object], *, interrupted: str) -> int:
+def exit_code(program: str, work: Callable[[], object], *, interrupted: str, less_memory: str) -> int:
     """Do the `work` of a program and return its exit code, with any error explained on standard error.
 
     A ValueError of another package is bad input if its attribute `is_bad_input` is true; any other is a bug, and is
-    raised. `interrupted` is printed after Ctrl-C.
+    raised. `interrupted` is printed after Ctrl-C; `less_memory` says what needs less memory when there is too little.
     """
     try:
         work()
@@ -35,7 +35,7 @@ def exit_code(program: str, work: Callable[[], object], *, interrupted: str) -> 
     except ModuleNotFoundError as error:
         return complain(program, explain_missing_package(error, program))
     except MemoryError:
-        return complain(program, RunError("this computer's memory is full; take a smaller --size or --batch"))
+        return complain(program, RunError(f"this computer's memory is full; {less_memory}"))
     except BrokenPipeError:  # the reader closed the pipe, as in `generate.py ... | head`
         close_output()
         return BROKEN_PIPE

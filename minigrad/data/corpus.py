@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import io
 import os
 import platform
 from collections.abc import Callable, Iterable
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from minigrad.data import standard_library
 from minigrad.data.download import download
-from minigrad.data.text_files import documents_in, read_bytes, read_folder
+from minigrad.data.text_files import documents_in, read_documents, read_folder
 from minigrad.errors import InputError, RunError
 
 NAMES = ("python-docs", "python-source", "shakespeare")
@@ -75,10 +76,10 @@ def load(name: str = "python-docs", *, progress: Callable[[str], None] | None = 
         description, documents = f"source of the standard library of {python}", standard_library.source()
     elif name == "shakespeare":
         data = download(SHAKESPEARE, sha256=SHAKESPEARE_SHA256, progress=progress)
-        description, documents = "plays of Shakespeare", documents_in(data, "shakespeare")
+        description, documents = "plays of Shakespeare", documents_in(io.BytesIO(data), "shakespeare")
     elif name.startswith(("http://", "https://")):
         data = download(name, progress=progress)
-        description, documents = f"text from {name}", documents_in(data, name.partition("?")[0])
+        description, documents = f"text from {name}", documents_in(io.BytesIO(data), name.partition("?")[0])
     else:
         description, documents = f"text in {name}", _local(name)
     if not documents and name in NAMES:
@@ -109,7 +110,7 @@ def _local(name: str) -> list[str]:
             + (f"Did you mean {' or '.join(near)}? " if near else "")
             + f"Expected {', '.join(NAMES)}, a file, a folder or an address that starts with http."
         )
-    return read_folder(path) if path.is_dir() else documents_in(read_bytes(path), name)
+    return read_folder(path) if path.is_dir() else read_documents(path)
 
 
 def _names_beside(path: Path) -> list[str]:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-import json
+import gzip
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from minigrad.errors import InputError
+from minigrad.formats.json_files import parse_json
+from minigrad.options import shown
+from minigrad.system import hardware
+from minigrad.system.files import reason
+from minigrad.system.units import format_bytes
 
 TEXT_SUFFIXES = (".txt", ".md", ".py", ".jsonl")  # files that are read in a folder, also followed by .gz
 LARGEST_DOCUMENT = 65_536  # characters; a longer text is cut
+_PORTION = 1 << 24  # bytes that are read at a time
+_MEMORY_PER_BYTE = 4  # of text: the bytes, the decoded text, its documents and its tokens
 CHUNK = 8_192  # characters, about: 1 MB gives about 140 chunks, enough for a fair held-out split
 
 
@@ -23,7 +33,7 @@ def read_folder(folder: Path) -> list[str]:
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
         is_text = path.name.lower().removesuffix(".gz").endswith(TEXT_SUFFIXES)
         if is_text and not hidden and path.is_file():
-            documents += documents_in(read_bytes(path), str(path))
+            documents += read_documents(path)
     if not documents:
         raise InputError(
             f"the folder {folder} holds no text: expected files that end in {', '.join(TEXT_SUFFIXES)}, "
@@ -32,26 +42,25 @@ def read_folder(folder: Path) -> list[str]:
     return documents
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return the bytes of a file; raises InputError if it cannot be read."""
+def read_documents(path: Path) -> list[str]:
+    """Return the documents of one file; raises InputError if it cannot be read, or as `documents_in` does."""
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return documents_in(file, str(path))
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}.") from error
+        raise InputError(f"cannot read {path}: {reason(error)}.") from error
 
 
-def documents_in(data: bytes, name: str) -> list[str]:
-    """Return the documents that the bytes of one file hold; the file's `name` tells its kind.
+def documents_in(file: IO[bytes], name: str) -> list[str]:
+    """Return the documents in the bytes of one file; the file's `name` tells its kind.
 
     A `.jsonl` file holds one document per line, in the field `text`; any other file is one document of UTF-8
     text; `.gz` is unpacked first. Line ends become a single newline, blank documents are dropped, long ones
     are cut (see `chunks`).
-    Raises InputError, with the place, for bytes that are not such text.
+    Raises InputError, with the place, for bytes that are not such text, and if they do not fit into memory.
     """
-    kind = name.lower()
-    if kind.endswith(".gz"):
-        data, kind = _unpack(data, name), kind.removesuffix(".gz")
-    text = _decode(data, name)
+    is_packed, kind = name.lower().endswith(".gz"), name.lower().removesuffix(".gz")
+    text = _decode(_unpacked(file, name) if is_packed else _text_bytes(file, name), name)
     documents = _json_lines(text, name) if kind.endswith(".jsonl") else [text]
     return [chunk for document in documents if document.strip() for chunk in chunks(document)]
 
@@ -81,20 +90,38 @@ def chunks(text: str) -> list[str]:
     return [*result, text[start:]]
 
 
-def _unpack(data: bytes, name: str) -> bytes:
-    import gzip
-    import zlib
+def portions(file: IO[bytes] | gzip.GzipFile, name: str) -> Iterator[bytes]:
+    """Yield the bytes of a file that may never end, such as a device; raises InputError when they fill the memory."""
+    most, size = hardware.available_memory_bytes() // _MEMORY_PER_BYTE, 0
+    while part := file.read(_PORTION):
+        size += len(part)
+        if 0 < most < size:
+            raise InputError(
+                f"{name} has more than {format_bytes(most)}, for which the free memory is too small; give a part of it."
+            )
+        yield part
 
+
+def _unpacked(file: IO[bytes], name: str) -> bytes:
     try:
-        return gzip.decompress(data)
+        with gzip.GzipFile(fileobj=file) as unpacked:
+            return _text_bytes(unpacked, name)
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{name} cannot be unpacked: {str(error).rstrip('.')}.") from error
 
 
-def _decode(data: bytes, name: str) -> str:
+def _text_bytes(file: IO[bytes] | gzip.GzipFile, name: str) -> bytes:
     # UTF-8 text may hold NUL, but in practice NUL means UTF-16 or binary data, which no model should be trained on.
-    if (offset := data.find(0)) >= 0:
-        raise InputError(f"{name} is not UTF-8 text: byte {offset:,} is NUL. Is it a binary file, or UTF-16?")
+    data = bytearray()
+    for part in portions(file, name):
+        if (offset := part.find(0)) >= 0:
+            offset += len(data)
+            raise InputError(f"{name} is not UTF-8 text: byte {offset:,} is NUL. Is it a binary file, or UTF-16?")
+        data += part
+    return bytes(data)
+
+
+def _decode(data: bytes, name: str) -> str:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -112,12 +139,13 @@ def _json_lines(text: str, name: str) -> list[str]:
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
-        except ValueError as error:
+            record = parse_json(line)
+        except InputError as error:
             raise InputError(f"{name}, line {number:,} is not JSON: {error}.") from error
         document = record.get("text") if isinstance(record, dict) else None
         if not isinstance(document, str):
-            raise InputError(f'{name}, line {number:,} has no text: expected an object like {{"text": "..."}}.')
+            found = "" if document is None else f" (it is {shown(document)})"
+            raise InputError(f'{name}, line {number:,} has no text{found}: expected an object like {{"text": "..."}}.')
         try:
             document.encode("utf-8")
         except UnicodeEncodeError as error:  # JSON can spell half of a surrogate pair, which is no character

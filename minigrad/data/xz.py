@@ -5,18 +5,22 @@ A model that predicts text can compress it (Shannon 1948), so its loss can be co
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable
 
 DICTIONARY = 64 << 20  # bytes: xz finds repetitions within this distance; compressing takes ten times as much memory
+_PORTION = 1 << 16  # bytes between two looks at the clock
 _SECONDS_PER_BYTE = 0.7e-6  # measured on 24 MB of Python source
 
 
-def xz_bits_per_byte(train: Iterable[str], held_out: Iterable[str]) -> float | None:
+def xz_bits_per_byte(train: Iterable[str], held_out: Iterable[str], seconds: float = math.inf) -> float | None:
     """Return the bits that xz needs per byte of the held-out text after it has compressed the training text.
 
     8 (size(xz(train + held out)) - size(xz(train))) / size(held out), sizes in bytes. xz finds repetitions up to
     64 MiB back, so only the last 64 MiB of a longer training text are compressed. Takes about a second per megabyte.
-    Returns None if Python was built without xz. Raises ZeroDivisionError if nothing is held out.
+    Returns None if Python was built without xz. Raises TimeoutError if it takes longer than `seconds`, as it does for
+    text that repeats nothing, and ZeroDivisionError if nothing is held out.
     """
     try:
         import lzma
@@ -25,7 +29,17 @@ def xz_bits_per_byte(train: Iterable[str], held_out: Iterable[str]) -> float | N
     known, new = "\n".join(train).encode()[-DICTIONARY:], "\n".join(held_out).encode()
     preset = 9 | lzma.PRESET_EXTREME
     filters = [{"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": DICTIONARY}]
-    before, after = (len(lzma.compress(data, filters=filters)) for data in (known, known + b"\n" + new))
+    deadline = time.perf_counter() + seconds
+
+    def compressed_size(data: bytes) -> int:
+        compressor, size = lzma.LZMACompressor(filters=filters), 0
+        for start in range(0, len(data), _PORTION):
+            size += len(compressor.compress(data[start : start + _PORTION]))
+            if time.perf_counter() > deadline:
+                raise TimeoutError
+        return size + len(compressor.flush())
+
+    before, after = (compressed_size(data) for data in (known, known + b"\n" + new))
     return 8 * (after - before) / len(new)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minigrad.errors import InputError
 from minigrad.system.files import read_bytes, write_text
-from minigrad.typing import PathLike
+
+if TYPE_CHECKING:  # it needs NumPy, for which reading text must not wait
+    from minigrad.typing import PathLike
 
 _DEEPEST = 64  # levels of nesting; no file of a model or of a run has ten
 _LARGEST = 1 << 26  # bytes; a larger file of settings is damaged or something else

@@ -63,5 +63,7 @@ _FEATURES = host_features()
 FLOAT32, BFLOAT16 = _float32_block(_FEATURES), _bfloat16_block(_FEATURES)
 SPLIT = replace(BFLOAT16, parts=3) if BFLOAT16 is not None and BFLOAT16.kind == "tiles" else None
 """The blocks of this processor; None where it has no instructions for one."""
-SMALL = SPLIT or _small_block(_FEATURES)
-"""The block for the tiles of attention; plain loops compute it where there are no instructions for it."""
+SMALL_VECTORS = _small_block(_FEATURES)
+"""The block for small products of float32 elements; plain loops compute it where there are no instructions for it."""
+SMALL = SPLIT or SMALL_VECTORS
+"""The block for the tiles of attention. Its rows are a multiple of those of SMALL_VECTORS, its columns the same."""

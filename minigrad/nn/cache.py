@@ -1,4 +1,8 @@
-"""Caches: during generation, the keys and values of earlier tokens are stored instead of computed again."""
+"""Caches: during generation, the keys and values of earlier tokens are stored instead of computed again.
+
+What is stored has no gradient: it was computed from tokens of earlier passes, whose graphs are gone. So a backward pass
+that reaches what was computed with a cache is refused, instead of leaving out a part of the gradient.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,9 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import DTypeLike
 
+from minigrad.autograd.graph import Node, is_recording
 from minigrad.autograd.tensor import Tensor
-from minigrad.errors import InputError
+from minigrad.errors import GraphError, InputError
 from minigrad.typing import Array
 
 
@@ -74,9 +79,9 @@ class KeyValueCache(Cache):
         """Store the new keys and values of one layer; return all that it has stored: (keys, values, key_ranges).
 
         Shapes: k and v (rows, G, D), the same number of new rows for each sequence, one sequence after the other; keys
-        and values (batch * max_length, G, D), views of the cache without gradient; key_ranges (batch, 2): the rows
-        ``key_ranges[s, 0]:key_ranges[s, 1]`` are those of sequence s. Call `check_capacity` before the first layer and
-        `advance` after the last.
+        and values (batch * max_length, G, D), views of the cache, whose gradient is refused; key_ranges (batch, 2): the
+        rows ``key_ranges[s, 0]:key_ranges[s, 1]`` are those of sequence s. Call `check_capacity` before the first layer
+        and `advance` after the last.
         """
         new = len(k) // self.batch_size
         stop = self.length + new
@@ -85,4 +90,18 @@ class KeyValueCache(Cache):
         first = np.arange(self.batch_size) * self.max_length
         ranges = np.stack([first, first + stop], axis=1)
         keys, values = (memory[layer].reshape(-1, *memory.shape[3:]) for memory in (self.keys, self.values))
-        return Tensor(keys), Tensor(values), ranges
+        return refuse_gradient(Tensor(keys), k), refuse_gradient(Tensor(values), v), ranges
+
+
+def refuse_gradient(cached: Tensor, *sources: Tensor) -> Tensor:
+    """Let a backward pass that reaches `cached` raise GraphError, if one of its sources requires a gradient."""
+
+    def backward(dy: Array) -> None:
+        raise GraphError(
+            "backward() reached what was computed with a cache, and a cache stores no gradients; call the model "
+            "without a cache to train it, or inside `with no_grad():` to generate"
+        )
+
+    if is_recording() and any(source.requires_grad for source in sources):
+        cached.node = Node("a cache", cached.shape, cached.dtype, (), backward)
+    return cached

@@ -2,17 +2,19 @@
 
 Chen et al. 2016, "Training deep nets with sublinear memory cost", arXiv 1604.06174. At any time the activations of one
 layer are stored instead of those of all layers, at the price of a second forward pass. Every random draw is a function
-of seed, step and index, so the second pass repeats the first one bit for bit.
+of the attributes of a dropout layer, such as the step. The second pass restores those of the first, and the training
+mode, so it repeats it bit for bit, also if the next step has begun meanwhile or the model was switched to evaluation.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from minigrad.autograd.graph import Node, is_recording, no_grad, recording, run_backward
 from minigrad.autograd.tensor import Tensor
+from minigrad.nn.layers import Dropout
 from minigrad.nn.module import Module
 from minigrad.typing import Array
 
@@ -25,9 +27,42 @@ class CheckpointedLayer(Module):
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Call `forward`; store its activations unless `recomputed` is on."""
         if self.recomputed and is_recording():
-            function = functools.partial(self.forward, **options)
-            return recompute(function, *arguments, parameters=self.parameters())
+            settings = _settings(self)
+
+            def forward(*given: Any) -> Any:
+                with _restored(self, settings):
+                    return self.forward(*given, **options)
+
+            return recompute(forward, *arguments, parameters=self.parameters())
         return self.forward(*arguments, **options)
+
+
+def _settings(layer: Module) -> tuple[tuple[bool, ...], list[dict[str, Any]]]:
+    """Return what may change between two passes: the mode of every module, and the attributes of dropout layers."""
+    modules = [module for _, module in layer.named_modules()]
+    draws = [vars(module).copy() for module in modules if isinstance(module, Dropout)]
+    return tuple(module.training for module in modules), draws
+
+
+@contextlib.contextmanager
+def _restored(layer: Module, settings: tuple[tuple[bool, ...], list[dict[str, Any]]]) -> Iterator[None]:
+    """Restore the settings of an earlier pass inside the block."""
+    before = _settings(layer)
+    _apply(layer, settings)
+    try:
+        yield
+    finally:
+        _apply(layer, before)
+
+
+def _apply(layer: Module, settings: tuple[tuple[bool, ...], list[dict[str, Any]]]) -> None:
+    modes, draws = settings
+    modules = [module for _, module in layer.named_modules()]
+    dropouts = [module for module in modules if isinstance(module, Dropout)]
+    for dropout, attributes in zip(dropouts, draws, strict=True):
+        vars(dropout).update(attributes)
+    for module, training in zip(modules, modes, strict=True):
+        module.training = training
 
 
 def recompute(function: Callable[..., Tensor], *arguments: Any, parameters: Sequence[Tensor] = ()) -> Tensor:

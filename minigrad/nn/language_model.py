@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minigrad import ops
+from minigrad.autograd.graph import is_recording, no_grad
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError, RunError, ShapeError
 from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
-from minigrad.nn.cache import Cache, KeyValueCache
+from minigrad.nn.cache import Cache, KeyValueCache, refuse_gradient
 from minigrad.nn.checkpointing import CheckpointedLayer
 from minigrad.nn.config import ModelConfig
 from minigrad.nn.layers import Embedding, Linear
@@ -82,7 +83,8 @@ class LanguageModel(Module):
     def forward(self, tokens: ArrayLike, cache: Cache | None = None) -> Tensor:
         """Return the logits of the next token at every position.
 
-        Shapes: tokens (B, T) integers -> (B, T, V).  With a cache, the tokens continue its sequences.
+        Shapes: tokens (B, T) integers -> (B, T, V).  With a cache, the tokens continue its sequences; backward() is
+        then refused with a GraphError, because a cache stores no gradients.
         Raises InputError for ids out of range or more tokens than the context, ShapeError for other shapes.
         """
         ids = self._check(tokens, cache)
@@ -119,10 +121,12 @@ class LanguageModel(Module):
     def _rows(self, ids: Array, cache: Cache | None) -> Tensor:
         batch_size, length = ids.shape
         layout = Layout.rectangular(batch_size, length, cache.length if cache is not None else 0)
-        rows = self.hidden(Tensor(ids.reshape(-1)), layout, cache)
-        if cache is not None:
-            cache.advance(length)
-        return rows
+        if cache is None:
+            return self.hidden(Tensor(ids.reshape(-1)), layout)
+        with no_grad():  # no graph is needed, and a layer that is recomputed must not store its keys twice
+            rows = self.hidden(Tensor(ids.reshape(-1)), layout, cache)
+        cache.advance(length)
+        return refuse_gradient(rows, *self.parameters()) if is_recording() else rows
 
     def _check(self, tokens: ArrayLike, cache: Cache | None) -> Array:
         ids = np.asarray(tokens.data if isinstance(tokens, Tensor) else tokens)

@@ -69,16 +69,27 @@ class Parameter(Tensor):
         super().__init__(array, requires_grad=True)
         self.init = init
 
-    def bind(self, data: Array, gradient: Array) -> None:
-        """Use `data` as the memory of this parameter from now on, and `gradient` as that of its gradient."""
-        super().__init__(data, requires_grad=True)
-        self.grad = gradient
+    @property
+    def is_leaf(self) -> bool:
+        """A parameter is a leaf even while it is frozen."""
+        return True
+
+    def bind(self, data: Array, gradient: Array | None = None) -> None:
+        """Use `data` as the memory of this parameter from now on, and `gradient` as that of its gradient.
+
+        A parameter that is frozen stays so. The values in `gradient` count only after it is read, as `grad`.
+        """
+        super().__init__(data, requires_grad=self.requires_grad)
+        if self.node is not None:
+            self.grad, self.node.has_gradient = gradient, False
 
 
 class Module:
-    """A part of a model, with parameters and other modules as attributes, or in lists or tuples that are attributes.
+    """A part of a model, with parameters and other modules as attributes, or in lists, tuples or dictionaries.
 
-    Calling a module calls its `forward`.
+    These may be nested; the path to a parameter names each attribute, index and key. Calling a module calls its
+    `forward`. What would silently not be trained, a set of modules or a plain tensor that requires a gradient, is
+    refused with an InputError as soon as the parameters are listed.
 
     >>> from minigrad import nn
     >>> class TwoLayers(nn.Module):
@@ -100,12 +111,7 @@ class Module:
 
     def _children(self) -> Iterator[tuple[str, Parameter | Module]]:
         for name, value in vars(self).items():
-            if isinstance(value, Parameter | Module):
-                yield name, value
-            elif isinstance(value, list | tuple):
-                for index, item in enumerate(value):
-                    if isinstance(item, Parameter | Module):
-                        yield f"{name}.{index}", item
+            yield from _found_in(name, value, type(self).__name__)
 
     def named_modules(self, prefix: str = "") -> list[tuple[str, Module]]:
         """Return this module and every module inside it, each with its path, outermost first."""
@@ -128,6 +134,21 @@ class Module:
         """Return every parameter once."""
         return [parameter for _, parameter in self.named_parameters()]
 
+    def freeze(self, frozen: bool = True) -> Module:
+        """Stop, or with ``frozen=False`` resume, training the parameters of this module and all modules inside it.
+
+        A frozen parameter requires no gradient, so none is computed, and optimizers and clipping skip it; it is saved
+        and loaded as before. `initialise` allocates no gradients for parameters that are frozen by then.
+
+        >>> from minigrad import nn
+        >>> layer = nn.Linear(2, 3).freeze()
+        >>> layer.weight.requires_grad
+        False
+        """
+        for parameter in self.parameters():
+            parameter.requires_grad = not frozen
+        return self
+
     def num_parameters(self) -> int:
         """Return the number of elements of all parameters; a shared (tied) matrix counts once."""
         return sum(math.prod(parameter.shape) for parameter in self.parameters())
@@ -136,18 +157,21 @@ class Module:
         """Place parameters and gradients in one flat array each, and draw the initial values.
 
         The values of a parameter are a function of `seed` and its index in `parameters()`. Matrices come first and
-        vectors last, so that each kind is contiguous for the optimizer. `draw=False` leaves zeros, for weights that
-        will be loaded. Raises InputError for a dtype other than float32 and float64.
+        vectors after them, so that each kind is contiguous for the optimizer; frozen parameters come last, and have no
+        gradient. `draw=False` leaves zeros, for weights that will be loaded. Raises InputError for a dtype other than
+        float32 and float64.
         """
         if np.dtype(dtype) not in (np.float32, np.float64):
             raise InputError(f"a model's parameters are float32 or float64, not {np.dtype(dtype)}")
         parameters = self.parameters()
-        data, gradients = (np.zeros(self.num_parameters(), dtype) for _ in range(2))
+        trained = sum(math.prod(parameter.shape) for parameter in parameters if parameter.requires_grad)
+        data, gradients = np.zeros(self.num_parameters(), dtype), np.zeros(trained, dtype)
         position = 0
-        for parameter in sorted(parameters, key=lambda parameter: parameter.ndim < 2):
+        for parameter in sorted(parameters, key=lambda parameter: (not parameter.requires_grad, parameter.ndim < 2)):
             shape = parameter.shape
             stop = position + math.prod(shape)
-            parameter.bind(data[position:stop].reshape(shape), gradients[position:stop].reshape(shape))
+            gradient = gradients[position:stop].reshape(shape) if parameter.requires_grad else None
+            parameter.bind(data[position:stop].reshape(shape), gradient)
             position = stop
         if draw:
             for index, parameter in enumerate(parameters):
@@ -186,3 +210,25 @@ class Module:
         """Set every gradient to zero."""
         for parameter in self.parameters():
             parameter.zero_grad()
+
+
+def _found_in(path: str, value: Any, owner: str) -> Iterator[tuple[str, Parameter | Module]]:
+    """Yield the parameters and modules in the value of an attribute, each with its path."""
+    if isinstance(value, Parameter | Module):
+        yield path, value
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _found_in(f"{path}.{index}", item, owner)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _found_in(f"{path}.{key}", item, owner)
+    elif isinstance(value, Tensor) and value.is_leaf:
+        raise InputError(
+            f"{owner}.{path} is a Tensor that requires a gradient, but not a Parameter, so it would not be trained; "
+            "make it with nn.Parameter(shape, nn.Init(...)), or leave requires_grad off"
+        )
+    elif isinstance(value, set | frozenset) and any(isinstance(item, Parameter | Module) for item in value):
+        raise InputError(
+            f"{owner}.{path} is a set, whose elements have no names, so the modules in it would not be trained; use a "
+            "list or a dictionary"
+        )

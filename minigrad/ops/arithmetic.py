@@ -10,7 +10,7 @@ from minigrad.errors import ShapeError
 from minigrad.typing import Array
 
 
-@op
+@op(integer_dtype="int64")
 def add(a: Array, b: Array) -> tuple[Array, Backward]:
     """Add element by element, with broadcasting: $y = a + b$.
 
@@ -25,7 +25,7 @@ def add(a: Array, b: Array) -> tuple[Array, Backward]:
     return a + b, backward
 
 
-@op
+@op(integer_dtype="int64")
 def subtract(a: Array, b: Array) -> tuple[Array, Backward]:
     """Subtract element by element, with broadcasting: $y = a - b$.
 
@@ -39,7 +39,7 @@ def subtract(a: Array, b: Array) -> tuple[Array, Backward]:
     return a - b, backward
 
 
-@op
+@op(integer_dtype="int64")
 def multiply(a: Array, b: Array) -> tuple[Array, Backward]:
     """Multiply element by element, with broadcasting: $y = a b$.
 
@@ -54,7 +54,7 @@ def multiply(a: Array, b: Array) -> tuple[Array, Backward]:
     return a * b, backward
 
 
-@op
+@op(integer_dtype="float32")
 def divide(a: Array, b: Array) -> tuple[Array, Backward]:
     """Divide element by element, with broadcasting: $y = a / b$.
 
@@ -70,7 +70,7 @@ def divide(a: Array, b: Array) -> tuple[Array, Backward]:
     return a / b, backward
 
 
-@op
+@op(integer_dtype="int64")
 def negative(x: Array) -> tuple[Array, Backward]:
     """Change the sign: $y = -x$.
 
@@ -83,15 +83,18 @@ def negative(x: Array) -> tuple[Array, Backward]:
     return -x, backward
 
 
-@op
+@op(integer_dtype="int64")
 def power(x: Array, *, exponent: float) -> tuple[Array, Backward]:
     """Raise to a fixed power: $y = x^p$, with the derivative $p x^{p-1}$.
 
     Shapes: x (...) -> (...).  The exponent is a Python number; for a learned one write ``exp(p * log(x))``.
+    Integers stay integers if the exponent is one too and not negative; else they are computed in float32.
     Raises ShapeError if the exponent is not a Python number.
     """
     if not isinstance(exponent, int | float):
         raise ShapeError(f"power takes a plain number as exponent, not {exponent!r}; write exp(p * log(x)) instead")
+    if x.dtype.kind != "f" and not (isinstance(exponent, int) and exponent >= 0):
+        x = x.astype(np.float32)
     exponent = exponent if isinstance(exponent, int) else float(exponent)  # a NumPy scalar would make float32 float64
 
     def backward(dy: Array) -> Array:

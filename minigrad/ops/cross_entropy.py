@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from minigrad.autograd.gradients import Backward, Deferred
-from minigrad.autograd.graph import is_recording
-from minigrad.autograd.op import op
+from minigrad.autograd.op import gradients_wanted, op
 from minigrad.constants import IGNORE
 from minigrad.errors import InputError, ShapeError
 from minigrad.kernels.gemm.backend import product, product_into
@@ -25,7 +24,7 @@ def cross_entropy_formula(logits: Array, targets: Array) -> Array:
     return np.asarray(losses.sum() / max(len(rows), 1))
 
 
-@op
+@op(integers=("targets",))
 def cross_entropy(logits: Array, targets: Array) -> tuple[Array, Backward]:
     r"""Compute the mean cross-entropy: $L = -\frac1N \sum_t \ln \mathrm{softmax}(x_t)_{target_t}$.
 
@@ -55,14 +54,15 @@ def linear_cross_entropy_formula(x: Array, weight: Array, targets: Array) -> Arr
     return cross_entropy_formula(x @ weight.T, targets)
 
 
-@op
+@op(integers=("targets",))
 def linear_cross_entropy(x: Array, weight: Array, targets: Array) -> tuple[Array, Backward]:
     r"""Compute the logits $x W^T$ and their mean cross-entropy, without storing the logits.
 
     The same value as ``cross_entropy(linear(x, weight), targets)``. The logits of a vocabulary are by far the widest
     rows of a model. Here they exist for one chunk of rows at a time, and each chunk is overwritten by its gradient G,
     from which follow $dx = G\,W$ and $dW = G^T x$. So both gradients are computed in the forward pass, while the logits
-    exist. The loss is the last operation of a forward pass, so backward only multiplies them by dy.
+    exist. The loss is the last operation of a forward pass, so backward only multiplies them by dy. The gradient of an
+    argument that needs none, such as a frozen matrix, is not computed.
     Shapes: x (rows, C), weight (V, C), targets (rows,) integers -> ().
     Raises ShapeError if the shapes do not fit, InputError if a target is out of range.
     """
@@ -73,32 +73,34 @@ def linear_cross_entropy(x: Array, weight: Array, targets: Array) -> tuple[Array
         )
     flat, count = _checked_targets(targets, len(weight))
     losses = np.empty(len(x), x.dtype)
-    dx, dw = (np.empty_like(x), np.empty_like(weight)) if is_recording() else (None, None)
+    x_wanted, weight_wanted, _ = gradients_wanted()
+    dx, dw = np.empty_like(x) if x_wanted else None, np.empty_like(weight) if weight_wanted else None
     rows = -(-x.shape[0] // logit_chunks(len(x), len(weight)))
     for start in range(0, len(x), max(rows, 1)):
         chunk = slice(start, start + rows)
         logits = product(x[chunk], weight.T)
-        if dx is None or dw is None:
+        if dx is None and dw is None:
             losses[chunk], _ = kernels.cross_entropy_forward(logits, flat[chunk], IGNORE)
             continue
         losses[chunk] = kernels.cross_entropy_in_place(logits, flat[chunk], IGNORE, 1 / count)
         gradient = logits  # its memory now holds (softmax - one-hot) / N
-        product_into(gradient, weight, dx[chunk], False)
-        product_into(gradient.T, x[chunk], dw, start > 0)
+        if dx is not None:
+            product_into(gradient, weight, dx[chunk], False)
+        if dw is not None:
+            product_into(gradient.T, x[chunk], dw, start > 0)
     if dw is not None and not len(x):
         dw[...] = 0
 
-    def backward(dy: Array) -> tuple[Array, Deferred, None]:
-        assert dx is not None
-        assert dw is not None
-
+    def backward(dy: Array) -> tuple[Array | None, Deferred | None, None]:
+        # A graph runs backward once, so both gradients are scaled in place: no second array of (V, C) is needed.
         def write(out: Array, add: bool) -> None:
+            assert dw is not None
+            np.multiply(dw, dy, out=dw if add else out)
             if add:
-                out += dw * dy
-            else:
-                np.multiply(dw, dy, out=out)
+                out += dw
 
-        return dx * dy, Deferred(dw.shape, dw.dtype, write), None
+        scaled = None if dx is None else np.multiply(dx, dy, out=dx)
+        return scaled, None if dw is None else Deferred(dw.shape, dw.dtype, write), None
 
     return np.asarray(losses.sum() / losses.dtype.type(count)), backward
 

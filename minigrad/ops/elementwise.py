@@ -14,7 +14,7 @@ from minigrad.kernels.rowwise import gelu as kernels
 from minigrad.typing import Array
 
 
-@op
+@op(integer_dtype="float32")
 def exp(x: Array) -> tuple[Array, Backward]:
     """Compute the exponential, which is its own derivative: $y = e^x$.
 
@@ -28,7 +28,7 @@ def exp(x: Array) -> tuple[Array, Backward]:
     return y, backward
 
 
-@op
+@op(integer_dtype="float32")
 def log(x: Array) -> tuple[Array, Backward]:
     r"""Compute the natural logarithm: $y = \ln x$, with the derivative $1/x$.
 
@@ -44,7 +44,7 @@ def log(x: Array) -> tuple[Array, Backward]:
     return y, backward
 
 
-@op
+@op(integer_dtype="float32")
 def sqrt(x: Array) -> tuple[Array, Backward]:
     r"""Compute the square root: $y = \sqrt{x}$, with the derivative $1 / 2y$.
 
@@ -60,7 +60,7 @@ def sqrt(x: Array) -> tuple[Array, Backward]:
     return y, backward
 
 
-@op
+@op(integer_dtype="float32")
 def tanh(x: Array) -> tuple[Array, Backward]:
     r"""Compute the hyperbolic tangent, which rises from -1 to 1: $y = \tanh x$, with the derivative $1 - y^2$.
 
@@ -74,7 +74,7 @@ def tanh(x: Array) -> tuple[Array, Backward]:
     return y, backward
 
 
-@op
+@op(integer_dtype="float32")
 def sigmoid(x: Array) -> tuple[Array, Backward]:
     r"""Compute the logistic function, which rises from 0 to 1: $y = 1 / (1 + e^{-x})$, with the derivative $y (1 - y)$.
 
@@ -88,7 +88,7 @@ def sigmoid(x: Array) -> tuple[Array, Backward]:
     return y, backward
 
 
-@op
+@op(integer_dtype="int64")
 def relu(x: Array) -> tuple[Array, Backward]:
     r"""Replace negative values by zero: $y = \max(x, 0)$ (Fukushima 1969). The derivative at 0 is taken as 0.
 
@@ -102,7 +102,7 @@ def relu(x: Array) -> tuple[Array, Backward]:
     return np.maximum(x, 0), backward
 
 
-@op
+@op(integer_dtype="float32")
 def silu(x: Array) -> tuple[Array, Backward]:
     r"""Compute the sigmoid linear unit: $y = x\, \sigma(x)$ (Elfwing et al. 2017, arXiv 1702.03118).
 
@@ -147,7 +147,7 @@ def gelu(x: Array, *, approximate: str = "none") -> tuple[Array, Backward]:
     return kernels.gelu_forward(x, exact), backward
 
 
-@op
+@op(integer_dtype="any")
 def astype(x: Array, *, dtype: DTypeLike) -> tuple[Array, Backward]:
     """Convert to another dtype; the gradient is converted back.
 

@@ -17,7 +17,7 @@ def embedding_formula(weight: Array, ids: Array) -> Array:
     return one_hot.astype(weight.dtype) @ weight
 
 
-@op
+@op(integers=("ids",))
 def embedding(weight: Array, ids: Array) -> tuple[Array, Backward]:
     """Look up rows of a table: $y_t = W_{id_t}$.
 

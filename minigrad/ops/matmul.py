@@ -106,3 +106,9 @@ def _check_inner_sizes(a: Array, b: Array) -> None:
             f"matmul cannot multiply shapes {a.shape} and {b.shape}: the last size of the first must equal the "
             "second-last of the second. Use .transpose(...) if one of them is transposed."
         )
+    try:
+        np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError:
+        raise ShapeError(
+            f"matmul cannot multiply shapes {a.shape} and {b.shape}: the axes before the last two must broadcast"
+        ) from None

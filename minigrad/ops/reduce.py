@@ -12,7 +12,7 @@ from minigrad.typing import Array
 Axis = int | tuple[int, ...] | None
 
 
-@op
+@op(integer_dtype="int64")
 def sum(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, Backward]:
     r"""Add up: $y = \sum_i x_i$.
 
@@ -28,7 +28,7 @@ def sum(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, 
     return np.asarray(x.sum(axis=axes, keepdims=keepdims)), backward
 
 
-@op
+@op(integer_dtype="float32")
 def mean(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, Backward]:
     r"""Average: $y = \frac1n \sum_i x_i$.
 
@@ -45,7 +45,7 @@ def mean(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array,
     return np.asarray(x.mean(axis=axes, keepdims=keepdims)), backward
 
 
-@op
+@op(integer_dtype="any")
 def max(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, Backward]:
     r"""Take the largest: $y = \max_i x_i$. If several elements are the largest, they share the gradient equally.
 
@@ -56,33 +56,37 @@ def max(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, 
     _check_elements("max", x, axes)
     largest = x.max(axis=axes, keepdims=True)
     is_largest = x == largest
-    share = is_largest / is_largest.sum(axis=axes, keepdims=True, dtype=x.dtype)
 
     def backward(dy: Array) -> Array:
+        share = is_largest / is_largest.sum(axis=axes, keepdims=True, dtype=dy.dtype)
         return (dy if keepdims else np.expand_dims(dy, axes)) * share
 
     return np.asarray(largest if keepdims else largest.squeeze(axes)), backward
 
 
-@op
+@op(integer_dtype="float32")
 def logsumexp(x: Array, *, axis: Axis = -1, keepdims: bool = False) -> tuple[Array, Backward]:
     r"""Compute a smooth maximum, whose gradient is the softmax: $y = \ln \sum_i e^{x_i}$.
 
     The largest value is subtracted first, so that the exponentials cannot overflow:
-    $y = m + \ln \sum_i e^{x_i - m}$.  Shapes: x (...) -> (...) without the axes in `axis` (the last by default), or
-    with size 1 there if `keepdims`.  Raises ShapeError if an axis does not exist or there are no elements to add.
+    $y = m + \ln \sum_i e^{x_i - m}$.  Nothing but -inf gives -inf, with a gradient of zeros (see `softmax`). If an
+    element is inf, so is the result, and the infinite elements share its gradient equally.
+    Shapes: x (...) -> (...) without the axes in `axis` (the last by default), or with size 1 there if `keepdims`.
+    Raises ShapeError if an axis does not exist or there are no elements to add.
     """
     axes = _axes("logsumexp", x, axis)
     _check_elements("logsumexp", x, axes)
     largest = x.max(axis=axes, keepdims=True)
-    largest = np.where(np.isfinite(largest), largest, 0).astype(x.dtype)  # a row of -inf stays -inf, not NaN
-    with np.errstate(divide="ignore"):
-        y = largest + np.log(np.exp(x - largest).sum(axis=axes, keepdims=True))
-    finite = np.where(np.isfinite(y), y, 0).astype(x.dtype)
+    with np.errstate(invalid="ignore"):
+        e = np.exp(np.where(x == largest, 0, x - largest))  # inf - inf, of two infinite elements, counts as 0
+    total = e.sum(axis=axes, keepdims=True)
 
     def backward(dy: Array) -> Array:
-        # softmax(x) = exp(x - logsumexp(x)); a row of -inf gets zeros.
-        return (dy if keepdims else np.expand_dims(dy, axes)) * np.exp(x - finite)
+        # The gradient is the softmax, e / sum(e); it is 0 for nothing but -inf, where every e is e^0.
+        p = e / np.where(largest == -np.inf, np.inf, total)
+        return (dy if keepdims else np.expand_dims(dy, axes)) * p
+
+    y = largest + np.log(total)
 
     return np.asarray(y if keepdims else y.squeeze(axes)), backward
 
@@ -93,7 +97,10 @@ def _axes(name: str, x: Array, axis: Axis) -> tuple[int, ...]:
     for each in given:
         if not -x.ndim <= each < x.ndim:
             raise ShapeError(f"{name} over axis {each} of shape {x.shape}, which has {x.ndim} axes")
-    return tuple(each % x.ndim for each in given)
+    axes = tuple(each % x.ndim for each in given)
+    if len(set(axes)) < len(axes):
+        raise ShapeError(f"{name} over axes {axis} of shape {x.shape} names an axis twice")
+    return axes
 
 
 def _check_elements(name: str, x: Array, axes: tuple[int, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from minigrad.errors import ShapeError
 from minigrad.typing import Array
 
 
-@op
+@op(integer_dtype="any")
 def reshape(x: Array, *, shape: tuple[int, ...]) -> tuple[Array, Backward]:
     """Read the same elements, in the same order, in another shape; one size may be -1 and is computed from the others.
 
@@ -33,7 +34,7 @@ def reshape(x: Array, *, shape: tuple[int, ...]) -> tuple[Array, Backward]:
     return y, backward
 
 
-@op
+@op(integer_dtype="any")
 def transpose(x: Array, *, axes: tuple[int, ...] | None = None) -> tuple[Array, Backward]:
     """Permute the axes: axis `axes[i]` of the input becomes axis i of the result; reversed by default.
 
@@ -50,7 +51,7 @@ def transpose(x: Array, *, axes: tuple[int, ...] | None = None) -> tuple[Array, 
     return x.transpose(order), backward
 
 
-@op
+@op(integer_dtype="any")
 def slice(x: Array, *, index: Any) -> tuple[Array, Backward]:
     """Select elements, as ``x[index]`` does in NumPy (integers, slices, None, ..., arrays of integers or booleans).
 
@@ -74,15 +75,13 @@ def slice(x: Array, *, index: Any) -> tuple[Array, Backward]:
     return np.asarray(y), backward
 
 
-@op
+@op(integer_dtype="any")
 def concatenate(*parts: Array, axis: int = 0) -> tuple[Array, Backward]:
     """Join tensors along an axis that they have.
 
     Shapes: parts (..., n_i, ...) -> (..., sum of n_i, ...).  Raises ShapeError if the other sizes differ.
     """
-    if not parts:
-        raise ShapeError("concatenate needs at least one tensor")
-    y = np.concatenate(parts, axis=axis)
+    y = _joined(np.concatenate, parts, axis)
     cuts = np.cumsum([part.shape[axis] for part in parts])[:-1]
 
     def backward(dy: Array) -> list[Array]:
@@ -91,30 +90,45 @@ def concatenate(*parts: Array, axis: int = 0) -> tuple[Array, Backward]:
     return y, backward
 
 
-@op
+@op(integer_dtype="any")
 def stack(*parts: Array, axis: int = 0) -> tuple[Array, Backward]:
     """Join tensors of one shape along a new axis.
 
     Shapes: n parts (...) -> (..., n, ...).  Raises ShapeError if the shapes differ.
     """
-    if not parts:
-        raise ShapeError("stack needs at least one tensor")
 
     def backward(dy: Array) -> list[Array]:
         return list(np.moveaxis(dy, axis, 0))
 
-    return np.stack(parts, axis=axis), backward
+    return _joined(np.stack, parts, axis), backward
 
 
-@op
+@op(integers=("condition",), integer_dtype="any")
 def where(condition: Array, a: Array, b: Array) -> tuple[Array, Backward]:
     """Choose element by element: `a` where the condition holds, else `b`, with broadcasting.
 
     Shapes: condition, a, b broadcast against each other.  The condition has no gradient.
+    Raises ShapeError if they cannot.
     """
     chosen = np.asarray(condition, dtype=bool)
+    try:
+        y = np.where(chosen, a, b)
+    except ValueError:
+        raise ShapeError(f"where cannot broadcast shapes {condition.shape}, {a.shape} and {b.shape}") from None
 
     def backward(dy: Array) -> tuple[None, Array, Array]:
         return None, dy * chosen, dy * ~chosen
 
-    return np.where(chosen, a, b), backward
+    return y, backward
+
+
+def _joined(join: Callable[..., Array], parts: tuple[Array, ...], axis: int) -> Array:
+    """Return ``join(parts, axis)``, a function of NumPy; raises ShapeError if the shapes or the axis do not fit."""
+    name = join.__name__
+    if not parts:
+        raise ShapeError(f"{name} needs at least one tensor")
+    try:
+        return join(parts, axis=axis)
+    except ValueError as error:
+        shapes = ", ".join(str(part.shape) for part in parts)
+        raise ShapeError(f"{name} cannot use arguments of shapes {shapes}: {error}") from None

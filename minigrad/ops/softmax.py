@@ -22,7 +22,9 @@ def softmax_formula(x: Array, *, axis: int = -1) -> Array:
 def softmax(x: Array, *, axis: int = -1) -> tuple[Array, Backward]:
     r"""Convert real values to probabilities: $y_i = e^{x_i} / \sum_j e^{x_j}$.
 
-    The largest value is subtracted first, so nothing overflows; a row of nothing but -inf gives zeros.
+    The largest value is subtracted first, so nothing overflows. A row of nothing but -inf has no distribution: by the
+    convention of all operations here its probabilities are 0, their logarithms -inf (`log_softmax`), its logsumexp is
+    -inf, and its cross-entropy infinite.
     Shapes: x (..., V) -> (..., V).  Raises ShapeError if axis is out of range.
 
     >>> from minigrad import Tensor, ops
@@ -51,6 +53,7 @@ def log_softmax(x: Array, *, axis: int = -1) -> tuple[Array, Backward]:
     r"""Compute the logarithm of the softmax: $y_i = x_i - \ln \sum_j e^{x_j}$.
 
     It is computed in one step, because the logarithm of a probability that was rounded to 0 would be minus infinity.
+    A row of nothing but -inf stays as it is: its probabilities are 0 (see `softmax`), so its gradient is dy.
     Shapes: x (..., V) -> (..., V).  Raises ShapeError if axis is out of range.
     """
     _check_axis("log_softmax", x, axis)

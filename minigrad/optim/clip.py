@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from minigrad.autograd.tensor import Tensor
 from minigrad.kernels.rowwise.adamw import sum_of_squares
-from minigrad.optim.flat import segments
+from minigrad.optim.flat import Segment, segments
 
 
-def global_norm(parameters: Sequence[Tensor]) -> float:
-    """Return the norm of all gradients taken as one long vector."""
-    return math.sqrt(math.fsum(sum_of_squares(segment.gradient) for segment in segments(parameters)))
+def global_norm(parameters: Iterable[Tensor]) -> float:
+    """Return the norm of all gradients taken as one long vector; a parameter without a gradient does not count."""
+    return _norm(_with_gradient(parameters))
 
 
 def clip_factor(norm: float, max_norm: float) -> float:
@@ -20,14 +20,24 @@ def clip_factor(norm: float, max_norm: float) -> float:
     return 1.0 if norm <= max_norm else max_norm / norm
 
 
-def clip_gradients(parameters: Sequence[Tensor], max_norm: float) -> float:
+def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> float:
     """Scale all gradients down together if their common norm exceeds `max_norm`; return the norm before.
 
-    If the norm is not finite, the gradients stay unchanged, because no factor makes them finite.
+    If the norm is not finite, the gradients stay unchanged, because no factor makes them finite. Parameters without a
+    gradient, such as frozen ones, are skipped.
     """
-    norm = global_norm(parameters)
+    found = _with_gradient(parameters)
+    norm = _norm(found)
     factor = clip_factor(norm, max_norm)
     if math.isfinite(norm) and factor < 1:
-        for segment in segments(parameters):
+        for segment in found:
             segment.gradient *= segment.gradient.dtype.type(factor)
     return norm
+
+
+def _with_gradient(parameters: Iterable[Tensor]) -> list[Segment]:
+    return segments(parameter for parameter in parameters if parameter.has_gradient)
+
+
+def _norm(found: list[Segment]) -> float:
+    return math.sqrt(math.fsum(sum_of_squares(segment.gradient) for segment in found))

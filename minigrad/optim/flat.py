@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,54 +15,84 @@ from minigrad.typing import Array
 
 @dataclass
 class Segment:
-    """Parameters that are adjacent in memory, their values and their gradients as flat arrays."""
+    """Parameters that are adjacent in memory, their values and their gradients as flat arrays.
+
+    The values of a gradient that was discarded are leftovers, which count as zero (see `Tensor.has_gradient`).
+    """
 
     members: list[Tensor]
     data: Array
     gradient: Array
 
+    def views(self, flat: Array) -> list[Array]:
+        """Return the part of `flat`, an array like `data`, that belongs to each member, in its shape."""
+        stops = itertools.accumulate(member.size for member in self.members)
+        return [
+            flat[stop - member.size : stop].reshape(member.shape)
+            for member, stop in zip(self.members, stops, strict=True)
+        ]
 
-def segments(parameters: Sequence[Tensor]) -> list[Segment]:
-    """Join parameters that are adjacent in memory; a parameter without a gradient gets a gradient of zeros.
+    def runs(self) -> list[slice]:
+        """Return the longest ranges of the flat arrays in which every member has a gradient."""
+        found: list[slice] = []
+        stop = 0
+        for member in self.members:
+            start, stop = stop, stop + member.size
+            if not member.has_gradient:
+                continue
+            if found and found[-1].stop == start:
+                found[-1] = slice(found[-1].start, stop)
+            else:
+                found.append(slice(start, stop))
+        return found
 
-    The parameters of an initialised model are one segment; parameters made one by one are one segment each.
-    Raises InputError for a parameter that requires no gradient or is not contiguous.
+
+def distinct_parameters(parameters: Iterable[Tensor]) -> list[Tensor]:
+    """Return every parameter once, in order; an iterator is read to its end."""
+    return list({id(parameter): parameter for parameter in parameters}.values())
+
+
+def segments(parameters: Iterable[Tensor]) -> list[Segment]:
+    """Join parameters that are adjacent in memory; one that has no array for its gradient gets an array of zeros.
+
+    The parameters of an initialised model are one segment; parameters made one by one are one segment each. Frozen
+    parameters, which require no gradient, are left out. Raises InputError for a parameter that is not contiguous.
     """
     found: list[Segment] = []
-    distinct = list({id(parameter): parameter for parameter in parameters}.values())
-    for parameter in distinct:
-        if not parameter.requires_grad:
-            raise InputError("an optimizer needs parameters that require a gradient")
+    trained = [parameter for parameter in distinct_parameters(parameters) if parameter.requires_grad]
+    for parameter in trained:
         if not parameter.data.flags.c_contiguous:
             raise InputError(
-                f"a parameter of shape {parameter.shape} is not contiguous, so it cannot be updated in place; "
-                "make it from np.ascontiguousarray(...)"
+                f"a parameter of shape {parameter.shape} is not contiguous, so it cannot be updated in place; make it "
+                "from np.ascontiguousarray(...), or, if it has only a shape so far, call initialise() on its model"
             )
-        if parameter.grad is None:
-            parameter.grad = np.zeros(parameter.shape, parameter.dtype)
-        elif not parameter.grad.flags.c_contiguous:
-            parameter.grad = np.ascontiguousarray(parameter.grad)
-    for parameter in sorted(distinct, key=_address):
+    for parameter in sorted(trained, key=_address):
         if found and (joined := _join(found[-1], parameter)) is not None:
             found[-1] = joined
         else:
-            found.append(Segment([parameter], parameter.data.reshape(-1), _gradient(parameter).reshape(-1)))
+            found.append(Segment([parameter], parameter.data.reshape(-1), gradient_array(parameter).reshape(-1)))
     return found
+
+
+def gradient_array(parameter: Tensor) -> Array:
+    """Return the array for the gradient of a parameter, contiguous; reading it here does not count as a gradient."""
+    node = parameter.node
+    assert node is not None
+    if node.gradient is None:
+        node.gradient = np.zeros(parameter.shape, parameter.dtype)
+    elif not node.gradient.flags.c_contiguous:
+        node.gradient = np.ascontiguousarray(node.gradient)
+    return node.gradient
 
 
 def _address(parameter: Tensor) -> int:
     return int(parameter.data.ctypes.data)
 
 
-def _gradient(parameter: Tensor) -> Array:
-    assert parameter.grad is not None
-    return parameter.grad
-
-
 def _join(segment: Segment, parameter: Tensor) -> Segment | None:
     """Return the segment with one more parameter, or None if that is not adjacent."""
     data = _extend(segment.data, parameter.data)
-    gradient = _extend(segment.gradient, _gradient(parameter))
+    gradient = _extend(segment.gradient, gradient_array(parameter))
     if data is None or gradient is None:
         return None
     return Segment([*segment.members, parameter], data, gradient)

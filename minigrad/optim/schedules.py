@@ -26,12 +26,15 @@ def warmup_stable_decay(step: int, *, peak: float, warmup: int, decay_start: int
 def warmup_cosine(step: int, *, peak: float, warmup: int, steps: int, floor: float = 0.0) -> float:
     """Warm up linearly, then decay as half a cosine to `floor` (Loshchilov and Hutter 2017, arXiv 1608.03983, eq. 5).
 
-    >>> [round(warmup_cosine(s, peak=1.0, warmup=2, steps=6), 2) for s in range(6)]
-    [0.5, 1.0, 0.9, 0.65, 0.35, 0.1]
+    `step` counts from 0. The first step already has the rate peak / warmup, because a rate of zero would waste it; step
+    `warmup` - 1 has the peak, and the last step of the run, `steps` - 1, the floor.
+
+    >>> [round(warmup_cosine(s, peak=1.0, warmup=2, steps=6, floor=0.1), 2) for s in range(6)]
+    [0.5, 1.0, 0.87, 0.55, 0.23, 0.1]
     """
     if step < warmup:
         return peak * (step + 1) / warmup
-    fraction = min((step - warmup + 1) / (steps - warmup + 1), 1.0)
+    fraction = min((step - warmup + 1) / max(steps - warmup, 1), 1.0)
     return floor + (peak - floor) * (1 + math.cos(math.pi * fraction)) / 2
 
 

@@ -17,6 +17,12 @@ INTERRUPTED, TERMINATED, BROKEN_PIPE = 130, 143, 141
 EXIT_CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
 
 
+def raise_on_interrupt() -> None:
+    """Let Ctrl-C raise KeyboardInterrupt, in a program that ended at once on Ctrl-C while its modules were imported."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class Stopped(Exception):  # noqa: N818  (nothing went wrong)
     """The run has stopped on request and saved a checkpoint; `code` is the exit code."""
 

@@ -26,13 +26,14 @@ class Series:
 def line_chart(title: str, series: Sequence[Series], *, reference: tuple[str, float] | None = None) -> str:
     """Return an SVG chart of values over steps, with a dashed horizontal line at the `reference` (label, value).
 
-    A chart of a single series starts at zero: otherwise a change of 1% would fill the whole height.
+    A chart of a single series starts at zero: otherwise a change of 1% would fill the whole height. It ends an eighth
+    above the largest value, so that a constant is no line at the edge.
     """
     values = [value for each in series for value in each.values if math.isfinite(value)]
     values += [reference[1]] if reference else []
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     low = min(low, 0.0) if len(series) == 1 else low
-    margin = 0.05 * (high - low) or 0.5 * abs(high) or 0.5
+    margin = (0.05 if len(series) > 1 else 0.125) * (high - low) or 0.5 * abs(high) or 0.5
     y = _Axis(low - margin if len(series) > 1 or low < 0 else low, high + margin, _HEIGHT - _BOTTOM, _TOP)
     steps = [step for each in series for step in each.steps] or [0]
     x = _Axis(0.0, float(max(*steps, 1)), _LEFT, _WIDTH - _RIGHT)

@@ -61,6 +61,10 @@ def xz_baseline(plan: Plan) -> tuple[float | None, str]:
     """Return the bits per byte to which xz compresses the held-out text, or None and the reason."""
     if too_long := plan.too_long_for_xz():
         return None, too_long
-    with phase("compressing the same text with xz"):
-        figure = xz.xz_bits_per_byte(*plan.text.corpus.split())
+    limit = plan.xz_time_limit()
+    try:
+        with phase("compressing the same text with xz"):
+            figure = xz.xz_bits_per_byte(*plan.text.corpus.split(), seconds=limit)
+    except TimeoutError:
+        return None, f"it did not end within {format_seconds(limit)}"
     return figure, "" if figure is not None else "this Python lacks lzma"

@@ -50,12 +50,9 @@ def replica(model: LanguageModel) -> LanguageModel:
     parameters = model.parameters()
     twins = {id(parameter): copy.copy(parameter) for parameter in parameters}
     for segment in segments(parameters):
-        gradient, start = np.empty_like(segment.gradient), 0
-        for parameter in segment.members:
-            stop, twin = start + parameter.size, twins[id(parameter)]
-            twin.bind(parameter.data, gradient[start:stop].reshape(parameter.shape))
-            twin.discard_grad()
-            start = stop
+        for parameter, gradient in zip(segment.members, segment.views(np.empty_like(segment.gradient)), strict=True):
+            twins[id(parameter)].bind(parameter.data, gradient)
+            twins[id(parameter)].discard_grad()
     return copy.deepcopy(model, dict(twins))
 
 
@@ -65,7 +62,7 @@ class Replicas:
     def __init__(self, model: LanguageModel, count: int, seed: int = 0) -> None:
         self.models = [model, *(replica(model) for _ in range(count - 1))]
         self.seed = seed
-        self._gradients = [[segment.gradient for segment in segments(each.parameters())] for each in self.models]
+        self._segments = [segments(model.parameters()) for model in self.models]
         self._sizes: list[int] = []  # the sequences that each replica had in the last batch
 
     def run(
@@ -109,12 +106,14 @@ class Replicas:
 
     def _add_gradients(self, count: int) -> None:
         """Add the gradients of the replicas to those of the model, in order, and let the replicas' count as zero."""
-        for model in self.models[:count]:
-            for parameter in model.parameters():
-                assert parameter.grad is not None  # read, because the zeros of a discarded gradient are written then
-        for theirs in self._gradients[1:count]:
-            for total, gradient in zip(self._gradients[0], theirs, strict=True):
-                threads.over_rows(functools.partial(_add_range, total, gradient), total.size, 1)
+        for twins in zip(*(model.parameters() for model in self.models[:count]), strict=True):
+            if any(twin.has_gradient for twin in twins):
+                assert all(twin.grad is not None for twin in twins)  # reading writes the zeros of a discarded gradient
+        for ours, *others in zip(*self._segments[:count], strict=True):
+            for run in ours.runs():
+                for theirs in others:
+                    add = functools.partial(_add_range, ours.gradient[run], theirs.gradient[run])
+                    threads.over_rows(add, run.stop - run.start, 1)
         for model in self.models[1:count]:
             for parameter in model.parameters():
                 parameter.discard_grad()

@@ -92,7 +92,7 @@ class Plan:
     """A run before it begins: a model to train on a text, with settings, on a machine of a known speed.
 
     `rate` is the speed of the machine's matrix products in FLOP/s, `claim` the figure of the model's source document
-    where it differs from this model. The model may be a skeleton.
+    where it differs from this model, `done` the number of steps of a continued run. The model may be a skeleton.
     """
 
     settings: RunSettings
@@ -100,6 +100,7 @@ class Plan:
     text: TokenizedCorpus
     rate: float
     claim: str = ""
+    done: int = 0
 
     def check_text(self) -> None:
         """Raise InputError if there is too little text for one window to train on and one to evaluate."""
@@ -164,6 +165,14 @@ class Plan:
     def _xz_seconds(self) -> float:
         return xz_seconds(self.text.train.num_bytes, self.text.held_out.num_bytes)
 
+    def xz_time_limit(self) -> float:
+        """Return the seconds after which xz is stopped: its share of the minutes, or three times its usual time.
+
+        Text that repeats nothing takes many times as long as usual, which only compressing it can tell.
+        """
+        minutes = self.settings.minutes
+        return 3 * self._xz_seconds() + 5 if minutes is None else _XZ_SHARE * 60 * minutes
+
     def seconds_after(self) -> float:
         """Estimate the seconds after the last step: the full evaluation, xz if there is time, a sample and the report.
 
@@ -202,18 +211,25 @@ class Plan:
     def _budget_rows(self) -> dict[str, str]:
         settings, memory, speed = self.settings, self.memory(), self.tokens_per_second()
         seconds = 0.0 if settings.steps else 60 * (settings.minutes or 0.0)
-        tokens = settings.steps * settings.tokens_per_step if settings.steps else seconds * speed
+        left = max((settings.steps or 0) - self.done, 0)
+        tokens = left * settings.tokens_per_step if settings.steps else seconds * speed
         passes = tokens / max(len(self.text.train), 1)
         products = f"matrix products in {backend.describe()} at {self.rate / 1e9:,.0f} GFLOP/s"
         if hardware.threads() > 1 and not blas.can_set_threads():
             products += ", no replicas because the threads of NumPy's BLAS cannot be set"
+        budget = f"{format_seconds(seconds)} in all" if seconds else plural(settings.steps or 0, "step")
+        buys = f"about {format_count(tokens)} tokens, {passes:.1f} times the text"
+        if not seconds:
+            buys += f", in about {format_seconds(tokens / speed + self.seconds_after())}"
+            budget += f", of which {self.done:,} are done" if self.done else ""
+        if settings.steps and not left:
+            buys = "nothing more: this run is finished, but a larger --steps, --tokens or --minutes continues it"
         return {
             "memory": f"{format_bytes(memory.total)}: {format_bytes(memory.state)} state, "
             f"{format_bytes(memory.activations)} activations, {format_bytes(memory.program)} program",
             "machine": f"{hardware.describe()}; {products}",
             "speed": f"{self.flops_per_token() / 1e6:,.1f} MFLOP per token, "
             f"about {format_count(speed)} tokens/s expected",
-            "budget": f"{format_seconds(seconds)} in all" if seconds else plural(settings.steps or 0, "step"),
-            "it buys": f"about {format_count(tokens)} tokens, {passes:.1f} times the text"
-            + ("" if seconds else f", in about {format_seconds(tokens / speed)}"),
+            "budget": budget,
+            "it buys": buys,
         }

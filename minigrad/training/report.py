@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html
+import itertools
+import operator
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -102,6 +104,32 @@ def _escape(value: Any) -> str:
     return html.escape(printable(str(value)))
 
 
+def even(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Join lines of metrics until each holds the mean loss of as many steps as usual, so that the curve does not jump.
+
+    An evaluation and the end of a run write a line before its time, of few steps. The first step stays by itself: it
+    shows where training began. The bits per byte of joined lines are their mean, weighted by the steps.
+    """
+    places = [0, *(each["step"] for each in records)]
+    counts = [after - before for before, after in itertools.pairwise(places)]
+    groups: list[list[int]] = []  # indices of the lines to join
+    for index in range(len(records)):
+        if len(groups) > 1 and sum(counts[each] for each in groups[-1]) < statistics.median(counts):
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+    if len(groups) > 2 and sum(counts[each] for each in groups[-1]) < statistics.median(counts):
+        groups[-2:] = [groups[-2] + groups[-1]]
+    return [_joined([records[each] for each in group], [counts[each] for each in group]) for group in groups]
+
+
+def _joined(records: Sequence[Mapping[str, Any]], counts: Sequence[int]) -> dict[str, Any]:
+    values = [record["bits_per_byte"] for record in records]
+    known = None not in values and sum(counts) > 0
+    mean = sum(map(operator.mul, values, counts)) / sum(counts) if known else values[-1]
+    return {"step": records[-1]["step"], "bits_per_byte": mean}
+
+
 def _series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: float = 1.0) -> Series:
     """Return one value of the records, thinned to at most 2,000 points; null (a NaN) becomes a gap."""
     present = [record for record in records if key in record]
@@ -111,7 +139,7 @@ def _series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: fl
 
 
 def _charts(records: Sequence[Mapping[str, Any]], xz_bits_per_byte: float | None) -> str:
-    losses = [_series("training", records, "bits_per_byte"), _series("held-out", records, "val_bits_per_byte")]
+    losses = [_series("training", even(records), "bits_per_byte"), _series("held-out", records, "val_bits_per_byte")]
     xz = None if xz_bits_per_byte is None else ("xz", xz_bits_per_byte)
     charts = {
         "Loss, bits per byte": line_chart("Loss, bits per byte", losses, reference=xz),

@@ -157,22 +157,21 @@ class Run:
         Raises RunError if training diverged or the files cannot be written; the earlier checkpoint is then intact.
         """
         self.check_weights()
-        names = [name for name, _ in self.model.named_parameters()]
         moments = {
             f"{name}.{kind}": array
-            for name, pair in zip(names, self.optimizer.moments(), strict=True)
+            for name, pair in self._moments().items()
             for kind, array in zip("mv", pair, strict=True)
         }
         state = State(self.optimizer.steps, self.seconds(), self.totals, self.samples).as_dict()
         checkpoint.save(self.folder.path, self.step, weights=self.model.state_dict(), moments=moments, state=state)
         self.model.save(self.folder.path)
+        self.folder.keep_tokenizer(self.text.tokenizer)
 
     def restore(self, saved: Checkpoint) -> None:
         """Continue from a checkpoint; raises InputError if it does not fit the model."""
-        parameters = self.model.named_parameters()
         dtype = self.model.head().dtype
-        check_weights(saved.weights, {name: parameter.shape for name, parameter in parameters}, dtype)
-        shapes = {f"{name}.{kind}": parameter.shape for name, parameter in parameters for kind in "mv"}
+        check_weights(saved.weights, {name: each.shape for name, each in self.model.named_parameters()}, dtype)
+        shapes = {f"{name}.{kind}": pair[0].shape for name, pair in self._moments().items() for kind in "mv"}
         check_weights(saved.moments, shapes, dtype)
         state = State.read(saved, self.folder.path)
         self.model.load_state_dict(saved.weights)
@@ -182,10 +181,15 @@ class Run:
 
     def load_moments(self, moments: Mapping[str, Array], updates: int) -> None:
         """Set the moments of the optimizer, named as `save` names them, and its number of updates."""
-        for (name, _), pair in zip(self.model.named_parameters(), self.optimizer.moments(), strict=True):
+        for name, pair in self._moments().items():
             for kind, array in zip("mv", pair, strict=True):
                 array[...] = moments[f"{name}.{kind}"]
         self.optimizer.steps = updates
+
+    def _moments(self) -> dict[str, tuple[Array, Array]]:
+        """Return the moments of the optimizer by the names of the parameters, without those of frozen ones."""
+        names = [name for name, parameter in self.model.named_parameters() if parameter.requires_grad]
+        return dict(zip(names, self.optimizer.moments(), strict=True))
 
     def check_weights(self) -> None:
         """Raise RunError if the weights, or the loss that they give, are not finite; such weights must not be saved.

@@ -56,6 +56,14 @@ class RunFolder:
             raise kind(f"cannot write the folder {self.path}: {error.strerror or error}") from error
         self.write()
 
+    def keep_tokenizer(self, tokenizer: Tokenizer) -> None:
+        """Write the tokenizer again if its file was deleted: without it the weights are of no use."""
+        if not (self.path / "tokenizer.json").exists():
+            try:
+                tokenizer.save(self.path)
+            except OSError as error:
+                raise RunError(f"cannot write {self.path / 'tokenizer.json'}: {error.strerror or error}") from error
+
     def write(self) -> None:
         """Replace minigrad.json."""
         self.record.write(self.path)
@@ -78,6 +86,11 @@ class RunFolder:
     def has_checkpoint(self) -> bool:
         """Whether training can continue from a checkpoint."""
         return checkpoint.latest(self.path) is not None
+
+    @property
+    def step(self) -> int:
+        """The number of steps of the newest checkpoint, 0 without one."""
+        return max(checkpoint.steps(self.path), default=0)
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,8 @@ class TrainConfig:
     )
     matmul: str = option(
         "auto",
-        "matmul backend: NumPy's BLAS, minigrad's own kernels, or whichever is faster on this processor",
+        "matmul backend: NumPy's BLAS, minigrad's own kernels, or whichever is faster on this processor; attention has "
+        "kernels of its own, which follow the choice of arithmetic",
         group="how",
         choices=("auto", "blas", "numba"),
     )

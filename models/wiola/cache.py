@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from minigrad.autograd.tensor import Tensor
-from minigrad.nn.cache import Cache
+from minigrad.nn.cache import Cache, refuse_gradient
 from minigrad.typing import Array
 from models.wiola.config import WiolaConfig
 
@@ -73,7 +73,7 @@ class WiolaCache(Cache):
         """Store new keys and values (rows, G, D) of one layer; those of sequence s are rows offsets[s]:offsets[s + 1].
 
         The result is (keys, values, key_ranges): all keys and values of the layer (batch * max_length, G, D), which are
-        not copied, and the range of filled rows of each sequence. They carry no gradient.
+        not copied, and the range of filled rows of each sequence. Their gradient is refused.
         """
         filled = self.filled[layer]
         for sequence, (start, stop) in enumerate(itertools.pairwise(offsets)):
@@ -83,7 +83,8 @@ class WiolaCache(Cache):
         filled += np.diff(offsets)
         first = np.arange(self.batch_size) * self.max_length
         keys, values = (memory[layer].reshape(-1, *memory.shape[3:]) for memory in (self.keys, self.values))
-        return Tensor(keys), Tensor(values), np.stack([first, first + filled], axis=1)
+        ranges = np.stack([first, first + filled], axis=1)
+        return refuse_gradient(Tensor(keys), k), refuse_gradient(Tensor(values), v), ranges
 
     def add_to_sums(self, layer: int, x: Tensor) -> None:
         """Add the output rows (batch * time, C) of a layer to its running sums."""

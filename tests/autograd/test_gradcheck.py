@@ -44,6 +44,17 @@ def test_a_large_input_is_checked_along_a_direction() -> None:
         gradcheck.check(one_bad_element, x)
 
 
+def test_slopes_of_one_output_are_not_weighted_and_others_say_that_they_are() -> None:
+    @op
+    def wrong_triple(x: Array) -> tuple[Array, Backward]:
+        return 3 * x, lambda dy: 2 * dy
+
+    with pytest.raises(GradientError, match=r"got 2, expected 3$|got 2, expected (2\.9{4}|3\.0{4})\d*$"):
+        gradcheck.check(wrong_triple, np.array([1.0]))
+    with pytest.raises(GradientError, match=r"of the sum of all outputs, each times a random weight"):
+        gradcheck.check(wrong_triple, np.ones(2))
+
+
 def test_a_missing_gradient_is_found() -> None:
     with pytest.raises(GradientError, match="got 0, expected"):
         gradcheck.check(lambda x: Tensor(x.data) + x * 0.0, np.ones(2))

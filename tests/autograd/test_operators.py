@@ -77,6 +77,49 @@ def test_numpy_functions_without_a_gradient_are_refused() -> None:
     assert np.asarray(Tensor([1.0]), dtype="float64").dtype == np.float64
 
 
+def test_functions_of_numpy_run_the_operations() -> None:
+    x = Tensor([[1.0, 2.0], [3.0, 5.0]], requires_grad=True)
+    results = {
+        "sum": (np.sum(x), [11.0]),
+        "sum axis": (np.sum(x, 0), [4.0, 7.0]),
+        "mean": (np.mean(x, axis=1, keepdims=True), [[1.5], [4.0]]),
+        "max": (np.max(x), [5.0]),
+        "amax": (np.amax(x, axis=1), [2.0, 5.0]),
+        "reshape": (np.reshape(x, (4, 1)), [[1.0], [2.0], [3.0], [5.0]]),
+        "transpose": (np.transpose(x), [[1.0, 3.0], [2.0, 5.0]]),
+        "concatenate": (np.concatenate([x, x], 1), [[1.0, 2.0, 1.0, 2.0], [3.0, 5.0, 3.0, 5.0]]),
+        "stack": (np.stack([x[0], x[1]], axis=1), [[1.0, 3.0], [2.0, 5.0]]),
+        "where": (np.where(x > 2.0, x, 0.0), [[0.0, 0.0], [3.0, 5.0]]),
+    }
+    for name, (got, wanted) in results.items():
+        assert isinstance(got, Tensor), name
+        assert got.requires_grad, name
+        np.testing.assert_array_equal(got.data, np.array(wanted).reshape(got.shape), err_msg=name)
+    np.sum(x).backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[1, 1], [1, 1]]
+
+
+def test_other_functions_of_numpy_get_the_array_unless_a_gradient_would_be_lost() -> None:
+    x = Tensor([3.0, 1.0, 2.0], requires_grad=True)
+    for call in (
+        lambda: np.std(x),
+        lambda: np.sum(x, dtype=float),
+        lambda: np.split(x, 3),
+        lambda: np.dot(np.ones(3), x),
+        lambda: np.copyto(np.zeros(3), x),
+        lambda: np.linalg.norm(x),
+    ):
+        with pytest.raises(InputError, match=r"np\.\w+ does not compute gradients.*minigrad\.ops.*detach"):
+            call()
+    assert np.argsort(x).tolist() == [1, 2, 0]
+    assert np.shape(x) == (3,)
+    assert np.allclose(x, [3.0, 1.0, 2.0])
+    assert np.zeros_like(x).tolist() == [0, 0, 0]
+    assert np.std(x.detach()) == pytest.approx(np.std([3, 1, 2]))
+    assert [part.tolist() for part in np.split(x.detach(), 3)] == [[3], [1], [2]]
+
+
 def test_unwrap_reaches_into_tuples_and_leaves_other_values_unchanged() -> None:
     x = Tensor([1, 2])
     array, (inner, number) = unwrap(x), unwrap((x, 3))

@@ -164,3 +164,129 @@ def test_a_tensor_made_from_another_tensor_shares_its_version() -> None:
     Tensor(h)[0] = 100.0
     with pytest.raises(GraphError, match="changed in place"):
         y.sum().backward()
+
+
+# What would lose a gradient.
+
+
+def test_assigning_a_tensor_that_requires_a_gradient_is_refused() -> None:
+    memory, w = Tensor([0.0, 0.0]), Tensor([1.0, 2.0], requires_grad=True)
+    for value in (w[0], w[1] * 2.0, Tensor(3.0, requires_grad=True)):
+        with pytest.raises(GraphError, match=r"gradient of the assigned tensor would be lost.*ops\.where.*no_grad"):
+            memory[0] = value
+    assert memory.tolist() == [0, 0]
+    with no_grad():
+        memory[0] = w[1]
+    memory[1] = w.detach()[0]
+    assert memory.tolist() == [2, 1]
+
+
+def test_an_assignment_that_does_not_fit_is_refused() -> None:
+    x = Tensor([0.0, 0.0])
+    for index, value in ((5, 1.0), (slice(None), [1.0, 2.0, 3.0])):
+        with pytest.raises(ShapeError, match=r"assignment to a tensor of shape \(2,\)"):
+            x[index] = value
+    assert x.version.count == 0
+
+
+def test_a_list_of_tensors_that_require_a_gradient_is_refused() -> None:
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    for data in ([x.sum(), x.sum()], [[x[0]], [x[1]]], (x, x)):
+        with pytest.raises(InputError, match=r"ops\.stack"):
+            Tensor(data)
+    assert Tensor([x.detach().sum(), x.detach()[0]]).tolist() == [3, 1]
+    with pytest.raises(InputError, match="cannot be made of this data"):
+        Tensor([[1.0], [1.0, 2.0]])
+
+
+def test_in_place_operators_change_a_leaf_under_no_grad_and_are_refused_while_recording() -> None:
+    p, same = Tensor([8.0, 4.0], requires_grad=True), []
+    (p * p).sum().backward()
+    same.append(p)
+    with no_grad():
+        p -= 0.25 * p.grad
+        p += 1.0
+        p *= 3.0
+        p /= Tensor([5.0, 1.0])
+    assert p is same[0]
+    assert p.tolist() == [3, 9]
+    assert p.requires_grad
+    for name, other in (("__isub__", 1.0), ("__iadd__", p), ("__imul__", 2.0), ("__itruediv__", 2.0)):
+        with pytest.raises(GraphError, match=r"leaf cannot be changed in place.*no_grad"):
+            getattr(p, name)(other)
+    with no_grad(), pytest.raises(ShapeError, match=r"assignment to a tensor of shape \(2,\)"):
+        p -= np.ones((3, 2))
+
+
+def test_in_place_operators_on_other_tensors_compute_new_ones() -> None:
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    h = first = x * 2.0
+    h += x
+    h *= h
+    h.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [18, 36]
+    assert first.tolist() == [2, 4]
+    with no_grad():  # so that a function gives the same in training and in evaluation
+        h = first
+        h -= 1.0
+    assert first.tolist() == [2, 4]
+
+
+# Freezing.
+
+
+def test_a_frozen_leaf_receives_no_gradient_and_can_be_trained_again() -> None:
+    x, w = Tensor([1.0, 2.0], requires_grad=True), Tensor([3.0, 4.0], requires_grad=True)
+    w.requires_grad = False
+    (x * w).sum().backward()
+    assert w.grad is None
+    assert not w.has_gradient
+    assert x.grad is not None
+    assert x.grad.tolist() == [3, 4]
+    w.requires_grad = True
+    (x * w).sum().backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [1, 2]
+    with pytest.raises(GraphError, match=r"result of multiply requires a gradient .* detach"):
+        (x * w).requires_grad = False
+    with pytest.raises(InputError, match="int64 cannot have a gradient"):
+        Tensor([1]).requires_grad = True
+
+
+def test_a_leaf_has_a_gradient_from_its_arrival_until_it_is_set_to_zero() -> None:
+    x = leaf(3)
+    assert not x.has_gradient
+    for forget in (x.zero_grad, x.discard_grad):
+        (x * 2.0).sum().backward()
+        assert x.has_gradient
+        forget()
+        assert not x.has_gradient
+        assert x.grad.tolist() == [0, 0, 0]
+        assert x.has_gradient  # the array that was read may have been written into
+    x.grad = None
+    assert not x.has_gradient
+    assert not (x * 2.0).has_gradient
+
+
+# Messages.
+
+
+def test_the_truth_of_several_elements_is_refused() -> None:
+    for x in (Tensor([1.0, 2.0]), Tensor([]), Tensor([[True, False]])):
+        with pytest.raises(ShapeError, match=r"neither true nor false as a whole; ask \.data\.any\(\) or"):
+            bool(x)
+    assert not Tensor([0.0])
+    for convert in (float, int):
+        with pytest.raises(ShapeError, match=rf"{convert.__name__}\(\) needs a tensor with one element"):
+            convert(Tensor([1.0, 2.0]))
+
+
+def test_arrays_of_another_byte_order_are_converted() -> None:
+    swapped = np.array([1.0, 3.0], np.dtype(np.float32).newbyteorder())
+    x = Tensor(swapped, requires_grad=True)
+    assert x.dtype == np.float32
+    (x.max() + ops.multiply(swapped, x).sum() + x.softmax().sum()).backward()
+    assert x.grad is not None
+    np.testing.assert_allclose(x.grad, [1, 4], atol=1e-6)
+    assert x.tolist() == [1, 3]

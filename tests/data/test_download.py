@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime
 import gzip
 import hashlib
 import io
@@ -7,8 +8,8 @@ import io
 import pytest
 
 from minigrad.data import corpus
-from minigrad.errors import RunError
-from minigrad.system import cache
+from minigrad.errors import InputError, RunError
+from minigrad.system import cache, hardware
 
 
 @pytest.fixture
@@ -35,6 +36,26 @@ def test_an_address_is_downloaded_once(web):
     assert corpus.load(address).documents == ("a page",)
     assert asked == [address]
     assert said == [f"downloading {address}"]
+
+
+def test_a_copy_of_an_address_is_not_used_without_notice(web):
+    address, said = "https://example.org/changing.txt", []
+    web[0][address] = b"of today"
+    corpus.load(address)
+    assert corpus.load(address, progress=said.append).documents == ("of today",)
+    (kept,) = (cache.cache_folder() / "downloads").glob(hashlib.blake2b(address.encode(), digest_size=16).hexdigest())
+    date = datetime.date.today()
+    assert said == [f"using the copy of {address} downloaded on {date}; to download it again, delete {kept}"]
+    kept.unlink()
+    web[0][address] = b"of tomorrow"
+    assert corpus.load(address, progress=said.append).documents == ("of tomorrow",)
+
+
+def test_an_address_that_never_ends_is_refused(web, monkeypatch):
+    monkeypatch.setattr(hardware, "available_memory_bytes", lambda: 400)
+    web[0]["http://example.org/a.txt"] = b"a page " * 100
+    with pytest.raises(InputError, match=r"http://example\.org/a\.txt has more than 100 bytes"):
+        corpus.load("http://example.org/a.txt")
 
 
 @pytest.mark.parametrize("name", ["shakespeare", "http://example.org/a.txt"])

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 
 from minigrad.data import corpus, text_files
 from minigrad.errors import InputError
+from minigrad.system import hardware
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.md", "a.py", "a", "a.unknown", "a.txt.gz", "A.TXT.GZ"])
@@ -62,7 +65,8 @@ BAD_FILES = {
     "json.jsonl": (b'{"text": "a"}\n{"text": \n', "line 2 is not JSON"),
     "other.jsonl": (b'\n{"content": "a"}', "line 2 has no text"),
     "list.jsonl": (b'["text"]', "line 1 has no text"),
-    "number.jsonl": (b'{"text": 5}', "line 1 has no text"),
+    "number.jsonl": (b'{"text": 5}', r"line 1 has no text .it is 5."),
+    "deep.jsonl": (b'{"text": "a"}\n' + b'{"text":' * 100_000, "line 2 is not JSON: it is nested deeper"),
     "half.jsonl": (b'{"text": "\\ud800"}', "line 1 holds a lone surrogate"),
 }
 
@@ -82,11 +86,11 @@ def test_the_error_of_a_folder_without_text_lists_the_file_types(tmp_path):
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path, monkeypatch):
-    def refuse(path):
+    def refuse(path, mode):
         raise PermissionError(13, "Permission denied", str(path))
 
     (tmp_path / "a.txt").write_text("text")
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(InputError, match=r"cannot read .*a\.txt: Permission denied\."):
         corpus.load(str(tmp_path / "a.txt"))
 
@@ -107,3 +111,38 @@ def test_long_texts_are_cut_at_blank_lines(tmp_path):
     loaded = corpus.load(str(tmp_path / "book.txt"))
     assert len(loaded.documents) > 5
     assert all(text.endswith("line\n\n") for text in loaded.documents)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device")
+def test_a_device_that_never_ends_is_refused_at_once():
+    with pytest.raises(InputError, match="/dev/zero is not UTF-8 text: byte 0 is NUL"):
+        corpus.load("/dev/zero")
+
+
+def test_nul_is_found_at_its_place_in_a_later_portion(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "_PORTION", 4)
+    (tmp_path / "a.txt").write_bytes(b"0123456789\0")
+    with pytest.raises(InputError, match="byte 10 is NUL"):
+        corpus.load(str(tmp_path / "a.txt"))
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_more_text_than_memory_is_refused_before_it_is_read(tmp_path, monkeypatch, name):
+    """A packed file of 1 kB may hold a gigabyte."""
+    data = b"to be " * 1_000
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    monkeypatch.setattr(text_files, "_PORTION", 100)
+    monkeypatch.setattr(hardware, "available_memory_bytes", lambda: 4_000)
+    with pytest.raises(InputError, match=r"has more than 1\.0 kB, for which the free memory is too small"):
+        corpus.load(str(tmp_path / name))
+
+
+def test_text_may_come_from_a_pipe(tmp_path):
+    """As in `--data <(zcat book.txt.gz)`."""
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("no pipes with names")
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(b"to be"))
+    writer.start()
+    assert corpus.load(str(tmp_path / "pipe")).documents == ("to be",)
+    writer.join()

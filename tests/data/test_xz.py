@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -27,10 +28,39 @@ def test_without_xz_there_is_no_figure(monkeypatch):
 def test_xz_compresses_only_the_last_part_of_a_long_text(monkeypatch):
     lzma = pytest.importorskip("lzma")
     packed = []
-    compress = lzma.compress
-    monkeypatch.setattr(lzma, "compress", lambda data, **options: (packed.append(data), compress(data, **options))[1])
+
+    class Watched:
+        def __init__(self, **options):
+            self.compressor = lzma.LZMACompressor(**options)
+            packed.append(b"")
+
+        def compress(self, data):
+            packed[-1] += data
+            return self.compressor.compress(data)
+
+        def flush(self):
+            return self.compressor.flush()
+
     monkeypatch.setattr(xz, "DICTIONARY", 4_096)
-    xz.xz_bits_per_byte(["long ago " * 1_000, "the end"], ["new"])
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "lzma", SimpleNamespace(**vars(lzma) | {"LZMACompressor": Watched}))
+        xz.xz_bits_per_byte(["long ago " * 1_000, "the end"], ["new"])
     assert [len(data) for data in packed] == [4_096, 4_096 + 1 + 3]
     assert packed[0].endswith(b"the end")
     assert packed[1].endswith(b"the end\nnew")
+
+
+def test_portions_are_compressed_as_the_whole_would_be(monkeypatch):
+    lzma = pytest.importorskip("lzma")
+    monkeypatch.setattr(xz, "_PORTION", 100)
+    train, new = ["to be or not to be " * 90], [" ".join(map(str, range(500)))]
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": xz.DICTIONARY}]
+    known, both = train[0].encode(), f"{train[0]}\n{new[0]}".encode()
+    before, after = (len(lzma.compress(data, filters=filters)) for data in (known, both))
+    assert xz.xz_bits_per_byte(train, new) == 8 * (after - before) / len(new[0])
+
+
+def test_xz_is_stopped_after_its_time():
+    pytest.importorskip("lzma")
+    with pytest.raises(TimeoutError):
+        xz.xz_bits_per_byte(["a"], ["b"], seconds=-1)

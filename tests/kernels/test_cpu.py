@@ -97,3 +97,26 @@ def test_a_processor_with_fewer_features_multiplies_as_well(features: str) -> No
         check=False,
     )
     assert done.returncode == 0, done.stdout
+
+
+_WITH_TILES = """
+import sys
+from minigrad.system import hardware
+hardware.may_use_tiles = lambda: True
+import pytest
+sys.exit(pytest.main(sys.argv[1:]))
+"""
+
+
+def test_the_loops_for_tile_registers_multiply_in_plain_python() -> None:
+    """Any processor can run them without the compiler; there they treat what is below 2^-126 as zero, too."""
+    names = (
+        "large_products or extreme_values and shape3 and auto-float32 or zeros_is_setting and shape5 and auto-float32"
+    )
+    files = [str(ROOT / "tests/kernels/gemm" / f"test_backend{name}.py") for name in ("", "_adding", "_extremes")]
+    command = [sys.executable, "-c", _WITH_TILES, "-q", *files, "-k", names, "-p", "no:cacheprovider"]
+    features = f"{_WITHOUT_TILES},+amx-tile,+amx-bf16"
+    lesser = {"NUMBA_DISABLE_JIT": "1", "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features}
+    done = subprocess.run(command, env=os.environ | lesser, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "passed" in done.stdout

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from minigrad import kernels
 from minigrad.kernels.jit import KERNELS
-from tests.kernels.attention import softmax_twins, tile_twins
+from tests.kernels.attention import panel_twins, softmax_twins, tile_twins
 from tests.kernels.attention import twins as attention
 from tests.kernels.codegen import twins as codegen
 from tests.kernels.gemm import packing_twins
@@ -38,6 +38,7 @@ TABLES = (
     gemm,
     layer_twins,
     packing_twins,
+    panel_twins,
     rowwise,
     sequence,
     softmax_twins,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from minigrad import InputError, Tensor
+from minigrad import GraphError, InputError, Tensor, no_grad
 from minigrad.nn import Cache, KeyValueCache
 
 
@@ -47,3 +47,15 @@ def test_a_batch_of_another_size_and_too_many_tokens_are_refused() -> None:
 def test_a_cache_without_arrays_is_refused_by_name() -> None:
     with pytest.raises(TypeError, match="Cache has no arrays"):
         _ = Cache(1, 1).num_bytes
+
+
+def test_backward_to_stored_keys_and_values_is_refused() -> None:
+    cache = KeyValueCache(1, 1, 4, 1, 2)
+    k = Tensor(np.ones((1, 1, 2), np.float32), requires_grad=True)
+    for stored, pair in ((0, (k, rows(1, 1.0))), (1, (rows(1, 1.0), k * 2))):
+        found = cache.append(0, *pair)
+        with pytest.raises(GraphError, match=r"computed with a cache.*without a cache.*no_grad"):
+            (found[stored].sum() + k.sum()).backward()
+        assert not found[1 - stored].requires_grad
+        with no_grad():
+            assert not cache.append(0, *pair)[stored].requires_grad

@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import models
-from minigrad import InputError, RunError, ShapeError
+from minigrad import GraphError, InputError, RunError, ShapeError, no_grad
+from minigrad.nn import CheckpointedLayer
 from minigrad.nn.language_model import LanguageModel
 from minigrad.typing import Array
 from tests.models.tiny import CONTEXT, TINY, VOCAB, build, tokens
@@ -132,3 +135,49 @@ def test_a_family_without_its_own_embedding_or_layers_is_named() -> None:
     with pytest.raises(TypeError, match="LanguageModel has no layers of its own"):
         model.hidden(None, None)  # type: ignore[arg-type]
     assert model.measurements() == {}
+
+
+@every_family
+def test_backward_through_a_pass_with_a_cache_is_refused(family: str) -> None:
+    model = build(family).eval()
+    model.recompute_layers()  # a second forward pass would fill the cache twice
+    cache, ids = model.new_cache(1), tokens(0, 1, 6)
+    model(ids[:, :2], cache=cache)
+    logits = model(ids[:, 2:4], cache=cache)
+    assert logits.requires_grad
+    for loss in (logits.sum(), model(ids[:, 4:], cache=cache).sum() + model.loss(ids, ids)):
+        with pytest.raises(GraphError, match=r"computed with a cache.*without a cache.*no_grad"):
+            loss.backward()
+    assert cache.length == 6
+    model.freeze()
+    assert not model(ids[:, :2], cache=model.new_cache(1)).requires_grad
+    with no_grad():
+        assert not model(ids[:, :2], cache=model.new_cache(1)).requires_grad
+
+
+@every_family
+@given(st.lists(st.lists(st.sampled_from([-100, 0, 1, VOCAB - 1]), min_size=5, max_size=5), min_size=2, max_size=2))
+def test_the_loss_is_the_mean_over_the_targets_that_count(family: str, targets: list[list[int]]) -> None:
+    model, ids, wanted = MODELS[family], tokens(0, 2, 5), np.array(targets)
+    logits = model(ids).data.astype(np.float64)
+    log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+    losses = [-log_p[place][target] for place, target in np.ndenumerate(wanted) if target != -100]
+    assert model.loss(ids, wanted).item() == pytest.approx(np.mean(losses) if losses else 0, rel=1e-4)
+
+
+@every_family
+def test_frozen_layers_receive_no_gradient_and_the_rest_the_same(family: str) -> None:
+    ids = tokens(0, 2, 7)
+    whole, frozen = build(family, "float64"), build(family, "float64")
+    first = next(module for _, module in frozen.named_modules() if isinstance(module, CheckpointedLayer)).freeze()
+    fixed = {id(parameter) for parameter in first.parameters()}
+    for recomputed in (False, True):
+        for model in (whole, frozen):
+            model.recompute_layers(recomputed)
+            model.zero_grad()
+            model.loss(ids, ids).backward()
+        for (name, parameter), other in zip(frozen.named_parameters(), whole.parameters(), strict=True):
+            if id(parameter) in fixed:
+                assert parameter.grad is None, name
+            else:
+                np.testing.assert_allclose(parameter.grad, other.grad, rtol=1e-9, atol=1e-12, err_msg=name)

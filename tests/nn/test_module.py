@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import models
-from minigrad import InputError, ShapeError, Tensor, nn, ops
+from minigrad import GraphError, InputError, ShapeError, Tensor, nn, no_grad, ops
 from minigrad.nn import Init, Module, Parameter
 
 
@@ -164,9 +164,96 @@ def test_every_public_block_has_a_docstring() -> None:
     assert all(getattr(nn, name).__doc__ for name in nn.__all__)
 
 
-def test_modules_in_a_tuple_are_found() -> None:
-    class Pair(nn.Module):
-        def __init__(self) -> None:
-            self.parts = (nn.Linear(2, 3), nn.Linear(3, 2))
+class Nested(Module):
+    def __init__(self) -> None:
+        self.parts = (nn.Linear(2, 3), nn.Linear(3, 2))
+        self.experts = {"small": nn.Linear(2, 2), "large": [nn.Linear(2, 4), {"inner": nn.Linear(4, 2)}]}
+        self.grid = [[nn.Linear(1, 1)], [Parameter((2,), Init()), None, 3]]
+        self.table = Tensor([1.0, 2.0])
 
-    assert [name for name, _ in Pair().named_parameters()] == ["parts.0.weight", "parts.1.weight"]
+
+def test_modules_in_tuples_dictionaries_and_nested_lists_are_found() -> None:
+    model = Nested()
+    assert [name for name, _ in model.named_parameters()] == [
+        "grid.1.0",
+        "parts.0.weight",
+        "parts.1.weight",
+        "experts.small.weight",
+        "experts.large.0.weight",
+        "experts.large.1.inner.weight",
+        "grid.0.0.weight",
+    ]
+    model.initialise(0)
+    assert not any(module.training for _, module in model.eval().named_modules())
+    copy = Nested()
+    copy.load_state_dict(model.state_dict())
+    np.testing.assert_array_equal(copy.grid[0][0].weight.data, model.grid[0][0].weight.data)
+
+
+def test_what_would_silently_not_be_trained_is_refused() -> None:
+    class Plain(Module):
+        def __init__(self) -> None:
+            self.inner = {"w": Tensor([1.0], requires_grad=True)}
+
+    class Unordered(Module):
+        def __init__(self) -> None:
+            self.layers = {nn.Linear(1, 1)}
+
+    with pytest.raises(InputError, match=r"Plain\.inner\.w is a Tensor that requires a gradient.*nn\.Parameter"):
+        Plain().parameters()
+    with pytest.raises(InputError, match=r"Unordered\.layers is a set.*list or a dictionary"):
+        Unordered().parameters()
+
+
+def test_a_computed_tensor_is_not_taken_for_a_parameter() -> None:
+    class Remembering(Module):
+        def __init__(self) -> None:
+            self.linear = nn.Linear(1, 1)
+            self.last = self.linear(Tensor([[1.0]]))
+
+    assert len(Remembering().parameters()) == 1
+
+
+# Freezing.
+
+
+def test_frozen_parameters_have_no_gradient_and_are_saved_and_loaded_as_before() -> None:
+    model, other = Tied(), Tied()
+    model.initialise(1)
+    assert model.layers[0].freeze() is model.layers[0]
+    assert model.state_dict().keys() == other.state_dict().keys()
+    other.load_state_dict(model.state_dict())
+    other.table.freeze()
+    other.load_state_dict(model.state_dict())
+    h = model.norm(model.layers[1](model.layers[0](model.table(Tensor([1, 2])))))
+    (ops.linear(h, model.head).sum() + model.scale).backward()
+    with_gradient = {name for name, parameter in model.named_parameters() if parameter.has_gradient}
+    assert with_gradient == {"head", "layers.1.weight", "norm.weight", "norm.bias", "scale"}
+    assert [parameter.grad for parameter in model.layers[0].parameters()] == [None, None]
+
+
+def test_no_memory_is_allocated_for_the_gradients_of_frozen_parameters() -> None:
+    model, same = Tied(), Tied()
+    model.table.freeze()
+    model.initialise(3)
+    same.initialise(3)
+    for name, array in model.state_dict().items():
+        np.testing.assert_array_equal(array, same.state_dict()[name], err_msg=name)
+    assert model.head.grad is None
+    gradients = {id(np.asarray(p.grad).base): p.grad.base for p in model.parameters() if p.requires_grad}
+    assert [base.size for base in gradients.values()] == [model.num_parameters() - 15]
+    assert len({id(parameter.data.base) for parameter in model.parameters()}) == 1
+    model.table.freeze(False)
+    ops.embedding(model.head, np.array([1])).sum().backward()
+    assert model.head.grad.sum() == 3
+
+
+def test_a_frozen_parameter_can_be_changed_in_place() -> None:
+    layer = nn.Linear(2, 2).freeze()
+    weight = layer.weight
+    with no_grad():
+        weight *= 0.0
+    assert weight is layer.weight
+    assert not layer.weight.data.any()
+    with pytest.raises(GraphError, match="no_grad"):
+        weight += 1.0

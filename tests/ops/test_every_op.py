@@ -8,13 +8,13 @@ from hypothesis import find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
-from minigrad import ops
+from minigrad import InputError, ops
 from minigrad.autograd.gradcheck import GradientError
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import OPS, op
 from minigrad.typing import Array
 from tests import op_checks
-from tests.op_table import TABLE, Case
+from tests.op_table import FORMULAS_WITH_ZEROS, NOT_FINITE_IN_TILES, TABLE, Case
 
 every_op = pytest.mark.parametrize("name", TABLE)
 
@@ -49,6 +49,21 @@ def test_float32_stays_float32(name: str, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_strided_and_read_only_arguments_give_the_same(name: str, data: st.DataObject) -> None:
     op_checks.check_any_layout(getattr(ops, name), data.draw(TABLE[name].cases))
+
+
+@pytest.mark.parametrize("name", sorted(TABLE.keys() - NOT_FINITE_IN_TILES))
+@given(data=st.data(), seed=st.integers(0, 10**6))
+def test_special_values_give_what_the_formula_gives_in_float32_and_float64(
+    name: str, data: st.DataObject, seed: int
+) -> None:
+    case, formula_is_finite = data.draw(TABLE[name].cases), name not in FORMULAS_WITH_ZEROS
+    op_checks.check_special_values(getattr(ops, name), TABLE[name], case, seed, formula_is_finite)
+
+
+@every_op
+@given(data=st.data(), dtype=st.sampled_from(op_checks.DTYPES))
+def test_every_dtype_works_or_is_refused(name: str, data: st.DataObject, dtype: str) -> None:
+    op_checks.check_dtype(getattr(ops, name), data.draw(TABLE[name].cases), dtype)
 
 
 @every_op
@@ -121,3 +136,36 @@ def test_assuming_a_contiguous_argument_is_caught(two_by_two: Case) -> None:
 
     with pytest.raises(AssertionError, match="Mismatched elements"):
         op_checks.check_any_layout(contiguous_add, two_by_two)
+
+
+def test_a_gradient_that_differs_in_float32_at_infinity_is_caught(two_by_two: Case) -> None:
+    @op
+    def lossy_exp(x: Array) -> tuple[Array, Backward]:
+        y = np.exp(x)
+        return y, lambda dy: np.nan_to_num(dy * y) if x.dtype == np.float32 else dy * y
+
+    case, seed = Case((np.zeros(1),)), 3
+    assert np.isnan(op_checks.with_special_values(case, seed).arrays[0])
+    op_checks.check_special_values(ops.exp, TABLE["exp"], case, seed, True)
+    with pytest.raises(AssertionError, match="nan"):
+        op_checks.check_special_values(lossy_exp, TABLE["exp"], case, seed, True)
+
+
+def test_integers_that_wrap_around_are_caught(two_by_two: Case) -> None:
+    @op(integer_dtype="any")
+    def wrapping_negative(x: Array) -> tuple[Array, Backward]:
+        return -x, lambda dy: -dy
+
+    case = Case(two_by_two.arrays[:1])
+    op_checks.check_dtype(ops.negative, case, "uint8")
+    with pytest.raises(AssertionError, match="Mismatched"):
+        op_checks.check_dtype(wrapping_negative, case, "uint8")
+
+
+def test_a_refusal_without_the_dtype_is_caught(two_by_two: Case) -> None:
+    @op(integer_dtype="any")
+    def terse(x: Array) -> tuple[Array, Backward]:
+        raise InputError("no")
+
+    with pytest.raises(AssertionError):
+        op_checks.check_dtype(terse, Case(two_by_two.arrays[:1]), "float16")

@@ -17,6 +17,26 @@ def test_logsumexp_does_not_overflow() -> None:
     np.testing.assert_allclose(x.grad, [[0.5, 0.5], [0.5, 0.5], [0, 1], [0, 0]])
 
 
+def test_infinite_elements_take_the_gradient_of_logsumexp() -> None:
+    inf = np.inf
+    for dtype in (np.float32, np.float64):
+        rows = np.array([[inf, 1, 2], [inf, 3, inf], [inf, -inf, 0], [-inf, 1, -inf]], dtype)
+        x = Tensor(rows, requires_grad=True)
+        y = ops.logsumexp(x)
+        assert y.tolist() == [inf, inf, inf, 1]
+        y.backward(np.array([1, 2, 3, 4]))
+        assert x.grad is not None
+        assert x.grad.tolist() == [[1, 0, 0], [1, 0, 1], [3, 0, 0], [0, 4, 0]]
+
+
+def test_the_maximum_of_integers_and_of_any_byte_order_is_exact() -> None:
+    for dtype in ("int8", "uint64", "bool", "float16", ">f4", "<f8", ">i4", "longdouble"):
+        x = np.array([[1, 0], [0, 1]], dtype)
+        assert ops.max(Tensor(x)).item() == 1
+        assert ops.max(x, axis=0).tolist() == [1, 1]
+    assert ops.max(Tensor([2**53 + 1, 3])).item() == 2**53 + 1
+
+
 def test_equal_maxima_share_the_gradient() -> None:
     x = Tensor([1.0, 3.0, 3.0], requires_grad=True)
     x.max().backward()

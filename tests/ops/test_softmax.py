@@ -59,6 +59,32 @@ def test_masked_values_get_probability_zero(dtype: Any) -> None:
     np.testing.assert_allclose(x.grad, [[-0.5, 0, 0.5], [0, 0, 0]])
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [3, 40])
+def test_a_row_of_nothing_but_minus_infinity_follows_one_convention(dtype: Any, width: int) -> None:
+    x = Tensor(np.full((2, width), -np.inf, dtype), requires_grad=True)
+    y = ops.log_softmax(x)
+    assert (y.data == -np.inf).all()
+    np.testing.assert_array_equal(np.exp(y.data), ops.softmax(x).data)
+    np.testing.assert_array_equal(log_softmax_formula(x.data), y.data)
+    dy = np.arange(2 * width).reshape(2, width).astype(dtype)
+    y.backward(dy)
+    assert x.grad is not None
+    np.testing.assert_array_equal(x.grad, dy)
+    assert (ops.logsumexp(x).data == -np.inf).all()
+    rows = Tensor(np.concatenate([x.data, np.zeros((1, width), dtype)]), requires_grad=True)
+    loss = ops.cross_entropy(rows, [1, -100, 0])
+    assert loss.item() == np.inf
+    loss.backward()
+    wanted = np.zeros((3, width))
+    wanted[2] = 1 / width
+    wanted[[0, 2], [1, 0]] -= 1
+    np.testing.assert_allclose(rows.grad, wanted / 2, rtol=1e-6, atol=1e-7)
+    row_of_nan = Tensor(np.array([[-np.inf, np.nan, -np.inf]], dtype))
+    for result in (ops.softmax(row_of_nan), ops.log_softmax(row_of_nan), ops.cross_entropy(row_of_nan, [1])):
+        assert np.isnan(result.data).any()
+
+
 def test_an_axis_out_of_range_is_refused() -> None:
     for call in (ops.softmax, ops.log_softmax):
         with pytest.raises(ShapeError, match=r"axis 2 of shape \(2, 3\)"):

@@ -177,6 +177,76 @@ def test_zero_grad_and_parameters_without_a_gradient() -> None:
         AdamW([Tensor([1.0])])
 
 
+def test_a_parameter_that_the_loss_does_not_depend_on_is_not_changed() -> None:
+    used, unused = (Tensor(np.ones((2, 2)), requires_grad=True) for _ in range(2))
+    flat = Small()
+    flat.initialise(0)
+    before = flat.second.weight.data.copy()
+    for parameters in ([used, unused], flat.parameters()):
+        optimizer = AdamW(parameters, learning_rate=0.1, weight_decay=0.5)
+        for _ in range(3):
+            loss = (used * used).sum() if parameters[0] is used else (flat.first.weight * flat.norm.weight).sum()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    assert (unused.data == 1).all()
+    assert (used.data < 1).all()
+    np.testing.assert_array_equal(flat.second.weight.data, before)
+    assert not any(moment.any() for moment in optimizer.moments()[-1])
+
+
+def test_frozen_parameters_are_skipped_and_can_be_trained_again() -> None:
+    model = Small()
+    model.initialise(0)
+    model.first.freeze()
+    optimizer = AdamW(model.parameters(), learning_rate=0.1, weight_decay=0.5)
+    start = {name: array.copy() for name, array in model.state_dict().items()}
+
+    def step() -> set[str]:
+        """Take a step, and return the names of the parameters that it changed."""
+        before = {name: array.copy() for name, array in model.state_dict().items()}
+        model.second(model.first(model.norm(Tensor([[1.0, 2.0, 3.0, 5.0]])))).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return {name for name, array in model.state_dict().items() if (array != before[name]).any()}
+
+    assert step() == {"norm.weight", "norm.bias", "second.weight"}
+    assert len(optimizer.moments()) == 3
+    kept = optimizer.moments()[-1][0].copy()
+    model.first.freeze(False)
+    assert (optimizer.moments()[-1][0] == kept).all()
+    assert step() == set(start)
+    assert len(optimizer.moments()) == 5
+    model.freeze()
+    with pytest.raises(InputError, match="of the 5 given, none does"):
+        optimizer.step()
+
+
+def test_parameters_that_get_their_memory_later_are_updated_there() -> None:
+    model, reference = Small(), Small()
+    optimizer = AdamW(model.parameters(), learning_rate=0.1)
+    model.initialise(1)
+    reference.initialise(1)
+    other = AdamW(reference.parameters(), learning_rate=0.1)
+    for t in range(2):
+        for each, each_optimizer in ((model, optimizer), (reference, other)):
+            set_gradients(list(each.parameters()), t)
+            each_optimizer.step()
+    for name, array in model.state_dict().items():
+        np.testing.assert_array_equal(array, reference.state_dict()[name])
+    kept = [m.copy() for m, _ in optimizer.moments()]
+    model.initialise(2, "float64")
+    assert [m.dtype for m, _ in optimizer.moments()] == [np.float64] * 5
+    for m, before in zip(optimizer.moments(), kept, strict=True):
+        np.testing.assert_array_equal(m[0], before)
+
+
+def test_nothing_to_train_is_refused() -> None:
+    for parameters in ([], [Tensor([1.0])], Small().freeze().parameters()):
+        with pytest.raises(InputError, match="needs parameters that require a gradient"):
+            AdamW(parameters)
+
+
 def test_a_gradient_that_was_replaced_is_used() -> None:
     x = Tensor(np.ones((3, 4)), requires_grad=True)
     optimizer = AdamW([x], weight_decay=0.0)

@@ -42,6 +42,24 @@ def test_a_norm_up_to_the_bound_is_not_scaled() -> None:
     assert clip_factor(4.0, 1.0) == 0.25
 
 
+def test_an_iterator_of_parameters_is_clipped() -> None:
+    parameters = leaves()
+    set_gradients(parameters, 0)
+    norm = clip_gradients((parameter for parameter in parameters), 0.1)
+    assert norm > 1
+    assert global_norm(parameter for parameter in parameters) == pytest.approx(0.1)
+
+
+def test_frozen_parameters_are_skipped() -> None:
+    parameters = leaves()
+    set_gradients(parameters, 0)
+    parameters[0].requires_grad = False
+    rest = math.sqrt(sum((np.asarray(parameter.grad) ** 2).sum() for parameter in parameters[1:]))
+    assert clip_gradients(parameters, 0.1) == pytest.approx(rest)
+    assert global_norm(parameters) == pytest.approx(0.1)
+    assert parameters[0].grad is None
+
+
 def test_parameters_without_a_gradient_have_the_norm_zero() -> None:
     assert global_norm(leaves()) == 0.0
     assert global_norm([]) == 0.0

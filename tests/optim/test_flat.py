@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minigrad import InputError, Tensor
-from minigrad.nn import Linear, Module
+from minigrad.nn import Linear, Module, shapes_only
 from minigrad.optim.flat import segments
 
 
@@ -58,5 +58,43 @@ def test_a_parameter_without_a_gradient_gets_zeros_and_one_given_twice_is_listed
 def test_parameters_that_cannot_be_updated_in_place_are_refused() -> None:
     with pytest.raises(InputError, match="not contiguous"):
         segments([Tensor(np.asfortranarray(np.ones((3, 4))), requires_grad=True)])
-    with pytest.raises(InputError, match="require a gradient"):
-        segments([Tensor([1.0])])
+    with shapes_only():
+        skeleton = Linear(2, 3)
+    with pytest.raises(InputError, match=r"not contiguous.*initialise"):
+        segments(skeleton.parameters())
+
+
+def test_frozen_parameters_are_left_out() -> None:
+    model = Three()
+    model.initialise(0)
+    model.layers[1].freeze()
+    found = segments(model.parameters())
+    assert [segment.data.size for segment in found] == [4, 3 + 2]
+    assert segments([Tensor([1.0])]) == []
+
+
+def test_segments_change_nothing_about_which_parameter_has_a_gradient() -> None:
+    model = Three()
+    model.initialise(0)
+    model.layers[1].weight.grad[...] = 1.0
+    model.layers[2].weight.grad[...] = 1.0
+    model.layers[2].weight.discard_grad()
+    (segment,) = segments(iter(model.parameters()))
+    assert [p.has_gradient for p in model.parameters()] == [False, False, True, False]
+    assert segment.runs() == [slice(4, 10)]
+    views = segment.views(segment.data)
+    assert all(np.shares_memory(view, member.data) for view, member in zip(views, segment.members, strict=True))
+    assert [view.shape for view in views] == [member.shape for member in segment.members]
+
+
+def test_runs_join_neighbours_that_have_a_gradient() -> None:
+    model = Three()
+    model.initialise(0)
+    (segment,) = segments(model.parameters())
+    assert segment.runs() == []
+    for member in segment.members[1:3]:
+        assert member.grad is not None  # read, so it counts
+    assert segment.runs() == [slice(4, 13)]
+    for member in segment.members:
+        assert member.grad is not None
+    assert segment.runs() == [slice(0, 15)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import pytest
@@ -47,6 +48,21 @@ def test_the_rate_has_no_jumps(plan: tuple[int, int, int]) -> None:
     # The largest changes: a step of the warm-up, and the first step of the decay.
     allowed = max(1 / max(warmup, 1), (1 / (steps - decay_begins + 1)) ** 0.5) + 1e-12
     assert all(abs(a - b) <= allowed for a, b in itertools.pairwise(rates))
+
+
+@given(st.integers(0, 50), st.integers(1, 200), st.floats(0, 0.5))
+def test_the_cosine_has_the_peak_after_the_warm_up_and_the_floor_at_the_last_step(
+    warmup: int, decay: int, floor: float
+) -> None:
+    rates = [
+        warmup_cosine(s, peak=1.0, warmup=warmup, steps=warmup + decay, floor=floor) for s in range(warmup + decay)
+    ]
+    assert rates[-1] == pytest.approx(floor, abs=1e-15)
+    if warmup:
+        assert rates[0] == pytest.approx(1 / warmup)
+        assert rates[warmup - 1] == 1.0
+        middle = [floor + (1 - floor) * (1 + math.cos(math.pi * t / decay)) / 2 for t in range(1, decay + 1)]
+        assert rates[warmup:] == pytest.approx(middle)
 
 
 def test_after_the_last_step_the_rate_is_zero_or_the_floor() -> None:

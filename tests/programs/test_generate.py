@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +14,8 @@ import pytest
 
 import generate as program
 import tokenizer
+from minigrad.nn.module import Module
+from models import initial_weights
 from tests.small_runs import quick_runs, run, write_text
 
 ROOT = Path(__file__).parents[2]
@@ -201,3 +205,42 @@ def test_control_characters_do_not_reach_the_terminal(monkeypatch, capsys):
     monkeypatch.setattr(program, "generate", lambda config: iter(["\x1b[31mred", " bell\x07"]))
     program.main(["run"])
     assert capsys.readouterr().out == "\ufffd[31mred bell\ufffd\n"
+
+
+def test_a_link_to_nowhere_is_named(capsys, tmp_path):
+    (tmp_path / "minigrad.json").write_text("{}")
+    (tmp_path / "config.json").symlink_to("elsewhere.json")
+    error = refusal(capsys, tmp_path)
+    assert f"{tmp_path / 'config.json'} is a link to elsewhere.json, where there is no file" in error
+
+
+def test_full_memory_is_a_fault_with_a_way_out(capsys, monkeypatch, folder):
+    def fill(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(program, "generate", fill)
+    assert program.main([str(folder)]) == 1
+    assert "memory is full; take a smaller model or fewer --tokens" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_hidden_layers": 2_000_000},
+        {"num_hidden_layers": 9_000},
+        {"head_dim": 10**9},
+        {"head_dim": 65_536, "num_attention_heads": 65_536},
+        {"vocab_size": 4 * 10**17},
+        {"num_attention_heads": 2**63 - 1},
+        {"intermediate_size": 2**20, "hidden_size": 2**20},
+    ],
+)
+def test_a_shape_that_the_weights_do_not_have_is_refused_before_anything_is_allocated(
+    capsys, monkeypatch, folder, tmp_path, changes
+):
+    monkeypatch.setattr(Module, "initialise", lambda *_, **__: pytest.fail("memory was allocated"))
+    monkeypatch.setattr(initial_weights, "read_weights", lambda _: pytest.fail("weights were read"))
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | changes))
+    assert re.search("lacks or garbles a setting|do not fit the model", refusal(capsys, copy))

@@ -20,6 +20,7 @@ from minigrad.system.locks import FolderLock
 from minigrad.training import checkpoint
 from minigrad.training.run import Run
 from tests.small_runs import flags, record, refusal, run, settings, write_text
+from tokenizer import disk
 
 ROOT = Path(__file__).parents[2]
 
@@ -179,6 +180,16 @@ def test_a_disk_that_refuses_the_folder_is_a_fault_not_bad_input(capsys, monkeyp
         patch.setattr(Path, "mkdir", refuse)
         error = refusal(capsys, *flags(settings(text, tmp_path / "run")), code=1)
     assert error == f"cannot write the folder {tmp_path / 'run'}: Permission denied"
+
+
+def test_a_disk_that_refuses_the_tokenizer_is_a_fault_not_bad_input(capsys, monkeypatch, text, tmp_path):
+    def refuse(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk.os, "fsync", refuse)
+        error = refusal(capsys, *flags(settings(text, tmp_path / "run")), code=1)
+    assert error == f"cannot write the folder {tmp_path / 'run'}: No space left on device"
 
 
 def test_a_package_that_is_not_installed_is_named_with_the_way_out(capsys, monkeypatch):

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import io
+import os
+import shutil
 import signal
+import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
-from minigrad.system.signals import EXIT_CODES, stop_requests
+from minigrad.system.signals import EXIT_CODES, raise_on_interrupt, stop_requests
 from minigrad.system.terminal import forgive_encoding
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +67,27 @@ def test_another_thread_gets_a_request_that_never_comes():
     thread.start()
     thread.join()
     assert found == [None]
+
+
+@pytest.mark.parametrize("before", [signal.SIG_DFL, signal.SIG_IGN])
+def test_an_interrupt_raises_again_after_the_imports_unless_it_is_ignored(before):
+    signal.signal(signal.SIGINT, before)
+    raise_on_interrupt()
+    expected = signal.default_int_handler if before == signal.SIG_DFL else signal.SIG_IGN
+    assert signal.getsignal(signal.SIGINT) == expected
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows sends no SIGINT to one process")
+@pytest.mark.parametrize("program", ["train.py", "generate.py"])
+def test_an_interrupt_during_the_imports_ends_without_a_traceback(program, tmp_path):
+    """The first import after the standard library's waits until the interrupt has arrived."""
+    (tmp_path / "minigrad").mkdir()
+    (tmp_path / "minigrad" / "__init__.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\n")
+    shutil.copy(ROOT / program, tmp_path / program)
+    handle = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    start = f"{handle}import runpy; sys.path.insert(0, '.'); runpy.run_path({program!r}, run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", start], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 
 def test_a_character_that_the_output_cannot_encode_is_replaced(monkeypatch):

@@ -183,3 +183,9 @@ def test_training_composes_the_text_it_learns_from():
 def test_an_unknown_option_of_training_is_refused():
     with pytest.raises(TypeError, match="unexpected keyword argument 'thread'"):
         tokenizer.train(CORPUS, thread=1)
+
+
+@pytest.mark.parametrize("nfc", [False, True])
+def test_one_text_in_place_of_many_is_refused(nfc):
+    with pytest.raises(TokenizerError, match=r"texts is one string, expected a list of them: pass \[text\]"):
+        tokenizer.train("text", vocab_size=300, nfc=nfc)

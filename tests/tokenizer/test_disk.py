@@ -17,9 +17,10 @@ def test_a_file_is_on_the_disk_before_it_gets_its_name(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "fsync", look_then_fsync)
     write_file(tmp_path / "a.json", b"first")
     write_json(tmp_path / "b.json", {"one": 1})
-    assert [set(names) for names in seen] == [{"a.json.part"}, {"a.json", "b.json.part"}]
-    assert seen[0]["a.json.part"] == (tmp_path / "a.json").stat().st_size
-    assert seen[1]["b.json.part"] == (tmp_path / "b.json").stat().st_size
+    first, second = (f".{name}.json.{os.getpid()}.part" for name in "ab")
+    assert [set(names) for names in seen] == [{first}, {"a.json", second}]
+    assert seen[0][first] == (tmp_path / "a.json").stat().st_size
+    assert seen[1][second] == (tmp_path / "b.json").stat().st_size
 
 
 def test_a_failure_leaves_the_old_file(monkeypatch, tmp_path):
@@ -28,18 +29,31 @@ def test_a_failure_leaves_the_old_file(monkeypatch, tmp_path):
 
     write_file(tmp_path / "file", b"old")
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(TokenizerError, match=r"cannot write .*file: No space left on device"):
+    with pytest.raises(OSError, match=r"No space left on device: .*file") as caught:
         write_file(tmp_path / "file", b"new")
+    assert caught.value.filename == str(tmp_path / "file")
     assert read_file(tmp_path / "file") == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_folders_are_made_and_a_place_that_cannot_be_written_is_named(tmp_path):
     write_file(tmp_path / "deep" / "file", b"not a folder")
     assert read_file(tmp_path / "deep" / "file") == b"not a folder"
-    with pytest.raises(TokenizerError, match=r"cannot write .*file"):
+    with pytest.raises(OSError, match=r"tokenizer\.json"):
         write_file(tmp_path / "deep" / "file" / "tokenizer.json", b"")
     with pytest.raises(TokenizerError, match=r"cannot read .*missing: No such file"):
         read_file(tmp_path / "missing")
+
+
+def test_what_is_no_file_is_refused_at_once_unless_it_may_be_a_pipe(tmp_path):
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    (tmp_path / "null").symlink_to("/dev/null")
+    for name in ("zero", "null"):
+        with pytest.raises(TokenizerError, match=rf"cannot read .*{name}: it is no regular file"):
+            read_file(tmp_path / name)
+    assert read_file(tmp_path / "null", may_be_pipe=True) == b""
+    with pytest.raises(TokenizerError, match=r"cannot read .*null"):
+        read_file(tmp_path / "a\0b")
 
 
 def test_json_is_readable_utf8(tmp_path):

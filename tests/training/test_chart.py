@@ -82,3 +82,9 @@ def test_steps_between_ticks_are_round_and_not_too_large(least):
     step = round_step(least)
     assert least * (1 - 1e-6) <= step <= 2.6 * least
     assert f"{step:.0e}"[0] in "125"
+
+
+def test_a_constant_is_no_line_at_the_upper_edge():
+    svg = line_chart("memory", [Series("memory", [1, 2], [480.0, 480.0])])
+    top, bottom = 12, 300 - 44
+    assert all(y - top > 0.1 * (bottom - top) for _, y in points(svg))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -162,3 +163,23 @@ def test_a_vocabulary_that_the_text_does_not_fill_is_mentioned():
     said = planned(TrainConfig(steps=5), text(used=300)).describe()
     assert "300 only" in said
     assert "only" not in planned(TrainConfig(steps=5)).describe()
+
+
+def test_the_plan_of_a_continued_run_is_for_the_steps_that_are_left():
+    whole, half, finished = (replace(planned(TrainConfig(steps=50)), done=done).describe() for done in (0, 20, 50))
+    per_step = planned(TrainConfig(steps=50)).settings.tokens_per_step
+    assert "budget      50 steps\n" in whole
+    assert "50 steps, of which 20 are done" in half
+    assert f"it buys     about {30 * per_step:,} tokens" in half
+    assert "it buys     nothing more: this run is finished, but a larger --steps" in finished
+
+
+def test_the_plan_counts_what_follows_the_last_step():
+    large = text(train=20_000_000)  # of three bytes for each token, so xz takes 84 seconds
+    assert re.search(r"in about 1m \d\ds$", planned(TrainConfig(steps=2), large).describe())
+
+
+def test_xz_has_a_limit_of_time():
+    large = text(train=20_000_000)
+    assert planned(TrainConfig(steps=9), large).xz_time_limit() == pytest.approx(3 * 84 + 5, rel=0.05)
+    assert planned(TrainConfig(minutes=10), large).xz_time_limit() == 90

@@ -10,7 +10,7 @@ import pytest
 from minigrad.training import report
 from minigrad.training.chart import MAX_POINTS
 from minigrad.training.metrics import Measurement, Metrics
-from minigrad.training.report import Summary, write_report
+from minigrad.training.report import Summary, even, write_report
 from minigrad.training.state import Sample
 
 SUMMARY = Summary("vidya-v2", "nano", "python-docs", 984288, bits_per_byte=1.71, xz_bits_per_byte=1.80)
@@ -167,3 +167,37 @@ def test_a_long_run_is_thinned():
     series = report._series("loss", records, "loss")
     assert MAX_POINTS / 2 <= len(series.steps) <= MAX_POINTS
     assert series.steps == series.values
+
+
+def bits(*pairs: tuple[int, float | None]) -> list[tuple[int, float | None]]:
+    """Return the points of the training curve, given the step and the bits per byte of each line of metrics."""
+    points = even([{"step": step, "bits_per_byte": value} for step, value in pairs])
+    return [(point["step"], point["bits_per_byte"]) for point in points]
+
+
+def test_a_short_last_line_is_joined_with_the_line_before():
+    """Its mean is over 2 steps instead of 10, so by itself it would jump."""
+    assert bits((1, 9.0), (10, 5.0), (20, 4.0), (30, 3.0), (32, 1.0)) == [
+        (1, 9.0), (10, 5.0), (20, 4.0), (32, pytest.approx((10 * 3.0 + 2 * 1.0) / 12)),
+    ]  # fmt: skip
+
+
+def test_lines_that_an_evaluation_made_short_are_joined():
+    assert bits((1, 9.0), (11, 5.0), (21, 4.0), (25, 2.0), (31, 3.0), (41, 1.0)) == [
+        (1, 9.0), (11, 5.0), (21, 4.0), (31, pytest.approx(2.6)), (41, 1.0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("pairs", [[], [(1, 2.0)], [(1, 2.0), (5, 1.0)], [(1, None), (3, None)], [(5, 1.0), (5, 2.0)]])
+def test_few_lines_stay_as_they_are(pairs):
+    assert bits(*pairs) == pairs
+
+
+def test_a_line_without_a_value_leaves_a_gap():
+    assert bits((1, 9.0), (11, 5.0), (21, None), (22, 3.0))[-1] == (22, 3.0)
+
+
+def test_settings_that_were_not_given_are_left_out(run):
+    page = write(run, settings={"seed": 0, "init": None})
+    assert "<th>seed<td>0" in page
+    assert "<th>init" not in page

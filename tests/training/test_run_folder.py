@@ -205,3 +205,13 @@ def test_the_command_of_a_run_in_stages_has_one_part_for_each():
     assert first.endswith("--out runs/a-again")
     assert second == "python train.py --resume runs/a-again --steps 20"
     assert third == "python train.py --resume runs/a-again --steps 30"
+
+
+def test_a_tokenizer_that_was_deleted_is_written_again(tmp_path):
+    folder = RunFolder(begin(tmp_path / "run"), Record())
+    (tmp_path / "run" / "tokenizer.json").write_text("as it is")
+    folder.keep_tokenizer(NoTokenizer())
+    assert (tmp_path / "run" / "tokenizer.json").read_text() == "as it is"
+    (tmp_path / "run" / "tokenizer.json").unlink()
+    folder.keep_tokenizer(NoTokenizer())
+    assert (tmp_path / "run" / "tokenizer.json").read_text() == "{}"

@@ -7,6 +7,8 @@ user sees a traceback. commands.py has the commands themselves.
 from __future__ import annotations
 
 import argparse
+import errno
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -17,8 +19,8 @@ from typing import NoReturn
 from tokenizer.cli import commands
 from tokenizer.errors import TokenizerError
 from tokenizer.formats.registry import FORMATS
+from tokenizer.text.added_tokens import SPECIAL_TOKENS
 from tokenizer.text.split import SPLITS
-from tokenizer.vocabulary import SPECIAL_TOKENS
 
 PROGRAM = "python -m tokenizer"
 
@@ -143,6 +145,9 @@ def _add_allow_special(parser: _Parser) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
+    for stream in (sys.stdout, sys.stderr):  # a character that the output's encoding lacks is replaced
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace" if stream is sys.stdout else "backslashreplace")
     parser, known = _parsers()
     chosen, unknown = parser.parse_known_args(arguments)
     if unknown:
@@ -155,8 +160,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TokenizerError as error:
         print(f"{PROGRAM} {chosen.command}: {error}", file=sys.stderr)
         return 2
-    except (OSError, MemoryError) as error:
-        print(f"{PROGRAM} {chosen.command}: {str(error) or 'out of memory'}", file=sys.stderr)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        named = reason if error.filename is None else f"{reason}: {error.filename}"
+        print(f"{PROGRAM} {chosen.command}: {named}", file=sys.stderr)
+        return 2 if error.errno == errno.ENAMETOOLONG else 1  # such a name was given by the user
+    except MemoryError:
+        print(f"{PROGRAM} {chosen.command}: out of memory", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

@@ -17,9 +17,9 @@ from tokenizer.disk import read_file, write_file
 from tokenizer.errors import TokenizerError
 from tokenizer.formats.pre_tokenizer import check_pattern
 from tokenizer.formats.registry import RANK_SUFFIX
+from tokenizer.text.added_tokens import SPECIAL_TOKENS
 from tokenizer.text.split import SPLITS
 from tokenizer.text.unicode import decode_utf8
-from tokenizer.vocabulary import SPECIAL_TOKENS
 
 STANDARD_INPUT = Path("-")
 READ_SIZE = 2**24
@@ -115,7 +115,7 @@ def _allowed(names: list[str] | None) -> bool | list[str]:
 def _inputs(files: Iterable[Path]) -> Iterator[bytes]:
     """Yield the bytes of each file, or of the standard input if there are no files."""
     for file in files or [STANDARD_INPUT]:
-        yield sys.stdin.buffer.read() if file == STANDARD_INPUT else read_file(file)
+        yield sys.stdin.buffer.read() if file == STANDARD_INPUT else read_file(file, may_be_pipe=True)
 
 
 def _refuse_to_overwrite(path: Path) -> None:

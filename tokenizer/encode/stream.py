@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from tokenizer.text.chunks import last_border
+from tokenizer.text.chunks import Cutter
 
 
 class StreamDecoder:
@@ -36,28 +36,16 @@ class StreamEncoder:
     "none", or a pattern of your own, no border is certain, and everything is kept until `flush`.
     """
 
-    def __init__(self, encode: Callable[[str], list[int]], *, may_cut: bool) -> None:
-        """Take the function that encodes a text, and whether a text may be cut at a border of text/chunks.py."""
+    def __init__(self, encode: Callable[[str], list[int]], *, may_cut: bool, specials: Iterable[str] = ()) -> None:
+        """Take the function that encodes a text, whether a text may be cut, and the special tokens that it may have."""
         self._encode = encode
-        self._may_cut = may_cut
-        self._kept: list[str] = []
-        self._last = ""  # the last kept character: a border may be right after it
+        self._cutter = Cutter(specials, may_cut=may_cut)
 
     def push(self, part: str) -> list[int]:
         """Return the tokens that this part completes, often none."""
-        self._kept.append(part)
-        recent = self._last + part
-        border = last_border(recent, 0, len(recent)) if self._may_cut else 0
-        self._last = recent[-1:]
-        if border == 0:
-            return []
-        text = "".join(self._kept)
-        border += len(text) - len(recent)
-        self._kept = [text[border:]]
-        return self._encode(text[:border])
+        complete = self._cutter.push(part)
+        return self._encode(complete) if complete else []
 
     def flush(self) -> list[int]:
         """Return the tokens of the text that is left and start again."""
-        text = "".join(self._kept)
-        self._kept, self._last = [], ""
-        return self._encode(text)
+        return self._encode(self._cutter.flush())

@@ -89,6 +89,8 @@ def split_of(pre_tokenizer: Json) -> str:
     if last.get("add_prefix_space") is not False:
         raise _unsupported(pre_tokenizer, "add_prefix_space is not false: it would put a space before every text")
     use_regex = last.get("use_regex", True)
+    if not isinstance(use_regex, bool):
+        raise _unsupported(pre_tokenizer, "use_regex is neither true nor false")
     if not splitting:
         return "gpt2" if use_regex else "none"
     if len(splitting) == 1 and splitting[0].get("type") == "Digits" and use_regex:
@@ -116,7 +118,9 @@ def _split_of_pattern(step: Json, pre_tokenizer: Json) -> str:
     expression = pattern.get("Regex") if isinstance(pattern, dict) else None
     if not isinstance(expression, str):
         raise _unsupported(pre_tokenizer, "it has no field pattern.Regex")
-    behavior, invert = step.get("behavior"), bool(step.get("invert"))
+    behavior, invert = step.get("behavior"), step.get("invert", False)
+    if not isinstance(invert, bool):
+        raise _unsupported(pre_tokenizer, "invert is neither true nor false")
     # The matches of a known pattern cover the whole text, so isolating them and removing all the rest are the same.
     if behavior != "Isolated" and not (behavior == "Removed" and invert and expression in SPELLINGS):
         raise _unsupported(pre_tokenizer, f"its words are {behavior} with invert {invert}, expected Isolated")

@@ -20,8 +20,9 @@ from tokenizer.disk import Json, field, read_json, write_json
 from tokenizer.errors import TokenizerError
 from tokenizer.formats.post_processor import around_documents, post_processor_of
 from tokenizer.formats.pre_tokenizer import BYTE_LEVEL, pre_tokenizer_of, split_of
+from tokenizer.text.added_tokens import SPECIAL_TOKENS
 from tokenizer.text.alphabet import spell, unspell
-from tokenizer.vocabulary import END_OF_TEXT, SPECIAL_TOKENS, Vocabulary
+from tokenizer.vocabulary import END_OF_TEXT, Vocabulary
 
 TOKENIZER_FILE = "tokenizer.json"
 CONFIG_FILE = "tokenizer_config.json"
@@ -119,6 +120,8 @@ def read(path: Path) -> Vocabulary:
         return _vocabulary(document, end_of_text(config))
     except TokenizerError as error:
         raise TokenizerError(f"{file}: {error}") from error
+    except RecursionError:
+        raise TokenizerError(f"{file} is nested deeper than any tokenizer.") from None
 
 
 def end_of_text(config: Json) -> str:
@@ -152,7 +155,7 @@ def _vocabulary(document: Json, end_of_text: str) -> Vocabulary:
         added=added,
         normalized=normalized,
         nfc=nfc,
-        whole_words=document["model"].get("ignore_merges") is True,
+        whole_words=_is_set(document["model"], "ignore_merges", "model"),
         before=before,
         after=after,
     )
@@ -167,7 +170,7 @@ def _refuse_other_kinds(document: Json) -> None:
         raise TokenizerError(f"field model.type is {kind!r}: only byte-level 'BPE' can be loaded.")
     # A token for unknown text is never needed, because every byte has a token.
     for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
-        if model.get(name):
+        if model.get(name) not in (None, "", 0):
             raise TokenizerError(
                 f"field model.{name} is {model[name]!r}: only byte-level BPE without it can be loaded."
             )
@@ -202,18 +205,23 @@ def _added_tokens(document: Json, nfc: bool) -> tuple[dict[str, int], dict[str, 
         content = field(token, "content", str, within=name)
         number = field(token, "id", int, within=name)
         for flag in ("single_word", "lstrip", "rstrip"):
-            if token.get(flag):
+            if _is_set(token, flag, name):
                 raise TokenizerError(f"field {name}.{flag} is true: only tokens without it can be loaded.")
         if vocab.get(content, number) != number:
             raise TokenizerError(f"field {name}.id is {number}, but model.vocab gives {content!r} {vocab[content]!r}.")
         if content in specials or content in added:
             raise TokenizerError(f"field {name}.content is {content!r}, which an added token before it has already.")
-        if token.get("normalized"):
+        if _is_set(token, "normalized", name):
             normalized.add(content)
             if nfc and not is_normalized("NFC", content):
                 raise TokenizerError(f"field {name}.content is {content!r}, which text in NFC cannot contain.")
-        (specials if token.get("special") else added)[content] = number
+        (specials if _is_set(token, "special", name) else added)[content] = number
     return added, specials, frozenset(normalized)
+
+
+def _is_set(document: Json, flag: str, within: str) -> bool:
+    """Return the value of a flag, which is false where it is missing; raises TokenizerError if it is no bool."""
+    return flag in document and field(document, flag, bool, within=within)
 
 
 def _merges(document: Json) -> Iterator[tuple[bytes, bytes]]:

@@ -122,8 +122,9 @@ def count_words(
         removed = f"words seen {totals.removed:,} times or less were removed while counting"
         if len(words.counts) == 0:
             raise TokenizerError(
-                f"the different words do not fit into max_memory={max_memory:,} bytes: {removed}, and none is left; "
-                "give more memory, or a split that makes shorter words."
+                f"the different words do not fit into max_memory={max_memory:,} bytes, the longest of which has "
+                f"{totals.longest:,} bytes: {removed}, and none is left; divide such a word by spaces, give more "
+                "memory, or a split that makes shorter words."
             )
         warnings.warn(f"the different words do not fit into max_memory={max_memory:,} bytes: {removed}.", stacklevel=3)
     return words

@@ -54,9 +54,11 @@ class WordTotals:
         )
         self._num_rows = self._num_bytes = 0
         self.removed = 0  # words with this count or less may have been removed
+        self.longest = 0  # bytes of the longest word so far
 
     def add(self, text: NDArray[np.uint8], chunk: Rows) -> None:
         """Add the words of a chunk: rows of a word table whose words are in `text`."""
+        self.longest = max(self.longest, int(chunk[:, LENGTH].max(initial=0)))
         self._grow(self._num_rows + len(chunk), self._num_bytes + int(chunk[:, LENGTH].sum()))
         self._num_rows, self._num_bytes = _add_chunk(self._table, self._num_rows, self._num_bytes, text, chunk)
         if self._num_bytes > self._max_bytes:

@@ -20,6 +20,9 @@ import regex
 
 from tokenizer.errors import TokenizerError
 
+SPECIAL_TOKENS = ("<|endoftext|>", "<|user|>", "<|assistant|>", "<|system|>", "<|end|>")
+"""The special tokens of a new tokenizer: the border between documents, and those of a chat."""
+
 Allowed = bool | Iterable[str]
 """Which special tokens count as such in a text: none (False), all (True), or those named."""
 

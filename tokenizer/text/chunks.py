@@ -17,8 +17,9 @@ from tokenizer.errors import TokenizerError
 CHUNK_SIZE = 1 << 20  # characters
 
 # After the last letter of a run, and before a space that follows a visible character, every rule ends a word, and the
-# words before this border do not depend on the text after it. (?r) searches from the end: it finds the last border.
-_LAST_BORDER = regex.compile(r"(?r)\p{L}(?=\P{L})|\S(?= )")
+# words before this border do not depend on the text after it. An accent stays with its letter, because NFC may join
+# them. (?r) searches from the end: it finds the last border.
+_LAST_BORDER = regex.compile(r"(?r)\p{L}(?=[^\p{L}\p{M}])|\S(?= )")
 
 
 @dataclass
@@ -57,21 +58,70 @@ def cut(text: str) -> Iterator[str]:
 
     A part has at most CHUNK_SIZE characters, or more if the first CHUNK_SIZE of them have no border.
     """
-    start, stop = 0, CHUNK_SIZE
+    start, searched, stop = 0, 0, CHUNK_SIZE
     while stop < len(text):
-        border = last_border(text, start, stop)
-        if border > start:
+        border = last_border(text, searched, stop)
+        if border > searched:
             yield text[start:border]
-            start, stop = border, border
+            start, searched, stop = border, border, border
+        else:
+            searched = stop - 1  # the last character is a border only if the next one allows it
         stop += CHUNK_SIZE
     yield text[start:]
 
 
-def last_border(text: str, start: int, stop: int) -> int:
+def last_border(text: str, start: int, stop: int, names: Iterable[str] = ()) -> int:
     """Return the last position in text[start:stop] at which a cut changes no word, or `start` if there is none.
+
+    No cut is made inside one of the `names` of special tokens, nor inside the beginning of one at the end of the text,
+    which may go on.
 
     >>> last_border("it's naïve", 0, 10)
     4
+    >>> last_border("it's<|end|>", 0, 11), last_border("it's<|end|>", 0, 11, ["<|end|>"])
+    (9, 4)
     """
-    found = _LAST_BORDER.search(text, start, stop)
-    return found.end() if found else start
+    while found := _LAST_BORDER.search(text, start, stop):
+        border: int = found.end()
+        around = [place for name in names for place in _around(text, border, name)]
+        if not around:
+            return border
+        stop = min(around) + 1  # the border may be where the name begins
+    return start
+
+
+def _around(text: str, border: int, name: str) -> Iterator[int]:
+    """Yield the places before a border at which a name begins, or may begin, that ends after it."""
+    for place in range(max(0, border - len(name) + 1), border):
+        if name.startswith(text[place : place + len(name)]):
+            yield place
+
+
+class Cutter:
+    """Cuts a text that arrives in pieces at borders; what it returns, joined, is the text."""
+
+    def __init__(self, names: Iterable[str] = (), *, may_cut: bool = True) -> None:
+        """Take the names of the special tokens in which no cut is made, and whether the text may be cut at all."""
+        self._names, self._may_cut = tuple(names), may_cut
+        self._reach = max([len(name) - 1 for name in self._names], default=1) or 1
+        self._kept: list[str] = []  # since the last border
+        self._tail = ""  # the last characters so far: a border may be right after them, and a name may begin in them
+
+    def push(self, piece: str) -> str:
+        """Return the text up to the last border, often none."""
+        self._kept.append(piece)
+        recent, start = self._tail + piece, max(len(self._tail) - 1, 0)
+        border = last_border(recent, start, len(recent), self._names) if self._may_cut else start
+        self._tail = recent[-self._reach :]
+        if border == start:
+            return ""
+        text = "".join(self._kept)
+        border += len(text) - len(recent)
+        self._kept = [text[border:]]
+        return text[:border]
+
+    def flush(self) -> str:
+        """Return the text that is left and start again."""
+        text = "".join(self._kept)
+        self._kept, self._tail = [], ""
+        return text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from unicodedata import normalize
 
 from tokenizer.errors import TokenizerError
@@ -39,10 +39,14 @@ def decode_utf8(data: bytes, errors: str = "strict") -> str:
         ) from error
 
 
-def composed(texts: Iterable[str]) -> Iterator[str]:
-    """Yield the texts in Unicode's normal form C (NFC); an item that is not a str is yielded unchanged.
+def composed(texts: Iterable[str]) -> Iterable[str]:
+    """Return the texts in Unicode's normal form C (NFC), one at a time.
+
+    What is no text stays as it is, for `chunks` to refuse: an item that is not a str, and one str in place of many.
 
     >>> list(composed(["e\\u0301"])) == ["\\u00e9"]
     True
     """
+    if isinstance(texts, str):
+        return texts
     return (normalize("NFC", text) if isinstance(text, str) else text for text in texts)

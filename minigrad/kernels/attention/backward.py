@@ -9,7 +9,7 @@ gradient is added to that of its queries.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,11 +22,13 @@ from minigrad.kernels.attention.queries import (
     causal_mask,
     draw_panel,
     load_queries,
+    round_panel,
 )
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, panel_product, round_up
+from minigrad.kernels.attention.visible import add_keys, add_rows, all_finite
 from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
-from minigrad.kernels.codegen.vector_moves import SIDE
-from minigrad.kernels.gemm.packing import Matrix, PackScratch
+from minigrad.kernels.gemm.packing import Matrix, PackScratch, pack_scratch
+from minigrad.kernels.gemm.rounding import round_bfloat16
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.kernels.threads import over_rows
@@ -95,23 +97,23 @@ class Workspace(NamedTuple):
 
 
 @kernel
-def backward_workspace(q: Array, size: int) -> Workspace:
-    """Return uninitialised memory for heads of `size` elements, which have the type of `q`."""
+def backward_workspace(q: Array, packed: Array, size: int) -> Workspace:
+    """Return uninitialised memory for heads of `size` elements, of the types of `q` and, packed, of `packed`."""
     height, kind = round_up(size, ROWS), q.dtype
     keys = KeyTile(
-        memory_for(q, KEYS, size),
-        memory_for(q, KEYS, size),
-        memory_for(q, height, KEYS),
+        memory_for(packed, KEYS, size),
+        memory_for(packed, KEYS, size),
+        memory_for(packed, height, KEYS),
         np.empty(KEYS * height, kind),
         np.empty(KEYS * height, kind),
     )
     queries = QueryTile(
         np.empty(COLUMNS * size, kind),
         np.empty(COLUMNS * size, kind),
-        memory_for(q, COLUMNS, size),
-        memory_for(q, COLUMNS, size),
-        memory_for(q, height, COLUMNS),
-        memory_for(q, height, COLUMNS),
+        memory_for(packed, COLUMNS, size),
+        memory_for(packed, COLUMNS, size),
+        memory_for(packed, height, COLUMNS),
+        memory_for(packed, height, COLUMNS),
         np.empty(height * COLUMNS, kind),
         Statistics(np.empty(COLUMNS, np.int64), np.empty(COLUMNS, kind), np.empty(COLUMNS, kind)),
     )
@@ -120,11 +122,11 @@ def backward_workspace(q: Array, size: int) -> Workspace:
         queries,
         np.empty(KEYS * COLUMNS, kind),
         np.empty(KEYS * COLUMNS, kind),
-        memory_for(q, COLUMNS, KEYS),
-        memory_for(q, COLUMNS, COLUMNS),
+        memory_for(packed, COLUMNS, KEYS),
+        memory_for(packed, COLUMNS, COLUMNS),
         np.empty(KEYS * COLUMNS, kind),
         np.empty(KEYS, kind),
-        PackScratch(np.empty(2 * SIDE * SIDE, kind), np.empty(3 * SIDE * SIDE, np.uint32)),
+        pack_scratch(q.reshape(-1)),
     )
 
 
@@ -137,13 +139,15 @@ def softmax_gradient(scores: Array, slopes: Array, tile: Tile, scale: float, sta
     sequence; P and dS of the other keys are 0.
     """
     visible, logsumexp, dots = statistics
-    causal_mask(scores, tile, visible)
     for i in range(tile.num_keys):
         for j in range(COLUMNS):
             place = i * COLUMNS + j
             p = exp(scores[place] * scale - logsumexp[j])
             scores[place] = p
             slopes[place] = p * (slopes[place] - dots[j]) * scale
+    # Scores of -inf would not do: pairs that do not see each other must be 0 also where a query or a key is NaN.
+    causal_mask(scores, tile, visible, 0.0)
+    causal_mask(slopes, tile, visible, 0.0)
 
 
 @kernel
@@ -178,59 +182,100 @@ def write_key_gradient(sums: Array, tile: Tile, heads: HeadGroup, gradient: Arra
 
 
 @kernel
+def load_panel(inputs: Inputs, saved: Saved, panel: QueryPanel, heads: HeadGroup, workspace: Workspace) -> Any:
+    """Load and pack the queries of a panel and the arriving gradient; return whether both are finite."""
+    queries, packing, size = workspace.queries, workspace.packing, heads.size
+    height, rows = round_up(size, ROWS), queries.rows
+    by_query, by_element = Matrix(rows, 0, size, False, COLUMNS, size), Matrix(rows, 0, size, True, size, COLUMNS)
+    load_gradient(saved, inputs.visible, panel, heads, queries)
+    finite = all_finite(by_query)
+    pack_right(by_query, queries.dout_right, packing)
+    pack_left(by_element, LeftFactor(queries.dout_columns, 0, height, COLUMNS), packing)
+    load_queries(inputs.q, panel, heads, rows)
+    pack_right(by_query, queries.q_right, packing)
+    pack_left(by_element, LeftFactor(queries.q_columns, 0, height, COLUMNS), packing)
+    return finite and all_finite(by_query)
+
+
+@kernel
+def add_tile_gradients(tile: Tile, k_columns: LeftFactor, workspace: Workspace) -> None:
+    """Set the gradient by the queries of a panel, and add to those by the keys and values of a tile, in products."""
+    keys, queries, scores, slopes, slopes_right, block_right, _, _, packing = workspace
+    height = k_columns.rows
+    q_columns = LeftFactor(queries.q_columns, 0, height, COLUMNS)
+    dout_columns = LeftFactor(queries.dout_columns, 0, height, COLUMNS)
+    slopes_factor = as_right(slopes, tile.num_keys, slopes_right, packing)
+    panel_product(k_columns, slopes_factor, tile.num_keys, queries.dq, 0, False)
+    for i in range(0, tile.num_keys, COLUMNS):
+        pack_right(Matrix(scores, i * COLUMNS, COLUMNS, False, COLUMNS, COLUMNS), block_right, packing)
+        panel_product(dout_columns, block_right, COLUMNS, keys.dv, i * height, True)
+        pack_right(Matrix(slopes, i * COLUMNS, COLUMNS, False, COLUMNS, COLUMNS), block_right, packing)
+        panel_product(q_columns, block_right, COLUMNS, keys.dk, i * height, True)
+
+
+@kernel
+def add_visible_gradients(
+    inputs: Inputs, saved: Saved, tile: Tile, panel: QueryPanel, heads: HeadGroup, keys: Matrix, workspace: Workspace
+) -> None:
+    """Do the same pair by pair, where keys, queries or the arriving gradient are infinite or NaN."""
+    queries, height = workspace.queries, round_up(heads.size, ROWS)
+    visible, rows = queries.statistics.visible, Matrix(queries.rows, 0, heads.size, False, panel.num_rows, heads.size)
+    queries.dq[:] = 0
+    add_keys(workspace.slopes, tile, visible, keys, queries.dq)
+    load_queries(saved.dout, panel, heads, queries.rows)
+    add_rows(workspace.scores, tile, visible, rows, workspace.keys.dv, height)
+    load_queries(inputs.q, panel, heads, queries.rows)
+    add_rows(workspace.slopes, tile, visible, rows, workspace.keys.dk, height)
+
+
+@kernel
 def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients, start: int, stop: int) -> None:
     """Write the gradients by the keys and values of tasks start to stop, and add those by the queries to dq."""
-    q, k, v, _, _, visible, kv_heads, scale, draws = inputs
+    q, k, v, _, _, visible, kv_heads, scale, draws, arithmetic = inputs
     flat_k, flat_v, width, size = k.reshape(-1), v.reshape(-1), k.shape[1], k.shape[1] // kv_heads
     height, zero, (dq, dk, dv) = round_up(size, ROWS), q.dtype.type(0), gradients
-    keys, queries, scores, slopes, slopes_right, block_right, mask, drawn, packing = backward_workspace(q, size)
-    k_memory, v_memory, k_columns_memory, dk_sums, dv_sums = keys
-    rows, _, q_right, dout_right, q_memory, dout_memory, dq_sums, statistics = queries
-    by_query, by_element = Matrix(rows, 0, size, False, COLUMNS, size), Matrix(rows, 0, size, True, size, COLUMNS)
-    q_columns, dout_columns = LeftFactor(q_memory, 0, height, COLUMNS), LeftFactor(dout_memory, 0, height, COLUMNS)
+    workspace = backward_workspace(q, arithmetic.packed, size)
+    keys, queries, scores, slopes, _, _, mask, drawn, packing = workspace
     configure_tiles(TILE_CONFIGURATION)
     for number in range(start, stop):
         heads, first, num_rows, first_key, num_keys = task_of(inputs, number)
         for begin in range(0, num_keys, KEYS):
             n, place = min(KEYS, num_keys - begin), (first_key + begin) * width + heads.head * size
-            m = round_up(n, COLUMNS)
-            k_columns = LeftFactor(k_columns_memory, 0, height, m)
-            pack_left(Matrix(flat_k, place, width, False, n, size), LeftFactor(k_memory, 0, m, size), packing)
-            pack_left(Matrix(flat_v, place, width, False, n, size), LeftFactor(v_memory, 0, m, size), packing)
+            m, k_lines = round_up(n, COLUMNS), Matrix(flat_k, place, width, False, n, size)
+            k_columns, k_is_finite = LeftFactor(keys.k_columns, 0, height, m), all_finite(k_lines)
+            pack_left(k_lines, LeftFactor(keys.k_rows, 0, m, size), packing)
+            pack_left(Matrix(flat_v, place, width, False, n, size), LeftFactor(keys.v_rows, 0, m, size), packing)
             pack_left(Matrix(flat_k, place, width, True, size, n), k_columns, packing)
-            dk_sums[: m * height] = zero
-            dv_sums[: m * height] = zero
+            keys.dk[: m * height] = zero
+            keys.dv[: m * height] = zero
             for row in range(0, num_rows, COLUMNS):
                 panel = QueryPanel(first, row, min(COLUMNS, num_rows - row))
                 most = visible[first + (row + panel.num_rows - 1) // heads.group]
                 if most <= begin:
                     continue
                 tile = Tile(begin, round_up(min(KEYS, most - begin), COLUMNS))
-                load_gradient(saved, visible, panel, heads, queries)
-                pack_right(by_query, dout_right, packing)
-                pack_left(by_element, dout_columns, packing)
-                load_queries(q, panel, heads, rows)
-                pack_right(by_query, q_right, packing)
-                pack_left(by_element, q_columns, packing)
-                panel_product(LeftFactor(k_memory, 0, tile.num_keys, size), q_right, size, scores, 0, False)
-                panel_product(LeftFactor(v_memory, 0, tile.num_keys, size), dout_right, size, slopes, 0, False)
+                is_finite = load_panel(inputs, saved, panel, heads, workspace) and k_is_finite
+                panel_product(LeftFactor(keys.k_rows, 0, tile.num_keys, size), queries.q_right, size, scores, 0, False)
+                panel_product(
+                    LeftFactor(keys.v_rows, 0, tile.num_keys, size), queries.dout_right, size, slopes, 0, False
+                )
                 if draws.threshold > 0:
                     draw_panel(mask, drawn, tile, panel, heads, draws)
                     apply_mask(slopes, mask, tile)
-                softmax_gradient(scores, slopes, tile, scale, statistics)
+                softmax_gradient(scores, slopes, tile, scale, queries.statistics)
                 if draws.threshold > 0:
                     apply_mask(scores, mask, tile)
-                slopes_factor = as_right(slopes, tile.num_keys, slopes_right, packing)
-                panel_product(k_columns, slopes_factor, tile.num_keys, dq_sums, 0, False)
-                for i in range(0, tile.num_keys, COLUMNS):
-                    pack_right(Matrix(scores, i * COLUMNS, COLUMNS, False, COLUMNS, COLUMNS), block_right, packing)
-                    panel_product(dout_columns, block_right, COLUMNS, dv_sums, i * height, True)
-                    pack_right(Matrix(slopes, i * COLUMNS, COLUMNS, False, COLUMNS, COLUMNS), block_right, packing)
-                    panel_product(q_columns, block_right, COLUMNS, dk_sums, i * height, True)
-                transpose(Matrix(dq_sums, 0, COLUMNS, False, size, COLUMNS), rows)
-                add_queries(rows, panel, heads, dq)
-            write_key_gradient(dk_sums, Tile(first_key + begin, n), heads, dk, rows)
-            write_key_gradient(dv_sums, Tile(first_key + begin, n), heads, dv, rows)
+                if arithmetic.rounding:
+                    round_panel(scores, tile)
+                    round_panel(slopes, tile)
+                if is_finite:
+                    add_tile_gradients(tile, k_columns, workspace)
+                else:
+                    add_visible_gradients(inputs, saved, tile, panel, heads, k_lines, workspace)
+                transpose(Matrix(queries.dq, 0, COLUMNS, False, size, COLUMNS), queries.rows)
+                add_queries(queries.rows, panel, heads, dq)
+            write_key_gradient(keys.dk, Tile(first_key + begin, n), heads, dk, queries.rows)
+            write_key_gradient(keys.dv, Tile(first_key + begin, n), heads, dv, queries.rows)
     release_tiles(TILE_CONFIGURATION)
 
 
@@ -242,7 +287,8 @@ def attention_backward(
     `out` and `logsumexp` are what `attention_forward` returned for the same q, k, v and plan; `dout` has the shape of
     `out`. Keys that no query sees, and queries that see no key, get zero.
     """
-    inputs, saved = plan.inputs(q, k, v), Saved(flat(dout), flat(out), logsumexp)
+    inputs, slopes = plan.inputs(q, k, v, dout), flat(dout)
+    saved = Saved(round_bfloat16(slopes) if inputs.arithmetic.rounding else slopes, flat(out), logsumexp)
     gradients = Gradients(np.zeros_like(inputs.q), np.zeros_like(inputs.k), np.zeros_like(inputs.v))
     over_rows(
         lambda start, stop: _attention_backward_tasks(inputs, saved, gradients, start, stop),

@@ -1,7 +1,7 @@
 """Small matrices packed as factors of `minigrad.kernels.attention.tiles`.
 
-The attention kernels are written once. Whether a factor holds elements or words of three bfloat16 parts is decided
-here, by the type of the elements and by the processor.
+The attention kernels are written once. Whether a factor holds elements or words of three bfloat16 parts is decided by
+the type of the memory it is packed into (`minigrad.kernels.attention.arithmetic`): words are uint32.
 """
 
 from __future__ import annotations
@@ -13,86 +13,93 @@ import numpy as np
 from minigrad.kernels.attention.tiles import COLUMNS, ROWS, LeftFactor, lane_size, packed_steps, round_up
 from minigrad.kernels.codegen.microkernel import Panel
 from minigrad.kernels.codegen.vector_moves import SIDE, copy_small, transpose_block
-from minigrad.kernels.cpu import SPLIT
 from minigrad.kernels.gemm.packing import Factor, Layout, Matrix, PackScratch, pack_bfloat16
 from minigrad.kernels.jit import kernel, overload, types
 from minigrad.typing import Array
 
 
-def _in_words(x: Any) -> bool:
-    return SPLIT is not None and x.dtype == types.float32
+def _of_words(memory: Any) -> bool:
+    """Return whether memory holds words; for arrays, and for their types while the compiler runs."""
+    return bool(memory.dtype in (np.uint32, types.uint32))
 
 
-def memory_for(x: Array, lanes: int, steps: int) -> Array:
-    """Return memory for a factor of so many rows (or columns) and steps, whose elements have the type of `x`."""
-    return np.empty(lanes * steps, x.dtype)
+def memory_for(packed: Array, lanes: int, steps: int) -> Array:
+    """Return memory for a factor of so many rows (or columns) and steps, of the type of `packed`."""
+    return (_memory_for_words if _of_words(packed) else _memory_for_elements)(packed, lanes, steps)
 
 
-@overload(memory_for)
-def _memory_for(x, lanes, steps):  # type: ignore[no-untyped-def]
-    if not _in_words(x):
-        return lambda x, lanes, steps: np.empty(lanes * steps, x.dtype)
+@overload(memory_for, strict=False)  # annotations are part of a signature
+def _memory_for(packed, lanes, steps):  # type: ignore[no-untyped-def]
+    return _memory_for_words if _of_words(packed) else _memory_for_elements
 
-    def aligned(x, lanes, steps):  # type: ignore[no-untyped-def]
-        count = round_up(lanes, ROWS) * lane_size(np.empty(0, np.uint32), steps)
-        memory = np.empty(count + SIDE, np.uint32)
-        return memory[-memory.ctypes.data % 64 // 4 :]  # begins where a cache line does
 
-    return aligned
+def _memory_for_elements(packed: Array, lanes: int, steps: int) -> Array:
+    return np.empty(lanes * steps, packed.dtype)
+
+
+def _memory_for_words(packed: Array, lanes: int, steps: int) -> Array:
+    memory = np.empty(round_up(lanes, ROWS) * lane_size(packed, steps) + SIDE, np.uint32)
+    return memory[-memory.ctypes.data % 64 // 4 :]  # begins where a cache line does
 
 
 def pack_left(source: Matrix, target: LeftFactor, scratch: PackScratch) -> None:
     """Pack a left factor, padded with zeros where the source has fewer rows (lanes) or steps than the target."""
+    (_pack_left_words if _of_words(target.elements) else _pack_left_elements)(source, target, scratch)
+
+
+@overload(pack_left, strict=False)
+def _pack_left(source, target, scratch):  # type: ignore[no-untyped-def]
+    return _pack_left_words if _of_words(target[0]) else _pack_left_elements
+
+
+def _pack_left_elements(source: Matrix, target: LeftFactor, scratch: PackScratch) -> None:
     if source.transposed:
         pack_transposed(source, target)
     else:
         pack_rows(source, target)
 
 
-@overload(pack_left, strict=False)  # annotations are part of a signature
-def _pack_left(source, target, scratch):  # type: ignore[no-untyped-def]
-    if not _in_words(source[0]):
-        return pack_left
-
-    def pack(source, target, scratch):  # type: ignore[no-untyped-def]
-        factor, words = Factor(source, Layout(ROWS, SIDE, 3)), packed_steps(target.elements, target.steps)
-        pack_bfloat16(factor, target.rows // ROWS, words, Panel(target.elements, target.start), scratch)
-
-    return pack
+def _pack_left_words(source: Matrix, target: LeftFactor, scratch: PackScratch) -> None:
+    factor, words = Factor(source, Layout(ROWS, SIDE, 3)), packed_steps(target.elements, target.steps)
+    pack_bfloat16(factor, target.rows // ROWS, words, Panel(target.elements, target.start), scratch)
 
 
 def pack_right(source: Matrix, target: Array, scratch: PackScratch) -> None:
     """Pack a right factor; its columns are the COLUMNS lanes of the source."""
-    transpose(source, target)
+    (_pack_right_words if _of_words(target) else _pack_right_elements)(source, target, scratch)
 
 
 @overload(pack_right, strict=False)
 def _pack_right(source, target, scratch):  # type: ignore[no-untyped-def]
-    if not _in_words(source[0]):
-        return pack_right
+    return _pack_right_words if _of_words(target) else _pack_right_elements
 
-    def pack(source, target, scratch):  # type: ignore[no-untyped-def]
-        words = packed_steps(target, source.steps)
-        pack_bfloat16(Factor(source, Layout(COLUMNS, 1, 3)), 1, words, Panel(target, 0), scratch)
 
-    return pack
+def _pack_right_elements(source: Matrix, target: Array, scratch: PackScratch) -> None:
+    transpose(source, target)
+
+
+def _pack_right_words(source: Matrix, target: Array, scratch: PackScratch) -> None:
+    words = packed_steps(target, source.steps)
+    pack_bfloat16(Factor(source, Layout(COLUMNS, 1, 3)), 1, words, Panel(target, 0), scratch)
 
 
 def as_right(panel: Array, steps: int, target: Array, scratch: PackScratch) -> Array:
     """Return the right factor that is this panel of `steps` rows: the panel itself, or words packed in `target`."""
-    return panel
+    return (_panel_in_words if _of_words(target) else _panel_itself)(panel, steps, target, scratch)
 
 
 @overload(as_right, strict=False)
 def _as_right(panel, steps, target, scratch):  # type: ignore[no-untyped-def]
-    if not _in_words(panel):
-        return as_right
+    return _panel_in_words if _of_words(target) else _panel_itself
 
-    def pack(panel, steps, target, scratch):  # type: ignore[no-untyped-def]
-        pack_right(Matrix(panel, 0, COLUMNS, True, COLUMNS, steps), target, scratch)
-        return target
 
-    return pack
+def _panel_itself(panel: Array, steps: int, target: Array, scratch: PackScratch) -> Array:
+    return panel
+
+
+def _panel_in_words(panel: Array, steps: int, target: Array, scratch: PackScratch) -> Array:
+    pack_right(Matrix(panel, 0, COLUMNS, True, COLUMNS, steps), target, scratch)
+    return target
 
 
 @kernel

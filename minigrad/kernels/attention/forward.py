@@ -16,7 +16,14 @@ import numpy as np
 
 from minigrad.kernels.attention.factors import as_right, memory_for, pack_left, pack_right, transpose
 from minigrad.kernels.attention.plan import HeadGroup, Inputs, Plan, task_of
-from minigrad.kernels.attention.queries import QueryPanel, apply_mask, causal_mask, draw_panel, load_queries
+from minigrad.kernels.attention.queries import (
+    QueryPanel,
+    apply_mask,
+    causal_mask,
+    draw_panel,
+    load_queries,
+    round_panel,
+)
 from minigrad.kernels.attention.tiles import (
     COLUMNS,
     KEYS,
@@ -27,9 +34,9 @@ from minigrad.kernels.attention.tiles import (
     panel_product,
     round_up,
 )
+from minigrad.kernels.attention.visible import add_keys, all_finite
 from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
-from minigrad.kernels.codegen.vector_moves import SIDE
-from minigrad.kernels.gemm.packing import Matrix, PackScratch
+from minigrad.kernels.gemm.packing import Matrix, PackScratch, pack_scratch
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.kernels.threads import over_rows
@@ -61,22 +68,22 @@ class Workspace(NamedTuple):
 
 
 @kernel
-def forward_workspace(q: Array, size: int) -> Workspace:
-    """Return uninitialised memory for heads of `size` elements, which have the type of `q`."""
+def forward_workspace(q: Array, packed: Array, size: int) -> Workspace:
+    """Return uninitialised memory for heads of `size` elements, of the types of `q` and, packed, of `packed`."""
     running = RunningSoftmax(
         np.empty(COLUMNS, q.dtype), np.empty(COLUMNS, q.dtype), np.empty(COLUMNS, q.dtype), np.empty(COLUMNS, q.dtype)
     )
     return Workspace(
         np.empty(COLUMNS * size, q.dtype),
-        memory_for(q, COLUMNS, size),
-        memory_for(q, COLUMNS, KEYS),
+        memory_for(packed, COLUMNS, size),
+        memory_for(packed, COLUMNS, KEYS),
         np.empty(KEYS * COLUMNS, q.dtype),
         np.empty(round_up(size, ROWS) * COLUMNS, q.dtype),
         np.empty(COLUMNS, np.int64),
         running,
         np.empty(KEYS * COLUMNS, q.dtype),
         np.empty(KEYS, q.dtype),
-        PackScratch(np.empty(2 * SIDE * SIDE, q.dtype), np.empty(3 * SIDE * SIDE, np.uint32)),
+        pack_scratch(q.reshape(-1)),
     )
 
 
@@ -88,7 +95,7 @@ def softmax_step(scores: Array, tile: Tile, visible: Array, scale: float, runnin
     caller multiplies its sums by `rescale`, exp(old maximum - new maximum).
     """
     largest, total, rescale, top = running
-    causal_mask(scores, tile, visible)
+    causal_mask(scores, tile, visible, -np.inf)
     for j in range(COLUMNS):
         top[j] = -np.inf
     for i in range(tile.num_keys // 4):  # four keys at a time: each maximum, and each sum, depends on the one before it
@@ -136,10 +143,12 @@ def write_attended(
 @kernel
 def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, stop: int) -> None:
     """Compute tasks start to stop."""
-    q, k, v, _, _, visible, kv_heads, scale, draws = inputs
+    q, k, v, _, _, visible, kv_heads, scale, draws, arithmetic = inputs
     flat_k, flat_v, width, size = k.reshape(-1), v.reshape(-1), k.shape[1], k.shape[1] // kv_heads
     height, zero = round_up(size, ROWS), q.dtype.type(0)
-    queries, q_right, p_right, scores, attended, seen, softmax, mask, drawn, packing = forward_workspace(q, size)
+    queries, q_right, p_right, scores, attended, seen, softmax, mask, drawn, packing = forward_workspace(
+        q, arithmetic.packed, size
+    )
     largest, total, rescale, _ = softmax
     lines = Matrix(queries, 0, size, False, COLUMNS, size)
     configure_tiles(TILE_CONFIGURATION)
@@ -147,7 +156,9 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
         heads, first, num_rows, first_key, num_keys = task_of(inputs, number)
         # Tile by tile, the keys are left factors of the scores, and the transposed values those of the result.
         tiles = round_up(num_keys, KEYS) // KEYS
-        k_left, v_left = memory_for(q, tiles * KEYS, size), memory_for(q, height, tiles * KEYS)
+        k_left = memory_for(arithmetic.packed, tiles * KEYS, size)
+        v_left = memory_for(arithmetic.packed, height, tiles * KEYS)
+        finite = np.empty(tiles, np.bool_)
         k_size, v_size = KEYS * lane_size(k_left, size), height * lane_size(v_left, KEYS)
         for tile in range(tiles):
             n, place = min(KEYS, num_keys - tile * KEYS), (first_key + tile * KEYS) * width + heads.head * size
@@ -155,6 +166,7 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
             pack_left(Matrix(flat_k, place, width, False, n, size), LeftFactor(k_left, tile * k_size, m, size), packing)
             v_columns = LeftFactor(v_left, tile * v_size, height, m)
             pack_left(Matrix(flat_v, place, width, True, size, n), v_columns, packing)
+            finite[tile] = all_finite(Matrix(flat_v, place, width, False, n, size))
         for row in range(0, num_rows, COLUMNS):
             panel = QueryPanel(first, row, min(COLUMNS, num_rows - row))
             load_queries(q, panel, heads, queries)
@@ -175,8 +187,14 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
                 for i in range(height):
                     for j in range(COLUMNS):
                         attended[i * COLUMNS + j] *= rescale[j]
-                probabilities = as_right(scores, keys.num_keys, p_right, packing)
-                panel_product(v_tile, probabilities, keys.num_keys, attended, 0, True)
+                if arithmetic.rounding:
+                    round_panel(scores, keys)
+                if finite[tile]:
+                    probabilities = as_right(scores, keys.num_keys, p_right, packing)
+                    panel_product(v_tile, probabilities, keys.num_keys, attended, 0, True)
+                else:
+                    n, place = min(KEYS, num_keys - begin), (first_key + begin) * width + heads.head * size
+                    add_keys(scores, keys, seen, Matrix(flat_v, place, width, False, n, size), attended)
             transpose(Matrix(attended, 0, COLUMNS, False, size, COLUMNS), queries)
             write_attended(queries, panel, heads, softmax, out, logsumexp)
     release_tiles(TILE_CONFIGURATION)

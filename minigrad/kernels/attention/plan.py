@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from minigrad.kernels.attention.arithmetic import Arithmetic, arithmetic_for
+from minigrad.kernels.gemm.rounding import round_bfloat16
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.rows import rows_of
 from minigrad.kernels.rowwise.dropout import Draws, Stream, draws_of
@@ -27,6 +29,7 @@ class Inputs(NamedTuple):
     kv_heads: int
     scale: float
     draws: Draws
+    arithmetic: Arithmetic
 
 
 class HeadGroup(NamedTuple):
@@ -75,11 +78,15 @@ class Plan:
     dropout: float = 0.0
     stream: Stream = field(default_factory=lambda: Stream(0))
 
-    def inputs(self, q: Array, k: Array, v: Array) -> Inputs:
-        """Return what the loops read, for q (rows, H, D), k and v (key rows, G, D)."""
+    def inputs(self, q: Array, k: Array, v: Array, *others: Array) -> Inputs:
+        """Return what the loops read, for q (rows, H, D), k and v (key rows, G, D); `others` are multiplied too."""
         draws = draws_of(self.dropout, self.stream, q.dtype)
+        arithmetic = arithmetic_for(q, k, v, *others)
         arrays = flat(q), flat(k), flat(v), self.offsets, self.ranges, self.visible
-        return Inputs(*arrays, k.shape[1], q.dtype.type(self.scale), draws)
+        inputs = Inputs(*arrays, k.shape[1], q.dtype.type(self.scale), draws, arithmetic)
+        if not arithmetic.rounding:
+            return inputs
+        return inputs._replace(q=round_bfloat16(inputs.q), k=round_bfloat16(inputs.k), v=round_bfloat16(inputs.v))
 
     def num_tasks(self, k: Array) -> int:
         """Return the number of tasks for k (key rows, G, D)."""

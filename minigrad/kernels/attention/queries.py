@@ -12,6 +12,7 @@ import numpy as np
 
 from minigrad.kernels.attention.plan import HeadGroup
 from minigrad.kernels.attention.tiles import COLUMNS, Tile
+from minigrad.kernels.codegen.bits import bfloat16_bits, float32_of
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.rowwise.dropout import Draws, draw_mask
 from minigrad.typing import Array
@@ -49,15 +50,15 @@ def add_queries(x: Array, panel: QueryPanel, heads: HeadGroup, y: Array) -> None
 
 
 @kernel
-def causal_mask(scores: Array, tile: Tile, visible: Array) -> None:
-    """Set the scores (keys of a tile x COLUMNS queries) of keys from visible[j] on to -inf.
+def causal_mask(x: Array, tile: Tile, visible: Array, value: float) -> None:
+    """Set the elements of x (keys of a tile x COLUMNS queries) of keys from visible[j] on to `value`.
 
     `visible` does not decrease, so only the last rows are touched.
     """
     for i in range(min(max(visible[0] - tile.begin, 0), tile.num_keys), tile.num_keys):
         for j in range(COLUMNS):
             if tile.begin + i >= visible[j]:
-                scores[i * COLUMNS + j] = -np.inf
+                x[i * COLUMNS + j] = value
 
 
 @kernel
@@ -71,6 +72,13 @@ def draw_panel(mask: Array, drawn: Array, tile: Tile, panel: QueryPanel, heads: 
             draw_mask(drawn, tile.num_keys, tile.begin // 4, row, draws)
         for i in range(tile.num_keys):
             mask[i * COLUMNS + r] = drawn[i] if r < panel.num_rows else 0
+
+
+@kernel
+def round_panel(values: Array, tile: Tile) -> None:
+    """Round a tile (keys x COLUMNS queries) of float32 to bfloat16."""
+    for i in range(tile.num_keys * COLUMNS):
+        values[i] = float32_of(bfloat16_bits(values[i]) << np.uint32(16))
 
 
 @kernel

@@ -16,14 +16,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from minigrad.kernels.codegen.microkernel import Panel, Target, small_block
-from minigrad.kernels.cpu import FLOAT32, SMALL
+import numpy as np
+
+from minigrad.kernels.codegen.microkernel import Panel, Target, multiply_block, small_block, split_block
+from minigrad.kernels.cpu import FLOAT32, SMALL, SMALL_VECTORS
 from minigrad.kernels.jit import kernel, overload, types
 from minigrad.typing import Array
 
 ROWS, COLUMNS = SMALL.rows, SMALL.columns
 KEYS = 256  # keys of a tile: a multiple of COLUMNS
-_CHUNK, _PARTS = SMALL.chunk, SMALL.parts
+_CHUNK, _PARTS, _VECTOR_ROWS = SMALL.chunk, SMALL.parts, SMALL_VECTORS.rows
 
 
 class Tile(NamedTuple):
@@ -76,24 +78,37 @@ def plain_block(left: Panel, right: Panel, depth: int, target: Target, add: bool
 
 
 def block_product(left: Panel, right: Panel, depth: int, target: Target, add: bool) -> None:
-    """Do what `plain_block` does, float32 in registers where there are any; plain Python runs this body."""
-    plain_block(left, right, depth, target, add)
+    """Do what `plain_block` does, in registers where there are any; words are multiplied as the elements they hold.
+
+    Plain Python runs this body.
+    """
+    if left.elements.dtype == np.uint32:
+        multiply_block(left, right, packed_steps(left.elements, depth), _PARTS, target, add)
+    else:
+        plain_block(left, right, depth, target, add)
 
 
 @overload(block_product)
 def _block_product(left, right, depth, target, add):  # type: ignore[no-untyped-def]
     dtype = left[0].dtype
-    in_vectors = dtype == types.float32 and FLOAT32 is not None and SMALL.kind == "float32"
-    if in_vectors or dtype == types.uint32:
-        return lambda left, right, depth, target, add: small_block(
+    if dtype == types.uint32:
+        return lambda left, right, depth, target, add: split_block(
             left, right, packed_steps(left.elements, depth), target, add
         )
+    if dtype == types.float32 and FLOAT32 is not None:
+        return _vector_blocks
     return lambda left, right, depth, target, add: plain_block(left, right, depth, target, add)
+
+
+def _vector_blocks(left, right, depth, target, add):  # type: ignore[no-untyped-def]
+    for i in range(0, ROWS, _VECTOR_ROWS):
+        rows = Target(target.elements, target.start + i * target.stride, target.stride)
+        small_block(Panel(left.elements, left.start + i), right, depth, rows, add)
 
 
 def packed_steps(factor: Array, steps: int) -> int:
     """Return the packed length of a sum of `steps` steps: words of two steps each, or elements."""
-    return steps
+    return -(-steps // (2 * _CHUNK)) * _CHUNK if factor.dtype == np.uint32 else steps
 
 
 @overload(packed_steps)
@@ -105,7 +120,7 @@ def _packed_steps(factor, steps):  # type: ignore[no-untyped-def]
 
 def lane_size(factor: Array, steps: int) -> int:
     """Return how many elements of `factor` one row or column of `steps` steps takes."""
-    return steps
+    return packed_steps(factor, steps) * _PARTS if factor.dtype == np.uint32 else steps
 
 
 @overload(lane_size)

@@ -23,7 +23,7 @@ from llvmlite import ir
 from minigrad.kernels.codegen.amx import PRODUCTS, emit_tiles
 from minigrad.kernels.codegen.llvm import FLOAT, INT64, WORD, BlockOperands, data_of, declare, int64, pointer_at
 from minigrad.kernels.codegen.vector_moves import SIDE
-from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SMALL, SPLIT, Block
+from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SMALL, SMALL_VECTORS, SPLIT, Block
 from minigrad.kernels.jit import intrinsic, overload, types
 from minigrad.typing import Array
 
@@ -68,7 +68,13 @@ def multiply_block(left: Panel, right: Panel, depth: int, parts: int, target: Ta
 def _product_of_pairs(left: Array, right: Array) -> Any:
     lower = [(np.ascontiguousarray(words) << np.uint32(16)).view(np.float32) for words in (left, right)]
     upper = [(np.ascontiguousarray(words) & np.uint32(0xFFFF0000)).view(np.float32) for words in (left, right)]
-    return lower[0].T @ lower[1] + upper[0].T @ upper[1]
+    pairs = [_without_subnormals(a).T @ _without_subnormals(b) for a, b in (lower, upper)]
+    return _without_subnormals(pairs[0] + pairs[1])
+
+
+def _without_subnormals(x: Array) -> Array:
+    """Return x with 0 for what is below 2^-126, as the instructions for bfloat16 read their operands and write sums."""
+    return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.float32(0), x)
 
 
 @overload(multiply_block)
@@ -83,12 +89,14 @@ def _multiply_block(left, right, depth, parts, target, add):  # type: ignore[no-
         elif parts == 1 or not with_split:
             _bfloat16_block(left, right, depth, target, add)
         else:
-            _split_block(left, right, depth, target, add)
+            split_block(left, right, depth, target, add)
 
     return multiply
 
 
-def _intrinsic_for(block: Block | None) -> Any:
+def _intrinsic_for(block: Block | None, left_rows: int | None = None) -> Any:
+    """Return the product of a block; its rows are the first of the `left_rows` of a left panel, by default all."""
+
     @intrinsic
     def multiply(typing_context, left, right, depth, target, add):  # type: ignore[no-untyped-def]
         assert block is not None
@@ -101,8 +109,10 @@ def _intrinsic_for(block: Block | None) -> Any:
 
             stride = builder.extract_value(arguments[3], 2)
             operands = BlockOperands(pointer(0), pointer(1), pointer(3), arguments[2], stride, arguments[4])
-            emit = emit_tiles if block.kind == "tiles" else _emit_vectors
-            emit(block, builder, operands)
+            if block.kind == "tiles":
+                emit_tiles(block, builder, operands)
+            else:
+                _emit_vectors(block, left_rows or block.rows, builder, operands)
             return context.get_dummy_value()
 
         return types.void(left, right, types.int64, target, types.boolean), generate
@@ -110,12 +120,13 @@ def _intrinsic_for(block: Block | None) -> Any:
     return multiply
 
 
-_float32_block, _bfloat16_block, _split_block = (_intrinsic_for(block) for block in (FLOAT32, BFLOAT16, SPLIT))
-small_block = _intrinsic_for(SMALL if FLOAT32 is not None else None)
-"""One block of a product of small matrices: the arguments of `multiply_block` without `parts`."""
+_float32_block, _bfloat16_block, split_block = (_intrinsic_for(block) for block in (FLOAT32, BFLOAT16, SPLIT))
+small_block = _intrinsic_for(SMALL_VECTORS if FLOAT32 is not None else None, SMALL.rows)
+"""One block of a product of small matrices, of elements or of words in three parts: the arguments of `multiply_block`
+without `parts`. A block of elements is as high as SMALL_VECTORS, a part of a left panel of SMALL.rows rows."""
 
 
-def _emit_vectors(block: Block, builder: Any, operands: BlockOperands) -> None:
+def _emit_vectors(block: Block, left_rows: int, builder: Any, operands: BlockOperands) -> None:
     """Emit the loop in vector registers: one multiply-add per row of the block and register of its columns."""
     lanes, registers, paired = block.lanes, block.columns // block.lanes, block.kind == "bfloat16"
     sums_kind, word = ir.VectorType(FLOAT, lanes), WORD if paired else FLOAT
@@ -143,7 +154,7 @@ def _emit_vectors(block: Block, builder: Any, operands: BlockOperands) -> None:
         builder.load(pointer_at(builder, operands.right, builder.add(row, int64(j * lanes)), words_kind), align=4)
         for j in range(registers)
     ]
-    column = builder.mul(step, int64(block.rows))
+    column = builder.mul(step, int64(left_rows))
     empty, first_lane = ir.Constant(words_kind, ir.Undefined), ir.Constant(ir.VectorType(WORD, lanes), [0] * lanes)
     results = []
     for i in range(block.rows):

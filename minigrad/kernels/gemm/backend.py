@@ -2,37 +2,49 @@
 
 The choice holds for the whole process and is made by `use`:
 
-* `blas`: NumPy's library. Only products that are added to an array are computed by our own loops, because BLAS would
-  need memory for the product first.
+* `blas`: NumPy's library.
 * `numba`: our own loops.
 * `auto`: where the processor has tile registers (AMX), our own loops for products large enough to gain by them, because
   there they are faster than BLAS and closer to the true product (see `minigrad.kernels.codegen.bfloat16_pairs`); BLAS
   for the rest.
 
-Products of float64, which is for checks, are always computed by BLAS.
+Attention multiplies in loops of its own whatever is chosen (`minigrad.kernels.attention.arithmetic`): they split and
+round float32 where these products do, so with `blas` they split nothing.
+
+Products of float64, which is for checks, are always computed by BLAS. So are products in tiles whose values leave the
+range in which three parts are as close as float32 (`minigrad.kernels.gemm.split_range`): infinite, NaN, or extreme.
 
 In bfloat16 both factors of every product are rounded to 8 bits of precision, products and sums stay float32
 (Kalamkar et al. 2019, "A study of bfloat16 for deep learning training", arXiv 1905.12322): the weights that the
 optimizer updates, norms, softmax and sums stay as they are. Where the processor multiplies bfloat16 itself, our own
 loops use that; elsewhere the factors are rounded first and multiplied as float32, which gives the same up to the order
-of sums.
+of sums, and up to numbers below 2^-126, which the processor takes for zero.
+
+Which arithmetic a product gets depends on its shape and type and on this choice, and, in tiles, on its values. It does
+not depend on whether the result is set or added: a product is computed in parts of its rows, the same ones in both
+cases, and each part is then stored or added.
 """
 
 from __future__ import annotations
 
+import itertools
 import warnings
+from typing import Any
 
 import numpy as np
 
 from minigrad.errors import InputError
 from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SPLIT, Block
+from minigrad.kernels.gemm.narrow import NARROW, multiply_narrow
 from minigrad.kernels.gemm.panels import multiply
 from minigrad.kernels.gemm.rounding import round_bfloat16
+from minigrad.kernels.gemm.split_range import is_as_close_as_float32
 from minigrad.typing import Array
 
 BACKENDS, PRECISIONS = ("auto", "blas", "numba"), ("float32", "bfloat16", "float64")
 
 _SPLIT_FROM = 64  # rows and columns from which splitting the factors pays (benchmarks/matmul.py)
+_PART = 1 << 22  # elements of a result that are computed at a time, in whole rows: 16 MB
 
 _backend, _precision = "auto", "float32"
 
@@ -70,46 +82,70 @@ def describe() -> str:
     return "float32 by our own loops" if (_backend, _precision) == ("numba", "float32") else f"{_precision} by BLAS"
 
 
-def _block_for(rows: int, columns: int, add: bool) -> Block | None:
-    """Return the block in which our own loops compute a float32 result of this size; None if BLAS computes it."""
-    if _precision == "bfloat16" and BFLOAT16 is not None:
-        return BFLOAT16
-    if _backend != "blas" and SPLIT is not None and min(rows, columns) >= _SPLIT_FROM:
+def _arithmetic_for(rows: int, columns: int) -> str | Block:
+    """Return how a float32 result of this size is computed: "blas", "narrow", or the block of our own loops."""
+    is_narrow, is_wide = min(rows, columns) <= NARROW, min(rows, columns) >= _SPLIT_FROM
+    if _precision == "bfloat16":
+        rounded = FLOAT32 if _backend == "numba" and FLOAT32 is not None else "blas"
+        return "narrow" if is_narrow else BFLOAT16 or rounded
+    if _backend != "blas" and SPLIT is not None and is_wide:
         return SPLIT
-    return FLOAT32 if add or _backend == "numba" else None
+    if _backend == "numba" and FLOAT32 is not None:
+        return "narrow" if is_narrow else FLOAT32
+    return "blas"
+
+
+def splits(dtype: Any) -> bool:
+    """Return whether products of this type that are large enough are computed in tiles, in three bfloat16 parts."""
+    return dtype == np.float32 and SPLIT is not None and (_backend != "blas" or _precision == "bfloat16")
+
+
+def rounds(dtype: Any) -> bool:
+    """Return whether the factors of products of this type are rounded to bfloat16."""
+    return dtype == np.float32 and _precision == "bfloat16"
 
 
 def goes_to_blas(a: Array, b: Array) -> bool:
     """Return whether BLAS computes products of such matrices, or of batches of them, with unrounded factors."""
     if not a.dtype == b.dtype == np.float32:
         return True
-    return _precision != "bfloat16" and _block_for(a.shape[-2], b.shape[-1], add=False) is None
+    return _precision != "bfloat16" and _arithmetic_for(a.shape[-2], b.shape[-1]) == "blas"
 
 
 def product(a: Array, b: Array) -> Array:
     """Return a @ b.  Shapes: (M, K), (K, N) -> (M, N)."""
-    if not a.dtype == b.dtype == np.float32:
-        return np.asarray(a @ b)
-    out = np.empty((a.shape[0], b.shape[1]), np.float32)
+    out = np.empty((a.shape[0], b.shape[1]), np.result_type(a, b))
     product_into(a, b, out, False)
     return out
 
 
 def product_into(a: Array, b: Array, out: Array, add: bool) -> None:
     """Set `out` to a @ b, or with `add` add it.  Shapes: (M, K), (K, N), out (M, N)."""
+    arithmetic: str | Block = "blas"
     if a.dtype == b.dtype == np.float32:
-        if _precision == "bfloat16" and BFLOAT16 is None:
+        arithmetic = _arithmetic_for(*out.shape)
+        if _precision == "bfloat16" and (arithmetic == "blas" or arithmetic is FLOAT32):
             a, b = round_bfloat16(a), round_bfloat16(b)
-        block = _block_for(len(out), out.shape[1], add)
-        if block is not None:
-            if out.flags.carray:
-                return multiply(a, b, out, block, add=add)
-            result = np.empty(out.shape, np.float32)  # our loops need a contiguous result
-            multiply(a, b, result, block)
-            out[...] = out + result if add else result
-            return None
-    if add:
-        out += a @ b
+    count = max(min(len(out), -(-out.size // _PART)), 1)
+    cuts = [len(out) * part // count for part in range(count + 1)]
+    in_place = not add and out.flags.carray
+    memory = None if in_place else np.empty((-(-len(out) // count), out.shape[1]), np.result_type(a, b))
+    for start, stop in itertools.pairwise(cuts):
+        part = out[start:stop] if memory is None else memory[: stop - start]
+        _set_part(a[start:stop], b, part, arithmetic)
+        if add:
+            out[start:stop] += part
+        elif not in_place:
+            out[start:stop] = part
+
+
+def _set_part(a: Array, b: Array, out: Array, arithmetic: str | Block) -> None:
+    """Set `out`, which is contiguous, to a @ b."""
+    if arithmetic == "narrow":
+        multiply_narrow(a, b, out, rounding=_precision == "bfloat16")
+    elif isinstance(arithmetic, Block):
+        left, right = multiply(a, b, out, arithmetic)
+        if arithmetic.parts == 3 and not is_as_close_as_float32(left, right, a.shape[1], out):
+            np.matmul(a, b, out=out)
     else:
         np.matmul(a, b, out=out)
-    return None

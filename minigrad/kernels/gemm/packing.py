@@ -14,6 +14,7 @@ import numpy as np
 
 from minigrad.kernels.codegen.bfloat16_pairs import round_pairs, split_pairs
 from minigrad.kernels.codegen.bits import bits_of
+from minigrad.kernels.codegen.extremes import NO_LARGEST, NO_SMALLEST, update_extremes
 from minigrad.kernels.codegen.microkernel import Panel
 from minigrad.kernels.codegen.vector_moves import LEFT, RIGHT, SIDE, copy_left, copy_right, transpose_block
 from minigrad.kernels.jit import kernel
@@ -60,6 +61,15 @@ class PackScratch(NamedTuple):
 
     square: Array  # (2 SIDE^2,), of the elements' type: a square at the edge of the matrix, padded
     words: Array  # (3 SIDE^2,) uint32: the words of a square, before they are transposed
+    extremes: Array  # (2 SIDE,) uint32: see `update_extremes`; of all elements split into three parts so far
+
+
+@kernel
+def pack_scratch(like: Array) -> PackScratch:
+    """Return scratch memory for packing elements of the type of those in `like`."""
+    extremes = np.empty(2 * SIDE, np.uint32)
+    extremes[:SIDE], extremes[SIDE:] = NO_LARGEST, NO_SMALLEST
+    return PackScratch(np.empty(2 * SIDE * SIDE, like.dtype), np.empty(3 * SIDE * SIDE, np.uint32), extremes)
 
 
 @kernel
@@ -152,6 +162,8 @@ def pack_bfloat16(factor: Factor, panels: int, words: int, target: Panel, scratc
                 round_pairs(source, one, other, distance, y, place + line * y_stride)
             else:
                 split_pairs(source, one, other, distance, y, place + line * y_stride, y_part)
+                update_extremes(source, one, scratch.extremes)
+                update_extremes(source, one + SIDE if distance == 2 else other, scratch.extremes)
         if through_scratch:
             for part in range(parts):
                 to = corner + part * part_stride

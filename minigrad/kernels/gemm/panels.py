@@ -12,10 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
+from minigrad.kernels.codegen.extremes import NO_EXTREMES
 from minigrad.kernels.codegen.microkernel import Panel, Target, multiply_block
 from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.cpu import Block
-from minigrad.kernels.gemm.packing import Factor, Layout, Matrix, PackScratch, Section, pack_panels
+from minigrad.kernels.gemm.packing import Factor, Layout, Matrix, Section, pack_panels, pack_scratch
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
@@ -36,6 +37,16 @@ class BlockShape(NamedTuple):
     columns: int
     chunk: int
     parts: int
+
+
+class Extremes(NamedTuple):
+    """The absolute values of a factor's elements: the largest, and the smallest that is not zero (0 if there is none).
+
+    Where an element is infinite or NaN, the largest is too. Known only of factors split into three parts; else all 0.
+    """
+
+    largest: float
+    smallest: float
 
 
 class Blocking(NamedTuple):
@@ -74,12 +85,13 @@ def copy_edge(block: Array, target: Target, width: int, shape: tuple[int, int], 
 
 @kernel
 def _multiply_panels(
-    left: Matrix, right: Matrix, result: Array, block: BlockShape, add: bool, start: int, stop: int
+    left: Matrix, right: Matrix, result: Array, block: BlockShape, extremes: Array, start: int, stop: int
 ) -> None:
-    """Set, or add to, panels start to stop of the rows of the result if it has more rows than columns, else of columns.
+    """Set panels start to stop of the rows of the result if it has more rows than columns, else of the columns.
 
     The rows of the result are written from left to right, block by block. Threads share no packed panels: the panels
     that all of them need, those of the shorter factor, each thread packs for itself, which costs less than waiting.
+    extremes[start] gets what `update_extremes` found in the left factor and in the right one.
     """
     rows, columns, chunk, parts = block
     a, b = Factor(left, Layout(rows, chunk, parts)), Factor(right, Layout(columns, 1, parts))
@@ -88,7 +100,8 @@ def _multiply_panels(
     first_column, last_column = (0, -(-stride // columns)) if height > stride else (start, stop)
     words, depth, group, together = blocking(left, block, last_row - first_row, last_column - first_column)
     edge, size = np.empty(rows * columns, np.float32), depth * max(parts, 1)
-    scratch = PackScratch(np.empty(2 * SIDE * SIDE, np.float32), np.empty(3 * SIDE * SIDE, np.uint32))
+    a_scratch = pack_scratch(elements)
+    b_scratch = pack_scratch(elements)
     a_memory = np.empty(together * rows * size + _SPARE, np.uint32)
     b_memory = np.empty(group * columns * size + _SPARE, np.uint32)
     # Panels begin where a cache line does (64 bytes), so that one load never needs parts of two lines.
@@ -97,13 +110,13 @@ def _multiply_panels(
     for first in range(first_column, last_column, group):
         last = min(first + group, last_column)
         for begin in range(0, words, depth):
-            length, adding = min(depth, words - begin), add or begin > 0
+            length, adding = min(depth, words - begin), begin > 0
             lane_size = length * max(parts, 1)
-            pack_panels(b, Section(first, last, begin, length), b_words, scratch)
+            pack_panels(b, Section(first, last, begin, length), b_words, b_scratch)
             for i in range(first_row, last_row):
                 number = (i - first_row) % together
                 if number == 0:
-                    pack_panels(a, Section(i, min(i + together, last_row), begin, length), a_words, scratch)
+                    pack_panels(a, Section(i, min(i + together, last_row), begin, length), a_words, a_scratch)
                 a_panel = Panel(a_words, number * lane_size * rows)
                 for j in range(first, last):
                     b_panel = Panel(b_words, (j - first) * lane_size * columns)
@@ -115,9 +128,12 @@ def _multiply_panels(
                         multiply_block(a_panel, b_panel, length, parts, Target(edge, 0, columns), False)
                         copy_edge(edge, target, columns, inside, adding)
     release_tiles(TILE_CONFIGURATION)
+    if start < stop:
+        extremes[start, 0] = a_scratch.extremes
+        extremes[start, 1] = b_scratch.extremes
 
 
-def _matrix(x: Array) -> Matrix:
+def matrix_of(x: Array) -> Matrix:
     """Return the matrix whose lanes are the rows of `x`; copies only if `x` is neither contiguous nor transposed."""
     transposed = x.flags.f_contiguous and not x.flags.c_contiguous
     lines = x.T if transposed else x
@@ -126,23 +142,31 @@ def _matrix(x: Array) -> Matrix:
     return Matrix(lines.reshape(-1), 0, lines.shape[1], transposed, x.shape[0], x.shape[1])
 
 
-def multiply(a: Array, b: Array, out: Array, block: Block, *, add: bool = False) -> None:
-    """Set `out` to a @ b, or with `add` add a @ b to it; all three are float32.
+def multiply(a: Array, b: Array, out: Array, block: Block) -> tuple[Extremes, Extremes]:
+    """Set `out` to a @ b, all three float32; return the extremes of both factors.
 
     `block` is FLOAT32, BFLOAT16 (elements of a and b are rounded to bfloat16) or SPLIT (they are split into three
     bfloat16 parts). Every sum is added in one order whatever the number of threads.
     Shapes: a (M, K), b (K, N), out (M, N). `out` must be contiguous; `a` and `b` may be transposed views.
     """
     if 0 in (*a.shape, *b.shape):
-        if not add:
-            out[...] = 0
-        return
-    left, right, shape = _matrix(a), _matrix(b.T), BlockShape(block.rows, block.columns, block.chunk, block.parts)
+        out[...] = 0
+        return Extremes(0.0, 0.0), Extremes(0.0, 0.0)
+    left, right, shape = matrix_of(a), matrix_of(b.T), BlockShape(block.rows, block.columns, block.chunk, block.parts)
     rows, columns = out.shape
     longer, shorter, lanes = (rows, columns, block.rows) if rows > columns else (columns, rows, block.columns)
+    found = np.empty((-(-longer // lanes), 2, 2 * SIDE), np.uint32)
+    found[...] = NO_EXTREMES
     over_rows(
-        lambda start, stop: _multiply_panels(left, right, out, shape, add, start, stop),
-        -(-longer // lanes),
+        lambda start, stop: _multiply_panels(left, right, out, shape, found, start, stop),
+        len(found),
         lanes * shorter * a.shape[1] // 8,
         2 * shorter * a.shape[1],  # each range packs the shorter factor
     )
+    return _extremes_of(found[:, 0]), _extremes_of(found[:, 1])
+
+
+def _extremes_of(found: Array) -> Extremes:
+    largest = found[:, :SIDE].max(keepdims=True)
+    smallest = found[:, SIDE:].min(keepdims=True) + np.uint32(1)  # of an array, so that the highest integer becomes 0
+    return Extremes(*(float(bits.view(np.float32)[0, 0]) for bits in (largest, smallest)))

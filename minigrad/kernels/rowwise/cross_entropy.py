@@ -25,7 +25,7 @@ class Targets(NamedTuple):
 def _cross_entropy_rows(
     logits: Array, targets: Targets, losses: Array, logsumexp: Array, start: int, stop: int
 ) -> None:
-    width, classes = logits.shape[1], targets.classes
+    width, classes, zero = logits.shape[1], targets.classes, logits.dtype.type(0)
     lanes = np.empty(LANES, logits.dtype)
     for i in range(start, stop):
         if classes[i] == targets.ignored:
@@ -33,10 +33,13 @@ def _cross_entropy_rows(
             logsumexp[i] = 0
             continue
         largest = row_maximum(logits, i, width, lanes)
-        total = logits.dtype.type(0)
+        shift = largest if largest > -np.inf else zero
+        total = zero
         for j in range(width):
-            total += exp(logits[i, j] - largest)
-        logsumexp[i] = largest + np.log(total)
+            total += exp(logits[i, j] - shift)
+        # In a row of nothing but -inf every probability is 0, as in softmax, so the loss is infinite. The backward pass
+        # computes the probabilities exp(-inf - 0) from a logsumexp of 0.
+        logsumexp[i] = shift + np.log(total) if total != zero else zero
         losses[i] = logsumexp[i] - logits[i, classes[i]]
 
 
@@ -60,7 +63,7 @@ def _cross_entropy_in_place_rows(
     logits: Array, targets: Targets, losses: Array, scale: float, start: int, stop: int
 ) -> None:
     """Replace the logits by (softmax - one-hot) * scale; the exponentials are computed once."""
-    width, classes = logits.shape[1], targets.classes
+    width, classes, zero = logits.shape[1], targets.classes, logits.dtype.type(0)
     lanes = np.empty(LANES, logits.dtype)
     for i in range(start, stop):
         if classes[i] == targets.ignored:
@@ -69,13 +72,15 @@ def _cross_entropy_in_place_rows(
                 logits[i, j] = 0
             continue
         largest, logit = row_maximum(logits, i, width, lanes), logits[i, classes[i]]
-        total = logits.dtype.type(0)
+        shift = largest if largest > -np.inf else zero
+        total = zero
         for j in range(width):
-            e = exp(logits[i, j] - largest)
+            e = exp(logits[i, j] - shift)
             logits[i, j] = e
             total += e
-        losses[i] = largest + np.log(total) - logit
-        factor = scale / total
+        # In a row of nothing but -inf every probability is 0, as in softmax, so the loss is infinite.
+        losses[i] = shift + np.log(total) - logit if total != zero else -logit
+        factor = scale / total if total != zero else zero
         for j in range(width):
             logits[i, j] *= factor
         logits[i, classes[i]] -= scale

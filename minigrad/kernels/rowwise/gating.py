@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minigrad.kernels.jit import kernel
+from minigrad.kernels.jit import exact, kernel
 from minigrad.kernels.rows import rows_of
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.kernels.threads import over_rows
@@ -41,13 +41,15 @@ def _sigmoid_gate_backward_rows(
             dgate[i, j] = dy[i, j] * x[i, j] * sigmoid * (one - sigmoid)
 
 
-@kernel
+@exact
 def _blend_rows(inputs: Blend, y: Array, start: int, stop: int) -> None:
+    # Exact, because the compiler would make b + share * (a - b) of it, which is NaN where b is infinite.
     a, b, gate = inputs
     one = a.dtype.type(1)
     for i in range(start, stop):
         for j in range(a.shape[1]):
-            y[i, j] = b[i, j] + (a[i, j] - b[i, j]) / (one + exp(-gate[i, j]))
+            share = one / (one + exp(-gate[i, j]))
+            y[i, j] = share * a[i, j] + (one - share) * b[i, j]
 
 
 @kernel

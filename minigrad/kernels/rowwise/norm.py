@@ -62,7 +62,9 @@ def _rms_norm_rows(x: Array, weight: Array, y: Array, inverse: Array, eps: float
         squares = x.dtype.type(0)
         for j in range(width):
             squares += x[i, j] * x[i, j]
-        scale = one / np.sqrt(squares / x.dtype.type(width) + eps)
+        square = squares / x.dtype.type(width) + eps
+        # The compiler approximates the reciprocal root, and its approximation at infinity is NaN.
+        scale = one / np.sqrt(square) if square != np.inf else x.dtype.type(0)
         inverse[i] = scale
         for j in range(width):
             y[i, j] = x[i, j] * scale * weight[j]

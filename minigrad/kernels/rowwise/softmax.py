@@ -52,6 +52,11 @@ def _log_softmax_rows(x: Array, y: Array, start: int, stop: int) -> None:
     lanes = np.empty(LANES, x.dtype)
     for i in range(start, stop):
         largest = row_maximum(x, i, width, lanes)
+        # The logarithms of the zeros that softmax gives for such a row are -inf, as the row itself. (A NaN stays NaN.)
+        if largest == -np.inf:
+            for j in range(width):
+                y[i, j] = x[i, j]
+            continue
         total = x.dtype.type(0)
         for j in range(width):
             total += exp(x[i, j] - largest)

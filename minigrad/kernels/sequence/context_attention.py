@@ -48,11 +48,14 @@ def _context_attention_rows(inputs: Inputs, y: Array, probabilities: Array, star
                 score *= scale
                 probabilities[i, h * count + c] = score
                 top = max(top, score)
+            # If every score is -inf, the probabilities are 0, as in softmax.
+            shift = top if top > -np.inf else q.dtype.type(0)
             total = q.dtype.type(0)
             for c in range(count):
-                e = exp(probabilities[i, h * count + c] - top)
+                e = exp(probabilities[i, h * count + c] - shift)
                 probabilities[i, h * count + c] = e
                 total += e
+            total = total if total != q.dtype.type(0) else q.dtype.type(1)
             for d in range(size):
                 y[i, h * size + d] = 0
             for c in range(count):

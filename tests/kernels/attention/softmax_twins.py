@@ -84,7 +84,7 @@ def _load_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     return [Saved(x, numbers(draw, dtype, *x.shape), logsumexp), np.arange(len(x)) + 5, panel, heads, queries]
 
 
-def _load_gradient(saved: Saved, visible: Array, panel: QueryPanel, heads: HeadGroup, queries: QueryTile) -> None:
+def load_gradient(saved: Saved, visible: Array, panel: QueryPanel, heads: HeadGroup, queries: QueryTile) -> None:
     load_queries(saved.out, panel, heads, queries.outputs)
     load_queries(saved.dout, panel, heads, queries.rows)
     seen, logs, dots = queries.statistics
@@ -113,10 +113,10 @@ def _write_key_gradient(sums: Array, tile: Tile, heads: HeadGroup, gradient: Arr
 
 
 def _workspace_arguments(dtype: Any) -> st.SearchStrategy[Arguments]:
-    return st.sampled_from([1, 5, ROWS, 40]).map(lambda size: [np.zeros((0, 0), dtype), size])
+    return st.sampled_from([1, 5, ROWS, 40]).map(lambda size: [np.zeros((0, 0), dtype), np.zeros(0, dtype), size])
 
 
-def _forward_workspace(q: Array, size: int) -> list[int]:
+def _forward_workspace(q: Array, packed: Array, size: int) -> list[int]:
     tile, rows = KEYS * COLUMNS, COLUMNS * size
     return [
         rows,
@@ -129,16 +129,17 @@ def _forward_workspace(q: Array, size: int) -> list[int]:
         KEYS,
         2 * SIDE**2,
         3 * SIDE**2,
+        2 * SIDE,
     ]
 
 
-def _backward_workspace(q: Array, size: int) -> list[int]:
+def _backward_workspace(q: Array, packed: Array, size: int) -> list[int]:
     tile, rows, height = KEYS * COLUMNS, COLUMNS * size, -(-size // ROWS) * ROWS
     keys, queries = (
         [KEYS * size, KEYS * size, *[height * KEYS] * 3],
         [*[rows] * 4, *[height * COLUMNS] * 3, *[COLUMNS] * 3],
     )
-    return [*keys, *queries, tile, tile, tile, COLUMNS**2, tile, KEYS, 2 * SIDE**2, 3 * SIDE**2]
+    return [*keys, *queries, tile, tile, tile, COLUMNS**2, tile, KEYS, 2 * SIDE**2, 3 * SIDE**2, 2 * SIDE]
 
 
 TWINS: dict[str, Twin] = {
@@ -146,7 +147,7 @@ TWINS: dict[str, Twin] = {
     "attention.forward.write_attended": Twin(_write_arguments, _write_attended),
     "attention.forward.forward_workspace": Twin(_workspace_arguments, _forward_workspace, only_sizes=True),
     "attention.backward.softmax_gradient": Twin(_gradient_arguments, _softmax_gradient),
-    "attention.backward.load_gradient": Twin(_load_arguments, _load_gradient),
+    "attention.backward.load_gradient": Twin(_load_arguments, load_gradient),
     "attention.backward.write_key_gradient": Twin(_key_arguments, _write_key_gradient, scratch=1),
     "attention.backward.backward_workspace": Twin(_workspace_arguments, _backward_workspace, only_sizes=True),
 }

@@ -64,3 +64,28 @@ def test_a_query_that_sees_no_key_has_no_gradient() -> None:
     assert not dq[:2].any()
     assert np.isfinite(dk).all()
     assert dq[3:].any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["q", "k", "v", "dout"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_is_not_finite_reaches_the_pairs_that_see_it_only(dtype: Any, value: float, name: str) -> None:
+    """A query gets no gradient from later keys, and a key none from earlier queries, whatever their values are."""
+    past, place = KEYS - 20, 30
+    q, k, v, plan = causal_case(dtype, [60], past)
+    clean = {"q": q, "k": k, "v": v, "dout": np.random.default_rng(1).normal(size=q.shape).astype(dtype)}
+    given = {key: each.copy() for key, each in clean.items()}
+    given[name][place + (past if name in "kv" else 0), 0, 1] = value
+    found = []
+    for case in (clean, given):
+        q, k, v, dout = (case[key] for key in ("q", "k", "v", "dout"))
+        found.append(attention_backward(dout, q, k, v, *attention_forward(q, k, v, plan), plan))
+    for before, (wanted, got) in enumerate(zip(*found, strict=True)):
+        if name in "kv":  # earlier queries do not see the key; all keys before it are seen by later ones
+            part = slice(0, place) if before == 0 else slice(0, 0)
+        else:  # later keys are not seen by the query, other queries do not depend on it
+            part = np.arange(len(wanted)) != place if before == 0 else slice(past + place + 1, None)
+        np.testing.assert_allclose(got[part], wanted[part], rtol=0, atol=10 * TOLERANCE[dtype])
+        assert np.isfinite(got[:, 2 if before == 0 else 1 :]).all()  # the other heads
+    assert not all(np.isfinite(got).all() for got in found[1])

@@ -80,3 +80,22 @@ def test_dropped_probabilities_are_those_of_the_draws_and_the_rest_is_scaled_up(
     assert 0.2 < counts[-1].mean() / 8 < 0.8
     again, _ = attention_forward(uniform, k, np.ones_like(v), dropped)
     assert again.tobytes() == out.tobytes()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("past", [0, KEYS - 20])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_later_key_or_value_that_is_not_finite_leaves_earlier_rows_as_they_are(
+    dtype: Any, value: float, past: int
+) -> None:
+    q, k, v, plan = causal_case(dtype, [60], past)
+    clean, clean_logsumexp = attention_forward(q, k, v, plan)
+    for name in ("k", "v"):
+        given = {"k": k.copy(), "v": v.copy()}
+        given[name][past + 30, 0, 1] = value
+        out, logsumexp = attention_forward(q, given["k"], given["v"], plan)
+        np.testing.assert_allclose(out[:30], clean[:30], rtol=0, atol=TOLERANCE[dtype])
+        np.testing.assert_allclose(logsumexp[:30], clean_logsumexp[:30], rtol=1e-5)
+        np.testing.assert_allclose(out[:, 2:], clean[:, 2:], rtol=0, atol=TOLERANCE[dtype])  # the other heads
+        assert not np.isfinite(out[30:, 0]).all()

@@ -27,13 +27,13 @@ def test_the_panels_of_a_sequence_cover_its_heads_once(head: int) -> None:
 
 def test_a_tile_before_all_queries_is_not_masked() -> None:
     scores = np.ones(8 * COLUMNS)
-    causal_mask(scores, Tile(4, 8), np.arange(12, 12 + COLUMNS))
+    causal_mask(scores, Tile(4, 8), np.arange(12, 12 + COLUMNS), -np.inf)
     assert (scores == 1).all()
 
 
 def test_a_query_sees_itself_and_what_is_before_it() -> None:
     scores = np.zeros(COLUMNS * COLUMNS)
-    causal_mask(scores, Tile(0, COLUMNS), np.arange(1, COLUMNS + 1))
+    causal_mask(scores, Tile(0, COLUMNS), np.arange(1, COLUMNS + 1), -np.inf)
     hidden = np.isinf(scores.reshape(COLUMNS, COLUMNS))
     np.testing.assert_array_equal(hidden, np.tri(COLUMNS, COLUMNS, -1, bool))
 

@@ -22,7 +22,7 @@ from minigrad.kernels.attention.tiles import (
     round_up,
 )
 from minigrad.kernels.codegen.microkernel import Panel, Target
-from minigrad.kernels.cpu import SMALL, SPLIT
+from minigrad.kernels.cpu import SMALL
 from tests.kernels.machine_code import vector_loads
 
 Array = NDArray[Any]
@@ -39,7 +39,6 @@ def _product(left: Panel, right: Panel, depth: int, target: Target, add: bool) -
     block_product(left, right, depth, target, add)
 
 
-@pytest.mark.skipif(SPLIT is not None, reason="float32 is multiplied as words, not as elements")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @given(depth=st.integers(1, 40), add=st.booleans(), seed=st.integers(0, 99))
 def test_registers_and_plain_loops_give_the_same_block(dtype: Any, depth: int, add: bool, seed: int) -> None:

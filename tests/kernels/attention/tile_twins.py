@@ -75,7 +75,7 @@ def _pack_arguments(draw: DrawFn, dtype: Any, transposed: bool) -> Arguments:
     return [source, LeftFactor(np.full(2 + rows * steps, UNTOUCHED, dtype), 2, rows, steps)]
 
 
-def _pack_left(source: Matrix, target: LeftFactor) -> None:
+def pack_left(source: Matrix, target: LeftFactor) -> None:
     lines, elements = (source.steps, source.lanes) if source.transposed else (source.lanes, source.steps)
     known = source.elements[source.start :].reshape(lines, source.stride)[:, :elements]
     known = known.T if source.transposed else known
@@ -137,12 +137,13 @@ def are_seen(tile: Tile, visible: Array) -> Array:
 @st.composite
 def _mask_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     tile, visible = draw(tiles(dtype))
-    return [numbers(draw, dtype, tile.num_keys * COLUMNS + 1), tile, visible]
+    value = draw(st.sampled_from([-np.inf, 0.0]))
+    return [numbers(draw, dtype, tile.num_keys * COLUMNS + 1), tile, visible, value]
 
 
-def _causal_mask(scores: Array, tile: Tile, visible: Array) -> None:
-    part = scores[: tile.num_keys * COLUMNS].reshape(tile.num_keys, COLUMNS)
-    part[...] = np.where(are_seen(tile, visible), part, -np.inf)
+def _causal_mask(x: Array, tile: Tile, visible: Array, value: float) -> None:
+    part = x[: tile.num_keys * COLUMNS].reshape(tile.num_keys, COLUMNS)
+    part[...] = np.where(are_seen(tile, visible), part, value)
 
 
 @st.composite
@@ -183,8 +184,8 @@ TWINS: dict[str, Twin] = {
     "attention.tiles.plain_block": Twin(_plain_arguments, _plain_block),
     "attention.tiles.panel_product": Twin(_panel_arguments, _panel_product),
     "attention.factors.transpose": Twin(_transpose_arguments, _transpose),
-    "attention.factors.pack_rows": Twin(lambda dtype: _pack_arguments(dtype, False), _pack_left),
-    "attention.factors.pack_transposed": Twin(lambda dtype: _pack_arguments(dtype, True), _pack_left),
+    "attention.factors.pack_rows": Twin(lambda dtype: _pack_arguments(dtype, False), pack_left),
+    "attention.factors.pack_transposed": Twin(lambda dtype: _pack_arguments(dtype, True), pack_left),
     "attention.queries.load_queries": Twin(_queries_arguments, load_queries),
     "attention.queries.add_queries": Twin(_add_arguments, _add_queries),
     "attention.queries.causal_mask": Twin(_mask_arguments, _causal_mask),

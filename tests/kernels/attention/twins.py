@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from minigrad.kernels.attention.arithmetic import Arithmetic
 from minigrad.kernels.attention.backward import Gradients, Saved
 from minigrad.kernels.attention.plan import HeadGroup, Inputs, Plan, Task
 from minigrad.kernels.rowwise.dropout import Draws
@@ -103,7 +104,7 @@ def _arguments(draw: DrawFn, dtype: Any) -> Arguments:
         for a, b, (first, last) in zip(offsets[:-1], offsets[1:], ranges, strict=True):
             visible[a:b] = sorted(draw(st.integers(0, last - first)) for _ in range(b - a))
     draws = draw(some_draws(dtype, draw(st.sampled_from([0, 2**30, 2**31]))))
-    inputs = Inputs(q, k, v, offsets, ranges, visible, groups, dtype(0.7), draws)
+    inputs = Inputs(q, k, v, offsets, ranges, visible, groups, dtype(0.7), draws, Arithmetic(np.empty(0, dtype), False))
     return [inputs, untouched(q), np.full((len(q), num_heads), UNTOUCHED, dtype), *part]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from minigrad.kernels.codegen.extremes import NO_EXTREMES
 from minigrad.kernels.codegen.microkernel import Panel
 from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.gemm.packing import Factor, Layout, Matrix, PackScratch, Section
@@ -52,7 +53,9 @@ def pairs(bits: Array, lanes: int, chunk: int) -> Array:
 
 
 def _scratch() -> PackScratch:
-    return PackScratch(np.empty(2 * SIDE * SIDE, np.float32), np.empty(3 * SIDE * SIDE, np.uint32))
+    return PackScratch(
+        np.empty(2 * SIDE * SIDE, np.float32), np.empty(3 * SIDE * SIDE, np.uint32), np.copy(NO_EXTREMES)
+    )
 
 
 @st.composite
@@ -159,6 +162,11 @@ TWINS: dict[str, Twin] = {
     "gemm.packing.pack_bfloat16": Twin(_bfloat16_arguments, _pack_bfloat16, _bfloat16_in_plain_python, scratch=1),
     "gemm.packing.pack_panels": Twin(
         lambda dtype: _pack_arguments(np.float32, [0, 1, 3]), _pack_panels, _panels_in_plain_python, scratch=1
+    ),
+    "gemm.packing.pack_scratch": Twin(
+        lambda dtype: st.just([np.zeros(0, dtype)]),
+        lambda like: (2 * SIDE * SIDE, 3 * SIDE * SIDE, 2 * SIDE),
+        only_sizes=True,
     ),
     "gemm.packing.copy_square": Twin(_square_arguments, _copy_square),
     "gemm.packing.transposable_steps": Twin(_steps_arguments, _transposable_steps),

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from minigrad.kernels.codegen.vector_moves import LEFT, RIGHT, SIDE
-from minigrad.kernels.gemm.packing import Factor, Layout, PackScratch, Section, pack_panels, transposable_steps
+from minigrad.kernels.gemm.packing import Factor, Layout, Section, pack_panels, pack_scratch, transposable_steps
 from tests.kernels.gemm.packing_twins import matrix_of
 
 Array = NDArray[Any]
@@ -19,9 +19,8 @@ SPARE = 3 * SIDE * SIDE  # packing may write behind the last panel
 
 def packed(x: Array, transposed: bool, layout: Layout, section: Section) -> Array:
     size = (section.last - section.first) * section.words * layout.lanes * max(layout.parts, 1)
-    scratch = PackScratch(np.empty(2 * SIDE * SIDE, np.float32), np.empty(3 * SIDE * SIDE, np.uint32))
     memory = np.full(size + SPARE, 7, np.uint32)
-    pack_panels(Factor(matrix_of(x, transposed), layout), section, memory, scratch)
+    pack_panels(Factor(matrix_of(x, transposed), layout), section, memory, pack_scratch(x))
     return memory[:size]
 
 

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from minigrad.kernels.codegen.extremes import NO_EXTREMES
 from minigrad.kernels.codegen.microkernel import Target
+from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SPLIT, Block
 from minigrad.kernels.gemm.packing import Matrix
 from minigrad.kernels.gemm.panels import Blocking, BlockShape
@@ -64,17 +66,20 @@ def _multiply_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     )
     shape = BlockShape(block.rows, block.columns, block.chunk, block.parts)
     panels = -(-m // block.rows) if m > n else -(-n // block.columns)
-    return [left, right, np.full((m, n), UNTOUCHED, np.float32), shape, draw(st.booleans()), *span(draw, panels)]
+    found = np.full((panels, 2, 2 * SIDE), int(UNTOUCHED), np.uint32)
+    return [left, right, np.full((m, n), UNTOUCHED, np.float32), shape, found, *span(draw, panels)]
 
 
 def _multiply_panels(
-    left: Matrix, right: Matrix, result: Array, block: BlockShape, add: bool, start: int, stop: int
+    left: Matrix, right: Matrix, result: Array, block: BlockShape, found: Array, start: int, stop: int
 ) -> None:
+    if start < stop:
+        found[start] = NO_EXTREMES
     product, tall = elements_of(left) @ elements_of(right).T, result.shape[0] > result.shape[1]
     side = block.rows if tall else block.columns
     part = slice(start * side, stop * side)
     where = (part, slice(None)) if tall else (slice(None), part)
-    result[where] = product[where] + (result[where] if add else 0)
+    result[where] = product[where]
 
 
 @st.composite
@@ -115,11 +120,47 @@ def _copy_edge(block: Array, target: Target, width: int, shape: tuple[int, int],
         target.elements[place] = row + (target.elements[place] if add else 0)
 
 
+@st.composite
+def _narrow_arguments(draw: DrawFn, dtype: Any, transposed: bool) -> Arguments:
+    rows, lanes, steps = draw(st.integers(0, 5)), draw(st.sampled_from([0, 1, 33, 700])), draw(SIZES)
+    # Whole numbers, so that every order of a sum gives the same; of those above 256 some are no bfloat16.
+    many = matrix_of(np.round(numbers(draw, np.float32, lanes, steps, scale=300)), transposed)
+    few, y = np.round(numbers(draw, np.float32, rows, steps, scale=3)), np.full((rows, lanes), UNTOUCHED, np.float32)
+    return [few, many, draw(st.booleans()), y, *span(draw, lanes)]
+
+
+def _multiply_narrow(few: Array, many: Matrix, rounding: bool, y: Array, start: int, stop: int) -> None:
+    x = elements_of(many)
+    x = (rounded(x) << 16).view(np.float32) if rounding else x
+    y[:, start:stop] = (few @ x.T)[:, start:stop]
+
+
+@st.composite
+def _dot_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    size = draw(SIZES)
+    return [numbers(draw, np.float32, size), numbers(draw, np.float32, size), draw(st.booleans())]
+
+
+def _dot(x: Array, y: Array, rounding: bool) -> Any:
+    return x @ ((rounded(y) << 16).view(np.float32) if rounding else y)
+
+
+def _as_multiplied(x: Any, rounding: bool) -> Any:
+    return (rounded(np.array([x], np.float32)) << 16).view(np.float32)[0] if rounding else x
+
+
 TWINS: dict[str, Twin] = {
     **{f"gemm.ladder.{rung}": Twin(_matrices, _matmul) for rung in ("naive", "loop_order", "blocked", "packed")},
     "gemm.ladder.add_product": Twin(_add_arguments, _add_product),
     "gemm.panels.blocking": Twin(_blocking_arguments, _blocking),
     "gemm.panels.copy_edge": Twin(_edge_arguments, _copy_edge),
     "gemm.panels._multiply_panels": Twin(_multiply_arguments, _multiply_panels),
+    "gemm.narrow.as_multiplied": Twin(
+        lambda dtype: st.tuples(st.floats(width=32, allow_nan=False).map(np.float32), st.booleans()).map(list),
+        _as_multiplied,
+    ),
+    "gemm.narrow.dot": Twin(_dot_arguments, _dot, error=1e-4),
+    "gemm.narrow.multiply_lanes": Twin(lambda dtype: _narrow_arguments(dtype, False), _multiply_narrow),
+    "gemm.narrow.multiply_steps": Twin(lambda dtype: _narrow_arguments(dtype, True), _multiply_narrow),
     "gemm.rounding._round_rows": Twin(_round_arguments, _round_rows),
 }

@@ -1,3 +1,5 @@
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -58,7 +60,15 @@ def test_a_corrupt_tokenizer_is_named(run, trained):
 
 
 def test_faults_of_the_machine_are_exit_code_1_and_ctrl_c_130(run, trained, monkeypatch):
-    for error, expected in [(OSError("disk full"), 1), (MemoryError(), 1), (KeyboardInterrupt(), 130)]:
+    too_long = OSError(errno.ENAMETOOLONG, "File name too long", "xxx")  # a name that the user gave
+    full = OSError(errno.ENOSPC, "No space left on device", "a.json")
+    for error, expected in [
+        (full, 1),
+        (too_long, 2),
+        (OSError("x"), 1),
+        (MemoryError(), 1),
+        (KeyboardInterrupt(), 130),
+    ]:
 
         def fail(_, error=error):
             raise error
@@ -67,6 +77,19 @@ def test_faults_of_the_machine_are_exit_code_1_and_ctrl_c_130(run, trained, monk
         code, _, errors = run("show", trained[0])
         assert code == expected
         assert "Traceback" not in errors
+        assert "Errno" not in errors
+
+
+def test_a_path_of_5000_characters_is_bad_input(run, trained, corpus):
+    for arguments in (
+        ("encode", "x" * 5_000),
+        ("encode", trained[0], "x" * 5_000),
+        ("train", "x" * 5_000, "--out", "y"),
+    ):
+        code, _, errors = run(*arguments)
+        assert code == 2
+        assert "File name too long" in errors
+    assert run("train", str(corpus), "--out", "x" * 5_000)[0] == 2
 
 
 def test_a_reader_that_has_seen_enough_is_no_fault(trained):
@@ -84,3 +107,12 @@ def test_help_names_every_command(run):
     assert code == 0
     assert all(command in out.decode() for command in ("train", "encode", "decode", "show", "compare"))
     assert all(run(command, "--help")[0] == 0 for command in ("train", "encode", "decode", "show", "compare"))
+
+
+def test_a_character_that_the_output_lacks_is_replaced(trained):
+    """The sign of a line end is no character of cp1252, the encoding of files on many Windows computers."""
+    command = [sys.executable, "-m", "tokenizer", "show", trained[0]]
+    environment = os.environ | {"PYTHONIOENCODING": "cp1252"}
+    done = subprocess.run(command, input="to be\né 日".encode(), capture_output=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.splitlines()[0] == b"to| be|?"

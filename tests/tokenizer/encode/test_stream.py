@@ -58,3 +58,27 @@ def test_a_word_that_may_continue_is_kept():
     whole = encoders["none"].stream_encoder()
     assert [whole.push("to be, "), whole.push("or")] == [[], []]
     assert whole.flush() == encoders["none"].encode("to be, or")
+
+
+PIECES = ("<|end|>", "<|endoftext|>", "<|", "|>", "end", "oftext", " ", "a", "é", "\n")
+
+
+@given(pieces=st.lists(st.sampled_from(PIECES)), allowed=st.sets(st.sampled_from(["<|end|>", "<|endoftext|>"])))
+def test_special_tokens_may_be_allowed_in_a_stream(pieces, allowed):
+    encoder = encoders["gpt2"].stream_encoder(allow_special=allowed)
+    ids = [number for piece in pieces for number in encoder.push(piece)] + encoder.flush()
+    assert ids == encoders["gpt2"].encode("".join(pieces), allow_special=allowed)
+
+
+@given(st.text(["<", "|", "e", "n", "d", ">", " ", "x"]))
+def test_a_special_token_may_arrive_one_character_at_a_time(text):
+    encoder = encoders["gpt2"].stream_encoder(allow_special=True)
+    ids = [number for character in text for number in encoder.push(character)] + encoder.flush()
+    assert ids == encoders["gpt2"].encode(text, allow_special=True)
+
+
+def test_a_stream_is_encoded_before_its_end_and_names_are_checked():
+    encoder = encoders["gpt2"].stream_encoder(allow_special=True)
+    assert encoder.push("it's<|end|> 12 times ") == encoders["gpt2"].encode("it's<|end|> 12 times", allow_special=True)
+    with pytest.raises(tokenizer.TokenizerError, match="allow_special names 'x'"):
+        encoders["gpt2"].stream_encoder(allow_special=["x"])

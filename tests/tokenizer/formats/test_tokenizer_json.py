@@ -248,3 +248,19 @@ def test_junk_anywhere_loads_or_is_a_clear_error(tmp_path, data, value):
         assert "changed.json" in str(error)  # noqa: PT017  (either outcome is right)
     else:
         assert loaded.decode(loaded.encode("to be")) == "to be"
+
+
+@pytest.mark.parametrize("value", ["x", 1, 0, [], None])
+@pytest.mark.parametrize("flag", ["special", "normalized", "lstrip"])
+def test_a_flag_that_is_neither_true_nor_false_is_refused(tmp_path, document, flag, value):
+    document["added_tokens"][1][flag] = value
+    with pytest.raises(TokenizerError, match=rf"field added_tokens\[1\]\.{flag} is .*, expected bool"):
+        reload(tmp_path, document)
+
+
+@pytest.mark.parametrize("value", ["x", 1, []])
+def test_settings_of_the_model_of_another_type_are_refused(tmp_path, document, value):
+    for name in ("ignore_merges", "dropout"):
+        changed = document | {"model": document["model"] | {name: value}}
+        with pytest.raises(TokenizerError, match=rf"field model\.{name} is "):
+            reload(tmp_path, changed)

@@ -2,8 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenizer import TokenizerError
+from tokenizer import TokenizerError, train
+from tokenizer.learn.count import count_words
 from tokenizer.text import chunks
+from tokenizer.text.chunks import last_border
 from tokenizer.text.files import read_files
 from tokenizer.text.scanner import Scanner
 
@@ -28,3 +30,44 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     (tmp_path / "latin").write_bytes(b"caf\xe9 ")
     with pytest.raises(TokenizerError, match="latin is not UTF-8: invalid continuation byte; convert it"):
         list(read_files([tmp_path / "latin"]))
+
+
+@pytest.mark.parametrize("size", range(1, 20))
+def test_special_tokens_are_never_cut_in_two(tmp_path, monkeypatch, size):
+    text = "one<|endoftext|>two <|end|>three <|endof <|end of text|> <|"
+    (tmp_path / "text").write_text(text)
+    names = ["<|endoftext|>", "<|end|>", "<|end of text|>"]
+    monkeypatch.setattr(chunks, "CHUNK_SIZE", size)
+    parts = list(read_files([tmp_path / "text"], special_tokens=names))
+    assert "".join(parts) == text
+    assert [part.count(name) for name in names for part in parts if name in part] == [1, 1, 1]
+    counted = count_words(parts, "gpt2", names)
+    assert sorted(counted.items()) == sorted(count_words([text], "gpt2", names).items())
+
+
+def test_a_tokenizer_learned_from_parts_of_files_equals_that_of_the_whole(tmp_path, monkeypatch):
+    text = "to be<|endoftext|>or not to be<|user|>that is" * 20
+    (tmp_path / "text").write_text(text)
+    monkeypatch.setattr(chunks, "CHUNK_SIZE", 7)
+    assert train(read_files([tmp_path / "text"]), 300).fingerprint() == train([text], 300).fingerprint()
+
+
+def test_an_accent_stays_with_its_letter(tmp_path, monkeypatch):
+    (tmp_path / "text").write_text("cafe\u0301 " * 9, encoding="utf-8")
+    monkeypatch.setattr(chunks, "CHUNK_SIZE", 5)
+    assert not [part for part in read_files([tmp_path / "text"]) if part.startswith("\u0301")]
+
+
+def test_a_long_run_of_letters_is_searched_once(tmp_path, monkeypatch):
+    searched = []
+
+    def counting(text, start, stop, names=()):
+        searched.append(stop - start)
+        return last_border(text, start, stop, names)
+
+    monkeypatch.setattr(chunks, "last_border", counting)
+    monkeypatch.setattr(chunks, "CHUNK_SIZE", 10)
+    (tmp_path / "text").write_text("x" * 1_000)
+    assert "".join(read_files([tmp_path / "text"])) == "x" * 1_000
+    assert "".join(chunks.cut("x" * 1_000)) == "x" * 1_000
+    assert sum(searched) < 2 * 1_000 * 1.3

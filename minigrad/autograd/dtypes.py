@@ -1,0 +1,147 @@
+"""The arrays of a tensor and of an operation, and their dtype: float32 or float64, the same for all arguments.
+
+The float tensors among the arguments decide, and everything else is converted to their dtype: a number or an array
+that is mixed with a float32 tensor leaves it float32. Without a float tensor, float arrays decide, then Python floats,
+which are float32. What is left are integers and booleans, and an operation says what it does with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minigrad.autograd.operators import Operators
+from minigrad.errors import InputError
+from minigrad.typing import Array
+
+_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def native(array: Array) -> Array:
+    """Return the array in the byte order of this machine, which kernels and `==` of dtypes need; copies if it must."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def from_python(data: Any) -> Array:
+    """Return Python numbers, or nested lists of them, as an array."""
+    try:
+        return np.asarray(data)
+    except InputError:
+        raise InputError(
+            "a Tensor of tensors that require a gradient would lose it; join them with ops.stack(a, b, ...) or "
+            "ops.concatenate(a, b, ...)"
+        ) from None
+    except ValueError as error:
+        raise InputError(f"a Tensor cannot be made of this data: {error}") from None
+
+
+class Signature(NamedTuple):
+    """What an operation may be called with (see `minigrad.autograd.op`)."""
+
+    name: str
+    positional: tuple[str, ...]  # the names of the positional arguments; those of *parts have none
+    integers: tuple[str, ...]  # the arguments that are never converted
+    integer_dtype: str | None  # what integers are computed in if no argument is a float
+
+    def argument(self, position: int) -> str:
+        """Return the name of an argument, for messages."""
+        return self.positional[position] if position < len(self.positional) else f"argument {position}"
+
+    def is_converted(self, position: int) -> bool:
+        """Whether an argument is converted to the dtype of the others."""
+        return position >= len(self.positional) or self.positional[position] not in self.integers
+
+
+def lift(signature: Signature, arguments: Sequence[Any]) -> list[Array]:
+    """Return the arguments as arrays of the dtype that the operation computes in.
+
+    Raises InputError, naming operation, argument and dtype, if the float tensors differ in dtype, or if one of them is
+    neither float32 nor float64 and the operation does not merely move elements.
+    """
+    dtype: np.dtype[Any] | None = None
+    arrays: list[Array] = []
+    fast = True  # while all arguments are float tensors of one dtype, no conversion is needed
+    for argument in arguments:
+        if not isinstance(argument, Operators):
+            arrays.append(_as_array(signature, len(arrays), argument))
+            fast = False
+            continue
+        array = argument.data
+        if array.dtype.kind != "f":
+            fast = False
+        elif dtype is None:
+            dtype = array.dtype
+        elif array.dtype != dtype:
+            raise _mixed(signature, arguments)
+        arrays.append(array)
+    if fast and dtype in _FLOATS:
+        return arrays
+    if dtype is None:
+        dtype = _dtype_without_tensors(signature, arguments, arrays)
+    if signature.integer_dtype != "any":
+        _check(signature, arrays, dtype)
+    if dtype is not None:
+        for position, array in enumerate(arrays):
+            if signature.is_converted(position):
+                arrays[position] = array.astype(dtype, copy=False)
+    return arrays
+
+
+def _as_array(signature: Signature, position: int, argument: Any) -> Array:
+    """Return a plain array or number as an array of numbers."""
+    array = native(np.asarray(argument))
+    if array.dtype.kind not in "fiub":
+        raise InputError(
+            f"{signature.name} got {signature.argument(position)} of type {type(argument).__name__}; it takes tensors, "
+            "arrays and numbers"
+        )
+    return array
+
+
+def _dtype_without_tensors(
+    signature: Signature, arguments: Sequence[Any], arrays: Sequence[Array]
+) -> np.dtype[Any] | None:
+    """Return the dtype to compute in if no tensor is a float; None leaves every argument as it is."""
+    converted = [position for position in range(len(arrays)) if signature.is_converted(position)]
+    floats = [position for position in converted if arrays[position].dtype.kind == "f"]
+    of_arrays = [arrays[position].dtype for position in floats if type(arguments[position]) is not float]
+    if of_arrays:
+        return np.result_type(*of_arrays)
+    if floats:
+        return np.dtype(np.float32)  # a Python float is float32, as in Tensor(1.0)
+    if signature.integer_dtype == "any":
+        return None
+    return None if signature.integer_dtype is None else np.dtype(signature.integer_dtype)
+
+
+def _check(signature: Signature, arrays: Sequence[Array], dtype: np.dtype[Any] | None) -> None:
+    """Raise InputError if the operation cannot compute in `dtype`, or would wrap large integers around."""
+    for position, array in enumerate(arrays):
+        if not signature.is_converted(position):
+            continue
+        is_bad = dtype is None if array.dtype.kind != "f" else array.dtype == dtype and dtype not in _FLOATS
+        if is_bad or (array.dtype == np.uint64 and dtype == np.int64):
+            wanted = "int64" if dtype == np.int64 else "float32"
+            computes = "int64" if dtype == np.int64 else "float32 or float64"
+            raise InputError(
+                f"{signature.name} got {signature.argument(position)} of dtype {array.dtype}, but it computes in "
+                f"{computes}; convert it, for example with .astype('{wanted}')"
+            )
+
+
+def _mixed(signature: Signature, arguments: Sequence[Any]) -> InputError:
+    """Return the error of float tensors of different dtypes; its message names two of them."""
+    floats = [
+        (signature.argument(position), argument.data.dtype)
+        for position, argument in enumerate(arguments)
+        if isinstance(argument, Operators) and argument.data.dtype.kind == "f"
+    ]
+    first, dtype = floats[0]
+    second, other = next(pair for pair in floats if pair[1] != dtype)
+    return InputError(
+        f"{signature.name} got tensors of dtype {dtype} and {other}: {first} is {dtype}, {second} is {other}. Make "
+        "them alike: use .astype('float32') on the tensor, or Tensor(array, dtype='float32') where the data is loaded. "
+        "(NumPy's arrays are float64 by default; parameters are float32, or what `Module.initialise` was given.)"
+    )

@@ -1,0 +1,207 @@
+"""Twins of the gradients of one panel of queries and one tile of keys: in products, and pair by pair."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from minigrad.kernels.attention.arithmetic import Arithmetic
+from minigrad.kernels.attention.backward import QueryTile, Saved, Workspace, backward_workspace
+from minigrad.kernels.attention.plan import HeadGroup, Inputs
+from minigrad.kernels.attention.queries import QueryPanel
+from minigrad.kernels.attention.tiles import COLUMNS, ROWS, LeftFactor, Tile
+from minigrad.kernels.gemm.packing import Matrix
+from minigrad.kernels.rowwise.dropout import draws_of
+from tests.kernels.attention.softmax_twins import load_gradient
+from tests.kernels.attention.tile_twins import are_seen, load_queries, pack_left, query_panels, tiles
+from tests.kernels.codegen.twins import rounded
+from tests.kernels.twin import Arguments, Array, Twin, leaves, numbers
+
+
+@st.composite
+def _workspaces(draw: DrawFn, dtype: Any) -> tuple[Tile, Workspace, HeadGroup]:
+    """Draw a tile of keys that a panel sees in part, and a workspace filled with numbers."""
+    (tile, visible), size = draw(tiles(dtype)), draw(st.sampled_from([1, 5, ROWS + 1]))
+    tile = Tile(tile.begin, draw(st.integers(1, 2)) * COLUMNS)
+    workspace = backward_workspace(np.zeros((0, 0), dtype), np.zeros(0, dtype), size)
+    for array in leaves(workspace)[:-3]:  # all but the scratch memory of packing
+        array[...] = np.round(numbers(draw, np.float64, array.size, scale=3)) if array.dtype == dtype else 0
+    workspace.queries.statistics.visible[:] = visible
+    return tile, workspace, HeadGroup(0, 1, 1, size)
+
+
+def _rows(workspace: Workspace, tile: Tile) -> tuple[Array, Array]:
+    return tuple(x[: tile.num_keys * COLUMNS].reshape(-1, COLUMNS) for x in (workspace.scores, workspace.slopes))  # type: ignore[return-value]
+
+
+def _unpacked(packed: Array, height: int, steps: int) -> Array:
+    return packed[: height * steps].reshape(-1, steps, ROWS).swapaxes(1, 2).reshape(height, steps)
+
+
+def _by_key(sums: Array, height: int, tile: Tile) -> Array:
+    """Return a view of sums, panel by panel, as (panels, d, COLUMNS)."""
+    return sums[: tile.num_keys * height].reshape(-1, height, COLUMNS)
+
+
+@st.composite
+def _tile_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    tile, workspace, heads = draw(_workspaces(dtype))
+    height = -(-heads.size // ROWS) * ROWS
+    return [tile, LeftFactor(workspace.keys.k_columns, 0, height, max(tile.num_keys, 1)), workspace]
+
+
+def _add_tile_gradients(tile: Tile, k_columns: LeftFactor, workspace: Workspace) -> None:
+    height, queries, (p, ds) = k_columns.rows, workspace.queries, _rows(workspace, tile)
+    keys = _unpacked(k_columns.elements, height, k_columns.steps)[:, : tile.num_keys]
+    queries.dq[: height * COLUMNS] = (keys @ ds).reshape(-1)
+    for left, right, sums in (
+        (queries.dout_columns, p, workspace.keys.dv),
+        (queries.q_columns, ds, workspace.keys.dk),
+    ):
+        product = _unpacked(left, height, COLUMNS) @ right.T  # (d, keys)
+        _by_key(sums, height, tile)[...] += product.reshape(height, -1, COLUMNS).swapaxes(0, 1)
+    # Scratch memory of packing holds the last block.
+    workspace.block_right[...] = ds[-COLUMNS:].T.reshape(-1) if len(ds) else workspace.block_right
+
+
+@st.composite
+def _visible_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    tile, workspace, heads = draw(_workspaces(dtype))
+    count, stride = draw(st.integers(0, tile.num_keys)), heads.size + 2
+    panel = QueryPanel(1, 0, draw(st.integers(0, COLUMNS)))
+    q, dout = (np.round(numbers(draw, dtype, 1 + COLUMNS, heads.size, scale=3)) for _ in range(2))
+    lines = np.round(numbers(draw, dtype, 3 + count * stride, scale=3))
+    integers = np.zeros(1, np.int64)
+    inputs = Inputs(
+        *(q, q, q, integers, integers.reshape(1, 1), integers, 1, dtype(1)),
+        draws_of(0.0, 0, 0, 0, np.dtype(dtype)),
+        Arithmetic(np.zeros(0, dtype), False),
+    )
+    keys = Matrix(lines, 3, stride, False, count, heads.size)
+    return [inputs, Saved(dout, dout, dout), tile, panel, heads, keys, workspace]
+
+
+def _add_visible_gradients(
+    inputs: Inputs, saved: Saved, tile: Tile, panel: QueryPanel, heads: HeadGroup, keys: Matrix, workspace: Workspace
+) -> None:
+    queries, size = workspace.queries, heads.size
+    height, (p, ds) = -(-size // ROWS) * ROWS, _rows(workspace, tile)
+    seen = are_seen(tile, queries.statistics.visible)
+    queries.dq[:] = 0
+    for i in range(keys.lanes):
+        line = keys.elements[keys.start + i * keys.stride :][:size]
+        queries.dq[: size * COLUMNS] += np.outer(line, ds[i] * seen[i]).reshape(-1)
+    for source, weights, sums in ((saved.dout, p, workspace.keys.dv), (inputs.q, ds, workspace.keys.dk)):
+        rows = source[1 : 1 + panel.num_rows]
+        product = rows.T @ (weights * seen)[:, : panel.num_rows].T  # (d, keys)
+        _by_key(sums, height, tile)[:, :size] += product.reshape(size, -1, COLUMNS).swapaxes(0, 1)
+    load_queries(inputs.q, panel, heads, queries.rows)
+
+
+@st.composite
+def _load_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    x, panel, heads = draw(query_panels(dtype))
+    logsumexp = numbers(draw, dtype, len(x), heads.kv_heads * heads.group)
+    panel = panel._replace(num_rows=max(panel.num_rows, 1))
+    x = numbers(draw, dtype, len(x) + 1, x.shape[1])
+    dout, out = numbers(draw, dtype, *x.shape), numbers(draw, dtype, *x.shape)
+    if draw(st.booleans()):
+        (dout if draw(st.booleans()) else x)[:] = draw(st.sampled_from([np.nan, np.inf]))
+    integers, visible = np.zeros(1, np.int64), np.arange(len(x))
+    inputs = Inputs(
+        *(x, x, x, integers, integers.reshape(1, 1), visible, heads.kv_heads, dtype(1)),
+        draws_of(0.0, 0, 0, 0, np.dtype(dtype)),
+        Arithmetic(np.zeros(0, dtype), False),
+    )
+    logsumexp = numbers(draw, dtype, len(x), logsumexp.shape[1])
+    workspace = backward_workspace(x, np.zeros(0, dtype), heads.size)
+    for array in leaves(workspace)[:-3]:
+        array[...] = 0
+    return [inputs, Saved(dout, out, logsumexp), panel, heads, workspace]
+
+
+def _load_panel(inputs: Inputs, saved: Saved, panel: QueryPanel, heads: HeadGroup, workspace: Workspace) -> bool:
+    queries: QueryTile = workspace.queries
+    size, height, finite = heads.size, -(-heads.size // ROWS) * ROWS, True
+    with np.errstate(invalid="ignore"):
+        load_gradient(saved, inputs.visible, panel, heads, queries)
+    for source, right, left in (
+        (saved.dout, queries.dout_right, queries.dout_columns),
+        (inputs.q, queries.q_right, queries.q_columns),
+    ):
+        load_queries(source, panel, heads, queries.rows)
+        rows = queries.rows[: COLUMNS * size].reshape(COLUMNS, size)
+        finite = finite and bool(np.isfinite(rows).all())
+        right[: rows.size] = rows.T.reshape(-1)
+        pack_left(Matrix(queries.rows, 0, size, True, size, COLUMNS), LeftFactor(left, 0, height, COLUMNS))
+    return finite
+
+
+@st.composite
+def _matrices(draw: DrawFn, dtype: Any) -> Arguments:
+    lanes, steps = draw(st.integers(0, 5)), draw(st.integers(0, 20))
+    x = numbers(draw, dtype, 2 + lanes * (steps + 1))
+    if draw(st.booleans()):
+        x[draw(st.integers(0, len(x) - 1))] = draw(st.sampled_from([np.nan, np.inf, -np.inf]))
+    return [Matrix(x, 2, steps + 1, False, lanes, steps)]
+
+
+def _all_finite(matrix: Matrix) -> bool:
+    lines = matrix.elements[2:].reshape(matrix.lanes, matrix.stride)[:, : matrix.steps]
+    return bool(np.isfinite(lines).all())
+
+
+@st.composite
+def _key_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    (tile, visible), count, size = draw(tiles(dtype)), draw(st.integers(0, 40)), draw(st.integers(1, 5))
+    keys = Matrix(numbers(draw, dtype, 1 + count * (size + 1)), 1, size + 1, False, count, size)
+    weights, sums = numbers(draw, dtype, tile.num_keys * COLUMNS + 1), numbers(draw, dtype, size * COLUMNS)
+    return [weights, tile, visible, keys, sums]
+
+
+def _add_keys(weights: Array, tile: Tile, visible: Array, keys: Matrix, sums: Array) -> None:
+    lines = keys.elements[1:].reshape(keys.lanes, keys.stride)[: tile.num_keys, : keys.steps]
+    part = np.where(are_seen(tile, visible), weights[: tile.num_keys * COLUMNS].reshape(-1, COLUMNS), 0)
+    sums[...] += (lines.T @ part[: len(lines)]).reshape(-1)
+
+
+@st.composite
+def _row_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    (tile, visible), count, size = draw(tiles(dtype)), draw(st.integers(0, COLUMNS)), draw(st.integers(1, 5))
+    height = size + draw(st.integers(0, 2))
+    rows = Matrix(numbers(draw, dtype, 1 + count * (size + 1)), 1, size + 1, False, count, size)
+    weights = numbers(draw, dtype, tile.num_keys * COLUMNS + 1)
+    return [weights, tile, visible, rows, numbers(draw, dtype, -(-tile.num_keys // COLUMNS) * COLUMNS * height), height]
+
+
+def _add_rows(weights: Array, tile: Tile, visible: Array, rows: Matrix, sums: Array, height: int) -> None:
+    lines = rows.elements[1:].reshape(rows.lanes, rows.stride)[:, : rows.steps]
+    part = np.where(are_seen(tile, visible), weights[: tile.num_keys * COLUMNS].reshape(-1, COLUMNS), 0)
+    by_key, product = sums.reshape(-1, height, COLUMNS), part[:, : rows.lanes] @ lines
+    for i, line in enumerate(product):
+        by_key[i // COLUMNS, : rows.steps, i % COLUMNS] += line
+
+
+@st.composite
+def _round_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    tile, _ = draw(tiles(dtype))
+    return [numbers(draw, np.float32, tile.num_keys * COLUMNS + 1), tile]
+
+
+def _round_panel(values: Array, tile: Tile) -> None:
+    part = values[: tile.num_keys * COLUMNS]
+    part[...] = (rounded(part) << 16).view(np.float32)
+
+
+TWINS: dict[str, Twin] = {
+    "attention.backward.load_panel": Twin(_load_arguments, _load_panel),
+    "attention.backward.add_tile_gradients": Twin(_tile_arguments, _add_tile_gradients),
+    "attention.backward.add_visible_gradients": Twin(_visible_arguments, _add_visible_gradients),
+    "attention.visible.all_finite": Twin(_matrices, _all_finite),
+    "attention.visible.add_keys": Twin(_key_arguments, _add_keys),
+    "attention.visible.add_rows": Twin(_row_arguments, _add_rows),
+    "attention.queries.round_panel": Twin(_round_arguments, _round_panel),
+}

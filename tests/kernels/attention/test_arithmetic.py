@@ -1,0 +1,107 @@
+"""The arithmetic of attention follows the matmul backend, the precision and the values, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from minigrad.kernels.attention.arithmetic import arithmetic_for, is_moderate
+from minigrad.kernels.attention.backward import attention_backward
+from minigrad.kernels.attention.forward import attention_forward
+from minigrad.kernels.cpu import SPLIT, Block
+from minigrad.kernels.gemm import backend as products
+from tests.kernels.attention.twins import Array, attention, causal_case
+from tests.kernels.codegen.twins import rounded
+
+
+@pytest.fixture(autouse=True)
+def _restore() -> Iterator[None]:
+    yield
+    products.use()
+
+
+def as_bfloat16(x: Array) -> Array:
+    return (rounded(x) << 16).view(np.float32).reshape(x.shape)
+
+
+@pytest.mark.parametrize(
+    ("backend", "precision", "words", "rounding"),
+    [
+        ("auto", "float32", True, False),
+        ("blas", "float32", False, False),
+        ("auto", "bfloat16", True, True),
+        ("blas", "bfloat16", True, True),
+    ],
+)
+def test_the_choice_of_products_is_that_of_attention(
+    monkeypatch: Any, backend: str, precision: str, words: bool, rounding: bool
+) -> None:
+    products.use(backend, precision)
+    x, y = np.ones((2, 3), np.float32), np.ones((2, 3))
+    for block in (None, Block("tiles", 32, 32, 16, 16, 3)):
+        monkeypatch.setattr(products, "SPLIT", block)
+        found = arithmetic_for(x, x)
+        assert (found.packed.dtype == np.uint32, found.rounding) == (words and block is not None, rounding)
+        assert (arithmetic_for(y, y).packed.dtype, arithmetic_for(y, y).rounding) == (np.float64, False)
+
+
+def test_extreme_values_are_not_split(monkeypatch: Any) -> None:
+    monkeypatch.setattr(products, "SPLIT", Block("tiles", 32, 32, 16, 16, 3))
+    x = np.ones((2, 3), np.float32)
+    for value in (np.inf, -np.inf, np.nan, 1e-30, 1e32):
+        assert not is_moderate(x, np.full_like(x, value))
+        assert arithmetic_for(x, np.full_like(x, value)).packed.dtype == np.float32
+    assert not is_moderate(x * np.float32(1e-17), x * np.float32(1e-17))
+    assert is_moderate(x, x * 0, x[:0], x * np.float32(1e-10), x * np.float32(-1e10))
+
+
+def test_bfloat16_rounds_the_factors_of_attention() -> None:
+    q, k, v, plan = causal_case(np.float32, [50])
+    full, _ = attention_forward(q, k, v, plan)
+    products.use("auto", "bfloat16")
+    out, _ = attention_forward(q, k, v, plan)
+    x, y, z = (as_bfloat16(each).astype(np.float64) for each in (q, k, v))
+    wanted = attention(x, y, z, plan.offsets, plan.ranges, plan.scale, plan.visible)
+    # Probabilities are rounded too, each by up to 2^-9 of it.
+    np.testing.assert_allclose(out, wanted, rtol=0, atol=2.0**-9 * np.abs(z).max())
+    assert np.abs(out - full).max() > 1e-4
+    assert np.abs(out - wanted).max() > 1e-5
+    q64, k64, v64 = (each.astype(np.float64) for each in (q, k, v))
+    np.testing.assert_allclose(attention_forward(q64, k64, v64, plan)[0], full, rtol=0, atol=1e-5)
+
+
+def test_gradients_in_bfloat16_are_close() -> None:
+    q, k, v, plan = causal_case(np.float32, [50])
+    dout = np.random.default_rng(1).normal(size=q.shape).astype(np.float32)
+    found = []
+    for precision in ("float32", "bfloat16"):
+        products.use("auto", precision)
+        found.append(attention_backward(dout, q, k, v, *attention_forward(q, k, v, plan), plan))
+    for full, low in zip(*found, strict=True):
+        assert 1e-4 < np.abs(full - low).max() < 0.05 * np.abs(full).max()
+
+
+def test_what_was_chosen_before_leaves_no_trace() -> None:
+    q, k, v, plan = causal_case(np.float32, [50])
+    first = {}
+    for _ in range(2):
+        for choice in (("auto", "float32"), ("auto", "bfloat16"), ("blas", "float32")):
+            products.use(*choice)
+            out = attention_forward(q, k, v, plan)[0].tobytes()
+            assert first.setdefault(choice, out) == out
+    assert (first["auto", "float32"] == first["blas", "float32"]) == (SPLIT is None)
+
+
+def test_split_factors_give_what_elements_give() -> None:
+    """In plain Python, or where there are tile registers; elsewhere both are the same."""
+    q, k, v, plan = causal_case(np.float32, [9, 40], past=3, heads=(2, 1, 5))
+    dout, found = np.random.default_rng(1).normal(size=q.shape).astype(np.float32), []
+    for backend in ("auto", "blas"):
+        products.use(backend)
+        out, logsumexp = attention_forward(q, k, v, plan)
+        found.append((out, logsumexp, *attention_backward(dout, q, k, v, out, logsumexp, plan)))
+    for split, whole in zip(*found, strict=True):
+        np.testing.assert_allclose(split, whole, rtol=0, atol=2e-5)

@@ -1,0 +1,206 @@
+"""What is mutated: real small run folders, tokenizers and texts; and the entry points that read them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+import generate
+import models
+import tokenizer
+import train
+from minigrad.errors import InputError, RunError
+from minigrad.formats.json_files import write_json
+from minigrad.formats.safetensors import save_tensors
+from minigrad.formats.weights import read_weights
+from minigrad.training import checkpoint, metrics
+from minigrad.training.record import Record
+from minigrad.training.state import State
+from tests.small_runs import run, write_text
+from tests.stress.mutants import Place
+from tokenizer import TokenizerError
+from tokenizer.cli import command_line
+
+OWN_ERRORS = (InputError, RunError, TokenizerError)
+
+
+class Subject(NamedTuple):
+    """A file or folder to mutate, and the entry points that read it."""
+
+    name: str
+    path: Path  # of the original, which is copied before each mutation
+    readers: tuple[str, ...]
+
+
+SHAPES = {
+    "vidya-v2": "",
+    "gpt2": "num_layers=2,width=32,num_heads=2,feed_forward=64",
+    "wiola": "num_layers=3,width=32,num_heads=2,num_kv_heads=1,dsff_narrow=16,dsff_wide=32",
+    "vidya-v1": "num_layers=2,width=32,num_heads=2,head_dim=16,feed_forward=64",
+}
+
+
+def make(folder: Path) -> list[Subject]:
+    """Make the subjects in a folder."""
+    text = write_text(folder / "words.txt", lines=300)
+    subjects = []
+    for family, shape in SHAPES.items():
+        more = {"set": shape} if shape else {}
+        out = run(text, folder / family, model=family, steps=6, save_every=3, eval_every=6, sample_every=6, **more).out
+        subjects.append(Subject(family, out, ("load", "resume", "plan", "generate", "init")))
+    subjects.append(Subject("shards", _in_shards(folder / "vidya-v2", folder / "shards"), ("load_weights", "generate")))
+    tok = tokenizer.load(folder / "vidya-v2")
+    for name, kind in (("tokenizer", "huggingface"), ("gpt2 files", "gpt2"), ("ranks.tiktoken", "tiktoken")):
+        tokenizer.train([text.read_text()], 300, special_tokens=list(tok.specials)[:1]).save(folder / name, format=kind)
+        subjects.append(Subject(name, folder / name, ("load_tokenizer", "encode")))
+    documents = [{"text": each, "id": number} for number, each in enumerate(text.read_text().split("\n")[:80])]
+    (folder / "lines.jsonl").write_text("".join(json.dumps(each) + "\n" for each in documents))
+    (folder / "packed.txt.gz").write_bytes(gzip.compress(text.read_bytes()))
+    subjects += [Subject(name, folder / name, ("data",)) for name in ("lines.jsonl", "packed.txt.gz", "words.txt")]
+    return subjects
+
+
+def _in_shards(source: Path, folder: Path) -> Path:
+    shutil.copytree(source, folder)
+    (folder / "model.safetensors").unlink()
+    weights = read_weights(source)
+    names = {name: f"model-{number % 2}.safetensors" for number, name in enumerate(weights)}
+    for file in set(names.values()):
+        save_tensors(folder / file, {name: weights[name] for name in weights if names[name] == file})
+    write_json(folder / "model.safetensors.index.json", {"metadata": {}, "weight_map": names})
+    return folder
+
+
+# The entry points: each gets the mutated path and returns an exit code, or raises one of the project's errors.
+
+
+def load(path: Path) -> int:
+    """Read everything in a run folder."""
+    models.load(path)
+    tokenizer.load(path)
+    Record.read(path)
+    State.read(checkpoint.load(path), path)
+    metrics.read(path)
+    return 0
+
+
+def load_weights(path: Path) -> int:
+    """Read a model."""
+    models.load(path)
+    return 0
+
+
+def load_tokenizer(path: Path) -> int:
+    """Read a tokenizer, encode with it and decode again."""
+    tok = tokenizer.load(path, split="gpt2" if path.suffix == ".tiktoken" else None)
+    assert tok.decode(tok.encode("to be or not")) == "to be or not"
+    return 0
+
+
+def encode(path: Path) -> int:
+    """Use a tokenizer on the command line."""
+    split = ["--split", "gpt2"] if path.suffix == ".tiktoken" else []
+    return command_line.main(["encode", *split, str(path), str(Path(__file__))])
+
+
+def resume(path: Path) -> int:
+    """Continue a run for a step."""
+    return train.main(["--resume", str(path), "--steps", "7"])
+
+
+def plan(path: Path) -> int:
+    """Print the plan of a run that would be continued."""
+    return train.main(["--resume", str(path), "--plan"])
+
+
+def generate_text(path: Path) -> int:
+    """Generate a few tokens."""
+    return generate.main([str(path), "--tokens", "3"])
+
+
+def init(path: Path) -> int:
+    """Start a new run from the weights."""
+    out, data = path.with_name("new"), path.parent / "originals" / "words.txt"
+    shutil.rmtree(out, ignore_errors=True)
+    few = ["--steps", "1", "--batch", "1", "--context", "8"]
+    return train.main(["--init", str(path), "--data", str(data), "--out", str(out), *few])
+
+
+def data(path: Path) -> int:
+    """Plan to train on a text."""
+    few = ["--steps", "1", "--batch", "1", "--context", "8", "--vocab", "300", "--size", "nano"]
+    return train.main(["--data", str(path), "--plan", *few])
+
+
+READERS: dict[str, Callable[[Path], int]] = {
+    "load": load,
+    "load_weights": load_weights,
+    "load_tokenizer": load_tokenizer,
+    "encode": encode,
+    "data": data,
+    "resume": resume,
+    "plan": plan,
+    "generate": generate_text,
+    "init": init,
+}
+
+
+# What must be refused.
+
+UNUSED = {
+    "config.json": {
+        *("architectures", "torch_dtype", "bos_token_id", "pad_token_id", "n_ctx", "use_cache", "attention_dropout"),
+        *("attn_pdrop", "embd_pdrop", "resid_pdrop", "initializer_range"),
+    },
+    "tokenizer.json": {
+        *("version", "post_processor", "truncation", "padding", "pre_tokenizer.trim_offsets", "model.unk_token"),
+        *("model.fuse_unk", "model.byte_fallback", "decoder.add_prefix_space", "decoder.trim_offsets"),
+        "decoder.use_regex",
+    },
+    "minigrad.json": {"architecture", "result"},
+}
+"""Values, or objects of values, that no entry point reads, or that are kept as they are."""
+
+
+def must_be_refused(file: Path, retyped: Place | None, reader: str) -> str:
+    """Return why a reader that accepted a mutated file should not have, or ""."""
+    if file.suffix == ".safetensors" and reader in ("load", "load_weights", "resume", "generate", "init"):
+        is_read = "checkpoints" not in file.parts or reader in ("load", "resume")
+        try:
+            if is_read and (reader != "resume" or "checkpoints" in file.parts):
+                load_file(file)
+        except (SafetensorError, OSError) as error:
+            return f"the safetensors library refuses it: {error}"
+    readable = {"minigrad.json", "state.json", "metrics.jsonl", "config.json", "tokenizer.json"}
+    reads_types = reader in ("load", "load_tokenizer") and file.name in readable
+    place = ".".join(map(str, retyped or ()))
+    unused = any(f"{place}.".startswith(f"{name}.") for name in UNUSED.get(file.name, ()))
+    if retyped and reads_types and not unused:
+        return f"{place} has another type"
+    if retyped and reader == "data" and retyped[-1] == "text":
+        return "text has another type"
+    return ""
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the files of a subject that some entry point reads."""
+    unread = ("report.html", "generation_config.json")
+    if path.is_file():
+        return [path]
+    found = sorted(file for file in path.rglob("*") if file.is_file() and file.name not in unread)
+    newest = checkpoint.latest(path)  # an older checkpoint is not read
+    return [file for file in found if file.parent.parent.name != "checkpoints" or file.parent == newest]
+
+
+def choose(subjects: list[Subject], draw: random.Random) -> tuple[Subject, str]:
+    """Return a subject and one of its readers."""
+    subject = draw.choice(subjects)
+    return subject, draw.choice(subject.readers)
