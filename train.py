@@ -23,7 +23,7 @@ from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.constants import IGNORE
 from minigrad.options import assignments
-from minigrad.system import hardware
+from minigrad.system import hardware, processors
 from minigrad.system.locks import FolderLock
 from minigrad.system.signals import Stopped, raise_on_interrupt, stop_requests
 from minigrad.system.terminal import forgive_encoding, phase
@@ -220,7 +220,7 @@ class Preparation:
 
         asked = self.opening.asked
         print(self.opening.compare_threads(), end="")
-        hardware.prepare(asked.threads and min(asked.threads, hardware.cores()))  # a continued run as it began
+        hardware.prepare(asked.threads and min(asked.threads, processors.count()))  # a continued run as it began
         backend.use(asked.matmul, asked.precision)
         return costs.matmul_rate()
 

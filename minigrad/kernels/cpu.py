@@ -41,10 +41,14 @@ def _float32_block(features: set[str]) -> Block | None:
 
 
 def _small_block(features: set[str]) -> Block:
-    """Return the block for products of small matrices: fewer rows, so that less padding is multiplied."""
+    """Return the block for products of small matrices: fewer rows, so that less padding is multiplied.
+
+    The loops of the softmax run along its columns: at least 16, because the compiler unrolls a shorter loop into single
+    elements instead of using vector registers.
+    """
     if "avx512f" in features or not ({"avx2", "fma"} <= features or "neon" in features):
         return Block("float32", rows=8, columns=32, lanes=16)
-    return Block("float32", 4, 16, 8) if "avx2" in features else Block("float32", 8, 8, 4)
+    return Block("float32", rows=4, columns=16, lanes=8 if "avx2" in features else 4)
 
 
 def _bfloat16_block(features: set[str]) -> Block | None:

@@ -12,14 +12,15 @@ callers and differ in the last bits, so results would depend on what the process
 from __future__ import annotations
 
 import hashlib
+import platform
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-import llvmlite.binding
 import numba
 from numba import types
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 from numba.extending import overload as numba_overload
 
@@ -100,9 +101,14 @@ def overload(function: Callable[..., object], *, strict: bool = True) -> Callabl
 
 
 def host_features() -> set[str]:
-    """Return LLVM's names of the processor features that Numba uses, such as "avx512f"."""
-    options: Any = numba.config
-    named = options.CPU_FEATURES
-    if named is None:
-        return {name for name, present in llvmlite.binding.get_host_cpu_features().items() if present}
-    return {name[1:] for name in named.split(",") if name.startswith("+")}
+    """Return LLVM's names of the processor features that compiled kernels may use, such as "avx512f".
+
+    Numba's code generator is asked, not the processor: Numba leaves AVX out on some processors and where
+    NUMBA_ENABLE_AVX is 0, and NUMBA_CPU_NAME and NUMBA_CPU_FEATURES name another processor. Every 64-bit Arm processor
+    has NEON, also where nothing is listed: LLVM cannot ask Apple's processors.
+    """
+    _, _, listed = cpu_target.target_context.codegen().magic_tuple()
+    features = {name[1:] for name in listed.split(",") if name.startswith("+")}
+    if platform.machine().lower() in ("arm64", "aarch64") and "-neon" not in listed.split(","):
+        features.add("neon")
+    return features

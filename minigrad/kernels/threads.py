@@ -3,8 +3,13 @@
 Kernels are plain loops over a range of rows and release the GIL, so plain threads run them in parallel. A dispatch
 costs 10 microseconds in a row of dispatches, but over 100 in a training step: there the other thread has been suspended
 since the last one, and caches are cold (`benchmarks/threads.py`). Shorter work stays with the caller, and the caller
-always computes one share itself. Every row is computed the same way in every thread, so results do not depend on the
-number of threads.
+always computes one share itself.
+
+Processors have fast and slow cores, and other programs use some of them. So a share is cut into several ranges, and a
+thread that has computed its own takes ranges from the ends of the other shares (work stealing: Blumofe and Leiserson
+1999, "Scheduling multithreaded computations by work stealing", JACM 46(5)). On equal cores each thread computes the
+same rows in every loop, which it finds in its cache. Every row is computed the same way in every thread and range, so
+results depend neither on the number of threads nor on their speed.
 """
 
 from __future__ import annotations
@@ -13,13 +18,16 @@ import itertools
 import os
 import queue
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 
-from minigrad.system import hardware
+from minigrad.system import blas, hardware
 
 Loop = Callable[[int, int], object]
 
 _INLINE_BELOW = 4_000_000  # element operations: about half a millisecond, several times the cost of a dispatch
+_RANGE = 2_000_000  # element operations of a range: a hundred times the microseconds that a call takes
+_RANGES = 4  # of a share: a slow core holds up the others by at most one range
 
 
 class _ThreadState(threading.local):
@@ -31,42 +39,86 @@ class _ThreadState(threading.local):
 _state = _ThreadState()
 
 
+def _taken(take: Callable[[], tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield what `take` returns until the deque that it takes from is empty."""
+    while True:
+        try:
+            span = take()
+        except IndexError:
+            return
+        yield span
+
+
+class _Job:
+    """A loop, and the ranges of rows that no thread has begun. Threads may take from one deque at the same time."""
+
+    def __init__(self, loop: Loop, rows: int, threads: int, ranges: int) -> None:
+        self.loop = loop
+        spans = list(itertools.pairwise([rows * number // ranges for number in range(ranges + 1)]))
+        bounds = [ranges * share // threads for share in range(threads + 1)]
+        self.shares = [deque(spans[start:stop]) for start, stop in itertools.pairwise(bounds)]
+        self.free = deque(range(1, threads))  # shares for the threads of the pool; the caller has share 0
+        self.finished: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+
+    def compute(self, share: int) -> None:
+        """Compute the ranges of a share, then those of the others, beginning at their ends."""
+        for start, stop in _taken(self.shares[share].popleft):
+            self.loop(start, stop)
+        for other in (*self.shares[share + 1 :], *self.shares[:share]):
+            for start, stop in _taken(other.pop):
+                self.loop(start, stop)
+
+    def join(self) -> None:
+        """Compute a free share in a thread of the pool; do nothing if the caller has given up waiting for it."""
+        try:
+            share = self.free.popleft()
+        except IndexError:
+            return
+        try:
+            self.compute(share)
+        except BaseException as error:
+            self.finished.put(error)
+        else:
+            self.finished.put(None)
+
+    def wait(self) -> list[BaseException | None]:
+        """Let no more threads join, wait for those that have, and return the error of each, or None."""
+        joined = len(self.shares) - 1
+        while self.free:
+            try:
+                self.free.pop()
+            except IndexError:  # a thread has just joined
+                break
+            joined -= 1
+        return [self.finished.get() for _ in range(joined)]
+
+
 class _Pool:
     """Threads that wait for work; `count` includes the caller."""
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self.jobs: queue.SimpleQueue[tuple[Loop, int, int, queue.SimpleQueue[BaseException | None]] | None] = (
-            queue.SimpleQueue()
-        )
+        self.jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         for number in range(count - 1):
             threading.Thread(target=self._work, name=f"minigrad-{number}", daemon=True).start()
 
     def _work(self) -> None:
         _state.has_share = True
+        blas.use_this_thread_only()
         while (job := self.jobs.get()) is not None:
-            loop, start, stop, done = job
-            try:
-                loop(start, stop)
-            except BaseException as error:
-                done.put(error)
-            else:
-                done.put(None)
-            # Hold no arrays while waiting for the next job.
-            del job, loop, done
+            job.join()
+            del job  # hold no arrays while waiting for the next job
 
-    def run(self, loop: Loop, rows: int) -> None:
-        shares = min(self.count, rows)
-        cuts = [rows * share // shares for share in range(shares + 1)]
-        done: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
-        for start, stop in itertools.pairwise(cuts[1:]):
-            self.jobs.put((loop, start, stop, done))
+    def run(self, loop: Loop, rows: int, ranges: int) -> None:
+        job = _Job(loop, rows, min(self.count, rows), ranges)
+        for _ in job.shares[1:]:
+            self.jobs.put(job)
         _state.has_share = True
         try:
-            loop(cuts[0], cuts[1])
+            job.compute(0)
         finally:
             _state.has_share = False
-            errors = [done.get() for _ in range(shares - 1)]
+            errors = job.wait()
         for error in errors:
             if error is not None:
                 raise error
@@ -87,18 +139,22 @@ def set_threads(count: int) -> None:
     _pool = _Pool(count)
 
 
-def over_rows(loop: Loop, rows: int, work_per_row: int) -> None:
+def over_rows(loop: Loop, rows: int, work_per_row: int, work_per_range: int = 0) -> None:
     """Call ``loop(start, stop)`` on ranges that together cover ``range(rows)``.
 
     `work_per_row` is the number of element operations of a row; it decides whether sharing the work pays.
+    `work_per_range` is that of a call whatever its rows are; it decides into how many ranges a share may be cut.
     """
     global _pool
     if _pool is None:
         _pool = _Pool(hardware.threads())
-    if _pool.count == 1 or _state.has_share or rows < 2 or rows * work_per_row < _INLINE_BELOW:
+    count, work = min(_pool.count, rows), rows * work_per_row
+    if count < 2 or _state.has_share or work < _INLINE_BELOW:
         loop(0, rows)
     else:
-        _pool.run(loop, rows)
+        # Calls cost at most a sixteenth of the work of their rows, unless one range for each thread already does.
+        ranges = min(rows, _RANGES * count, work // max(_RANGE, 16 * work_per_range))
+        _pool.run(loop, rows, max(count, ranges))
 
 
 def side_by_side(task: Callable[[int], object], count: int) -> None:

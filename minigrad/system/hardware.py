@@ -1,4 +1,4 @@
-"""The machine: its processors and memory, the number of threads, and how malloc treats freed memory.
+"""The machine: its memory, the number of threads, and how malloc treats freed memory.
 
 Everything here should happen before NumPy loads its matrix library (BLAS), so nothing is imported that needs NumPy.
 """
@@ -14,23 +14,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from minigrad.errors import InputError
-from minigrad.system import blas
+from minigrad.system import blas, processors
 
 _POOL_VARIABLE = "MINIGRAD_THREADS"
 
 # The constants of mallopt(3) in glibc.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-_KEEP_BELOW = 1 << 30
+_KEEP_BELOW, _OLD_LIMIT = 1 << 30, 32 << 20  # bytes; glibc before 2.35 refuses a larger mmap threshold than the second
 
 listeners: list[Callable[[int], object]] = []
 """Functions that are called with the number of threads whenever it is set; the kernels' thread pool adds one."""
-
-
-def cores() -> int:
-    """Return the number of processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def threads() -> int:
@@ -43,12 +36,12 @@ def prepare(threads: int | None = None) -> None:
 
     Called once without an argument when `minigrad` is imported, and again by the command lines with the number the
     user asked for. Without a number: what the environment said when the process began (MINIGRAD_THREADS, or one of the
-    variables that BLAS libraries read), else one thread per processor. If NumPy is already loaded, its BLAS is set
-    by a call of the library. Raises InputError for more threads than processors.
+    variables that BLAS libraries read), else one thread per core. If NumPy is already loaded, its BLAS is set by a call
+    of the library. Raises InputError for more threads than processors.
     """
-    if threads is not None and threads > cores():
-        raise InputError(f"{threads} threads would take turns on {cores()} processors; ask for at most {cores()}")
-    count = threads or _ASKED_FOR or cores()
+    if threads is not None and threads > (most := processors.count()):
+        raise InputError(f"{threads} threads would take turns on {most} processors; ask for at most {most}")
+    count = threads or _ASKED_FOR or processors.cores()
     os.environ[_POOL_VARIABLE] = str(count)
     changed = blas.set_environment(count)
     _keep_freed_memory()
@@ -67,7 +60,7 @@ def _asked_for() -> int | None:
     for variable in (_POOL_VARIABLE, *blas.THREAD_VARIABLES):
         value = os.environ.get(variable, "")
         if value.isdecimal() and int(value) > 0:
-            return min(int(value), cores())
+            return min(int(value), processors.count())
     return None
 
 
@@ -80,12 +73,15 @@ def _keep_freed_memory() -> None:
     A fresh 2 MB array costs about 1 ms of page faults, one that malloc kept costs almost nothing, and a training
     step allocates the same arrays again and again. One malloc arena serves all threads, because the arenas of single
     threads return memory as soon as they are empty. Only glibc has these settings; elsewhere nothing changes.
+
+    To set one threshold is to end glibc's own adjustment of both. So the second is set only if the first was accepted:
+    left at 128 KiB, it would make every larger array a fresh one.
     """
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return
     libc = ctypes.CDLL(None)
-    libc.mallopt(_M_MMAP_THRESHOLD, _KEEP_BELOW)
-    libc.mallopt(_M_TRIM_THRESHOLD, _KEEP_BELOW)
+    if libc.mallopt(_M_MMAP_THRESHOLD, _KEEP_BELOW) or libc.mallopt(_M_MMAP_THRESHOLD, _OLD_LIMIT):
+        libc.mallopt(_M_TRIM_THRESHOLD, _KEEP_BELOW)
     libc.mallopt(_M_ARENA_MAX, 1)
 
 
@@ -142,4 +138,4 @@ def describe() -> str:
     """Return one line that names the machine and the threads in use."""
     count = threads()
     used = f"{count} thread{'s' if count != 1 else ''}"
-    return f"{processor()}, {cores()} cores, {used}, {platform.system()} {platform.machine()}"
+    return f"{processor()}, {processors.cores()} cores, {used}, {platform.system()} {platform.machine()}"

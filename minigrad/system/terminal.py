@@ -1,4 +1,4 @@
-"""Printing: phases with their duration, text without control characters, and output that the reader has closed."""
+"""Printing: phases with their duration, printable text, quoted words of commands, and output that was closed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import contextlib
 import io
 import os
 import re
+import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -46,3 +48,12 @@ def close_output() -> None:
     """Discard everything still to be printed: at exit Python would report the closed output as an error."""
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  (the null device is no path on every system)
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+def quoted(word: str) -> str:
+    """Return a word of a command as it is typed in a shell: on Windows in double quotes, which cmd understands.
+
+    >>> print("ls", quoted("file"))
+    ls file
+    """
+    return subprocess.list2cmdline([word]) if os.name == "nt" else shlex.quote(word)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import shlex
 from dataclasses import replace
 from typing import Any
 
 from minigrad.data import xz
 from minigrad.system import hardware
-from minigrad.system.terminal import phase
+from minigrad.system.terminal import phase, quoted
 from minigrad.system.units import format_bytes, format_seconds
 from minigrad.training import metrics, report
 from minigrad.training.plan import Plan
@@ -53,7 +52,7 @@ def finish(run: Run) -> TrainResult:
     print(report.compare_with_xz(**figures))
     print(f"{result.tokens:,} tokens in {format_seconds(run.seconds())}, at most {peak} of memory")
     print(f"report   {path}")
-    print(f"write    python generate.py {shlex.quote(str(folder.path))}")
+    print(f"write    python generate.py {quoted(str(folder.path))}")
     print(f"repeat   {command}", flush=True)
     return result
 

@@ -14,7 +14,7 @@ from minigrad.data.xz import xz_seconds
 from minigrad.errors import InputError
 from minigrad.kernels.gemm import backend
 from minigrad.nn.language_model import LanguageModel
-from minigrad.system import hardware
+from minigrad.system import blas, hardware
 from minigrad.system.units import format_bytes, format_count, format_seconds, plural
 from minigrad.training import costs
 from minigrad.training.parallel import num_replicas
@@ -215,6 +215,8 @@ class Plan:
         tokens = left * settings.tokens_per_step if settings.steps else seconds * speed
         passes = tokens / max(len(self.text.train), 1)
         products = f"matrix products in {backend.describe()} at {self.rate / 1e9:,.0f} GFLOP/s"
+        if hardware.threads() > 1 and not blas.can_set_threads():
+            products += ", no replicas because the threads of NumPy's BLAS cannot be set"
         budget = f"{format_seconds(seconds)} in all" if seconds else plural(settings.steps or 0, "step")
         buys = f"about {format_count(tokens)} tokens, {passes:.1f} times the text"
         if not seconds:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import errno
 import hashlib
-import shlex
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,9 @@ from typing import Any
 from minigrad.data.token_files import TokenFile
 from minigrad.errors import InputError, RunError
 from minigrad.optim.schedules import decay_start
-from minigrad.system import hardware
+from minigrad.system import processors
 from minigrad.system.locks import LOCK_FILE, FolderLock
+from minigrad.system.terminal import quoted
 from minigrad.training import checkpoint
 from minigrad.training.record import FILE, NOT_STORED, Record
 from minigrad.training.settings import TrainConfig
@@ -104,12 +104,12 @@ class Opening:
     folder: RunFolder | None  # None for a new run
 
     def compare_threads(self) -> str:
-        """Return a line that says what changes if the run to continue began with more threads than there are cores."""
-        threads, cores = self.asked.threads or 1, hardware.cores()
-        if self.folder is None or threads <= cores:
+        """Return a line that says what changes if the run to continue began with more threads than can run here."""
+        threads, most = self.asked.threads or 1, processors.count()
+        if self.folder is None or threads <= most:
             return ""
         return (
-            f"this run began with {threads} threads, and this computer has {cores}: sums are added in another order, "
+            f"this run began with {threads} threads, and this computer has {most}: sums are added in another order, "
             "so the weights will differ in their last bits from those of a run that never stopped\n"
         )
 
@@ -240,4 +240,4 @@ def repeat_command(settings: TrainConfig, folder: Path, stages: Collection[int] 
 
 def _quoted(value: Any) -> str:
     text = f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
-    return shlex.quote(text)
+    return quoted(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,7 @@ def test_nesting_and_numbers_that_no_settings_have_are_refused(tmp_path, content
     assert message in refused
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such device")
 def test_what_is_no_file_is_refused_at_once(tmp_path):
     (tmp_path / "zero").symlink_to("/dev/zero")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tempfile
 from pathlib import Path
 
@@ -151,6 +152,7 @@ def test_a_deeply_nested_header_is_refused(tmp_path):
     assert DAMAGED in refusal(read_weights, path)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such device")
 def test_a_device_in_the_place_of_a_file_is_refused(tmp_path):
     (tmp_path / "file").symlink_to("/dev/zero")
     assert "no regular file" in refusal(read_weights, tmp_path / "file")

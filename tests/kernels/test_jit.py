@@ -104,9 +104,56 @@ def test_without_a_folder_that_can_be_written_to_there_is_none(monkeypatch: Any,
     assert jit._code_folder() is None
 
 
-def test_the_features_are_those_numba_is_told_to_use(monkeypatch: Any) -> None:
-    monkeypatch.setattr(numba.config, "CPU_FEATURES", "+avx2,-fma,+sse4.2")
-    assert host_features() == {"avx2", "sse4.2"}
+@pytest.mark.parametrize(
+    ("variable", "value", "present", "absent"),
+    [
+        ("NUMBA_CPU_FEATURES", "+avx2,-fma,+sse4.2", {"avx2", "sse4.2"}, {"fma", "avx512f"}),
+        ("NUMBA_CPU_NAME", "generic", set(), {"avx", "avx2", "fma", "avx512f"}),
+        ("NUMBA_CPU_NAME", "ivybridge", set(), {"avx", "avx2", "avx512f"}),  # Numba does without AVX there
+        ("NUMBA_ENABLE_AVX", "0", set(), {"avx", "avx2", "avx512f"}),
+    ],
+)
+def test_the_features_are_those_that_numba_uses(variable: str, value: str, present: set[str], absent: set[str]) -> None:
+    features = set(
+        _output("from minigrad.kernels.jit import host_features; print(*host_features())", {variable: value})
+    )
+    assert present <= features
+    assert not absent & features
+
+
+def _output(program: str, variables: dict[str, str]) -> list[str]:
+    """Return the words that a Python process prints which compiles for this processor, or for the one named."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_CPU")}
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment | variables, cwd=root, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("machine", ["arm64", "aarch64", "ARM64"])
+def test_every_64_bit_arm_processor_has_neon(monkeypatch: Any, machine: str) -> None:
+    """LLVM lists no features of Apple's processors."""
+    monkeypatch.setattr(jit.platform, "machine", lambda: machine)
+    assert "neon" in host_features()
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_compiled_code_is_kept_apart_by_the_processor_that_numba_compiles_for(tmp_path: Path) -> None:
+    """One home folder may serve several machines, and one machine can pretend to be another."""
+    program = (
+        "import numpy as np; from minigrad.kernels.rowwise import softmax;"
+        "softmax.softmax_forward(np.zeros((2, 4), np.float32), -1);"
+        "print(sum(softmax._softmax_rows.stats.cache_hits.values()))"
+    )
+    cache = {"MINIGRAD_CACHE": str(tmp_path)}
+    other = cache | {
+        "NUMBA_CPU_NAME": "generic",
+        "NUMBA_CPU_FEATURES": "+neon" if "neon" in host_features() else "+sse2",
+    }
+    hits = [int(_output(program, variables)[0]) for variables in (cache, other, cache, other)]
+    assert hits == [0, 0, 1, 1]
 
 
 def test_an_edit_of_any_kernel_changes_the_folder(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ LARGE = 10**9  # element operations per row: never too little to be shared
 @pytest.fixture
 def _all_work_is_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_INLINE_BELOW", 0)
+    monkeypatch.setattr(threads, "_RANGE", 1)
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +64,82 @@ def test_work_is_shared_when_there_is_much_and_stays_when_there_is_little() -> N
     names.clear()
     over_rows(lambda start, stop: names.append(threading.current_thread().name), 2, 1)
     assert names == [threading.current_thread().name]
+
+
+def test_a_fast_thread_takes_the_work_of_a_slow_one() -> None:
+    set_threads(2)
+    visits, caller = np.zeros(100, int), threading.current_thread()
+    slow_has_begun, rest_is_done = threading.Event(), threading.Event()
+    slow: list[int] = []
+
+    def visit(start: int, stop: int) -> None:
+        if threading.current_thread() is caller:
+            assert slow_has_begun.wait(timeout=60)
+            visits[start:stop] += 1
+            if visits.sum() == 100 - slow[0]:
+                rest_is_done.set()
+        else:
+            slow.append(stop - start)
+            slow_has_begun.set()
+            assert rest_is_done.wait(timeout=20)
+            visits[start:stop] += 1
+
+    over_rows(visit, 100, LARGE)
+    assert (visits == 1).all()
+    assert len(slow) == 1
+    assert slow[0] <= 13  # of 100 rows in 8 ranges
+
+
+def test_a_caller_does_not_wait_for_threads_that_have_not_begun() -> None:
+    set_threads(2)
+    is_busy, may_end, visits = threading.Event(), threading.Event(), np.zeros(100, int)
+
+    def keep_busy(start: int, stop: int) -> None:
+        if threading.current_thread().name == "minigrad-0":
+            is_busy.set()
+            assert may_end.wait(timeout=60)
+        else:
+            assert is_busy.wait(timeout=60)
+
+    other = threading.Thread(target=lambda: over_rows(keep_busy, 2, LARGE), daemon=True)
+    other.start()
+    assert is_busy.wait(timeout=60)
+
+    def visit(start: int, stop: int) -> None:
+        visits[start:stop] += 1
+
+    caller = threading.Thread(target=lambda: over_rows(visit, 100, LARGE), daemon=True)
+    caller.start()
+    caller.join(timeout=20)
+    is_done = not caller.is_alive()
+    may_end.set()
+    other.join(timeout=60)
+    caller.join(timeout=60)
+    assert is_done
+    assert (visits == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("rows", "work_per_row", "work_per_range", "calls"),
+    [
+        (1_000, 3_000, 0, 1),  # too little to be shared
+        (1_000, 5_000, 0, 2),
+        (1_000, 12_000, 0, 6),
+        (1_000, 10**6, 0, 8),
+        (5, 10**9, 0, 5),
+        (1_000, 10**6, 10**7, 6),  # ranges cost a sixteenth of their rows
+        (1_000, 10**6, 10**9, 2),
+    ],
+)
+def test_shares_are_cut_into_ranges_whose_calls_cost_little(
+    rows: int, work_per_row: int, work_per_range: int, calls: int
+) -> None:
+    set_threads(2)
+    spans: list[tuple[int, int]] = []
+    over_rows(lambda start, stop: spans.append((start, stop)), rows, work_per_row, work_per_range)
+    assert len(spans) == calls
+    lengths = [stop - start for start, stop in spans]
+    assert max(lengths) - min(lengths) <= 1
 
 
 def test_tasks_run_once_each_and_kernels_inside_them_get_no_threads() -> None:
@@ -160,6 +237,7 @@ def test_same_bits_with_any_number_of_threads(name: str, data: st.DataObject) ->
     case = data.draw(TABLE[name].cases)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(threads, "_INLINE_BELOW", 0)
+        patch.setattr(threads, "_RANGE", 1)
         seen = []
         for count in (1, 2, 3):
             set_threads(count)

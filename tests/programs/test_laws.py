@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -20,10 +19,12 @@ from minigrad.errors import InputError
 from minigrad.training import metrics
 from minigrad.training.run import Run
 from minigrad.training.settings import TrainConfig
+from tests.command_words import command_words
 from tests.small_runs import outcome, record, run, settings, timeless
 from train import Stopped, TrainResult, train
 
 ROOT = Path(__file__).parents[2]
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # os.kill ends a process of Windows at once, whatever it is given
 
 
 class Killed(BaseException):
@@ -107,7 +108,7 @@ def test_a_real_kill_after_the_checkpoint_of_step_15(text, whole, tmp_path):
         "from models import vidya_v2; from tests.small_runs import TINY; vidya_v2.SIZES['nano'] = TINY\n"
         "def save_and_die(run):\n"
         "    save(run)\n"
-        "    if run.step == 15: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"    if run.step == 15: os.kill(os.getpid(), {int(KILL)})\n"
         "Run.save = save_and_die; main(sys.argv[1:])"
     )
     config = settings(text, tmp_path / "run", **HARD)
@@ -117,7 +118,7 @@ def test_a_real_kill_after_the_checkpoint_of_step_15(text, whole, tmp_path):
     for name in ("log", "eval", "save", "sample"):
         flags += [f"--{name}-every", str(getattr(config, f"{name}_every"))]
     done = subprocess.run([sys.executable, "-c", script, *flags], cwd=ROOT, capture_output=True, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert done.returncode == (KILL if os.name == "nt" else -KILL), done.stderr
     assert not (tmp_path / "run" / "report.html").exists()
     resume(tmp_path / "run")
     assert outcome(tmp_path / "run") == outcome(whole)
@@ -125,7 +126,7 @@ def test_a_real_kill_after_the_checkpoint_of_step_15(text, whole, tmp_path):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_stopped_run_is_saved_after_the_step_and_continues_exactly(monkeypatch, text, whole, tmp_path, number, code):
-    stop(monkeypatch, 12, lambda: os.kill(os.getpid(), number))
+    stop(monkeypatch, 12, lambda: signal.raise_signal(number))
     with pytest.raises(Stopped) as stopped:
         train(settings(text, tmp_path / "run", **HARD))
     assert stopped.value.code == code
@@ -153,7 +154,7 @@ def repeat(command: str, root: Path) -> Path:
     parser = Parser(TrainConfig, prog="train.py", description="")
     folder = root
     for part in command.split(" && "):
-        words = shlex.split(part)
+        words = command_words(part)
         assert words[:2] == ["python", "train.py"]
         config, explicit = parser.read(words[2:])
         folder = Path(config.out or config.resume or "")
@@ -266,6 +267,6 @@ def test_two_parts_of_four_sequences_learn_what_one_part_of_eight_learns(text, t
 
 def test_the_command_line_runs_the_same_training(text, whole, tmp_path, capsys):
     command = str(record(whole)["result"]["command"])
-    flags = [word.replace(f"{whole}-again", str(tmp_path / "run")) for word in shlex.split(command)[2:]]
+    flags = [word.replace(f"{whole}-again", str(tmp_path / "run")) for word in command_words(command)[2:]]
     assert train_program.main(flags) == 0
     assert outcome(tmp_path / "run") == outcome(whole)

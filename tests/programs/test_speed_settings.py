@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from minigrad.kernels.gemm import backend as products
 from minigrad.training import metrics
 from minigrad.training.run import Run
 from minigrad.training.settings import TrainConfig
+from tests.command_words import command_words
 from tests.small_runs import outcome, record, run, settings
 from train import train
 
@@ -96,7 +96,7 @@ def test_the_printed_command_repeats_the_run(wholes: dict[str, Path], choice: st
     command = str(record(folder)["result"]["command"])
     for name, value in CHOICES[choice].items():
         assert f"--{name}" + ("" if value is True else f" {value}") in command
-    assert train_program.main(shlex.split(command)[2:]) == 0
+    assert train_program.main(command_words(command)[2:]) == 0
     assert outcome(Path(f"{folder}-again")) == outcome(folder)
 
 

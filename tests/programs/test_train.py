@@ -168,6 +168,7 @@ def start(*arguments: object) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows sends no such signals to other processes")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_saves_and_sets_the_exit_code(text, tmp_path, number, code):
     process = start(*flags(settings(text, tmp_path / "run", steps=100_000, save_every=100_000)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from minigrad.training import checkpoint
 from minigrad.training.run import Run
 from minigrad.training.settings import TrainConfig
 from models import vidya_v2
+from tests.command_words import command_words
 from tests.small_runs import TINY, outcome, quick_runs, record, run, settings
 
 WIDE = replace(TINY, width=48, num_heads=6, num_kv_heads=2, feed_forward=96)
@@ -94,7 +94,7 @@ def test_a_grown_run_continues_as_if_it_had_never_stopped(monkeypatch, text, nar
 
 def test_the_command_at_the_end_repeats_a_grown_run(text, narrow, tmp_path):
     folder = grown(text, narrow, tmp_path / "wide", steps=3)
-    assert train_program.main(shlex.split(record(folder)["result"]["command"])[2:]) == 0
+    assert train_program.main(command_words(record(folder)["result"]["command"])[2:]) == 0
     assert outcome(tmp_path / "wide-again") == outcome(folder)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ import train as train_program
 from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
 from minigrad.formats.weights import read_weights
+from tests.command_words import command_words
 from tests.small_runs import flags, outcome, record, refusal, run, settings
 
 
@@ -72,7 +72,7 @@ def test_the_shape_of_the_start_is_kept_whatever_the_size_is_called(capsys, copy
     assert again == config | {"rope_theta": 50.0, "rms_norm_eps": 1e-3, "max_position_embeddings": 8}
     assert record(tmp_path / "new")["size"] == "custom"
     command = record(tmp_path / "new")["result"]["command"]
-    assert train_program.main(shlex.split(command)[2:]) == 0
+    assert train_program.main(command_words(command)[2:]) == 0
     assert outcome(tmp_path / "new-again")["published"] == outcome(tmp_path / "new")["published"]
     shutil.rmtree(copy)
     assert train_program.main(["--resume", str(tmp_path / "new"), "--steps", "2"]) == 0

@@ -31,7 +31,7 @@ def python_handles_ctrl_c():
 def test_a_signal_becomes_a_request_and_the_work_continues(number, code):
     with stop_requests() as request:
         assert request.code is None
-        os.kill(os.getpid(), number)
+        signal.raise_signal(number)
         assert request.code == code
 
 
@@ -50,10 +50,10 @@ def test_the_earlier_handlers_are_restored_also_after_an_error():
 
 def test_a_second_interrupt_does_not_wait():
     with stop_requests() as request:
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
         assert request.code == 130
         with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
 
 def test_another_thread_gets_a_request_that_never_comes():

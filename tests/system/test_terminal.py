@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad.system.terminal import forgive_encoding, phase, printable
+from minigrad.system.terminal import forgive_encoding, phase, printable, quoted
+from tests.command_words import command_words
 
 
 def test_a_phase_is_announced_before_it_runs_and_timed_after(capsys):
@@ -35,6 +36,16 @@ def test_printable_text_has_no_control_characters_and_keeps_everything_else(text
     for before, after in zip(text, shown, strict=True):
         is_kept = before in "\t\n" or unicodedata.category(before) not in ("Cc", "Cs")
         assert after == (before if is_kept else "\ufffd")
+
+
+@pytest.mark.parametrize("word", ["runs/a", "my runs/a", "C:\\my runs\\a", 'say "no"', "a'b", ""])
+def test_a_quoted_word_is_read_back_by_the_shell(word):
+    assert command_words(f"python {quoted(word)}") == ["python", word]
+
+
+def test_words_are_in_double_quotes_on_windows(monkeypatch):
+    monkeypatch.setattr("minigrad.system.terminal.os.name", "nt")
+    assert (quoted("C:\\my runs\\a"), quoted("C:\\runs")) == ('"C:\\my runs\\a"', "C:\\runs")
 
 
 def test_a_character_that_the_encoding_lacks_is_replaced(monkeypatch):

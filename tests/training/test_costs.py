@@ -65,14 +65,15 @@ def test_a_larger_model_or_a_slower_machine_is_slower():
     assert whole == pytest.approx(2 * half)
 
 
-def test_bfloat16_makes_products_faster_and_nothing_else(monkeypatch):
-    monkeypatch.setattr(processor, "BFLOAT16", object())
+@pytest.mark.parametrize(("kind", "gain"), [("tiles", 4.0), ("bfloat16", 1.9)])
+def test_bfloat16_makes_products_faster_and_nothing_else(monkeypatch, kind, gain):
+    monkeypatch.setattr(processor, "BFLOAT16", processor.Block(kind, 32, 32, 16))
     monkeypatch.setattr(products, "_backend", "blas")
     plain = costs.tokens_per_second(NANO, 256, 1e11)
     monkeypatch.setattr(products, "_precision", "bfloat16")
     around = 1 / plain - costs.flops_per_token(NANO, 256) / 1e11
-    assert 1 / costs.tokens_per_second(NANO, 256, 4e11) == pytest.approx(
-        around + costs.flops_per_token(NANO, 256) / 4e11
+    assert 1 / costs.tokens_per_second(NANO, 256, gain * 1e11) == pytest.approx(
+        around + costs.flops_per_token(NANO, 256) / (gain * 1e11)
     )
 
 

@@ -17,7 +17,7 @@ import train as train_program
 from minigrad.constants import IGNORE
 from minigrad.kernels import threads
 from minigrad.optim import AdamW
-from minigrad.system import blas, hardware
+from minigrad.system import blas, hardware, processors
 from minigrad.training import metrics
 from minigrad.training.parallel import Replicas, num_replicas, replica
 from minigrad.training.run import Run
@@ -225,7 +225,7 @@ class Killed(BaseException):
 
 
 def test_a_run_of_replicas_that_was_stopped_continues_exactly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(hardware, "cores", lambda: 2)
+    monkeypatch.setattr(processors, "count", lambda: 2)
     text = small_runs.write_text(tmp_path / "words.txt")
     large = {"threads": 2, "batch": 8, "steps": 12, "dropout": 0.2, "accumulate": 2}
     take_step = train_program.take_step
@@ -249,7 +249,7 @@ def test_a_run_of_replicas_that_was_stopped_continues_exactly(monkeypatch: pytes
 def test_a_run_that_continues_on_fewer_cores_says_what_that_changes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(hardware, "cores", lambda: 2)
+    monkeypatch.setattr(processors, "count", lambda: 2)
     text, take_step = small_runs.write_text(tmp_path / "words.txt"), train_program.take_step
     large: dict[str, Any] = {"threads": 2, "batch": 8, "steps": 12, "dropout": 0.2, "precision": "float64"}
 
@@ -266,7 +266,7 @@ def test_a_run_that_continues_on_fewer_cores_says_what_that_changes(
                 train(small_runs.settings(text, tmp_path / "killed", **large))
         assert "this run began with" not in capsys.readouterr().out
         with monkeypatch.context() as patch:
-            patch.setattr(hardware, "cores", lambda: 1)
+            patch.setattr(processors, "count", lambda: 1)
             train(small_runs.TrainConfig(resume=str(tmp_path / "killed")))
     assert "this run began with 2 threads, and this computer has 1: sums are added in another order" in (
         capsys.readouterr().out
@@ -279,7 +279,7 @@ def test_a_run_that_continues_on_fewer_cores_says_what_that_changes(
 def test_a_profile_changes_nothing_and_names_the_replica_it_measures(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(hardware, "cores", lambda: 2)
+    monkeypatch.setattr(processors, "count", lambda: 2)
     text = small_runs.write_text(tmp_path / "words.txt")
     operations = []
     with small_runs.quick_runs():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from minigrad.training import checkpoint, run_folder
 from minigrad.training.record import Record
 from minigrad.training.run_folder import RunFolder, open_run
 from minigrad.training.settings import TrainConfig
+from tests.command_words import command_words
 
 PARSER = Parser(TrainConfig, prog="train.py", description="")
 ASKED = TrainConfig(data="words.txt", steps=30, seed=3)
@@ -192,7 +192,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filte
 )  # fmt: skip
 def test_the_command_holds_every_setting_exactly(**settings):
     config = TrainConfig(size="nano", **settings)
-    words = shlex.split(run_folder.repeat_command(config, Path("runs/a b")))
+    words = command_words(run_folder.repeat_command(config, Path("runs/a b")))
     assert words[:2] == ["python", "train.py"]
     assert PARSER.read(words[2:])[0] == replace(config, out="runs/a b-again")
 

@@ -22,7 +22,10 @@ from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
 
 _DEPTH, _SPLIT_DEPTH = 512, 160  # words of a sum at a time; fewer where each element has three parts
-_WORDS, _SPLIT_WORDS = 1 << 19, 340_000  # words of right panels that fit into the second-level cache (2 MB)
+# Words of right panels that are packed at a time. Processors with tile registers have second-level caches of 2 MB. On
+# others 1 MB of panels stays in the second-level cache, or, if that is smaller, in the part of the third-level cache
+# that belongs to a core; smaller groups cost more than they save, as each packs the left factor again.
+_WORDS, _TILE_WORDS, _SPLIT_WORDS = 1 << 18, 1 << 19, 340_000
 _LEFT = 8  # left panels packed together, so that whole cache lines of a transposed matrix are used
 _SPARE = 3 * SIDE * SIDE  # words behind the last panel, for stores that overrun it and for alignment to 64 bytes
 
@@ -60,7 +63,9 @@ def blocking(left: Matrix, block: BlockShape, left_panels: int, right_panels: in
     """Return how a product of `left_panels` x `right_panels` panels is cut."""
     words = -(-left.steps // 2) if block.parts else left.steps
     words = -(-words // block.chunk) * block.chunk
-    most, capacity = (_DEPTH, _WORDS) if block.parts < 2 else (_SPLIT_DEPTH, _SPLIT_WORDS)
+    most, capacity = _DEPTH, _TILE_WORDS if block.chunk > 1 else _WORDS
+    if block.parts > 1:
+        most, capacity = _SPLIT_DEPTH, _SPLIT_WORDS
     sections = -(-words // most)
     depth = -(-words // (sections * block.chunk)) * block.chunk  # sections of about one length
     size = depth * max(block.parts, 1)  # words of a panel for each of its lanes
@@ -156,6 +161,7 @@ def multiply(a: Array, b: Array, out: Array, block: Block) -> tuple[Extremes, Ex
         lambda start, stop: _multiply_panels(left, right, out, shape, found, start, stop),
         len(found),
         lanes * shorter * a.shape[1] // 8,
+        2 * shorter * a.shape[1],  # each range packs the shorter factor
     )
     return _extremes_of(found[:, 0]), _extremes_of(found[:, 1])
 

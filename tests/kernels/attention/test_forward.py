@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
-from minigrad.kernels.attention.forward import attention_forward
+from minigrad.kernels.attention.forward import RunningSoftmax, attention_forward, softmax_step
 from minigrad.kernels.attention.plan import Plan
-from minigrad.kernels.attention.tiles import COLUMNS, KEYS
+from minigrad.kernels.attention.tiles import COLUMNS, KEYS, Tile
 from minigrad.kernels.rowwise.dropout import Stream
 from tests.kernels.attention.twins import Array, attention, causal_case
+from tests.kernels.machine_code import vector_loads
 
 TOLERANCE = {np.float32: 2e-5, np.float64: 1e-12}
 
@@ -40,6 +42,15 @@ def test_scores_far_apart_give_the_largest_all_the_probability(dtype: Any) -> No
     assert np.isfinite(out).all()
     np.testing.assert_allclose(out, reference(q * dtype(1e4), k, v, plan), rtol=0, atol=1e-4)
     assert (np.abs(logsumexp) > 100).any()  # exp of such a score would overflow in float32
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_the_softmax_of_a_tile_is_computed_in_vector_registers() -> None:
+    numbers, counts = numba.float32[::1], numba.int64[::1]
+    tile = numba.types.NamedTuple((numba.int64, numba.int64), Tile)
+    running = numba.types.NamedTuple((numbers,) * 4, RunningSoftmax)
+    loads = vector_loads(softmax_step, (numbers, tile, counts, numba.float32, running))
+    assert any(kind.endswith(" float>") for kind in loads)
 
 
 def test_a_query_that_sees_no_key_gets_zero() -> None:

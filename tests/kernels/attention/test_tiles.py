@@ -23,6 +23,7 @@ from minigrad.kernels.attention.tiles import (
 )
 from minigrad.kernels.codegen.microkernel import Panel, Target
 from minigrad.kernels.cpu import SMALL
+from tests.kernels.machine_code import vector_loads
 
 Array = NDArray[Any]
 
@@ -48,6 +49,15 @@ def test_registers_and_plain_loops_give_the_same_block(dtype: Any, depth: int, a
     _product(left, right, depth, targets[0], add)
     plain_block(left, right, depth, targets[1], add)
     np.testing.assert_array_equal(targets[0].elements, targets[1].elements)
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+@pytest.mark.parametrize(("dtype", "name"), [(numba.float32, "float"), (numba.float64, "double")])
+def test_plain_loops_multiply_whole_lines(dtype: Any, name: str) -> None:
+    panel = numba.types.NamedTuple((dtype[::1], numba.int64), Panel)
+    target = numba.types.NamedTuple((dtype[::1], numba.int64, numba.int64), Target)
+    loads = vector_loads(plain_block, (panel, panel, numba.int64, target, numba.boolean))
+    assert any(kind.endswith(f" {name}>") for kind in loads)
 
 
 @numba.njit

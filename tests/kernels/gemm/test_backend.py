@@ -20,7 +20,8 @@ from tests.op_table import TABLE
 
 Array = NDArray[Any]
 
-CHOICES = [(backend, precision) for backend in products.BACKENDS for precision in products.PRECISIONS]
+BACKENDS = [backend for backend in products.BACKENDS if backend != "numba" or FLOAT32 is not None]
+CHOICES = [(backend, precision) for backend in BACKENDS for precision in products.PRECISIONS]
 every_choice = pytest.mark.parametrize("choice", CHOICES, ids="-".join)
 by_hand = pytest.mark.skipif(FLOAT32 is None, reason="our own loops have no block for this processor")
 sides = st.sampled_from([0, 1, 2, 5, 33, 64, 70])
