@@ -95,8 +95,8 @@ def test_names_and_shapes_of_the_published_checkpoints() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"num_layers": 0}, "num_layers takes a whole number of at least 1, not 0"),
-        ({"vocab_size": -5}, "vocab_size takes a whole number of at least 1, not -5"),
+        ({"num_layers": 0}, "num_layers takes a whole number of at least 1 and at most 10000, not 0"),
+        ({"vocab_size": -5}, "vocab_size takes a whole number of at least 1 and at most 16777216, not -5"),
         ({"num_heads": 4, "num_kv_heads": 3}, r"num_heads \(4\) must be a multiple of num_kv_heads \(3\)"),
         ({"head_dim": 5}, "head_dim must be even"),
     ],
@@ -156,7 +156,7 @@ def test_a_missing_or_truncated_file_is_named(saved: Path, name: str) -> None:
     [
         ({"model_type": "bert"}, "model_type 'bert', in a form that no family here has"),
         ({"rope_parameters": {"rope_theta": 5e5, "rope_type": "llama3"}}, "rope_type 'llama3'"),
-        ({"rope_scaling": {"rope_type": "linear"}}, "lacks or garbles a setting: 'factor'"),
+        ({"rope_scaling": {"rope_type": "linear"}}, "lacks or garbles a setting: factor takes a finite number"),
         ({"tie_word_embeddings": False}, r"missing: lm_head\.weight"),
         ({"hidden_act": "gelu"}, "hidden_act = 'gelu'"),
         ({"hidden_size": "wide"}, "garbles|hidden_size"),
