@@ -33,8 +33,8 @@ def run(model: str, size: str, limit: list[str], data: str) -> dict[str, Any]:
         _, status, usage = os.wait4(process.pid, 0)
         if status:
             raise SystemExit(f"{' '.join(command)} failed")
-        record = json.loads((out / "minigrad.json").read_text())
-        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        record = json.loads((out / "minigrad.json").read_text(encoding="utf-8"))
+        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     speeds = sorted(line["tokens_per_second"] for line in lines)
     return {
         "family": model,

@@ -27,7 +27,7 @@ def main() -> None:
         started = time.perf_counter()
         subprocess.run(command, check=True)
         seconds = time.perf_counter() - started
-        record = json.loads((out / "minigrad.json").read_text())
+        record = json.loads((out / "minigrad.json").read_text(encoding="utf-8"))
     result = record["result"]
     print()
     print(record["hardware"])

@@ -148,7 +148,9 @@ def tiktoken(texts: dict[str, list[str]], long_text: str, folder: Path) -> dict[
 
     # GPT-2's pattern in tiktoken's spelling.
     pattern = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s"
-    ranks = {bytes.fromhex(token): rank for token, rank in json.loads((folder / "ranks.json").read_text())}
+    ranks = {
+        bytes.fromhex(token): rank for token, rank in json.loads((folder / "ranks.json").read_text(encoding="utf-8"))
+    }
     tok = library.Encoding("ours", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
     return {
         "encode long": lambda: tok.encode_ordinary(long_text),
@@ -176,7 +178,7 @@ def prepare(folder: Path, megabytes: float) -> None:
     tok = tokenizer.train(read(folder / "source.jsonl"), SIZES["source"], special_tokens=SPECIALS)
     tok.save(folder / "tokenizer.json")
     ranks = [(tok.decode_bytes([number]).hex(), number - len(SPECIALS)) for number in tok.ids[len(SPECIALS) :]]
-    (folder / "ranks.json").write_text(json.dumps(ranks))
+    (folder / "ranks.json").write_text(json.dumps(ranks), encoding="utf-8")
 
 
 def peak(library: str, python: str, folder: Path, streamed: int) -> float:

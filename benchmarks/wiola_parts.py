@@ -110,7 +110,7 @@ def main() -> None:
             results.append(
                 {
                     "variant": name,
-                    "parameters": json.loads((out / "minigrad.json").read_text())["parameters"],
+                    "parameters": json.loads((out / "minigrad.json").read_text(encoding="utf-8"))["parameters"],
                     "bits_per_byte": result.val_bits_per_byte,
                     "tokens_per_second": speeds[len(speeds) // 2],
                     "seconds": time.perf_counter() - started,

@@ -104,7 +104,7 @@ def outcome(folder: Path) -> dict[str, Any]:
 
 def record(folder: Path) -> dict[str, Any]:
     """Return minigrad.json of a run folder."""
-    content: dict[str, Any] = json.loads((folder / "minigrad.json").read_text())
+    content: dict[str, Any] = json.loads((folder / "minigrad.json").read_text(encoding="utf-8"))
     return content
 
 

@@ -54,6 +54,29 @@ def test_the_limits_of_a_function_can_be_exceeded() -> None:
     assert not too_large(ast.parse("def f(self, a, b, c, d, e, f, g):\n" + "    pass\n" * 59))
 
 
+def leaves_encoding_open(tree: ast.AST) -> list[int]:
+    """Return the lines that read or write a text file without naming its encoding: on Windows that is not UTF-8."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and (node.func.attr, len(node.args)) in (("read_text", 0), ("write_text", 1))
+        and not (isinstance(node.func.value, ast.Name) and node.func.value.id == "small_runs")
+        and "encoding" not in [keyword.arg for keyword in node.keywords]
+    ]
+
+
+@pytest.mark.parametrize("path", FILES + PROGRAMS + TESTS + BENCHMARKS, ids=name_of)
+def test_a_text_file_has_an_encoding(path: Path) -> None:
+    assert not leaves_encoding_open(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def test_an_encoding_can_be_missed() -> None:
+    assert leaves_encoding_open(ast.parse("path.read_text()\n\n(folder / 'a').write_text('b')")) == [1, 3]
+    assert not leaves_encoding_open(ast.parse("path.read_text(encoding='ascii')"))
+
+
 def has_functions(path: Path) -> bool:
     """Whether a file has a function with more than a docstring, which declarations and protocols have not."""
     functions = (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.FunctionDef))

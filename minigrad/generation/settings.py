@@ -48,5 +48,5 @@ class GenerateConfig:
     )
     seed: int = option(0, "seed of the draws", group="how", at_least=0)
     threads: int | None = option(
-        None, "processor threads", group="how", at_least=1, at_most=256, none_means="one per processor"
+        None, "processor threads", group="how", at_least=1, at_most=256, none_means="one per core"
     )

@@ -116,7 +116,9 @@ def _let_idle_threads_sleep(library: ctypes.CDLL) -> None:
 def _loaded_openblas() -> list[ctypes.CDLL]:
     if _MAPS.exists():
         # address, permissions, offset, device, inode, and then the path, which may hold spaces
-        lines = (line.split(maxsplit=5) for line in _MAPS.read_text().splitlines() if "openblas" in line)
+        lines = (
+            line.split(maxsplit=5) for line in _MAPS.read_text(encoding="utf-8").splitlines() if "openblas" in line
+        )
         found = sorted({Path(fields[5]) for fields in lines if len(fields) == 6})
     else:
         home = Path(sys.modules["numpy"].__file__ or "").parent

@@ -89,7 +89,7 @@ def memory_bytes() -> int:
     """Return the resident memory of this process in bytes (its peak where only the peak is known)."""
     statm = Path("/proc/self/statm")
     if statm.exists():
-        return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(statm.read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return peak_memory_bytes()
 
 
@@ -107,7 +107,7 @@ def available_memory_bytes() -> int:
     """Return the bytes of memory that a new program could use now; 0 where the system does not report it."""
     meminfo = Path("/proc/meminfo")
     if meminfo.exists():
-        for line in meminfo.read_text().splitlines():
+        for line in meminfo.read_text(encoding="utf-8").splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     try:
@@ -128,7 +128,7 @@ def processor() -> str:
     """Return the processor's name as the system gives it."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
+        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     return platform.processor() or platform.machine()

@@ -90,7 +90,7 @@ class TrainConfig:
     )
     seed: int = option(0, "seed of the initial weights, the order of the text and dropout", group="how", at_least=0)
     threads: int | None = option(
-        None, "processor threads", group="how", at_least=1, at_most=256, none_means="one per processor"
+        None, "processor threads", group="how", at_least=1, at_most=256, none_means="one per core"
     )
     precision: str = option(
         "float32",

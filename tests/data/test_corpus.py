@@ -18,7 +18,7 @@ TEXT = "The quick brown fox jumps over the lazy dog.\n" * 20
 
 
 def test_a_missing_name_offers_the_nearest(tmp_path, monkeypatch):
-    (tmp_path / "novels.txt").write_text("text")
+    (tmp_path / "novels.txt").write_text("text", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     for wrong, near in {
         "novel.txt": "novels.txt",

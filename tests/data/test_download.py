@@ -86,7 +86,7 @@ def test_shakespeare_must_have_the_right_checksum(web, monkeypatch):
 
 
 def test_a_download_works_without_a_cache(web, tmp_path, monkeypatch):
-    (tmp_path / "taken").write_text("a file where the folder should be")
+    (tmp_path / "taken").write_text("a file where the folder should be", encoding="utf-8")
     monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path / "taken"))
     web[0]["http://example.org/a.txt"] = b"a page"
     assert corpus.load("http://example.org/a.txt").documents == ("a page",)

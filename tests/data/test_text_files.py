@@ -45,7 +45,7 @@ def test_a_folder_is_read_in_order_and_in_depth(tmp_path):
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(text, encoding="utf-8")
     (tmp_path / "c.txt.gz").write_bytes(gzip.compress(b"gz"))
     (tmp_path / "folder.txt").mkdir()
     assert corpus.load(str(tmp_path)).documents == ("abc", "az", "aj", "b", "gz")
@@ -89,7 +89,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path, monkeypatch):
     def refuse(path, mode):
         raise PermissionError(13, "Permission denied", str(path))
 
-    (tmp_path / "a.txt").write_text("text")
+    (tmp_path / "a.txt").write_text("text", encoding="utf-8")
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(InputError, match=r"cannot read .*a\.txt: Permission denied\."):
         corpus.load(str(tmp_path / "a.txt"))
@@ -107,7 +107,7 @@ def test_the_chunks_add_up_to_the_text(parts):
 
 
 def test_long_texts_are_cut_at_blank_lines(tmp_path):
-    (tmp_path / "book.txt").write_text(("one line\n" * 5 + "\n") * 3_000)
+    (tmp_path / "book.txt").write_text(("one line\n" * 5 + "\n") * 3_000, encoding="utf-8")
     loaded = corpus.load(str(tmp_path / "book.txt"))
     assert len(loaded.documents) > 5
     assert all(text.endswith("line\n\n") for text in loaded.documents)

@@ -80,7 +80,7 @@ def test_a_truncated_token_file_is_written_again(tmp_path, keep):
 
 
 def test_tokens_stay_in_memory_if_no_file_can_be_written(tmp_path):
-    (tmp_path / "taken").write_text("a file where the folder should be")
+    (tmp_path / "taken").write_text("a file where the folder should be", encoding="utf-8")
     tokens = token_files.prepare(["some text"], Bytes(), folder=tmp_path / "taken")
     assert tokens.path is None
     assert tokens.tokens.tolist() == stream_of(["some text"])

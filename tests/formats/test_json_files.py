@@ -31,7 +31,7 @@ def test_json_that_other_programs_could_not_read_is_never_written(tmp_path):
 
 @pytest.mark.parametrize(("content", "message"), [("{", "damaged or not JSON"), ("[1]", "holds no JSON object")])
 def test_json_that_is_not_an_object_is_refused(tmp_path, content, message):
-    (tmp_path / "file").write_text(content)
+    (tmp_path / "file").write_text(content, encoding="utf-8")
     assert message in refusal(read_json, tmp_path / "file")
     assert "cannot read" in refusal(read_json, tmp_path / "nowhere")
 

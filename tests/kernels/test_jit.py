@@ -99,7 +99,7 @@ def test_compiled_code_is_kept_apart_by_whether_it_may_use_tiles(monkeypatch: An
 
 
 def test_without_a_folder_that_can_be_written_to_there_is_none(monkeypatch: Any, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no folder")
+    (tmp_path / "file").write_text("no folder", encoding="utf-8")
     monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path / "file"))
     assert jit._code_folder() is None
 

@@ -122,7 +122,7 @@ def test_an_old_weight_file_is_read(tmp_path: Path) -> None:
 def test_a_folder_of_another_variant_is_refused(tmp_path: Path, values: dict[str, Any], message: str) -> None:
     build("gpt2").save(tmp_path)
     path = tmp_path / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8")
     with pytest.raises(InputError, match=message):
         models.load(tmp_path)
 

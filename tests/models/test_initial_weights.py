@@ -28,7 +28,7 @@ def settings(folder: Path) -> dict[str, Any]:
 
 
 def change_settings(folder: Path, values: dict[str, Any]) -> None:
-    (folder / "config.json").write_text(json.dumps(values))
+    (folder / "config.json").write_text(json.dumps(values), encoding="utf-8")
 
 
 def in_shards(family: str, folder: Path) -> list[Path]:

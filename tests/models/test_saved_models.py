@@ -16,7 +16,7 @@ from tests.models.tiny import TINY, VOCAB, build, tokens
 def test_loaded_weights_and_logits_are_those_that_were_saved(family: str, dtype: str, tmp_path: Path) -> None:
     model = build(family, dtype, seed=5)
     model.save(tmp_path)
-    assert json.loads((tmp_path / "config.json").read_text())["torch_dtype"] == dtype
+    assert json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))["torch_dtype"] == dtype
     loaded = models.load(tmp_path)
     assert loaded.state_dict().keys() == model.state_dict().keys()
     for name, array in loaded.state_dict().items():

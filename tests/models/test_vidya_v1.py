@@ -77,6 +77,6 @@ def test_the_model_is_its_equations() -> None:
 def test_a_folder_of_another_variant_is_refused(tmp_path: Path, values: dict[str, Any], message: str) -> None:
     build("vidya-v1").save(tmp_path)
     path = tmp_path / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8")
     with pytest.raises(InputError, match=message):
         models.load(tmp_path)

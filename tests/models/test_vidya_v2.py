@@ -132,7 +132,7 @@ def saved(tmp_path: Path) -> Path:
 
 def change_config(folder: Path, **values: Any) -> None:
     path = folder / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8")
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
@@ -179,9 +179,9 @@ def test_a_folder_of_another_variant_is_refused(saved: Path, values: dict[str, A
     ],
 )
 def test_theta_is_read_from_older_and_newer_files(saved: Path, values: dict[str, Any]) -> None:
-    config = json.loads((saved / "config.json").read_text())
+    config = json.loads((saved / "config.json").read_text(encoding="utf-8"))
     del config["rope_theta"]
-    (saved / "config.json").write_text(json.dumps(config | values))
+    (saved / "config.json").write_text(json.dumps(config | values), encoding="utf-8")
     assert models.load(saved).config.rope_theta == 777.0
 
 
@@ -197,16 +197,16 @@ def test_a_head_of_its_own_has_its_own_gradient_and_is_saved(tmp_path: Path) -> 
     unread = np.setdiff1d(np.arange(VOCAB), ids[:, :-1])
     assert not gradients["model.embed_tokens.weight"][unread].any()
     model.save(tmp_path)
-    assert json.loads((tmp_path / "config.json").read_text())["tie_word_embeddings"] is False
+    assert json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))["tie_word_embeddings"] is False
     loaded = models.load(tmp_path)
     assert loaded.config == model.config
     assert loaded(ids).data.tobytes() == model(ids).data.tobytes()
 
 
 def test_a_llama_without_tie_word_embeddings_has_a_head_of_its_own(saved: Path) -> None:
-    config = json.loads((saved / "config.json").read_text())
+    config = json.loads((saved / "config.json").read_text(encoding="utf-8"))
     del config["tie_word_embeddings"]
-    (saved / "config.json").write_text(json.dumps(config))
+    (saved / "config.json").write_text(json.dumps(config), encoding="utf-8")
     weights = read_weights(saved)
     weights["lm_head.weight"] = -weights["model.embed_tokens.weight"]
     save_tensors(saved / "model.safetensors", weights)
@@ -242,6 +242,6 @@ def test_half_precision_becomes_float32(saved: Path) -> None:
 
 
 def test_a_config_without_its_settings_is_refused(saved: Path) -> None:
-    (saved / "config.json").write_text('{"model_type": "llama"}')
+    (saved / "config.json").write_text('{"model_type": "llama"}', encoding="utf-8")
     with pytest.raises(InputError, match=r"config\.json"):
         models.load(saved)

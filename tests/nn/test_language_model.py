@@ -114,7 +114,7 @@ def test_a_new_cache_has_the_dtype_of_the_weights_and_by_default_the_context_len
 def test_a_saved_folder_has_config_generation_config_and_weights(tmp_path: Path) -> None:
     build("gpt2").save(tmp_path / "new" / "folder")
     config, ids = (
-        json.loads((tmp_path / "new" / "folder" / name).read_text())
+        json.loads((tmp_path / "new" / "folder" / name).read_text(encoding="utf-8"))
         for name in ("config.json", "generation_config.json")
     )
     assert (config["model_type"], config["torch_dtype"]) == ("gpt2", "float32")
@@ -123,7 +123,7 @@ def test_a_saved_folder_has_config_generation_config_and_weights(tmp_path: Path)
 
 
 def test_a_folder_that_cannot_be_made_is_a_run_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
+    (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(RunError, match=r"cannot make the folder .*file"):
         build("gpt2").save(tmp_path / "file")
 

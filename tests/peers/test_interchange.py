@@ -88,9 +88,9 @@ def test_what_transformers_writes(kind: str, tied: bool, tmp_path: Path) -> None
 def test_positions_where_newer_and_older_files_have_them(settings: dict[str, Any], tmp_path: Path) -> None:
     written_by_transformers("llama", tmp_path)
     before = theirs(tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
+    config = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
     del config["rope_parameters"]
-    (tmp_path / "config.json").write_text(json.dumps(config | settings))
+    (tmp_path / "config.json").write_text(json.dumps(config | settings), encoding="utf-8")
     wanted = theirs(tmp_path)
     assert np.abs(wanted - before).max() > 1e-3
     same(tmp_path, wanted)
@@ -183,6 +183,6 @@ def test_a_tokenizer_that_splits_digits(tmp_path: Path) -> None:
 def test_a_config_of_ours_says_what_theirs_says(tmp_path: Path) -> None:
     models.build("gpt2", "nano", vocab_size=300).save(tmp_path)
     config = transformers.AutoConfig.from_pretrained(tmp_path)
-    said = json.loads((tmp_path / "config.json").read_text())
+    said = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
     for key in ("n_embd", "n_layer", "n_head", "n_inner", "n_positions", "activation_function", "layer_norm_epsilon"):
         assert getattr(config, key) == said[key]

@@ -66,6 +66,6 @@ def test_logits_of_a_model_stretched_there(tmp_path: Path, rope: dict[str, Any],
     )
     transformers.set_seed(0)
     transformers.LlamaForCausalLM(config).save_pretrained(tmp_path)
-    saved = json.loads((tmp_path / "config.json").read_text())
+    saved = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
     assert saved["rope_parameters"]["rope_type"] == rope["rope_type"]
     assert_same(tmp_path)

@@ -92,4 +92,4 @@ def test_transformers_reads_the_folder(tmp_path):
     assert ids == tokenizer.encode_chat(tok, messages, add_generation_prompt=True)
     assert theirs.eos_token_id == tok.end_of_text_id
     assert len(theirs) == tok.vocab_size
-    assert json.loads((tmp_path / "tokenizer_config.json").read_text())["eos_token"] == theirs.eos_token
+    assert json.loads((tmp_path / "tokenizer_config.json").read_text(encoding="utf-8"))["eos_token"] == theirs.eos_token

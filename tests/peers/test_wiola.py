@@ -72,6 +72,6 @@ def test_their_folder_opens_here(tmp_path: Path) -> None:
     config.to_json_file(tmp_path / "config.json")
     weights = {name: tensor.numpy() for name, tensor in theirs.state_dict().items() if name != "lm_head.weight"}
     save_tensors(tmp_path / "model.safetensors", weights)
-    assert json.loads((tmp_path / "config.json").read_text())["model_type"] == "wiola"
+    assert json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))["model_type"] == "wiola"
     with torch.no_grad():
         assert_same(models.load(tmp_path).eval()(IDS).data, theirs(torch.tensor(IDS)).logits.numpy())

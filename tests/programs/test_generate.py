@@ -130,7 +130,7 @@ def test_a_mistyped_folder_gets_the_runs_beside_it(capsys, folder):
 
 
 def test_a_run_before_its_first_checkpoint_has_no_weights(capsys, tmp_path):
-    (tmp_path / "minigrad.json").write_text("{}")
+    (tmp_path / "minigrad.json").write_text("{}", encoding="utf-8")
     assert "has no weights yet" in refusal(capsys, tmp_path)
 
 
@@ -208,7 +208,7 @@ def test_control_characters_do_not_reach_the_terminal(monkeypatch, capsys):
 
 
 def test_a_link_to_nowhere_is_named(capsys, tmp_path):
-    (tmp_path / "minigrad.json").write_text("{}")
+    (tmp_path / "minigrad.json").write_text("{}", encoding="utf-8")
     (tmp_path / "config.json").symlink_to("elsewhere.json")
     error = refusal(capsys, tmp_path)
     assert f"{tmp_path / 'config.json'} is a link to elsewhere.json, where there is no file" in error
@@ -241,6 +241,6 @@ def test_a_shape_that_the_weights_do_not_have_is_refused_before_anything_is_allo
     monkeypatch.setattr(Module, "initialise", lambda *_, **__: pytest.fail("memory was allocated"))
     monkeypatch.setattr(initial_weights, "read_weights", lambda _: pytest.fail("weights were read"))
     copy = Path(shutil.copytree(folder, tmp_path / "copy"))
-    config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps(config | changes))
+    config = json.loads((copy / "config.json").read_text(encoding="utf-8"))
+    (copy / "config.json").write_text(json.dumps(config | changes), encoding="utf-8")
     assert re.search("lacks or garbles a setting|do not fit the model", refusal(capsys, copy))

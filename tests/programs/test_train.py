@@ -51,7 +51,7 @@ def test_a_comparison_with_xz_for_which_there_is_no_time_says_so(capsys, text, t
     assert result.xz_bits_per_byte is None
     assert "compressing the same text with xz" not in said
     assert "No figure of xz: it would have taken about 0s of the 0s." in said
-    assert "No figure of xz: it would have taken" in (tmp_path / "run" / "report.html").read_text()
+    assert "No figure of xz: it would have taken" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
 def test_fields_of_the_config_can_be_set_and_stay_set(capsys, text, tmp_path):
@@ -76,12 +76,12 @@ def test_the_run_folder_holds_what_a_hugging_face_folder_holds_and_ours(finished
         "config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
         "minigrad.json", "checkpoints", "metrics.jsonl", "report.html",
     }  # fmt: skip
-    config = json.loads((finished / "config.json").read_text())
+    config = json.loads((finished / "config.json").read_text(encoding="utf-8"))
     assert config["architectures"] == ["LlamaForCausalLM"]
     assert config["model_type"] == "llama"
     assert config["tie_word_embeddings"] is True
     assert (config["vocab_size"], config["hidden_size"], config["num_hidden_layers"]) == (300, 32, 2)
-    ids = json.loads((finished / "generation_config.json").read_text())
+    ids = json.loads((finished / "generation_config.json").read_text(encoding="utf-8"))
     assert ids == {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
     with safe_open(finished / "model.safetensors", "np") as file:
         assert file.metadata() == {"format": "pt"}
@@ -126,7 +126,7 @@ def test_the_report_and_the_summary_compare_with_xz(capsys, text, tmp_path):
     assert f"{result.val_bits_per_byte:.2f} against {result.xz_bits_per_byte:.2f} bits per byte" in said
     assert f"repeat   {result.command}\n" in said
     assert f"write    python generate.py {result.out}\n" in said
-    page = (tmp_path / "run" / "report.html").read_text()
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "against" in page
     assert "<svg" in page
 

@@ -103,7 +103,7 @@ def test_a_grown_run_grows_again_and_goes_on_with_fields_that_are_set(text, narr
     monkeypatch.setitem(vidya_v2.SIZES, "mini", replace(WIDE, width=64))
     stretch = "rope_scaling=yarn,rope_factor=4"
     again = grown(text, folder, tmp_path / "wider", steps=2, size="mini", set=stretch, context=64)
-    described = json.loads((again / "config.json").read_text())
+    described = json.loads((again / "config.json").read_text(encoding="utf-8"))
     assert (record(again)["size"], described["hidden_size"]) == ("mini", 64)
     assert described["rms_norm_eps"] == pytest.approx(1e-5 * 32 / 64)
     # The context is four times that of the run it starts from.

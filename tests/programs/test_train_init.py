@@ -64,11 +64,11 @@ def test_a_tokenizer_with_more_tokens_than_the_start_knows_is_refused(capsys, fi
 
 
 def test_the_shape_of_the_start_is_kept_whatever_the_size_is_called(capsys, copy, tmp_path, start_from):
-    config = json.loads((copy / "config.json").read_text())
+    config = json.loads((copy / "config.json").read_text(encoding="utf-8"))
     write_json(copy / "config.json", config | {"rope_theta": 50.0, "rms_norm_eps": 1e-3})
     assert "--size nano was given" in refusal(capsys, *start_from(copy))
     assert train_program.main(start_from(copy, size="auto", context=8, save_every=1, log_every=1)) == 0
-    again = json.loads((tmp_path / "new" / "config.json").read_text())
+    again = json.loads((tmp_path / "new" / "config.json").read_text(encoding="utf-8"))
     assert again == config | {"rope_theta": 50.0, "rms_norm_eps": 1e-3, "max_position_embeddings": 8}
     assert record(tmp_path / "new")["size"] == "custom"
     command = record(tmp_path / "new")["result"]["command"]
@@ -76,12 +76,12 @@ def test_the_shape_of_the_start_is_kept_whatever_the_size_is_called(capsys, copy
     assert outcome(tmp_path / "new-again")["published"] == outcome(tmp_path / "new")["published"]
     shutil.rmtree(copy)
     assert train_program.main(["--resume", str(tmp_path / "new"), "--steps", "2"]) == 0
-    assert json.loads((tmp_path / "new" / "config.json").read_text()) == again
+    assert json.loads((tmp_path / "new" / "config.json").read_text(encoding="utf-8")) == again
 
 
 def test_size_and_family_follow_from_the_start_and_the_context_may_be_longer(finished, tmp_path, start_from):
     assert train_program.main(start_from(finished, size="auto", context=64)) == 0
-    assert json.loads((tmp_path / "new" / "config.json").read_text())["max_position_embeddings"] == 64
+    assert json.loads((tmp_path / "new" / "config.json").read_text(encoding="utf-8"))["max_position_embeddings"] == 64
     assert (record(tmp_path / "new")["family"], record(tmp_path / "new")["size"]) == ("vidya-v2", "nano")
 
 
@@ -90,4 +90,6 @@ def test_training_can_start_from_the_weights_of_a_run(text, finished, tmp_path):
     run(text, tmp_path / "new", **changes)
     before, after = (read_weights(folder)["model.norm.weight"] for folder in (finished, tmp_path / "new"))
     np.testing.assert_allclose(after, before, atol=1e-9)
-    assert (tmp_path / "new" / "tokenizer.json").read_text() == (finished / "tokenizer.json").read_text()
+    assert (tmp_path / "new" / "tokenizer.json").read_text(encoding="utf-8") == (finished / "tokenizer.json").read_text(
+        encoding="utf-8"
+    )

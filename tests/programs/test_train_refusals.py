@@ -133,7 +133,7 @@ def test_a_damaged_run_is_refused_and_its_file_named(capsys, copy, name, damage)
     elif damage == "missing":
         path.unlink()
     elif path.suffix == ".json":
-        path.write_text('{"from": "elsewhere"}')
+        path.write_text('{"from": "elsewhere"}', encoding="utf-8")
     else:
         save_tensors(path, {"other": np.zeros(3, np.float32)})
     error = refusal(capsys, "--resume", copy)
@@ -151,7 +151,7 @@ def test_a_damaged_setting_is_named(capsys, copy):
 def test_a_run_does_not_continue_with_another_text(capsys, tmp_path):
     text = write_text(tmp_path / "words.txt")
     run(text, tmp_path / "run", steps=2)
-    text.write_text(text.read_text().replace("question", "answer"))
+    text.write_text(text.read_text(encoding="utf-8").replace("question", "answer"), encoding="utf-8")
     error = refusal(capsys, "--resume", tmp_path / "run", "--steps", 4)
     assert "is not the one that" in error
     assert f"--init {tmp_path / 'run'} --out DIR" in error

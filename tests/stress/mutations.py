@@ -52,7 +52,7 @@ def work(folder: Path, seed: int) -> None:
 
 def described(folder: Path) -> list[Any]:
     """Return the subjects in a folder as `prepare` wrote them down."""
-    return list(json.loads((folder / "originals" / "subjects.json").read_text()))
+    return list(json.loads((folder / "originals" / "subjects.json").read_text(encoding="utf-8")))
 
 
 def prepare(folder: Path) -> None:
@@ -68,7 +68,7 @@ def prepare(folder: Path) -> None:
                 code = subjects.READERS[reader](mutants.copy_of(subject.path, folder / subject.path.name))
                 assert code == 0, f"{reader} does not accept {subject.name}: {code}"
     names = [(each.name, str(each.path), each.readers) for each in made]
-    (folder / "originals" / "subjects.json").write_text(json.dumps(names))
+    (folder / "originals" / "subjects.json").write_text(json.dumps(names), encoding="utf-8")
 
 
 class Trial(NamedTuple):

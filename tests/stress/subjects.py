@@ -59,10 +59,14 @@ def make(folder: Path) -> list[Subject]:
     subjects.append(Subject("shards", _in_shards(folder / "vidya-v2", folder / "shards"), ("load_weights", "generate")))
     tok = tokenizer.load(folder / "vidya-v2")
     for name, kind in (("tokenizer", "huggingface"), ("gpt2 files", "gpt2"), ("ranks.tiktoken", "tiktoken")):
-        tokenizer.train([text.read_text()], 300, special_tokens=list(tok.specials)[:1]).save(folder / name, format=kind)
+        tokenizer.train([text.read_text(encoding="utf-8")], 300, special_tokens=list(tok.specials)[:1]).save(
+            folder / name, format=kind
+        )
         subjects.append(Subject(name, folder / name, ("load_tokenizer", "encode")))
-    documents = [{"text": each, "id": number} for number, each in enumerate(text.read_text().split("\n")[:80])]
-    (folder / "lines.jsonl").write_text("".join(json.dumps(each) + "\n" for each in documents))
+    documents = [
+        {"text": each, "id": number} for number, each in enumerate(text.read_text(encoding="utf-8").split("\n")[:80])
+    ]
+    (folder / "lines.jsonl").write_text("".join(json.dumps(each) + "\n" for each in documents), encoding="utf-8")
     (folder / "packed.txt.gz").write_bytes(gzip.compress(text.read_bytes()))
     subjects += [Subject(name, folder / name, ("data",)) for name in ("lines.jsonl", "packed.txt.gz", "words.txt")]
     return subjects

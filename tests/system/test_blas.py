@@ -16,7 +16,10 @@ def test_a_library_in_a_folder_with_a_space_is_found(tmp_path, monkeypatch) -> N
     library.parent.mkdir()
     library.touch()
     maps = tmp_path / "maps"
-    maps.write_text(f"7f00-7f01 r-xp 00000000 fe:00 123                        {library}\n7f01-7f02 rw-p 0 00:00 0\n")
+    maps.write_text(
+        f"7f00-7f01 r-xp 00000000 fe:00 123                        {library}\n7f01-7f02 rw-p 0 00:00 0\n",
+        encoding="utf-8",
+    )
     opened = []
     monkeypatch.setattr(blas, "_MAPS", maps)
     monkeypatch.setattr(blas.ctypes, "CDLL", opened.append)

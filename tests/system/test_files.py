@@ -60,8 +60,8 @@ def test_a_folder_that_is_not_there_is_a_run_error(tmp_path):
 
 
 def test_what_a_killed_writer_left_behind_is_removed(tmp_path):
-    (tmp_path / ".file.123.tmp").write_text("half")
-    (tmp_path / ".other.123.tmp").write_text("somebody else's")
+    (tmp_path / ".file.123.tmp").write_text("half", encoding="utf-8")
+    (tmp_path / ".other.123.tmp").write_text("somebody else's", encoding="utf-8")
     write_text(tmp_path / "file", "whole")
     assert names(tmp_path) == [".other.123.tmp", "file"]
 
@@ -71,10 +71,10 @@ def test_an_error_of_the_writer_leaves_the_file_as_it_was(tmp_path):
 
     def fail() -> None:
         with replacing(tmp_path / "file") as temporary:
-            temporary.write_text("half")
+            temporary.write_text("half", encoding="utf-8")
             raise KeyError
 
     with pytest.raises(KeyError):
         fail()
-    assert (tmp_path / "file").read_text() == "old"
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "old"
     assert names(tmp_path) == ["file"]

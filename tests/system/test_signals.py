@@ -82,7 +82,9 @@ def test_an_interrupt_raises_again_after_the_imports_unless_it_is_ignored(before
 def test_an_interrupt_during_the_imports_ends_without_a_traceback(program, tmp_path):
     """The first import after the standard library's waits until the interrupt has arrived."""
     (tmp_path / "minigrad").mkdir()
-    (tmp_path / "minigrad" / "__init__.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\n")
+    (tmp_path / "minigrad" / "__init__.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\n", encoding="utf-8"
+    )
     shutil.copy(ROOT / program, tmp_path / program)
     handle = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
     start = f"{handle}import runpy; sys.path.insert(0, '.'); runpy.run_path({program!r}, run_name='__main__')"

@@ -197,7 +197,7 @@ def test_the_state_of_another_step_is_refused(tmp_path):
 
 def test_other_files_among_the_checkpoints_do_no_harm(tmp_path):
     save(tmp_path, 1)
-    (tmp_path / "checkpoints" / ".DS_Store").write_text("x")
+    (tmp_path / "checkpoints" / ".DS_Store").write_text("x", encoding="utf-8")
     (tmp_path / "checkpoints" / "best").mkdir()
     save(tmp_path, 2)
     assert checkpoint.steps(tmp_path) == [1, 2]

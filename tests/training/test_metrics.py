@@ -40,7 +40,7 @@ def test_lines_carry_exactly_the_promised_keys(tmp_path):
     log = Metrics(tmp_path)
     log.append(Measurement(**line(1)))
     log.append(Measurement(**line(2, val_loss=2.5, val_bits_per_byte=1.25)))
-    first, second = (json.loads(text) for text in (tmp_path / "metrics.jsonl").read_text().splitlines())
+    first, second = (json.loads(text) for text in (tmp_path / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
     assert list(first) == KEYS
     assert list(second) == [*KEYS, "val_loss", "val_bits_per_byte"]
     assert [first, second] == metrics.read(tmp_path) == [line(1), line(2, val_loss=2.5, val_bits_per_byte=1.25)]
@@ -65,7 +65,7 @@ def test_numpy_numbers_are_written_as_numbers(tmp_path):
 def test_what_json_cannot_hold_becomes_null(tmp_path, value):
     Metrics(tmp_path).append(Measurement(**line(1, loss=value, val_loss=value)))
     Metrics(tmp_path, resume_step=1)  # reads and writes the line again
-    text = (tmp_path / "metrics.jsonl").read_text()
+    text = (tmp_path / "metrics.jsonl").read_text(encoding="utf-8")
     record = json.loads(text, parse_constant=pytest.fail)
     assert record["loss"] is None
     assert record["val_loss"] is None
@@ -111,7 +111,7 @@ def test_a_run_without_metrics_has_none(tmp_path):
 def test_damage_in_the_middle_is_named(tmp_path, damage):
     write(tmp_path, 1)
     path = tmp_path / "metrics.jsonl"
-    path.write_text(path.read_text() + damage + "\n" + json.dumps(line(3)) + "\n")
+    path.write_text(path.read_text(encoding="utf-8") + damage + "\n" + json.dumps(line(3)) + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"metrics\.jsonl, line 2, is not"):
         metrics.read(tmp_path)
 
@@ -149,13 +149,13 @@ def test_a_value_of_a_family_that_is_not_finite_becomes_null(tmp_path):
     ],
 )
 def test_a_line_with_a_value_of_another_type_is_named(tmp_path, changes, message):
-    (tmp_path / "metrics.jsonl").write_text(json.dumps(line(1) | changes) + "\n")
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(line(1) | changes) + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=rf"metrics\.jsonl, line 1, is not a line of metrics: {message}"):
         metrics.read(tmp_path)
 
 
 def test_a_line_that_lacks_a_value_or_is_too_deep_is_named(tmp_path):
     for text in ('{"step": 1}', "[" * 100_000, '{"step":' * 100_000):
-        (tmp_path / "metrics.jsonl").write_text(text + "\n")
+        (tmp_path / "metrics.jsonl").write_text(text + "\n", encoding="utf-8")
         with pytest.raises(InputError, match=r"metrics\.jsonl, line 1, is not a line of metrics"):
             metrics.read(tmp_path)

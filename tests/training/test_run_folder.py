@@ -30,7 +30,7 @@ USED = replace(ASKED, size="nano", batch=2, context=16, lr=0.01, warmup=3, threa
 
 class NoTokenizer:
     def save(self, folder: Path) -> None:
-        (folder / "tokenizer.json").write_text("{}")
+        (folder / "tokenizer.json").write_text("{}", encoding="utf-8")
 
 
 def begin(folder: Path, asked: TrainConfig = ASKED, used: TrainConfig = USED) -> Path:
@@ -140,7 +140,7 @@ def test_a_folder_that_is_not_a_run_is_refused(tmp_path):
         Record.read(tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"it has no minigrad\.json"):
         Record.read(tmp_path)
-    (tmp_path / "minigrad.json").write_text('{"settings": {}}')
+    (tmp_path / "minigrad.json").write_text('{"settings": {}}', encoding="utf-8")
     with pytest.raises(InputError, match=r"was not written by train\.py"):
         Record.read(tmp_path)
 
@@ -148,7 +148,7 @@ def test_a_folder_that_is_not_a_run_is_refused(tmp_path):
 def test_an_existing_folder_is_not_overwritten(tmp_path):
     run_folder.refuse_existing(tmp_path / "new" / "run")
     run_folder.refuse_existing(tmp_path)  # there, but empty
-    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
     with pytest.raises(InputError, match=r"is left as it is: choose another --out$"):
         run_folder.refuse_existing(tmp_path)
     begin(tmp_path / "run")
@@ -209,12 +209,12 @@ def test_the_command_of_a_run_in_stages_has_one_part_for_each():
 
 def test_a_tokenizer_that_was_deleted_is_written_again(tmp_path):
     folder = RunFolder(begin(tmp_path / "run"), Record())
-    (tmp_path / "run" / "tokenizer.json").write_text("as it is")
+    (tmp_path / "run" / "tokenizer.json").write_text("as it is", encoding="utf-8")
     folder.keep_tokenizer(NoTokenizer())
-    assert (tmp_path / "run" / "tokenizer.json").read_text() == "as it is"
+    assert (tmp_path / "run" / "tokenizer.json").read_text(encoding="utf-8") == "as it is"
     (tmp_path / "run" / "tokenizer.json").unlink()
     folder.keep_tokenizer(NoTokenizer())
-    assert (tmp_path / "run" / "tokenizer.json").read_text() == "{}"
+    assert (tmp_path / "run" / "tokenizer.json").read_text(encoding="utf-8") == "{}"
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_the_released_config_is_read(tmp_path: Path) -> None:
     config = read_json(tmp_path / "config.json")
     for key in ("tie_word_embeddings", "atm_variant", "atm_at_generation", "gcla_summary", "gqa_layout"):
         del config[key]
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
     loaded = models.load(tmp_path)
     assert (loaded.config.tied_head, loaded.config.atm, loaded.config.gqa_layout) == (True, "first", "block")
 

@@ -35,7 +35,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
 @pytest.mark.parametrize("size", range(1, 20))
 def test_special_tokens_are_never_cut_in_two(tmp_path, monkeypatch, size):
     text = "one<|endoftext|>two <|end|>three <|endof <|end of text|> <|"
-    (tmp_path / "text").write_text(text)
+    (tmp_path / "text").write_text(text, encoding="utf-8")
     names = ["<|endoftext|>", "<|end|>", "<|end of text|>"]
     monkeypatch.setattr(chunks, "CHUNK_SIZE", size)
     parts = list(read_files([tmp_path / "text"], special_tokens=names))
@@ -47,7 +47,7 @@ def test_special_tokens_are_never_cut_in_two(tmp_path, monkeypatch, size):
 
 def test_a_tokenizer_learned_from_parts_of_files_equals_that_of_the_whole(tmp_path, monkeypatch):
     text = "to be<|endoftext|>or not to be<|user|>that is" * 20
-    (tmp_path / "text").write_text(text)
+    (tmp_path / "text").write_text(text, encoding="utf-8")
     monkeypatch.setattr(chunks, "CHUNK_SIZE", 7)
     assert train(read_files([tmp_path / "text"]), 300).fingerprint() == train([text], 300).fingerprint()
 
@@ -67,7 +67,7 @@ def test_a_long_run_of_letters_is_searched_once(tmp_path, monkeypatch):
 
     monkeypatch.setattr(chunks, "last_border", counting)
     monkeypatch.setattr(chunks, "CHUNK_SIZE", 10)
-    (tmp_path / "text").write_text("x" * 1_000)
+    (tmp_path / "text").write_text("x" * 1_000, encoding="utf-8")
     assert "".join(read_files([tmp_path / "text"])) == "x" * 1_000
     assert "".join(chunks.cut("x" * 1_000)) == "x" * 1_000
     assert sum(searched) < 2 * 1_000 * 1.3
