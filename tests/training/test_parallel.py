@@ -205,7 +205,7 @@ def test_kernels_inside_parallel_tasks_use_no_further_threads() -> None:
     assert where[0] != where[1]
     seen = set()
     threads.over_rows(lambda start, stop: seen.add((start, stop)), 100, 10**9)
-    assert len(seen) == 2  # afterwards the caller has threads again
+    assert len(seen) > 1  # afterwards the caller has threads again
 
 
 def test_an_error_in_a_replica_is_raised_and_the_threads_keep_working() -> None:

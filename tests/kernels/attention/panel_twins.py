@@ -14,7 +14,7 @@ from minigrad.kernels.attention.plan import HeadGroup, Inputs
 from minigrad.kernels.attention.queries import QueryPanel
 from minigrad.kernels.attention.tiles import COLUMNS, ROWS, LeftFactor, Tile
 from minigrad.kernels.gemm.packing import Matrix
-from minigrad.kernels.rowwise.dropout import draws_of
+from minigrad.kernels.rowwise.dropout import Stream, draws_of
 from tests.kernels.attention.softmax_twins import load_gradient
 from tests.kernels.attention.tile_twins import are_seen, load_queries, pack_left, query_panels, tiles
 from tests.kernels.codegen.twins import rounded
@@ -77,7 +77,7 @@ def _visible_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     integers = np.zeros(1, np.int64)
     inputs = Inputs(
         *(q, q, q, integers, integers.reshape(1, 1), integers, 1, dtype(1)),
-        draws_of(0.0, 0, 0, 0, np.dtype(dtype)),
+        draws_of(0.0, Stream(0), np.dtype(dtype)),
         Arithmetic(np.zeros(0, dtype), False),
     )
     keys = Matrix(lines, 3, stride, False, count, heads.size)
@@ -113,7 +113,7 @@ def _load_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     integers, visible = np.zeros(1, np.int64), np.arange(len(x))
     inputs = Inputs(
         *(x, x, x, integers, integers.reshape(1, 1), visible, heads.kv_heads, dtype(1)),
-        draws_of(0.0, 0, 0, 0, np.dtype(dtype)),
+        draws_of(0.0, Stream(0), np.dtype(dtype)),
         Arithmetic(np.zeros(0, dtype), False),
     )
     logsumexp = numbers(draw, dtype, len(x), logsumexp.shape[1])

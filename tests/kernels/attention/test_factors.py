@@ -24,7 +24,7 @@ Array = NDArray[Any]
 def _multiply(a: Matrix, b: Array, b_is_panel: bool, packed: Array, c: Array, add: bool) -> None:
     """Set the panel c, or add to it: a @ b, where b is (steps, COLUMNS), or transposed if it is no panel."""
     rows, steps = round_up(a.lanes, ROWS), a.steps
-    scratch = pack_scratch(c)
+    scratch = pack_scratch(c.reshape(-1))
     left, right = LeftFactor(memory_for(packed, rows, steps), 0, rows, steps), memory_for(packed, COLUMNS, steps)
     pack_left(a, left, scratch)
     configure_tiles(TILE_CONFIGURATION)

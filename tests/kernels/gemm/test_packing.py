@@ -20,7 +20,7 @@ SPARE = 3 * SIDE * SIDE  # packing may write behind the last panel
 def packed(x: Array, transposed: bool, layout: Layout, section: Section) -> Array:
     size = (section.last - section.first) * section.words * layout.lanes * max(layout.parts, 1)
     memory = np.full(size + SPARE, 7, np.uint32)
-    pack_panels(Factor(matrix_of(x, transposed), layout), section, memory, pack_scratch(x))
+    pack_panels(Factor(matrix_of(x, transposed), layout), section, memory, pack_scratch(x.reshape(-1)))
     return memory[:size]
 
 
