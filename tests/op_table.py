@@ -101,6 +101,7 @@ def _attention(
 
 
 TABLE: dict[str, Row] = {
+    "absolute": elementwise(np.abs, no_ties),
     "add": broadcast(np.add),
     "astype": elementwise(lambda x, dtype: x.astype(dtype), keeps_dtype=False, dtype=st.just("float64")),
     "attention": Row(op_cases.attention(), _attention),
