@@ -156,12 +156,14 @@ def attention_with_own_key(
     plan = _plan(q, k, v, offsets, key_ranges, visible)
     _check_own_keys(q, k, own_k, own_v, has_own, plan.visible)
     group, kv_heads = q.shape[1] // k.shape[1], k.shape[1]
-    keys, values = np.repeat(own_k, group, axis=1), np.repeat(own_v, group, axis=1)  # (rows, H, D)
+    sees_own = has_own[:, None, None]
+    keys, values = (np.where(sees_own, x, 0).repeat(group, axis=1) for x in (own_k, own_v))  # (rows, H, D)
     shared, logsumexp = attention_forward(q, k, v, plan)
     scores = np.where(has_own[:, None], (q * keys).sum(-1) * q.dtype.type(plan.scale), -np.inf).astype(q.dtype)
     total = np.logaddexp(logsumexp, scores)
-    p_own = np.exp(scores - total)  # (rows, H): the probability of the own key
-    out = shared * np.exp(logsumexp - total)[..., None] + values * p_own[..., None]
+    finite = np.where(np.isneginf(total), 0, total)  # where all scores are -inf, all probabilities are 0
+    p_own = np.exp(scores - finite)  # (rows, H): the probability of the own key
+    out = shared * np.exp(logsumexp - finite)[..., None] + values * p_own[..., None]
 
     def backward(dy: Array) -> tuple[Array, ...]:
         # The derivation in `attention` holds for the softmax over the shared keys and the own key together. In it a
