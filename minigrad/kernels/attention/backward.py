@@ -44,7 +44,7 @@ class Saved(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """The gradients by queries, keys and values, in their shapes."""
+    """The gradients of queries, keys and values, in their shapes."""
 
     dq: Array
     dk: Array
@@ -78,7 +78,7 @@ class QueryTile(NamedTuple):
     dout_right: Array
     q_columns: Array
     dout_columns: Array
-    dq: Array  # the gradient by the queries of the panel
+    dq: Array  # the gradient of the queries of the panel
     statistics: Statistics
 
 
@@ -199,7 +199,7 @@ def load_panel(inputs: Inputs, saved: Saved, panel: QueryPanel, heads: HeadGroup
 
 @kernel
 def add_tile_gradients(tile: Tile, k_columns: LeftFactor, workspace: Workspace) -> None:
-    """Set the gradient by the queries of a panel, and add to those by the keys and values of a tile, in products."""
+    """Set the gradient of the queries of a panel, and add to those of the keys and values of a tile, in products."""
     keys, queries, scores, slopes, slopes_right, block_right, _, _, packing = workspace
     height = k_columns.rows
     q_columns = LeftFactor(queries.q_columns, 0, height, COLUMNS)
@@ -230,7 +230,7 @@ def add_visible_gradients(
 
 @kernel
 def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients, start: int, stop: int) -> None:
-    """Write the gradients by the keys and values of tasks start to stop, and add those by the queries to dq."""
+    """Write the gradients of the keys and values of tasks start to stop, and add those of the queries to dq."""
     q, k, v, _, _, visible, kv_heads, scale, draws, arithmetic = inputs
     flat_k, flat_v, width, size = k.reshape(-1), v.reshape(-1), k.shape[1], k.shape[1] // kv_heads
     height, zero, (dq, dk, dv) = round_up(size, ROWS), q.dtype.type(0), gradients
