@@ -4,7 +4,7 @@ from minigrad.nn.attention import GroupedQueryAttention
 from minigrad.nn.cache import Cache, KeyValueCache
 from minigrad.nn.checkpointing import CheckpointedLayer, recompute
 from minigrad.nn.feed_forward import GELUFeedForward, SwiGLUFeedForward
-from minigrad.nn.layers import Conv1D, Dropout, Embedding, LayerNorm, Linear, RMSNorm, set_step
+from minigrad.nn.layers import Conv1D, Dropout, Embedding, LayerNorm, Linear, RMSNorm, dropouts, set_step
 from minigrad.nn.layout import Layout
 from minigrad.nn.module import Init, Module, Parameter, shapes_only
 from minigrad.nn.rotary import RotaryAngles
@@ -31,6 +31,7 @@ __all__ = [
     "RotaryAngles",
     "SwiGLUFeedForward",
     "YarnAngles",
+    "dropouts",
     "ntk_theta",
     "recompute",
     "set_step",
