@@ -10,7 +10,7 @@ from dataclasses import dataclass
 MAX_POINTS = 2000  # more than a picture can show
 
 _WIDTH, _HEIGHT = 460, 290  # so narrow that the labels can be read when a telephone shows it 340 pixels wide
-_LEFT, _RIGHT, _TOP, _BOTTOM = 66, 14, 12, 46  # margins, which hold the labels of the axes
+_LEFT, _RIGHT, _TOP, _BOTTOM = 66, 26, 12, 46  # margins, which hold the labels of the axes
 _NEAR = 22  # between two lines with a smaller distance there is no room for a label
 _COLOURS = ("#3b82c4", "#d9822b")
 
@@ -138,7 +138,7 @@ def _legend(labels: Sequence[str]) -> list[str]:
     parts = []
     for number, (label, colour) in enumerate(zip(labels, _COLOURS, strict=False)):
         level = _TOP + 12 + 20 * number
-        parts.append(f'<path d="M{_WIDTH - 130} {level}h26" stroke="{colour}" stroke-width="1.8"/>')
+        parts.append(f'<path d="M{_WIDTH - 150} {level}h26" stroke="{colour}" stroke-width="1.8"/>')
         text = html.escape(label)
-        parts.append(f'<text x="{_WIDTH - 98}" y="{level}" dy=".35em">{text}</text>')
+        parts.append(f'<text x="{_WIDTH - 118}" y="{level}" dy=".35em">{text}</text>')
     return parts

@@ -83,7 +83,7 @@ def test_the_label_of_a_reference_is_where_the_curve_is_not():
         (float(x), float(y), float(at))
         for svg in (far, near)
         for at, x, y in re.findall(
-            r'<path d="M66 ([\d.]+)H446" [^>]*dasharray="5 4"/><text x="([\d.]+)" y="([\d.]+)"', svg
+            r'<path d="M66 ([\d.]+)H434" [^>]*dasharray="5 4"/><text x="([\d.]+)" y="([\d.]+)"', svg
         )
     )
     assert right > 400
