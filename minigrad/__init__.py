@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from minigrad import nn, ops, optim
     from minigrad.autograd import gradcheck
     from minigrad.autograd.anomaly import detect_anomaly
+    from minigrad.autograd.drawing import draw_graph
     from minigrad.autograd.graph import no_grad
     from minigrad.autograd.op import op
     from minigrad.autograd.tensor import Tensor
@@ -27,6 +28,7 @@ __all__ = [
     "ShapeError",
     "Tensor",
     "detect_anomaly",
+    "draw_graph",
     "gradcheck",
     "nn",
     "no_grad",
@@ -42,6 +44,7 @@ _HOMES = {
     "ShapeError": "errors",
     "Tensor": "autograd.tensor",
     "detect_anomaly": "autograd.anomaly",
+    "draw_graph": "autograd.drawing",
     "no_grad": "autograd.graph",
     "op": "autograd.op",
 }
@@ -54,7 +57,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"minigrad.{_MODULES[name]}")
     if name in _HOMES:
-        if name == "Tensor":
+        if name in ("Tensor", "draw_graph"):
             importlib.import_module("minigrad.ops")  # registers the operations that `a + b` and `x.sum()` look up
         return getattr(importlib.import_module(f"minigrad.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'minigrad' has no attribute {name!r}")

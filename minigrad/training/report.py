@@ -137,9 +137,9 @@ def _series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: fl
 
 def _charts(records: Sequence[Mapping[str, Any]], xz_bits_per_byte: float | None) -> str:
     losses = [_series("training", even(records), "bits_per_byte"), _series("held-out", records, "val_bits_per_byte")]
-    xz = None if xz_bits_per_byte is None else ("xz", xz_bits_per_byte)
+    xz = [] if xz_bits_per_byte is None else [(f"xz {xz_bits_per_byte:.2f}", xz_bits_per_byte)]
     charts = {
-        "Loss, bits per byte": line_chart("Loss, bits per byte", losses, reference=xz),
+        "Loss, bits per byte": line_chart("Loss, bits per byte", losses, references=xz),
         **{
             title: line_chart(title, [_series(title, records, key, unit)])
             for title, key, unit in (
