@@ -43,7 +43,7 @@ def rotary(
 
     def backward(dy: Array) -> Array:
         # The transpose of a rotation is the rotation by the opposite angle. Tables that also scale a pair, with
-        # cosine^2 + sine^2 other than 1, scale its gradient of the same factor.
+        # cosine^2 + sine^2 other than 1, scale its gradient by the same factor.
         return kernels.rotate(dy, cosine, sine, positions, -1, interleaved)
 
     return kernels.rotate(x, cosine, sine, positions, 1, interleaved), backward
