@@ -9,11 +9,13 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.errors import InputError
+from minigrad.generation.prompt import read_prompt
 from minigrad.generation.settings import GenerateConfig
 from minigrad.options import assignments, nearest
 from minigrad.system import hardware
@@ -41,14 +43,15 @@ def generate(config: GenerateConfig) -> Iterator[str]:
             f"the tokenizer in {config.run} has {tok.vocab_size:,} tokens, but the model knows "
             f"{model.config.vocab_size:,}: they do not belong together"
         )
-    prompt = [tok.end_of_text_id, *tok.encode(config.prompt)]
+    beginning = config.prompt or ""
+    prompt = [tok.end_of_text_id, *tok.encode(beginning)]
     limit = model.config.context_length
     if len(prompt) > limit:
         notice(f"the prompt has {len(prompt):,} tokens, more than the context of {limit:,}: its last part is used")
     for index in range(config.samples):
         if index:
             yield "\n\n---\n\n"
-        yield config.prompt
+        yield beginning
         pace = Pace()
         tokens = sampling.generate(
             model,
@@ -91,14 +94,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         GenerateConfig,
         prog="generate.py",
         description="Continue a text with a trained model.",
-        aliases={"max_tokens": "tokens", "max_new_tokens": "tokens", "temp": "temperature", "num_samples": "samples"},
+        aliases={
+            "max_tokens": "tokens",
+            "max_new_tokens": "tokens",
+            "temp": "temperature",
+            "num_samples": "samples",
+            "prompt_file": "prompt",
+        },
+        stray="prompt",
     )
     config, _ = parser.parse(arguments)
     forgive_encoding()
 
     def work() -> None:
         try:
-            for text in generate(config):
+            for text in generate(replace(config, prompt=read_prompt(config.prompt))):
                 print(printable(text), end="", flush=True)
             print(flush=True)
         except KeyboardInterrupt:

@@ -23,12 +23,14 @@ from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.constants import IGNORE
 from minigrad.options import assignments
-from minigrad.system import hardware, processors
+from minigrad.system import hardware
 from minigrad.system.locks import FolderLock
 from minigrad.system.signals import Stopped, raise_on_interrupt, stop_requests
 from minigrad.system.terminal import forgive_encoding, phase
+from minigrad.training.places import check_places, unused_folder
 from minigrad.training.result import TrainResult
 from minigrad.training.settings import TRAIN_ALIASES, TrainConfig, check_settings
+from models.names import ladder
 
 if TYPE_CHECKING:
     from minigrad.data.tokenized import TokenizedCorpus
@@ -58,6 +60,8 @@ def train(
     """
     started = time.perf_counter()
     check_settings(config)
+    ladder(config.model, "auto" if config.init or config.resume is not None else config.size)  # refuses typing errors
+    check_places(config)
     hardware.prepare(config.threads)
     with phase("starting NumPy and Numba"):
         from minigrad.training.finish import finish
@@ -162,17 +166,15 @@ class Preparation:
         """
         from minigrad.training.plan import Plan, choose_settings, choose_size
         from minigrad.training.record import Record
-        from minigrad.training.run_folder import RunFolder, fingerprint, refuse_existing
+        from minigrad.training.run_folder import RunFolder, fingerprint
         from models import claims, variant
 
         folder = self.opening.folder
         family, skeletons = self.candidates()
         asked = replace(self.opening.asked, model=family)
-        rate = self.measure_machine()
+        rate = self.opening.measure_machine()
         size = choose_size(skeletons, asked, rate)
-        path = folder.path if folder else Path(asked.out or f"runs/{family}-{size}")
-        if folder is None and not asked.plan:
-            refuse_existing(path)
+        path = folder.path if folder else Path(asked.out or unused_folder(f"{family}-{size}"))
         text = self.read_text(skeletons[size])
         settings = choose_settings(replace(asked, size=size), skeletons[size], rate)
         shape: dict[str, Any] = {"dropout": settings.dropout, "end_of_text_id": text.tokenizer.end_of_text_id}
@@ -192,7 +194,7 @@ class Preparation:
             folder = RunFolder(path, record, is_new=True)
         else:
             folder.check_text(text.train)
-        print(plan.describe(), flush=True)
+        print(plan.describe(path), flush=True)
         return Prepared(plan, folder, initial)
 
     def candidates(self) -> tuple[str, dict[str, LanguageModel]]:
@@ -204,7 +206,7 @@ class Preparation:
         asked, folder = self.opening.asked, self.opening.folder
         changes = assignments(asked.set)
         if not asked.init:
-            sizes = models.ladder(asked.model, asked.size)
+            sizes = ladder(asked.model, asked.size)
             return asked.model, {size: models.skeleton(asked.model, size, **changes) for size in sizes}
         # A run that is continued has noted the shape of what it started from, which may be gone by now.
         source = folder.path / FILE if folder else Path(asked.init) / "config.json"
@@ -212,17 +214,6 @@ class Preparation:
         wanted = asked.model if folder or "model" in self.opening.explicit else None
         family, size, skeleton = models.start_from(described, source, wanted, asked.size, **changes)
         return family, {size: skeleton}
-
-    def measure_machine(self) -> float:
-        """Choose threads and matmul backend, and return the speed of matrix products in FLOP/s."""
-        from minigrad.kernels.gemm import backend
-        from minigrad.training import costs
-
-        asked = self.opening.asked
-        print(self.opening.compare_threads(), end="")
-        hardware.prepare(asked.threads and min(asked.threads, processors.count()))  # a continued run as it began
-        backend.use(asked.matmul, asked.precision)
-        return costs.matmul_rate()
 
     def read_text(self, skeleton: LanguageModel) -> TokenizedCorpus:
         """Read the corpus, load or train its tokenizer, and encode it."""

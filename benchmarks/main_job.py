@@ -1,42 +1,77 @@
-"""The main job: does it end on time, and is the model better than xz on held-out text?
+"""The main job: does it end on time, and is the model better than xz on held-out text? And how much of it is chance?
 
-Runs ``python train.py --model vidya-v2`` (with any further flags given here) into a temporary folder. It takes as
-long as that command, ten minutes by default; run it with nothing else on the machine:
+Runs ``python train.py --model vidya-v2`` (with any further flags given here), once for each seed. Each run takes as
+long as that command, ten minutes by default; let nothing else run on the machine:
 
     python benchmarks/main_job.py
+    python benchmarks/main_job.py --runs 5 --out runs/main-job      # seeds 0 to 4; the run folders are kept
     python benchmarks/main_job.py --minutes 2
+
+Beside the score of each run it prints the loss on tokens that complete a pair seen before (`benchmarks/copying.py`),
+which tells whether the model learned to copy from its context: that happens in some runs and not in others. The table
+is the one in docs/results.md.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+
+def run(out: Path, seed: int, flags: Sequence[str]) -> dict[str, Any]:
+    """Train in a process of its own; return the figures of the run in the folder `out`."""
+    from benchmarks.copying import measure
+
+    command = [sys.executable, str(ROOT / "train.py"), "--model", "vidya-v2", "--seed", str(seed), *flags]
+    started = time.perf_counter()
+    subprocess.run([*command, "--out", str(out)], check=True)
+    seconds = time.perf_counter() - started
+    record = json.loads((out / "minigrad.json").read_text(encoding="utf-8"))
+    facts = {name: record[name] for name in ("hardware", "size", "parameters")}
+    copying = {f"nats_{name}": value for name, value in measure(out).items() if name != "share"}
+    return {"seed": seed, "seconds": seconds, **facts, **record["result"], **copying}
+
+
+def show(runs: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the lines of a table of runs, and a sentence about their spread."""
+    lines = ["| seed | tokens | held-out bits per byte | nats, repeated pairs | nats, other tokens | whole process |"]
+    lines.append("| --: | --: | --: | --: | --: | --: |")
+    for each in runs:
+        minutes, seconds = divmod(round(each["seconds"]), 60)
+        lines.append(
+            f"| {each['seed']} | {each['tokens']:,} | {each['bits_per_byte']:.3f} | {each['nats_repeated']:.2f} | "
+            f"{each['nats_others']:.2f} | {minutes} min {seconds:02} s |"
+        )
+    scores, xz = [each["bits_per_byte"] for each in runs], runs[0]["xz_bits_per_byte"]
+    beside = "xz: not measured" if xz is None else f"xz -9e: {xz:.3f}"
+    median, least, most = statistics.median(scores), min(scores), max(scores)
+    return [*lines, "", f"median {median:.3f} bits per byte, from {least:.3f} to {most:.3f}; {beside}"]
 
 
 def main() -> None:
-    """Run the command, then print its figures and the same as JSON."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "run"
-        command = [sys.executable, str(ROOT / "train.py"), "--model", "vidya-v2", "--out", str(out), *sys.argv[1:]]
-        started = time.perf_counter()
-        subprocess.run(command, check=True)
-        seconds = time.perf_counter() - started
-        record = json.loads((out / "minigrad.json").read_text(encoding="utf-8"))
-    result = record["result"]
-    print()
-    print(record["hardware"])
-    print(f"size {record['size']}, {record['parameters']:,} parameters, {result['tokens']:,} tokens")
-    print(f"whole process {seconds:.1f} s")
-    xz = result["xz_bits_per_byte"]
-    beside = "not measured" if xz is None else f"{xz:.3f}"
-    print(f"held-out text: {result['bits_per_byte']:.3f} bits per byte; xz -9e {beside}")
-    print(json.dumps({"machine": record["hardware"], "seconds": seconds, "size": record["size"], **result}))
+    """Run the command for each seed, then print the table and the same as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--runs", type=int, default=1, help="the number of runs; their seeds are 0, 1, 2 ...")
+    parser.add_argument("--out", type=Path, help="keep the run folders in this folder")
+    arguments, flags = parser.parse_known_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.out or Path(temporary)
+        runs = [run(folder / f"seed-{seed}", seed, flags) for seed in range(arguments.runs)]
+    first = runs[0]
+    print(f"\n{first['hardware']}; {first['size']}, {first['parameters']:,} parameters\n")
+    print("\n".join(show(runs)))
+    print(json.dumps(runs))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from minigrad.autograd import gradcheck
     from minigrad.autograd.anomaly import detect_anomaly
     from minigrad.autograd.creation import arange, ones, randn, zeros
+    from minigrad.autograd.drawing import draw_graph
     from minigrad.autograd.graph import no_grad
     from minigrad.autograd.op import op
     from minigrad.autograd.tensor import Tensor
@@ -31,6 +32,7 @@ __all__ = [
     "Tensor",
     "arange",
     "detect_anomaly",
+    "draw_graph",
     "generation",
     "gradcheck",
     "nn",
@@ -51,6 +53,7 @@ _HOMES = {
     "Tensor": "autograd.tensor",
     "arange": "autograd.creation",
     "detect_anomaly": "autograd.anomaly",
+    "draw_graph": "autograd.drawing",
     "no_grad": "autograd.graph",
     "ones": "autograd.creation",
     "op": "autograd.op",
@@ -66,7 +69,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"minigrad.{_MODULES[name]}")
     if name in _HOMES:
-        if _HOMES[name] in ("autograd.tensor", "autograd.creation"):
+        if _HOMES[name] in ("autograd.tensor", "autograd.creation", "autograd.drawing"):
             importlib.import_module("minigrad.ops")  # registers the operations that `a + b` and `x.sum()` look up
         return getattr(importlib.import_module(f"minigrad.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'minigrad' has no attribute {name!r}")

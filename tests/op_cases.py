@@ -160,15 +160,15 @@ def power(draw: DrawFn) -> Case:
 
 @st.composite
 def matmul(draw: DrawFn) -> Case:
-    signature = "(m?,n),(n,p?)->(m?,p?)"
-    drawn = hnp.mutually_broadcastable_shapes(signature=signature, min_side=0, max_side=4, max_dims=2)
+    drawn = hnp.mutually_broadcastable_shapes(signature="(m?,n),(n,p?)->(m?,p?)", min_side=0, max_side=4, max_dims=2)
     return Case(values(draw, normal, *draw(drawn).input_shapes))
 
 
 @st.composite
 def linear(draw: DrawFn) -> Case:
-    shape = draw(shapes(min_dims=1))
-    return Case(values(draw, normal, shape, (draw(st.integers(0, 4)), shape[-1])))
+    shape, outputs, inputs_first = draw(shapes(min_dims=1)), draw(st.integers(0, 4)), draw(st.booleans())
+    weight, bias = (shape[-1], outputs) if inputs_first else (outputs, shape[-1]), [(outputs,)] * draw(st.booleans())
+    return Case(values(draw, normal, shape, weight, *bias), {"inputs_first": inputs_first})
 
 
 @st.composite

@@ -159,6 +159,3 @@ FORMULAS_WITH_ZEROS = {"attention", "dropout", "embedding"}
 
 # A row whose squares overflow is NaN here, where the formula divides by infinity.
 NAN_ON_OVERFLOW = {"rms_norm", "offset_rms_norm"}
-
-# One key or value that is not finite makes the rows beside it in the same tile of attention NaN.
-NOT_FINITE_IN_TILES = {"attention_with_own_key"}

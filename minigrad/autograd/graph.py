@@ -116,6 +116,39 @@ def no_grad() -> contextlib._GeneratorContextManager[None]:
     return recording(False)
 
 
+class _Arrived:
+    """The gradients that arrived so far at nodes that are still to be visited."""
+
+    def __init__(self) -> None:
+        self._gradients: dict[Node, Array] = {}
+        self._own: set[Node] = set()  # nodes whose gradient was computed here, so may be changed in place
+        self._heap: list[tuple[int, Node]] = []
+
+    def add(self, node: Node, gradient: Gradient) -> None:
+        """Add one of the gradients that sum up to that of a node."""
+        if node not in self._gradients:
+            heapq.heappush(self._heap, (-node.order, node))
+            if isinstance(gradient, Deferred):
+                gradient = gradient.array()
+                self._own.add(node)
+            self._gradients[node] = gradient
+        elif node not in self._own:  # what arrived may be an array that is used elsewhere, so the sum needs a new one
+            array = gradient.array() if isinstance(gradient, Deferred) else gradient
+            self._gradients[node] = self._gradients[node] + array
+            self._own.add(node)
+        elif isinstance(gradient, Deferred):
+            gradient.write(self._gradients[node], True)
+        else:
+            self._gradients[node] += gradient
+
+    def take_newest(self) -> tuple[Node, Array] | None:
+        """Remove the node that was created last, with its gradient; None if there is no node."""
+        if not self._heap:
+            return None
+        node = heapq.heappop(self._heap)[1]
+        return node, self._gradients.pop(node)
+
+
 def run_backward(root: Node, gradient: Array) -> None:
     """Propagate `gradient`, the derivative of the loss by the root's output, back to every leaf.
 
@@ -127,29 +160,16 @@ def run_backward(root: Node, gradient: Array) -> None:
     if root.is_leaf:
         root.accumulate(gradient)
         return
-    arrived: dict[Node, Array] = {root: gradient}
-    summed: set[Node] = set()  # nodes whose gradient is a sum computed here, so may be changed in place
-    heap = [(-root.order, root)]
-    while heap:
-        node = heapq.heappop(heap)[1]
-        for parent, dx in _visit(node, arrived.pop(node)):
-            if parent not in arrived:
-                arrived[parent] = dx
-                heapq.heappush(heap, (-parent.order, parent))
-            elif parent in summed:
-                arrived[parent] += dx
-            else:  # the first gradient may be an array that is used elsewhere, so the sum needs a new one
-                arrived[parent] = arrived[parent] + dx
-                summed.add(parent)
-
-
-def _visit(node: Node, dy: Array) -> list[tuple[Node, Array]]:
-    """Run a node's backward function, accumulate the gradients of leaves, and return those of the other parents."""
-    parents = node.parents  # read before the node is cut
-    if not observers.active:
-        return _route(node, parents, _call_backward(node, dy))
-    with observers.backward(node, dy) as observed:
-        return _route(node, parents, observed(_call_backward(node, dy)))
+    arrived = _Arrived()
+    arrived.add(root, gradient)
+    while (newest := arrived.take_newest()) is not None:
+        node, dy = newest
+        parents = node.parents  # read before the node is cut
+        if not observers.active:
+            _route(node, parents, _call_backward(node, dy), arrived)
+            continue
+        with observers.backward(node, dy) as observed:
+            _route(node, parents, observed(_call_backward(node, dy)), arrived)
 
 
 def _call_backward(node: Node, dy: Array) -> Sequence[Gradient | None]:
@@ -175,10 +195,9 @@ def _call_backward(node: Node, dy: Array) -> Sequence[Gradient | None]:
 
 
 def _route(
-    node: Node, parents: tuple[Node | None, ...], gradients: Sequence[Gradient | None]
-) -> list[tuple[Node, Array]]:
-    """Accumulate the gradients of leaves, and return those of the other parents."""
-    passed: list[tuple[Node, Array]] = []
+    node: Node, parents: tuple[Node | None, ...], gradients: Sequence[Gradient | None], arrived: _Arrived
+) -> None:
+    """Accumulate the gradients of leaves, and add those of the other parents to what arrived there."""
     for position, (parent, dx) in enumerate(zip(parents, gradients, strict=True)):
         if parent is None or dx is None:
             continue
@@ -187,8 +206,7 @@ def _route(
         if parent.is_leaf:
             parent.accumulate(dx)
         else:
-            passed.append((parent, dx.array() if isinstance(dx, Deferred) else dx))
-    return passed
+            arrived.add(parent, dx)
 
 
 def _fit(gradient: Gradient, parent: Node, node: Node, position: int) -> Gradient:

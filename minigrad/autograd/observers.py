@@ -24,6 +24,10 @@ class RecordedOperation(Protocol):
     name: str
     backward: Backward | None
 
+    @property
+    def parents(self) -> Sequence[RecordedOperation | None]:
+        """The operations and leaves that computed the arguments; None for an argument without a gradient."""
+
 
 class Observer(Protocol):
     """An object that observes the operations of every thread."""

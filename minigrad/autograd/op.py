@@ -29,6 +29,8 @@ __all__ = ["OPS", "gradients_wanted", "op"]
 Forward = Callable[..., tuple[Array, Backward]]
 Operation = Callable[..., Tensor]
 
+_FLOAT32 = np.dtype(np.float32)  # in this machine's byte order; NumPy has one object for it
+
 
 @overload
 def op(function: Forward, /) -> Operation: ...
@@ -39,8 +41,9 @@ def op(
 ) -> Operation | Callable[[Forward], Operation]:
     """Make a differentiable operation of ``function(*arrays, **options) -> (result, backward)``.
 
-    Positional arguments are tensors, arrays or numbers; keyword-only arguments are options. ``backward(dy)`` receives
-    the gradient of the result and returns one gradient per positional argument, None where there is none. It must not
+    Positional arguments are tensors, arrays or numbers; the last ones may have the default None and be left out.
+    Keyword-only arguments are options. ``backward(dy)`` receives the gradient of the result and returns one gradient
+    per positional argument, None where there is none, also for one that was left out. It must not
     refer to the result tensor (a reference cycle would keep the whole graph alive) or write into `dy`. It need not undo
     broadcasting: `minigrad.autograd.graph` sums every gradient over the axes along which its argument was broadcast.
 
@@ -59,19 +62,25 @@ def op(
 def _operation(function: Forward, integers: tuple[str, ...], integer_dtype: str | None) -> Operation:
     name = function.__name__
     given = inspect.signature(function).parameters.values()
-    positional = tuple(each.name for each in given if each.kind is each.POSITIONAL_OR_KEYWORD)
+    positional = [each for each in given if each.kind is each.POSITIONAL_OR_KEYWORD]
+    required = sum(each.default is each.empty for each in positional)
+    has_optional = required < len(positional)
     options_of = {each.name for each in given if each.kind is each.KEYWORD_ONLY}
-    signature = Signature(name, positional, integers, integer_dtype)
+    signature = Signature(name, tuple(each.name for each in positional), integers, integer_dtype)
 
     @functools.wraps(function)
     def apply(*arguments: Any, **options: Any) -> Tensor:
-        if not options.keys() <= options_of:
+        if options and not options.keys() <= options_of:
             raise _unknown_option(name, options.keys() - options_of, options_of)
+        while has_optional and len(arguments) > required and arguments[-1] is None:
+            arguments = arguments[:-1]
         arrays = lift(signature, arguments)
-        parents: tuple[Node | None, ...] = ()
+        parents: tuple[Node | None, ...] = (None,) * len(arguments)
         if is_recording():
             parents = tuple([argument.node if isinstance(argument, Tensor) else None for argument in arguments])
-        _call.wanted = tuple([parent is not None for parent in parents]) or (False,) * len(arguments)
+        if has_optional:
+            parents += (None,) * (len(positional) - len(arguments))
+        _call.parents = parents
         try:
             if not observers.active:
                 y, backward = _checked(name, function(*arrays, **options))
@@ -84,14 +93,14 @@ def _operation(function: Forward, integers: tuple[str, ...], integer_dtype: str 
             shapes = ", ".join(str(array.shape) for array in arrays)
             error.add_note(f"This happened in the operation {name}, called with arguments of shapes {shapes}.")
             raise
-        return _wrap(name, arguments, parents, np.asarray(y), backward)
+        return _wrap(name, arguments, parents, y if type(y) is np.ndarray else np.asarray(y), backward)
 
     OPS[name] = apply
     return apply
 
 
 class _Call(threading.local):
-    wanted: tuple[bool, ...] = ()
+    parents: tuple[Node | None, ...] = ()
 
 
 _call = _Call()
@@ -102,7 +111,7 @@ def gradients_wanted() -> tuple[bool, ...]:
 
     An operation that computes gradients already in the forward pass computes only these.
     """
-    return _call.wanted
+    return tuple([parent is not None for parent in _call.parents])
 
 
 def _checked(name: str, returned: Any) -> tuple[Array, Backward]:
@@ -126,12 +135,12 @@ def _wrap(
     name: str, arguments: tuple[Any, ...], parents: tuple[Node | None, ...], y: Array, backward: Backward
 ) -> Tensor:
     """Make the result a tensor and, if an argument requires a gradient, record its node."""
-    result = Tensor(y)
+    result = Tensor.wrap(y) if y.dtype is _FLOAT32 else Tensor(y)  # float32, the usual case, needs no check
     if y.base is not None:  # a view (reshape, slice) shares the version of the memory that it shares
         for argument in arguments:
             if isinstance(argument, Tensor) and _may_share_memory(y, argument.data):
                 result.version = argument.version
-    if y.dtype.kind == "f" and any(parents):
+    if any(parents) and y.dtype.kind == "f":
         saved = _saved_versions(backward, (*arguments, result))
         result.node = Node(name, y.shape, y.dtype, parents, backward, saved)
     return result
@@ -140,10 +149,13 @@ def _wrap(
 def _saved_versions(backward: Backward, values: tuple[Any, ...]) -> tuple[tuple[Version, int], ...]:
     """Return the version, and its count, of every tensor whose array the backward function saves."""
     arrays, saved = saved_arrays(backward), []
+    if not arrays:
+        return ()
     for value in values:
         if isinstance(value, Tensor):
+            data = value.data
             for array in arrays:
-                if _may_share_memory(array, value.data):
+                if array is data or _may_share_memory(array, data):
                     saved.append((value.version, value.version.count))
                     break
     return tuple(saved)

@@ -41,7 +41,7 @@ def _attention(
 
 _FLOPS: dict[str, tuple[Callable[..., float], float, float]] = {
     # the FLOPs of one product, and the number of such products in the forward pass and in the backward pass
-    "linear": (lambda x, weight: 2.0 * x.size * weight.shape[0], 1, 2),
+    "linear": (lambda x, weight, *bias, **options: 2.0 * math.prod(x.shape[:-1]) * weight.size, 1, 2),
     "matmul": (_matmul, 1, 2),
     "swiglu_linear": (lambda gate, up, weight: 2.0 * gate.size * weight.shape[0], 1, 2),
     "linear_cross_entropy": (lambda x, weight, targets: 2.0 * x.size * weight.shape[0], 3, 0),  # 1 without a gradient

@@ -58,8 +58,10 @@ class Tensor(Operators):
 
     @staticmethod
     def wrap(array: Array) -> Tensor:
-        """Return a tensor over `array`, without a gradient."""
-        return Tensor(array)
+        """Return a tensor over an array of numbers in this machine's byte order, which is not checked again."""
+        tensor = Tensor.__new__(Tensor)
+        tensor._data, tensor.version, tensor.node = array, Version(), None
+        return tensor
 
     @property
     def data(self) -> Array:

@@ -14,7 +14,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 from minigrad.cli.exits import complain
 from minigrad.errors import InputError
 from minigrad.options import REQUIRED, Option, nearest, options
-from minigrad.system.terminal import close_output
+from minigrad.system.terminal import close_output, quoted
 
 Settings = TypeVar("Settings")
 
@@ -22,13 +22,20 @@ Settings = TypeVar("Settings")
 class Parser(Generic[Settings]):
     """Reads a command line into an instance of a settings dataclass.
 
-    `aliases` maps other names that people type ("learning_rate") to a field ("lr"), to suggest the right flag.
+    `aliases` maps other names that people type ("learning_rate") to a field ("lr"), to suggest the right flag; `stray`
+    is the field that a word without a flag is probably meant for.
     """
 
     def __init__(
-        self, settings: type[Settings], *, prog: str, description: str, aliases: Mapping[str, str] | None = None
+        self,
+        settings: type[Settings],
+        *,
+        prog: str,
+        description: str,
+        aliases: Mapping[str, str] | None = None,
+        stray: str | None = None,
     ) -> None:
-        self.settings, self.prog, self.aliases = settings, prog, aliases or {}
+        self.settings, self.prog, self.aliases, self.stray = settings, prog, aliases or {}, stray
         self.options = options(settings)
         positionals = [each.spelling for each in self.options if each.positional]
         self._parser = _ArgumentParser(
@@ -99,13 +106,19 @@ class Parser(Generic[Settings]):
         spellings = {each.name: each.spelling for each in self.options if not each.positional}
         meant = {"--" + alias.replace("_", "-"): spellings[name] for alias, name in self.aliases.items()}
         meant |= {spelling: spelling for spelling in spellings.values()}
-        guess = nearest(flag.replace("_", "-"), meant)
-        way_out = f"did you mean {meant[guess]}?" if guess else f"see {self.prog} --help"
+        # Without the dashes, which would make any two flags look alike.
+        bare = {spelling.lstrip("-"): spelling for spelling in meant}
+        guess = nearest(flag.replace("_", "-").lstrip("-"), bare)
+        way_out = f"did you mean {meant[bare[guess]]}?" if guess else f"see {self.prog} --help"
         return InputError(f"unknown flag {flag}; {way_out}")
 
     def _unexpected(self, word: str) -> InputError:
-        guess = nearest(f"--{word}", [each.spelling for each in self.options if not each.positional])
-        way_out = f"did you mean {guess}?" if guess else f"see {self.prog} --help"
+        spellings = {each.name: each.spelling for each in self.options if not each.positional}
+        bare = {spelling.lstrip("-"): spelling for spelling in spellings.values()}
+        guess = nearest(word.replace("_", "-"), bare)
+        way_out = f"did you mean {bare[guess]}?" if guess else f"see {self.prog} --help"
+        if not guess and self.stray:
+            way_out = f"did you mean {spellings[self.stray]} {quoted(word)}?"
         return InputError(f"unexpected argument {word!r}; {way_out}")
 
 

@@ -81,7 +81,9 @@ def load(name: str = "python-docs", *, progress: Callable[[str], None] | None = 
         data = download(name, progress=progress)
         description, documents = f"text from {name}", documents_in(io.BytesIO(data), name.partition("?")[0])
     else:
-        description, documents = f"text in {name}", _local(name)
+        check_name(name)
+        path = Path(name)
+        description, documents = f"text in {name}", read_folder(path) if path.is_dir() else read_documents(path)
     if not documents and name in NAMES:
         raise RunError(
             f"there is no Python source in {standard_library.library_folder()}, so no {name}. Give --data PATH."
@@ -100,8 +102,11 @@ def num_bytes(documents: Iterable[str]) -> int:
     return sum(len(text.encode()) for text in documents)
 
 
-def _local(name: str) -> list[str]:
+def check_name(name: str) -> None:
+    """Raise InputError, naming the closest, if there is no corpus of that name: see `load`. Nothing is read."""
     path = Path(name)
+    if name in NAMES or name.startswith(("http://", "https://")):
+        return
     # os.path.exists, unlike Path.exists, is False for what cannot be a path at all, such as a whole text.
     if not name or not os.path.exists(path):  # noqa: PTH110
         near = difflib.get_close_matches(name, [*NAMES, *_names_beside(path)])
@@ -110,7 +115,6 @@ def _local(name: str) -> list[str]:
             + (f"Did you mean {' or '.join(near)}? " if near else "")
             + f"Expected {', '.join(NAMES)}, a file, a folder or an address that starts with http."
         )
-    return read_folder(path) if path.is_dir() else read_documents(path)
 
 
 def _names_beside(path: Path) -> list[str]:

@@ -14,7 +14,13 @@ class GenerateConfig:
     """The settings of text generation."""
 
     run: str = option(REQUIRED, "the run folder, or a Hugging Face folder", positional=True, value="RUN")
-    prompt: str = option("", "the beginning of the text", group="what")
+    prompt: str | None = option(
+        None,
+        "the beginning of the text; - reads it from standard input, as a pipe does without this flag "
+        "(generate.py RUN < story.txt)",
+        group="what",
+        none_means="",
+    )
     tokens: int = option(200, "number of tokens to generate, at most", group="what", at_least=1, at_most=_MOST)
     samples: int = option(1, "number of texts to generate", group="what", at_least=1, at_most=_MOST)
     stop: str | None = option(None, "stop before this string", group="what", none_means="")

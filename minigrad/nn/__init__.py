@@ -4,7 +4,18 @@ from minigrad.nn.attention import GroupedQueryAttention, SelfAttention
 from minigrad.nn.cache import Cache, KeyValueCache
 from minigrad.nn.checkpointing import CheckpointedLayer, recompute
 from minigrad.nn.feed_forward import GELUFeedForward, SwiGLUFeedForward
-from minigrad.nn.layers import Conv1D, Dropout, Embedding, LayerNorm, Linear, Residual, RMSNorm, Sequential, set_step
+from minigrad.nn.layers import (
+    Conv1D,
+    Dropout,
+    Embedding,
+    LayerNorm,
+    Linear,
+    Residual,
+    RMSNorm,
+    Sequential,
+    dropouts,
+    set_step,
+)
 from minigrad.nn.layout import Layout
 from minigrad.nn.module import Module
 from minigrad.nn.parameter import Init, Parameter, shapes_only
@@ -35,6 +46,7 @@ __all__ = [
     "Sequential",
     "SwiGLUFeedForward",
     "YarnAngles",
+    "dropouts",
     "ntk_theta",
     "recompute",
     "set_step",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from minigrad import ops
@@ -31,8 +31,7 @@ class Linear(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the matrix, and the bias if there is one."""
-        y = ops.linear(x, self.weight)
-        return y if self.bias is None else y + self.bias
+        return ops.linear(x, self.weight, self.bias)
 
 
 class Conv1D(Module):
@@ -48,7 +47,7 @@ class Conv1D(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the matrix and the bias."""
-        return ops.matmul(x, self.weight) + self.bias
+        return ops.linear(x, self.weight, self.bias, inputs_first=True)
 
 
 class Embedding(Module):
@@ -200,12 +199,16 @@ class Dropout(Module):
         return {"seed": self.seed, "step": self.step, "index": self.index, "first_row": self.first_row}
 
 
-def set_step(model: Module, seed: int, step: int, first_row: int = 0) -> None:
-    """Set what determines the masks of every dropout layer of a model: seed, step, and the layer's index.
+def dropouts(model: Module) -> list[Dropout]:
+    """Return every dropout layer of a model, in order; they are numbered by `set_step`."""
+    return [module for _, module in model.named_modules() if isinstance(module, Dropout)]
+
+
+def set_step(layers: Sequence[Dropout], seed: int, step: int, first_row: int = 0) -> None:
+    """Set what determines the masks of all dropout layers of a model (`dropouts`): seed, step, and the layer's index.
 
     A model that is given only a part of the batch of a step needs the number of the first of its rows there,
     `first_row`; then dropout does not depend on how the batch is divided.
     """
-    layers = [module for _, module in model.named_modules() if isinstance(module, Dropout)]
     for index, layer in enumerate(layers):
         layer.seed, layer.step, layer.index, layer.first_row = seed, step, index, first_row

@@ -10,7 +10,7 @@ import numpy as np
 from minigrad.autograd.gradients import Backward, Deferred
 from minigrad.autograd.op import op
 from minigrad.errors import ShapeError
-from minigrad.kernels.gemm.backend import goes_to_blas, product, product_into
+from minigrad.kernels.gemm.backend import blas_product, goes_to_blas, product, product_into
 from minigrad.typing import Array
 
 
@@ -58,38 +58,58 @@ def matmul(a: Array, b: Array) -> tuple[Array, Backward]:
     return y[..., 0] if b.ndim == 1 else y, backward
 
 
-def linear_formula(x: Array, weight: Array) -> Array:
+def linear_formula(x: Array, weight: Array, bias: Array | None = None, *, inputs_first: bool = False) -> Array:
     """Compute `linear` in plain NumPy, as the sum over the inputs."""
-    return np.einsum("...i,oi->...o", x, weight)
+    y = np.einsum("...i,io->...o" if inputs_first else "...i,oi->...o", x, weight)
+    return y if bias is None else y + bias
 
 
 @op
-def linear(x: Array, weight: Array) -> tuple[Array, Backward]:
-    r"""Apply a weight matrix to every row: $y = x W^T$, with $dx = dy\, W$ and $dW = dy^T x$.
+def linear(x: Array, weight: Array, bias: Array | None = None, *, inputs_first: bool = False) -> tuple[Array, Backward]:
+    r"""Apply a weight matrix to every row, and add a bias: $y = x W^T + b$.
 
-    The matrix is stored ``[out, in]``, one row per output, as published checkpoints do.
-    Shapes: x (..., in), weight (out, in) -> (..., out).  Raises ShapeError if the inner sizes differ.
+    $dx = dy\, W$, $dW = dy^T x$, and $db$ is the sum of the rows of $dy$. The bias may be left out.
+    The matrix is stored ``[out, in]``, one row per output, as published checkpoints do; or ``[in, out]`` with
+    `inputs_first`, as GPT-2's: $y = x W + b$.
+    Shapes: x (..., in), weight (out, in) or (in, out), bias (out,) -> (..., out).
+    Raises ShapeError if they do not fit.
+
+    >>> from minigrad import Tensor, ops
+    >>> ops.linear(Tensor([1.0, 2.0]), Tensor([[3.0, 4.0]]), Tensor([0.5])).tolist()
+    [11.5]
     """
-    if weight.ndim != 2 or not x.ndim or x.shape[-1] != weight.shape[1]:
-        raise ShapeError(
-            f"linear cannot apply a weight of shape {weight.shape} (out, in) to input of shape {x.shape}: "
-            "the last size of the input must be `in`"
-        )
+    matrix = weight.T if inputs_first else weight  # (out, in)
+    _check_linear(x, weight, matrix, bias)
     count = math.prod(x.shape[:-1])
     rows = x.reshape(count, x.shape[-1])  # one large product instead of many small ones
 
-    def backward(dy: Array) -> tuple[Array, Deferred]:
+    def backward(dy: Array) -> tuple[Array, Deferred, Array | None]:
         dy_rows = dy.reshape(count, dy.shape[-1])
-        write = functools.partial(product_into, dy_rows.T, rows)
-        return product(dy_rows, weight).reshape(x.shape), Deferred(weight.shape, weight.dtype, write)
+        factors = (rows.T, dy_rows) if inputs_first else (dy_rows.T, rows)
+        dw = Deferred(weight.shape, weight.dtype, functools.partial(product_into, *factors))
+        return product(dy_rows, matrix).reshape(x.shape), dw, None if bias is None else dy_rows.sum(axis=0)
 
-    return product(rows, weight.T).reshape(*x.shape[:-1], weight.shape[0]), backward
+    y = product(rows, matrix.T)
+    if bias is not None:
+        y += bias
+    return y.reshape(*x.shape[:-1], matrix.shape[0]), backward
+
+
+def _check_linear(x: Array, weight: Array, matrix: Array, bias: Array | None) -> None:
+    if weight.ndim != 2 or not x.ndim or x.shape[-1] != matrix.shape[1]:
+        stored = "(out, in)" if matrix is weight else "(in, out)"
+        raise ShapeError(
+            f"linear cannot apply a weight of shape {weight.shape} {stored} to input of shape {x.shape}: "
+            "the last size of the input must be `in`"
+        )
+    if bias is not None and bias.shape != matrix.shape[:1]:
+        raise ShapeError(f"linear needs one bias for each of {len(matrix)} outputs, not a bias of shape {bias.shape}")
 
 
 def _batched(a: Array, b: Array) -> Array:
     """Multiply matrices, batch by batch; the leading axes broadcast."""
     if goes_to_blas(a, b):
-        return np.asarray(a @ b)
+        return blas_product(a, b)
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     count = math.prod(lead)
     left = np.broadcast_to(a, (*lead, *a.shape[-2:])).reshape(count, *a.shape[-2:])

@@ -49,7 +49,7 @@ def offset_rms_norm(x: Array, weight: Array, offset: Array, *, eps: float = 1e-6
     r"""Add a learned offset, then divide by the root mean square (Wiola, arXiv 2607.01394, eq. 9).
 
     $y_i = w_i\, z_i / r$ with $z = x + o$ and $r = \sqrt{\tfrac1C \sum_j z_j^2 + \epsilon}$.
-    The gradient by the offset is the one by x, summed over the rows:
+    The gradient of the offset is the one of x, summed over the rows:
     $\partial L/\partial o_i = w_i g_i / r - z_i / (C r^3) \sum_k w_k g_k z_k$ with $g = \partial L/\partial y$.
     (The paper's eq. 10 has one w too many; it is right only at w = 1.)
     Shapes: x (..., C), weight (C,), offset (C,) -> (..., C).  Raises ShapeError if weight or offset do not fit.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.autograd.gradients import Backward
+from minigrad.autograd.gradients import Backward, Deferred
 from minigrad.autograd.op import op
 from minigrad.errors import ShapeError
 from minigrad.typing import Array
@@ -64,13 +64,20 @@ def slice(x: Array, *, index: Any) -> tuple[Array, Backward]:
     shape, dtype = x.shape, x.dtype
     repeats = any(isinstance(part, np.ndarray | list) for part in (index if isinstance(index, tuple) else (index,)))
 
-    def backward(dy: Array) -> Array:
-        dx = np.zeros(shape, dtype)
-        if repeats:  # an array of indices may select an element several times: its gradients add up
-            np.add.at(dx, index, dy)
-        else:
-            dx[index] = dy
-        return dx
+    def backward(dy: Array) -> Deferred:
+        # The gradient is dy in the place of the slice, and 0 elsewhere. Deferred, the gradients of several slices of
+        # one array, such as queries, keys and values, are written into one array.
+        def write(dx: Array, add: bool) -> None:
+            if not add:
+                dx[...] = 0
+            if repeats:  # an array of indices may select an element several times: its gradients add up
+                np.add.at(dx, index, dy)
+            elif add:
+                dx[index] += dy
+            else:
+                dx[index] = dy
+
+        return Deferred(shape, dtype, write)
 
     return np.asarray(y), backward
 

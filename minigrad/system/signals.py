@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-from minigrad.system.terminal import quoted
+from minigrad.system.terminal import command
 
 INTERRUPTED, TERMINATED, BROKEN_PIPE = 130, 143, 141
 """Exit codes: 128 plus the number of the signal (SIGINT, SIGTERM, SIGPIPE), as in shells."""
@@ -27,7 +27,7 @@ class Stopped(Exception):  # noqa: N818  (nothing went wrong)
     """The run has stopped on request and saved a checkpoint; `code` is the exit code."""
 
     def __init__(self, code: int, step: int, folder: Path) -> None:
-        again = f"python train.py --resume {quoted(str(folder))}"
+        again = command("train.py", "--resume", folder)
         super().__init__(f"stopped after step {step:,} and saved; continue with: {again}")
         self.code = code
 

@@ -1,4 +1,4 @@
-"""Printing: phases with their duration, printable text, quoted words of commands, and output that was closed."""
+"""Printing: phases with their duration, printable text, commands to paste, and output that was closed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import io
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TextIO
 
 
@@ -57,3 +59,26 @@ def quoted(word: str) -> str:
     ls file
     """
     return subprocess.list2cmdline([word]) if os.name == "nt" else shlex.quote(word)
+
+
+def command(program: str, *words: object) -> str:
+    """Return the command that runs `program`, a file beside the running one, with the Python that is running.
+
+    It can be pasted into the shell from which this process was started.
+    """
+    running = Path(sys.argv[0])
+    path = running.with_name(program) if running.suffix == ".py" and running.with_name(program).is_file() else program
+    return " ".join(quoted(str(word)) for word in (_interpreter(), path, *words))
+
+
+def _interpreter() -> str:
+    """Return the running Python as it is typed: by its name if the shell finds it, or by its shortest path."""
+    path = sys.executable
+    for name in ("python", "python3"):
+        found = shutil.which(name)
+        if not path or (found and os.path.normcase(os.path.abspath(found)) == os.path.normcase(path)):  # noqa: PTH100
+            return name
+    here = Path.cwd()
+    # A virtual environment is often a folder in the current one; its Python must not be resolved to the one it links.
+    short = Path(path).relative_to(here) if Path(path).is_relative_to(here) else Path(path)
+    return str(short.with_suffix("") if short.suffix.lower() == ".exe" else short)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 MAX_POINTS = 2000  # more than a picture can show
 
-_WIDTH, _HEIGHT = 560, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 14, 12, 44  # margins, which hold the labels of the axes
+_WIDTH, _HEIGHT = 460, 290  # so narrow that the labels can be read when a telephone shows it 340 pixels wide
+_LEFT, _RIGHT, _TOP, _BOTTOM = 66, 26, 12, 46  # margins, which hold the labels of the axes
+_NEAR = 22  # between two lines with a smaller distance there is no room for a label
 _COLOURS = ("#3b82c4", "#d9822b")
 
 
@@ -23,14 +24,14 @@ class Series:
     values: Sequence[float]
 
 
-def line_chart(title: str, series: Sequence[Series], *, reference: tuple[str, float] | None = None) -> str:
-    """Return an SVG chart of values over steps, with a dashed horizontal line at the `reference` (label, value).
+def line_chart(title: str, series: Sequence[Series], *, references: Sequence[tuple[str, float]] = ()) -> str:
+    """Return an SVG chart of values over steps, with a dashed horizontal line at each of `references` (label, value).
 
     A chart of a single series starts at zero: otherwise a change of 1% would fill the whole height. It ends an eighth
     above the largest value, so that a constant is no line at the edge.
     """
     values = [value for each in series for value in each.values if math.isfinite(value)]
-    values += [reference[1]] if reference else []
+    values += [value for _, value in references]
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     low = min(low, 0.0) if len(series) == 1 else low
     margin = (0.05 if len(series) > 1 else 0.125) * (high - low) or 0.5 * abs(high) or 0.5
@@ -40,15 +41,15 @@ def line_chart(title: str, series: Sequence[Series], *, reference: tuple[str, fl
     parts = [*_grid(x, y)]
     for each, colour in zip(series, _COLOURS, strict=False):
         parts += _line(each, colour, x, y)
-    if reference:
-        level = y.place(reference[1])
-        parts.append(f'<path d="M{_LEFT} {level}H{_WIDTH - _RIGHT}" stroke="currentColor" stroke-dasharray="5 4"/>')
+    ends = [float(y.place(value)) for value in _last_values(series)]
+    for label, value in references:
+        parts += _reference(label, float(y.place(value)), ends)
     if len(series) > 1:
-        parts += _legend([each.label for each in series], reference)
+        parts += _legend([each.label for each in series])
     body = "".join(parts)
-    label = html.escape(title)
+    name = html.escape(title)
     box = f"0 0 {_WIDTH} {_HEIGHT}"
-    return f'<svg role="img" aria-label="{label}" viewBox="{box}" font-size="13" fill="currentColor">{body}</svg>'
+    return f'<svg role="img" aria-label="{name}" viewBox="{box}" font-size="14" fill="currentColor">{body}</svg>'
 
 
 @dataclass(frozen=True)
@@ -116,14 +117,28 @@ def _line(series: Series, colour: str, x: _Axis, y: _Axis) -> list[str]:
     return parts
 
 
-def _legend(labels: Sequence[str], reference: tuple[str, float] | None) -> list[str]:
-    styles = (f'stroke="{colour}" stroke-width="1.8"' for colour in _COLOURS)
-    entries = list(zip(labels, styles, strict=False))
-    entries += [(reference[0], 'stroke="currentColor" stroke-dasharray="5 4"')] if reference else []
+def _last_values(series: Sequence[Series]) -> list[float]:
+    """Return the last finite value of each line that has one."""
+    finite = ([value for value in each.values if math.isfinite(value)] for each in series)
+    return [values[-1] for values in finite if values]
+
+
+def _reference(label: str, level: float, ends: Sequence[float]) -> list[str]:
+    """Return a dashed line at height `level`, and its label away from the heights `ends` at which the curves end."""
+    right = _WIDTH - _RIGHT
+    is_free = all(abs(level - end) > _NEAR for end in ends)
+    above, below = f'x="{right - 4}" y="{level - 6:.1f}" text-anchor="end"', f'x="{_LEFT + 8}" y="{level + 16:.1f}"'
+    return [
+        f'<path d="M{_LEFT} {level:.1f}H{right}" stroke="currentColor" stroke-dasharray="5 4"/>',
+        f"<text {above if is_free else below}>{html.escape(label)}</text>",
+    ]
+
+
+def _legend(labels: Sequence[str]) -> list[str]:
     parts = []
-    for number, (label, style) in enumerate(entries):
-        level = _TOP + 12 + 18 * number
-        parts.append(f'<path d="M{_WIDTH - 150} {level}h26" {style}/>')
+    for number, (label, colour) in enumerate(zip(labels, _COLOURS, strict=False)):
+        level = _TOP + 12 + 20 * number
+        parts.append(f'<path d="M{_WIDTH - 150} {level}h26" stroke="{colour}" stroke-width="1.8"/>')
         text = html.escape(label)
         parts.append(f'<text x="{_WIDTH - 118}" y="{level}" dy=".35em">{text}</text>')
     return parts

@@ -8,7 +8,7 @@ from typing import Any
 
 from minigrad.data import xz
 from minigrad.system import hardware
-from minigrad.system.terminal import phase, quoted
+from minigrad.system.terminal import command, phase
 from minigrad.system.units import format_bytes, format_seconds
 from minigrad.training import metrics, report
 from minigrad.training.plan import Plan
@@ -23,7 +23,7 @@ def finish(run: Run) -> TrainResult:
     settings, folder, lines = run.settings, run.folder, metrics.read(run.folder.path)
     score = run.score or run.evaluate(everything=True)
     figure, no_figure = xz_baseline(run.plan)
-    command = repeat_command(replace(settings, steps=run.step), folder.path, folder.record.stages)
+    repeat = repeat_command(replace(settings, steps=run.step), folder.path, folder.record.stages)
     result = TrainResult(
         out=folder.path,
         steps=run.step,
@@ -33,10 +33,10 @@ def finish(run: Run) -> TrainResult:
         val_bits_per_byte=score.bits_per_byte,
         xz_bits_per_byte=figure,
         seconds=run.seconds(),
-        command=command,
+        command=repeat,
     )
     figures: dict[str, Any] = {"bits_per_byte": score.bits_per_byte, "xz_bits_per_byte": figure, "no_xz": no_figure}
-    folder.record.result = figures | {"steps": run.step, "tokens": result.tokens, "command": command}
+    folder.record.result = figures | {"steps": run.step, "tokens": result.tokens, "command": repeat}
     folder.write()
     parameters = run.model.num_parameters()
     path = report.write_report(
@@ -44,7 +44,7 @@ def finish(run: Run) -> TrainResult:
         summary=report.Summary(settings.model, settings.size, settings.data, parameters, **figures),
         samples=run.samples,
         settings=stored(settings),
-        command=command,
+        command=repeat,
     )
     if run.profile is not None:
         print(run.profile.table(run.plan.rate, len(run.replicas.models)))
@@ -52,8 +52,8 @@ def finish(run: Run) -> TrainResult:
     print(report.compare_with_xz(**figures))
     print(f"{result.tokens:,} tokens in {format_seconds(run.seconds())}, at most {peak} of memory")
     print(f"report   {path}")
-    print(f"write    python generate.py {quoted(str(folder.path))}")
-    print(f"repeat   {command}", flush=True)
+    print(f"write    {command('generate.py', folder.path)}")
+    print(f"repeat   {repeat}", flush=True)
     return result
 
 

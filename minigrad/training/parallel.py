@@ -62,7 +62,10 @@ class Replicas:
     def __init__(self, model: LanguageModel, count: int, seed: int = 0) -> None:
         self.models = [model, *(replica(model) for _ in range(count - 1))]
         self.seed = seed
-        self._segments = [segments(model.parameters()) for model in self.models]
+        # Found once: to walk through the modules of a small model takes longer than to add up its gradients.
+        self._parameters = [model.parameters() for model in self.models]
+        self._segments = [segments(parameters) for parameters in self._parameters]
+        self._dropouts = [nn.dropouts(model) for model in self.models]
         self._sizes: list[int] = []  # the sequences that each replica had in the last batch
 
     def run(
@@ -92,7 +95,7 @@ class Replicas:
 
         def work_on(number: int) -> None:
             model, (tokens, wanted) = self.models[number], shares[number]
-            nn.set_step(model, self.seed, step, first_row=int(firsts[number]) * tokens.shape[1])
+            nn.set_step(self._dropouts[number], self.seed, step, first_row=int(firsts[number]) * tokens.shape[1])
             with np.errstate(all="ignore"):  # a setting of each thread; the training loop checks that values are finite
                 losses[number] = real[number] * work(model, tokens, wanted, np.array(real[number] / max(total, 1)))
 
@@ -106,7 +109,7 @@ class Replicas:
 
     def _add_gradients(self, count: int) -> None:
         """Add the gradients of the replicas to those of the model, in order, and let the replicas' count as zero."""
-        for twins in zip(*(model.parameters() for model in self.models[:count]), strict=True):
+        for twins in zip(*self._parameters[:count], strict=True):
             if any(twin.has_gradient for twin in twins):
                 assert all(twin.grad is not None for twin in twins)  # reading writes the zeros of a discarded gradient
         for ours, *others in zip(*self._segments[:count], strict=True):
@@ -114,8 +117,8 @@ class Replicas:
                 for theirs in others:
                     add = functools.partial(_add_range, ours.gradient[run], theirs.gradient[run])
                     threads.over_rows(add, run.stop - run.start, 1)
-        for model in self.models[1:count]:
-            for parameter in model.parameters():
+        for parameters in self._parameters[1:count]:
+            for parameter in parameters:
                 parameter.discard_grad()
 
     def measurements(self) -> dict[str, list[float]]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from minigrad.data.batches import windows_per_epoch
@@ -26,6 +28,7 @@ CONTEXT, TOKENS_PER_STEP = 256, 2_048
 _TOKENS_PER_PARAMETER = 1.0
 """The number of tokens per parameter from which on the next larger size is worth its cost."""
 
+_LINE = 79  # characters of a line of the plan
 _XZ_SHARE = 0.15  # the part of the minutes that a comparison with xz may take
 
 
@@ -181,11 +184,11 @@ class Plan:
         evaluation = 2 * len(self.text.held_out) / (3 * self.tokens_per_second())
         return evaluation + (0.0 if self.too_long_for_xz() else self._xz_seconds()) + 4.0
 
-    def describe(self) -> str:
-        """Return the plan as two columns: the model, its text, the length of the run, and the cost."""
-        rows = self._model_rows() | self._budget_rows()
+    def describe(self, folder: Path) -> str:
+        """Return the plan as two columns: the model, its text, the cost, the length of the run, and its folder."""
+        rows = self._model_rows() | self._budget_rows() | {"run folder": str(folder)}
         width = max(map(len, rows))
-        return "\n".join(f"  {name:<{width}}  {value}" for name, value in rows.items())
+        return "\n".join(_wrapped(f"  {name:<{width}}  ", value) for name, value in rows.items())
 
     def _model_rows(self) -> dict[str, str]:
         settings, model, text = self.settings, self.model, self.text
@@ -201,7 +204,7 @@ class Plan:
             f"{model.config.num_layers} layers of width {model.config.width}",
             **({"claimed": self.claim} if self.claim else {}),
             "text": f"{text.corpus.description}: {plural(len(text.corpus.documents), 'document')}, "
-            f"{format_bytes(train.num_bytes)} to train on, {format_bytes(text.held_out.num_bytes)} held out",
+            f"{format_bytes(train.num_bytes)} to train on, {format_bytes(text.held_out.num_bytes)} held out for tests",
             "vocabulary": vocabulary,
             "step": f"{settings.batch} x {settings.context} tokens"
             + (f" x {settings.accumulate} parts" if settings.accumulate > 1 else "")
@@ -209,27 +212,47 @@ class Plan:
         }
 
     def _budget_rows(self) -> dict[str, str]:
-        settings, memory, speed = self.settings, self.memory(), self.tokens_per_second()
-        seconds = 0.0 if settings.steps else 60 * (settings.minutes or 0.0)
-        left = max((settings.steps or 0) - self.done, 0)
-        tokens = left * settings.tokens_per_step if settings.steps else seconds * speed
-        passes = tokens / max(len(self.text.train), 1)
-        products = f"matrix products in {backend.describe()} at {self.rate / 1e9:,.0f} GFLOP/s"
+        memory = self.memory()
+        products = f"matrix products at {self.rate / 1e9:,.0f} GFLOP/s ({backend.describe()})"
         if hardware.threads() > 1 and not blas.can_set_threads():
             products += ", no replicas because the threads of NumPy's BLAS cannot be set"
-        budget = f"{format_seconds(seconds)} in all" if seconds else plural(settings.steps or 0, "step")
-        buys = f"about {format_count(tokens)} tokens, {passes:.1f} times the text"
-        if not seconds:
-            buys += f", in about {format_seconds(tokens / speed + self.seconds_after())}"
-            budget += f", of which {self.done:,} are done" if self.done else ""
-        if settings.steps and not left:
-            buys = "nothing more: this run is finished, but a larger --steps, --tokens or --minutes continues it"
         return {
-            "memory": f"{format_bytes(memory.total)}: {format_bytes(memory.state)} state, "
-            f"{format_bytes(memory.activations)} activations, {format_bytes(memory.program)} program",
+            "memory": f"about {format_bytes(memory.total)} at most: {format_bytes(memory.state)} for weights, "
+            f"gradients and AdamW's averages, {format_bytes(memory.activations)} for activations, "
+            f"{format_bytes(memory.program)} for Python and its libraries",
             "machine": f"{hardware.describe()}; {products}",
-            "speed": f"{self.flops_per_token() / 1e6:,.1f} MFLOP per token, "
-            f"about {format_count(speed)} tokens/s expected",
-            "budget": budget,
-            "it buys": buys,
+            "speed": f"about {_round(self.tokens_per_second())} tokens/s, "
+            f"at {self.flops_per_token() / 1e6:,.1f} MFLOP per token",
+            "length": self._length(),
         }
+
+    def _length(self) -> str:
+        """Return how long the run is in steps or in time, in tokens, and in passes over the text."""
+        steps, speed, after = self.settings.steps, self.tokens_per_second(), self.seconds_after()
+        if steps and self.done >= steps:
+            return f"all {plural(steps, 'step')} are done; a larger --steps, --tokens or --minutes continues this run"
+        seconds = 60 * (self.settings.minutes or 0.0)
+        tokens = (steps - self.done) * self.settings.tokens_per_step if steps else max(seconds - after, 0.0) * speed
+        passes = f"{tokens / max(len(self.text.train), 1):.1f} passes over the text"
+        if not steps:
+            return f"{format_seconds(seconds)} in all; in that time about {_round(tokens)} tokens, {passes}"
+        done = f", of which {self.done:,} are done" if self.done else ""
+        in_all = f"in about {format_seconds(tokens / speed + after)}"
+        return f"{plural(steps, 'step')}{done}: {format_count(tokens)} tokens, {passes}, {in_all}"
+
+
+def _round(number: float) -> str:
+    """Return an estimate with two significant digits.
+
+    >>> _round(509_921)
+    '510,000'
+    """
+    return format_count(float(f"{number:.2g}"))
+
+
+def _wrapped(name: str, value: str) -> str:
+    """Return a row of the plan in lines that a terminal of 80 columns holds."""
+    return textwrap.fill(
+        value, _LINE, initial_indent=name, subsequent_indent=" " * len(name), break_on_hyphens=False,
+        break_long_words=False,
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The progress of a run: one bar on a terminal, plain lines anywhere else.
+"""The progress of a run: a table of its losses, with a bar below it on a terminal.
 
 A log file is read later and by other programs, so it gets no colours and no bar that redraws itself.
 """
@@ -12,50 +12,77 @@ from minigrad.system.terminal import printable
 from minigrad.system.units import format_seconds
 from minigrad.training.metrics import Measurement
 
+_COLUMNS = {"step": 17, "loss": 6, "bits/byte": 11, "held-out": 10, "lr": 9, "tokens/s": 10, "peak": 6, "time left": 10}
+"""The columns of the table and their widths, 79 characters together."""
+
+_LEGEND = """\
+bits/byte: bits that the model needs for a byte of the text; lower is better
+held-out:  the same for text that it is not trained on
+lr, peak:  learning rate; speed, of that of matrix products alone
+"""
+
 
 class Progress:
-    """Shows how far training is: a tqdm bar on a terminal, one line per logged step elsewhere."""
+    """Shows how far training is: one line per logged step, above a tqdm bar on a terminal."""
 
     def __init__(self, total_steps: int | None, stream: TextIO | None = None) -> None:
         """Start on `stream`, by default standard output.
 
-        `total_steps` is None until a budget of minutes has become a number of steps; until then `log` gets the
-        share of the time that has passed.
+        `total_steps` is None until a budget of minutes has become a number of steps; until then `log` and `advance`
+        get the share of the time that has passed.
         """
         self.total_steps = total_steps
         self.stream = sys.stdout if stream is None else stream
         self.bar: Any = None
+        self._has_header = False
         if self.stream.isatty():
             from tqdm import tqdm
 
-            bar_format = "{percentage:3.0f}%|{bar}| {desc}"
-            self.bar = tqdm(total=1.0, file=self.stream, bar_format=bar_format, dynamic_ncols=True, leave=False)
+            self.bar = tqdm(
+                total=1.0,
+                file=self.stream,
+                bar_format="{percentage:3.0f}%|{bar}| {desc}",
+                dynamic_ncols=True,
+                leave=False,
+                miniters=0,  # a step is a small part of the total of 1, and `mininterval` limits how often it redraws
+            )
 
     def set_total(self, total_steps: int | None) -> None:
         """Set the number of steps of the run, once it is known."""
         self.total_steps = total_steps
 
     def log(self, measured: Measurement, *, matmul_share: float, seconds_left: float, time_share: float = 0.0) -> None:
-        """Show a step: on the bar, or as a line.
+        """Print a line of the table, the first time with its header.
 
         `matmul_share` is the part (0 to 1) of the machine's measured matmul rate that training reaches;
         `time_share` is the part of the time budget that has passed, used until the number of steps is known.
         """
-        step = measured.step
-        share = step / self.total_steps if self.total_steps else time_share
-        of_total = f"/{self.total_steps:,}" if self.total_steps else f" ({share:.0%} of the time)"
-        parts = [f"step {step:,}{of_total}", f"loss {measured.loss:.3f}", f"{measured.bits_per_byte:.3f} bits per byte"]
-        if measured.val_bits_per_byte is not None:
-            parts.append(f"held-out {measured.val_bits_per_byte:.3f}")
-        parts += [f"lr {measured.learning_rate:.2e}", f"{measured.tokens_per_second:,.0f} tokens/s"]
-        parts.append(f"{matmul_share:.0%} of matmul rate")
-        left = f"{format_seconds(seconds_left)} left"
+        if not self._has_header:
+            self._has_header = True
+            self.say(_LEGEND + _row(dict(zip(_COLUMNS, _COLUMNS, strict=True))))
+        held_out = measured.val_bits_per_byte
+        values = {
+            "step": self._place(measured.step) + ("" if self.total_steps else f" ({time_share:.0%})"),
+            "loss": f"{measured.loss:.3f}",
+            "bits/byte": f"{measured.bits_per_byte:.3f}",
+            "held-out": "" if held_out is None else f"{held_out:.3f}",
+            "lr": f"{measured.learning_rate:.1e}",
+            "tokens/s": f"{measured.tokens_per_second:,.0f}",
+            "peak": f"{matmul_share:.0%}",
+            "time left": format_seconds(seconds_left),
+        }
+        self.advance(measured.step, seconds_left=seconds_left, time_share=time_share)
+        self.say(_row(values))
+
+    def advance(self, step: int, *, seconds_left: float, time_share: float = 0.0) -> None:
+        """Move the bar, where there is one, to a step; it is drawn at most ten times a second."""
         if self.bar is None:
-            print("  ".join([*parts, left]), file=self.stream, flush=True)
-        else:
-            self.bar.n = min(share, 1.0)
-            # The time left comes first, because a narrow terminal cuts off the end.
-            self.bar.set_description_str("  ".join([left, *parts]))
+            return
+        self.bar.set_description_str(f"step {self._place(step)}  {format_seconds(seconds_left)} left", refresh=False)
+        self.bar.update(min(step / self.total_steps if self.total_steps else time_share, 1.0) - self.bar.n)
+
+    def _place(self, step: int) -> str:
+        return f"{step:,}/{self.total_steps:,}" if self.total_steps else f"{step:,}"
 
     def say(self, text: str) -> None:
         """Print `text`, above the bar where there is one.
@@ -74,3 +101,9 @@ class Progress:
         """Remove the bar from the terminal."""
         if self.bar is not None:
             self.bar.close()
+
+
+def _row(values: dict[str, str]) -> str:
+    """Return a line of the table; the first column stands at the left, the others at the right."""
+    first, *others = _COLUMNS.items()
+    return f"{values[first[0]]:<{first[1]}}" + "".join(f"{values[name]:>{width}}" for name, width in others)

@@ -13,7 +13,7 @@ from typing import Any
 from minigrad.errors import InputError
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.formats.typed import read_dataclass, read_values
-from minigrad.options import options
+from minigrad.options import nearest, options
 from minigrad.system import hardware
 from minigrad.training.settings import TrainConfig
 
@@ -80,7 +80,8 @@ class Record:
     def read(cls, folder: Path) -> Record:
         """Return the record of a run folder; raises InputError if the folder holds no run."""
         if not folder.is_dir():
-            raise InputError(f"there is no run folder {folder}")
+            beside = nearest(str(folder), [str(found.parent) for found in folder.parent.glob(f"*/{FILE}")])
+            raise InputError(f"there is no run folder {folder}" + (f"; did you mean {beside}?" if beside else ""))
         if not (folder / FILE).exists():
             raise InputError(f"{folder} is no run folder of train.py: it has no {FILE}")
         content = read_json(folder / FILE)

@@ -101,7 +101,7 @@ class Run:
 
     def compile_kernels(self) -> None:
         """Compile every kernel by a pass over the smallest batch; no weight changes."""
-        with phase("compiling kernels (kept for the next run)"):
+        with phase("loading kernels (new ones are compiled and kept)"):
             self.model.loss(*batch(self.text.train, seed=0, step=0, batch_size=1, context=2)).backward()
         self.optimizer.zero_grad()
 

@@ -12,11 +12,13 @@ from typing import Any
 
 from minigrad.data.token_files import TokenFile
 from minigrad.errors import InputError, RunError
+from minigrad.kernels.gemm import backend
 from minigrad.optim.schedules import decay_start
-from minigrad.system import processors
-from minigrad.system.locks import LOCK_FILE, FolderLock
-from minigrad.system.terminal import quoted
-from minigrad.training import checkpoint
+from minigrad.system import hardware, processors
+from minigrad.system.locks import FolderLock
+from minigrad.system.terminal import command
+from minigrad.training import checkpoint, costs
+from minigrad.training.places import RUNS, refuse_existing
 from minigrad.training.record import FILE, NOT_STORED, Record
 from minigrad.training.settings import TrainConfig
 from minigrad.typing import Tokenizer
@@ -103,6 +105,14 @@ class Opening:
     explicit: Collection[str]  # the names of the settings that were given
     folder: RunFolder | None  # None for a new run
 
+    def measure_machine(self) -> float:
+        """Choose threads and matmul backend, and return the speed of matrix products in FLOP/s."""
+        print(self.compare_threads(), end="")
+        threads = self.asked.threads and min(self.asked.threads, processors.count())  # a continued run as it began
+        hardware.prepare(threads)
+        backend.use(self.asked.matmul, self.asked.precision)
+        return costs.matmul_rate()
+
     def compare_threads(self) -> str:
         """Return a line that says what changes if the run to continue began with more threads than can run here."""
         threads, most = self.asked.threads or 1, processors.count()
@@ -126,7 +136,7 @@ def open_run(given: TrainConfig, explicit: Collection[str] | None = None, lock: 
         explicit = {field.name for field in fields if getattr(given, field.name) != field.default}
     if given.resume is not None:
         family = given.model if "model" in explicit else None
-        path = Path(given.resume or given.out or newest(Path("runs"), family))
+        path = Path(given.resume or given.out or newest(RUNS, family))
         Record.read(path)  # so that no lock is left in a folder without a run
         if lock is not None and not given.plan:
             lock.take(path)
@@ -135,23 +145,9 @@ def open_run(given: TrainConfig, explicit: Collection[str] | None = None, lock: 
         return Opening(settings, explicit, RunFolder(path, record))
     if given.steps is None and given.tokens is None and given.minutes is None:
         given = dataclasses.replace(given, minutes=10.0)
-    if given.init is not None and not Path(given.init).is_dir():
-        raise InputError(f"--init {given.init} is no folder; name a run folder, or a Hugging Face folder")
     if given.init is not None and given.tokenizer is None:
         given = dataclasses.replace(given, tokenizer=given.init)
     return Opening(given, explicit, None)
-
-
-def refuse_existing(folder: Path) -> None:
-    """Raise InputError if `folder` exists and is not empty: a run is never overwritten."""
-    if folder.is_dir() and any(entry.name != LOCK_FILE for entry in folder.iterdir()):
-        way_out = f"continue it with --resume {folder}, or " if (folder / FILE).exists() else ""
-        raise InputError(f"{folder} exists and is left as it is: {way_out}choose another --out")
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out {folder} is a file; name a folder")
-    above = next((parent for parent in folder.parents if parent.exists()), None)
-    if above is not None and not above.is_dir():
-        raise InputError(f"--out {folder} cannot be made, because {above} is a file")
 
 
 def fingerprint(tokens: TokenFile) -> str:
@@ -225,19 +221,18 @@ def repeat_command(settings: TrainConfig, folder: Path, stages: Collection[int] 
     extension adds a `--resume` command, joined by `&&`.
     """
     first, *later = [*stages, settings.steps]
-    out = _quoted(f"{folder}-again")
-    words = ["python train.py"]
+    out, words = f"{folder}-again", list[str]()
     for field in dataclasses.fields(TrainConfig):
         value = first if field.name == "steps" else getattr(settings, field.name)
         if field.name in (*NOT_STORED, "minutes", "tokens"):
             continue
         if value != field.default or field.name in ("model", "size"):
             flag = "--" + field.name.replace("_", "-")
-            words.append(flag if value is True else f"{flag} {_quoted(value)}")
-    again = [f"python train.py --resume {out} --steps {steps}" for steps in later]
-    return " && ".join([" ".join([*words, f"--out {out}"]), *again])
+            words += [flag] if value is True else [flag, _exact(value)]
+    again = [command("train.py", "--resume", out, "--steps", steps) for steps in later]
+    return " && ".join([command("train.py", *words, "--out", out), *again])
 
 
-def _quoted(value: Any) -> str:
-    text = f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
-    return quoted(text)
+def _exact(value: Any) -> str:
+    """Return a value of a flag as the shortest text that is read as the same value."""
+    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)

@@ -52,6 +52,8 @@ class StepLog:
         now = self.run.seconds()
         self._training += now - before
         self.seconds_per_step = (now - self._began) / (self.run.step - self._first_step)
+        with self._stopping_when_nobody_reads():
+            self.progress.advance(self.run.step, **self._time())
 
     def write(self, learning_rate: float, gradient_norm: float, score: Score | None) -> None:
         """Append a line to metrics.jsonl and show it.
@@ -82,9 +84,14 @@ class StepLog:
             self.progress.log(
                 measured,
                 matmul_share=measured.tokens_per_second * run.plan.flops_per_token() / run.plan.rate,
-                seconds_left=run.budget.seconds_left(run.step, run.seconds(), self.seconds_per_step),
-                time_share=run.budget.share(run.step, run.seconds()),
+                **self._time(),
             )
+
+    def _time(self) -> dict[str, float]:
+        """Return the seconds that are left and the share of the budget that is used."""
+        run, seconds = self.run, self.run.seconds()
+        left = run.budget.seconds_left(run.step, seconds, self.seconds_per_step)
+        return {"seconds_left": left, "time_share": run.budget.share(run.step, seconds)}
 
     def show_sample(self, sample: str) -> None:
         """Show a text that the model generated."""

@@ -46,7 +46,9 @@ class Block(nn.CheckpointedLayer):
     def forward(self, x: Tensor, summaries: list[Tensor], run: Pass) -> Tensor:
         """Add the outputs of attention and of the feed-forward streams to the residual stream x (rows, width)."""
         normed = self.input_norm(x)
-        if self.variant != "off" and (self.training or self.at_generation):
+        # A cache is for generation, also while the module is in training mode: it holds what that needs.
+        merges = self.at_generation or (self.training and run.cache is None)
+        if self.variant != "off" and merges:
             attended, self.merge_ratio = merged_attention(
                 self.attn, normed, summaries, run, self.variant, self.threshold
             )

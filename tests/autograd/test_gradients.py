@@ -61,13 +61,25 @@ def test_the_gradient_of_a_constant_is_never_written() -> None:
     assert not written
 
 
-def test_a_computed_argument_receives_a_new_array_for_each_use() -> None:
+def test_the_uses_of_a_computed_argument_add_up_in_one_new_array() -> None:
     deferred_op, written = deferring((2, 3))
     x = leaf(2, 3)
     inner = x * 2.0
     (deferred_op(inner) + deferred_op(inner)).sum().backward()
-    assert [add for _, add in written] == [False, False]
+    assert [add for _, add in written] == [False, True]
+    assert written[0][0] is written[1][0]
     assert (x.grad == 4).all()
+
+
+@pytest.mark.parametrize("deferred_first", [False, True])
+def test_a_deferred_gradient_is_never_added_to_an_array_that_is_used_elsewhere(deferred_first: bool) -> None:
+    deferred_op, _ = deferring((3,))
+    x, other = leaf(3), leaf(3)
+    inner, passed = x * 1.0, other * 1.0
+    uses = [deferred_op(inner), inner + passed]  # the addition hands on the array that arrives to both
+    (uses[0] + uses[1] if deferred_first else uses[1] + uses[0]).sum().backward()
+    assert (x.grad == 2).all()
+    assert (other.grad == 1).all()
 
 
 @pytest.mark.parametrize("shape", [(3,), (1, 3), (2, 1), (1, 1), ()])

@@ -104,6 +104,39 @@ def test_an_operation_knows_which_of_its_arguments_need_a_gradient() -> None:
     assert seen == [(False, True, False), (True, False, True), (False, False, False)]
 
 
+def test_the_last_arguments_may_be_left_out_if_their_default_is_none() -> None:
+    seen = []
+
+    @op
+    def scaled(x: Array, scale: Array | None = None, shift: Array | None = None) -> tuple[Array, Backward]:
+        seen.append(gradients_wanted())
+        y = x if scale is None else x * scale
+        return y if shift is None else y + shift, lambda dy: (dy, None, dy if shift is not None else None)
+
+    x = Tensor([1.0], requires_grad=True)
+    for given in ((x,), (x, None), (x, None, None), (x, 1.0), (x, x)):
+        x.zero_grad()
+        scaled(*given).backward()
+        assert x.grad == [1.0]
+    assert seen == [(True, False, False)] * 4 + [(True, True, False)]
+    with pytest.raises(InputError, match="scaled got scale of type NoneType"):
+        scaled(x, None, 1.0)
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        scaled()
+
+
+def test_results_of_other_dtypes_are_tensors_of_numbers_in_this_machines_byte_order() -> None:
+    @op(integer_dtype="any")
+    def text(x: Array) -> tuple[Array, Backward]:
+        return x.astype(str), lambda dy: dy
+
+    swapped = ops.astype(Tensor([1.0, 2.0]), dtype=">f4")
+    assert swapped.dtype.isnative
+    assert swapped.tolist() == [1.0, 2.0]
+    with pytest.raises(InputError, match="a Tensor holds numbers"):
+        text(Tensor([1.0]))
+
+
 def test_a_node_is_recorded_only_if_an_argument_requires_a_gradient() -> None:
     @op
     def double(x: Array) -> tuple[Array, Backward]:

@@ -276,3 +276,15 @@ def test_same_norm_with_any_number_of_threads() -> None:
         norms.add(adamw.sum_of_squares(x))
     assert len(norms) == 1
     assert norms.pop() == pytest.approx(float((x.astype(np.float64) ** 2).sum()), rel=1e-5)
+
+
+def test_an_error_in_a_task_is_raised_and_the_threads_keep_working() -> None:
+    def task(number: int) -> None:
+        raise KeyError(number)
+
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            side_by_side(task, 2)
+    done: list[int] = []
+    side_by_side(done.append, 5)
+    assert sorted(done) == [0, 1, 2, 3, 4]

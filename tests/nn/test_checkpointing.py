@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from minigrad import no_grad
-from minigrad.nn import CheckpointedLayer, Dropout, checkpointing, set_step
+from minigrad.nn import CheckpointedLayer, Dropout, checkpointing, dropouts, set_step
 from minigrad.nn.language_model import LanguageModel
 from tests.models.tiny import TINY, build, tokens
 
@@ -34,7 +34,7 @@ def loss_and_gradients(model: LanguageModel, seed: int = 0, shape: tuple[int, in
     model.zero_grad()
     bits = {}
     for micro in range(2):
-        set_step(model, seed, micro)
+        set_step(dropouts(model), seed, micro)
         ids = tokens(seed + micro, shape[0], shape[1] + 1)
         loss = model.loss(ids[:, :-1], ids[:, 1:])
         loss.backward(np.array(0.5))
@@ -80,7 +80,7 @@ def gradients_of_two_steps(model: LanguageModel) -> dict[str, bytes]:
     model.train()
     losses = []
     for step in range(2):
-        set_step(model, 7, step)
+        set_step(dropouts(model), 7, step)
         ids = tokens(step, 2, 12)
         losses.append(model.loss(ids[:, :-1], ids[:, 1:]))
     model.eval()

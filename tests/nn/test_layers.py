@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from minigrad import InputError, Tensor, nn, ops
-from minigrad.nn import Module, set_step
+from minigrad.nn import Module, dropouts, set_step
 
 
 def test_linear_with_and_without_bias() -> None:
@@ -47,13 +47,13 @@ class TwoDropouts(Module):
 
 def test_each_dropout_layer_and_each_step_has_its_own_mask() -> None:
     model, x = TwoDropouts(), Tensor(np.ones(100, np.float32))
-    set_step(model, seed=1, step=5)
+    set_step(dropouts(model), seed=1, step=5)
     first, second = model.first(x).data, model.second(x).data
     assert (first != second).any()
     assert model.first(x).data.tobytes() == first.tobytes()
-    set_step(model, seed=1, step=6)
+    set_step(dropouts(model), seed=1, step=6)
     assert (model.first(x).data != first).any()
-    set_step(model, seed=1, step=5)
+    set_step(dropouts(model), seed=1, step=5)
     assert model.first(x).data.tobytes() == first.tobytes()
 
 
@@ -67,7 +67,7 @@ def test_dropout_changes_nothing_at_evaluation_or_with_probability_zero() -> Non
 
 def test_the_options_for_attention_are_those_of_the_layer_in_training_only() -> None:
     layer = nn.Dropout(0.5)
-    set_step(layer, seed=3, step=4, first_row=6)
+    set_step([layer], seed=3, step=4, first_row=6)
     assert layer.draws() == {"dropout": 0.5, "seed": 3, "step": 4, "index": 0, "first_row": 6}
     assert layer.eval().draws() == {}
     assert nn.Dropout(0.0).draws() == {}

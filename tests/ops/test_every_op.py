@@ -14,7 +14,7 @@ from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import OPS, op
 from minigrad.typing import Array
 from tests import op_checks
-from tests.op_table import FORMULAS_WITH_ZEROS, NAN_ON_OVERFLOW, NOT_FINITE_IN_TILES, TABLE, Case
+from tests.op_table import FORMULAS_WITH_ZEROS, NAN_ON_OVERFLOW, TABLE, Case
 
 # Functions of the package that are composed of operations; each has tests of its own.
 COMPOSED = {"scaled_dot_product_attention"}
@@ -54,7 +54,7 @@ def test_strided_and_read_only_arguments_give_the_same(name: str, data: st.DataO
     op_checks.check_any_layout(getattr(ops, name), data.draw(TABLE[name].cases))
 
 
-@pytest.mark.parametrize("name", sorted(TABLE.keys() - NOT_FINITE_IN_TILES))
+@every_op
 @given(data=st.data(), seed=st.integers(0, 10**6))
 def test_special_values_give_what_the_formula_gives_in_float32_and_float64(
     name: str, data: st.DataObject, seed: int

@@ -53,6 +53,32 @@ def test_inner_sizes_that_differ_are_named(call: Any) -> None:
     assert "(4, 5)" in str(caught.value)
 
 
+def test_a_bias_may_be_left_out_and_the_matrix_stored_either_way() -> None:
+    rng = np.random.default_rng(0)
+    x, weight, bias = (Tensor(rng.normal(size=shape)) for shape in ((2, 3, 4), (5, 4), (5,)))
+    y = ops.linear(x, weight, bias)
+    np.testing.assert_array_equal(y.data, (ops.linear(x, weight) + bias).data)
+    np.testing.assert_array_equal(ops.linear(x, weight, None).data, ops.linear(x, weight).data)
+    np.testing.assert_allclose(ops.linear(x, weight.T, bias, inputs_first=True).data, y.data, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("weight", "bias", "inputs_first", "message"),
+    [
+        ((4, 5), (4,), False, r"weight of shape \(4, 5\) \(out, in\) to input of shape \(2, 3\)"),
+        ((4, 5), (5,), True, r"weight of shape \(4, 5\) \(in, out\) to input of shape \(2, 3\)"),
+        ((5, 3), (3,), False, r"one bias for each of 5 outputs, not a bias of shape \(3,\)"),
+        ((3, 5), (1,), True, r"one bias for each of 5 outputs, not a bias of shape \(1,\)"),
+    ],
+)
+def test_a_weight_or_a_bias_that_does_not_fit_is_named(
+    weight: Any, bias: Any, inputs_first: bool, message: str
+) -> None:
+    x, w, b = (Tensor(np.zeros(shape)) for shape in ((2, 3), weight, bias))
+    with pytest.raises(ShapeError, match=message):
+        ops.linear(x, w, b, inputs_first=inputs_first)
+
+
 def test_a_number_has_no_matrix_product() -> None:
     with pytest.raises(ShapeError, match=r"matmul cannot multiply shapes \(\) and \(3,\)"):
         Tensor(1.0) @ Tensor(np.zeros(3, np.float32))

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import models
 import tokenizer
 import train as train_program
 from minigrad.formats.json_files import write_json
@@ -33,16 +32,15 @@ def start_from(text: Path, tmp_path: Path) -> Callable[..., list[str]]:
 
 @pytest.mark.parametrize("plan", [True, False])
 def test_a_start_of_another_size_or_family_or_too_long_a_context_is_refused(
-    capsys, monkeypatch, finished, tmp_path, start_from, plan
+    capsys, finished, tmp_path, start_from, plan
 ):
-    monkeypatch.setitem(models.FAMILIES, "other", models.FAMILIES["vidya-v2"])
     for changes, message in (
         (
             {"size": "micro"},
             f"{finished} holds a vidya-v2 nano, but --size micro was given: a model grows in width only: num_layers is "
             "2, but the wanted size has 10",
         ),
-        ({"model": "other"}, f"{finished} holds a model of vidya-v2, but --model other was given"),
+        ({"model": "gpt2"}, f"{finished} holds a model of vidya-v2, but --model gpt2 was given"),
         ({"context": 2_049}, "--context 2049 is longer than the model's context of 2048; take at most 2048"),
     ):
         assert refusal(capsys, *start_from(finished, plan=plan, **changes)) == message

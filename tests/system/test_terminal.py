@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
 import sys
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad.system.terminal import forgive_encoding, phase, printable, quoted
+from minigrad.system import terminal
+from minigrad.system.terminal import command, forgive_encoding, phase, printable, quoted
 from tests.command_words import command_words
 
 
@@ -76,3 +79,43 @@ def test_closed_output_is_no_error_at_exit():
     process.stdout = None
     _, error = process.communicate(b"")
     assert (process.returncode, error) == (0, b"")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders are written with slashes")
+@pytest.mark.parametrize(
+    ("python", "path", "here", "expected"),
+    [
+        ("/home/ada/minigrad/.venv/bin/python", "/usr/bin", "/home/ada/minigrad", ".venv/bin/python"),
+        ("/home/ada/minigrad/.venv/bin/python", "/usr/bin", "/home/ada", "minigrad/.venv/bin/python"),
+        ("/home/ada/minigrad/.venv/bin/python", "/usr/bin", "/", "home/ada/minigrad/.venv/bin/python"),
+        ("/opt/my python/bin/python3", "/usr/bin", "/home", "'/opt/my python/bin/python3'"),
+        ("", "/usr/bin", "/home", "python"),
+    ],
+)
+def test_a_command_names_the_python_that_runs(monkeypatch, python, path, here, expected):
+    monkeypatch.setattr(sys, "executable", python)
+    monkeypatch.setattr(sys, "argv", ["-c"])
+    monkeypatch.setattr(terminal.shutil, "which", lambda name: f"{path}/{name}")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "cwd", lambda: Path(here))
+        shown = command("train.py", "--resume", "runs/a b")
+    assert shown == f"{expected} train.py --resume 'runs/a b'"
+
+
+def test_a_command_names_a_python_that_the_shell_finds_by_its_name(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["-c"])
+    for name in ("python", "python3"):
+        monkeypatch.setattr(terminal.shutil, "which", {name: sys.executable}.get)
+        assert command("train.py") == f"{name} train.py"
+
+
+def test_a_command_names_the_program_beside_the_running_one(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    (tmp_path / "generate.py").touch()
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "train.py")])
+    assert command("generate.py", "runs/a").endswith(f"{tmp_path / 'generate.py'} runs/a")
+    monkeypatch.setattr(sys, "argv", ["train.py"])
+    assert command("generate.py").endswith(" generate.py")
+    monkeypatch.setattr(sys, "argv", ["pytest.py"])
+    assert command("missing.py").endswith(" missing.py")

@@ -25,7 +25,7 @@ def test_every_finite_value_has_a_place_inside_the_picture(values):
     svg = line_chart("loss", [Series("loss", range(1, len(values) + 1), values)])
     drawn, finite = points(svg), [value for value in values if math.isfinite(value)]
     assert len(drawn) == len(finite)
-    assert all(0 <= x <= 560 and 0 <= y <= 300 for x, y in drawn)
+    assert all(0 <= x <= 460 and 0 <= y <= 290 for x, y in drawn)
     for (_, higher), (_, lower), a, b in zip(drawn, drawn[1:], finite, finite[1:], strict=False):
         if abs(a - b) > 1e-2 * max(map(abs, finite)):
             assert (higher < lower) == (a > b)  # in SVG, up is smaller
@@ -64,12 +64,32 @@ def test_few_steps_are_labelled_with_whole_numbers():
     assert re.findall(r'text-anchor="middle">([^<]*)<', svg) == ["0", "1", "2", "step"]
 
 
-def test_labels_are_text_and_the_reference_is_named():
-    svg = line_chart("a < b", [Series("<b>", [1], [1.0]), Series("c", [1], [2.0])], reference=("x & z", 1.5))
+def test_labels_are_text_and_the_references_are_named():
+    references = [("x & z", 1.5), ("n-gram", 1.8)]
+    svg = line_chart("a < b", [Series("<b>", [1], [1.0]), Series("c", [1], [2.0])], references=references)
     assert "a &lt; b" in svg
     assert "&lt;b&gt;" in svg
     assert "x &amp; z" in svg
-    assert "stroke-dasharray" in svg
+    assert "n-gram" in svg
+    assert svg.count("stroke-dasharray") == 2
+
+
+def test_the_label_of_a_reference_is_where_the_curve_is_not():
+    """A falling curve leaves room above a line at its right end, unless it ends there; then below it, at the left."""
+    curve = Series("loss", [1, 2, 3], [4.0, 2.0, 1.0])
+    far = line_chart("x", [curve], references=[("far", 2.0)])
+    near = line_chart("x", [curve], references=[("near", 1.05)])
+    (right, above, level), (left, below, other) = (
+        (float(x), float(y), float(at))
+        for svg in (far, near)
+        for at, x, y in re.findall(
+            r'<path d="M66 ([\d.]+)H434" [^>]*dasharray="5 4"/><text x="([\d.]+)" y="([\d.]+)"', svg
+        )
+    )
+    assert right > 400
+    assert above < level
+    assert left < 100
+    assert below > other
 
 
 @pytest.mark.parametrize("values", [[], [math.nan], [0.0], [5.0, 5.0], [-3.0, -3.0]])
@@ -86,5 +106,5 @@ def test_steps_between_ticks_are_round_and_not_too_large(least):
 
 def test_a_constant_is_no_line_at_the_upper_edge():
     svg = line_chart("memory", [Series("memory", [1, 2], [480.0, 480.0])])
-    top, bottom = 12, 300 - 44
+    top, bottom = 12, 290 - 46
     assert all(y - top > 0.1 * (bottom - top) for _, y in points(svg))

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import train as train_program
+from minigrad import nn
 from minigrad.constants import IGNORE
 from minigrad.kernels import threads
 from minigrad.optim import AdamW
@@ -164,6 +165,14 @@ def test_the_number_of_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
     assert num_replicas(model, 2, 2 * width) == 1
 
 
+def test_a_step_does_not_search_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    learners, batch = Replicas(build("gpt2", dropout=0.5), 2), texts(0, 2, 4)
+    searched: list[nn.Module] = []
+    monkeypatch.setattr(nn.Module, "named_modules", lambda module, prefix="": searched.append(module) or [])
+    learners.run(forward_backward, *batch)
+    assert not searched
+
+
 def test_blas_uses_one_thread_inside_and_all_threads_after(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[int] = []
     monkeypatch.setattr(blas, "_setters", lambda: (lambda count: told.append(count.value),))
@@ -206,18 +215,6 @@ def test_kernels_inside_parallel_tasks_use_no_further_threads() -> None:
     seen = set()
     threads.over_rows(lambda start, stop: seen.add((start, stop)), 100, 10**9)
     assert len(seen) > 1  # afterwards the caller has threads again
-
-
-def test_an_error_in_a_replica_is_raised_and_the_threads_keep_working() -> None:
-    def task(number: int) -> None:
-        raise KeyError(number)
-
-    for _ in range(2):
-        with pytest.raises(KeyError):
-            threads.side_by_side(task, 2)
-    done: list[int] = []
-    threads.side_by_side(done.append, 5)
-    assert sorted(done) == [0, 1, 2, 3, 4]
 
 
 class Killed(BaseException):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,6 +35,11 @@ class Ids:
 
     def __init__(self, used: int = 4_096) -> None:
         self.vocab_size, self.used = 4_096, used
+
+
+def joined(description: str) -> str:
+    """Return a plan without its line breaks."""
+    return " ".join(description.split())
 
 
 def chosen(settings: TrainConfig, model: LanguageModel = NANO) -> RunSettings:
@@ -143,40 +149,46 @@ def test_no_text_is_so_long_that_xz_uses_up_the_minutes(minutes, train):
 
 @pytest.mark.parametrize("limit", [{"steps": 50}, {"minutes": 3.0}, {"tokens": 9_000}])
 def test_the_plan_describes_the_model_the_text_and_the_length_of_the_run(limit):
-    said = planned(TrainConfig(**limit)).describe()
+    said = planned(TrainConfig(**limit)).describe(Path("runs/a"))
     assert "vidya-v2 nano: 984,288 parameters, 6 layers of width 96" in said
-    assert "100 GFLOP/s" in said
-    assert ("3m 00s in all" in said) == ("minutes" in limit)
-    names = [line[:14].strip() for line in said.splitlines()]
-    assert names == ["model", "text", "vocabulary", "step", "memory", "machine", "speed", "budget", "it buys"]
+    assert "100 GFLOP/s" in joined(said)
+    assert ("3m 00s in all; in that time about" in said) == ("minutes" in limit)
+    names = [name for line in said.splitlines() if (name := line[:14].strip())]
+    assert names == ["model", "text", "vocabulary", "step", "memory", "machine", "speed", "length", "run folder"]
+    assert max(map(len, said.splitlines())) < 80
+    assert said.endswith("run folder  runs/a")
 
 
 @pytest.mark.parametrize(("threads", "can_be_set", "is_said"), [(4, False, True), (4, True, False), (1, False, False)])
 def test_the_plan_says_that_the_threads_of_blas_cannot_be_set(monkeypatch, threads, can_be_set, is_said):
     monkeypatch.setattr(plan.hardware, "threads", lambda: threads)
     monkeypatch.setattr(plan.blas, "can_set_threads", lambda: can_be_set)
-    said = planned(TrainConfig(steps=5)).describe()
-    assert ("no replicas because the threads of NumPy's BLAS cannot be set" in said) == is_said
+    said = planned(TrainConfig(steps=5)).describe(Path("runs/a"))
+    assert ("no replicas because the threads of NumPy's BLAS cannot be set" in joined(said)) == is_said
 
 
 def test_a_vocabulary_that_the_text_does_not_fill_is_mentioned():
-    said = planned(TrainConfig(steps=5), text(used=300)).describe()
-    assert "300 only" in said
-    assert "only" not in planned(TrainConfig(steps=5)).describe()
+    said = planned(TrainConfig(steps=5), text(used=300)).describe(Path("runs/a"))
+    assert "300 only" in joined(said)
+    assert "only" not in planned(TrainConfig(steps=5)).describe(Path("runs/a"))
 
 
 def test_the_plan_of_a_continued_run_is_for_the_steps_that_are_left():
-    whole, half, finished = (replace(planned(TrainConfig(steps=50)), done=done).describe() for done in (0, 20, 50))
+    plans = (replace(planned(TrainConfig(steps=50)), done=done) for done in (0, 20, 50))
+    whole, half, finished = (joined(each.describe(Path("runs/a"))) for each in plans)
     per_step = planned(TrainConfig(steps=50)).settings.tokens_per_step
-    assert "budget      50 steps\n" in whole
-    assert "50 steps, of which 20 are done" in half
-    assert f"it buys     about {30 * per_step:,} tokens" in half
-    assert "it buys     nothing more: this run is finished, but a larger --steps" in finished
+    assert f"length 50 steps: {50 * per_step:,} tokens, " in whole
+    assert f"length 50 steps, of which 20 are done: {30 * per_step:,} tokens, " in half
+    assert "length all 50 steps are done; a larger --steps, --tokens or --minutes continues this run" in finished
 
 
 def test_the_plan_counts_what_follows_the_last_step():
     large = text(train=20_000_000)  # of three bytes for each token, so xz takes 84 seconds
-    assert re.search(r"in about 1m \d\ds$", planned(TrainConfig(steps=2), large).describe())
+    assert re.search(r"in about 1m \d\ds run folder", joined(planned(TrainConfig(steps=2), large).describe(Path("a"))))
+    ten_minutes = [planned(TrainConfig(minutes=10), words) for words in (text(), large)]
+    tokens = [re.search(r"about ([\d,]+) tokens, ", joined(each.describe(Path("a")))) for each in ten_minutes]
+    short, long = (int(found[1].replace(",", "")) for found in tokens if found)
+    assert long < 0.9 * short
 
 
 def test_xz_has_a_limit_of_time():

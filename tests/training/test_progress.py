@@ -50,18 +50,26 @@ class OldStream(io.StringIO):
         return super().write(text)
 
 
-def test_each_step_is_one_plain_line_without_a_terminal():
+def test_each_step_is_a_line_of_a_table_without_a_terminal():
     stream = io.StringIO()
     bar = Progress(1000, stream)
     show(bar, 10)
     show(bar, 20, val_bits_per_byte=1.8)
     bar.close()
-    assert stream.getvalue() == (
-        "step 10/1,000  loss 2.346  1.712 bits per byte  lr 3.00e-03  12,346 tokens/s  "
-        "62% of matmul rate  3m 20s left\n"
-        "step 20/1,000  loss 2.346  1.712 bits per byte  held-out 1.800  lr 3.00e-03  12,346 tokens/s  "
-        "62% of matmul rate  3m 20s left\n"
-    )
+    *legend, header, first, second = stream.getvalue().splitlines()
+    assert [line.partition(":")[0] for line in legend] == ["bits/byte", "held-out", "lr, peak"]
+    assert header.split() == ["step", "loss", "bits/byte", "held-out", "lr", "tokens/s", "peak", "time", "left"]
+    assert first.split() == ["10/1,000", "2.346", "1.712", "3.0e-03", "12,346", "62%", "3m", "20s"]
+    assert second.split() == ["20/1,000", "2.346", "1.712", "1.800", "3.0e-03", "12,346", "62%", "3m", "20s"]
+    assert {len(header), len(first), len(second)} == {79}
+    assert second.index("1.800") + 5 == header.index("held-out") + 8
+
+
+def test_the_longest_line_fits_80_columns():
+    stream = io.StringIO()
+    bar = Progress(None, stream)
+    show(bar, 1_234_567, time_share=1.0, loss=10.1, bits_per_byte=10.1, val_bits_per_byte=10.1, tokens_per_second=1e6)
+    assert max(map(len, stream.getvalue().splitlines())) < 80
 
 
 def test_a_budget_of_time_shows_the_share_of_time_until_the_steps_are_known():
@@ -70,30 +78,42 @@ def test_a_budget_of_time_shows_the_share_of_time_until_the_steps_are_known():
     show(bar, 10, time_share=0.42)
     bar.set_total(50)
     show(bar, 20, time_share=0.8)
-    first, second = stream.getvalue().splitlines()
-    assert first.startswith("step 10 (42% of the time)  loss")
-    assert second.startswith("step 20/50  loss")
+    *_, first, second = stream.getvalue().splitlines()
+    assert first.startswith("10 (42%)  ")
+    assert second.startswith("20/50  ")
 
 
 def test_a_diverged_loss_is_still_shown():
     stream = io.StringIO()
     show(Progress(10, stream), 1, loss=float("nan"), bits_per_byte=float("inf"))
-    assert "loss nan  inf bits per byte" in stream.getvalue()
+    assert stream.getvalue().splitlines()[-1].split()[1:3] == ["nan", "inf"]
 
 
-def test_on_a_terminal_one_bar_is_redrawn_and_text_goes_above_it():
+def test_on_a_terminal_a_bar_is_redrawn_below_the_lines_that_stay(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     stream = Terminal()
     bar = Progress(100, stream)
     show(bar, 25)
     bar.say("a sample")
+    bar.advance(30, seconds_left=199.0)
     show(bar, 200)  # more than was announced
-    bar.close()
+    bar.bar.refresh()
     shown = stream.getvalue()
+    bar.close()
     assert " 25%|" in shown
     assert "100%|" in shown
-    assert "3m 20s left  step 25/100  loss 2.346" in shown
+    assert "| step 200/100  3m 20s left" in shown
+    assert re.search(r"\n *25/100 +2.346 .* 3m 20s\n", "\n" + shown.replace("\r", "\n"))
     assert "a sample\n" in shown
-    assert shown.count("\n") == 1
+
+
+def test_the_bar_follows_every_step_and_draws_only_some(monkeypatch):
+    stream = Terminal()
+    bar = Progress(10_000, stream)
+    for step in range(10_001):
+        bar.advance(step, seconds_left=1.0)
+    assert bar.bar.n == 1.0
+    assert stream.getvalue().count("\r") < 1_000
 
 
 def test_on_a_terminal_the_share_of_time_moves_the_bar():

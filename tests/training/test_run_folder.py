@@ -17,6 +17,7 @@ from minigrad.data.token_files import TokenFile
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import read_json
 from minigrad.system.locks import FolderLock
+from minigrad.system.terminal import command
 from minigrad.training import checkpoint, run_folder
 from minigrad.training.record import Record
 from minigrad.training.run_folder import RunFolder, open_run
@@ -145,17 +146,6 @@ def test_a_folder_that_is_not_a_run_is_refused(tmp_path):
         Record.read(tmp_path)
 
 
-def test_an_existing_folder_is_not_overwritten(tmp_path):
-    run_folder.refuse_existing(tmp_path / "new" / "run")
-    run_folder.refuse_existing(tmp_path)  # there, but empty
-    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(InputError, match=r"is left as it is: choose another --out$"):
-        run_folder.refuse_existing(tmp_path)
-    begin(tmp_path / "run")
-    with pytest.raises(InputError, match=r"is left as it is: continue it with --resume .*, or choose another --out$"):
-        run_folder.refuse_existing(tmp_path / "run")
-
-
 def test_a_tokenizer_that_cannot_be_written_is_a_fault(tmp_path):
     class FullDisk:
         def save(self, folder: Path) -> None:
@@ -193,18 +183,17 @@ TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filte
 def test_the_command_holds_every_setting_exactly(**settings):
     config = TrainConfig(size="nano", **settings)
     words = command_words(run_folder.repeat_command(config, Path("runs/a b")))
-    assert words[:2] == ["python", "train.py"]
+    assert words[:2] == command_words(command("train.py"))
     assert PARSER.read(words[2:])[0] == replace(config, out="runs/a b-again")
 
 
 def test_the_command_of_a_run_in_stages_has_one_part_for_each():
-    command = run_folder.repeat_command(replace(USED, minutes=3.0), Path("runs/a"), [10, 20])
-    first, second, third = command.split(" && ")
+    first, second, third = run_folder.repeat_command(replace(USED, minutes=3.0), Path("runs/a"), [10, 20]).split(" && ")
     assert "--steps 10 " in first
     assert "--minutes" not in first
     assert first.endswith("--out runs/a-again")
-    assert second == "python train.py --resume runs/a-again --steps 20"
-    assert third == "python train.py --resume runs/a-again --steps 30"
+    assert second == command("train.py", "--resume", Path("runs/a-again"), "--steps", 20)
+    assert third == command("train.py", "--resume", Path("runs/a-again"), "--steps", 30)
 
 
 def test_a_tokenizer_that_was_deleted_is_written_again(tmp_path):

@@ -155,6 +155,17 @@ def _set_part(a: Array, b: Array, out: Array, arithmetic: str | Block) -> None:
     elif isinstance(arithmetic, Block):
         left, right = multiply(a, b, out, arithmetic)
         if arithmetic.parts == 3 and not is_as_close_as_float32(left, right, a.shape[1], out):
-            np.matmul(a, b, out=out)
+            blas_product(a, b, out)
     else:
-        np.matmul(a, b, out=out)
+        blas_product(a, b, out)
+
+
+def blas_product(a: Array, b: Array, out: Array | None = None) -> Array:
+    """Return a @ b, computed by NumPy's BLAS library, in `out` if given.
+
+    BLAS may compute on unused parts of vector registers, so NumPy sometimes warns of invalid values where all values
+    are finite (OpenBLAS on AVX-512, Accelerate). What a product is does not depend on the processor, and neither do its
+    warnings here: there are none.
+    """
+    with np.errstate(all="ignore"):
+        return np.asarray(np.matmul(a, b, out=out))

@@ -14,7 +14,7 @@ from minigrad.typing import Array
 
 
 class Blend(NamedTuple):
-    """The inputs of a blend, or the gradients by them; all have one shape."""
+    """The inputs of a blend, or the gradients of them; all have one shape."""
 
     a: Array
     b: Array
@@ -78,7 +78,7 @@ def sigmoid_gate_forward(x: Array, gate: Array) -> Array:
 
 
 def sigmoid_gate_backward(dy: Array, x: Array, gate: Array) -> tuple[Array, Array]:
-    """Return the gradients by x and gate."""
+    """Return the gradients of x and gate."""
     slopes, rows, gates = rows_of(dy), rows_of(x), rows_of(gate)
     dx, dgate = np.empty_like(rows), np.empty_like(rows)
     _over_rows_of(rows, _sigmoid_gate_backward_rows, slopes, rows, gates, dx, dgate)
@@ -94,7 +94,7 @@ def blend_forward(a: Array, b: Array, gate: Array) -> Array:
 
 
 def blend_backward(dy: Array, a: Array, b: Array, gate: Array) -> tuple[Array, Array, Array]:
-    """Return the gradients by a, b and gate."""
+    """Return the gradients of a, b and gate."""
     slopes, inputs = rows_of(dy), Blend(rows_of(a), rows_of(b), rows_of(gate))
     gradients = Blend(np.empty_like(slopes), np.empty_like(slopes), np.empty_like(slopes))
     _over_rows_of(slopes, _blend_backward_rows, slopes, inputs, gradients)

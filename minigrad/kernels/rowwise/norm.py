@@ -23,7 +23,7 @@ class RMSNormSaved(NamedTuple):
 
 
 class RMSNormGradients(NamedTuple):
-    """The gradients by the input and, a sum for each chunk of rows, by the weight."""
+    """The gradients of the input and, a sum for each chunk of rows, of the weight."""
 
     dx: Array  # (rows, C)
     dw: Array  # (chunks, C)
@@ -47,7 +47,7 @@ class LayerNormSaved(NamedTuple):
 
 
 class LayerNormGradients(NamedTuple):
-    """The gradients by the input and, a sum for each chunk of rows, by the weight and the bias."""
+    """The gradients of the input and, a sum for each chunk of rows, of the weight and the bias."""
 
     dx: Array  # (rows, C)
     dw: Array  # (chunks, C)
@@ -153,7 +153,7 @@ def rms_norm_forward(x: Array, weight: Array, eps: float) -> tuple[Array, Array]
 
 
 def rms_norm_backward(dy: Array, x: Array, weight: Array, inverse: Array) -> tuple[Array, Array]:
-    """Return the gradients by input and weight."""
+    """Return the gradients of input and weight."""
     slopes, saved = rows_of(dy), RMSNormSaved(rows_of(x), rows_of(weight)[0], inverse)
     chunks, width = -(-len(slopes) // _CHUNK), slopes.shape[1]
     gradients = RMSNormGradients(np.empty_like(slopes), np.empty((chunks, width), x.dtype))
@@ -178,7 +178,7 @@ def layer_norm_forward(x: Array, weight: Array, bias: Array, eps: float) -> tupl
 
 
 def layer_norm_backward(dy: Array, x: Array, weight: Array, mean: Array, inverse: Array) -> tuple[Array, Array, Array]:
-    """Return the gradients by input, weight and bias."""
+    """Return the gradients of input, weight and bias."""
     slopes, saved = rows_of(dy), LayerNormSaved(rows_of(x), rows_of(weight)[0], mean, inverse)
     chunks, width = -(-len(slopes) // _CHUNK), slopes.shape[1]
     dw, db = np.empty((chunks, width), x.dtype), np.empty((chunks, width), x.dtype)

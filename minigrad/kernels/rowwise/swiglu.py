@@ -39,7 +39,7 @@ def swiglu_forward(gate: Array, up: Array) -> Array:
 
 
 def swiglu_backward(dy: Array, gate: Array, up: Array) -> tuple[Array, Array]:
-    """Return the gradients by gate and up; the exponential is computed again, not stored."""
+    """Return the gradients of gate and up; the exponential is computed again, not stored."""
     d, g, u = rows_of(dy), rows_of(gate), rows_of(up)
     dgate, dup = np.empty_like(g), np.empty_like(g)
     over_rows(lambda a, b: _swiglu_backward_rows(d, g, u, dgate, dup, a, b), len(g), 12 * g.shape[1])

@@ -25,7 +25,7 @@ class Inputs(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """The gradients by queries, keys and values."""
+    """The gradients of queries, keys and values."""
 
     dq: Array
     dk: Array
@@ -123,7 +123,7 @@ def context_attention_forward(q: Array, k: Array, v: Array, scale: float) -> tup
 def context_attention_backward(
     dy: Array, q: Array, k: Array, v: Array, probabilities: Array, scale: float
 ) -> tuple[Array, Array, Array]:
-    """Return the gradients by q, k and v."""
+    """Return the gradients of q, k and v."""
     slopes, inputs = _flat(dy), _inputs(q, k, v, scale)
     gradients = Gradients(np.empty_like(inputs.q), np.empty_like(inputs.k), np.empty_like(inputs.v))
     over_rows(

@@ -52,7 +52,7 @@ def prefix_mean_forward(x: Array, offsets: Array, sums: Array, counts: Array) ->
 
 
 def prefix_mean_backward(dy: Array, offsets: Array, counts: Array) -> Array:
-    """Return the gradient by the rows: row u is part of the mean of every later row t, with a weight of 1 / n_t."""
+    """Return the gradient of the rows: row u is part of the mean of every later row t, with a weight of 1 / n_t."""
     rows = rows_of(dy)
     dx = np.empty_like(rows)
     over_rows(

@@ -53,6 +53,12 @@ def test_merge_ratios_are_measured_in_merging_layers_only() -> None:
     assert build(atm="off").measurements() == {}
 
 
+def test_with_a_cache_a_model_in_training_mode_writes_as_in_evaluation_mode() -> None:
+    model, ids = build(atm="first", atm_threshold=0.5), repeated(0, 12)
+    wanted = logits(model, ids, model.new_cache(1, 12))
+    np.testing.assert_array_equal(logits(model.train(), ids, model.new_cache(1, 12)), wanted)
+
+
 def test_multiply_adds_count_the_context_matrices_once_per_summary() -> None:
     one, two = (build(gcla_lookback=lookback).macs_per_token(10) for lookback in (1, 2))
     # Four layers have one more summary: two context matrices (8, 16), and scores and weighted values of width 16.

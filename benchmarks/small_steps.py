@@ -1,0 +1,162 @@
+"""Steps per second of a small model: minigrad and PyTorch in turns, on one thread and on all.
+
+The setting is the one that nanoGPT (https://github.com/karpathy/nanoGPT) names for a CPU: 4 layers, 4 heads, width 128,
+sequences of 64 characters in batches of 12, no dropout, AdamW with betas 0.9 and 0.99, gradients clipped to 1. A step
+draws its batch from a text in memory. Both train a plain GPT-2: the peer is written below with PyTorch's own attention,
+cross-entropy and fused AdamW. `--case nano` and `--case mini` compare one thread with all on larger models.
+Run with nothing else on the machine:
+
+    python benchmarks/small_steps.py --peer-python ~/peers/bin/python
+    python benchmarks/small_steps.py --case nano
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from turns import Contestant, has, serve
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+LAYERS, HEADS, WIDTH, VOCAB = 4, 4, 128, 65
+SMALL = {"num_layers": LAYERS, "num_heads": HEADS, "width": WIDTH, "feed_forward": 4 * WIDTH, "vocab_size": VOCAB}
+CASES: dict[str, tuple[str, str, dict[str, int], int, int]] = {
+    # family, size, what differs from the size, batch size, context
+    "nanogpt": ("gpt2", "nano", SMALL | {"context_length": 64}, 12, 64),
+    "nano": ("vidya-v2", "nano", {}, 8, 256),
+    "mini": ("vidya-v2", "mini", {}, 8, 256),
+}
+STEPS, ROUNDS = 20, 9
+LEARNING_RATE, BETAS, WEIGHT_DECAY = 1e-3, (0.9, 0.99), 0.1
+
+
+def serve_minigrad(case: str, threads: int) -> None:
+    """Take some steps for each line on standard input; answer with their seconds."""
+    from minigrad.system import hardware
+
+    hardware.prepare(threads)
+    import models
+    from minigrad import optim
+    from minigrad.data.batches import batch
+    from minigrad.random import generator
+    from minigrad.training.parallel import Replicas, num_replicas
+    from train import forward_backward
+
+    family, size, changes, batch_size, context = CASES[case]
+    model = models.build(family, size=size, dropout=0.0, **changes)
+    optimizer = optim.AdamW(model.parameters(), betas=BETAS, weight_decay=WEIGHT_DECAY)
+    text = generator(0, "benchmark").integers(0, model.config.vocab_size, 1_000_000).astype("uint16")
+    replicas, taken = Replicas(model, num_replicas(model, batch_size, context)), 0
+
+    def step() -> None:
+        nonlocal taken
+        drawn = batch(text, seed=0, step=taken, batch_size=batch_size, context=context)
+        replicas.run(forward_backward, *drawn, step=taken)
+        optimizer.step(LEARNING_RATE, max_norm=1.0)
+        optimizer.zero_grad()
+        taken += 1
+
+    serve({"steps": lambda: [step() for _ in range(STEPS)]})
+
+
+def serve_torch(threads: int) -> None:
+    """Do the same with PyTorch, in the setting of nanoGPT."""
+    import torch
+    from torch import nn
+    from torch.nn import functional
+
+    torch.set_num_threads(threads)
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norms = nn.ModuleList([nn.LayerNorm(WIDTH) for _ in range(2)])
+            self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+            self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+        def forward(self, x: Any) -> Any:
+            heads = self.qkv(self.norms[0](x)).unflatten(-1, (3, HEADS, WIDTH // HEADS))  # (B, T, 3, H, D)
+            q, k, v = heads.permute(2, 0, 3, 1, 4)  # (B, H, T, D) each
+            attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.out(attended.transpose(1, 2).flatten(2))
+            return x + self.down(functional.gelu(self.up(self.norms[1](x)), approximate="tanh"))
+
+    class Model(nn.Module):
+        def __init__(self, context: int) -> None:
+            super().__init__()
+            self.tokens, self.positions = nn.Embedding(VOCAB, WIDTH), nn.Embedding(context, WIDTH)
+            self.blocks, self.norm = nn.ModuleList([Block() for _ in range(LAYERS)]), nn.LayerNorm(WIDTH)
+
+        def forward(self, ids: Any, targets: Any) -> Any:
+            x = self.tokens(ids) + self.positions.weight
+            for block in self.blocks:
+                x = block(x)
+            logits = functional.linear(self.norm(x), self.tokens.weight)
+            return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+    _, _, _, batch_size, context = CASES["nanogpt"]
+    model = Model(context)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=LEARNING_RATE, betas=BETAS, weight_decay=WEIGHT_DECAY, fused=True
+    )
+    text = torch.randint(VOCAB, (1_000_000,))
+
+    def step() -> None:
+        starts = torch.randint(len(text) - context - 1, (batch_size,)).tolist()
+        rows = torch.stack([text[start : start + context + 1] for start in starts])
+        model(rows[:, :-1], rows[:, 1:]).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    serve({"steps": lambda: [step() for _ in range(STEPS)]})
+
+
+def main() -> None:
+    """Print a table, then the same as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--case", default="nanogpt", choices=CASES)
+    parser.add_argument("--peer-python", default=sys.executable, help="an interpreter that has torch")
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.serve:
+        options = json.loads(arguments.serve)
+        (serve_torch if options.pop("peer") else serve_minigrad)(**options)
+        return
+    from minigrad.system import hardware
+
+    print(hardware.describe())
+    peers = [False]
+    if arguments.case == "nanogpt" and has(arguments.peer_python, "torch"):
+        peers.append(True)
+    running: dict[tuple[bool, int], Contestant] = {}
+    for peer in peers:
+        for threads in dict.fromkeys((hardware.threads(), 1)):
+            options = {"peer": True} if peer else {"peer": False, "case": arguments.case}
+            python = arguments.peer_python if peer else sys.executable
+            running[peer, threads] = Contestant(__file__, python, options | {"threads": threads})
+            running[peer, threads].turn("steps", times=0)  # alone, because starting uses all processors
+    for _ in range(ROUNDS):
+        for contestant in running.values():
+            contestant.turn("steps", times=1)
+    results = []
+    print(f"{'contestant':<12} {'threads':>7} {'ms a step':>10} {'steps/s':>8} {'of one thread':>14} {'of torch':>9}")
+    for (peer, threads), contestant in running.items():
+        contestant.close()
+        seconds = contestant.median("steps") / STEPS
+        alone = running[peer, 1].median("steps") / STEPS / seconds
+        torch = running[True, threads].median("steps") / STEPS / seconds if len(peers) > 1 else None
+        results.append({"peer": peer, "threads": threads, "seconds": seconds, "of_one": alone, "of_torch": torch})
+        ratio = f"{torch:8.2f}x" if torch else ""
+        name = "torch" if peer else "minigrad"
+        print(f"{name:<12} {threads:>7} {1e3 * seconds:10.1f} {1 / seconds:8.1f} {alone:13.2f}x {ratio}")
+    print(json.dumps({"machine": hardware.describe(), "case": arguments.case, "results": results}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""The files and folders of a run: those that a command names are looked for before NumPy and Numba are loaded."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from minigrad.data import corpus
+from minigrad.errors import InputError
+from minigrad.system.files import reason
+from minigrad.system.locks import LOCK_FILE
+from minigrad.training.record import FILE, Record
+from minigrad.training.settings import TrainConfig
+
+RUNS = Path("runs")
+"""The folder of the run folders that get no name of their own (--out)."""
+
+
+def check_places(settings: TrainConfig) -> None:
+    """Raise InputError for the first file or folder in the settings that cannot be used; nothing is written.
+
+    A run that is continued takes its text, its tokenizer and its initial weights from its folder.
+    """
+    if settings.resume is not None:
+        if settings.resume:
+            Record.read(Path(settings.resume))
+        return
+    corpus.check_name(settings.data)
+    if settings.tokenizer is not None:
+        try:
+            Path(settings.tokenizer).stat()
+        except OSError as error:
+            raise InputError(f"cannot read {settings.tokenizer}: {reason(error)}.") from None
+    if settings.init is not None and not os.path.isdir(settings.init):  # noqa: PTH112  (False for a name that no folder can have)
+        raise InputError(f"--init {settings.init} is no folder; name a run folder, or a Hugging Face folder")
+    if settings.out is not None and not settings.plan:
+        refuse_existing(Path(settings.out))
+
+
+def refuse_existing(folder: Path) -> None:
+    """Raise InputError if `folder` exists and is not empty, or cannot be made: a run is never overwritten."""
+    if folder.is_dir() and _is_in_use(folder):
+        way_out = f"continue it with --resume {folder}, or " if (folder / FILE).exists() else ""
+        raise InputError(f"{folder} exists and is left as it is: {way_out}choose another --out")
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"--out {folder} is a file; name a folder")
+    above = next((parent for parent in folder.parents if parent.exists()), None)
+    if above is not None and not above.is_dir():
+        raise InputError(f"--out {folder} cannot be made, because {above} is a file")
+
+
+def unused_folder(name: str) -> Path:
+    """Return a folder in `RUNS` for a new run: `name`, or if it is in use name-2, name-3 and so on.
+
+    The number is above all that are in use, so the order of the names is that in which the runs began.
+    """
+    pattern = re.compile(rf"{re.escape(name)}(?:-(\d+))?")
+    found = [match for match in map(pattern.fullmatch, _names_in(RUNS)) if match and _is_in_use(RUNS / match[0])]
+    last = max((int(match[1] or 1) for match in found), default=0)
+    return RUNS / (f"{name}-{last + 1}" if last else name)
+
+
+def _is_in_use(path: Path) -> bool:
+    """Whether a path is a file, or a folder with anything but the lock of a process."""
+    return not path.is_dir() or any(entry.name != LOCK_FILE for entry in path.iterdir())
+
+
+def _names_in(folder: Path) -> list[str]:
+    return [entry.name for entry in folder.iterdir()] if folder.is_dir() else []

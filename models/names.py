@@ -1,0 +1,46 @@
+"""The names of the families and of their sizes, known without loading a model.
+
+A mistyped name is answered from this table before NumPy and Numba are loaded. `models.registry` holds the models under
+these names.
+"""
+
+from __future__ import annotations
+
+from minigrad.options import unknown
+
+LAPTOP_SIZES = ("nano", "micro", "mini", "small")
+"""The sizes that every family has, for minutes to a night of training."""
+
+SIZES: dict[str, tuple[str, ...]] = {
+    "gpt2": (*LAPTOP_SIZES, "124m", "300m", "medium", "large"),
+    "vidya-v1": (*LAPTOP_SIZES, "10m", "49m"),
+    "vidya-v2": (*LAPTOP_SIZES, "2.0", "2.1", "2.2", "2.3", "smollm2-135m", "mobilellm-125m"),
+    "wiola": (
+        *(*LAPTOP_SIZES, "120m", "360m", "700m", "1.5b"),
+        *("120m-exact", "360m-exact", "700m-exact", "1.5b-exact"),
+    ),
+}
+"""Every family, with the names of its sizes."""
+
+
+def check_family(family: str) -> None:
+    """Raise InputError, naming the closest, if there is no such family."""
+    if family not in SIZES:
+        raise unknown("model", family, SIZES)
+
+
+def check_size(family: str, size: str, *more: str) -> None:
+    """Raise InputError, naming the closest, if the family has no such size and it is none of the names in `more`."""
+    check_family(family)
+    if size not in (*more, *SIZES[family]):
+        raise unknown(f"size of {family}", size, [*more, *SIZES[family]])
+
+
+def ladder(family: str, size: str) -> tuple[str, ...]:
+    """Return the sizes that `size` allows: itself, or for "auto" the laptop sizes.
+
+    >>> ladder("gpt2", "auto")
+    ('nano', 'micro', 'mini', 'small')
+    """
+    check_size(family, size, "auto")
+    return LAPTOP_SIZES if size == "auto" else (size,)

@@ -1,0 +1,131 @@
+"""The registry: every model family under its name, and how to build, count, load and grow one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minigrad.errors import InputError
+from minigrad.formats.json_files import read_json
+from minigrad.nn.config import ModelConfig
+from minigrad.nn.language_model import LanguageModel
+from models import gpt2, growth, initial_weights, vidya_v1, vidya_v2, wiola
+from models.family import CUSTOM, Family, override
+from models.family import skeleton as skeleton_of
+from models.initial_weights import InitialWeights
+from models.names import check_size
+
+FAMILIES = {
+    "gpt2": Family(gpt2.GPT2, gpt2.GPT2Config, gpt2.SIZES),
+    "vidya-v1": Family(vidya_v1.VidyaV1, vidya_v1.VidyaV1Config, vidya_v1.SIZES),
+    "vidya-v2": Family(vidya_v2.VidyaV2, vidya_v2.VidyaV2Config, vidya_v2.SIZES),
+    "wiola": Family(wiola.Wiola, wiola.WiolaConfig, wiola.SIZES),
+}
+
+
+def configure(family: str, size: str = "nano", **overrides: Any) -> ModelConfig:
+    """Return the config of a family's size, with any field overridden.
+
+    Raises InputError for an unknown family, size or field (naming the closest), or a shape that cannot be built.
+    """
+    check_size(family, size)
+    return override(FAMILIES[family].sizes[size], overrides)
+
+
+def skeleton(family: str, size: str = "nano", **overrides: Any) -> LanguageModel:
+    """Build a model whose parameters have names and shapes but no memory; `initialise` gives them values."""
+    config = configure(family, size, **overrides)
+    return FAMILIES[family].skeleton(config)
+
+
+def variant(model: LanguageModel, **overrides: Any) -> LanguageModel:
+    """Return the skeleton of a model like this one, with fields of its config overridden."""
+    return skeleton_of(type(model), override(model.config, overrides))
+
+
+def build(family: str, size: str = "nano", *, seed: int = 0, dtype: str = "float32", **overrides: Any) -> LanguageModel:
+    """Build a model with freshly drawn weights; the same `seed` gives the same weights."""
+    model = skeleton(family, size, **overrides)
+    model.initialise(seed, dtype)
+    return model
+
+
+def count(family: str, size: str = "nano", **overrides: Any) -> int:
+    """Return the exact number of parameters of a size, tied weights once; nothing is allocated."""
+    return skeleton(family, size, **overrides).num_parameters()
+
+
+def load(folder: str | Path, dtype: str | None = None, **overrides: Any) -> LanguageModel:
+    """Load a run folder, or a Hugging Face folder of a supported architecture, with any config field overridden.
+
+    `dtype` is by default that of the stored weights; half precision becomes float32.
+    Raises InputError naming the file that is missing, damaged or of another kind.
+    """
+    name, config = _read(folder)
+    model = FAMILIES[name].skeleton(override(config, overrides))
+    weights = initial_weights.fitting_weights(model, folder)
+    model.initialise(dtype=dtype or np.result_type(*(array.dtype for array in weights.values())), draw=False)
+    model.load_state_dict(weights)
+    return model
+
+
+def grow(folder: str | Path, size: str = "2.1", seed: int = 0, **overrides: Any) -> LanguageModel:
+    """Load a run folder or a Hugging Face folder as a wider model with the same output; `seed` draws new elements.
+
+    The new widths are those of `size`, or of the `overrides`; vocabulary, context and angles stay, and the dtype is
+    that of the stored weights. Raises InputError, naming the reason, if the model cannot grow to these widths.
+    """
+    for name in overrides:
+        if name not in growth.WIDTHS:
+            raise InputError(f"growing changes {', '.join(growth.WIDTHS)}, not {name}")
+    family, config = _read(folder)
+    target = initial_weights.grown_config(family, config, configure(family, size, **overrides))
+    model = FAMILIES[family].skeleton(target)
+    found = initial_weights_for(model, folder)
+    model.initialise(seed, np.result_type(*(array.dtype for array in found.weights.values())))
+    found.fill(model)
+    return model
+
+
+def start_from(
+    values: dict[str, Any], path: Path, family: str | None, size: str, **overrides: Any
+) -> tuple[str, str, LanguageModel]:
+    """Return (family, size, skeleton) of the model to train on from the one that a config.json describes.
+
+    `values` is the content of the file at `path`. If `size` is a larger one, the skeleton has its widths; "auto" keeps
+    the size. The skeleton has the longest context that the size allows, and fields overridden.
+    Raises InputError if the model is not of the given `family` (None allows any), or cannot grow to the size.
+    """
+    found, config = initial_weights.read_config(FAMILIES, values, path)
+    if family not in (None, found):
+        raise InputError(f"{path.parent} holds a model of {found}, but --model {family} was given")
+    names = FAMILIES[found].names_of(config)
+    if size not in ("auto", *names):
+        try:
+            config = initial_weights.grown_config(found, config, configure(found, size))
+        except InputError as error:
+            refused = f"{path.parent} holds a {found} {names[0]}, but --size {size} was given"
+            raise InputError(f"{refused}: {error}") from None
+    config = override(config, overrides)
+    names = FAMILIES[found].names_of(config)
+    size = size if size in names else names[0]
+    if size != CUSTOM and not FAMILIES[found].model.learns_positions:
+        longest = max(configure(found, size).context_length, config.context_length)
+        config = replace(config, context_length=longest)
+    return found, size, FAMILIES[found].skeleton(config)
+
+
+def initial_weights_for(model: LanguageModel, folder: str | Path) -> InitialWeights:
+    """Read the initial weights of `model` from a folder, whose model is the same or a narrower one.
+
+    Raises InputError, listing every difference, if it neither fits the model nor can grow into it.
+    """
+    return initial_weights.initial_weights(FAMILIES, model, folder)
+
+
+def _read(folder: str | Path) -> tuple[str, ModelConfig]:
+    path = Path(folder) / "config.json"
+    return initial_weights.read_config(FAMILIES, read_json(path), path)

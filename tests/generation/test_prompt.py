@@ -1,0 +1,76 @@
+"""The prompt: from its flag, or from standard input."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from minigrad.errors import InputError
+from minigrad.generation.prompt import read_prompt
+
+ROOT = Path(__file__).parents[2]
+
+
+def piped(given: str | None, data: bytes) -> tuple[str, str]:
+    """Return what a process reads from a pipe, or the error that it prints."""
+    script = (
+        "import sys\nfrom minigrad.errors import InputError\nfrom minigrad.generation.prompt import read_prompt\n"
+        f"try: sys.stdout.buffer.write(read_prompt({given!r}).encode())\n"
+        "except InputError as error: sys.exit(str(error))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, input=data, capture_output=True, check=False)
+    return done.stdout.decode(), done.stderr.decode()
+
+
+def test_a_prompt_that_is_given_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"not read")))
+    assert read_prompt("The list\n") == "The list\n"
+    assert read_prompt("") == ""
+
+
+@pytest.mark.parametrize("given", ["-", None])
+def test_a_pipe_is_read_without_its_last_line_break(given: str | None) -> None:
+    assert piped(given, "Die Liste für\r\n\n".encode()) == ("Die Liste für\n", "")
+    assert piped(given, b"") == ("", "")
+    assert piped("The list", b"not read") == ("The list", "")
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "story.txt").write_text("Once upon a time", encoding="utf-8")
+    script = "from minigrad.generation.prompt import read_prompt; print(read_prompt(None))"
+    with (tmp_path / "story.txt").open("rb") as file:
+        done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, stdin=file, capture_output=True, check=True)
+    assert done.stdout.split() == b"Once upon a time".split()
+
+
+def test_without_a_flag_a_null_device_or_a_closed_input_is_no_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Path(os.devnull).open(encoding="utf-8") as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        assert read_prompt(None) == ""
+    assert read_prompt(None) == ""  # closed
+    monkeypatch.setattr(sys, "stdin", None)
+    assert read_prompt(None) == ""
+    with pytest.raises(InputError, match="there is no standard input to read the prompt from"):
+        read_prompt("-")
+
+
+def test_what_is_not_utf8_is_refused_with_its_place() -> None:
+    for data, place in ((b"list\xff", "byte 5 is 0xff"), (b"caf\xc3\xff", "byte 4 is 0xc3")):
+        assert piped("-", data)[1].strip() == f"standard input is not UTF-8 text: its {place}"
+
+
+def test_a_terminal_is_told_how_to_end_the_prompt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Terminal(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO(b"The list\n")))
+    assert read_prompt("-") == "The list"
+    assert "type the prompt, then end it with" in capsys.readouterr().err

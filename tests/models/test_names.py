@@ -1,0 +1,43 @@
+"""The names of families and sizes are those of the registry, and known without NumPy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import models
+from minigrad.errors import InputError
+from models import names
+
+
+def test_the_names_are_those_of_the_models() -> None:
+    assert {name: tuple(family.sizes) for name, family in models.FAMILIES.items()} == names.SIZES
+
+
+def test_the_package_lists_and_has_what_it_imports_when_it_is_used() -> None:
+    assert set(models.__all__) <= set(dir(models))
+    assert all(getattr(models, name) is not None for name in models.__all__)
+    with pytest.raises(AttributeError, match="module 'models' has no attribute 'biuld'"):
+        models.biuld  # noqa: B018
+
+
+def test_a_name_is_checked_without_numpy() -> None:
+    script = "import sys, models; models.ladder('vidya-v2', 'auto'); assert not {'numpy', 'numba'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parents[2], check=True)
+
+
+@pytest.mark.parametrize(
+    ("family", "size", "message"),
+    [
+        ("gtp2", "auto", "unknown model 'gtp2'; did you mean 'gpt2'?"),
+        ("gpt2", "nanno", "unknown size of gpt2 'nanno'; did you mean 'nano'? Known: auto, nano, micro"),
+        ("gpt2", "2.0", "unknown size of gpt2 '2.0'"),
+    ],
+)
+def test_an_unknown_name_gets_the_closest(family: str, size: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        names.ladder(family, size)
+    assert str(caught.value).startswith(message)
