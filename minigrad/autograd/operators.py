@@ -98,18 +98,24 @@ class Operators:
             )
         return np.array(self.data, dtype=dtype, copy=copy)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Self:
-        """Run the operation of the same name for ``array + tensor`` or ``np.exp(tensor)``."""
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """Run the operation of the same name for ``array + tensor`` or ``np.exp(tensor)``; others get the arrays.
+
+        Raises InputError if such a function would lose a gradient, or would write into a tensor.
+        """
         if method == "__call__" and not options:
             if ufunc.__name__ == "power" and not isinstance(inputs[0], Operators):
                 return inputs[1].__rpow__(inputs[0])
             if ufunc.__name__ in _COMPARISONS:
-                compared: Self = self.wrap(np.asarray(ufunc(*map(unwrap, inputs))))
-                return compared
+                return self.wrap(np.asarray(ufunc(*map(unwrap, inputs))))
             if ufunc.__name__ == "power":
                 return inputs[0] ** inputs[1]
             if ufunc.__name__ in OPS:  # operations have the names of the NumPy functions
-                result: Self = OPS[ufunc.__name__](*inputs)
+                return OPS[ufunc.__name__](*inputs)
+        loses = any(tensor.requires_grad for tensor in _tensors_in(inputs))
+        if not _tensors_in(options) and not (loses and "out" in options):
+            result = getattr(ufunc, method)(*map(unwrap, inputs), **options)
+            if not loses or np.asarray(result).dtype.kind != "f":
                 return result
         raise _no_gradient(ufunc.__name__)
 

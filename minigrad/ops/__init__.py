@@ -1,6 +1,6 @@
 """The differentiable operations. One file is one family: the formula, the forward and the backward pass together."""
 
-from minigrad.ops.arithmetic import add, divide, multiply, negative, power, subtract
+from minigrad.ops.arithmetic import add, divide, maximum, minimum, multiply, negative, power, subtract
 from minigrad.ops.attention import attention, attention_with_own_key
 from minigrad.ops.context_attention import context_attention
 from minigrad.ops.cross_entropy import cross_entropy, linear_cross_entropy
@@ -41,7 +41,9 @@ __all__ = [
     "logsumexp",
     "matmul",
     "max",
+    "maximum",
     "mean",
+    "minimum",
     "multiply",
     "negative",
     "offset_rms_norm",

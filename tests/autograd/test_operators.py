@@ -79,8 +79,22 @@ def test_numpy_functions_without_a_gradient_are_refused() -> None:
         np.add.reduce(x)
     with pytest.raises(InputError, match=r"requires a gradient.*detach\(\)\.numpy\(\)"):
         np.asarray(x)
+    with pytest.raises(InputError, match=r"np\.add does not compute gradients"):
+        np.add(x, 1, out=np.zeros(2, np.float32))
+    with pytest.raises(InputError, match=r"np\.sin does not compute gradients"):
+        np.sin(np.ones(2, np.float32), out=x.detach())
     assert np.asarray(x.detach()) is not None
     assert np.asarray(Tensor([1.0]), dtype="float64").dtype == np.float64
+
+
+def test_numpy_functions_get_the_array_where_no_gradient_is_lost() -> None:
+    x = Tensor([1.0, np.inf], requires_grad=True)
+    assert np.isfinite(x).tolist() == [True, False]
+    np.testing.assert_array_equal(np.sin(Tensor([1.0])), np.sin(np.ones(1, np.float32)))
+    total = np.ones(2)
+    total += x.detach()
+    assert total.tolist() == [2.0, np.inf]
+    assert np.maximum(x, 3.0).requires_grad
 
 
 def test_functions_of_numpy_run_the_operations() -> None:
