@@ -201,7 +201,7 @@ def test_tokens_become_steps_and_can_be_raised(text, tmp_path):
     assert resume(tmp_path / "run", tokens=300).steps == 10
 
 
-def test_a_clock_chooses_the_number_of_steps_once_and_the_printed_command_repeats_the_run(monkeypatch, text, tmp_path):
+def test_a_clock_chooses_the_number_of_steps_and_the_printed_command_repeats_the_run(monkeypatch, text, tmp_path):
     fixed: list[dict[str, Any]] = []
     fix_steps = Run.fix_steps
 
@@ -212,14 +212,41 @@ def test_a_clock_chooses_the_number_of_steps_once_and_the_printed_command_repeat
     monkeypatch.setattr(Run, "fix_steps", fix_and_look)
     result = train(settings(text, tmp_path / "run", minutes=0.12, **HARD), clock=Clock())
     assert result is not None
-    assert len(fixed) == 1  # and it was stored in minigrad.json before any step that depends on it
-    assert fixed[0]["steps"] == result.steps > fixed[0]["decay_start"] >= fixed[0]["at"] > 1
+    # Each choice was stored in minigrad.json before any step that depends on it.
+    assert fixed[-1]["steps"] == result.steps > fixed[0]["decay_start"] >= fixed[0]["at"] > 1
+    assert all(choice["steps"] > choice["at"] for choice in fixed)
     again = repeat(result.command, tmp_path)
     assert again == Path(f"{result.out}-again")
     assert outcome(again) == outcome(result.out)
     assert [line["learning_rate"] for line in metrics.read(again)] == [
         line["learning_rate"] for line in metrics.read(result.out)
     ]
+
+
+class SlowingClock(Clock):
+    """A clock on which everything takes three times as long after six seconds."""
+
+    def __call__(self) -> float:
+        time = super().__call__()
+        return time if time < 6 else 3 * time - 12
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_decay_that_was_corrected_is_repeated_by_the_printed_command(monkeypatch, text, tmp_path, killed):
+    config = settings(text, tmp_path / "run", minutes=0.14, warmup=3, save_every=2)
+    if killed:  # directly after the correction was written down
+        with monkeypatch.context() as patch:
+            fix_steps = Run.fix_steps
+            patch.setattr(Run, "fix_steps", lambda self: (fix_steps(self), len(self.budget.decay) > 1 and kill()))
+            with pytest.raises(Killed):
+                train(config, clock=SlowingClock())
+        result = train(TrainConfig(resume=str(tmp_path / "run")), clock=SlowingClock())
+    else:
+        result = train(config, clock=SlowingClock())
+    assert result is not None
+    assert "--decay " in result.command
+    assert f":{result.steps} " in result.command
+    assert outcome(repeat(result.command, tmp_path)) == outcome(result.out)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -234,11 +261,11 @@ def test_a_run_on_a_clock_killed_around_the_choice_repeats_all_the_same(monkeypa
             patch.setattr(Run, "fix_steps", lambda self: (fix_steps(self), kill()))
             with pytest.raises(Killed):
                 train(config, clock=Clock())
-        steps = record(tmp_path / "run")["chosen"]["steps"]
+        start = record(tmp_path / "run")["chosen"]["decay_start"]
     result = train(TrainConfig(resume=str(tmp_path / "run")), clock=Clock())
     assert result is not None
     if when == "after":
-        assert result.steps == steps
+        assert record(tmp_path / "run")["chosen"]["decay_start"] == start
     assert outcome(repeat(result.command, tmp_path)) == outcome(result.out)
 
 
