@@ -38,19 +38,20 @@ def finish(run: Run) -> TrainResult:
     figures: dict[str, Any] = {"bits_per_byte": score.bits_per_byte, "xz_bits_per_byte": figure, "no_xz": no_figure}
     folder.record.result = figures | {"steps": run.step, "tokens": result.tokens, "command": repeat}
     folder.write()
-    parameters = run.model.num_parameters()
+    parameters, memory = run.model.num_parameters(), hardware.peak_memory_bytes()
     path = report.write_report(
         folder.path,
-        summary=report.Summary(settings.model, settings.size, settings.data, parameters, **figures),
+        summary=report.Summary(
+            settings.model, settings.size, settings.data, parameters, seconds=result.seconds, memory=memory, **figures
+        ),
         samples=run.samples,
         settings=stored(settings),
         command=repeat,
     )
     if run.profile is not None:
         print(run.profile.table(run.plan.rate, len(run.replicas.models)))
-    peak = format_bytes(hardware.peak_memory_bytes())
     print(report.compare_with_xz(**figures))
-    print(f"{result.tokens:,} tokens in {format_seconds(run.seconds())}, at most {peak} of memory")
+    print(f"{result.tokens:,} tokens in {format_seconds(result.seconds)}, at most {format_bytes(memory)} of memory")
     print(f"report   {path}")
     print(f"write    {command('generate.py', folder.path)}")
     print(f"repeat   {repeat}", flush=True)

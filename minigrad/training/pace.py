@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
+
+Item = TypeVar("Item")
 
 _FEWEST = 5  # steps in a mean: single ones vary
 
@@ -29,6 +32,18 @@ class Pace:
         before = self.clock()
         yield
         self._work[kind] = self.clock() - before
+
+    def each(self, kind: str, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield the items, and measure the mean time for which the caller works on one.
+
+        The first does not count, if there are more: its memory is new, and the caches are cold.
+        """
+        times = [self.clock()]
+        for item in items:
+            yield item
+            times.append(self.clock())
+        first = 1 if len(times) > 2 else 0
+        self._work[kind] = (times[-1] - times[first]) / max(len(times) - 1 - first, 1)
 
     @property
     def seconds_of_steps(self) -> float:

@@ -24,7 +24,7 @@ from minigrad.training import checkpoint
 from minigrad.training.baseline import Baseline
 from minigrad.training.budget import Budget
 from minigrad.training.checkpoint import Checkpoint
-from minigrad.training.evaluate import Score, evaluate
+from minigrad.training.evaluate import BATCH_TOKENS, Score, evaluate
 from minigrad.training.pace import Pace
 from minigrad.training.parallel import Replicas, num_replicas
 from minigrad.training.plan import Plan
@@ -114,12 +114,10 @@ class Run:
 
         The rest is for the evaluation of all held-out text, the last checkpoint and sample, and the report.
         """
-        context, held_out = self.settings.context, len(self.text.held_out)
         # Windows overlap by half, and a token costs a third of one in training.
-        per_token = self.pace.seconds_per_step(1, {}) / (3 * self.settings.tokens_per_step)
-        windows, quick_windows = max(1, 2 * held_out // context), max(1, _QUICK_EVALUATION // context)
-        quick = self.pace.seconds_of("evaluation", per_token * min(windows, quick_windows) * context)
-        after = quick * max(1.0, windows / quick_windows)
+        guess = BATCH_TOKENS * self.pace.seconds_per_step(1, {}) / (3 * self.settings.tokens_per_step)
+        batches = math.ceil(2 * len(self.text.held_out) / BATCH_TOKENS)
+        after = batches * self.pace.seconds_of("evaluated batch", guess)
         after += self.pace.seconds_of("sample", 1.0) + self.pace.seconds_of("save", 0.5) + _REPORT_SECONDS
         return (self.budget.seconds or 0.0) - self.seconds() - after
 
@@ -142,14 +140,15 @@ class Run:
 
     def evaluate(self, everything: bool) -> Score:
         """Evaluate on the held-out text: all of it, or a quick estimate; raises RunError if training diverged."""
+        self.check_weights()
         with self.pace.work("whole evaluation" if everything else "evaluation"):
-            self.check_weights()
             score = evaluate(
                 self.model,
                 self.text.held_out,
                 self.text.byte_lengths,
                 context=self.settings.context,
                 limit=None if everything else _QUICK_EVALUATION,
+                watch=functools.partial(self.pace.each, "evaluated batch"),
             )
         if everything:
             self.score = score

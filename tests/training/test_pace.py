@@ -40,6 +40,14 @@ def test_the_steps_ahead_take_as_long_as_as_many_before_them():
     assert pace.seconds_per_step(0, {}) == 3.0
 
 
+def test_the_first_of_several_items_does_not_count():
+    pace, clock = paced()
+    for seconds, mean in (([9.0, 1.0, 2.0], 1.5), ([4.0], 4.0), ([], 0.0)):
+        for each in pace.each("batch", seconds):
+            clock.now += each
+        assert pace.seconds_of("batch", 7.0) == mean
+
+
 def test_other_work_counts_by_its_share_and_not_as_steps():
     pace, clock = paced(1.0, 1.0)
     for seconds in (8.0, 4.0):
