@@ -210,7 +210,8 @@ class VidyaV2(LanguageModel):
     def __init__(self, config: VidyaV2Config) -> None:
         self.config: VidyaV2Config = config
         self.model = Decoder(config)
-        self.lm_head = None if config.tied_head else nn.Linear(config.width, config.vocab_size, std=config.init_std)
+        head = None if config.tied_head else nn.Linear(config.width, config.vocab_size, bias=False, std=config.init_std)
+        self.lm_head = head
         self._angles = rotary_settings.angles(config)
 
     def embedding(self) -> nn.Embedding:

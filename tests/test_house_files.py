@@ -129,6 +129,8 @@ def is_in_a_table(path: Path) -> bool:
     return any(module_of(path) in {name for name, _ in imports_of(table)} for table in tables)
 
 
+PAGES = sorted((ROOT / "docs").glob("*.md"))  # whose programs are run by tests/docs
+
 SOURCES = [path for path in FILES + PROGRAMS if path.name != "__init__.py"]
 
 
@@ -142,7 +144,7 @@ def test_every_file_with_a_function_has_a_test_file(path: Path) -> None:
 
 
 def test_every_test_file_has_a_source_file() -> None:
-    homes = {home_of(path) for path in SOURCES + BENCHMARKS}
+    homes = {home_of(path) for path in SOURCES + BENCHMARKS + PAGES}
     lonely = {test for test in TEST_NAMES if not any(are_of(test, home) for home in homes)}
     assert {test for test in lonely if not test.startswith("tests/peers/")} == LAWS
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import DTypeLike
 
-from minigrad.errors import InputError
+from minigrad.errors import InputError, ShapeError
 from minigrad.typing import Array
 
 OPS: dict[str, Callable[..., Any]] = {}
@@ -52,7 +52,7 @@ def _as_tuple(sizes: tuple[Any, ...]) -> tuple[int, ...]:
 
 # NumPy functions on tensors. Those in the first group run the operation of the same name; a result of the second does
 # not depend on the values of the tensor. All others run on the arrays, and are refused if a gradient would be lost.
-_METHODS = ("sum", "mean", "max", "reshape", "transpose")
+_METHODS = ("sum", "mean", "max", "reshape", "transpose", "swapaxes")
 _JOINS = ("concatenate", "stack")
 _CONSTANT = ("zeros_like", "ones_like", "empty_like", "full_like")
 _COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
@@ -199,6 +199,11 @@ class Operators:
         """Take the largest value over `axis` (all axes by default)."""
         return OPS["max"](self, axis=axis, keepdims=keepdims, **unknown)
 
+    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Self:
+        """Return the index of the largest value along `axis` (by default in the flat tensor); it has no gradient."""
+        result: Self = self.wrap(np.asarray(np.argmax(self.data, axis=axis, keepdims=keepdims)))
+        return result
+
     def reshape(self, *shape: Any) -> Self:
         """Return the same elements in another shape."""
         return OPS["reshape"](self, shape=_as_tuple(shape))
@@ -206,6 +211,15 @@ class Operators:
     def transpose(self, *axes: Any) -> Self:
         """Permute the axes; with no argument, reverse them."""
         return OPS["transpose"](self, axes=_as_tuple(axes) or None)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Self:
+        """Exchange two axes; raises ShapeError if one does not exist."""
+        axes = list(range(self.data.ndim))
+        try:
+            axes[axis1], axes[axis2] = axes[axis2], axes[axis1]
+        except IndexError:
+            raise ShapeError(f"swapaxes got axes {axis1} and {axis2} for shape {self.data.shape}") from None
+        return OPS["transpose"](self, axes=tuple(axes))
 
     def softmax(self, axis: int = -1, **unknown: Any) -> Self:
         """Convert the values along `axis` to probabilities."""

@@ -274,8 +274,15 @@ class Tensor(Operators):
         return (self[index] for index in range(len(self)))
 
     def __repr__(self) -> str:
-        text = np.array2string(self._data, precision=4, threshold=20, prefix="Tensor(")
-        return f"Tensor({text}, dtype={self.dtype}{', requires_grad=True' if self.requires_grad else ''})"
+        name = type(self).__name__
+        text = np.array2string(self._data, precision=4, threshold=20, prefix=f"{name}(")
+        return f"{name}({text}, dtype={self.dtype}{', requires_grad=True' if self.requires_grad else ''})"
+
+    def __format__(self, specification: str) -> str:
+        """Format as text, or with a specification such as ".3f", the only element as a number."""
+        return (
+            format(self._only_element(f"the format {specification!r}"), specification) if specification else str(self)
+        )
 
     def __float__(self) -> float:
         return float(self._only_element("float()"))

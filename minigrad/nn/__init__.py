@@ -1,12 +1,24 @@
 """Neural network modules: the layers, blocks and caches that models are built from."""
 
-from minigrad.nn.attention import GroupedQueryAttention
+from minigrad.nn.attention import GroupedQueryAttention, SelfAttention
 from minigrad.nn.cache import Cache, KeyValueCache
 from minigrad.nn.checkpointing import CheckpointedLayer, recompute
 from minigrad.nn.feed_forward import GELUFeedForward, SwiGLUFeedForward
-from minigrad.nn.layers import Conv1D, Dropout, Embedding, LayerNorm, Linear, RMSNorm, dropouts, set_step
+from minigrad.nn.layers import (
+    Conv1D,
+    Dropout,
+    Embedding,
+    LayerNorm,
+    Linear,
+    Residual,
+    RMSNorm,
+    Sequential,
+    dropouts,
+    set_step,
+)
 from minigrad.nn.layout import Layout
-from minigrad.nn.module import Init, Module, Parameter, shapes_only
+from minigrad.nn.module import Module
+from minigrad.nn.parameter import Init, Parameter, shapes_only
 from minigrad.nn.rotary import RotaryAngles
 from minigrad.nn.rotary_scaling import LinearAngles, NTKAngles, YarnAngles, ntk_theta
 
@@ -28,7 +40,10 @@ __all__ = [
     "NTKAngles",
     "Parameter",
     "RMSNorm",
+    "Residual",
     "RotaryAngles",
+    "SelfAttention",
+    "Sequential",
     "SwiGLUFeedForward",
     "YarnAngles",
     "dropouts",

@@ -1,9 +1,14 @@
-"""The attention block: queries, keys and values of each row, attention, and a projection back to the width."""
+"""Attention blocks: queries, keys and values of each position, attention, and a projection back to the width."""
 
 from __future__ import annotations
 
+import math
+
+from numpy.typing import ArrayLike
+
 from minigrad import ops
 from minigrad.autograd.tensor import Tensor
+from minigrad.errors import InputError
 from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.layers import Linear
 from minigrad.nn.layout import Layout
@@ -11,8 +16,58 @@ from minigrad.nn.module import Module
 from minigrad.nn.rotary import RotaryAngles
 
 
+class SelfAttention(Module):
+    """Multi-head self-attention with rotary positions, on sequences of equal length: for models of one's own.
+
+    One product computes queries, keys and values. With `is_causal` no position sees a later one; a `mask` says for each
+    pair which keys a query sees (see `ops.scaled_dot_product_attention`). With ``rope_theta=None`` there are no
+    positions. Shapes: x (..., T, width) -> (..., T, width).
+    Raises InputError unless the width is a multiple of `num_heads`, and heads that are rotated have an even size.
+
+    >>> from minigrad import Tensor
+    >>> SelfAttention(8, num_heads=2)(Tensor([[[0.0] * 8] * 5])).shape
+    (1, 5, 8)
+    """
+
+    def __init__(
+        self,
+        width: int,
+        num_heads: int,
+        *,
+        is_causal: bool = True,
+        bias: bool = True,
+        rope_theta: float | None = 10_000.0,
+    ) -> None:
+        if num_heads < 1 or width % num_heads:
+            raise InputError(f"the width ({width}) must be a multiple of num_heads ({num_heads})")
+        head_dim = width // num_heads
+        if rope_theta is not None and head_dim % 2:
+            raise InputError(f"rotary positions need heads of even size, not {head_dim}; or take rope_theta=None")
+        self.num_heads, self.is_causal = num_heads, is_causal
+        self.angles = None if rope_theta is None else RotaryAngles(head_dim, rope_theta)
+        self.qkv = Linear(width, 3 * width, bias=bias)
+        self.out = Linear(width, width, bias=bias)
+
+    def forward(self, x: Tensor, mask: ArrayLike | Tensor | None = None) -> Tensor:
+        """Attend from each position to those that it sees."""
+        *lead, length, width = x.shape
+        layout = Layout.rectangular(math.prod(lead), length)
+        heads = self.qkv(x).reshape(math.prod(lead) * length, 3, self.num_heads, width // self.num_heads)
+        q, k, v = (heads[:, part] for part in range(3))  # (rows, H, D)
+        if self.angles is not None:
+            q, k = self.angles.rotate(q, layout), self.angles.rotate(k, layout)
+        if self.is_causal and mask is None:
+            return self.out(ops.attention(q, k, v, offsets=layout.offsets).reshape(x.shape))
+        q, k, v = (
+            part.reshape(*lead, length, *part.shape[1:]).swapaxes(-3, -2) for part in (q, k, v)
+        )  # (..., H, T, D)
+        # (..., H, T, D)
+        attended = ops.scaled_dot_product_attention(q, k, v, mask=mask, is_causal=self.is_causal)
+        return self.out(attended.swapaxes(-3, -2).reshape(x.shape))
+
+
 class GroupedQueryAttention(Module):
-    """Causal self-attention with rotary positions, in which groups of query heads share keys and values.
+    """Causal self-attention, in which groups of query heads share keys and values; rotary positions with `angles`.
 
     Ainslie et al. 2023, "GQA", arXiv 2305.13245. With one key/value head per query head it is ordinary multi-head
     attention. Shapes: x (rows, width) -> (rows, width).
@@ -22,20 +77,26 @@ class GroupedQueryAttention(Module):
         self, width: int, num_heads: int, num_kv_heads: int, head_dim: int, *, std: float = 0.02, out_std: float = 0.02
     ) -> None:
         self.head_dim = head_dim
-        self.q_proj = Linear(width, num_heads * head_dim, std=std)
-        self.k_proj = Linear(width, num_kv_heads * head_dim, std=std)
-        self.v_proj = Linear(width, num_kv_heads * head_dim, std=std)
-        self.o_proj = Linear(num_heads * head_dim, width, std=out_std)
+        self.q_proj = Linear(width, num_heads * head_dim, bias=False, std=std)
+        self.k_proj = Linear(width, num_kv_heads * head_dim, bias=False, std=std)
+        self.v_proj = Linear(width, num_kv_heads * head_dim, bias=False, std=std)
+        self.o_proj = Linear(num_heads * head_dim, width, bias=False, std=out_std)
 
     def forward(
-        self, x: Tensor, layout: Layout, angles: RotaryAngles, cache: KeyValueCache | None = None, layer: int = 0
+        self,
+        x: Tensor,
+        layout: Layout,
+        angles: RotaryAngles | None = None,
+        cache: KeyValueCache | None = None,
+        layer: int = 0,
     ) -> Tensor:
         """Attend from each row to the rows of its sequence up to itself; with a cache, also to the tokens in it."""
         q, k, v = (
             project(x).reshape(len(x), project.weight.shape[0] // self.head_dim, self.head_dim)  # (rows, H or G, D)
             for project in (self.q_proj, self.k_proj, self.v_proj)
         )
-        q, k = angles.rotate(q, layout), angles.rotate(k, layout)
+        if angles is not None:
+            q, k = angles.rotate(q, layout), angles.rotate(k, layout)
         key_ranges = None
         if cache is not None:
             k, v, key_ranges = cache.append(layer, k, v)

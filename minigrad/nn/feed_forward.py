@@ -15,9 +15,9 @@ class SwiGLUFeedForward(Module):
     """
 
     def __init__(self, width: int, hidden: int, *, std: float = 0.02, out_std: float = 0.02) -> None:
-        self.gate_proj = Linear(width, hidden, std=std)
-        self.up_proj = Linear(width, hidden, std=std)
-        self.down_proj = Linear(hidden, width, std=out_std)
+        self.gate_proj = Linear(width, hidden, bias=False, std=std)
+        self.up_proj = Linear(width, hidden, bias=False, std=std)
+        self.down_proj = Linear(hidden, width, bias=False, std=out_std)
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the block to every row."""
@@ -32,8 +32,8 @@ class GELUFeedForward(Module):
     """
 
     def __init__(self, width: int, hidden: int, *, std: float = 0.02, out_std: float = 0.02) -> None:
-        self.fc1 = Linear(width, hidden, std=std)
-        self.fc2 = Linear(hidden, width, std=out_std)
+        self.fc1 = Linear(width, hidden, bias=False, std=std)
+        self.fc2 = Linear(hidden, width, bias=False, std=out_std)
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the block to every row."""

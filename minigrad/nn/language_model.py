@@ -20,7 +20,8 @@ from minigrad.nn.checkpointing import CheckpointedLayer
 from minigrad.nn.config import ModelConfig
 from minigrad.nn.layers import Embedding, Linear
 from minigrad.nn.layout import Layout
-from minigrad.nn.module import Module, Parameter
+from minigrad.nn.module import Module
+from minigrad.nn.parameter import Parameter
 from minigrad.typing import Array
 
 

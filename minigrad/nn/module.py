@@ -1,87 +1,28 @@
 """Module: an object with parameters. Parameters are attributes; the name of a parameter is the path to it.
 
-Inside ``with shapes_only():`` a model is built as a skeleton, whose parameters have shapes but no memory, so the
-parameters of a model of any size can be counted. `Module.initialise` then places all parameters in one flat array, and
-all gradients in another, so that one kernel call updates or clips everything.
+`Module.initialise` places all parameters of a model in one flat array, and all gradients in another, so that one kernel
+call updates or clips everything.
 """
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import ArrayLike, DTypeLike
 
+from minigrad.autograd.operators import unwrap
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError, ShapeError
+from minigrad.formats.safetensors import save_tensors
+from minigrad.formats.weights import check_weights, read_weights
+from minigrad.nn.parameter import Parameter
 from minigrad.random import generator
-from minigrad.typing import Array
-
-
-@dataclass(frozen=True)
-class Init:
-    """The initial values of a parameter: normal draws around `mean` with standard deviation `std` (0: all equal)."""
-
-    mean: float = 0.0
-    std: float = 0.0
-
-    def fill(self, array: Array, rng: np.random.Generator) -> None:
-        """Write initial values into `array`."""
-        array[...] = self.mean if self.std == 0 else rng.normal(self.mean, self.std, array.shape)
-
-
-_skeleton = False
-_drawn = 0
-
-
-@contextlib.contextmanager
-def shapes_only() -> Iterator[None]:
-    """Make parameters without memory inside the block; `Module.initialise` gives them memory later."""
-    global _skeleton
-    before, _skeleton = _skeleton, True
-    try:
-        yield
-    finally:
-        _skeleton = before
-
-
-class Parameter(Tensor):
-    """A tensor that training changes: a leaf of the graph, with a rule for its initial values.
-
-    It is float32, and its initial values are drawn at once; they depend only on how many parameters the process has
-    drawn before. Inside `shapes_only` it takes no memory, and `Module.initialise` draws its values.
-    """
-
-    __slots__ = ("init",)
-
-    def __init__(self, shape: tuple[int, ...], init: Init) -> None:
-        global _drawn
-        if _skeleton:
-            array = np.broadcast_to(np.float32(0), shape)
-        else:
-            array = np.empty(shape, np.float32)
-            init.fill(array, generator(0, "parameter", index=_drawn))
-            _drawn += 1
-        super().__init__(array, requires_grad=True)
-        self.init = init
-
-    @property
-    def is_leaf(self) -> bool:
-        """A parameter is a leaf even while it is frozen."""
-        return True
-
-    def bind(self, data: Array, gradient: Array | None = None) -> None:
-        """Use `data` as the memory of this parameter from now on, and `gradient` as that of its gradient.
-
-        A parameter that is frozen stays so. The values in `gradient` count only after it is read, as `grad`.
-        """
-        super().__init__(data, requires_grad=self.requires_grad)
-        if self.node is not None:
-            self.grad, self.node.has_gradient = gradient, False
+from minigrad.typing import Array, PathLike
 
 
 class Module:
@@ -94,9 +35,9 @@ class Module:
     >>> from minigrad import nn
     >>> class TwoLayers(nn.Module):
     ...     def __init__(self):
-    ...         self.layers = [nn.Linear(8, 4), nn.Linear(4, 2)]
+    ...         self.layers = [nn.Linear(8, 4, bias=False), nn.Linear(4, 2)]
     >>> [(name, parameter.shape) for name, parameter in TwoLayers().named_parameters()]
-    [('layers.0.weight', (4, 8)), ('layers.1.weight', (2, 4))]
+    [('layers.0.weight', (4, 8)), ('layers.1.weight', (2, 4)), ('layers.1.bias', (2,))]
     """
 
     training = True
@@ -110,8 +51,17 @@ class Module:
         raise TypeError(f"{type(self).__name__} has no forward of its own")
 
     def _children(self) -> Iterator[tuple[str, Parameter | Module]]:
+        """Yield the parameters and modules in the attributes, each with its path from here."""
         for name, value in vars(self).items():
             yield from _found_in(name, value, type(self).__name__)
+
+    def __repr__(self) -> str:
+        """Return the modules as a tree, with the shapes of their parameters and how many these are."""
+        return "\n".join(_tree(self))
+
+    def _title(self) -> str:
+        """Return the name of this module in the tree."""
+        return type(self).__name__
 
     def named_modules(self, prefix: str = "") -> list[tuple[str, Module]]:
         """Return this module and every module inside it, each with its path, outermost first."""
@@ -181,7 +131,7 @@ class Module:
         """Return every parameter's array by name; the arrays are not copies."""
         return {name: parameter.data for name, parameter in self.named_parameters()}
 
-    def load_state_dict(self, weights: Mapping[str, Array]) -> None:
+    def load_state_dict(self, weights: Mapping[str, ArrayLike | Tensor]) -> None:
         """Copy arrays into the parameters of the same names.
 
         Raises ShapeError if a name is missing or unknown or has another shape; then no parameter is changed.
@@ -190,11 +140,29 @@ class Module:
         missing, unknown = parameters.keys() - weights.keys(), weights.keys() - parameters.keys()
         if missing or unknown:
             raise ShapeError(f"weights do not fit the model: missing {sorted(missing)}, unknown {sorted(unknown)}")
+        arrays = {name: np.asarray(unwrap(weights[name])) for name in parameters}
         for name, parameter in parameters.items():
-            if weights[name].shape != parameter.shape:
-                raise ShapeError(f"{name} has shape {weights[name].shape}, but the model needs {parameter.shape}")
+            if arrays[name].shape != parameter.shape:
+                raise ShapeError(f"{name} has shape {arrays[name].shape}, but the model needs {parameter.shape}")
         for name, parameter in parameters.items():
-            parameter.data = weights[name]
+            parameter.data = arrays[name]
+
+    def save_weights(self, path: PathLike) -> None:
+        """Write every parameter into one safetensors file, by name; raises RunError if it cannot be written.
+
+        An existing file is replaced, completely or not at all.
+        """
+        save_tensors(path, self.state_dict())
+
+    def load_weights(self, path: PathLike) -> None:
+        """Read every parameter from a safetensors file, or from a folder with model.safetensors.
+
+        Raises InputError if the file is missing or damaged, or, listing every difference, if it does not fit this
+        module; then no parameter is changed.
+        """
+        weights = read_weights(Path(path))
+        check_weights(weights, {name: parameter.shape for name, parameter in self.named_parameters()})
+        self.load_state_dict(weights)
 
     def train(self, training: bool = True) -> Module:
         """Switch this module and all modules inside it to training (dropout on)."""
@@ -225,10 +193,34 @@ def _found_in(path: str, value: Any, owner: str) -> Iterator[tuple[str, Paramete
     elif isinstance(value, Tensor) and value.is_leaf:
         raise InputError(
             f"{owner}.{path} is a Tensor that requires a gradient, but not a Parameter, so it would not be trained; "
-            "make it with nn.Parameter(shape, nn.Init(...)), or leave requires_grad off"
+            "make it an nn.Parameter(values), or leave requires_grad off"
         )
     elif isinstance(value, set | frozenset) and any(isinstance(item, Parameter | Module) for item in value):
         raise InputError(
             f"{owner}.{path} is a set, whose elements have no names, so the modules in it would not be trained; use a "
             "list or a dictionary"
         )
+
+
+def _tree(module: Module) -> list[str]:
+    """Return the lines of the tree of a module; equal modules that are numbered one after the other share theirs.
+
+    >>> from minigrad import nn, ops
+    >>> nn.Sequential(nn.Linear(2, 8), ops.tanh, nn.Linear(8, 8).freeze(), nn.Linear(8, 8), nn.Linear(8, 8))
+    Sequential, 240 parameters
+      0: Linear, 24 parameters: weight (8, 2), bias (8,)
+      1: tanh
+      2: Linear, 72 parameters, frozen: weight (8, 8), bias (8,)
+      3 to 4: each Linear, 72 parameters: weight (8, 8), bias (8,)
+    """
+    count = module.num_parameters()
+    frozen = ", frozen" if count and not any(each.requires_grad for each in module.parameters()) else ""
+    shapes = ", ".join(f"{name} {child.shape}" for name, child in module._children() if isinstance(child, Parameter))
+    title = module._title() + (f", {count:,} parameters" if count else "")
+    inside = [(name, _tree(child)) for name, child in module._children() if isinstance(child, Module)]
+    lines = [title + frozen + (f": {shapes}" if shapes else "")]
+    for _, group in itertools.groupby(inside, lambda part: part[1] if part[0][-1].isdigit() else part):
+        (first, (head, *rest)), *others = group
+        name = f"{first} to {others[-1][0]}: each " if others else f"{first}: "
+        lines += [f"  {name}{head}", *(f"  {line}" for line in rest)]
+    return lines

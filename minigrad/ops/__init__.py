@@ -8,6 +8,7 @@ from minigrad.ops.dropout import dropout
 from minigrad.ops.elementwise import astype, exp, gelu, log, relu, sigmoid, silu, sqrt, tanh
 from minigrad.ops.embedding import embedding
 from minigrad.ops.gating import blend, sigmoid_gate
+from minigrad.ops.masked_attention import scaled_dot_product_attention
 from minigrad.ops.matmul import linear, matmul
 from minigrad.ops.norm import layer_norm, offset_rms_norm, rms_norm
 from minigrad.ops.prefix_mean import prefix_mean
@@ -49,6 +50,7 @@ __all__ = [
     "reshape",
     "rms_norm",
     "rotary",
+    "scaled_dot_product_attention",
     "sigmoid",
     "sigmoid_gate",
     "silu",

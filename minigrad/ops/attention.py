@@ -189,10 +189,14 @@ def _plan(
     """Check the arguments of attention and return, for each row, which keys it sees."""
     _check_heads(q, k, v)
     starts = np.require(offsets, np.int64, ["C", "W"])
+    lengths = starts[1:] - starts[:-1]
+    if not len(starts) or starts[0] != 0 or starts[-1] != len(q) or lengths.min(initial=0) < 0:
+        raise ShapeError(f"attention offsets must rise from 0 to the number of rows ({len(q)}); got {starts}")
     ranges = np.stack([starts[:-1], starts[1:]], axis=1) if key_ranges is None else key_ranges
     ranges = np.require(ranges, np.int64, ["C", "W"])
-    _check_ranges(q, k, starts, ranges)
-    lengths, num_keys = np.diff(starts), ranges[:, 1] - ranges[:, 0]
+    if key_ranges is not None or len(k) < len(q):  # the rows of the queries rise and do not overlap
+        _check_ranges(k, starts, ranges)
+    num_keys = ranges[:, 1] - ranges[:, 0]
     if visible is not None:
         seen = np.require(visible, np.int64, ["C", "W"])
         _check_visible(seen, starts, np.repeat(num_keys, lengths))
@@ -212,9 +216,7 @@ def _check_heads(q: Array, k: Array, v: Array) -> None:
         raise ShapeError(f"{q.shape[1]} query heads cannot share {k.shape[1]} key/value heads evenly")
 
 
-def _check_ranges(q: Array, k: Array, offsets: Array, ranges: Array) -> None:
-    if len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != len(q) or (np.diff(offsets) < 0).any():
-        raise ShapeError(f"attention offsets must rise from 0 to the number of rows ({len(q)}); got {offsets}")
+def _check_ranges(k: Array, offsets: Array, ranges: Array) -> None:
     if ranges.shape != (len(offsets) - 1, 2) or (ranges[:, 0] < 0).any() or (ranges[:, 1] > len(k)).any():
         raise ShapeError(f"attention key ranges must lie within {len(k)} key rows, one pair per sequence; got {ranges}")
     used = ranges[ranges[:, 0] < ranges[:, 1]]

@@ -46,19 +46,19 @@ class AdamW:
         self,
         parameters: Iterable[Tensor],
         *,
-        learning_rate: float = 1e-3,
+        lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.95),
         eps: float = 1e-8,
         weight_decay: float = 0.1,
     ) -> None:
         self.parameters = distinct_parameters(parameters)
-        self.learning_rate, self.betas, self.eps, self.weight_decay = learning_rate, betas, eps, weight_decay
+        self.lr, self.betas, self.eps, self.weight_decay = lr, betas, eps, weight_decay
         self.steps = 0
         self._groups: list[_Group] = []
         self._placed: list[Array | None] | None = None  # the memory of each parameter that the groups are made for
         self._place()
 
-    def step(self, learning_rate: float | None = None, max_norm: float = math.inf) -> float:
+    def step(self, lr: float | None = None, max_norm: float = math.inf) -> float:
         """Clip the gradient to `max_norm` and update every parameter that has one; return the norm before clipping.
 
         A norm that is not finite is returned and nothing is changed.
@@ -69,7 +69,7 @@ class AdamW:
             runs = [(group, run) for group in self._groups for run in group.segment.runs()]
             norm = math.sqrt(math.fsum(sum_of_squares(group.segment.gradient[run]) for group, run in runs))
             if math.isfinite(norm):
-                rate = self.learning_rate if learning_rate is None else learning_rate
+                rate = self.lr if lr is None else lr
                 self._update(runs, rate, clip_factor(norm, max_norm))
         return norm
 

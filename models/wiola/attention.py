@@ -15,7 +15,8 @@ from minigrad import ops
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.layers import Linear
 from minigrad.nn.layout import Layout
-from minigrad.nn.module import Init, Module, Parameter
+from minigrad.nn.module import Module
+from minigrad.nn.parameter import Init, Parameter
 from minigrad.typing import Array
 from models.wiola.cache import Pending, WiolaCache
 from models.wiola.spiral import SpiralAngles
@@ -58,13 +59,13 @@ class GatedCrossLayerAttention(Module):
     ) -> None:
         self.head_dim = width // num_heads
         shared = num_kv_heads * self.head_dim
-        self.q_proj = Linear(width, width, std=std)
-        self.k_proj = Linear(width, shared, std=std)
-        self.v_proj = Linear(width, shared, std=std)
-        self.o_proj = Linear(width, width, std=std)
-        self.k_ctx_proj = Linear(width, shared, std=std)
-        self.v_ctx_proj = Linear(width, shared, std=std)
-        self.gate_proj = Linear(width, width, std=std)
+        self.q_proj = Linear(width, width, bias=False, std=std)
+        self.k_proj = Linear(width, shared, bias=False, std=std)
+        self.v_proj = Linear(width, shared, bias=False, std=std)
+        self.o_proj = Linear(width, width, bias=False, std=std)
+        self.k_ctx_proj = Linear(width, shared, bias=False, std=std)
+        self.v_ctx_proj = Linear(width, shared, bias=False, std=std)
+        self.gate_proj = Linear(width, width, bias=False, std=std)
         self.blend_logit = Parameter((), Init(mean=gate_init))
         self._order = block_order(num_heads, num_kv_heads) if interleaved else None
 

@@ -17,12 +17,12 @@ class DualStreamFeedForward(Module):
     """
 
     def __init__(self, width: int, narrow: int, wide: int, *, std: float = 0.02) -> None:
-        self.gate_a = Linear(width, narrow, std=std)
-        self.up_a = Linear(width, narrow, std=std)
-        self.down_a = Linear(narrow, width, std=std)
-        self.up_b = Linear(width, wide, std=std)
-        self.down_b = Linear(wide, width, std=std)
-        self.fusion = Linear(2 * width, width, std=std)
+        self.gate_a = Linear(width, narrow, bias=False, std=std)
+        self.up_a = Linear(width, narrow, bias=False, std=std)
+        self.down_a = Linear(narrow, width, bias=False, std=std)
+        self.up_b = Linear(width, wide, bias=False, std=std)
+        self.down_b = Linear(wide, width, bias=False, std=std)
+        self.fusion = Linear(2 * width, width, bias=False, std=std)
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply both streams to every row and blend them."""

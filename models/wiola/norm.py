@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from minigrad import ops
 from minigrad.autograd.tensor import Tensor
-from minigrad.nn.module import Init, Module, Parameter
+from minigrad.nn.module import Module
+from minigrad.nn.parameter import Init, Parameter
 
 
 class WiolaRMSNorm(Module):

@@ -161,7 +161,7 @@ def test_training_with_discarded_gradients_equals_training_with_zeros(steps: lis
     for writes_zeros in (True, False):
         model = Small()
         model.initialise(3)
-        optimizer = AdamW(model.parameters(), learning_rate=0.1)
+        optimizer = AdamW(model.parameters(), lr=0.1)
         norms = []
         for passes, norm, reads in steps:
             for index in range(passes):

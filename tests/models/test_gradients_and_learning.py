@@ -87,7 +87,7 @@ def test_the_first_loss_is_the_logarithm_of_the_vocabulary_size(family: str, voc
 @every_family
 def test_one_batch_can_be_learned(family: str) -> None:
     model = build(family, init_std=0.1)
-    optimizer = AdamW(model.parameters(), learning_rate=0.02, weight_decay=0.0)
+    optimizer = AdamW(model.parameters(), lr=0.02, weight_decay=0.0)
     ids = tokens(3, 2, 9)
     for _ in range(150):
         optimizer.zero_grad()

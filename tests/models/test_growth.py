@@ -179,7 +179,7 @@ def test_all_new_weights_receive_a_gradient(tied_head: bool, tmp_path: Path) -> 
             later = tied_head and name == f"{last}mlp.down_proj.weight" and block != "columns"
             if zero:
                 assert (gradient != 0).mean() == (0 if later else 1), f"{name} {block}"
-    optimizer = AdamW(model.parameters(), learning_rate=1e-3, weight_decay=0.0)
+    optimizer = AdamW(model.parameters(), lr=1e-3, weight_decay=0.0)
     gradients_of(model)
     optimizer.step()
     gradients = gradients_of(model)
@@ -208,7 +208,7 @@ def test_the_published_recipe_changes_the_output_and_new_heads_and_units_get_no_
     widen_as_published(small, large)
     before, after = logits(small), logits(large)
     assert np.abs(after - before).max() > 0.1 * np.abs(before).max()
-    optimizer = AdamW(large.parameters(), learning_rate=1e-3)
+    optimizer = AdamW(large.parameters(), lr=1e-3)
     for _ in range(3):
         gradients = gradients_of(large)
         heads, units = SMALL["2.0"]["num_heads"] * 4, SMALL["2.0"]["feed_forward"]
@@ -231,7 +231,7 @@ def test_widened_moments_are_those_of_the_grown_model(tied_head: bool, tmp_path:
     large = grown(small, tmp_path, **SMALL["2.1"])
 
     def moments(model: LanguageModel) -> dict[str, Array]:
-        optimizer = AdamW(model.parameters(), learning_rate=0.0)
+        optimizer = AdamW(model.parameters(), lr=0.0)
         for seed in range(3):
             ids = tokens(seed)
             optimizer.zero_grad()

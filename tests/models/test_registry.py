@@ -13,6 +13,7 @@ import pytest
 import models
 from minigrad import InputError
 from minigrad.nn.language_model import LanguageModel
+from models.family import CUSTOM
 from tests.models.tiny import CONTEXT, build, tokens
 
 SIZES = [(family, size) for family, (_, _, sizes) in models.FAMILIES.items() for size in sizes]
@@ -131,7 +132,7 @@ def test_training_continues_only_from_the_given_family_and_size(family: str) -> 
     with pytest.raises(InputError, match=f"run holds a {family} micro, but --size nano was given"):
         models.start_from(published, path, family, "nano")
     custom = models.configure(family, "micro", num_layers=7).published()
-    assert models.start_from(custom, path, None, "auto")[1] == models.CUSTOM
+    assert models.start_from(custom, path, None, "auto")[1] == CUSTOM
 
 
 @pytest.mark.parametrize(

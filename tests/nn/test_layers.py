@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,13 +12,13 @@ from minigrad.nn import Module, dropouts, set_step
 
 
 def test_linear_with_and_without_bias() -> None:
-    layer = nn.Linear(3, 2, bias=True)
+    layer = nn.Linear(3, 2)
     assert layer.bias is not None
     layer.bias.data = np.array([1.0, 2.0])
     x = Tensor(np.eye(3, dtype=np.float32))
     np.testing.assert_allclose(layer(x).data, layer.weight.data.T + layer.bias.data)
     assert layer.weight.shape == (2, 3)
-    plain = nn.Linear(3, 2)
+    plain = nn.Linear(3, 2, bias=False)
     assert plain.bias is None
     assert [name for name, _ in plain.named_parameters()] == ["weight"]
 
@@ -69,3 +71,31 @@ def test_the_options_for_attention_are_those_of_the_layer_in_training_only() -> 
     assert layer.draws() == {"dropout": 0.5, "seed": 3, "step": 4, "index": 0, "first_row": 6}
     assert layer.eval().draws() == {}
     assert nn.Dropout(0.0).draws() == {}
+
+
+def test_the_outputs_of_a_linear_layer_vary_as_much_as_its_inputs() -> None:
+    layer = nn.Linear(400, 300)
+    x = np.random.default_rng(0).normal(size=(50, 400))
+    assert layer(x).data.std() == pytest.approx(1, rel=0.05)
+    assert layer.bias is not None
+    assert not layer.bias.data.any()
+
+
+def test_layers_one_after_the_other() -> None:
+    first, last = nn.Linear(3, 5), nn.Linear(5, 3)
+    model = nn.Sequential(first, ops.tanh, last)
+    x = Tensor(np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32))
+    wanted = last(ops.tanh(first(x))).data
+    np.testing.assert_array_equal(model(x).data, wanted)
+    np.testing.assert_array_equal(nn.Residual(first, ops.tanh, last)(x).data, x.data + wanted)
+    assert list(model.state_dict()) == ["0.weight", "0.bias", "2.weight", "2.bias"]
+    assert model[2] is last
+    assert len(model) == len(list(model)) == 3
+    assert next(name for name, _ in nn.Sequential(model, nn.Dropout(0.5)).named_parameters()) == "0.0.weight"
+    assert not any(module.training for _, module in nn.Sequential(model).eval().named_modules())
+
+
+@pytest.mark.parametrize("layers", [[nn.Linear(1, 1)], [3]])
+def test_what_cannot_be_called_is_refused(layers: Any) -> None:
+    with pytest.raises(InputError, match=r"Sequential takes modules and functions.*a list is given as Sequential"):
+        nn.Sequential(layers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import tracemalloc
 from typing import Any
@@ -17,7 +18,7 @@ from minigrad.nn import Init, Module, Parameter
 class Tied(Module):
     def __init__(self) -> None:
         self.table = nn.Embedding(5, 3)
-        self.layers = [nn.Linear(3, 3, bias=True), nn.Linear(3, 3)]
+        self.layers = [nn.Linear(3, 3), nn.Linear(3, 3, bias=False)]
         self.norm = nn.LayerNorm(3)
         self.head = self.table.weight
         self.scale = Parameter((), Init(mean=2.0))
@@ -164,11 +165,14 @@ def test_every_public_block_has_a_docstring() -> None:
     assert all(getattr(nn, name).__doc__ for name in nn.__all__)
 
 
+matrix = functools.partial(nn.Linear, bias=False)
+
+
 class Nested(Module):
     def __init__(self) -> None:
-        self.parts = (nn.Linear(2, 3), nn.Linear(3, 2))
-        self.experts = {"small": nn.Linear(2, 2), "large": [nn.Linear(2, 4), {"inner": nn.Linear(4, 2)}]}
-        self.grid = [[nn.Linear(1, 1)], [Parameter((2,), Init()), None, 3]]
+        self.parts = (matrix(2, 3), matrix(3, 2))
+        self.experts = {"small": matrix(2, 2), "large": [matrix(2, 4), {"inner": matrix(4, 2)}]}
+        self.grid = [[matrix(1, 1)], [Parameter((2,), Init()), None, 3]]
         self.table = Tensor([1.0, 2.0])
 
 
@@ -208,7 +212,7 @@ def test_what_would_silently_not_be_trained_is_refused() -> None:
 def test_a_computed_tensor_is_not_taken_for_a_parameter() -> None:
     class Remembering(Module):
         def __init__(self) -> None:
-            self.linear = nn.Linear(1, 1)
+            self.linear = matrix(1, 1)
             self.last = self.linear(Tensor([[1.0]]))
 
     assert len(Remembering().parameters()) == 1

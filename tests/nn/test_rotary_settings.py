@@ -10,6 +10,7 @@ import pytest
 import models
 from minigrad import InputError, nn
 from minigrad.nn import rotary_settings
+from models.family import override
 from models.vidya_v2 import VidyaV2Config
 
 SCALED: dict[str, dict[str, Any]] = {
@@ -50,9 +51,9 @@ def test_a_scaling_makes_the_context_longer_unless_a_context_is_given(kind: str)
     assert (config.context_length, config.rope_original_context, config.rope_factor) == (8_192, 2_048, 4.0)
     given = models.configure("vidya-v2", "2.0", **changes, context_length=4_096)
     assert (given.context_length, given.rope_original_context) == (4_096, 2_048)
-    again = models.override(config, {"rope_factor": 2.0})
+    again = override(config, {"rope_factor": 2.0})
     assert (again.context_length, again.rope_original_context, again.rope_scaling) == (4_096, 2_048, kind)
-    assert models.override(config, {"rope_scaling": "none"}) == models.configure("vidya-v2", "2.0")
+    assert override(config, {"rope_scaling": "none"}) == models.configure("vidya-v2", "2.0")
 
 
 @pytest.mark.parametrize("factor", ["0.5", "nan", "inf", "-2"])

@@ -62,12 +62,12 @@ class Textbook:
 )
 def test_steps_are_those_of_the_textbook(dtype: Any, decay: float, max_norm: float, seed: int) -> None:
     parameters = leaves(dtype, seed)
-    optimizer = AdamW(parameters, learning_rate=9.0, betas=(0.8, 0.9), eps=1e-6, weight_decay=decay)
+    optimizer = AdamW(parameters, lr=9.0, betas=(0.8, 0.9), eps=1e-6, weight_decay=decay)
     textbook = Textbook(parameters)
     for t in range(1, 6):
         set_gradients(parameters, t)
         gradients = [parameter.grad.astype(float) for parameter in parameters if parameter.grad is not None]
-        norm = optimizer.step(learning_rate=0.1 / t, max_norm=max_norm)
+        norm = optimizer.step(lr=0.1 / t, max_norm=max_norm)
         textbook.step(gradients, t, 0.1 / t, decay, max_norm)
         assert norm == pytest.approx(math.sqrt(sum((g**2).sum() for g in gradients)), rel=1e-5)
     tolerance = 1e-4 if dtype == np.float32 else 1e-12
@@ -94,7 +94,7 @@ def test_the_kernel_computes_the_formula(size: int, seed: int) -> None:
 
 class Small(Module):
     def __init__(self) -> None:
-        self.norm, self.first, self.second = LayerNorm(4), Linear(4, 4, bias=True), Linear(4, 3)
+        self.norm, self.first, self.second = LayerNorm(4), Linear(4, 4), Linear(4, 3, bias=False)
 
 
 def test_one_flat_array_gives_what_separate_parameters_give() -> None:
@@ -183,7 +183,7 @@ def test_a_parameter_that_the_loss_does_not_depend_on_is_not_changed() -> None:
     flat.initialise(0)
     before = flat.second.weight.data.copy()
     for parameters in ([used, unused], flat.parameters()):
-        optimizer = AdamW(parameters, learning_rate=0.1, weight_decay=0.5)
+        optimizer = AdamW(parameters, lr=0.1, weight_decay=0.5)
         for _ in range(3):
             loss = (used * used).sum() if parameters[0] is used else (flat.first.weight * flat.norm.weight).sum()
             loss.backward()
@@ -199,7 +199,7 @@ def test_frozen_parameters_are_skipped_and_can_be_trained_again() -> None:
     model = Small()
     model.initialise(0)
     model.first.freeze()
-    optimizer = AdamW(model.parameters(), learning_rate=0.1, weight_decay=0.5)
+    optimizer = AdamW(model.parameters(), lr=0.1, weight_decay=0.5)
     start = {name: array.copy() for name, array in model.state_dict().items()}
 
     def step() -> set[str]:
@@ -224,10 +224,10 @@ def test_frozen_parameters_are_skipped_and_can_be_trained_again() -> None:
 
 def test_parameters_that_get_their_memory_later_are_updated_there() -> None:
     model, reference = Small(), Small()
-    optimizer = AdamW(model.parameters(), learning_rate=0.1)
+    optimizer = AdamW(model.parameters(), lr=0.1)
     model.initialise(1)
     reference.initialise(1)
-    other = AdamW(reference.parameters(), learning_rate=0.1)
+    other = AdamW(reference.parameters(), lr=0.1)
     for t in range(2):
         for each, each_optimizer in ((model, optimizer), (reference, other)):
             set_gradients(list(each.parameters()), t)

@@ -12,7 +12,7 @@ from minigrad.optim.flat import segments
 
 class Three(Module):
     def __init__(self) -> None:
-        self.layers = [Linear(2, 2, bias=True), Linear(2, 3), Linear(3, 1)]
+        self.layers = [Linear(2, 2), Linear(2, 3, bias=False), Linear(3, 1, bias=False)]
 
 
 def test_the_parameters_of_an_initialised_model_are_one_segment() -> None:

@@ -117,14 +117,23 @@ def transpose(source: Matrix, y: Array) -> None:
 
 @kernel
 def pack_rows(source: Matrix, target: LeftFactor) -> None:
-    """Pack a left factor whose rows are the lines of the source, in groups of ROWS; zeros below the last row."""
+    """Pack a left factor whose rows are the lines of the source, in groups of ROWS; zeros below the last row.
+
+    If a group is not as high as a register, stores overrun it; the next step, or the next group, overwrites the excess.
+    """
     x, start, stride, _, count, size = source
     y, y_start, rows, _ = target
+    covering = round_up(ROWS, SIDE)
     for first in range(0, rows, ROWS):
+        group, place = y_start + first * size, start + first * stride
+        in_registers = first + covering <= count and (covering == ROWS or first + ROWS < rows)
+        transposed = size - size % SIDE if in_registers else 0
+        for i in range(0, ROWS, SIDE):
+            for step in range(0, transposed, SIDE):
+                transpose_block(x, place + i * stride + step, stride, y, group + step * ROWS + i, ROWS)
         for i in range(ROWS):
-            for d in range(size):
-                known = first + i < count
-                y[y_start + first * size + d * ROWS + i] = x[start + (first + i) * stride + d] if known else 0
+            for step in range(transposed, size):
+                y[group + step * ROWS + i] = x[place + i * stride + step] if first + i < count else 0
 
 
 @kernel

@@ -21,7 +21,10 @@ from minigrad.kernels.attention.queries import (
     apply_mask,
     causal_mask,
     draw_panel,
+    first_query,
     load_queries,
+    load_visible,
+    next_query,
     round_panel,
 )
 from minigrad.kernels.attention.tiles import (
@@ -128,16 +131,16 @@ def write_attended(
     rows: Array, panel: QueryPanel, heads: HeadGroup, softmax: RunningSoftmax, out: Array, logsumexp: Array
 ) -> None:
     """Divide the rows of a panel by their sums of exponentials; write them to `out`, and the logsumexp of each row."""
-    size, zero = heads.size, rows.dtype.type(0)
+    size, zero, query = heads.size, rows.dtype.type(0), first_query(panel, heads)
     for r in range(panel.num_rows):
-        position, head = panel.first + (panel.row + r) // heads.group, (panel.row + r) % heads.group
-        query_head = heads.head * heads.group + head
         inverse, log = zero, rows.dtype.type(-np.inf)  # of a query that sees no key
         if softmax.total[r] != zero:
             inverse, log = rows.dtype.type(1) / softmax.total[r], softmax.largest[r] + np.log(softmax.total[r])
-        logsumexp[position, query_head] = log
+        logsumexp[query.position, query.head] = log
+        row, line = rows[r * size : (r + 1) * size], out[query.position, query.head * size : (query.head + 1) * size]
         for d in range(size):
-            out[position, query_head * size + d] = rows[r * size + d] * inverse
+            line[d] = row[d] * inverse
+        query = next_query(query, heads)
 
 
 @kernel
@@ -171,9 +174,9 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
             panel = QueryPanel(first, row, min(COLUMNS, num_rows - row))
             load_queries(q, panel, heads, queries)
             pack_right(lines, q_right, packing)
-            for j in range(COLUMNS):
-                seen[j] = visible[first + (row + min(j, panel.num_rows - 1)) // heads.group]
-                largest[j], total[j] = -np.inf, zero
+            load_visible(visible, panel, heads, seen)
+            largest[:] = -np.inf
+            total[:] = zero
             attended[:] = zero
             for begin in range(0, seen[COLUMNS - 1], KEYS):
                 keys, tile = Tile(begin, round_up(min(KEYS, seen[COLUMNS - 1] - begin), ROWS)), begin // KEYS

@@ -26,50 +26,85 @@ class QueryPanel(NamedTuple):
     num_rows: int  # at most COLUMNS
 
 
+class Query(NamedTuple):
+    """Where a query row lies: its position, and its query head among all of them."""
+
+    position: int
+    head: int
+
+
+@kernel
+def first_query(panel: QueryPanel, heads: HeadGroup) -> Query:
+    """Return the first query row of a panel."""
+    return Query(panel.first + panel.row // heads.group, heads.head * heads.group + panel.row % heads.group)
+
+
+@kernel
+def next_query(query: Query, heads: HeadGroup) -> Query:
+    """Return the query row after this one, without a division, which would take as long as copying the row."""
+    if query.head + 1 == (heads.head + 1) * heads.group:
+        return Query(query.position + 1, heads.head * heads.group)
+    return Query(query.position, query.head + 1)
+
+
+# The loops below index slices from 0. An index that might be negative would count from the end; the compiler then
+# copies the elements one by one.
+
+
 @kernel
 def load_queries(x: Array, panel: QueryPanel, heads: HeadGroup, y: Array) -> None:
     """Copy the query rows of a panel from x (positions, width) to y, padded with zeros to COLUMNS rows."""
-    size = heads.size
+    size, query = heads.size, first_query(panel, heads)
     for r in range(panel.num_rows):
-        position, head = panel.first + (panel.row + r) // heads.group, (panel.row + r) % heads.group
-        column = (heads.head * heads.group + head) * size
+        row, line = y[r * size : (r + 1) * size], x[query.position, query.head * size : (query.head + 1) * size]
         for d in range(size):
-            y[r * size + d] = x[position, column + d]
+            row[d] = line[d]
+        query = next_query(query, heads)
     y[panel.num_rows * size : COLUMNS * size] = 0
+
+
+@kernel
+def load_visible(visible: Array, panel: QueryPanel, heads: HeadGroup, y: Array) -> None:
+    """Copy the number of keys that each query row of a panel sees to y; rows of padding see what the last row sees."""
+    query = first_query(panel, heads)
+    for r in range(COLUMNS):
+        y[r] = visible[query.position]
+        if r + 1 < panel.num_rows:
+            query = next_query(query, heads)
 
 
 @kernel
 def add_queries(x: Array, panel: QueryPanel, heads: HeadGroup, y: Array) -> None:
     """Add the query rows of a panel, x, to those in y (positions, width)."""
-    size = heads.size
+    size, query = heads.size, first_query(panel, heads)
     for r in range(panel.num_rows):
-        position, head = panel.first + (panel.row + r) // heads.group, (panel.row + r) % heads.group
-        column = (heads.head * heads.group + head) * size
+        row, line = x[r * size : (r + 1) * size], y[query.position, query.head * size : (query.head + 1) * size]
         for d in range(size):
-            y[position, column + d] += x[r * size + d]
+            line[d] += row[d]
+        query = next_query(query, heads)
 
 
 @kernel
 def causal_mask(x: Array, tile: Tile, visible: Array, value: float) -> None:
     """Set the elements of x (keys of a tile x COLUMNS queries) of keys from visible[j] on to `value`.
 
-    `visible` does not decrease, so only the last rows are touched.
+    `visible` does not decrease, so only the last rows are touched. All of a row is stored, so that whole registers are.
     """
     for i in range(min(max(visible[0] - tile.begin, 0), tile.num_keys), tile.num_keys):
+        row, key = x[i * COLUMNS : (i + 1) * COLUMNS], tile.begin + i
         for j in range(COLUMNS):
-            if tile.begin + i >= visible[j]:
-                x[i * COLUMNS + j] = value
+            row[j] = row[j] if key < visible[j] else value
 
 
 @kernel
 def draw_panel(mask: Array, drawn: Array, tile: Tile, panel: QueryPanel, heads: HeadGroup, draws: Draws) -> None:
     """Draw the dropout mask of the probabilities of a tile (keys x COLUMNS queries); `drawn` is scratch memory."""
-    group = heads.group
+    query = first_query(panel, heads)
     for r in range(COLUMNS):
-        position, head = panel.first + (panel.row + r) // group, heads.head * group + (panel.row + r) % group
         if r < panel.num_rows:
-            row = (draws.first + position) * heads.kv_heads * group + head
+            row = (draws.first + query.position) * heads.kv_heads * heads.group + query.head
             draw_mask(drawn, tile.num_keys, tile.begin // 4, row, draws)
+            query = next_query(query, heads)
         for i in range(tile.num_keys):
             mask[i * COLUMNS + r] = drawn[i] if r < panel.num_rows else 0
 

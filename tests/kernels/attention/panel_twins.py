@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from minigrad.kernels.attention.arithmetic import Arithmetic
-from minigrad.kernels.attention.backward import QueryTile, Saved, Workspace, backward_workspace
 from minigrad.kernels.attention.plan import HeadGroup, Inputs
 from minigrad.kernels.attention.queries import QueryPanel
+from minigrad.kernels.attention.tile_gradients import QueryTile, Saved, Workspace, backward_workspace
 from minigrad.kernels.attention.tiles import COLUMNS, ROWS, LeftFactor, Tile
 from minigrad.kernels.gemm.packing import Matrix
 from minigrad.kernels.rowwise.dropout import Stream, draws_of
@@ -25,7 +25,7 @@ from tests.kernels.twin import Arguments, Array, Twin, leaves, numbers
 def _workspaces(draw: DrawFn, dtype: Any) -> tuple[Tile, Workspace, HeadGroup]:
     """Draw a tile of keys that a panel sees in part, and a workspace filled with numbers."""
     (tile, visible), size = draw(tiles(dtype)), draw(st.sampled_from([1, 5, ROWS + 1]))
-    tile = Tile(tile.begin, draw(st.integers(1, 2)) * COLUMNS)
+    tile = Tile(tile.begin, draw(st.integers(1, 2 * COLUMNS // ROWS)) * ROWS)
     workspace = backward_workspace(np.zeros((0, 0), dtype), np.zeros(0, dtype), size)
     for array in leaves(workspace)[:-3]:  # all but the scratch memory of packing
         array[...] = np.round(numbers(draw, np.float64, array.size, scale=3)) if array.dtype == dtype else 0
@@ -41,9 +41,11 @@ def _unpacked(packed: Array, height: int, steps: int) -> Array:
     return packed[: height * steps].reshape(-1, steps, ROWS).swapaxes(1, 2).reshape(height, steps)
 
 
-def _by_key(sums: Array, height: int, tile: Tile) -> Array:
-    """Return a view of sums, panel by panel, as (panels, d, COLUMNS)."""
-    return sums[: tile.num_keys * height].reshape(-1, height, COLUMNS)
+def _add_by_key(sums: Array, height: int, product: Array) -> None:
+    """Add a product (d, keys) to sums that are stored panel by panel, as (panels, d, COLUMNS)."""
+    size, num_keys = product.shape
+    panels = np.pad(product, ((0, 0), (0, -num_keys % COLUMNS))).reshape(size, -1, COLUMNS).swapaxes(0, 1)
+    sums[: len(panels) * height * COLUMNS].reshape(-1, height, COLUMNS)[:, :size] += panels
 
 
 @st.composite
@@ -55,16 +57,18 @@ def _tile_arguments(draw: DrawFn, dtype: Any) -> Arguments:
 
 def _add_tile_gradients(tile: Tile, k_columns: LeftFactor, workspace: Workspace) -> None:
     height, queries, (p, ds) = k_columns.rows, workspace.queries, _rows(workspace, tile)
+    padding = slice(tile.num_keys * COLUMNS, -(-tile.num_keys // COLUMNS) * COLUMNS * COLUMNS)
+    workspace.scores[padding], workspace.slopes[padding] = 0, 0
     keys = _unpacked(k_columns.elements, height, k_columns.steps)[:, : tile.num_keys]
     queries.dq[: height * COLUMNS] = (keys @ ds).reshape(-1)
     for left, right, sums in (
         (queries.dout_columns, p, workspace.keys.dv),
         (queries.q_columns, ds, workspace.keys.dk),
     ):
-        product = _unpacked(left, height, COLUMNS) @ right.T  # (d, keys)
-        _by_key(sums, height, tile)[...] += product.reshape(height, -1, COLUMNS).swapaxes(0, 1)
+        _add_by_key(sums, height, _unpacked(left, height, COLUMNS) @ right.T)
     # Scratch memory of packing holds the last block.
-    workspace.block_right[...] = ds[-COLUMNS:].T.reshape(-1) if len(ds) else workspace.block_right
+    last = workspace.slopes[: padding.stop].reshape(-1, COLUMNS)[-COLUMNS:]
+    workspace.block_right[...] = last.T.reshape(-1)
 
 
 @st.composite
@@ -96,8 +100,7 @@ def _add_visible_gradients(
         queries.dq[: size * COLUMNS] += np.outer(line, ds[i] * seen[i]).reshape(-1)
     for source, weights, sums in ((saved.dout, p, workspace.keys.dv), (inputs.q, ds, workspace.keys.dk)):
         rows = source[1 : 1 + panel.num_rows]
-        product = rows.T @ (weights * seen)[:, : panel.num_rows].T  # (d, keys)
-        _by_key(sums, height, tile)[:, :size] += product.reshape(size, -1, COLUMNS).swapaxes(0, 1)
+        _add_by_key(sums, height, rows.T @ (weights * seen)[:, : panel.num_rows].T)
     load_queries(inputs.q, panel, heads, queries.rows)
 
 
@@ -197,9 +200,9 @@ def _round_panel(values: Array, tile: Tile) -> None:
 
 
 TWINS: dict[str, Twin] = {
-    "attention.backward.load_panel": Twin(_load_arguments, _load_panel),
-    "attention.backward.add_tile_gradients": Twin(_tile_arguments, _add_tile_gradients),
-    "attention.backward.add_visible_gradients": Twin(_visible_arguments, _add_visible_gradients),
+    "attention.tile_gradients.load_panel": Twin(_load_arguments, _load_panel),
+    "attention.tile_gradients.add_tile_gradients": Twin(_tile_arguments, _add_tile_gradients),
+    "attention.tile_gradients.add_visible_gradients": Twin(_visible_arguments, _add_visible_gradients),
     "attention.visible.all_finite": Twin(_matrices, _all_finite),
     "attention.visible.add_keys": Twin(_key_arguments, _add_keys),
     "attention.visible.add_rows": Twin(_row_arguments, _add_rows),

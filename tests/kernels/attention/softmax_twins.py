@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from minigrad.kernels.attention.backward import QueryTile, Saved, Statistics
 from minigrad.kernels.attention.forward import RunningSoftmax
 from minigrad.kernels.attention.plan import HeadGroup
 from minigrad.kernels.attention.queries import QueryPanel
+from minigrad.kernels.attention.tile_gradients import QueryTile, Saved, Statistics
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, Tile
 from minigrad.kernels.codegen.vector_moves import SIDE
 from tests.kernels.attention.tile_twins import are_seen, load_queries, query_panels, rows_of, tiles
@@ -146,8 +146,8 @@ TWINS: dict[str, Twin] = {
     "attention.forward.softmax_step": Twin(_step_arguments, _softmax_step),
     "attention.forward.write_attended": Twin(_write_arguments, _write_attended),
     "attention.forward.forward_workspace": Twin(_workspace_arguments, _forward_workspace, only_sizes=True),
-    "attention.backward.softmax_gradient": Twin(_gradient_arguments, _softmax_gradient),
-    "attention.backward.load_gradient": Twin(_load_arguments, load_gradient),
+    "attention.tile_gradients.softmax_gradient": Twin(_gradient_arguments, _softmax_gradient),
+    "attention.tile_gradients.load_gradient": Twin(_load_arguments, load_gradient),
     "attention.backward.write_key_gradient": Twin(_key_arguments, _write_key_gradient, scratch=1),
-    "attention.backward.backward_workspace": Twin(_workspace_arguments, _backward_workspace, only_sizes=True),
+    "attention.tile_gradients.backward_workspace": Twin(_workspace_arguments, _backward_workspace, only_sizes=True),
 }

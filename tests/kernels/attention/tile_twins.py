@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from minigrad.kernels.attention.plan import HeadGroup
-from minigrad.kernels.attention.queries import QueryPanel
+from minigrad.kernels.attention.queries import Query, QueryPanel
 from minigrad.kernels.attention.tiles import COLUMNS, ROWS, LeftFactor, Tile
 from minigrad.kernels.codegen.microkernel import Panel, Target
 from minigrad.kernels.codegen.vector_moves import SIDE
@@ -114,6 +114,29 @@ def load_queries(x: Array, panel: QueryPanel, heads: HeadGroup, y: Array) -> Non
 
 
 @st.composite
+def _next_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    position, head, kv_heads, group = (draw(st.integers(0, 3)) for _ in range(4))
+    query_head = head * (group + 1) + draw(st.integers(0, group))
+    return [Query(position, query_head), HeadGroup(head, head + kv_heads + 1, group + 1, 5)]
+
+
+def _next_query(query: Query, heads: HeadGroup) -> Query:
+    row = query.position * heads.group + query.head % heads.group + 1
+    return Query(row // heads.group, heads.head * heads.group + row % heads.group)
+
+
+@st.composite
+def _visible_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    x, panel, heads = draw(query_panels(dtype).filter(lambda drawn: drawn[1].num_rows > 0))
+    return [np.arange(len(x)) + 5, panel, heads, np.full(COLUMNS + 1, UNTOUCHED, np.int64)]
+
+
+def _load_visible(visible: Array, panel: QueryPanel, heads: HeadGroup, y: Array) -> None:
+    rows = panel.row + np.minimum(np.arange(COLUMNS), panel.num_rows - 1)
+    y[:COLUMNS] = visible[panel.first + rows // heads.group]
+
+
+@st.composite
 def _add_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     x, panel, heads = draw(query_panels(dtype))
     return [numbers(draw, dtype, COLUMNS * heads.size), panel, heads, x]
@@ -186,6 +209,14 @@ TWINS: dict[str, Twin] = {
     "attention.factors.transpose": Twin(_transpose_arguments, _transpose),
     "attention.factors.pack_rows": Twin(lambda dtype: _pack_arguments(dtype, False), pack_left),
     "attention.factors.pack_transposed": Twin(lambda dtype: _pack_arguments(dtype, True), pack_left),
+    "attention.queries.first_query": Twin(
+        lambda dtype: query_panels(dtype).map(lambda drawn: list(drawn[1:])),
+        lambda panel, heads: Query(
+            panel.first + panel.row // heads.group, heads.head * heads.group + panel.row % heads.group
+        ),
+    ),
+    "attention.queries.next_query": Twin(_next_arguments, _next_query),
+    "attention.queries.load_visible": Twin(_visible_arguments, _load_visible),
     "attention.queries.load_queries": Twin(_queries_arguments, load_queries),
     "attention.queries.add_queries": Twin(_add_arguments, _add_queries),
     "attention.queries.causal_mask": Twin(_mask_arguments, _causal_mask),

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from minigrad.kernels.attention.arithmetic import Arithmetic
-from minigrad.kernels.attention.backward import Gradients, Saved
+from minigrad.kernels.attention.backward import Gradients
 from minigrad.kernels.attention.plan import HeadGroup, Inputs, Plan, Task
+from minigrad.kernels.attention.tile_gradients import Saved
 from minigrad.kernels.rowwise.dropout import Draws
 from tests.kernels.rowwise.draw_twins import philox, some_draws
 from tests.kernels.rowwise.twins import log_sum_exp

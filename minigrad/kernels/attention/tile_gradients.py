@@ -1,0 +1,203 @@
+"""The gradients of one panel of queries and one tile of keys: memory, the softmax, and the products."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minigrad.kernels.attention.factors import as_right, memory_for, pack_left, pack_right
+from minigrad.kernels.attention.plan import HeadGroup, Inputs
+from minigrad.kernels.attention.queries import (
+    QueryPanel,
+    causal_mask,
+    first_query,
+    load_queries,
+    load_visible,
+    next_query,
+)
+from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, panel_product, round_up
+from minigrad.kernels.attention.visible import add_keys, add_rows, all_finite
+from minigrad.kernels.gemm.packing import Matrix, PackScratch, pack_scratch
+from minigrad.kernels.jit import kernel
+from minigrad.kernels.rowwise.exponential import exp
+from minigrad.typing import Array
+
+
+class Saved(NamedTuple):
+    """The arriving gradient, and what the forward pass returned."""
+
+    dout: Array  # (rows, heads * D)
+    out: Array  # (rows, heads * D)
+    logsumexp: Array  # (rows, heads)
+
+
+class Statistics(NamedTuple):
+    """What the gradient of a panel's softmax needs, one element per query."""
+
+    visible: Array  # (COLUMNS,) int64: the number of keys that the query sees
+    logsumexp: Array  # (COLUMNS,)
+    dots: Array  # (COLUMNS,): the dot products of dout and out
+
+
+class KeyTile(NamedTuple):
+    """The keys and values of a tile as left factors, and the sums of their gradients, panel by panel."""
+
+    k_rows: Array
+    v_rows: Array
+    k_columns: Array  # transposed
+    dk: Array
+    dv: Array
+
+
+class QueryTile(NamedTuple):
+    """A panel of queries and of the arriving gradient, unpacked, as right factors and, transposed, as left factors."""
+
+    rows: Array
+    outputs: Array
+    q_right: Array
+    dout_right: Array
+    q_columns: Array
+    dout_columns: Array
+    dq: Array  # the gradient of the queries of the panel
+    statistics: Statistics
+
+
+class Workspace(NamedTuple):
+    """Memory for a tile of keys and a panel of queries."""
+
+    keys: KeyTile
+    queries: QueryTile
+    scores: Array  # (keys of a tile, COLUMNS)
+    slopes: Array  # their gradients
+    slopes_right: Array
+    block_right: Array  # COLUMNS x COLUMNS of the scores or the slopes, transposed
+    mask: Array  # (keys of a tile, COLUMNS)
+    drawn: Array  # (keys of a tile,)
+    packing: PackScratch
+
+
+@kernel
+def backward_workspace(q: Array, packed: Array, size: int) -> Workspace:
+    """Return uninitialised memory for heads of `size` elements, of the types of `q` and, packed, of `packed`."""
+    height, kind = round_up(size, ROWS), q.dtype
+    keys = KeyTile(
+        memory_for(packed, KEYS, size),
+        memory_for(packed, KEYS, size),
+        memory_for(packed, height, KEYS),
+        np.empty(KEYS * height, kind),
+        np.empty(KEYS * height, kind),
+    )
+    queries = QueryTile(
+        np.empty(COLUMNS * size, kind),
+        np.empty(COLUMNS * size, kind),
+        memory_for(packed, COLUMNS, size),
+        memory_for(packed, COLUMNS, size),
+        memory_for(packed, height, COLUMNS),
+        memory_for(packed, height, COLUMNS),
+        np.empty(height * COLUMNS, kind),
+        Statistics(np.empty(COLUMNS, np.int64), np.empty(COLUMNS, kind), np.empty(COLUMNS, kind)),
+    )
+    return Workspace(
+        keys,
+        queries,
+        np.empty(KEYS * COLUMNS, kind),
+        np.empty(KEYS * COLUMNS, kind),
+        memory_for(packed, COLUMNS, KEYS),
+        memory_for(packed, COLUMNS, COLUMNS),
+        np.empty(KEYS * COLUMNS, kind),
+        np.empty(KEYS, kind),
+        pack_scratch(q.reshape(-1)),
+    )
+
+
+@kernel
+def softmax_gradient(scores: Array, slopes: Array, tile: Tile, scale: float, statistics: Statistics) -> None:
+    """Compute P = exp(scale S - logsumexp) and dS = scale P (dP - dots), element by element and in place.
+
+    `scores` holds the unscaled scores S and is overwritten by the probabilities P; `slopes` holds the gradient dP and
+    is overwritten by dS. Both are tiles of keys x COLUMNS queries. Query j sees the first visible[j] keys of its
+    sequence; P and dS of the other keys are 0.
+    """
+    visible, logsumexp, dots = statistics
+    for i in range(tile.num_keys):
+        for j in range(COLUMNS):
+            place = i * COLUMNS + j
+            p = exp(scores[place] * scale - logsumexp[j])
+            scores[place] = p
+            slopes[place] = p * (slopes[place] - dots[j]) * scale
+    # Scores of -inf would not do: pairs that do not see each other must be 0 also where a query or a key is NaN.
+    causal_mask(scores, tile, visible, 0.0)
+    causal_mask(slopes, tile, visible, 0.0)
+
+
+@kernel
+def load_gradient(saved: Saved, visible: Array, panel: QueryPanel, heads: HeadGroup, queries: QueryTile) -> None:
+    """Load the arriving gradient and the output of a panel into `rows` and `outputs`, and fill its statistics."""
+    rows, outputs, logsumexp = queries.rows, queries.outputs, saved.logsumexp
+    seen, logs, dots = queries.statistics
+    size, zero, query = heads.size, rows.dtype.type(0), first_query(panel, heads)
+    load_visible(visible, panel, heads, seen)
+    load_queries(saved.out, panel, heads, outputs)
+    load_queries(saved.dout, panel, heads, rows)
+    logs[:] = zero  # of queries that see no key, and of padding rows
+    for j in range(panel.num_rows):
+        log = logsumexp[query.position, query.head]
+        logs[j] = log if log > -np.inf else zero
+        query = next_query(query, heads)
+    for j in range(COLUMNS):
+        row, output, dot = rows[j * size : (j + 1) * size], outputs[j * size : (j + 1) * size], zero
+        for d in range(size):
+            dot += row[d] * output[d]
+        dots[j] = dot
+
+
+@kernel
+def load_panel(inputs: Inputs, saved: Saved, panel: QueryPanel, heads: HeadGroup, workspace: Workspace) -> Any:
+    """Load and pack the queries of a panel and the arriving gradient; return whether both are finite."""
+    queries, packing, size = workspace.queries, workspace.packing, heads.size
+    height, rows = round_up(size, ROWS), queries.rows
+    by_query, by_element = Matrix(rows, 0, size, False, COLUMNS, size), Matrix(rows, 0, size, True, size, COLUMNS)
+    in_one_line = Matrix(rows, 0, COLUMNS * size, False, 1, COLUMNS * size)
+    load_gradient(saved, inputs.visible, panel, heads, queries)
+    finite = all_finite(in_one_line)
+    pack_right(by_query, queries.dout_right, packing)
+    pack_left(by_element, LeftFactor(queries.dout_columns, 0, height, COLUMNS), packing)
+    load_queries(inputs.q, panel, heads, rows)
+    pack_right(by_query, queries.q_right, packing)
+    pack_left(by_element, LeftFactor(queries.q_columns, 0, height, COLUMNS), packing)
+    return finite and all_finite(in_one_line)
+
+
+@kernel
+def add_tile_gradients(tile: Tile, k_columns: LeftFactor, workspace: Workspace) -> None:
+    """Set the gradient of the queries of a panel, and add to those by the keys and values of a tile, in products."""
+    keys, queries, scores, slopes, slopes_right, block_right, _, _, packing = workspace
+    height = k_columns.rows
+    q_columns = LeftFactor(queries.q_columns, 0, height, COLUMNS)
+    dout_columns = LeftFactor(queries.dout_columns, 0, height, COLUMNS)
+    slopes_factor = as_right(slopes, tile.num_keys, slopes_right, packing)
+    panel_product(k_columns, slopes_factor, tile.num_keys, queries.dq, 0, False)
+    padded = slice(tile.num_keys * COLUMNS, round_up(tile.num_keys, COLUMNS) * COLUMNS)
+    scores[padded] = 0
+    slopes[padded] = 0
+    for i in range(0, tile.num_keys, COLUMNS):
+        pack_right(Matrix(scores, i * COLUMNS, COLUMNS, False, COLUMNS, COLUMNS), block_right, packing)
+        panel_product(dout_columns, block_right, COLUMNS, keys.dv, i * height, True)
+        pack_right(Matrix(slopes, i * COLUMNS, COLUMNS, False, COLUMNS, COLUMNS), block_right, packing)
+        panel_product(q_columns, block_right, COLUMNS, keys.dk, i * height, True)
+
+
+@kernel
+def add_visible_gradients(
+    inputs: Inputs, saved: Saved, tile: Tile, panel: QueryPanel, heads: HeadGroup, keys: Matrix, workspace: Workspace
+) -> None:
+    """Do the same pair by pair, where keys, queries or the arriving gradient are infinite or NaN."""
+    queries, height = workspace.queries, round_up(heads.size, ROWS)
+    visible, rows = queries.statistics.visible, Matrix(queries.rows, 0, heads.size, False, panel.num_rows, heads.size)
+    queries.dq[:] = 0
+    add_keys(workspace.slopes, tile, visible, keys, queries.dq)
+    load_queries(saved.dout, panel, heads, queries.rows)
+    add_rows(workspace.scores, tile, visible, rows, workspace.keys.dv, height)
+    load_queries(inputs.q, panel, heads, queries.rows)
+    add_rows(workspace.slopes, tile, visible, rows, workspace.keys.dk, height)
