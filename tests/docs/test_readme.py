@@ -10,12 +10,13 @@ from xml.etree import ElementTree
 import pytest
 
 import models
+from tests.docs.python_blocks import python_blocks, run
 from tests.source_files import FILES, PROGRAMS, ROOT
 from tests.stress.readme import commands
 
 PAGE = (ROOT / "README.md").read_text(encoding="utf-8")
 PICTURES = re.findall(r'<img src="([^"]+)"[^>]* alt="([^"]+)"', PAGE)
-PROGRAMS_OF_PAGE = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
+PROGRAMS_OF_PAGE = python_blocks("README.md")
 
 
 def is_in_the_source(excerpt: str) -> bool:
@@ -53,12 +54,17 @@ def test_an_excerpt_that_differs_is_noticed() -> None:
     assert not any(is_in_the_source(each.replace("y", "z", 1)) for each in EXCERPTS)
 
 
+def test_the_network_is_that_of_the_quickstart_which_is_tested() -> None:
+    (program,) = [each for each in PROGRAMS_OF_PAGE if "nn.Sequential" in each]
+    assert program in python_blocks("docs/quickstart.md")
+
+
 def test_the_program_that_draws_a_graph_draws_the_picture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (program,) = [each for each in PROGRAMS_OF_PAGE if "draw_graph" in each]
-    exec(compile(program, "README.md", "exec"), {})
+    run(program)
     assert capsys.readouterr().out.startswith("-1.69")
     drawn = ElementTree.parse(tmp_path / "graph.svg").getroot()
     shown = ElementTree.parse(ROOT / "docs" / "pictures" / "graph.svg").getroot()
@@ -83,7 +89,7 @@ def test_the_tree_names_folders_and_files_that_are_there() -> None:
     for line in tree[0].splitlines()[1:-1]:
         begin = re.match(r" *((?:\w+(?:/|\.py) +)+)", line)
         assert begin is not None, line
-        folder = floors[(len(line) - len(line.lstrip())) // 4]
+        folder = floors[(len(line) - len(line.lstrip())) // 2]
         assert all((folder / name).exists() for name in begin[1].split()), line
 
 

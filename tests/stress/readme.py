@@ -40,7 +40,7 @@ def commands(page: str) -> list[str]:
     ['python -m a', "python b.py '#'"]
     """
     blocks = re.findall(r"^```sh\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
-    lines = [re.sub(r"\s+# .*", "", line).strip() for block in blocks for line in block.splitlines()]
+    lines = [re.sub(r"(^|\s+)# .*", "", line).strip() for block in blocks for line in block.splitlines()]
     return [line for line in lines if line]
 
 
