@@ -99,6 +99,7 @@ LAWS = {
     "tests/ops/test_every_op.py",
     "tests/ops/test_formulas.py",
     "tests/programs/test_laws.py",
+    "tests/programs/test_laws_of_time.py",
     "tests/programs/test_speed_settings.py",
     "tests/stress/test_mutations.py",
     "tests/test_house.py",
