@@ -89,6 +89,7 @@ LAWS = {
     "tests/autograd/test_deferred_gradients.py",
     "tests/autograd/test_profiling_changes_nothing.py",
     "tests/autograd/test_random_graphs.py",
+    "tests/docs/test_readme.py",
     "tests/kernels/test_signatures.py",
     "tests/kernels/test_twins.py",
     "tests/models/test_causality.py",
