@@ -248,7 +248,7 @@ class Preparation:
         from minigrad.autograd.profile import Profile
         from minigrad.optim import AdamW
         from minigrad.training import checkpoint
-        from minigrad.training.budget import Budget
+        from minigrad.training.budget import Budget, read_decay
         from minigrad.training.run import Run
 
         plan, folder, initial = prepared
@@ -261,7 +261,8 @@ class Preparation:
             initial.fill(model)
         optimizer = AdamW(model.parameters(), weight_decay=settings.weight_decay)
         seconds = None if settings.minutes is None else 60 * settings.minutes
-        run = Run(plan, folder, optimizer, Budget(settings.steps, seconds, plan.seconds_after()), clock)
+        decay = read_decay(settings.decay, settings.steps)
+        run = Run(plan, folder, optimizer, Budget(settings.steps, seconds, decay), clock)
         run.profile = Profile() if settings.profile else None
         if initial is not None and initial.moments:
             # Adam's first updates of new weights are mis-scaled; warm-up hides it (growth.widen_moments).

@@ -15,7 +15,7 @@ from minigrad.nn.language_model import LanguageModel
 from models import gpt2, growth, initial_weights, vidya_v1, vidya_v2, wiola
 from models.family import CUSTOM, Family, override
 from models.family import skeleton as skeleton_of
-from models.initial_weights import InitialWeights
+from models.initial_weights import GROWING, InitialWeights
 from models.names import check_size
 
 FAMILIES = {
@@ -96,7 +96,8 @@ def start_from(
     """Return (family, size, skeleton) of the model to train on from the one that a config.json describes.
 
     `values` is the content of the file at `path`. If `size` is a larger one, the skeleton has its widths; "auto" keeps
-    the size. The skeleton has the longest context that the size allows, and fields overridden.
+    the size. The skeleton has the longest context that the size allows, and fields overridden; if these make it wider,
+    it gets the `norm_eps` with which it computes the same function.
     Raises InputError if the model is not of the given `family` (None allows any), or cannot grow to the size.
     """
     found, config = initial_weights.read_config(FAMILIES, values, path)
@@ -108,8 +109,12 @@ def start_from(
             config = initial_weights.grown_config(found, config, configure(found, size))
         except InputError as error:
             refused = f"{path.parent} holds a {found} {names[0]}, but --size {size} was given"
-            raise InputError(f"{refused}: {error}") from None
-    config = override(config, overrides)
+            instead = f". A larger width works: --set width={2 * config.width}" if found in GROWING else ""
+            raise InputError(f"{refused}: {error}{instead}") from None
+    changed = override(config, overrides)
+    if found in GROWING and changed.width > config.width and "norm_eps" not in overrides:
+        changed = replace(changed, norm_eps=growth.widened(config, changed).norm_eps)  # the function stays the same
+    config = changed
     names = FAMILIES[found].names_of(config)
     size = size if size in names else names[0]
     if size != CUSTOM and not FAMILIES[found].model.learns_positions:

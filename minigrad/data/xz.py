@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Iterable
 
-DICTIONARY = 64 << 20  # bytes: xz finds repetitions within this distance; compressing takes ten times as much memory
+DICTIONARY = 64 << 20  # bytes: xz finds repetitions within this distance at most
 _PORTION = 1 << 16  # bytes between two looks at the clock
 _SECONDS_PER_BYTE = 0.7e-6  # measured on 24 MB of Python source
 
@@ -18,9 +18,10 @@ def xz_bits_per_byte(train: Iterable[str], held_out: Iterable[str], seconds: flo
     """Return the bits that xz needs per byte of the held-out text after it has compressed the training text.
 
     8 (size(xz(train + held out)) - size(xz(train))) / size(held out), sizes in bytes. xz finds repetitions up to
-    64 MiB back, so only the last 64 MiB of a longer training text are compressed. Takes about a second per megabyte.
-    Returns None if Python was built without xz. Raises TimeoutError if it takes longer than `seconds`, as it does for
-    text that repeats nothing, and ZeroDivisionError if nothing is held out.
+    64 MiB back, so only the last 64 MiB of a longer training text are compressed. Takes about a second per megabyte,
+    and twelve to 24 times the memory of the text. Returns None if Python was built without xz. Raises TimeoutError if
+    it takes longer than `seconds`, as it does for text that repeats nothing, and ZeroDivisionError if nothing is held
+    out.
     """
     try:
         import lzma
@@ -28,7 +29,9 @@ def xz_bits_per_byte(train: Iterable[str], held_out: Iterable[str], seconds: flo
         return None
     known, new = "\n".join(train).encode()[-DICTIONARY:], "\n".join(held_out).encode()
     preset = 9 | lzma.PRESET_EXTREME
-    filters = [{"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": DICTIONARY}]
+    # A dictionary as large as the text finds as much as a larger one, which would only take more memory.
+    dictionary = min(DICTIONARY, 1 << max(len(known) + len(new), 4096).bit_length())
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": preset, "dict_size": dictionary}]
     deadline = time.perf_counter() + seconds
 
     def compressed_size(data: bytes) -> int:

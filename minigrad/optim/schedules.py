@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 
-def warmup_stable_decay(step: int, *, peak: float, warmup: int, decay_start: int, steps: int) -> float:
+def warmup_stable_decay(
+    step: int,
+    *,
+    peak: float,
+    warmup: int,
+    decay_start: int,
+    steps: int,
+    revised: Sequence[tuple[int, int]] = (),
+) -> float:
     r"""Warm up linearly, stay at the peak, then decay to zero as $1 - \sqrt{x}$ over the last part.
 
     Hägele et al. 2024, "Scaling laws and compute-optimal training beyond fixed training durations", arXiv 2405.18392:
     as good as a cosine, and the number of steps need not be known before the decay begins.
-    `step` counts from 0; the first step already has the rate peak / warmup.
+    `step` counts from 0; the first step already has the rate peak / warmup. Each pair in `revised` is a step of the
+    decay and a new number of steps from there on: the rest of the decay becomes shorter or longer.
 
     >>> [round(warmup_stable_decay(s, peak=1.0, warmup=2, decay_start=4, steps=8), 2) for s in range(8)]
     [0.5, 1.0, 1.0, 1.0, 0.55, 0.37, 0.23, 0.11]
+    >>> [round(warmup_stable_decay(s, peak=1.0, warmup=2, decay_start=4, steps=8, revised=[(6, 7)]), 2) for s in (5, 6)]
+    [0.37, 0.16]
     """
     if step < warmup:
         return peak * (step + 1) / warmup
     if step < decay_start:
         return peak
-    elapsed = (step - decay_start + 1) / (steps - decay_start + 1)
+    before, start, end = 0.0, decay_start, steps  # `before` is the part of the decay that is over at `start`
+    for new_start, new_end in revised:
+        if step < new_start:
+            break
+        before += (1 - before) * (new_start - start) / (end - start + 1)
+        start, end = new_start, new_end
+    elapsed = before + (1 - before) * ((step - start + 1) / (end - start + 1))
     return peak * (1 - math.sqrt(min(elapsed, 1.0)))
 
 

@@ -64,7 +64,7 @@ class Memory:
 
     state: int  # weights, gradients and AdamW's two moments
     activations: int
-    program: int = 170_000_000  # Python, NumPy, Numba and the compiled kernels
+    program: int = 230_000_000  # Python, NumPy, Numba, the compiled kernels, and the text with its tokens
 
     @property
     def total(self) -> int:

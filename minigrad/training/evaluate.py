@@ -7,6 +7,7 @@ it is the size to which the model could compress the text, so it can be compared
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +17,11 @@ from minigrad.autograd.graph import no_grad
 from minigrad.constants import IGNORE
 from minigrad.data import batches as data
 from minigrad.data import token_files
+from minigrad.data.batches import Batch
 from minigrad.nn.language_model import LanguageModel
 
-_BATCH_TOKENS = 4_096
+BATCH_TOKENS = 4_096
+"""The number of tokens that are evaluated at a time."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +50,15 @@ def evaluate(
     context: int,
     overlap: float = 0.5,
     limit: int | None = None,
+    watch: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
 ) -> Score:
     """Evaluate the next-token predictions of `model` on a token file, dropout off.
 
     Every token is predicted once, with at least `overlap * context` tokens before it where the text has them. With
     `limit`, only about that many tokens are read, in windows spread evenly over the text: an estimate that costs less.
-    `byte_lengths` (V,) is the number of bytes of each token.
+    `byte_lengths` (V,) is the number of bytes of each token. `watch` may measure the batches as they are taken.
     """
-    batch_size = max(1, _BATCH_TOKENS // context)
+    batch_size = max(1, BATCH_TOKENS // context)
     windows = data.evaluation_windows(
         tokens,
         context=context,
@@ -66,7 +70,7 @@ def evaluate(
     training = model.training
     model.eval()
     try:
-        for inputs, targets in windows:
+        for inputs, targets in watch(windows):
             real = targets != IGNORE
             with no_grad():
                 nats += model.loss(inputs, targets).item() * int(real.sum())

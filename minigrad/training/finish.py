@@ -6,12 +6,11 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from minigrad.data import xz
 from minigrad.system import hardware
-from minigrad.system.terminal import command, phase
+from minigrad.system.terminal import command
 from minigrad.system.units import format_bytes, format_seconds
 from minigrad.training import metrics, report
-from minigrad.training.plan import Plan
+from minigrad.training.budget import write_decay
 from minigrad.training.record import stored
 from minigrad.training.result import TrainResult
 from minigrad.training.run import Run
@@ -22,8 +21,9 @@ def finish(run: Run) -> TrainResult:
     """Compare with xz, write the report, and print the result and how to repeat it."""
     settings, folder, lines = run.settings, run.folder, metrics.read(run.folder.path)
     score = run.score or run.evaluate(everything=True)
-    figure, no_figure = xz_baseline(run.plan)
-    repeat = repeat_command(replace(settings, steps=run.step), folder.path, folder.record.stages)
+    figure, no_figure = run.baseline.wait()
+    ended = replace(settings, steps=run.step, decay=write_decay(run.budget.decay))
+    repeat = repeat_command(ended, folder.path, folder.record.stages, folder.record.decays)
     result = TrainResult(
         out=folder.path,
         steps=run.step,
@@ -38,33 +38,21 @@ def finish(run: Run) -> TrainResult:
     figures: dict[str, Any] = {"bits_per_byte": score.bits_per_byte, "xz_bits_per_byte": figure, "no_xz": no_figure}
     folder.record.result = figures | {"steps": run.step, "tokens": result.tokens, "command": repeat}
     folder.write()
-    parameters = run.model.num_parameters()
+    parameters, memory = run.model.num_parameters(), hardware.peak_memory_bytes()
     path = report.write_report(
         folder.path,
-        summary=report.Summary(settings.model, settings.size, settings.data, parameters, **figures),
+        summary=report.Summary(
+            settings.model, settings.size, settings.data, parameters, seconds=result.seconds, memory=memory, **figures
+        ),
         samples=run.samples,
         settings=stored(settings),
         command=repeat,
     )
     if run.profile is not None:
         print(run.profile.table(run.plan.rate, len(run.replicas.models)))
-    peak = format_bytes(hardware.peak_memory_bytes())
     print(report.compare_with_xz(**figures))
-    print(f"{result.tokens:,} tokens in {format_seconds(run.seconds())}, at most {peak} of memory")
+    print(f"{result.tokens:,} tokens in {format_seconds(result.seconds)}, at most {format_bytes(memory)} of memory")
     print(f"report   {path}")
     print(f"write    {command('generate.py', folder.path)}")
     print(f"repeat   {repeat}", flush=True)
     return result
-
-
-def xz_baseline(plan: Plan) -> tuple[float | None, str]:
-    """Return the bits per byte to which xz compresses the held-out text, or None and the reason."""
-    if too_long := plan.too_long_for_xz():
-        return None, too_long
-    limit = plan.xz_time_limit()
-    try:
-        with phase("compressing the same text with xz"):
-            figure = xz.xz_bits_per_byte(*plan.text.corpus.split(), seconds=limit)
-    except TimeoutError:
-        return None, f"it did not end within {format_seconds(limit)}"
-    return figure, "" if figure is not None else "this Python lacks lzma"

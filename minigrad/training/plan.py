@@ -169,12 +169,12 @@ class Plan:
         return xz_seconds(self.text.train.num_bytes, self.text.held_out.num_bytes)
 
     def xz_time_limit(self) -> float:
-        """Return the seconds after which xz is stopped: its share of the minutes, or three times its usual time.
+        """Return the seconds after which xz is stopped: twice its share of the minutes, or three times its usual time.
 
         Text that repeats nothing takes many times as long as usual, which only compressing it can tell.
         """
         minutes = self.settings.minutes
-        return 3 * self._xz_seconds() + 5 if minutes is None else _XZ_SHARE * 60 * minutes
+        return 3 * self._xz_seconds() + 5 if minutes is None else 2 * _XZ_SHARE * 60 * minutes
 
     def seconds_after(self) -> float:
         """Estimate the seconds after the last step: the full evaluation, xz if there is time, a sample and the report.

@@ -46,6 +46,7 @@ class Record:
     arithmetic: str = ""  # what multiplied when the run began: "auto" means another thing on another machine
     started: str = ""
     stages: list[int] = field(default_factory=list)  # steps at which the run had ended before it was extended
+    decays: list[str] = field(default_factory=list)  # the courses of the decay before these ends, where unusual
     result: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -99,7 +100,7 @@ class Record:
     def write(self, folder: Path) -> None:
         """Replace minigrad.json; after a kill it holds either the old record or the new one."""
         content = dataclasses.asdict(self)
-        optional = ("stages", "result")  # left out while empty
+        optional = ("stages", "decays", "result")  # left out while empty
         write_json(folder / FILE, {k: v for k, v in content.items() if k not in optional or v})
 
     def note_choices(self, settings: TrainConfig) -> None:
@@ -121,15 +122,14 @@ class Record:
         """The settings that were given, with the chosen values where none were given."""
         return self.settings | self.chosen
 
-    def with_limit(self, larger: Mapping[str, Any], limits: tuple[str, ...], stages: list[int]) -> Record:
+    def with_limit(self, larger: Mapping[str, Any], limits: tuple[str, ...]) -> Record:
         """Return the record of the run with a larger limit; `larger` holds the new value under the name of its setting.
 
-        All other settings named in `limits` become None, and the `steps` and `decay_start` that were chosen for the old
-        limit are left out. `stages` replaces the old stages.
+        All other settings named in `limits` become None, and what was chosen for the old limit is left out.
         """
         settings = self.settings | dict.fromkeys(limits) | dict(larger)
-        chosen = {name: value for name, value in self.chosen.items() if name not in ("steps", "decay_start")}
-        return dataclasses.replace(self, settings=settings, chosen=chosen, stages=stages)
+        chosen = {name: value for name, value in self.chosen.items() if name not in (*limits, "decay_start")}
+        return dataclasses.replace(self, settings=settings, chosen=chosen)
 
 
 def stored(settings: TrainConfig) -> dict[str, Any]:

@@ -28,6 +28,8 @@ class Summary(NamedTuple):
     parameters: int
     bits_per_byte: float | None  # of the held-out text; None if it was not evaluated
     xz_bits_per_byte: float | None
+    seconds: float  # of the whole run so far
+    memory: int  # the largest resident memory of the process in bytes; 0 where it is unknown
     no_xz: str = ""  # the reason where there is no figure of xz
 
 
@@ -51,7 +53,8 @@ def write_report(
     body = [
         f"<h1>{_escape(title)}</h1><p>{_escape(trained)}</p>",
         f"<p class=verdict>{_escape(verdict)}</p>",
-        _facts(records) + _charts(records, summary.xz_bits_per_byte) if records else "<p>No step was logged.</p>",
+        _facts(summary, records) if records else "<p>No step was logged.</p>",
+        _charts(records, summary.xz_bits_per_byte) if records else "",
         "<h2>What it wrote</h2>" if samples else "",
         *(_sample(sample) for sample in samples),
         f"<h2>Repeat this run</h2><pre>{_escape(command)}</pre>",
@@ -79,15 +82,15 @@ def compare_with_xz(bits_per_byte: float | None, xz_bits_per_byte: float | None,
     return f"Held-out: {bits_per_byte:.2f} bits per byte (lower is better; {beside})."
 
 
-def _facts(records: Sequence[Mapping[str, Any]]) -> str:
+def _facts(summary: Summary, records: Sequence[Mapping[str, Any]]) -> str:
     last = records[-1]
     speeds = [each["tokens_per_second"] for each in records if each["tokens_per_second"] is not None]
     facts = {
         "steps": format_count(last["step"]),
         "tokens": format_count(last["tokens"]),
-        "time": format_seconds(last["seconds"]),
+        "time": format_seconds(summary.seconds),
         "tokens/s (median)": format_count(statistics.median(speeds)) if speeds else "unknown",
-        "memory (peak)": format_bytes(max(each["memory_bytes"] for each in records)),
+        "memory (peak)": format_bytes(summary.memory) if summary.memory else "unknown",
     }
     return f"<dl>{''.join(f'<div><dt>{name}<dd>{value}</div>' for name, value in facts.items())}</dl>"
 

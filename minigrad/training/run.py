@@ -18,12 +18,14 @@ from minigrad.errors import RunError
 from minigrad.formats.weights import check_weights
 from minigrad.generation.sampling import Sampling, generate, unusable_ids
 from minigrad.nn.language_model import LanguageModel
-from minigrad.optim import AdamW, decay_start, warmup_stable_decay
+from minigrad.optim import AdamW, warmup_stable_decay
 from minigrad.system.terminal import phase
 from minigrad.training import checkpoint
+from minigrad.training.baseline import Baseline
 from minigrad.training.budget import Budget
 from minigrad.training.checkpoint import Checkpoint
-from minigrad.training.evaluate import Score, evaluate
+from minigrad.training.evaluate import BATCH_TOKENS, Score, evaluate
+from minigrad.training.pace import Pace
 from minigrad.training.parallel import Replicas, num_replicas
 from minigrad.training.plan import Plan
 from minigrad.training.run_folder import RunFolder
@@ -33,6 +35,7 @@ from minigrad.typing import Array
 
 _QUICK_EVALUATION = 16_384  # held-out tokens read during training; at the end all are
 _SAMPLE_TOKENS = 80
+_REPORT_SECONDS = 0.5  # to write the report, and to end the process
 
 
 class Run:
@@ -45,11 +48,13 @@ class Run:
         self.model: LanguageModel = plan.model
         self.folder, self.optimizer, self.budget = folder, optimizer, budget
         self.clock = clock  # seconds since this process began
+        self.pace = Pace(lambda: self.clock())
         self.seconds_before = 0.0  # used by the processes that this one continues
         self.step = 0
         self.totals = Totals()  # since the last line of metrics
         self.samples: list[Sample] = []
         self.score: Score | None = None  # on all held-out text, once the last step is done
+        self.baseline = Baseline(plan)
         self.profile: Profile | None = None  # of the steps, if wanted
         self._last_checked_step: int | None = None  # the step after which the weights were found to be finite
 
@@ -78,15 +83,43 @@ class Run:
 
     def learning_rate(self) -> float:
         """Return the learning rate of the step about to be taken."""
-        steps = self.budget.steps
-        start = self.step + 1 if steps is None else decay_start(steps)
+        start, steps = next(iter(self.budget.decay), (self.step + 1, self.step + 1))
         return warmup_stable_decay(
             self.step,
             peak=self.settings.lr,
             warmup=self.settings.warmup,
             decay_start=start,
-            steps=steps or start,
+            steps=steps,
+            revised=self.budget.decay[1:],
         )
+
+    def choose_steps(self) -> bool:
+        """Let the clock choose the number of steps if it is time to; return whether it did."""
+        if chosen := self.budget.decide(self.step, self.seconds_for_steps(), self.seconds_per_step()):
+            self.fix_steps()
+        return chosen
+
+    def fix_steps(self) -> None:
+        """Write down the number of steps that the clock chose, before it takes effect."""
+        self.folder.fix_steps(self.budget.decay)
+
+    def seconds_per_step(self) -> float:
+        """Estimate the seconds of each step to come, with its part of evaluations, samples and checkpoints."""
+        settings, steps = self.settings, self.budget.steps
+        every = {"evaluation": settings.eval_every, "sample": settings.sample_every, "save": settings.save_every}
+        return self.pace.seconds_per_step(steps - self.step if steps else self.step // 4, every)
+
+    def seconds_for_steps(self) -> float:
+        """Return the seconds of the budget that are left for steps.
+
+        The rest is for the evaluation of all held-out text, the last checkpoint and sample, and the report.
+        """
+        # Windows overlap by half, and a token costs a third of one in training.
+        guess = BATCH_TOKENS * self.pace.seconds_per_step(1, {}) / (3 * self.settings.tokens_per_step)
+        batches = math.ceil(2 * len(self.text.held_out) / BATCH_TOKENS)
+        after = batches * self.pace.seconds_of("evaluated batch", guess)
+        after += self.pace.seconds_of("sample", 1.0) + self.pace.seconds_of("save", 0.5) + _REPORT_SECONDS
+        return (self.budget.seconds or 0.0) - self.seconds() - after
 
     def batch(self) -> Batch:
         """Return the inputs and targets of all parts of the step about to be taken."""
@@ -105,21 +138,18 @@ class Run:
             self.model.loss(*batch(self.text.train, seed=0, step=0, batch_size=1, context=2)).backward()
         self.optimizer.zero_grad()
 
-    def fix_steps(self) -> None:
-        """Write down the number of steps that the clock chose, before it takes effect."""
-        assert self.budget.steps is not None
-        self.folder.fix_steps(self.budget.steps)
-
     def evaluate(self, everything: bool) -> Score:
         """Evaluate on the held-out text: all of it, or a quick estimate; raises RunError if training diverged."""
         self.check_weights()
-        score = evaluate(
-            self.model,
-            self.text.held_out,
-            self.text.byte_lengths,
-            context=self.settings.context,
-            limit=None if everything else _QUICK_EVALUATION,
-        )
+        with self.pace.work("whole evaluation" if everything else "evaluation"):
+            score = evaluate(
+                self.model,
+                self.text.held_out,
+                self.text.byte_lengths,
+                context=self.settings.context,
+                limit=None if everything else _QUICK_EVALUATION,
+                watch=functools.partial(self.pace.each, "evaluated batch"),
+            )
         if everything:
             self.score = score
         return score
@@ -130,19 +160,20 @@ class Run:
         The prompt is the same in every sample, and the draws are a function of seed and step. The text is appended to
         `samples`, which checkpoints hold. Raises RunError if training diverged.
         """
-        self.check_weights()
-        tok, prompt = self.text.tokenizer, self._sample_prompt()
-        forbidden = unusable_ids(tok, self.model.config.vocab_size)
-        continuation = generate(
-            self.model,
-            prompt,
-            count=min(_SAMPLE_TOKENS, self.model.config.context_length),
-            sampling=Sampling(temperature=0.8, top_p=0.95, forbidden_ids=forbidden),
-            seed=self.settings.seed,
-            index=self.step,
-            stop_ids=[tok.end_of_text_id],
-        )
-        sample = str(tok.decode([*prompt[1:], *continuation]))
+        with self.pace.work("sample"):
+            self.check_weights()
+            tok, prompt = self.text.tokenizer, self._sample_prompt()
+            forbidden = unusable_ids(tok, self.model.config.vocab_size)
+            continuation = generate(
+                self.model,
+                prompt,
+                count=min(_SAMPLE_TOKENS, self.model.config.context_length),
+                sampling=Sampling(temperature=0.8, top_p=0.95, forbidden_ids=forbidden),
+                seed=self.settings.seed,
+                index=self.step,
+                stop_ids=[tok.end_of_text_id],
+            )
+            sample = str(tok.decode([*prompt[1:], *continuation]))
         self.samples.append(Sample(self.step, sample))
         return sample
 
@@ -156,6 +187,10 @@ class Run:
 
         Raises RunError if training diverged or the files cannot be written; the earlier checkpoint is then intact.
         """
+        with self.pace.work("save"):
+            self._save()
+
+    def _save(self) -> None:
         self.check_weights()
         moments = {
             f"{name}.{kind}": array
@@ -186,7 +221,7 @@ class Run:
                 array[...] = moments[f"{name}.{kind}"]
         self.optimizer.steps = updates
 
-    def _moments(self) -> dict[str, tuple[Array, Array]]:
+    def _moments(self) -> dict[str, tuple[Array, ...]]:
         """Return the moments of the optimizer by the names of the parameters, without those of frozen ones."""
         names = [name for name, parameter in self.model.named_parameters() if parameter.requires_grad]
         return dict(zip(names, self.optimizer.moments(), strict=True))

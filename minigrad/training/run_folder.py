@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 import hashlib
+import itertools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +14,11 @@ from typing import Any
 from minigrad.data.token_files import TokenFile
 from minigrad.errors import InputError, RunError
 from minigrad.kernels.gemm import backend
-from minigrad.optim.schedules import decay_start
 from minigrad.system import hardware, processors
 from minigrad.system.locks import FolderLock
 from minigrad.system.terminal import command
 from minigrad.training import checkpoint, costs
+from minigrad.training.budget import Budget, Decay, read_decay, write_decay
 from minigrad.training.places import RUNS, refuse_existing
 from minigrad.training.record import FILE, NOT_STORED, Record
 from minigrad.training.settings import TrainConfig
@@ -72,9 +73,9 @@ class RunFolder:
         """Replace minigrad.json."""
         self.record.write(self.path)
 
-    def fix_steps(self, steps: int) -> None:
+    def fix_steps(self, decay: Decay) -> None:
         """Store the number of steps that the clock chose, before it takes effect."""
-        self.record.chosen |= {"steps": steps, "decay_start": decay_start(steps)}
+        self.record.chosen |= {"steps": decay[-1][1], "decay_start": decay[0][0], "decay": write_decay(decay)}
         self.write()
 
     def check_text(self, tokens: TokenFile) -> None:
@@ -143,6 +144,7 @@ def open_run(given: TrainConfig, explicit: Collection[str] | None = None, lock: 
             checkpoint.recover(path)
         record, settings = _continued(given, explicit, Record.read(path), path)
         return Opening(settings, explicit, RunFolder(path, record))
+    read_decay(given.decay, given.steps)
     if given.steps is None and given.tokens is None and given.minutes is None:
         given = dataclasses.replace(given, minutes=10.0)
     if given.init is not None and given.tokenizer is None:
@@ -179,7 +181,8 @@ def _continued(
         value = getattr(given, name)
         if name in NOT_STORED or value in (asked.get(name), used.get(name)):
             continue
-        if name in _LIMITS and used.get(name) is not None and value > used[name]:
+        limit = "steps" if name == "decay" else name  # the course of a decay belongs to a number of steps
+        if limit in _LIMITS and used.get(limit) is not None and (getattr(given, limit) or 0) > used[limit]:
             larger[name] = value
         else:
             before = "none" if used.get(name) is None else used[name]
@@ -202,34 +205,41 @@ def _extended(record: Record, larger: Mapping[str, Any], folder: Path) -> Record
     InputError while the learning rate decays: no run with the new limit would have taken those steps.
     """
     saved, steps = checkpoint.steps(folder), record.used.get("steps")
-    step, stages = saved[-1] if saved else 0, list(record.stages)
-    if steps is not None and decay_start(steps) < step < steps:
+    step, stages, decays = saved[-1] if saved else 0, list(record.stages), list(record.decays)
+    decay = Budget(steps, None, read_decay(record.used.get("decay"), steps)).decay
+    if steps is not None and decay[0][0] < step < steps:
         raise InputError(
             f"{folder} is at step {step:,} of {steps:,}, and its learning rate has begun to decay. Finish it first "
             f"(--resume {folder}), then continue with a larger limit."
         )
     if step == steps:
+        decays += [""] * (len(stages) - len(decays)) + [record.used.get("decay") or ""]
         stages.append(steps)
-    return record.with_limit(larger, _LIMITS, stages)
+    return dataclasses.replace(record.with_limit(larger, (*_LIMITS, "decay")), stages=stages, decays=decays)
 
 
-def repeat_command(settings: TrainConfig, folder: Path, stages: Collection[int] = ()) -> str:
+def repeat_command(
+    settings: TrainConfig, folder: Path, stages: Collection[int] = (), decays: Collection[str] = ()
+) -> str:
     """Return the shell command that repeats the run in `folder`, of `settings.steps` steps, in `{folder}-again`.
 
     It gives the model, the size and every other setting that is not its default; `--tokens` and `--minutes` are
-    replaced by the number of steps. `stages` are the steps at which the run had ended before it was extended: each
-    extension adds a `--resume` command, joined by `&&`.
+    replaced by the number of steps. `stages` are the steps at which the run had ended before it was extended, `decays`
+    the courses of the decay before these ends: each extension adds a `--resume` command, joined by `&&`.
     """
-    first, *later = [*stages, settings.steps]
+    (first, decay), *later = itertools.zip_longest([*stages, settings.steps], [*decays, settings.decay], fillvalue="")
     out, words = f"{folder}-again", list[str]()
     for field in dataclasses.fields(TrainConfig):
-        value = first if field.name == "steps" else getattr(settings, field.name)
+        value = {"steps": first, "decay": decay or None}.get(field.name, getattr(settings, field.name))
         if field.name in (*NOT_STORED, "minutes", "tokens"):
             continue
         if value != field.default or field.name in ("model", "size"):
             flag = "--" + field.name.replace("_", "-")
             words += [flag] if value is True else [flag, _exact(value)]
-    again = [command("train.py", "--resume", out, "--steps", steps) for steps in later]
+    again = [
+        command("train.py", "--resume", out, "--steps", steps, *(["--decay", decay] if decay else []))
+        for steps, decay in later
+    ]
     return " && ".join([command("train.py", *words, "--out", out), *again])
 
 

@@ -80,6 +80,14 @@ class TrainConfig:
     warmup: int | None = option(
         None, "steps until the learning rate reaches its peak", group="how", at_least=0, at_most=_MOST
     )
+    decay: str | None = option(
+        None,
+        "course of the final decay of the learning rate: each START is a step, and STEPS the length of the run as it "
+        "was planned from there on; a run of --minutes prints it if the speed of the computer changed",
+        group="how",
+        value="START:STEPS,...",
+        none_means="the last fifth of --steps",
+    )
     weight_decay: float = option(0.1, "decay of the weight matrices towards zero (AdamW)", group="how", at_least=0)
     dropout: float = option(
         0.1,

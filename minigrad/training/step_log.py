@@ -23,9 +23,7 @@ class StepLog:
     def __init__(self, run: Run, request: StopRequest) -> None:
         self.run, self.request = run, request
         self.metrics, self.progress = Metrics(run.folder.path, resume_step=run.step), Progress(run.budget.steps)
-        self.seconds_per_step = 0.0  # 0 before the first step is measured
-        self._began, self._first_step = run.seconds(), run.step
-        self._training = 0.0  # seconds of steps since the last line; evaluations, samples and checkpoints do not count
+        self._logged = run.pace.seconds_of_steps  # at the last line; evaluations, samples and checkpoints do not count
 
     def __enter__(self) -> Self:
         return self
@@ -35,23 +33,14 @@ class StepLog:
 
     def decide_steps(self) -> None:
         """Let the budget fix the number of steps if the learning rate should begin to decay now."""
-        run = self.run
-        if run.budget.decide(run.step, run.seconds(), self.seconds_per_step):
-            run.fix_steps()
-            self.progress.set_total(run.budget.steps)
+        if self.run.choose_steps():
+            self.progress.set_total(self.run.budget.steps)
 
     @contextlib.contextmanager
     def timed(self) -> Iterator[None]:
-        """Return a context that measures the seconds of one step, which must advance `run.step`.
-
-        They count towards the tokens per second of the next line. `seconds_per_step` becomes the mean over all time
-        since the log was made, with evaluations and checkpoints.
-        """
-        before = self.run.seconds()
-        yield
-        now = self.run.seconds()
-        self._training += now - before
-        self.seconds_per_step = (now - self._began) / (self.run.step - self._first_step)
+        """Return a context that measures one step, which must advance `run.step`, and then moves the bar."""
+        with self.run.pace.step():
+            yield
         with self._stopping_when_nobody_reads():
             self.progress.advance(self.run.step, **self._time())
 
@@ -72,13 +61,13 @@ class StepLog:
             learning_rate=learning_rate,
             gradient_norm=gradient_norm,
             seconds=run.seconds(),
-            tokens_per_second=totals.steps * tokens_per_step / max(self._training, 1e-9),
+            tokens_per_second=totals.steps * tokens_per_step / max(run.pace.seconds_of_steps - self._logged, 1e-9),
             memory_bytes=hardware.memory_bytes(),
             val_loss=score.loss if score else None,
             val_bits_per_byte=score.bits_per_byte if score else None,
             of_family=run.replicas.measurements(),
         )
-        run.totals, self._training = Totals(), 0.0
+        run.totals, self._logged = Totals(), run.pace.seconds_of_steps
         self.metrics.append(measured)
         with self._stopping_when_nobody_reads():
             self.progress.log(
@@ -89,9 +78,9 @@ class StepLog:
 
     def _time(self) -> dict[str, float]:
         """Return the seconds that are left and the share of the budget that is used."""
-        run, seconds = self.run, self.run.seconds()
-        left = run.budget.seconds_left(run.step, seconds, self.seconds_per_step)
-        return {"seconds_left": left, "time_share": run.budget.share(run.step, seconds)}
+        run = self.run
+        left = run.budget.seconds_left(run.step, run.seconds_for_steps(), run.seconds_per_step())
+        return {"seconds_left": left, "time_share": run.budget.share(run.step, run.seconds())}
 
     def show_sample(self, sample: str) -> None:
         """Show a text that the model generated."""

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,33 +13,17 @@ import numpy as np
 import pytest
 
 import train as train_program
-from minigrad.cli.parser import Parser
 from minigrad.errors import InputError
 from minigrad.system import terminal
 from minigrad.training import metrics
-from minigrad.training.run import Run
 from minigrad.training.settings import TrainConfig
 from tests.command_words import command_words
+from tests.killed_runs import kill, killed_at, repeat, stop
 from tests.small_runs import outcome, record, run, settings, timeless
 from train import Stopped, TrainResult, train
 
 ROOT = Path(__file__).parents[2]
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # os.kill ends a process of Windows at once, whatever it is given
-
-
-class Killed(BaseException):
-    """Stands for SIGKILL: nothing in the program expects it."""
-
-
-class Clock:
-    """A clock that advances 40 ms each time it is read, so that runs on it repeat exactly."""
-
-    def __init__(self) -> None:
-        self.looks = 0
-
-    def __call__(self) -> float:
-        self.looks += 1
-        return self.looks / 25
 
 
 HARD = {"dropout": 0.2, "accumulate": 2}
@@ -50,29 +33,6 @@ HARD = {"dropout": 0.2, "accumulate": 2}
 def whole(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of 30 steps with dropout and accumulation that was never stopped."""
     return run(text, tmp_path_factory.mktemp("whole") / "run", **HARD).out
-
-
-def stop(monkeypatch: pytest.MonkeyPatch, step: int, act: Callable[[], Any]) -> None:
-    """Do `act` directly before step number `step` (0-based) is taken."""
-    take_step = train_program.take_step
-
-    def take_or_act(self: Run) -> tuple[float, float]:
-        if self.step == step:
-            monkeypatch.setattr(train_program, "take_step", take_step)
-            act()
-        return take_step(self)
-
-    monkeypatch.setattr(train_program, "take_step", take_or_act)
-
-
-def kill() -> None:
-    raise Killed
-
-
-def killed_at(monkeypatch: pytest.MonkeyPatch, step: int, config: TrainConfig, **options: Any) -> None:
-    stop(monkeypatch, step, kill)
-    with pytest.raises(Killed):
-        train(config, **options)
 
 
 def resume(folder: Path, **changes: Any) -> TrainResult:
@@ -151,19 +111,6 @@ def test_a_finished_run_is_reported_again_and_not_trained(monkeypatch, text, tmp
     assert (again.command, again.loss, again.val_loss) == (first.command, first.loss, first.val_loss)
 
 
-def repeat(command: str, root: Path) -> Path:
-    """Run a printed command, its parts one after the other, and return the folder it wrote."""
-    parser = Parser(TrainConfig, prog="train.py", description="")
-    folder = root
-    for part in command.split(" && "):
-        words = command_words(part)
-        assert words[:2] == command_words(terminal.command("train.py"))
-        config, explicit = parser.read(words[2:])
-        folder = Path(config.out or config.resume or "")
-        assert train(config, explicit=explicit) is not None
-    return folder
-
-
 def test_a_larger_limit_continues_and_a_repeated_run_of_that_length_is_the_same(monkeypatch, text, tmp_path):
     killed_at(monkeypatch, 17, settings(text, tmp_path / "run", steps=30, warmup=4))
     result = resume(tmp_path / "run", steps=40)
@@ -199,63 +146,6 @@ def test_tokens_become_steps_and_can_be_raised(text, tmp_path):
     assert (result.steps, result.tokens) == (4, 128)
     assert record(tmp_path / "run")["chosen"]["steps"] == 4
     assert resume(tmp_path / "run", tokens=300).steps == 10
-
-
-def test_a_clock_chooses_the_number_of_steps_once_and_the_printed_command_repeats_the_run(monkeypatch, text, tmp_path):
-    fixed: list[dict[str, Any]] = []
-    fix_steps = Run.fix_steps
-
-    def fix_and_look(self: Run) -> None:
-        fix_steps(self)
-        fixed.append({"at": self.step, **record(self.folder.path)["chosen"]})
-
-    monkeypatch.setattr(Run, "fix_steps", fix_and_look)
-    result = train(settings(text, tmp_path / "run", minutes=0.12, **HARD), clock=Clock())
-    assert result is not None
-    assert len(fixed) == 1  # and it was stored in minigrad.json before any step that depends on it
-    assert fixed[0]["steps"] == result.steps > fixed[0]["decay_start"] >= fixed[0]["at"] > 1
-    again = repeat(result.command, tmp_path)
-    assert again == Path(f"{result.out}-again")
-    assert outcome(again) == outcome(result.out)
-    assert [line["learning_rate"] for line in metrics.read(again)] == [
-        line["learning_rate"] for line in metrics.read(result.out)
-    ]
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_a_run_on_a_clock_killed_around_the_choice_repeats_all_the_same(monkeypatch, text, tmp_path, when):
-    config = settings(text, tmp_path / "run", minutes=0.12, warmup=3)
-    if when == "before":
-        killed_at(monkeypatch, 7, config, clock=Clock())
-        assert "steps" not in record(tmp_path / "run")["chosen"]
-    else:
-        with monkeypatch.context() as patch:
-            fix_steps = Run.fix_steps
-            patch.setattr(Run, "fix_steps", lambda self: (fix_steps(self), kill()))
-            with pytest.raises(Killed):
-                train(config, clock=Clock())
-        steps = record(tmp_path / "run")["chosen"]["steps"]
-    result = train(TrainConfig(resume=str(tmp_path / "run")), clock=Clock())
-    assert result is not None
-    if when == "after":
-        assert result.steps == steps
-    assert outcome(repeat(result.command, tmp_path)) == outcome(result.out)
-
-
-def test_more_minutes_take_more_steps_also_after_the_end(text, tmp_path):
-    result = train(settings(text, tmp_path / "run", minutes=0.12), clock=Clock())
-    assert result is not None
-    longer = train(TrainConfig(resume=str(tmp_path / "run"), minutes=0.15), clock=Clock())
-    assert longer is not None
-    assert longer.steps > result.steps
-    assert outcome(repeat(longer.command, tmp_path)) == outcome(tmp_path / "run")
-
-
-def test_a_budget_shorter_than_a_run_can_be_still_ends_with_a_report(text, tmp_path):
-    result = train(settings(text, tmp_path / "run", minutes=0.001), clock=Clock())
-    assert result is not None
-    assert result.steps == 2
-    assert (tmp_path / "run" / "report.html").exists()
 
 
 def test_two_parts_of_four_sequences_learn_what_one_part_of_eight_learns(text, tmp_path):

@@ -119,10 +119,15 @@ def test_a_grown_run_grows_again_and_goes_on_with_fields_that_are_set(text, narr
     assert checkpoint.load(again).state["updates"] == 12 + 2 + 4
 
 
-def test_widths_that_are_set_are_refused_unless_the_function_stays(text, narrow, tmp_path):
+def test_a_width_can_be_set_and_the_function_stays(capsys, text, narrow, tmp_path):
     with pytest.raises(InputError, match=r"grows \(width 32 to 40\) only with norm_eps 8.*e-06, not 1e-05"):
-        grown(text, narrow, tmp_path / "wide", size="auto", set="width=40")
+        grown(text, narrow, tmp_path / "wide", size="auto", set="width=40,norm_eps=1e-5")
     assert not (tmp_path / "wide").exists()
+    folder = grown(text, narrow, tmp_path / "wide", size="auto", set="width=40", steps=1, lr=1e-12, weight_decay=0.0)
+    assert "computes the same function as before: width 32 to 40\n" in capsys.readouterr().out
+    ids = np.random.default_rng(0).integers(0, 300, (2, 16))
+    before, after = models.load(narrow)(ids).data, models.load(folder)(ids).data
+    np.testing.assert_allclose(after, before, rtol=0, atol=1e-5 * np.abs(before).max())
 
 
 def test_a_plan_describes_the_growth(capsys, text, narrow, tmp_path):

@@ -38,7 +38,7 @@ def test_a_start_of_another_size_or_family_or_too_long_a_context_is_refused(
         (
             {"size": "micro"},
             f"{finished} holds a vidya-v2 nano, but --size micro was given: a model grows in width only: num_layers is "
-            "2, but the wanted size has 10",
+            "2, but the wanted size has 10. A larger width works: --set width=64",
         ),
         ({"model": "gpt2"}, f"{finished} holds a model of vidya-v2, but --model gpt2 was given"),
         ({"context": 2_049}, "--context 2049 is longer than the model's context of 2048; take at most 2048"),

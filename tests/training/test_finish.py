@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from minigrad.data import xz
-from minigrad.training.finish import xz_baseline
-from minigrad.training.plan import Plan
+from minigrad.training.finish import finish
 
 
-def test_a_missing_figure_of_xz_has_a_reason(make, monkeypatch):
-    assert xz_baseline(make().plan)[1] == ""
-    assert xz_baseline(make(minutes=1e-5).plan) == (None, "it would have taken about 0s of the 0s")
-    monkeypatch.setattr(xz, "xz_bits_per_byte", lambda *_, seconds: None)
-    assert xz_baseline(make().plan) == (None, "this Python lacks lzma")
-
-
-def test_text_that_xz_takes_too_long_for_gets_no_figure(make, monkeypatch):
-    monkeypatch.setattr(Plan, "xz_time_limit", lambda _: -1.0)
-    assert xz_baseline(make().plan) == (None, "it did not end within 0s")
+def test_the_result_and_how_to_repeat_it_are_printed(make, capsys):
+    run = make()
+    run.folder.path.mkdir()
+    run.step, run.budget.decay = 20, [(15, 24), (18, 20)]
+    result = finish(run)
+    assert (result.steps, result.out) == (20, run.folder.path)
+    assert "--steps 20" in result.command
+    assert "--decay 15:24,18:20" in result.command
+    said = capsys.readouterr().out
+    assert f"Held-out: {result.val_bits_per_byte:.2f} bits per byte (lower is better; xz -9e: " in said
+    assert f"report   {run.folder.path / 'report.html'}\n" in said
+    assert f"repeat   {result.command}\n" in said

@@ -194,4 +194,4 @@ def test_the_plan_counts_what_follows_the_last_step():
 def test_xz_has_a_limit_of_time():
     large = text(train=20_000_000)
     assert planned(TrainConfig(steps=9), large).xz_time_limit() == pytest.approx(3 * 84 + 5, rel=0.05)
-    assert planned(TrainConfig(minutes=10), large).xz_time_limit() == 90
+    assert planned(TrainConfig(minutes=10), large).xz_time_limit() == 180

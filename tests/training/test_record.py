@@ -28,9 +28,9 @@ def test_given_and_chosen_settings_are_kept_apart():
 def test_a_record_is_read_as_it_was_written(tmp_path):
     record = Record.new(ASKED, USED)
     record.write(tmp_path)
-    assert not {"stages", "result"} & set(read_json(tmp_path / FILE))
+    assert not {"stages", "decays", "result"} & set(read_json(tmp_path / FILE))
     assert Record.read(tmp_path) == record
-    record.stages, record.result = [30], {"steps": 30}
+    record.stages, record.decays, record.result = [30], ["20:35,25:30"], {"steps": 30}
     record.write(tmp_path)
     assert Record.read(tmp_path) == record
 
@@ -44,16 +44,16 @@ def test_keys_of_a_later_version_are_ignored(tmp_path):
 
 def test_a_larger_limit_replaces_every_limit_and_the_chosen_steps():
     record = Record.new(replace(ASKED, steps=None, minutes=5.0), USED)
-    record.chosen |= {"steps": 77, "decay_start": 60}
-    longer = record.with_limit({"tokens": 900}, ("steps", "tokens", "minutes"), [77])
+    record.chosen |= {"steps": 77, "decay_start": 60, "decay": "60:70,65:77"}
+    longer = record.with_limit({"tokens": 900}, ("steps", "tokens", "minutes", "decay"))
     assert {name: longer.used[name] for name in ("steps", "tokens", "minutes")} == {
         "steps": None,
         "tokens": 900,
         "minutes": None,
     }
     assert "decay_start" not in longer.used
+    assert longer.used["decay"] is None
     assert longer.used["batch"] == 2
-    assert longer.stages == [77]
 
 
 @pytest.mark.parametrize("content", [{}, {"settings": {}}, {"settings": [], "chosen": {}}])

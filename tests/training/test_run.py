@@ -185,9 +185,11 @@ def test_damaged_weights_are_neither_saved_nor_measured_nor_sampled(make, act):
 def test_the_number_of_steps_is_stored_before_it_takes_effect(make, tmp_path):
     run = make(steps=None)
     run.folder.path.mkdir()
-    run.budget.steps = 50
-    run.fix_steps()
-    assert read_json(run.folder.path / "minigrad.json")["chosen"] == {"steps": 50, "decay_start": 40}
+    for decay, course in (([(40, 50)], None), ([(40, 50), (45, 47)], "40:50,45:47")):
+        run.budget.decay = decay
+        run.fix_steps()
+        chosen = read_json(run.folder.path / "minigrad.json")["chosen"]
+        assert chosen == {"steps": decay[-1][1], "decay_start": 40, "decay": course}
 
 
 def test_weights_are_checked_once_in_each_step(make, monkeypatch):

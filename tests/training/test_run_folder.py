@@ -127,13 +127,23 @@ def test_a_run_is_not_extended_while_its_rate_decays(tmp_path, step):
 def test_more_minutes_forget_the_steps_that_the_clock_had_chosen(tmp_path):
     asked = replace(ASKED, steps=None, minutes=5.0)
     folder = begin(tmp_path / "run", asked, replace(USED, steps=None, minutes=5.0))
-    RunFolder(folder, Record.read(folder)).fix_steps(100)
-    assert resumed(folder)[1].steps == 100
+    RunFolder(folder, Record.read(folder)).fix_steps([(80, 110), (95, 100)])
+    assert (resumed(folder)[1].steps, resumed(folder)[1].decay) == (100, "80:110,95:100")
     record, settings = resumed(folder, minutes=9.0)
     assert (settings.steps, settings.minutes) == (None, 9.0)
-    assert "decay_start" not in record.chosen
+    assert not {"decay_start", "decay"} & set(record.chosen)
     record, settings = resumed(folder, steps=200)
-    assert (settings.steps, settings.minutes) == (200, None)
+    assert (settings.steps, settings.minutes, settings.decay) == (200, None, None)
+    at_step(folder, 85)
+    with pytest.raises(InputError, match="is at step 85 of 100, and its learning rate has begun to decay"):
+        resumed(folder, steps=200)
+    at_step(folder, 100)
+    record, settings = resumed(folder, steps=200, decay="150:220,160:200")
+    assert (record.stages, record.decays) == ([100], ["80:110,95:100"])
+    first, second = run_folder.repeat_command(settings, folder, record.stages, record.decays).split(" && ")
+    assert "--steps 100 " in first
+    assert "--decay 80:110,95:100 " in first
+    assert second.endswith("--steps 200 --decay 150:220,160:200")
 
 
 def test_a_folder_that_is_not_a_run_is_refused(tmp_path):

@@ -44,15 +44,19 @@ def test_closed_output_becomes_a_request_to_stop(make, monkeypatch):
     assert len(metrics.read(run.folder.path)) == 1  # the line itself is kept
 
 
-def test_the_budget_fixes_the_number_of_steps_once(make):
+def test_a_number_of_steps_that_the_clock_chose_is_shown_and_noted(make):
     run = make(steps=None)
     run.folder.path.mkdir()
     run.budget.seconds = 10.0
     with StepLog(run, StopRequest()) as log:
-        run.step, log.seconds_per_step = 40, 0.1
-        run.clock = lambda: 9.5
+        for now in (1.0, 2.0):  # a step of half a second
+            run.clock = iter([now, now + 0.5]).__next__
+            with run.pace.step():
+                run.step += 1
+        run.step, run.clock = 40, lambda: 9.5
         log.decide_steps()
         assert run.budget.steps == log.progress.total_steps == run.folder.record.chosen["steps"]
+        assert run.folder.record.chosen["decay_start"] == 40
         fixed = run.budget.steps
         log.decide_steps()
         assert run.budget.steps == fixed

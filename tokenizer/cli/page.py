@@ -10,22 +10,27 @@ from tokenizer.bpe import Tokenizer
 from tokenizer.cli.show import readable
 
 STYLE = """
-body { font: 16px/1.6 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+:root { color-scheme: light dark; --paper: #fff; --ink: #222; --soft: #666; --line: #ccc; --node: #f4f4f8; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #17191c; --ink: #e4e6e9; --soft: #9aa0a8; --line: #444950; --node: #24272c; }
+}
+body { font: 16px/1.6 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem;
+  background: var(--paper); color: var(--ink); }
 #text { font-family: ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; padding: 1rem;
-  border: 1px solid #ccc; border-radius: .4rem; }
+  border: 1px solid var(--line); border-radius: .4rem; }
 #text a { color: #111; text-decoration: none; border-radius: .2rem; }
-#text a:hover { outline: 2px solid #222; }
+#text a:hover { outline: 2px solid var(--ink); }
 .c0 { background: #afd7af; } .c1 { background: #d7d7ff; } .c2 { background: #ffd7af; }
 .c3 { background: #afd7d7; } .c4 { background: #d7ffff; } .c5 { background: #ffafaf; }
 #trees { display: flex; flex-wrap: wrap; gap: 1rem; align-items: flex-end; }
-section { border: 1px solid #ccc; border-radius: .4rem; padding: .5rem 1rem; max-width: 100%; overflow-x: auto; }
+section { border: 1px solid var(--line); border-radius: .4rem; padding: .5rem 1rem; max-width: 100%; overflow-x: auto; }
 section:target { border-color: #d33; box-shadow: 0 0 0 2px #d33; }
-section p { margin: 0 0 .5rem; color: #666; font-size: .8rem; }
+section p { margin: 0 0 .5rem; color: var(--soft); font-size: .8rem; }
 .node { display: inline-flex; flex-direction: column; align-items: stretch; vertical-align: bottom; }
 .parts { display: flex; align-items: flex-end; gap: .25rem; }
-.name { text-align: center; border: 1px solid #889; border-radius: .2rem; padding: 0 .35rem; margin-top: .25rem;
-  font-family: ui-monospace, monospace; white-space: pre; background: #f4f4f8; }
-.name small { display: block; color: #667; font-size: .65rem; line-height: 1.1; }
+.name { text-align: center; border: 1px solid var(--soft); border-radius: .2rem; padding: 0 .35rem; margin-top: .25rem;
+  font-family: ui-monospace, monospace; white-space: pre; background: var(--node); }
+.name small { display: block; color: var(--soft); font-size: .65rem; line-height: 1.1; }
 """
 
 NUM_COLOURS = 6
