@@ -61,7 +61,9 @@ def test_kernel_equals_its_twin(name: str, dtype: Any, data: st.DataObject) -> N
     arguments = data.draw(row.arguments(dtype))
     expected = copy.deepcopy(arguments)
     call = row.portable if row.portable and numba.config.DISABLE_JIT else KERNELS[name]
-    returned, wanted = leaves(call(*arguments)), leaves(row.twin(*expected))
+    with np.errstate(all="ignore"):  # compiled code warns of no value that is not finite, and plain Python need not
+        returned = leaves(call(*arguments))
+    wanted = leaves(row.twin(*expected))
     assert len(returned) == len(wanted)
     if row.only_sizes:
         assert all(array.size >= size for array, size in zip(returned, wanted, strict=True))
