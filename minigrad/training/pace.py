@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import statistics
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 Item = TypeVar("Item")
 
-_FEWEST = 5  # steps in a mean: single ones vary
+_FEWEST, _LATELY = 5, 5  # steps in a mean, and measurements of other work in a median: single ones vary
 
 
 class Pace:
-    """The seconds of steps, and those of each other kind of work, such as an evaluation, when it was last done."""
+    """The seconds of steps, and those of each other kind of work, such as an evaluation."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
         self._steps = [0.0]  # the seconds of all steps so far, after each of them
-        self._work: dict[str, float] = {}
+        self._work: defaultdict[str, list[float]] = defaultdict(list)
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
@@ -31,7 +33,7 @@ class Pace:
         """Return a context that measures work of another kind."""
         before = self.clock()
         yield
-        self._work[kind] = self.clock() - before
+        self._work[kind].append(self.clock() - before)
 
     def each(self, kind: str, items: Iterable[Item]) -> Iterator[Item]:
         """Yield the items, and measure the mean time for which the caller works on one.
@@ -43,7 +45,7 @@ class Pace:
             yield item
             times.append(self.clock())
         first = 1 if len(times) > 2 else 0
-        self._work[kind] = (times[-1] - times[first]) / max(len(times) - 1 - first, 1)
+        self._work[kind].append((times[-1] - times[first]) / max(len(times) - 1 - first, 1))
 
     @property
     def seconds_of_steps(self) -> float:
@@ -51,8 +53,8 @@ class Pace:
         return self._steps[-1]
 
     def seconds_of(self, kind: str, otherwise: float) -> float:
-        """Return the seconds that work of a kind took last, or `otherwise` if it was not done yet."""
-        return self._work.get(kind, otherwise)
+        """Return the median of the seconds that work of a kind took lately, or `otherwise` if it was not done yet."""
+        return statistics.median(self._work[kind][-_LATELY:] or [otherwise])
 
     def seconds_per_step(self, ahead: int, every: Mapping[str, int]) -> float:
         """Estimate the seconds of each of the steps `ahead` from those of as many before; 0 without a step.

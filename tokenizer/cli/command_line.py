@@ -96,7 +96,15 @@ def _add_train_flags(train: _Parser) -> None:
     train.add_argument("texts", nargs="+", type=Path, metavar="FILE|FOLDER", help="one document per file")
     train.add_argument("--out", required=True, type=Path, help="the folder or file to write; never overwritten")
     train.add_argument("--format", choices=FORMATS, help="what to write (default: tokenizer.json, or by the suffix)")
-    train.add_argument("--vocab-size", type=_count(256), default=4096, metavar="N", help="default: 4096")
+    train.add_argument(
+        "--vocab",
+        "--vocab-size",
+        dest="vocab_size",
+        type=_count(256),
+        default=4096,
+        metavar="N",
+        help="number of ids (default: 4096)",
+    )
     train.add_argument(
         "--split", default="gpt2", help=f"how text is cut into words: {', '.join(SPLITS)} (default: gpt2)"
     )

@@ -11,9 +11,9 @@ from tokenizer.cli import commands
 BAD = [
     (["trian"], "invalid choice: 'trian'"),
     ([], "arguments are required: train|encode|decode|show|compare"),
-    (["train", "CORPUS", "--out", "NEW", "--vocab", "9"], "unknown flag '--vocab', did you mean --vocab-size?"),
+    (["train", "CORPUS", "--out", "NEW", "--vocba", "9"], "unknown flag '--vocba', did you mean --vocab?"),
     (["train", "CORPUS", "--out", "NEW", "--zzz"], "unknown flag '--zzz'; see python -m tokenizer train --help"),
-    (["train", "CORPUS", "--out", "NEW", "--vocab-size", "many"], "whole number of at least 256, not 'many'"),
+    (["train", "CORPUS", "--out", "NEW", "--vocab", "many"], "whole number of at least 256, not 'many'"),
     (["train", "CORPUS", "--out", "NEW", "--vocab-size", "258"], "256 bytes and 5 special tokens need 261"),
     (["train", "CORPUS", "--out", "NEW", "--vocab-size", "99999999999"], "at most 16,777,216 can be used"),
     (["train", "CORPUS", "--out", "NEW", "--min-frequency", "0"], "at least 1, not '0'"),
