@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any
 from minigrad.system import hardware
 
 if TYPE_CHECKING:
-    from minigrad import nn, ops, optim
+    from minigrad import generation, nn, ops, optim
     from minigrad.autograd import gradcheck
     from minigrad.autograd.anomaly import detect_anomaly
+    from minigrad.autograd.creation import arange, ones, randn, zeros
     from minigrad.autograd.drawing import draw_graph
     from minigrad.autograd.graph import no_grad
     from minigrad.autograd.op import op
     from minigrad.autograd.tensor import Tensor
     from minigrad.errors import GraphError, InputError, RunError, ShapeError
+
+__version__ = "0.1.0"
 
 __all__ = [
     "GraphError",
@@ -27,14 +30,19 @@ __all__ = [
     "RunError",
     "ShapeError",
     "Tensor",
+    "arange",
     "detect_anomaly",
     "draw_graph",
+    "generation",
     "gradcheck",
     "nn",
     "no_grad",
+    "ones",
     "op",
     "ops",
     "optim",
+    "randn",
+    "zeros",
 ]
 
 _HOMES = {
@@ -43,12 +51,16 @@ _HOMES = {
     "RunError": "errors",
     "ShapeError": "errors",
     "Tensor": "autograd.tensor",
+    "arange": "autograd.creation",
     "detect_anomaly": "autograd.anomaly",
     "draw_graph": "autograd.drawing",
     "no_grad": "autograd.graph",
+    "ones": "autograd.creation",
     "op": "autograd.op",
+    "randn": "autograd.creation",
+    "zeros": "autograd.creation",
 }
-_MODULES = {"gradcheck": "autograd.gradcheck", "nn": "nn", "ops": "ops", "optim": "optim"}
+_MODULES = {"generation": "generation", "gradcheck": "autograd.gradcheck", "nn": "nn", "ops": "ops", "optim": "optim"}
 
 hardware.prepare()
 
@@ -57,7 +69,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"minigrad.{_MODULES[name]}")
     if name in _HOMES:
-        if name in ("Tensor", "draw_graph"):
+        if _HOMES[name] in ("autograd.tensor", "autograd.creation", "autograd.drawing"):
             importlib.import_module("minigrad.ops")  # registers the operations that `a + b` and `x.sum()` look up
         return getattr(importlib.import_module(f"minigrad.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'minigrad' has no attribute {name!r}")

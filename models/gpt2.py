@@ -167,7 +167,7 @@ class Attention(nn.Module):
         self.c_proj = nn.Conv1D(config.width, config.width, std=out_std)
         self.attn_dropout, self.resid_dropout = nn.Dropout(config.dropout), nn.Dropout(config.dropout)
 
-    def forward(self, x: Tensor, layout: Layout, cache: KeyValueCache | None, layer: int) -> Tensor:
+    def forward(self, x: Tensor, layout: Layout, cache: KeyValueCache | None = None, layer: int = 0) -> Tensor:
         """Attend from each row to the rows of its sequence up to itself; with a cache, also to the tokens in it.
 
         Shapes: x (rows, width) -> (rows, width).
@@ -205,7 +205,7 @@ class Block(nn.CheckpointedLayer):
         self.ln_2 = nn.LayerNorm(config.width, eps=config.norm_eps)
         self.mlp = FeedForward(config, out_std)
 
-    def forward(self, x: Tensor, layout: Layout, cache: KeyValueCache | None, layer: int) -> Tensor:
+    def forward(self, x: Tensor, layout: Layout, cache: KeyValueCache | None = None, layer: int = 0) -> Tensor:
         """Add the outputs of attention and of the feed-forward block to the residual stream x (rows, width)."""
         x = x + self.attn(self.ln_1(x), layout, cache, layer)
         return x + self.mlp(self.ln_2(x))

@@ -130,7 +130,7 @@ class Block(nn.CheckpointedLayer):
         self.attention_dropout, self.mlp_dropout = nn.Dropout(config.dropout), nn.Dropout(config.dropout)
 
     def forward(
-        self, x: Tensor, layout: Layout, angles: nn.RotaryAngles, cache: KeyValueCache | None, layer: int
+        self, x: Tensor, layout: Layout, angles: nn.RotaryAngles, cache: KeyValueCache | None = None, layer: int = 0
     ) -> Tensor:
         """Add the outputs of attention and of the feed-forward block to the residual stream x (rows, width)."""
         x = x + self.attention_dropout(self.self_attn(self.input_layernorm(x), layout, angles, cache, layer))

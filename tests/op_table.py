@@ -101,6 +101,7 @@ def _attention(
 
 
 TABLE: dict[str, Row] = {
+    "absolute": elementwise(np.abs, no_ties),
     "add": broadcast(np.add),
     "astype": elementwise(lambda x, dtype: x.astype(dtype), keeps_dtype=False, dtype=st.just("float64")),
     "attention": Row(op_cases.attention(), _attention),
@@ -126,7 +127,9 @@ TABLE: dict[str, Row] = {
     "logsumexp": reduction(lambda x, **options: np.log(np.exp(x).sum(**options))),
     "matmul": Row(op_cases.matmul(), matmul_formula),
     "max": reduction(np.max, no_ties),
+    "maximum": broadcast(np.maximum),
     "mean": reduction(np.mean),
+    "minimum": broadcast(np.minimum),
     "multiply": broadcast(np.multiply),
     "negative": elementwise(np.negative),
     "offset_rms_norm": norm(offset_rms_norm_formula, vectors=2),

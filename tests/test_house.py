@@ -173,3 +173,8 @@ def test_the_package_lists_the_names_that_it_imports_when_they_are_used() -> Non
     assert set(minigrad.__all__) < set(dir(minigrad))
     assert {"Tensor", "nn", "ops"} <= set(dir(minigrad))
     assert all(getattr(minigrad, name) is not None for name in dir(minigrad))
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert f'__version__ = "{minigrad.__version__}"' in (ROOT / "minigrad/__init__.py").read_text(encoding="utf-8")
+    assert 'attr = "minigrad.__version__"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")

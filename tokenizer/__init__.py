@@ -28,6 +28,7 @@ from tokenizer.encode.stream import StreamDecoder, StreamEncoder
 from tokenizer.errors import TokenizerError
 from tokenizer.text.added_tokens import SPECIAL_TOKENS
 from tokenizer.text.files import read_files
+from tokenizer.vocabulary import Vocabulary
 
 __all__ = [
     "SPECIAL_TOKENS",
@@ -35,6 +36,7 @@ __all__ = [
     "StreamEncoder",
     "Tokenizer",
     "TokenizerError",
+    "Vocabulary",
     "encode_chat",
     "load",
     "read_files",

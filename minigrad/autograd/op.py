@@ -125,8 +125,10 @@ def _checked(name: str, returned: Any) -> tuple[Array, Backward]:
 
 
 def _unknown_option(name: str, unknown: set[str], options: set[str]) -> InputError:
+    usual = {"dim": "axis", "keepdim": "keepdims"}
+    names = ", ".join(f"{name} (here it is {usual[name]})" if name in usual else name for name in sorted(unknown))
     known = f"its options are {', '.join(sorted(options))}" if options else "it has no options"
-    return InputError(f"{name} has no option {', '.join(sorted(unknown))}; {known}")
+    return InputError(f"{name} has no option {names}; {known}")
 
 
 def _wrap(

@@ -6,6 +6,7 @@ operations are defined in files that import this one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -52,7 +53,7 @@ def _as_tuple(sizes: tuple[Any, ...]) -> tuple[int, ...]:
 
 # NumPy functions on tensors. Those in the first group run the operation of the same name; a result of the second does
 # not depend on the values of the tensor. All others run on the arrays, and are refused if a gradient would be lost.
-_METHODS = ("sum", "mean", "max", "reshape", "transpose", "swapaxes")
+_METHODS = ("sum", "mean", "max", "min", "var", "reshape", "transpose", "swapaxes")
 _JOINS = ("concatenate", "stack")
 _CONSTANT = ("zeros_like", "ones_like", "empty_like", "full_like")
 _COMPARISONS = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
@@ -97,16 +98,24 @@ class Operators:
             )
         return np.array(self.data, dtype=dtype, copy=copy)
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Self:
-        """Run the operation of the same name for ``array + tensor`` or ``np.exp(tensor)``."""
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """Run the operation of the same name for ``array + tensor`` or ``np.exp(tensor)``; others get the arrays.
+
+        Raises InputError if such a function would lose a gradient, or would write into a tensor.
+        """
         if method == "__call__" and not options:
+            if ufunc.__name__ == "power" and not isinstance(inputs[0], Operators):
+                return inputs[1].__rpow__(inputs[0])
             if ufunc.__name__ in _COMPARISONS:
-                compared: Self = self.wrap(np.asarray(ufunc(*map(unwrap, inputs))))
-                return compared
-            if ufunc.__name__ == "power" and isinstance(inputs[0], Operators):
+                return self.wrap(np.asarray(ufunc(*map(unwrap, inputs))))
+            if ufunc.__name__ == "power":
                 return inputs[0] ** inputs[1]
-            if ufunc.__name__ != "power" and ufunc.__name__ in OPS:  # operations have the names of the NumPy functions
-                result: Self = OPS[ufunc.__name__](*inputs)
+            if ufunc.__name__ in OPS:  # operations have the names of the NumPy functions
+                return OPS[ufunc.__name__](*inputs)
+        loses = any(tensor.requires_grad for tensor in _tensors_in(inputs))
+        if not _tensors_in(options) and not (loses and "out" in options):
+            result = getattr(ufunc, method)(*map(unwrap, inputs), **options)
+            if not loses or np.asarray(result).dtype.kind != "f":
                 return result
         raise _no_gradient(ufunc.__name__)
 
@@ -115,7 +124,7 @@ class Operators:
 
         Raises InputError if such a function would lose a gradient: unless it returns no floats, as np.argmax does.
         """
-        name = "max" if function is np.amax else function.__name__
+        name = {np.amax: "max", np.amin: "min"}.get(function, function.__name__)
         is_known = not options.keys() - {"axis", "keepdims"}
         if name in _METHODS and isinstance(inputs[0], Operators) and is_known:
             return getattr(inputs[0], name)(*inputs[1:], **options)
@@ -167,6 +176,15 @@ class Operators:
     def __pow__(self, exponent: float) -> Self:
         return OPS["power"](self, exponent=exponent)
 
+    def __rpow__(self, base: float) -> Self:
+        """Return ``base ** self`` for a positive number, $e^{x \\ln b}$."""
+        if not isinstance(base, int | float | np.number) or base <= 0:
+            raise InputError(f"a power with a tensor as exponent needs a base above 0, not {base!r}")
+        return OPS["exp"](self * math.log(base))
+
+    def __abs__(self) -> Self:
+        return OPS["absolute"](self)
+
     def __lt__(self, other: Any) -> Self:
         return self._compare(np.less, other)
 
@@ -199,6 +217,15 @@ class Operators:
         """Take the largest value over `axis` (all axes by default)."""
         return OPS["max"](self, axis=axis, keepdims=keepdims, **unknown)
 
+    def min(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, **unknown: Any) -> Self:
+        """Take the smallest value over `axis` (all axes by default)."""
+        return -OPS["max"](-self, axis=axis, keepdims=keepdims, **unknown)
+
+    def var(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, **unknown: Any) -> Self:
+        """Average the squared distance from the mean over `axis` (all axes by default), as `np.var` does."""
+        distance = self - self.mean(axis, keepdims=True, **unknown)
+        return (distance * distance).mean(axis, keepdims)
+
     def argmax(self, axis: int | None = None, keepdims: bool = False) -> Self:
         """Return the index of the largest value along `axis` (by default in the flat tensor); it has no gradient."""
         result: Self = self.wrap(np.asarray(np.argmax(self.data, axis=axis, keepdims=keepdims)))
@@ -228,6 +255,10 @@ class Operators:
     def log_softmax(self, axis: int = -1, **unknown: Any) -> Self:
         """Return the logarithm of the softmax along `axis`, computed without losing small probabilities."""
         return OPS["log_softmax"](self, axis=axis, **unknown)
+
+    def abs(self) -> Self:
+        """Return each element without its sign."""
+        return OPS["absolute"](self)
 
     def exp(self) -> Self:
         """Return e to the power of each element."""

@@ -1,11 +1,11 @@
 """The differentiable operations. One file is one family: the formula, the forward and the backward pass together."""
 
-from minigrad.ops.arithmetic import add, divide, multiply, negative, power, subtract
+from minigrad.ops.arithmetic import add, divide, maximum, minimum, multiply, negative, power, subtract
 from minigrad.ops.attention import attention, attention_with_own_key
 from minigrad.ops.context_attention import context_attention
 from minigrad.ops.cross_entropy import cross_entropy, linear_cross_entropy
 from minigrad.ops.dropout import dropout
-from minigrad.ops.elementwise import astype, exp, gelu, log, relu, sigmoid, silu, sqrt, tanh
+from minigrad.ops.elementwise import absolute, astype, exp, gelu, log, relu, sigmoid, silu, sqrt, tanh
 from minigrad.ops.embedding import embedding
 from minigrad.ops.gating import blend, sigmoid_gate
 from minigrad.ops.masked_attention import scaled_dot_product_attention
@@ -19,6 +19,7 @@ from minigrad.ops.softmax import log_softmax, softmax
 from minigrad.ops.swiglu import swiglu, swiglu_linear
 
 __all__ = [
+    "absolute",
     "add",
     "astype",
     "attention",
@@ -40,7 +41,9 @@ __all__ = [
     "logsumexp",
     "matmul",
     "max",
+    "maximum",
     "mean",
+    "minimum",
     "multiply",
     "negative",
     "offset_rms_norm",

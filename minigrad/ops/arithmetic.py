@@ -84,6 +84,37 @@ def negative(x: Array) -> tuple[Array, Backward]:
 
 
 @op(integer_dtype="int64")
+def maximum(a: Array, b: Array) -> tuple[Array, Backward]:
+    r"""Take the larger element by element, with broadcasting: $y = \max(a, b)$. Equal elements share the gradient.
+
+    Shapes: a, b broadcast against each other.  Raises ShapeError if they cannot.
+    """
+    _check_broadcast("maximum", a, b)
+
+    def backward(dy: Array) -> tuple[Array, Array]:
+        # The derivative by the larger one is 1, by the smaller one 0.
+        share = ((a > b).astype(dy.dtype) + (a >= b)) / 2
+        return dy * share, dy * (1 - share)
+
+    return np.maximum(a, b), backward
+
+
+@op(integer_dtype="int64")
+def minimum(a: Array, b: Array) -> tuple[Array, Backward]:
+    r"""Take the smaller element by element, with broadcasting: $y = \min(a, b)$. Equal elements share the gradient.
+
+    Shapes: a, b broadcast against each other.  Raises ShapeError if they cannot.
+    """
+    _check_broadcast("minimum", a, b)
+
+    def backward(dy: Array) -> tuple[Array, Array]:
+        share = ((a < b).astype(dy.dtype) + (a <= b)) / 2
+        return dy * share, dy * (1 - share)
+
+    return np.minimum(a, b), backward
+
+
+@op(integer_dtype="int64")
 def power(x: Array, *, exponent: float) -> tuple[Array, Backward]:
     """Raise to a fixed power: $y = x^p$, with the derivative $p x^{p-1}$.
 

@@ -94,6 +94,7 @@ def attention(
     check_probability(dropout)
     stream = Stream(philox_key(seed, "attention dropout"), step, index, first_row)
     plan = replace(_plan(q, k, v, offsets, key_ranges, visible), dropout=dropout, stream=stream)
+    q, k, v = (np.ascontiguousarray(x) for x in (q, k, v))  # slices of one array are copied once, not in both passes
     out, logsumexp = attention_forward(q, k, v, plan)
 
     def backward(dy: Array) -> tuple[Array, Array, Array]:

@@ -14,6 +14,19 @@ from minigrad.kernels.rowwise import gelu as kernels
 from minigrad.typing import Array
 
 
+@op(integer_dtype="int64")
+def absolute(x: Array) -> tuple[Array, Backward]:
+    """Remove the sign: $y = |x|$, with the derivative -1 or 1. The derivative at 0 is taken as 0.
+
+    Shapes: x (...) -> (...).
+    """
+
+    def backward(dy: Array) -> Array:
+        return dy * np.sign(x)
+
+    return np.abs(x), backward
+
+
 @op(integer_dtype="float32")
 def exp(x: Array) -> tuple[Array, Backward]:
     """Compute the exponential, which is its own derivative: $y = e^x$.

@@ -2,10 +2,14 @@
 
 from minigrad.optim.adamw import AdamW
 from minigrad.optim.clip import clip_gradients, global_norm
+from minigrad.optim.optimizer import Optimizer
 from minigrad.optim.schedules import decay_start, warmup_cosine, warmup_stable_decay
+from minigrad.optim.sgd import SGD
 
 __all__ = [
+    "SGD",
     "AdamW",
+    "Optimizer",
     "clip_gradients",
     "decay_start",
     "global_norm",

@@ -221,7 +221,7 @@ class Run:
                 array[...] = moments[f"{name}.{kind}"]
         self.optimizer.steps = updates
 
-    def _moments(self) -> dict[str, tuple[Array, Array]]:
+    def _moments(self) -> dict[str, tuple[Array, ...]]:
         """Return the moments of the optimizer by the names of the parameters, without those of frozen ones."""
         names = [name for name, parameter in self.model.named_parameters() if parameter.requires_grad]
         return dict(zip(names, self.optimizer.moments(), strict=True))

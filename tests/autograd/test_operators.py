@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from minigrad import InputError, Tensor, ops
+from minigrad import InputError, ShapeError, Tensor, gradcheck, ops
 from minigrad.autograd.operators import unwrap
 
 
@@ -32,6 +34,10 @@ def test_operators_run_the_operations() -> None:
         "equal": (x == 2, a == 2),
         "not equal": (x != y, a != b),
         "mean": (x.mean(), a.mean()),
+        "power of a number": (2**x, 2**a),
+        "abs": (abs(-x), a),
+        "min": (x.min(), a.min()),
+        "var": (x.var(), a.var()),
         "T": (Tensor(np.eye(2, 3)).T, np.eye(2, 3).T),
     }
     for name, (got, wanted) in results.items():
@@ -73,8 +79,22 @@ def test_numpy_functions_without_a_gradient_are_refused() -> None:
         np.add.reduce(x)
     with pytest.raises(InputError, match=r"requires a gradient.*detach\(\)\.numpy\(\)"):
         np.asarray(x)
+    with pytest.raises(InputError, match=r"np\.add does not compute gradients"):
+        np.add(x, 1, out=np.zeros(2, np.float32))
+    with pytest.raises(InputError, match=r"np\.sin does not compute gradients"):
+        np.sin(np.ones(2, np.float32), out=x.detach())
     assert np.asarray(x.detach()) is not None
     assert np.asarray(Tensor([1.0]), dtype="float64").dtype == np.float64
+
+
+def test_numpy_functions_get_the_array_where_no_gradient_is_lost() -> None:
+    x = Tensor([1.0, np.inf], requires_grad=True)
+    assert np.isfinite(x).tolist() == [True, False]
+    np.testing.assert_array_equal(np.sin(Tensor([1.0])), np.sin(np.ones(1, np.float32)))
+    total = np.ones(2)
+    total += x.detach()
+    assert total.tolist() == [2.0, np.inf]
+    assert np.maximum(x, 3.0).requires_grad
 
 
 def test_functions_of_numpy_run_the_operations() -> None:
@@ -118,6 +138,36 @@ def test_other_functions_of_numpy_get_the_array_unless_a_gradient_would_be_lost(
     assert np.zeros_like(x).tolist() == [0, 0, 0]
     assert np.std(x.detach()) == pytest.approx(np.std([3, 1, 2]))
     assert [part.tolist() for part in np.split(x.detach(), 3)] == [[3], [1], [2]]
+
+
+def test_what_is_composed_of_operations_has_its_gradient() -> None:
+    x = np.array([[0.5, 2.0, -1.0], [1.5, 3.0, 0.2]])
+    gradcheck.check(lambda t: 2**t + t.abs() + t.var(axis=1, keepdims=True), x)
+    gradcheck.check(lambda t: np.min(t, axis=0) + np.var(t, 0) + np.abs(t)[0] + np.power(2.0, t)[1], x)
+    np.testing.assert_allclose(Tensor(x).var(0).data, x.var(0))
+    np.testing.assert_allclose(np.amin(Tensor(x), 1).data, x.min(1))
+
+
+def test_axes_are_exchanged() -> None:
+    x = Tensor(np.arange(24.0).reshape(2, 3, 4), requires_grad=True)
+    np.testing.assert_array_equal(x.swapaxes(0, -1).data, x.data.swapaxes(0, -1))
+    assert np.swapaxes(x, -1, -2).requires_grad
+    with pytest.raises(ShapeError, match=r"swapaxes got axes 0 and 3 for shape \(2, 3, 4\)"):
+        x.swapaxes(0, 3)
+
+
+def test_the_index_of_the_largest_has_no_gradient() -> None:
+    x = Tensor([[1.0, 5.0], [7.0, 3.0]], requires_grad=True)
+    assert x.argmax().item() == 2
+    assert x.argmax(axis=-1).tolist() == [1, 0]
+    assert not x.argmax(1, keepdims=True).requires_grad
+    assert (x.argmax(1) == [1, 1]).mean().item() == 0.5
+
+
+@pytest.mark.parametrize("base", [0, -2.0, np.ones(2)])
+def test_a_power_of_a_tensor_needs_a_base_above_zero(base: Any) -> None:
+    with pytest.raises(InputError, match="needs a base above 0"):
+        base ** Tensor([1.0, 2.0])
 
 
 def test_unwrap_reaches_into_tuples_and_leaves_other_values_unchanged() -> None:

@@ -50,5 +50,25 @@ def test_weights_are_saved_loaded_and_frozen(capsys: pytest.CaptureFixture[str])
     assert "192 parameters, frozen" in capsys.readouterr().out
 
 
+def test_the_state_of_an_optimizer_is_taken_over() -> None:
+    names = run(program("optim.SGD"))
+    assert names["same"].steps == 10
+    assert names["norm"] > 0
+    for name, array in names["optimizer"].state_dict().items():
+        np.testing.assert_array_equal(names["same"].state_dict()[name], array)
+
+
+def test_a_mask_hides_keys_and_can_be_learned() -> None:
+    names = run(program("scaled_dot_product_attention"))
+    assert names["causal"].shape == names["local"].shape == (2, 4, 10, 8)
+    np.testing.assert_allclose(names["causal"].data[:, :, 0], names["v"].data[:, :, 0])
+    assert names["distance"].grad.any()
+
+
+def test_a_model_writes(capsys: pytest.CaptureFixture[str]) -> None:
+    run(program("generation.write"))
+    assert capsys.readouterr().out.startswith("to be")
+
+
 def test_a_program_has_at_most_twenty_lines() -> None:
     assert max(map(number_of_lines, PROGRAMS)) <= 20

@@ -11,11 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 import models
-from minigrad import InputError
+from minigrad import InputError, Tensor, nn
 from minigrad.formats.safetensors import save_tensors
 from minigrad.formats.weights import read_weights
 from minigrad.nn import rotary_settings
-from models.vidya_v2 import SIZES, VidyaV2Config
+from models.vidya_v2 import SIZES, Block, VidyaV2Config
 
 Array = NDArray[Any]
 
@@ -245,3 +245,8 @@ def test_a_config_without_its_settings_is_refused(saved: Path) -> None:
     (saved / "config.json").write_text('{"model_type": "llama"}', encoding="utf-8")
     with pytest.raises(InputError, match=r"config\.json"):
         models.load(saved)
+
+
+def test_a_block_runs_without_a_cache() -> None:
+    block, x = Block(SIZES["nano"]), Tensor(np.ones((3, 96), np.float32))
+    assert block(x, nn.Layout.rectangular(1, 3), nn.RotaryAngles(32, 100.0)).shape == (3, 96)

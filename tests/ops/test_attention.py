@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minigrad import InputError, ShapeError, Tensor, ops
+from minigrad.autograd.gradients import saved_arrays
 from minigrad.ops.attention import attention_formula, attention_with_own_key_formula
 from tests import op_checks
 from tests.op_table import Array, Case
@@ -34,6 +35,14 @@ def test_the_formula_is_the_textbook_sum_one_query_and_head_at_a_time() -> None:
             total = math.fsum(math.exp(score) for score in scores)
             wanted = sum(math.exp(score) / total * v[u, head // 2] for u, score in enumerate(scores))
             np.testing.assert_allclose(found[t, head], wanted, rtol=1e-12)
+
+
+def test_slices_of_one_array_are_copied_once_for_both_passes() -> None:
+    qkv = Tensor(np.random.default_rng(0).normal(size=(5, 3, 2, 4)), requires_grad=True)
+    out = ops.attention(*(qkv[:, part] for part in range(3)), offsets=np.array([0, 5]))
+    assert out.node is not None
+    assert out.node.backward is not None
+    assert all(array.flags.c_contiguous for array in saved_arrays(out.node.backward))
 
 
 def test_without_own_keys_attention_with_own_key_is_attention() -> None:

@@ -127,7 +127,7 @@ def plan(path: Path) -> int:
 
 def generate_text(path: Path) -> int:
     """Generate a few tokens."""
-    return generate.main([str(path), "--tokens", "3"])
+    return generate.main([str(path), "--prompt", "", "--tokens", "3"])
 
 
 def init(path: Path) -> int:

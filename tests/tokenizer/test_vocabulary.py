@@ -82,3 +82,17 @@ def test_the_fingerprint_changes_with_the_version_of_unicode(monkeypatch):
         assert replace(vocabulary, nfc=True).fingerprint() != before[1]
     monkeypatch.setattr(vocabularies, "character_classes", lambda: ASCII)
     assert vocabulary.fingerprint() != before[0]
+
+
+def test_merges_become_a_tokenizer_by_the_public_names() -> None:
+    trained = tokenizer.train(["to be or not to be"] * 9, vocab_size=262)
+    again = tokenizer.Tokenizer(
+        tokenizer.Vocabulary(
+            split="gpt2",
+            ids=dict(trained.vocabulary.ids),
+            merges=trained.vocabulary.merges,
+            specials=trained.specials,
+            size=trained.vocab_size,
+        )
+    )
+    assert again.encode("to be") == trained.encode("to be")

@@ -63,7 +63,7 @@ class Workspace(NamedTuple):
     p_right: Array
     scores: Array  # (keys of a tile, COLUMNS)
     attended: Array  # (D rounded up, COLUMNS)
-    visible: Array  # (COLUMNS,) int64
+    visible: Array  # (COLUMNS,) int32
     softmax: RunningSoftmax
     mask: Array  # (keys of a tile, COLUMNS)
     drawn: Array  # (keys of a tile,)
@@ -82,7 +82,7 @@ def forward_workspace(q: Array, packed: Array, size: int) -> Workspace:
         memory_for(packed, COLUMNS, KEYS),
         np.empty(KEYS * COLUMNS, q.dtype),
         np.empty(round_up(size, ROWS) * COLUMNS, q.dtype),
-        np.empty(COLUMNS, np.int64),
+        np.empty(COLUMNS, np.int32),
         running,
         np.empty(KEYS * COLUMNS, q.dtype),
         np.empty(KEYS, q.dtype),

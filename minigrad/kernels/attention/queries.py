@@ -88,12 +88,14 @@ def add_queries(x: Array, panel: QueryPanel, heads: HeadGroup, y: Array) -> None
 def causal_mask(x: Array, tile: Tile, visible: Array, value: float) -> None:
     """Set the elements of x (keys of a tile x COLUMNS queries) of keys from visible[j] on to `value`.
 
-    `visible` does not decrease, so only the last rows are touched. All of a row is stored, so that whole registers are.
+    `visible` does not decrease, so only the last rows are touched. All of a row is stored, and numbers and
+    limits have 32 bits each, so that whole registers are compared and stored.
     """
+    hidden = x.dtype.type(value)
     for i in range(min(max(visible[0] - tile.begin, 0), tile.num_keys), tile.num_keys):
-        row, key = x[i * COLUMNS : (i + 1) * COLUMNS], tile.begin + i
-        for j in range(COLUMNS):
-            row[j] = row[j] if key < visible[j] else value
+        row, key = x[i * COLUMNS : (i + 1) * COLUMNS], np.int32(tile.begin + i)
+        for j in range(row.size):  # a loop of constant length would be unrolled into single elements
+            row[j] = row[j] if key < visible[j] else hidden
 
 
 @kernel

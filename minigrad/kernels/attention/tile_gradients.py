@@ -35,7 +35,7 @@ class Saved(NamedTuple):
 class Statistics(NamedTuple):
     """What the gradient of a panel's softmax needs, one element per query."""
 
-    visible: Array  # (COLUMNS,) int64: the number of keys that the query sees
+    visible: Array  # (COLUMNS,) int32: the number of keys that the query sees
     logsumexp: Array  # (COLUMNS,)
     dots: Array  # (COLUMNS,): the dot products of dout and out
 
@@ -96,7 +96,7 @@ def backward_workspace(q: Array, packed: Array, size: int) -> Workspace:
         memory_for(packed, height, COLUMNS),
         memory_for(packed, height, COLUMNS),
         np.empty(height * COLUMNS, kind),
-        Statistics(np.empty(COLUMNS, np.int64), np.empty(COLUMNS, kind), np.empty(COLUMNS, kind)),
+        Statistics(np.empty(COLUMNS, np.int32), np.empty(COLUMNS, kind), np.empty(COLUMNS, kind)),
     )
     return Workspace(
         keys,

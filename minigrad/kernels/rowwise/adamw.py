@@ -43,9 +43,9 @@ def _adamw_range(
 @kernel
 def _sum_of_squares_chunks(x: Array, totals: Array, size: int, start: int, stop: int) -> None:
     for chunk in range(start, stop):
-        total = x.dtype.type(0)
-        for i in range(chunk * size, min((chunk + 1) * size, x.shape[0])):
-            total += x[i] * x[i]
+        xs, total = x[chunk * size : min((chunk + 1) * size, x.shape[0])], x.dtype.type(0)
+        for i in range(xs.size):
+            total += xs[i] * xs[i]
         totals[chunk] = total
 
 

@@ -79,7 +79,7 @@ def _load_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     logsumexp = numbers(draw, dtype, len(x), heads.kv_heads * heads.group)
     logsumexp[:: draw(st.integers(1, 3))] = -np.inf  # of queries that see no key
     rows, outputs = (np.full(COLUMNS * heads.size, UNTOUCHED, dtype) for _ in range(2))
-    statistics = Statistics(*(np.full(COLUMNS, UNTOUCHED, kind) for kind in (np.int64, dtype, dtype)))
+    statistics = Statistics(*(np.full(COLUMNS, UNTOUCHED, kind) for kind in (np.int32, dtype, dtype)))
     queries = QueryTile(rows, outputs, *(np.zeros(0, dtype) for _ in range(5)), statistics)
     return [Saved(x, numbers(draw, dtype, *x.shape), logsumexp), np.arange(len(x)) + 5, panel, heads, queries]
 

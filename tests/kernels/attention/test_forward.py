@@ -46,7 +46,7 @@ def test_scores_far_apart_give_the_largest_all_the_probability(dtype: Any) -> No
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 def test_the_softmax_of_a_tile_is_computed_in_vector_registers() -> None:
-    numbers, counts = numba.float32[::1], numba.int64[::1]
+    numbers, counts = numba.float32[::1], numba.int32[::1]
     tile = numba.types.NamedTuple((numba.int64, numba.int64), Tile)
     running = numba.types.NamedTuple((numbers,) * 4, RunningSoftmax)
     loads = vector_loads(softmax_step, (numbers, tile, counts, numba.float32, running))

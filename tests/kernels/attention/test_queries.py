@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 
@@ -9,6 +10,7 @@ from minigrad.kernels.attention.plan import HeadGroup
 from minigrad.kernels.attention.queries import QueryPanel, add_queries, causal_mask, draw_panel, load_queries
 from minigrad.kernels.attention.tiles import COLUMNS, Tile
 from minigrad.kernels.rowwise.dropout import Stream, draws_of
+from tests.kernels.machine_code import vector_loads
 
 
 @pytest.mark.parametrize("head", [0, 1])
@@ -27,15 +29,23 @@ def test_the_panels_of_a_sequence_cover_its_heads_once(head: int) -> None:
 
 def test_a_tile_before_all_queries_is_not_masked() -> None:
     scores = np.ones(8 * COLUMNS)
-    causal_mask(scores, Tile(4, 8), np.arange(12, 12 + COLUMNS), -np.inf)
+    causal_mask(scores, Tile(4, 8), np.arange(12, 12 + COLUMNS, dtype=np.int32), -np.inf)
     assert (scores == 1).all()
 
 
 def test_a_query_sees_itself_and_what_is_before_it() -> None:
     scores = np.zeros(COLUMNS * COLUMNS)
-    causal_mask(scores, Tile(0, COLUMNS), np.arange(1, COLUMNS + 1), -np.inf)
+    causal_mask(scores, Tile(0, COLUMNS), np.arange(1, COLUMNS + 1, dtype=np.int32), -np.inf)
     hidden = np.isinf(scores.reshape(COLUMNS, COLUMNS))
     np.testing.assert_array_equal(hidden, np.tri(COLUMNS, COLUMNS, -1, bool))
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_tile_is_masked_in_vector_registers() -> None:
+    numbers, counts = numba.float32[::1], numba.int32[::1]
+    tile = numba.types.NamedTuple((numba.int64, numba.int64), Tile)
+    loads = vector_loads(causal_mask, (numbers, tile, counts, numba.float64))
+    assert any(kind.endswith(" i32>") for kind in loads)  # the limits; the scores are stored through a mask
 
 
 def test_a_draw_depends_on_query_head_and_key_and_not_on_tile_and_panel() -> None:

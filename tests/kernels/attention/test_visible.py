@@ -24,7 +24,7 @@ def test_one_element_that_is_not_finite_is_found_and_what_lies_beside_the_matrix
 
 def test_pairs_that_do_not_see_each_other_are_left_out() -> None:
     tile, weights = Tile(0, COLUMNS), np.ones(COLUMNS * COLUMNS, np.float32)
-    visible = np.arange(COLUMNS) + 1  # query j sees the keys up to j
+    visible = np.arange(1, COLUMNS + 1, dtype=np.int32)  # query j sees the keys up to j
     lines = np.ones((COLUMNS, 2), np.float32)
     lines[5] = np.nan
     sums = np.zeros(2 * COLUMNS, np.float32)

@@ -128,7 +128,7 @@ def _next_query(query: Query, heads: HeadGroup) -> Query:
 @st.composite
 def _visible_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     x, panel, heads = draw(query_panels(dtype).filter(lambda drawn: drawn[1].num_rows > 0))
-    return [np.arange(len(x)) + 5, panel, heads, np.full(COLUMNS + 1, UNTOUCHED, np.int64)]
+    return [np.arange(len(x)) + 5, panel, heads, np.full(COLUMNS + 1, UNTOUCHED, np.int32)]
 
 
 def _load_visible(visible: Array, panel: QueryPanel, heads: HeadGroup, y: Array) -> None:
@@ -150,7 +150,7 @@ def _add_queries(x: Array, panel: QueryPanel, heads: HeadGroup, y: Array) -> Non
 def tiles(draw: DrawFn, dtype: Any) -> tuple[Tile, Array]:
     tile = Tile(draw(st.integers(0, 3)), 4 * draw(st.integers(0, 2)))
     most = tile.begin + tile.num_keys + 2
-    return tile, np.sort(np.random.default_rng(draw(st.integers(0, 99))).integers(0, most, COLUMNS))
+    return tile, np.sort(np.random.default_rng(draw(st.integers(0, 99))).integers(0, most, COLUMNS).astype(np.int32))
 
 
 def are_seen(tile: Tile, visible: Array) -> Array:

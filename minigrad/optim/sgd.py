@@ -1,0 +1,54 @@
+"""SGD: a step against the gradient, with momentum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from minigrad.autograd.tensor import Tensor
+from minigrad.errors import InputError
+from minigrad.optim.optimizer import Group, Optimizer, Part
+
+
+class SGD(Optimizer):
+    r"""Stochastic gradient descent with momentum $\mu$ (Sutskever et al. 2013, "On the importance of initialization").
+
+    $g \leftarrow g + \lambda w$, $v \leftarrow \mu v + g$, and $w \leftarrow w - \eta\, v$, or with `nesterov`
+    $w \leftarrow w - \eta\, (g + \mu v)$. Here the weight decay is a part of the gradient.
+    Groups, and which parameters are decayed: see `Optimizer`. Raises InputError unless 0 <= momentum < 1, and for
+    `nesterov` without momentum.
+
+    >>> w = Tensor([4.0], requires_grad=True)
+    >>> optimizer = SGD([w], lr=0.1)
+    >>> (w * w).sum().backward()
+    >>> optimizer.step()  # the norm of the gradient
+    8.0
+    >>> w.tolist()
+    [3.200000047683716]
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-2,
+        *,
+        momentum: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+        decay_vectors: bool = False,
+    ) -> None:
+        if not 0 <= momentum < 1 or (nesterov and not momentum):
+            raise InputError(f"SGD takes a momentum of at least 0 and below 1, with nesterov above 0, not {momentum}")
+        self.momentum, self.nesterov = momentum, nesterov
+        self.moment_names = ("velocity",) if momentum else ()
+        super().__init__(parameters, lr=lr, weight_decay=weight_decay, decay_vectors=decay_vectors)
+
+    def update(self, part: Part, run: slice, lr: float, gradient_scale: float) -> None:
+        """Change a range of parameters in place."""
+        w = part.segment.data[run]
+        g = gradient_scale * part.segment.gradient[run] + part.decay * w
+        if self.momentum:
+            velocity = part.moments[0][run]
+            velocity *= self.momentum
+            velocity += g
+            g = g + self.momentum * velocity if self.nesterov else velocity
+        w -= lr * g
