@@ -87,7 +87,7 @@ def add_product(a: Array, b: Array, c: Array, m: int, k: int, n: int) -> None:
     """c[:m, :n] += a[:m, :k] @ b[:k, :n], four rows by four terms of the sum at a time, in plain loops.
 
     Sixteen multiply-adds for every twelve elements that are loaded or stored: as far as the compiler gets by itself.
-    Measured on one core (benchmarks/kernels.py): 73 GFLOP/s, the plain triple loop 4.
+    Measured on one core (benchmarks/kernel_times.py): 73 GFLOP/s, the plain triple loop 4.
     """
     m4, k4 = m - m % 4, k - k % 4
     for i in range(0, m4, 4):

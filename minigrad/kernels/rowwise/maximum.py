@@ -2,7 +2,7 @@
 
 In a plain loop each maximum depends on the one before, so the compiler must keep the order and takes one element at a
 time (NaN makes the order matter). Sixteen independent running maxima fill covered registers: measured on one core
-(benchmarks/kernels.py), 4.2 against 0.9 billion elements per second.
+(benchmarks/kernel_times.py), 4.2 against 0.9 billion elements per second.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The speed-up of two techniques of the kernels on one core: tiles for products, lanes for the maximum.
 
-python benchmarks/kernels.py
+python benchmarks/kernel_times.py
 """
 
 from __future__ import annotations
