@@ -26,7 +26,7 @@ from tests.kernels.gemm import twins as gemm
 from tests.kernels.rowwise import draw_twins, layer_twins
 from tests.kernels.rowwise import twins as rowwise
 from tests.kernels.sequence import twins as sequence
-from tests.kernels.twin import leaves
+from tests.kernels.twin import Array, fenced, leaves, written
 
 for module in pkgutil.walk_packages(kernels.__path__, "minigrad.kernels."):
     importlib.import_module(module.name)
@@ -59,10 +59,13 @@ def test_every_kernel_has_a_twin() -> None:
 def test_kernel_equals_its_twin(name: str, dtype: Any, data: st.DataObject) -> None:
     row = TABLE[name]
     arguments = data.draw(row.arguments(dtype))
-    expected = copy.deepcopy(arguments)
+    expected, fences = copy.deepcopy(arguments), list[Array]()
+    arguments = fenced(arguments, fences)
     call = row.portable if row.portable and numba.config.DISABLE_JIT else KERNELS[name]
     with np.errstate(all="ignore"):  # compiled code warns of no value that is not finite, and plain Python need not
         returned = leaves(call(*arguments))
+    over = written(fences, row.overrun)
+    assert not over, f"{name} writes outside its arrays: fences {over} of {len(fences)}, two for each array"
     wanted = leaves(row.twin(*expected))
     assert len(returned) == len(wanted)
     if row.only_sizes:

@@ -20,6 +20,7 @@ Array = NDArray[Any]
 Arguments = list[Any]
 
 UNTOUCHED = 7.0  # what results hold beforehand
+_FENCE, _UNWRITTEN = 4096, 0xA5
 WIDTHS = st.sampled_from([1, 2, 3, 15, 16, 17, 40])
 
 
@@ -29,7 +30,8 @@ class Twin:
 
     `error` is the absolute error that a returned value may have, where its relative error has no bound. The last
     `scratch` arguments are scratch memory and are not compared. A kernel that returns memory for others to write is
-    compared by the sizes of its arrays (`only_sizes`).
+    compared by the sizes of its arrays (`only_sizes`). `overrun` is how many words a kernel may write behind the end of
+    an array.
     """
 
     arguments: Callable[[Any], SearchStrategy[Arguments]]
@@ -38,6 +40,7 @@ class Twin:
     error: float = 0.0
     scratch: int = 0
     only_sizes: bool = False
+    overrun: int = 0
 
 
 def leaves(value: Any) -> list[Any]:
@@ -45,6 +48,27 @@ def leaves(value: Any) -> list[Any]:
     if isinstance(value, tuple | list):
         return [leaf for each in value for leaf in leaves(each)]
     return [value]
+
+
+def fenced(value: Any, fences: list[Array]) -> Any:
+    """Return a copy in which every array lies between two fences, bytes that nobody may write; append these."""
+    if isinstance(value, tuple | list):
+        each = [fenced(item, fences) for item in value]
+        return type(value)(*each) if hasattr(value, "_fields") else type(value)(each)
+    if not isinstance(value, np.ndarray):
+        return value
+    lines = value.T if value.flags.f_contiguous else value
+    memory = np.full(lines.nbytes + 2 * _FENCE, _UNWRITTEN, np.uint8)
+    fences += memory[:_FENCE], memory[-_FENCE:]
+    copied = memory[_FENCE:-_FENCE].view(lines.dtype).reshape(lines.shape)
+    copied[...] = lines
+    return copied.T if value.flags.f_contiguous else copied
+
+
+def written(fences: list[Array], overrun: int) -> list[int]:
+    """Return the numbers of those fences that were written, but for `overrun` words behind an array."""
+    rest = (fence[4 * overrun * (number % 2) :] for number, fence in enumerate(fences))
+    return [number for number, fence in enumerate(rest) if (fence != _UNWRITTEN).any()]
 
 
 def numbers(draw: DrawFn, dtype: Any, *shape: int, scale: float = 1.0) -> Array:

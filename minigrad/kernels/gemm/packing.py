@@ -20,6 +20,9 @@ from minigrad.kernels.codegen.vector_moves import LEFT, RIGHT, SIDE, copy_left, 
 from minigrad.kernels.jit import kernel
 from minigrad.typing import Array
 
+OVERRUN = 2 * SIDE * SIDE
+"""Words behind the last panel that packing may write: SIDE steps of the widest panel, which has 2 SIDE lanes."""
+
 
 class Matrix(NamedTuple):
     """A factor, or a part of one, in memory. Lanes are rows of a left factor and columns of a right one."""

@@ -16,7 +16,7 @@ from minigrad.kernels.codegen.extremes import NO_EXTREMES
 from minigrad.kernels.codegen.microkernel import Panel, Target, multiply_block
 from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.cpu import Block
-from minigrad.kernels.gemm.packing import Factor, Layout, Matrix, Section, pack_panels, pack_scratch
+from minigrad.kernels.gemm.packing import OVERRUN, Factor, Layout, Matrix, Section, pack_panels, pack_scratch
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
@@ -27,7 +27,7 @@ _DEPTH, _SPLIT_DEPTH = 512, 160  # words of a sum at a time; fewer where each el
 # that belongs to a core; smaller groups cost more than they save, as each packs the left factor again.
 _WORDS, _TILE_WORDS, _SPLIT_WORDS = 1 << 18, 1 << 19, 340_000
 _LEFT = 8  # left panels packed together, so that whole cache lines of a transposed matrix are used
-_SPARE = 3 * SIDE * SIDE  # words behind the last panel, for stores that overrun it and for alignment to 64 bytes
+_SPARE = OVERRUN + 16  # words behind the last panel, for stores that overrun it and for alignment to 64 bytes
 
 
 class BlockShape(NamedTuple):

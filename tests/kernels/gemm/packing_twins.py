@@ -12,13 +12,13 @@ from hypothesis.strategies import DrawFn
 from minigrad.kernels.codegen.extremes import NO_EXTREMES
 from minigrad.kernels.codegen.microkernel import Panel
 from minigrad.kernels.codegen.vector_moves import SIDE
-from minigrad.kernels.gemm.packing import Factor, Layout, Matrix, PackScratch, Section
+from minigrad.kernels.gemm.packing import OVERRUN, Factor, Layout, Matrix, PackScratch, Section
 from minigrad.kernels.jit import KERNELS
 from tests.kernels.codegen.twins import rounded, split
 from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers
 
 SIZES = st.sampled_from([0, 1, 2, 3, 4, 5, 13, 33])
-_SPARE = 3 * SIDE * SIDE
+_WIDE = 2 * SIDE  # the lanes of the widest panel
 
 
 def matrix_of(x: Array, transposed: bool) -> Matrix:
@@ -61,8 +61,8 @@ def _scratch() -> PackScratch:
 @st.composite
 def _pack_arguments(draw: DrawFn, dtype: Any, choices: list[int]) -> Arguments:
     parts = draw(st.sampled_from(choices))
-    lanes, chunk = draw(st.sampled_from([1, 4, 12, 32])), draw(st.sampled_from([1, SIDE])) if parts else 1
-    lanes = lanes if parts == 0 or (parts == 1 and lanes < SIDE) else 32
+    lanes, chunk = draw(st.sampled_from([1, 4, 12, _WIDE])), draw(st.sampled_from([1, SIDE])) if parts else 1
+    lanes = lanes if parts == 0 or (parts == 1 and lanes < SIDE) else _WIDE
     rows, depth = draw(SIZES), draw(SIZES)
     matrix = matrix_of(numbers(draw, np.float32, rows, depth), draw(st.booleans()))
     unit = SIDE if parts > 1 else chunk  # of which a section of words is a multiple
@@ -70,7 +70,7 @@ def _pack_arguments(draw: DrawFn, dtype: Any, choices: list[int]) -> Arguments:
     begin, end = sorted(draw(st.integers(0, words // unit)) * unit for _ in range(2))
     first, last = sorted(draw(st.integers(0, -(-rows // lanes))) for _ in range(2))
     size = (last - first) * (end - begin) * lanes * max(parts, 1)
-    packed = np.full(size + _SPARE, UNTOUCHED, np.uint32)[:size]  # what is written behind it belongs to nobody
+    packed = np.full(size, UNTOUCHED, np.uint32)
     factor = Factor(matrix, Layout(lanes, chunk, parts))
     return [factor, Section(first, last, begin, end - begin), packed, _scratch()]
 
@@ -90,7 +90,7 @@ def _pack_panels(factor: Factor, section: Section, packed: Array, *_: PackScratc
 
 def _with_spare(packed: Array) -> Array:
     """Return a longer copy: in plain Python nothing may be written behind the end of an array."""
-    return np.concatenate([packed, np.zeros(_SPARE, np.uint32)])
+    return np.concatenate([packed, np.zeros(OVERRUN, np.uint32)])
 
 
 def _panels_in_plain_python(factor: Factor, section: Section, packed: Array, scratch: PackScratch) -> None:
@@ -107,7 +107,7 @@ def _bfloat16_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     start = step * matrix.stride + lane if matrix.transposed else lane * matrix.stride + step
     rest = matrix._replace(start=start, lanes=matrix.lanes - lane, steps=matrix.steps - step)
     place, count = draw(st.integers(0, 3)) * 16, last - first
-    packed = np.full(place + count * words * layout.lanes * layout.parts + _SPARE, UNTOUCHED, np.uint32)[:-_SPARE]
+    packed = np.full(place + count * words * layout.lanes * layout.parts, UNTOUCHED, np.uint32)
     return [Factor(rest, layout), count, words, Panel(packed, place), scratch]
 
 
@@ -159,9 +159,15 @@ TWINS: dict[str, Twin] = {
     "gemm.packing.pack_float32": Twin(
         lambda dtype: _pack_arguments(np.float32, [0]).map(lambda drawn: drawn[:3]), _pack_panels
     ),
-    "gemm.packing.pack_bfloat16": Twin(_bfloat16_arguments, _pack_bfloat16, _bfloat16_in_plain_python, scratch=1),
+    "gemm.packing.pack_bfloat16": Twin(
+        _bfloat16_arguments, _pack_bfloat16, _bfloat16_in_plain_python, scratch=1, overrun=OVERRUN
+    ),
     "gemm.packing.pack_panels": Twin(
-        lambda dtype: _pack_arguments(np.float32, [0, 1, 3]), _pack_panels, _panels_in_plain_python, scratch=1
+        lambda dtype: _pack_arguments(np.float32, [0, 1, 3]),
+        _pack_panels,
+        _panels_in_plain_python,
+        scratch=1,
+        overrun=OVERRUN,
     ),
     "gemm.packing.pack_scratch": Twin(
         lambda dtype: st.just([np.zeros(0, dtype)]),
