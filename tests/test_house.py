@@ -40,6 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.ops": AUTOGRAD | {"minigrad.kernels"},
     "minigrad.nn": OPS | SYSTEM | {"minigrad.formats"},
     "minigrad.optim": AUTOGRAD | {"minigrad.kernels"},
+    "minigrad.variable": OPS | {"minigrad.nn"},
     "minigrad.data": SYSTEM | {"numpy", "minigrad.formats"},
     "minigrad.generation": NN | {"minigrad.data"},
     "minigrad.training": NN | {"minigrad.optim", "minigrad.data", "minigrad.generation", "tqdm"},
