@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from minigrad import ops
-from minigrad.autograd.graph import is_recording
+from minigrad.autograd.graph import is_recording, no_grad
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import GraphError
 from minigrad.typing import Array
@@ -23,7 +23,8 @@ def equivalent(a: Tensor, b: Tensor) -> bool:
     >>> equivalent(Tensor([1, 2]), Tensor([1, 2, 0])), equivalent(Tensor([1, 2]), Tensor([0, 1, 2]))
     (True, False)
     """
-    first, second = promote(a.detach(), b.detach())
+    with no_grad():
+        first, second = promote(a, b)
     return bool(np.array_equal(first.data, second.data))
 
 

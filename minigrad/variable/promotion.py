@@ -7,17 +7,20 @@ from __future__ import annotations
 
 from minigrad import ops
 from minigrad.autograd.tensor import Tensor
-from minigrad.errors import ShapeError
+from minigrad.errors import InputError, ShapeError
 
 
 def promote(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Extend tensors by zeros to their common shape, the longest of every axis; those that have it stay as they are.
 
-    Raises ShapeError if they differ in their number of axes.
+    Raises ShapeError if they differ in their number of axes, and InputError for anything but tensors.
 
     >>> [each.tolist() for each in promote(Tensor([1, 2]), Tensor([3]))]
     [[1, 2], [3, 0]]
     """
+    for each in tensors:
+        if not isinstance(each, Tensor):
+            raise InputError(f"only tensors are promoted, not {type(each).__name__}; use Tensor(...), or write x + y")
     if len({each.ndim for each in tensors}) > 1:
         shapes = ", ".join(str(each.shape) for each in tensors)
         raise ShapeError(f"only tensors with equally many axes have a common shape; got {shapes}")

@@ -11,9 +11,9 @@ from minigrad.variable import VarTensor
 
 
 @st.composite
-def tensors(draw: DrawFn, axes: int = 1, least: int = 0) -> Tensor:
-    """Draw a tensor of whole numbers, zeros among them also at its end."""
-    shape = tuple(draw(st.integers(least, 4)) for _ in range(axes))
+def tensors(draw: DrawFn, axes: int = 1, shape: tuple[int, ...] | None = None) -> Tensor:
+    """Draw a tensor of whole numbers, of a certain shape or of any, with zeros also at its end."""
+    shape = tuple(draw(st.integers(0, 4)) for _ in range(axes)) if shape is None else shape
     size = int(np.prod(shape))
     numbers = draw(st.lists(st.integers(-2, 2), min_size=size, max_size=size))
     return Tensor(np.array(numbers, float).reshape(shape))

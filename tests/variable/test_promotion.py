@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad import InputError, ShapeError, Tensor, gradcheck
-from minigrad.variable import add, equivalent, multiply, promote, subtract
+from minigrad.variable import VarTensor, add, equivalent, multiply, promote, subtract
 from tests.variable.drawn import extensions, groups
 
 OPERATIONS = [add, subtract, multiply]
@@ -87,3 +87,7 @@ def test_tensors_without_a_sum_are_refused() -> None:
         add(Tensor([1.0, 2.0]), Tensor([[1.0]]))
     with pytest.raises(InputError, match="float32 and float64"):
         add(Tensor([1.0]), Tensor([1.0, 2.0], dtype="float64"))
+    with pytest.raises(InputError, match=r"only tensors are promoted, not VarTensor; .* or write x \+ y"):
+        add(VarTensor.from_list([[1.0]]), VarTensor.from_list([[1.0]]))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"not list; use Tensor\(\.\.\.\)"):
+        add([1.0], Tensor([1.0]))  # type: ignore[arg-type]
