@@ -214,7 +214,7 @@ class Plan:
     def _budget_rows(self) -> dict[str, str]:
         memory = self.memory()
         products = f"matrix products at {self.rate / 1e9:,.0f} GFLOP/s ({backend.describe()})"
-        if hardware.threads() > 1 and not blas.can_set_threads():
+        if hardware.threads() > 1 and not blas.can_use_one_thread():
             products += ", no replicas because the threads of NumPy's BLAS cannot be set"
         return {
             "memory": f"about {format_bytes(memory.total)} at most: {format_bytes(memory.state)} for weights, "
