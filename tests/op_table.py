@@ -6,7 +6,6 @@ Where an operation runs a fused kernel, the reference is the formula that stands
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +27,7 @@ from minigrad.ops.prefix_mean import prefix_mean_formula
 from minigrad.ops.rotary import rotary_formula
 from minigrad.ops.softmax import log_softmax_formula, softmax_formula
 from minigrad.ops.swiglu import swiglu_formula, swiglu_linear_formula
-from tests import op_cases, op_cases_variable
+from tests import op_cases, variable_cases
 from tests.op_cases import COUNTS, Array, Case, Values, no_ties, nonzero, normal, positive
 from tests.philox import kept_elements, kept_probabilities
 
@@ -101,43 +100,6 @@ def _attention(
     return attention_formula(*arrays, offsets=offsets, key_ranges=key_ranges, visible=visible, dropout_mask=mask)
 
 
-def _zero_extend(x: Array, shape: tuple[int, ...]) -> Array:
-    y = np.zeros_like(x, shape=shape)
-    for index in np.ndindex(x.shape):
-        y[index] = x[index]
-    return y
-
-
-def _zero_extended_stack(*parts: Array) -> Array:
-    longest = tuple(np.max([part.shape for part in parts], axis=0).astype(int))
-    return np.stack([_zero_extend(part, longest) for part in parts])
-
-
-def _sequences(x: Array, offsets: Array) -> list[Array]:
-    return [x[start:stop] for start, stop in itertools.pairwise(offsets)]
-
-
-def _resize_sequences(x: Array, offsets: Array, new_offsets: Array, fill: float) -> Array:
-    parts = [np.zeros_like(x, shape=(0, *x.shape[1:]))]
-    for sequence, length in zip(_sequences(x, offsets), np.diff(new_offsets), strict=True):
-        more = np.full_like(x, fill, shape=(max(0, length - len(sequence)), *x.shape[1:]))
-        parts += [sequence[:length], more]
-    return np.concatenate(parts)
-
-
-def _sum_sequences(x: Array, offsets: Array) -> Array:
-    sums = [sequence.sum(axis=0) for sequence in _sequences(x, offsets)]
-    return np.stack(sums) if sums else np.zeros_like(x, shape=(0, *x.shape[1:]))
-
-
-def _convolve(a: Array, b: Array, method: str) -> Array:
-    y = np.zeros(max(0, len(a) + len(b) - 1) if a.size and b.size else 0, a.dtype)
-    for i, j in np.ndindex(len(a), len(b)):
-        y[i + j] += a[i] * b[j]
-    is_finite = np.isfinite(a).all() and np.isfinite(b).all()
-    return y if method != "fft" or is_finite else np.full_like(y, np.nan)
-
-
 TABLE: dict[str, Row] = {
     "absolute": elementwise(np.abs, no_ties),
     "add": broadcast(np.add),
@@ -147,7 +109,7 @@ TABLE: dict[str, Row] = {
     "blend": elementwise(blend_formula, count=3, min_dims=1),
     "concatenate": Row(op_cases.concatenate(), lambda *parts, axis: np.concatenate(parts, axis)),
     "context_attention": Row(op_cases.context_attention(), context_attention_formula),
-    "convolve": Row(op_cases_variable.convolve(), _convolve),
+    "convolve": Row(variable_cases.convolve(), variable_cases.convolve_reference),
     "cross_entropy": Row(op_cases.cross_entropy(), cross_entropy_formula),
     "divide": broadcast(np.divide, nonzero),
     "dropout": elementwise(
@@ -172,12 +134,12 @@ TABLE: dict[str, Row] = {
     "multiply": broadcast(np.multiply),
     "negative": elementwise(np.negative),
     "offset_rms_norm": norm(offset_rms_norm_formula, vectors=2),
-    "outer": Row(op_cases_variable.outer(), np.multiply.outer),
+    "outer": Row(variable_cases.outer(), np.multiply.outer),
     "power": Row(op_cases.power(), lambda x, exponent: np.power(x, float(exponent))),
     "prefix_mean": Row(op_cases.prefix_mean(), prefix_mean_formula),
     "relu": elementwise(lambda x: np.maximum(x, 0), no_ties),
     "reshape": Row(op_cases.reshape(), lambda x, shape: x.reshape(shape)),
-    "resize_sequences": Row(op_cases_variable.resize_sequences(), _resize_sequences),
+    "resize_sequences": Row(variable_cases.resize_sequences(), variable_cases.resize_sequences_reference),
     "rms_norm": norm(rms_norm_formula, vectors=1),
     "rotary": Row(op_cases.rotary(), rotary_formula),
     "sigmoid": elementwise(_sigmoid),
@@ -189,14 +151,14 @@ TABLE: dict[str, Row] = {
     "stack": Row(op_cases.stack(), lambda *parts, axis: np.stack(parts, axis)),
     "subtract": broadcast(np.subtract),
     "sum": reduction(np.sum, empty=True),
-    "sum_sequences": Row(op_cases_variable.sum_sequences(), _sum_sequences),
+    "sum_sequences": Row(variable_cases.sum_sequences(), variable_cases.sum_sequences_reference),
     "swiglu": elementwise(swiglu_formula, count=2, min_dims=1),
     "swiglu_linear": Row(op_cases.swiglu_linear(), swiglu_linear_formula),
     "tanh": elementwise(np.tanh),
     "transpose": Row(op_cases.transpose(), lambda x, axes: np.transpose(x, axes)),
     "where": Row(op_cases.where(), np.where),
-    "zero_extend": Row(op_cases_variable.zero_extend(), _zero_extend),
-    "zero_extended_stack": Row(op_cases_variable.zero_extended_stack(), _zero_extended_stack),
+    "zero_extend": Row(variable_cases.zero_extend(), variable_cases.zero_extend_reference),
+    "zero_extended_stack": Row(variable_cases.zero_extended_stack(), variable_cases.zero_extended_stack_reference),
 }
 
 # The formulas of these multiply by 0 what the operation leaves out: dropped elements, rows of a table that were not
