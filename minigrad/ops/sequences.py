@@ -7,6 +7,7 @@ padding is a change of the lengths from their own to T, and removing the padding
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def resize_sequences(x: Array, *, offsets: Array, new_offsets: Array, fill: floa
             f"resize_sequences needs new offsets that rise from 0, one more than the {len(offsets) - 1} sequences; "
             f"got {new_offsets}"
         )
-    if x.dtype.kind != "f" and np.asarray(fill).astype(x.dtype) != fill:
+    if not _holds(x.dtype, fill):
         raise InputError(
             f"resize_sequences cannot fill x of dtype {x.dtype} with {fill}; convert it, for example with "
             ".astype('float32')"
@@ -82,6 +83,12 @@ def _resized(x: Array, offsets: Array, new_offsets: Array, fill: float) -> Array
         y[new_start : new_start + kept] = x[start : start + kept]
         y[new_start + kept : new_stop] = fill
     return y
+
+
+def _holds(dtype: np.dtype[Any], number: float) -> bool:
+    """Whether a number is one of the values of a dtype; every number is close to one of a float dtype."""
+    with np.errstate(invalid="ignore"):
+        return dtype.kind == "f" or bool(np.asarray(number).astype(dtype) == number)
 
 
 def _check(name: str, x: Array, offsets: Array) -> None:

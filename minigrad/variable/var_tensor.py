@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from minigrad import ops
+from minigrad.autograd.graph import no_grad
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError, ShapeError
 from minigrad.nn.layout import Layout
@@ -39,7 +40,8 @@ class VarTensor:
     __slots__ = ("layout", "rows")
     __array_ufunc__ = None  # so that ``array * x`` is refused, not computed as if x were a list of sequences
 
-    def __init__(self, rows: Tensor, layout: Layout) -> None:
+    def __init__(self, rows: Tensor | Array, layout: Layout) -> None:
+        rows = _as_tensor(rows)
         if rows.ndim < 1 or len(rows) != layout.offsets[-1]:
             raise ShapeError(f"a layout of {layout.offsets[-1]} rows does not fit a tensor of shape {rows.shape}")
         self.rows = rows
@@ -128,6 +130,9 @@ class VarTensor:
         rows = slice(int(offsets[0]), int(offsets[-1]))
         return VarTensor(self.rows[rows], Layout(offsets - offsets[0], self.layout.positions[rows]))
 
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
+        raise InputError("a VarTensor is no array, because its sequences differ in length: use x.rows or x.to_padded()")
+
     def __iter__(self) -> Iterator[Tensor]:
         return (self[number] for number in range(len(self)))
 
@@ -180,7 +185,9 @@ class VarTensor:
         if len(self) != len(other) or self.rows.shape[1:] != other.rows.shape[1:]:
             return False
         layout = self._common_layout(other)
-        return bool(np.array_equal(self._with_layout(layout).rows.data, other._with_layout(layout).rows.data))
+        with no_grad():
+            first, second = self._with_layout(layout), other._with_layout(layout)
+        return bool(np.array_equal(first.rows.data, second.rows.data))
 
     __hash__ = None  # type: ignore[assignment]  # equal ones may have different rows
 

@@ -46,5 +46,6 @@ def test_new_offsets_are_of_as_many_sequences(offsets: list[int]) -> None:
 def test_a_fill_is_one_of_the_values_of_the_dtype() -> None:
     tokens = Tensor(np.array([1, 2, 3]))
     assert ops.resize_sequences(tokens, offsets=OFFSETS, new_offsets=OFFSETS * 2, fill=-100).tolist()[1] == -100
-    with pytest.raises(InputError, match=r"cannot fill x of dtype int64 with 0\.5"):
-        ops.resize_sequences(tokens, offsets=OFFSETS, new_offsets=OFFSETS, fill=0.5)
+    for fill in (0.5, np.nan, np.inf, 2.0**80):
+        with pytest.raises(InputError, match=r"cannot fill x of dtype int64 with"):
+            ops.resize_sequences(tokens, offsets=OFFSETS, new_offsets=OFFSETS, fill=fill)

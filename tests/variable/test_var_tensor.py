@@ -231,6 +231,13 @@ def test_dtypes_are_not_mixed_and_numbers_not_promoted() -> None:
             _ = three() * other  # type: ignore[operator]
     with pytest.raises(TypeError, match="unsupported operand"):
         _ = np.ones(3) * three()  # NumPy would multiply element by element, sequence after sequence
+    for misuse in (lambda: Tensor([1.0]) + three(), lambda: np.asarray(three()[:1])):
+        with pytest.raises(InputError, match=r"no array, because its sequences differ in length: use x\.rows or"):
+            misuse()  # type: ignore[no-untyped-call]
+
+
+def test_rows_may_be_an_array() -> None:
+    assert VarTensor(np.ones((5, 2)), three().layout).sum().shape == (3, 2)
 
 
 def test_it_prints_its_lengths() -> None:
