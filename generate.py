@@ -32,39 +32,40 @@ def generate(config: GenerateConfig) -> Iterator[str]:
     hardware.prepare(config.threads)
     import models
     import tokenizer
-    from minigrad.generation import sampling
-    from minigrad.generation.streaming import Pace, decoded, until
+    from minigrad.generation.decoding import stream
+    from minigrad.generation.display import Pace, alternatives, in_turn
+    from minigrad.generation.texts import Token
 
     raise_on_interrupt()
 
     model, tok = models.load(config.run, **assignments(config.set)), tokenizer.load(config.run)
-    if tok.vocab_size > model.config.vocab_size:
-        raise InputError(
-            f"the tokenizer in {config.run} has {tok.vocab_size:,} tokens, but the model knows "
-            f"{model.config.vocab_size:,}: they do not belong together"
-        )
     beginning = config.prompt or ""
     prompt = [tok.end_of_text_id, *tok.encode(beginning)]
     limit = model.config.context_length
     if len(prompt) > limit:
         notice(f"the prompt has {len(prompt):,} tokens, more than the context of {limit:,}: its last part is used")
-    for index in range(config.samples):
-        if index:
-            yield "\n\n---\n\n"
-        yield beginning
-        pace = Pace()
-        tokens = sampling.generate(
-            model,
-            prompt,
-            count=config.tokens,
-            sampling=sampling.Sampling.of(config, forbidden_ids=sampling.unusable_ids(tok, model.config.vocab_size)),
-            seed=config.seed,
-            index=index,
-            stop_ids=[tok.end_of_text_id],
+    pace, drawn = Pace(), list[Token]()
+
+    def watched(tokens: Iterator[Token]) -> Iterator[Token]:
+        for token in tokens:
+            pace.note(token.position, ends=bool(token.ended))
+            if config.alternatives is not None:
+                drawn.append(token)
+            yield token
+
+    current, tokens = 0, stream(model, prompt, config, tokenizer=tok)
+    yield beginning
+    for sample, text in in_turn(watched(tokens)):
+        if sample != current:
+            yield "\n\n---\n\n" + beginning
+            current = sample
+        yield text
+    if drawn:
+        notice(
+            f"each token with its log-probability, then the most likely in its place\n{alternatives(drawn, tok.decode)}"
         )
-        yield from until(config.stop, decoded(tok.stream_decoder(), pace.watch(tokens)))
-        if summary := pace.summary():
-            notice(summary)
+    if summary := pace.summary():
+        notice(summary)
 
 
 def refuse_other_folders(folder: Path) -> None:

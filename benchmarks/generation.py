@@ -24,12 +24,12 @@ CASES = (("vidya-v2", "nano"), ("vidya-v2", "mini"), ("vidya-v2", "2.0"), ("gpt2
 
 
 def serve_minigrad(family: str, size: str, threads: int) -> None:
-    """Generate with `minigrad.generation.sampling`."""
+    """Generate with `minigrad.generation`."""
     import models
-    from minigrad.generation.sampling import Sampling, generate
+    from minigrad.generation import Sampling, stream
 
-    model, greedy = models.build(family, size=size), Sampling(temperature=0)
-    serve({"write": lambda: list(generate(model, PROMPT, count=COUNT, sampling=greedy))})
+    model, greedy = models.build(family, size=size), Sampling(temperature=0, tokens=COUNT)
+    serve({"write": lambda: list(stream(model, PROMPT, greedy, end_ids=()))})
 
 
 def serve_torch(published: str, threads: int) -> None:

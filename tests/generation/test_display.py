@@ -1,0 +1,65 @@
+"""Texts that are written together are shown in turn; and the speed counts what came after the first tokens."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minigrad.generation.display import Pace, alternatives, in_turn
+from minigrad.generation.texts import Token
+
+
+def token(sample: int, position: int, text: str, ended: str = "") -> Token:
+    made = Token(7)
+    made.sample, made.position, made.text, made.ended = sample, position, text, ended
+    made.log_probability, made.alternatives = -0.5, ((7, -0.5), (8, -1.25))
+    return made
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=5))
+def test_all_text_of_a_sample_comes_before_that_of_the_next(lengths):
+    tokens = [
+        token(sample, position, f"{sample}.{position} ", "length" if position + 1 == length else "")
+        for position in range(5)
+        for sample, length in enumerate(lengths)
+        if position < length
+    ]
+    shown = list(in_turn(tokens))
+    assert [sample for sample, _ in shown] == sorted(sample for sample, _ in shown)
+    for sample, length in enumerate(lengths):
+        text = "".join(part for number, part in shown if number == sample)
+        assert text == "".join(f"{sample}.{position} " for position in range(length))
+
+
+def test_the_first_sample_is_shown_as_it_is_written():
+    seen = []
+
+    def watched():
+        for each in (token(0, 0, "a"), token(1, 0, "x"), token(0, 1, "b", "end"), token(1, 1, "y", "end")):
+            seen.append(each.text)
+            yield each
+
+    shown = in_turn(watched())
+    assert next(shown) == (0, "a")
+    assert seen == ["a"]
+    assert list(shown) == [(0, "b"), (1, "x"), (1, "y")]
+
+
+def test_the_speed_counts_the_tokens_after_the_first_of_each_text():
+    pace = Pace()
+    assert pace.summary() == ""
+    pace.note(0, ends=False)
+    pace.note(0, ends=False)
+    assert pace.summary() == ""
+    pace.note(1, ends=True)
+    pace.started, pace.first, pace.newest = 1.0, 1.5, 1.75
+    assert pace.summary() == "3 tokens, 4 tokens/s, after 0.50 s for the first"
+    pace.note(1, ends=True)
+    assert re.fullmatch(r"2 texts, 4 tokens, [\d,]+ tokens/s, after 0.50 s for the first", pace.summary())
+
+
+def test_each_token_is_listed_with_the_most_likely_ones_in_its_place():
+    lines = alternatives([token(1, 0, "b"), token(0, 0, "a")], lambda ids: f"t{ids[0]}").splitlines()
+    assert lines == [" -0.500 't7'            -0.500 't7'            -1.250 't8'", "---", lines[0]]
