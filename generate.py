@@ -61,9 +61,8 @@ def generate(config: GenerateConfig) -> Iterator[str]:
             current = sample
         yield text
     if drawn:
-        notice(
-            f"each token with its log-probability, then the most likely in its place\n{alternatives(drawn, tok.decode)}"
-        )
+        notice("each token with its log-probability, then the most likely ones in its place")
+        print(alternatives(drawn, tok.decode), file=sys.stderr, flush=True)
     if summary := pace.summary():
         notice(summary)
 

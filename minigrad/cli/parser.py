@@ -46,7 +46,8 @@ class Parser(Generic[Settings]):
             allow_abbrev=False,
             exit_on_error=False,
         )
-        titles = dict.fromkeys([*(each.group for each in self.options), "other"])
+        first = [each.group for each in self.options if each.positional]
+        titles = dict.fromkeys([*first, *(each.group for each in self.options), "other"])
         groups = {title: self._parser.add_argument_group(title) for title in titles}
         for each in self.options:
             _declare(groups[each.group], each)

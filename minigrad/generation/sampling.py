@@ -12,6 +12,7 @@ from minigrad.random import generator
 from minigrad.typing import Array
 
 _FIRST_CANDIDATES = 64  # the most likely tokens that top-p looks at first; they nearly always reach p
+_GROUP = 16  # values of which only the largest is looked at first
 
 
 def distribution(
@@ -38,12 +39,11 @@ def distribution(
     with np.errstate(over="ignore"):  # a tiny temperature gives all but the most likely exp(-inf) = 0
         values = (values - values.max()) / sampling.temperature
     weights = np.exp(values)  # 1 for the most likely token
-    if sampling.min_p is not None:
-        weights[weights < sampling.min_p] = 0
-    if sampling.top_k is not None and sampling.top_k < len(weights):
-        weights = _only(weights, most_likely(values, sampling.top_k))
-    if sampling.top_p is not None and sampling.top_p < 1:
-        weights = _only(weights, _nucleus(values, weights, sampling.top_p))
+    count = _number_kept(weights, sampling)
+    if count < len(weights):
+        kept = _largest(values, count)  # by the logits: different ones may round to equal weights
+        weights, chosen = np.zeros_like(weights), weights[kept]
+        weights[kept] = chosen
     return weights / weights.sum()
 
 
@@ -54,38 +54,59 @@ def penalise(values: Array, sampling: Sampling, counts: Array) -> None:
     values[seen] -= sampling.frequency_penalty * counts[seen]
 
 
+def _number_kept(weights: Array, sampling: Sampling) -> int:
+    """Return how many of the most likely tokens may be drawn, given weights (V,) of which the largest is 1."""
+    kept = len(weights)
+    if sampling.top_k is not None:
+        kept = min(kept, sampling.top_k)
+    if sampling.min_p is not None:
+        kept = min(kept, int(np.count_nonzero(weights >= sampling.min_p)))
+    if sampling.top_p is None or sampling.top_p == 1:
+        return kept
+    # Top-p (Holtzman et al. 2019, section 3.1): a token stays unless those before it already reach the share p.
+    total = weights.sum() if kept == len(weights) else weights[_largest(weights, kept)].sum()
+    enough, count = sampling.top_p * total, _FIRST_CANDIDATES
+    while True:
+        largest = -np.sort(-weights[candidates(weights, min(count, kept))])[:kept]
+        before = np.cumsum(largest) - largest
+        if count >= kept or before[-1] >= enough:
+            return int(np.count_nonzero(before < enough))
+        count *= 8
+
+
+def _largest(values: Array, count: int) -> Array:
+    """Return the indices of the `count` largest values, in no order; of equal values the first."""
+    found = candidates(values, count)
+    smallest = np.partition(values[found], len(found) - count)[len(found) - count]
+    above, equal = found[values[found] > smallest], found[values[found] == smallest]
+    return np.concatenate([above, equal[: count - len(above)]])
+
+
 def most_likely(values: Array, count: int) -> Array:
     """Return the indices of the `count` largest values, largest first; of equal values the first.
-
-    Only the largest are sorted: a selection finds the smallest of them in linear time.
 
     >>> most_likely(np.array([3.0, 9.0, 5.0, 9.0]), 3).tolist()
     [1, 3, 2]
     """
-    candidates = np.arange(len(values))
-    if count < len(values):
-        place = len(values) - max(count, 1)
-        candidates = np.flatnonzero(values >= np.partition(values, place)[place])
-    order = np.argsort(-values[candidates], kind="stable")  # different logits may round to equal weights
-    return candidates[order[:count]]
+    found = candidates(values, count)
+    return found[np.argsort(-values[found], kind="stable")[:count]]
 
 
-def _nucleus(values: Array, weights: Array, p: float) -> Array:
-    """Return the most likely tokens: each, unless those before it already reach the share p (Holtzman et al. 2019)."""
-    count, enough = _FIRST_CANDIDATES, p * weights.sum()
-    while True:
-        candidates = most_likely(values, count)
-        before = np.cumsum(weights[candidates]) - weights[candidates]
-        if count >= len(values) or before[-1] >= enough:
-            return candidates[before < enough]
-        count *= 8
+def candidates(values: Array, count: int) -> Array:
+    """Return, in rising order, the indices of all values from some bound on: the `count` largest, and not many more.
 
+    The values are split into groups of 16. If `count` groups have a largest value of at least b, then at least `count`
+    values are b or more. So b is looked for among the largest values of the groups, and only the candidates are sorted.
 
-def _only(weights: Array, kept: Array) -> Array:
-    """Return the weights with all but those of `kept` set to 0."""
-    result = np.zeros_like(weights)
-    result[kept] = weights[kept]
-    return result
+    >>> candidates(np.arange(1000.0), 3).tolist()
+    [989, 990, 991, 992, 993, 994, 995, 996, 997, 998, 999]
+    """
+    groups = len(values) // _GROUP
+    if not 0 < count <= groups:
+        return np.arange(len(values))
+    largest = values[: groups * _GROUP].reshape(_GROUP, groups).max(axis=0)
+    bound = np.partition(largest, groups - count)[groups - count]
+    return np.flatnonzero(values >= bound)
 
 
 def draw(probabilities: Array, uniform: float) -> int:

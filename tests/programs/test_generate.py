@@ -85,7 +85,7 @@ def test_log_probabilities_are_listed_on_standard_error(folder, capsys):
     program.main([str(folder), "--prompt", "to be", "--tokens", "3", "--alternatives", "2"])
     said = capsys.readouterr()
     rows = [line for line in said.err.splitlines() if re.match(r" *-\d", line)]
-    assert "each token with its log-probability, then the most likely in its place" in said.err
+    assert "each token with its log-probability, then the most likely ones in its place" in said.err
     assert [len(re.findall(r"-\d+\.\d{3} '", row)) for row in rows] == [3, 3, 3]
     assert "-0." not in said.out
 
