@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from minigrad.generation.texts import Token
 
 
-def in_turn(tokens: Iterable[Token]) -> Iterator[tuple[int, str]]:
-    """Yield (sample, text) with all text of a sample before that of the next, though they are written together.
+def in_turn(tokens: Iterable[Token]) -> Iterator[tuple[int, str, bool]]:
+    """Yield (sample, text, whether it ends) with all of a sample before the next, though they are written together.
 
     The first sample is shown as it is written; the others wait until those before them have ended.
     """
@@ -19,7 +19,7 @@ def in_turn(tokens: Iterable[Token]) -> Iterator[tuple[int, str]]:
         if token.ended:
             ended.add(token.sample)
         while shown in waiting:
-            yield shown, "".join(waiting.pop(shown))
+            yield shown, "".join(waiting.pop(shown)), shown in ended
             if shown not in ended:
                 break
             shown += 1

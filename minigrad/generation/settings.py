@@ -107,6 +107,11 @@ class GenerateConfig(Sampling):
         group="what",
         none_means="",
     )
+    chat: bool = option(
+        False,
+        "talk with a model that was trained on conversations: it answers each line of standard input (/help)",
+        group="what",
+    )
     set: str | None = option(
         None,
         "change fields of the model's config, as in rope_scaling=yarn,rope_factor=4",

@@ -27,10 +27,11 @@ def test_all_text_of_a_sample_comes_before_that_of_the_next(lengths):
         if position < length
     ]
     shown = list(in_turn(tokens))
-    assert [sample for sample, _ in shown] == sorted(sample for sample, _ in shown)
+    assert [sample for sample, *_ in shown] == sorted(sample for sample, *_ in shown)
     for sample, length in enumerate(lengths):
-        text = "".join(part for number, part in shown if number == sample)
-        assert text == "".join(f"{sample}.{position} " for position in range(length))
+        parts = [(part, ended) for number, part, ended in shown if number == sample]
+        assert "".join(part for part, _ in parts) == "".join(f"{sample}.{position} " for position in range(length))
+        assert [ended for _, ended in parts] == [False] * (len(parts) - 1) + [True]
 
 
 def test_the_first_sample_is_shown_as_it_is_written():
@@ -42,9 +43,9 @@ def test_the_first_sample_is_shown_as_it_is_written():
             yield each
 
     shown = in_turn(watched())
-    assert next(shown) == (0, "a")
+    assert next(shown) == (0, "a", False)
     assert seen == ["a"]
-    assert list(shown) == [(0, "b"), (1, "x"), (1, "y")]
+    assert list(shown) == [(0, "b", True), (1, "x", False), (1, "y", True)]
 
 
 def test_the_speed_counts_the_tokens_after_the_first_of_each_text():

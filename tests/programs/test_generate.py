@@ -221,7 +221,7 @@ def test_help_needs_neither_numpy_nor_numba():
 
 
 def test_control_characters_do_not_reach_the_terminal(monkeypatch, capsys):
-    monkeypatch.setattr(program, "generate", lambda config: iter(["\x1b[31mred", " bell\x07"]))
+    monkeypatch.setattr(program, "generate", lambda config: iter(["\x1b[31mred", " bell\x07", "\n"]))
     program.main(["run"])
     assert capsys.readouterr().out == "\ufffd[31mred bell\ufffd\n"
 
