@@ -35,7 +35,7 @@ def generate(config: GenerateConfig) -> Iterator[str]:
 
     Raises InputError if the folder cannot be used.
     """
-    model, tok = load(config)
+    model, tok, draft = load(config)
     from minigrad.generation.decoding import stream
     from minigrad.generation.display import in_turn
 
@@ -44,7 +44,7 @@ def generate(config: GenerateConfig) -> Iterator[str]:
     limit = model.config.context_length
     if len(prompt) > limit:
         notice(f"the prompt has {len(prompt):,} tokens, more than the context of {limit:,}: its last part is used")
-    tokens = stream(model, prompt, config, tokenizer=tok)
+    tokens = stream(model, prompt, config, tokenizer=tok, draft=draft)
     yield beginning
     for sample, text, ended in in_turn(watched(tokens, config, tok)):
         yield text
@@ -59,7 +59,7 @@ def chat(config: GenerateConfig) -> Iterator[str]:
     """
     if config.samples > 1:
         raise InputError("--chat writes one answer to each message; leave out --samples")
-    model, tok = load(config)
+    model, tok, draft = load(config)
     import tokenizer
     from minigrad.generation.chat import HELP, Chat, Conversation
     from minigrad.generation.decoding import stream
@@ -69,7 +69,7 @@ def chat(config: GenerateConfig) -> Iterator[str]:
     conversation = Conversation(form.encode, room=limit - min(config.tokens, limit // 2))
 
     def answer(ids: list[int], turn: int) -> Iterator[Token]:
-        return watched(stream(model, ids, config, tokenizer=tok, first_sample=turn), config, tok)
+        return watched(stream(model, ids, config, tokenizer=tok, draft=draft, first_sample=turn), config, tok)
 
     if is_terminal():
         notice(HELP)
@@ -77,15 +77,25 @@ def chat(config: GenerateConfig) -> Iterator[str]:
     yield from Chat(conversation, answer, notice).run(itertools.chain(first, read_messages()))
 
 
-def load(config: GenerateConfig) -> tuple[LanguageModel, Tokenizer]:
-    """Return the model and the tokenizer of a run folder; raises InputError if the folder cannot be used."""
-    refuse_other_folders(Path(config.run))
+def load(config: GenerateConfig) -> tuple[LanguageModel, Tokenizer, LanguageModel | None]:
+    """Return the model and the tokenizer of a run folder, and the draft model if there is to be one.
+
+    Raises InputError if a folder cannot be used, or if the draft model has another tokenizer.
+    """
+    for folder in (config.run, config.draft):
+        if folder is not None:
+            refuse_other_folders(Path(folder))
     hardware.prepare(config.threads)
     import models
     import tokenizer
 
     raise_on_interrupt()
-    return models.load(config.run, **assignments(config.set)), tokenizer.load(config.run)
+    model, tok = models.load(config.run, **assignments(config.set)), tokenizer.load(config.run)
+    if config.draft is None:
+        return model, tok, None
+    if tokenizer.load(config.draft).fingerprint() != tok.fingerprint():
+        raise InputError(f"{config.draft} has another tokenizer than {config.run}, so it cannot propose tokens")
+    return model, tok, models.load(config.draft)
 
 
 def watched(tokens: Iterator[Token], config: GenerateConfig, tok: Tokenizer) -> Iterator[Token]:
@@ -95,7 +105,7 @@ def watched(tokens: Iterator[Token], config: GenerateConfig, tok: Tokenizer) -> 
     pace = Pace()
     drawn: list[Token] = []
     for token in tokens:
-        pace.note(token.position, ends=bool(token.ended))
+        pace.note(token)
         if config.alternatives is not None:
             drawn.append(token)
         yield token

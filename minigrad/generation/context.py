@@ -11,6 +11,8 @@ from minigrad.nn.cache import Cache
 from minigrad.nn.language_model import LanguageModel
 from minigrad.typing import Array
 
+_MOST_AGAIN = 8  # tokens that are read again rather than in a pass of their own, after a cache went back to its mark
+
 
 class Context:
     """Texts of equal length that grow together, and the cache with which the model reads only what is new.
@@ -44,12 +46,8 @@ class Context:
 
     def logits(self, last: int = 1) -> Array:
         """Read the tokens that are new; return the logits after each of the `last` ones, (texts, last, V)."""
-        if self.room < 0:
-            self._start = self.length - max(1, self.limit // 2)
-            self._cache = self.model.new_cache(len(self.texts), self.limit)
-        begin = self._start + self._cache.length
-        with no_grad():
-            return self.model(np.array([text[begin:] for text in self.texts]), cache=self._cache, last=last).data
+        self._make_room()
+        return self._read(self.length, last)
 
     def select(self, numbers: Sequence[int]) -> None:
         """Keep these texts, by their numbers: fewer of them, or one of them several times."""
@@ -58,7 +56,10 @@ class Context:
             self._cache = self._cache.select(numbers)
 
     def mark(self) -> None:
-        """Prepare for `truncate` to any length from the present one on."""
+        """Prepare for `truncate` to any length from the present one on, as long as there is room."""
+        self._make_room()
+        if self.length - self._start - self._cache.length > _MOST_AGAIN:
+            self._read(self.length - 1, last=0)
         self._cache.mark()
 
     def truncate(self, length: int) -> None:
@@ -67,3 +68,15 @@ class Context:
             del text[length:]
         if (held := length - self._start) < self._cache.length:
             self._cache.truncate(held)
+
+    def _read(self, stop: int, last: int) -> Array:
+        """Read the tokens up to `stop` that are new; return the logits after each of the `last` ones."""
+        begin = self._start + self._cache.length
+        with no_grad():
+            return self.model(np.array([text[begin:stop] for text in self.texts]), cache=self._cache, last=last).data
+
+    def _make_room(self) -> None:
+        """Let texts that have outgrown the context begin again from their last half."""
+        if self.room < 0:
+            self._start = self.length - max(1, self.limit // 2)
+            self._cache = self.model.new_cache(len(self.texts), self.limit)

@@ -11,6 +11,7 @@ from minigrad.errors import InputError
 from minigrad.generation.context import Context
 from minigrad.generation.sampling import as_mask
 from minigrad.generation.settings import Sampling
+from minigrad.generation.speculative import with_draft
 from minigrad.generation.texts import Rules, Text, Token
 from minigrad.nn.language_model import LanguageModel
 from minigrad.typing import Array, Tokenizer
@@ -25,6 +26,7 @@ def stream(
     settings: Sampling | None = None,
     *,
     tokenizer: Tokenizer | None = None,
+    draft: LanguageModel | None = None,
     end_ids: Iterable[int] | None = None,
     first_sample: int = 0,
     **changes: Any,
@@ -41,8 +43,10 @@ def stream(
     Texts are written together if their prompts have equal lengths. Each is a function of weights, prompt, settings and
     the number of its sample, which begins at `first_sample`: alone and among others it is the same, as far as rounding
     allows. A text that outgrows the model's context continues from its last half.
+    With `draft`, a smaller model with the same tokenizer, the texts have the same distribution and come sooner, one
+    after the other (see `speculative`); with temperature 0 they are the same texts.
     Raises InputError for a setting that is unknown or not allowed, token ids that the model does not know, or a
-    tokenizer of another model.
+    tokenizer or draft model that does not fit.
 
     >>> import models
     >>> model = models.build("vidya-v2", "nano", vocab_size=300, num_layers=1)
@@ -53,12 +57,19 @@ def stream(
     """
     rules = _rules(model, (settings or Sampling()).changed(changes), tokenizer, end_ids)
     prompts = _prompts(prompt, model)
+    if draft is not None and draft.config.vocab_size != model.config.vocab_size:
+        raise InputError(
+            f"the draft model knows {draft.config.vocab_size:,} tokens and the model {model.config.vocab_size:,}: it "
+            "must have the same tokenizer"
+        )
     texts = [
         Text(rules, ids, number, sample)
         for number, ids in enumerate(prompts)
         for sample in range(first_sample, first_sample + rules.sampling.samples)
     ]
-    return _in_evaluation(model, _batches(model, texts))
+    if draft is None:
+        return _in_evaluation(model, _batches(model, texts))
+    return _in_evaluation(model, _in_evaluation(draft, _with_draft(model, draft, texts)))
 
 
 def _rules(
@@ -125,6 +136,12 @@ def _batches(model: LanguageModel, texts: list[Text]) -> Iterator[Token]:
         size = max(1, min(_MOST_TOGETHER, _MOST_CACHE_BYTES // bytes_each))
         for first in range(0, len(group), size):
             yield from _together(model, group[first : first + size], capacity)
+
+
+def _with_draft(model: LanguageModel, draft: LanguageModel, texts: list[Text]) -> Iterator[Token]:
+    """Yield the tokens of texts of which a smaller model proposes some, one text after the other."""
+    for text in texts:
+        yield from with_draft(model, draft, text, len(text.prompt) + text.left)
 
 
 def _together(model: LanguageModel, texts: list[Text], capacity: int) -> Iterator[Token]:

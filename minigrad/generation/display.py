@@ -42,14 +42,15 @@ class Pace:
 
     def __init__(self) -> None:
         self.started = self.first = self.newest = time.perf_counter()
-        self.count = self.firsts = self.texts = 0
+        self.count = self.firsts = self.texts = self.drafted = 0
 
-    def note(self, position: int, *, ends: bool) -> None:
-        """Count a token that has just arrived at a `position` of its text, and the text if that `ends` here."""
+    def note(self, token: Token) -> None:
+        """Count a token that has just arrived."""
         self.newest = time.perf_counter()
-        if position == 0 and self.firsts == self.count:
+        if token.position == 0 and self.firsts == self.count:
             self.first, self.firsts = self.newest, self.firsts + 1
-        self.count, self.texts = self.count + 1, self.texts + ends
+        self.count, self.texts = self.count + 1, self.texts + bool(token.ended)
+        self.drafted += token.drafted
 
     def summary(self) -> str:
         """Return the measured speed as a sentence, or "" where each text has one token."""
@@ -57,6 +58,6 @@ class Pace:
             return ""
         rate = (self.count - self.firsts) / (self.newest - self.first)
         texts = f"{self.texts:,} texts, " if self.texts > 1 else ""
-        return (
-            f"{texts}{self.count:,} tokens, {rate:,.0f} tokens/s, after {self.first - self.started:.2f} s for the first"
-        )
+        drafted = f"; {self.drafted / self.count:.0%} of them proposed by the draft" if self.drafted else ""
+        wait = self.first - self.started
+        return f"{texts}{self.count:,} tokens, {rate:,.0f} tokens/s, after {wait:.2f} s for the first{drafted}"

@@ -64,6 +64,9 @@ class Sampling:
         at_most=_MOST,
     )
     seed: int = option(0, "seed of the draws", group="how", at_least=0)
+    draft_tokens: int = option(
+        4, "tokens that the model of --draft proposes at a time", group="how", at_least=1, at_most=64
+    )
     alternatives: int | None = option(
         None,
         "afterwards list the log-probability of each token, and of the N most likely ones in its place",
@@ -111,6 +114,14 @@ class GenerateConfig(Sampling):
         False,
         "talk with a model that was trained on conversations: it answers each line of standard input (/help)",
         group="what",
+    )
+    draft: str | None = option(
+        None,
+        "the run folder of a smaller model with the same tokenizer, which proposes tokens that the model checks "
+        "several at a time: texts of the same distribution, sooner",
+        group="how",
+        value="RUN",
+        none_means="",
     )
     set: str | None = option(
         None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ class Token(int):
     position: int  # its place in the continuation, from 0
     text: str  # the text that is certain with it: part of a character, or of a stop string, comes with a later token
     ended: str  # why the text ends with it: "end" (a special token), "stop", "length"; or "", and the text goes on
+    drafted: bool  # whether a smaller model proposed it
     log_probability: float | None  # in the model's own distribution; None unless `alternatives` are asked for
     alternatives: tuple[tuple[int, float], ...]  # the most likely tokens in its place, with their log-probabilities
 
@@ -50,9 +52,18 @@ class Text:
         decoder = None if rules.tokenizer is None else rules.tokenizer.stream_decoder()
         self._stream = None if decoder is None else TextStream(decoder, rules.sampling.stop)
 
-    def distribution(self, logits: Array) -> Array:
-        """Return the probabilities (V,) of the next token."""
-        return distribution(logits, self.rules.sampling, counts=self.counts, forbidden=self.rules.forbidden)
+    @property
+    def left(self) -> int:
+        """The number of tokens that may still come."""
+        return self.rules.sampling.tokens - self.position
+
+    def distribution(self, logits: Array, ahead: Sequence[int] = ()) -> Array:
+        """Return the probabilities (V,) of the next token, or of the one after the tokens `ahead`."""
+        counts = self.counts
+        if counts is not None and len(ahead):
+            counts = counts + np.bincount(ahead, minlength=len(counts))
+            counts[self.rules.ends] = 0
+        return distribution(logits, self.rules.sampling, counts=counts, forbidden=self.rules.forbidden)
 
     def uniform(self, purpose: str = "sampling", ahead: int = 0) -> float:
         """Return the random number for the next token, or for one further `ahead`."""
@@ -62,28 +73,24 @@ class Text:
         """Draw the next token, given the logits (V,) of the model, and add it."""
         return self.add(draw(self.distribution(logits), self.uniform()), logits)
 
-    def add(self, drawn: int, logits: Array) -> Token:
-        """Add a token that was drawn."""
+    def add(self, drawn: int, logits: Array, *, drafted: bool = False) -> Token:
+        """Add a token that was drawn; logits (V,) are those of the model at its place."""
         sampling, token = self.rules.sampling, Token(drawn)
         token.prompt, token.sample, token.position = self.number, self.sample, self.position
         token.ended = "end" if self.rules.ends[drawn] else ""
         token.text = self._text_of(token)
-        if not token.ended and self.position + 1 == sampling.tokens:
+        if not token.ended and self.left == 1:
             token.ended = "length"
             token.text += self._stream.flush() if self._stream else ""
-        token.log_probability, token.alternatives = None, ()
+        token.drafted, token.log_probability, token.alternatives = drafted, None, ()
         if sampling.alternatives is not None:
             known = log_probabilities(logits)
             token.log_probability = float(known[drawn])
             token.alternatives = tuple((int(i), float(known[i])) for i in most_likely(known, sampling.alternatives))
         self.position += 1
-        self.count(drawn)
+        if self.counts is not None and not self.rules.ends[drawn]:
+            self.counts[drawn] += 1
         return token
-
-    def count(self, token: int) -> None:
-        """Note that a token occurs once more in the text."""
-        if self.counts is not None and not self.rules.ends[token]:
-            self.counts[token] += 1
 
     def _text_of(self, token: Token) -> str:
         """Return the text that is certain with a token, and note the end of the text."""

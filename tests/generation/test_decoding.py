@@ -206,6 +206,7 @@ def test_an_empty_prompt_begins_like_a_document(model):
         ([-1], {}, "token ids from -1 to -1"),
         ([0.5], {}, "a prompt is a sequence of token ids"),
         ([1, [2]], {}, "a prompt is a sequence of token ids"),
+        ([1], {"draft": tiny.build("vidya-v2")}, "the draft model knows 13 tokens and the model 40"),
         ("text", {}, "a prompt is a sequence of token ids"),
     ],
 )

@@ -13,7 +13,7 @@ from minigrad.generation.texts import Token
 
 def token(sample: int, position: int, text: str, ended: str = "") -> Token:
     made = Token(7)
-    made.sample, made.position, made.text, made.ended = sample, position, text, ended
+    made.sample, made.position, made.text, made.ended, made.drafted = sample, position, text, ended, False
     made.log_probability, made.alternatives = -0.5, ((7, -0.5), (8, -1.25))
     return made
 
@@ -51,14 +51,17 @@ def test_the_first_sample_is_shown_as_it_is_written():
 def test_the_speed_counts_the_tokens_after_the_first_of_each_text():
     pace = Pace()
     assert pace.summary() == ""
-    pace.note(0, ends=False)
-    pace.note(0, ends=False)
+    pace.note(token(0, 0, "a"))
+    pace.note(token(1, 0, "x"))
     assert pace.summary() == ""
-    pace.note(1, ends=True)
+    pace.note(token(0, 1, "b", "end"))
     pace.started, pace.first, pace.newest = 1.0, 1.5, 1.75
     assert pace.summary() == "3 tokens, 4 tokens/s, after 0.50 s for the first"
-    pace.note(1, ends=True)
-    assert re.fullmatch(r"2 texts, 4 tokens, [\d,]+ tokens/s, after 0.50 s for the first", pace.summary())
+    last = token(1, 1, "y", "end")
+    last.drafted = True
+    pace.note(last)
+    said = r"2 texts, 4 tokens, [\d,]+ tokens/s, after 0.50 s for the first; 25% of them proposed by the draft"
+    assert re.fullmatch(said, pace.summary())
 
 
 def test_each_token_is_listed_with_the_most_likely_ones_in_its_place():

@@ -90,6 +90,18 @@ def test_log_probabilities_are_listed_on_standard_error(folder, capsys):
     assert "-0." not in said.out
 
 
+def test_a_draft_model_writes_the_same_greedy_text_and_must_have_the_same_tokenizer(write, folder, capsys, tmp_path):
+    alone = write("--tokens", 30, "--temperature", 0)
+    program.main([str(folder), "--tokens", "30", "--temperature", "0", "--draft", str(folder)])
+    said = capsys.readouterr()
+    assert said.out == alone
+    assert re.search(r"for the first; \d\d% of them proposed by the draft\]", said.err)
+    other = Path(shutil.copytree(folder, tmp_path / "other"))
+    tokenizer.train([], vocab_size=300).save(other)
+    assert f"{other} has another tokenizer than {folder}" in refusal(capsys, folder, "--draft", other)
+    assert "nowhere is no run folder" in refusal(capsys, folder, "--draft", "nowhere")
+
+
 def test_generation_continues_beyond_the_context_and_a_longer_prompt_is_mentioned(folder, capsys):
     program.main([str(folder), "--tokens", "60"])
     assert "[60 tokens, " in capsys.readouterr().err
