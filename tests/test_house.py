@@ -69,11 +69,11 @@ ALLOWED: dict[str, set[str]] = {
     "tokenizer.encode": TOKENIZER | {f"tokenizer.{name}" for name in ("structures", "text", "vocabulary")},
     "tokenizer.formats": TOKENIZER | {f"tokenizer.{name}" for name in ("disk", "text", "vocabulary")},
     "tokenizer.bpe": TOKENIZER | {f"tokenizer.{name}" for name in ("text", "vocabulary", "learn", "encode", "formats")},
-    "tokenizer.chat": TOKENIZER | {"tokenizer.bpe", "tokenizer.vocabulary"},
+    "tokenizer.chat": TOKENIZER | {f"tokenizer.{name}" for name in ("bpe", "disk", "formats", "text", "vocabulary")},
     "tokenizer.vidya_v1": TOKENIZER | {"tokenizer.bpe", "tokenizer.text", "tokenizer.vocabulary"},
     "tokenizer.cli": TOKENIZER | {"tokenizer"},
 }
-ONLY_INSIDE_FUNCTIONS = {"numba", "mpi4py", "torch", "transformers", "tokenizers"}
+ONLY_INSIDE_FUNCTIONS = {"numba", "mpi4py", "jinja2", "torch", "transformers", "tokenizers"}
 
 
 def is_within(name: str, packages: set[str]) -> bool:

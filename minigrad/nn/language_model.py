@@ -89,16 +89,24 @@ class LanguageModel(Module):
         matrices = sum(math.prod(p.shape) for p in self.parameters() if p.ndim == 2 and id(p) not in looked_up)
         return matrices + 2 * config.num_layers * config.num_heads * config.head_dim * (context / 2)
 
-    def forward(self, tokens: ArrayLike, cache: Cache | None = None) -> Tensor:
-        """Return the logits of the next token at every position.
+    def forward(self, tokens: ArrayLike, cache: Cache | None = None, *, last: int | None = None) -> Tensor:
+        """Return the logits of the next token at every position, or only at the `last` n of them.
 
-        Shapes: tokens (B, T) integers -> (B, T, V).  With a cache, the tokens continue its sequences; backward() is
-        then refused with a GraphError, because a cache stores no gradients.
+        Shapes: tokens (B, T) integers -> (B, T, V), or (B, n, V): who writes needs the logits of one position of a
+        prompt, and those of all would take more time than a layer.  With a cache, the tokens continue its sequences;
+        backward() is then refused with a GraphError, because a cache stores no gradients.
         Raises InputError for ids out of range or more tokens than the context, ShapeError for other shapes.
         """
         ids = self.check_tokens(tokens, cache)
+        batch_size, length = ids.shape
+        if last is not None and not 0 <= last <= length:
+            raise InputError(f"last takes a whole number from 0 to {length}, the number of positions, not {last}")
         rows = self._rows(ids, cache)
-        return ops.linear(rows, self.head()).reshape(*ids.shape, self.config.vocab_size)
+        if last is not None and last < length:
+            width = rows.shape[1]
+            rows = rows.reshape(batch_size, length, width)[:, length - last :].reshape(batch_size * last, width)
+            length = last
+        return ops.linear(rows, self.head()).reshape(batch_size, length, self.config.vocab_size)
 
     def loss(self, tokens: ArrayLike, targets: ArrayLike) -> Tensor:
         """Return the mean cross-entropy in nats per target; targets of -100 do not count.
