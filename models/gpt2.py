@@ -182,19 +182,6 @@ class Attention(nn.Module):
         return self.resid_dropout(self.c_proj(attended.reshape(rows, width)))
 
 
-class FeedForward(nn.Module):
-    """Two matrices with a GELU between them."""
-
-    def __init__(self, config: GPT2Config, out_std: float) -> None:
-        self.c_fc = nn.Conv1D(config.width, config.feed_forward, std=config.init_std)
-        self.c_proj = nn.Conv1D(config.feed_forward, config.width, std=out_std)
-        self.dropout = nn.Dropout(config.dropout)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Apply the block to every row: x (rows, width) -> (rows, width)."""
-        return self.dropout(self.c_proj(ops.gelu(self.c_fc(x), approximate="tanh")))
-
-
 class Block(nn.CheckpointedLayer):
     """One layer: attention, then the feed-forward block; each follows a norm and adds to the residual stream."""
 
@@ -203,7 +190,9 @@ class Block(nn.CheckpointedLayer):
         self.ln_1 = nn.LayerNorm(config.width, eps=config.norm_eps)
         self.attn = Attention(config, out_std)
         self.ln_2 = nn.LayerNorm(config.width, eps=config.norm_eps)
-        self.mlp = FeedForward(config, out_std)
+        self.mlp = nn.Conv1DFeedForward(
+            config.width, config.feed_forward, std=config.init_std, out_std=out_std, dropout=config.dropout
+        )
 
     def forward(self, x: Tensor, layout: Layout, cache: KeyValueCache | None = None, layer: int = 0) -> Tensor:
         """Add the outputs of attention and of the feed-forward block to the residual stream x (rows, width)."""

@@ -34,7 +34,7 @@ from minigrad.typing import Array
 class Chosen(NamedTuple):
     """The chosen keys of each query and head, in the order in which they lie in memory."""
 
-    keys: Array  # (rows, heads * most) int64: rows of the keys
+    keys: Array  # (rows, heads * most) int32: rows of the keys
     scores: Array  # (rows, heads * most): the unscaled scores; after `attend_to_chosen`, the probabilities
     counts: Array  # (rows, heads) int64: how many keys were chosen, at most `most`
 
@@ -127,10 +127,8 @@ def _choose_tasks(inputs: Inputs, chosen: Chosen, start: int, stop: int) -> None
     most, kind = chosen.keys.shape[1] // chosen.counts.shape[1], q.dtype
     queries, q_right = np.empty(COLUMNS * size, kind), memory_for(arithmetic.packed, COLUMNS, size)
     scores, least, packing = np.empty(KEYS * COLUMNS, kind), np.empty(COLUMNS, kind), pack_scratch(q.reshape(-1))
-    seen, lines = (
-        Seen(np.empty(COLUMNS, np.int32), np.empty(COLUMNS, np.int32)),
-        Matrix(queries, 0, size, False, COLUMNS, size),
-    )
+    seen = Seen(np.empty(COLUMNS, np.int32), np.empty(COLUMNS, np.int32))
+    lines = Matrix(queries, 0, size, False, COLUMNS, size)
     configure_tiles(TILE_CONFIGURATION)
     for number in range(start, stop):
         heads, first, num_rows, first_key, num_keys = task_of(inputs, number)
@@ -223,7 +221,7 @@ def choose(q: Array, k: Array, v: Array, plan: Plan, most: int) -> tuple[Inputs,
     """Return what the loops read, and the `most` keys of the highest scores for each query and head."""
     inputs, num_heads = plan.inputs(q, k, v), q.shape[1]
     shape = (len(q), num_heads * most)
-    chosen = Chosen(np.zeros(shape, np.int64), np.zeros(shape, q.dtype), np.zeros((len(q), num_heads), np.int64))
+    chosen = Chosen(np.zeros(shape, np.int32), np.zeros(shape, q.dtype), np.zeros((len(q), num_heads), np.int64))
     over_rows(lambda start, stop: _choose_tasks(inputs, chosen, start, stop), plan.num_tasks(k), plan.work(q, k))
     return inputs, chosen
 

@@ -158,12 +158,11 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
     for number in range(start, stop):
         heads, first, num_rows, first_key, num_keys = task_of(inputs, number)
         # Tile by tile, the keys are left factors of the scores, and the transposed values those of the result.
-        tiles = round_up(num_keys, KEYS) // KEYS
-        k_left = memory_for(arithmetic.packed, tiles * KEYS, size)
-        v_left = memory_for(arithmetic.packed, height, tiles * KEYS)
-        finite = np.empty(tiles, np.bool_)
+        covered = round_up(num_keys, KEYS)
+        k_left = memory_for(arithmetic.packed, covered, size)
+        v_left, finite = memory_for(arithmetic.packed, height, covered), np.empty(covered // KEYS, np.bool_)
         k_size, v_size = KEYS * lane_size(k_left, size), height * lane_size(v_left, KEYS)
-        for tile in range(tiles):
+        for tile in range(finite.size):
             n, place = min(KEYS, num_keys - tile * KEYS), (first_key + tile * KEYS) * width + heads.head * size
             m = round_up(n, COLUMNS)
             pack_left(Matrix(flat_k, place, width, False, n, size), LeftFactor(k_left, tile * k_size, m, size), packing)
@@ -176,18 +175,15 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
             pack_right(lines, q_right, packing)
             load_seen(limits, panel, heads, seen)
             # Keys before those that the first query sees are left out, in whole blocks of the packed factors.
-            start, most = seen.first[0] // COLUMNS * COLUMNS, seen.visible[COLUMNS - 1]
+            least, most = seen.first[0] // COLUMNS * COLUMNS, seen.visible[COLUMNS - 1]
             largest[:] = -np.inf
             total[:] = zero
             attended[:] = zero
-            for begin in range(start // KEYS * KEYS, most, KEYS):
-                tile, skipped = begin // KEYS, max(start - begin, 0)
+            for begin in range(least // KEYS * KEYS, most, KEYS):
+                n, tile, skipped = min(KEYS, num_keys - begin), begin // KEYS, max(least - begin, 0)
                 keys = Tile(begin + skipped, round_up(min(KEYS, most - begin) - skipped, ROWS))
-                k_place = tile * k_size + skipped * lane_size(k_left, size)
-                v_place = tile * v_size + ROWS * lane_size(v_left, skipped)
-                k_tile = LeftFactor(k_left, k_place, keys.num_keys, size)
-                v_tile = LeftFactor(v_left, v_place, height, round_up(min(KEYS, num_keys - begin), COLUMNS))
-                panel_product(k_tile, q_right, size, scores, 0, False)
+                place = tile * k_size + skipped * lane_size(k_left, size)
+                panel_product(LeftFactor(k_left, place, keys.num_keys, size), q_right, size, scores, 0, False)
                 softmax_step(scores, keys, seen, scale, softmax)
                 if draws.threshold > 0:
                     draw_panel(mask, drawn, keys, panel, heads, draws)
@@ -199,11 +195,12 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
                     round_panel(scores, keys)
                 if finite[tile]:
                     probabilities = as_right(scores, keys.num_keys, p_right, packing)
+                    place = tile * v_size + ROWS * lane_size(v_left, skipped)
+                    v_tile = LeftFactor(v_left, place, height, round_up(n, COLUMNS))
                     panel_product(v_tile, probabilities, keys.num_keys, attended, 0, True)
                 else:
-                    n = min(KEYS, num_keys - begin) - skipped
                     place = (first_key + keys.begin) * width + heads.head * size
-                    add_keys(scores, keys, seen, Matrix(flat_v, place, width, False, n, size), attended)
+                    add_keys(scores, keys, seen, Matrix(flat_v, place, width, False, n - skipped, size), attended)
             transpose(Matrix(attended, 0, COLUMNS, False, size, COLUMNS), queries)
             write_attended(queries, panel, heads, softmax, out, logsumexp)
     release_tiles(TILE_CONFIGURATION)

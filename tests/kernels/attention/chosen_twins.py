@@ -37,7 +37,7 @@ def _write(heap: list[tuple[float, int]], scores: Array, keys: Array) -> None:
 def _push_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     most, before = draw(MOST), draw(st.integers(0, 12))
     drawn = np.round(numbers(draw, dtype, before + 1))  # a few equal ones
-    scores, keys, heap = np.zeros(most, dtype), np.zeros(most, np.int64), list[tuple[float, int]]()
+    scores, keys, heap = np.zeros(most, dtype), np.zeros(most, np.int32), list[tuple[float, int]]()
     for key, score in enumerate(drawn[:-1]):
         _add(heap, most, score, key)
     _write(heap, scores, keys)
@@ -54,7 +54,7 @@ def _push(scores: Array, keys: Array, count: int, score: float, key: int) -> int
 @st.composite
 def _sort_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     size = draw(st.integers(0, 9))
-    keys = np.random.default_rng(draw(st.integers(0, 99))).permutation(20)[:size].astype(np.int64)
+    keys = np.random.default_rng(draw(st.integers(0, 99))).permutation(20)[:size].astype(np.int32)
     return [numbers(draw, dtype, size), keys, draw(st.integers(0, size))]
 
 
@@ -65,7 +65,7 @@ def _sort_by_key(scores: Array, keys: Array, count: int) -> None:
 
 def _none_chosen(rows: int, num_heads: int, most: int, dtype: Any) -> Chosen:
     shape = (rows, num_heads * most)
-    return Chosen(np.zeros(shape, np.int64), np.zeros(shape, dtype), np.zeros((rows, num_heads), np.int64))
+    return Chosen(np.zeros(shape, np.int32), np.zeros(shape, dtype), np.zeros((rows, num_heads), np.int64))
 
 
 @st.composite
