@@ -39,6 +39,13 @@ class Chosen(NamedTuple):
     counts: Array  # (rows, heads) int64: how many keys were chosen, at most `most`
 
 
+class Kept(NamedTuple):
+    """How many keys were kept, and the lowest of their scores, which a further key must exceed."""
+
+    count: int
+    least: float
+
+
 class Gradients(NamedTuple):
     """The gradients of queries, keys and values, (rows, heads * D) each."""
 
@@ -47,76 +54,83 @@ class Gradients(NamedTuple):
     dv: Array
 
 
-@kernel
-def push(scores: Array, keys: Array, count: int, score: float, key: int) -> int:
-    """Add a key to a full or growing heap of the best ones, and return their number; a full heap loses its worst.
+class Candidates(NamedTuple):
+    """For each query of a panel, the keys that may be among the best so far, in the order of the sequence."""
 
-    The heap holds `count` keys, the worst one first; of equal scores, that of the later key is the worse. `key` comes
-    after all keys in the heap and, if the heap is full, has a higher score than its worst one.
+    keys: Array  # (COLUMNS, capacity) int32
+    scores: Array  # (COLUMNS, capacity)
+    counts: Array  # (COLUMNS,) int64
+    least: Array  # (COLUMNS,): the score that a further key must exceed
+
+
+@kernel
+def collect(scores: Array, tile: Tile, num_queries: int, candidates: Candidates) -> None:
+    """Add the keys of a tile of scores (keys x COLUMNS queries) that exceed `least` to the candidates of each query.
+
+    Every key is written, and the next one over it unless it counts: a branch would be mispredicted for most of them.
+    A score that is NaN counts as infinite, so that it is not lost.
     """
-    i = count
-    if count < scores.size:
-        while i > 0 and scores[(i - 1) // 2] >= score:
-            above = (i - 1) // 2
-            scores[i], keys[i], i = scores[above], keys[above], above
-        scores[i], keys[i] = score, key
-        return count + 1
-    i, below = 0, 1
-    while below < count:
-        other = below + 1
-        if other < count and (
-            scores[other] < scores[below] or (scores[other] == scores[below] and keys[other] > keys[below])
-        ):
-            below = other
-        if scores[below] >= score:
+    infinity = scores.dtype.type(np.inf)
+    for r in range(num_queries):
+        keys, kept, count, least = candidates.keys[r], candidates.scores[r], candidates.counts[r], candidates.least[r]
+        for i in range(tile.num_keys):
+            score = scores[i * COLUMNS + r]
+            score = score if score <= infinity else infinity
+            keys[count], kept[count] = tile.begin + i, score
+            count += 1 if score > least else 0
+        candidates.counts[r] = count
+
+
+@kernel
+def keep_best(keys: Array, scores: Array, count: int, most: int, spare: int) -> Kept:
+    """Keep the `most` highest of the first `count` scores, and up to `spare` more, and their keys, in their order.
+
+    Of equal scores the earlier ones are kept. The bound is found by halving: with a few keys to spare, that takes a few
+    rounds, each of which counts the scores above it in vector registers.
+    """
+    half, low = scores.dtype.type(0.5), scores.dtype.type(np.inf)
+    high = -low
+    for i in range(count):
+        low, high = min(low, scores[i]), max(high, scores[i])
+    high = min(high, scores.dtype.type(np.finfo(scores.dtype).max))
+    while True:  # at least `most` scores are `low` or more
+        middle = low * half + high * half
+        if not low < middle < high:
             break
-        scores[i], keys[i], i = scores[below], keys[below], below
-        below = 2 * i + 1
-    scores[i], keys[i] = score, key
-    return count
-
-
-@kernel
-def sort_by_key(scores: Array, keys: Array, count: int) -> None:
-    """Sort the first `count` keys, and their scores with them."""
-    for i in range(1, count):
-        score, key, j = scores[i], keys[i], i
-        while j > 0 and keys[j - 1] > key:
-            scores[j], keys[j], j = scores[j - 1], keys[j - 1], j - 1
-        scores[j], keys[j] = score, key
-
-
-@kernel
-def choose_keys(
-    scores: Array, tile: Tile, panel: QueryPanel, heads: HeadGroup, least: Array, first_key: int, chosen: Chosen
-) -> None:
-    """Let the queries of a panel choose among the keys of a tile of scores (keys x COLUMNS queries).
-
-    `least` (COLUMNS,) is the score that a key must exceed: -inf while fewer keys than `most` are chosen. A score that
-    is NaN counts as the highest, so that it is not lost. `first_key` is the row of the first key of the sequence.
-    """
-    most, infinity = chosen.keys.shape[1] // chosen.counts.shape[1], scores.dtype.type(np.inf)
-    for i in range(tile.num_keys):
-        row, above = scores[i * COLUMNS : (i + 1) * COLUMNS], 0
-        for j in range(row.size):
-            above += 0 if row[j] <= least[j] else 1
-        if above == 0:  # as for most keys of a long sequence
+        above = 0
+        for i in range(count):
+            above += 1 if scores[i] >= middle else 0
+        if above < most:
+            high = middle
             continue
-        query = first_query(panel, heads)
-        for r in range(panel.num_rows):
-            score = row[r] if row[r] <= infinity else infinity
-            if score > least[r]:
-                place = query.head * most
-                kept = chosen.scores[query.position, place : place + most]
-                keys, count = (
-                    chosen.keys[query.position, place : place + most],
-                    chosen.counts[query.position, query.head],
-                )
-                count = push(kept, keys, count, score, first_key + tile.begin + i)
-                chosen.counts[query.position, query.head] = count
-                if count == most:
-                    least[r] = kept[0]
-            query = next_query(query, heads)
+        low = middle
+        if above <= most + spare:
+            break
+    room, kept, least = most + spare, 0, scores.dtype.type(np.inf)  # room for scores equal to `low`
+    for i in range(count):
+        room -= 1 if scores[i] > low else 0
+    for i in range(count):
+        is_equal = scores[i] == low
+        if kept < most + spare and (scores[i] > low or (is_equal and room > 0)):
+            keys[kept], scores[kept] = keys[i], scores[i]
+            kept, least = kept + 1, min(least, scores[i])
+        room -= 1 if is_equal else 0
+    return Kept(kept, least)
+
+
+@kernel
+def choose_keys(candidates: Candidates, panel: QueryPanel, heads: HeadGroup, first_key: int, chosen: Chosen) -> None:
+    """Write the best candidates of each query of a panel; `first_key` is the row of the first key of the sequence."""
+    most, query = chosen.keys.shape[1] // chosen.counts.shape[1], first_query(panel, heads)
+    for r in range(panel.num_rows):
+        keys, scores, count = candidates.keys[r], candidates.scores[r], candidates.counts[r]
+        if count > most:
+            count = keep_best(keys, scores, count, most, 0).count
+        for c in range(count):
+            chosen.keys[query.position, query.head * most + c] = first_key + keys[c]
+            chosen.scores[query.position, query.head * most + c] = scores[c]
+        chosen.counts[query.position, query.head] = count
+        query = next_query(query, heads)
 
 
 @kernel
@@ -125,9 +139,13 @@ def _choose_tasks(inputs: Inputs, chosen: Chosen, start: int, stop: int) -> None
     q, k, _, _, _, limits, kv_heads, _, _, arithmetic = inputs
     flat_k, width, size = k.reshape(-1), k.shape[1], k.shape[1] // kv_heads
     most, kind = chosen.keys.shape[1] // chosen.counts.shape[1], q.dtype
-    queries, q_right = np.empty(COLUMNS * size, kind), memory_for(arithmetic.packed, COLUMNS, size)
-    scores, least, packing = np.empty(KEYS * COLUMNS, kind), np.empty(COLUMNS, kind), pack_scratch(q.reshape(-1))
+    capacity = 2 * most + KEYS + 1
+    keys, kept = np.empty((COLUMNS, capacity), np.int32), np.empty((COLUMNS, capacity), kind)
+    counts, least = np.empty(COLUMNS, np.int64), np.empty(COLUMNS, kind)
+    candidates = Candidates(keys, kept, counts, least)
     seen = Seen(np.empty(COLUMNS, np.int32), np.empty(COLUMNS, np.int32))
+    queries, q_right = np.empty(COLUMNS * size, kind), memory_for(arithmetic.packed, COLUMNS, size)
+    scores, packing = np.empty(KEYS * COLUMNS, kind), pack_scratch(q.reshape(-1))
     lines = Matrix(queries, 0, size, False, COLUMNS, size)
     configure_tiles(TILE_CONFIGURATION)
     for number in range(start, stop):
@@ -143,19 +161,19 @@ def _choose_tasks(inputs: Inputs, chosen: Chosen, start: int, stop: int) -> None
             load_queries(q, panel, heads, queries)
             pack_right(lines, q_right, packing)
             load_seen(limits, panel, heads, seen)
+            counts[:] = 0
             least[:] = -np.inf
             for begin in range(seen.first[0] // KEYS * KEYS, seen.visible[COLUMNS - 1], KEYS):
                 tile = Tile(begin, round_up(min(KEYS, seen.visible[COLUMNS - 1] - begin), ROWS))
                 k_tile = LeftFactor(k_left, begin // KEYS * k_size, tile.num_keys, size)
                 panel_product(k_tile, q_right, size, scores, 0, False)
                 hide_keys(scores, tile, seen, -np.inf)
-                choose_keys(scores, tile, panel, heads, least, first_key, chosen)
-            query = first_query(panel, heads)
-            for _ in range(panel.num_rows):
-                part = slice(query.head * most, query.head * most + most)
-                count = chosen.counts[query.position, query.head]
-                sort_by_key(chosen.scores[query.position, part], chosen.keys[query.position, part], count)
-                query = next_query(query, heads)
+                collect(scores, tile, panel.num_rows, candidates)
+                for r in range(panel.num_rows):
+                    if counts[r] > 2 * most:
+                        best = keep_best(keys[r], kept[r], counts[r], most, most // 2)
+                        counts[r], least[r] = best.count, best.least
+            choose_keys(candidates, panel, heads, first_key, chosen)
     release_tiles(TILE_CONFIGURATION)
 
 

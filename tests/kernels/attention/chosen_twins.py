@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from minigrad.kernels.attention.chosen import Chosen, Gradients
+from minigrad.kernels.attention.chosen import Candidates, Chosen, Gradients, Kept
 from minigrad.kernels.attention.plan import HeadGroup, Inputs
 from minigrad.kernels.attention.queries import QueryPanel
 from minigrad.kernels.attention.tiles import COLUMNS, Tile
@@ -20,47 +19,26 @@ from tests.kernels.twin import Arguments, Array, Twin, numbers, span, untouched
 MOST = st.sampled_from([1, 2, 3, 7])
 
 
-def _add(heap: list[tuple[float, int]], most: int, score: float, key: int) -> None:
-    """Add to a heap of (score, -key): of equal scores, the later key is the smaller element."""
-    if len(heap) < most:
-        heapq.heappush(heap, (score, -key))
-    elif (score, -key) > heap[0]:
-        heapq.heapreplace(heap, (score, -key))
-
-
-def _write(heap: list[tuple[float, int]], scores: Array, keys: Array) -> None:
-    for place, (score, key) in enumerate(heap):
-        scores[place], keys[place] = score, -key
+def best_of(scores: Array, most: int) -> Array:
+    """Return the places of the highest scores, in their order; of equal ones the earlier places."""
+    return np.sort(np.argsort(-scores, kind="stable")[:most])
 
 
 @st.composite
-def _push_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    most, before = draw(MOST), draw(st.integers(0, 12))
-    drawn = np.round(numbers(draw, dtype, before + 1))  # a few equal ones
-    scores, keys, heap = np.zeros(most, dtype), np.zeros(most, np.int32), list[tuple[float, int]]()
-    for key, score in enumerate(drawn[:-1]):
-        _add(heap, most, score, key)
-    _write(heap, scores, keys)
-    return [scores, keys, len(heap), dtype(max(drawn[-1], heap[0][0] + 1)) if heap else drawn[-1], before]
+def _keep_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    most, more = draw(MOST), draw(st.integers(1, 30))
+    scores = np.round(numbers(draw, dtype, most + more), draw(st.sampled_from([0, 9])))  # with equal ones, or without
+    scores[: draw(st.integers(0, 3))] = np.inf
+    scores = np.random.default_rng(draw(st.integers(0, 9))).permutation(scores)
+    count = draw(st.integers(most + 1, most + more))
+    return [np.arange(len(scores), dtype=np.int32) + 3, scores, count, most, 0]
 
 
-def _push(scores: Array, keys: Array, count: int, score: float, key: int) -> int:
-    heap = [(scores[i], -keys[i]) for i in range(count)]
-    _add(heap, len(scores), score, key)
-    _write(heap, scores, keys)
-    return len(heap)
-
-
-@st.composite
-def _sort_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    size = draw(st.integers(0, 9))
-    keys = np.random.default_rng(draw(st.integers(0, 99))).permutation(20)[:size].astype(np.int32)
-    return [numbers(draw, dtype, size), keys, draw(st.integers(0, size))]
-
-
-def _sort_by_key(scores: Array, keys: Array, count: int) -> None:
-    order = np.argsort(keys[:count])
-    scores[:count], keys[:count] = scores[:count][order], keys[:count][order]
+def _keep_best(keys: Array, scores: Array, count: int, most: int, spare: int) -> Kept:
+    kept = best_of(scores[:count], most)
+    ordered = np.sort(scores[:count])[::-1]
+    keys[:most], scores[:most] = keys[kept], scores[kept]
+    return Kept(most, ordered[most - 1])
 
 
 def _none_chosen(rows: int, num_heads: int, most: int, dtype: Any) -> Chosen:
@@ -68,33 +46,49 @@ def _none_chosen(rows: int, num_heads: int, most: int, dtype: Any) -> Chosen:
     return Chosen(np.zeros(shape, np.int32), np.zeros(shape, dtype), np.zeros((rows, num_heads), np.int64))
 
 
+def _candidates(draw: DrawFn, dtype: Any, counts: Array) -> Candidates:
+    keys = np.tile(np.arange(40, dtype=np.int32), (COLUMNS, 1))
+    return Candidates(keys, numbers(draw, dtype, COLUMNS, 40), counts, numbers(draw, dtype, COLUMNS))
+
+
 @st.composite
-def _choose_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    x, panel, heads = draw(query_panels(dtype))
-    tile, most = Tile(draw(st.integers(0, 3)), 4 * draw(st.integers(0, 3))), draw(MOST)
+def _collect_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    tile = Tile(draw(st.integers(0, 3)), 4 * draw(st.integers(0, 3)))
     scores = np.round(numbers(draw, dtype, tile.num_keys * COLUMNS + 1, scale=2), 1)
     scores[:: draw(st.integers(2, 9))] = -np.inf  # of keys that are not seen
     scores[1 :: draw(st.integers(2, 40))] = draw(st.sampled_from([0.0, np.nan]))
-    chosen = _none_chosen(len(x), heads.kv_heads * heads.group, most, dtype)
-    return [scores, tile, panel, heads, np.full(COLUMNS, -np.inf, dtype), draw(st.integers(0, 5)), chosen]
+    counts = np.random.default_rng(draw(st.integers(0, 9))).integers(0, 20, COLUMNS)
+    return [scores, tile, draw(st.integers(0, COLUMNS)), _candidates(draw, dtype, counts)]
 
 
-def _choose_keys(
-    scores: Array, tile: Tile, panel: QueryPanel, heads: HeadGroup, least: Array, first_key: int, chosen: Chosen
-) -> None:
+def _collect(scores: Array, tile: Tile, num_queries: int, candidates: Candidates) -> None:
+    for r in range(num_queries):
+        for i in range(tile.num_keys):
+            score, place = scores[i * COLUMNS + r], candidates.counts[r]
+            candidates.keys[r, place] = tile.begin + i
+            candidates.scores[r, place] = np.inf if np.isnan(score) else score
+            candidates.counts[r] += candidates.scores[r, place] > candidates.least[r]
+
+
+@st.composite
+def _choose_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    x, panel, heads = draw(query_panels(dtype))
+    chosen = _none_chosen(len(x), heads.kv_heads * heads.group, draw(MOST), dtype)
+    counts = np.random.default_rng(draw(st.integers(0, 9))).integers(0, 20, COLUMNS)
+    return [_candidates(draw, dtype, counts), panel, heads, draw(st.integers(0, 5)), chosen]
+
+
+def _choose_keys(candidates: Candidates, panel: QueryPanel, heads: HeadGroup, first_key: int, chosen: Chosen) -> None:
     most = chosen.keys.shape[1] // chosen.counts.shape[1]
     positions, columns = (index[:, 0] for index in rows_of(chosen.counts, panel, heads, 1))
     for r, (position, head) in enumerate(zip(positions, columns, strict=True)):
-        heap, part = list[tuple[float, int]](), slice(head * most, (head + 1) * most)
-        for i in range(tile.num_keys):
-            score = scores[i * COLUMNS + r]
-            score = np.inf if np.isnan(score) else score
-            if score > -np.inf:
-                _add(heap, most, score, first_key + tile.begin + i)
-        _write(heap, chosen.scores[position, part], chosen.keys[position, part])
-        chosen.counts[position, head] = len(heap)
-        if len(heap) == most:
-            least[r] = heap[0][0]
+        kept = best_of(candidates.scores[r, : candidates.counts[r]], most)
+        for array in (candidates.keys[r], candidates.scores[r]):
+            array[: len(kept)] = array[kept]
+        part = slice(head * most, head * most + len(kept))
+        chosen.keys[position, part] = candidates.keys[r, : len(kept)] + first_key
+        chosen.scores[position, part] = candidates.scores[r, : len(kept)]
+        chosen.counts[position, head] = len(kept)
 
 
 @st.composite
@@ -162,8 +156,8 @@ def _chosen_backward_tasks(
 
 
 TWINS: dict[str, Twin] = {
-    "attention.chosen.push": Twin(_push_arguments, _push),
-    "attention.chosen.sort_by_key": Twin(_sort_arguments, _sort_by_key),
+    "attention.chosen.collect": Twin(_collect_arguments, _collect),
+    "attention.chosen.keep_best": Twin(_keep_arguments, _keep_best),
     "attention.chosen.choose_keys": Twin(_choose_arguments, _choose_keys),
     "attention.chosen._choose_tasks": Twin(_task_arguments, _choose_tasks),
     "attention.chosen._attend_rows": Twin(_row_arguments, _attend_rows),
