@@ -42,7 +42,7 @@ class Chosen(NamedTuple):
 class Kept(NamedTuple):
     """How many keys were kept, and the lowest of their scores, which a further key must exceed."""
 
-    count: int
+    number: int
     least: float
 
 
@@ -125,7 +125,7 @@ def choose_keys(candidates: Candidates, panel: QueryPanel, heads: HeadGroup, fir
     for r in range(panel.num_rows):
         keys, scores, count = candidates.keys[r], candidates.scores[r], candidates.counts[r]
         if count > most:
-            count = keep_best(keys, scores, count, most, 0).count
+            count = keep_best(keys, scores, count, most, 0).number
         for c in range(count):
             chosen.keys[query.position, query.head * most + c] = first_key + keys[c]
             chosen.scores[query.position, query.head * most + c] = scores[c]
@@ -172,7 +172,7 @@ def _choose_tasks(inputs: Inputs, chosen: Chosen, start: int, stop: int) -> None
                 for r in range(panel.num_rows):
                     if counts[r] > 2 * most:
                         best = keep_best(keys[r], kept[r], counts[r], most, most // 2)
-                        counts[r], least[r] = best.count, best.least
+                        counts[r], least[r] = best.number, best.least
             choose_keys(candidates, panel, heads, first_key, chosen)
     release_tiles(TILE_CONFIGURATION)
 
