@@ -30,7 +30,7 @@ from minigrad.ops.rotary import rotary_formula
 from minigrad.ops.softmax import log_softmax_formula, softmax_formula
 from minigrad.ops.sparse_attention import sparse_attention_formula
 from minigrad.ops.swiglu import swiglu_formula, swiglu_linear_formula
-from tests import attention_cases, op_cases
+from tests import attention_cases, op_cases, variable_cases
 from tests.op_cases import COUNTS, Array, Case, Values, no_ties, nonzero, normal, positive
 from tests.philox import kept_elements, kept_probabilities
 
@@ -116,6 +116,7 @@ TABLE: dict[str, Row] = {
     "block_mean": Row(attention_cases.block_mean(), block_mean_formula),
     "concatenate": Row(op_cases.concatenate(), lambda *parts, axis: np.concatenate(parts, axis)),
     "context_attention": Row(attention_cases.context_attention(), context_attention_formula),
+    "convolve": Row(variable_cases.convolve(), variable_cases.convolve_reference),
     "cross_entropy": Row(op_cases.cross_entropy(), cross_entropy_formula),
     "divide": broadcast(np.divide, nonzero),
     "dropout": elementwise(
@@ -140,10 +141,12 @@ TABLE: dict[str, Row] = {
     "multiply": broadcast(np.multiply),
     "negative": elementwise(np.negative),
     "offset_rms_norm": norm(offset_rms_norm_formula, vectors=2),
+    "outer": Row(variable_cases.outer(), np.multiply.outer),
     "power": Row(op_cases.power(), lambda x, exponent: np.power(x, float(exponent))),
     "prefix_mean": Row(op_cases.prefix_mean(), prefix_mean_formula),
     "relu": elementwise(lambda x: np.maximum(x, 0), no_ties),
     "reshape": Row(op_cases.reshape(), lambda x, shape: x.reshape(shape)),
+    "resize_sequences": Row(variable_cases.resize_sequences(), variable_cases.resize_sequences_reference),
     "rms_norm": norm(rms_norm_formula, vectors=1),
     "rotary": Row(op_cases.rotary(), rotary_formula),
     "sigmoid": elementwise(_sigmoid),
@@ -156,11 +159,14 @@ TABLE: dict[str, Row] = {
     "stack": Row(op_cases.stack(), lambda *parts, axis: np.stack(parts, axis)),
     "subtract": broadcast(np.subtract),
     "sum": reduction(np.sum, empty=True),
+    "sum_sequences": Row(variable_cases.sum_sequences(), variable_cases.sum_sequences_reference),
     "swiglu": elementwise(swiglu_formula, count=2, min_dims=1),
     "swiglu_linear": Row(op_cases.swiglu_linear(), swiglu_linear_formula),
     "tanh": elementwise(np.tanh),
     "transpose": Row(op_cases.transpose(), lambda x, axes: np.transpose(x, axes)),
     "where": Row(op_cases.where(), np.where),
+    "zero_extend": Row(variable_cases.zero_extend(), variable_cases.zero_extend_reference),
+    "zero_extended_stack": Row(variable_cases.zero_extended_stack(), variable_cases.zero_extended_stack_reference),
 }
 
 # The formulas of these multiply by 0 what the operation leaves out: dropped elements, rows of a table that were not

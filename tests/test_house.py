@@ -39,6 +39,7 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.autograd": GROUND | {"numpy"},
     "minigrad.ops": AUTOGRAD | {"minigrad.kernels"},
     "minigrad.nn": OPS | SYSTEM | {"minigrad.formats"},
+    "minigrad.variable": OPS | {"minigrad.nn"},
     "minigrad.optim": AUTOGRAD | {"minigrad.kernels"},
     "minigrad.data": SYSTEM | {"numpy", "minigrad.formats"},
     "minigrad.generation": NN | {"minigrad.data"},

@@ -104,7 +104,7 @@ class _Pool:
 
     def _work(self) -> None:
         _state.has_share = True
-        blas.use_this_thread_only()
+        blas.use_one_thread()
         while (job := self.jobs.get()) is not None:
             job.join()
             del job  # hold no arrays while waiting for the next job

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from minigrad.errors import ShapeError
 from minigrad.typing import Array
 
 
@@ -13,7 +15,8 @@ from minigrad.typing import Array
 class Layout:
     """The place of packed sequences in the rows of a batch: sequence s has rows ``offsets[s]:offsets[s + 1]``.
 
-    Shapes: offsets (sequences + 1,), positions (rows,), both int64.
+    Shapes: offsets (sequences + 1,), positions (rows,), both int64.  Raises ShapeError for offsets that do not rise
+    from 0 to the number of rows.
 
     >>> Layout.rectangular(2, 3, past=4)
     Layout(offsets=array([0, 3, 6]), positions=array([4, 5, 6, 4, 5, 6]))
@@ -22,8 +25,33 @@ class Layout:
     offsets: Array
     positions: Array
 
+    def __post_init__(self) -> None:
+        offsets, rows = self.offsets, len(self.positions)
+        if not len(offsets) or offsets[0] != 0 or offsets[-1] != rows or (offsets[1:] < offsets[:-1]).any():
+            raise ShapeError(f"the offsets of a layout must rise from 0 to the number of rows ({rows}); got {offsets}")
+
     @classmethod
     def rectangular(cls, batch_size: int, length: int, past: int = 0) -> Layout:
         """Return the layout of `batch_size` sequences of equal `length`, whose first token has position `past`."""
         positions = np.tile(np.arange(past, past + length), batch_size)
         return cls(np.arange(batch_size + 1) * length, positions)
+
+    @classmethod
+    def packed(cls, lengths: ArrayLike) -> Layout:
+        """Return the layout of sequences of these lengths, one after the other, each from position 0.
+
+        Raises ShapeError for a negative length or for `lengths` of more than one axis.
+
+        >>> Layout.packed([2, 0, 3])
+        Layout(offsets=array([0, 2, 2, 5]), positions=array([0, 1, 0, 1, 2]))
+        """
+        counts = np.asarray(lengths, np.int64)
+        if counts.ndim != 1 or (counts < 0).any():
+            raise ShapeError(f"lengths of packed sequences are a list of integers of at least 0, not {counts.tolist()}")
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        return cls(offsets, np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts))
+
+    @property
+    def lengths(self) -> Array:
+        """The number of rows of each sequence, (sequences,)."""
+        return np.diff(self.offsets)

@@ -162,7 +162,7 @@ def test_the_plan_describes_the_model_the_text_and_the_length_of_the_run(limit):
 @pytest.mark.parametrize(("threads", "can_be_set", "is_said"), [(4, False, True), (4, True, False), (1, False, False)])
 def test_the_plan_says_that_the_threads_of_blas_cannot_be_set(monkeypatch, threads, can_be_set, is_said):
     monkeypatch.setattr(plan.hardware, "threads", lambda: threads)
-    monkeypatch.setattr(plan.blas, "can_set_threads", lambda: can_be_set)
+    monkeypatch.setattr(plan.blas, "can_use_one_thread", lambda: can_be_set)
     said = planned(TrainConfig(steps=5)).describe(Path("runs/a"))
     assert ("no replicas because the threads of NumPy's BLAS cannot be set" in joined(said)) == is_said
 
