@@ -6,7 +6,7 @@ The weights are a softmax of the products of the token's query with their keys.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -99,8 +99,8 @@ def attention(
     """
     check_probability(dropout)
     stream = Stream(philox_key(seed, "attention dropout"), step, index, first_row)
-    plan = attention_plan(q, k, v, offsets, key_ranges, visible, first_visible)
-    plan = replace(plan, dropout=dropout, stream=stream)
+    keys = visible_keys(q, k, v, offsets, key_ranges, visible, first_visible)
+    plan = Plan(**keys, scale=1 / math.sqrt(q.shape[2]), dropout=dropout, stream=stream)
     q, k, v = (np.ascontiguousarray(x) for x in (q, k, v))  # slices of one array are copied once, not in both passes
     out, logsumexp = attention_forward(q, k, v, plan)
 
@@ -130,7 +130,7 @@ def causal_visible(offsets: Array, key_ranges: Array | None = None) -> Array:
     return seen
 
 
-def attention_plan(
+def visible_keys(
     q: Array,
     k: Array,
     v: Array,
@@ -138,8 +138,8 @@ def attention_plan(
     key_ranges: Array | None,
     visible: Array | None,
     first_visible: Array | None = None,
-) -> Plan:
-    """Check the arguments of attention and return, for each row, which keys it sees."""
+) -> dict[str, Any]:
+    """Check the arguments of attention; return those of its plan that say, for each row, which keys it sees."""
     _check_heads(q, k, v)
     starts = np.require(offsets, np.int64, ["C", "W"])
     lengths = starts[1:] - starts[:-1]
@@ -160,7 +160,7 @@ def attention_plan(
     if first_visible is not None:
         first_visible = np.require(first_visible, np.int64, ["C", "W"])
         _check_bound("first_visible", first_visible, starts, seen)
-    return Plan(starts, ranges, seen, 1 / math.sqrt(q.shape[2]), first_visible=first_visible)
+    return {"offsets": starts, "ranges": ranges, "visible": seen, "first_visible": first_visible}
 
 
 def _check_heads(q: Array, k: Array, v: Array) -> None:

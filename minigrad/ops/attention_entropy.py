@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from minigrad.kernels.attention.forward import attention_forward
-from minigrad.ops.attention import attention_plan, causal_visible
+from minigrad.kernels.attention.plan import Plan
+from minigrad.ops.attention import causal_visible, visible_keys
 from minigrad.ops.softmax import log_softmax_formula
 from minigrad.typing import Array
 
@@ -32,7 +33,8 @@ def relative_entropy(q: Array, k: Array, *, offsets: Array, key_ranges: Array, f
     entropy is $Z_t - \sum_u p_{tu} s_{tu}$, and that sum is the score of the mean of the keys, attended to as values.
     Shapes: as in `attention`; -> (rows,), in the dtype of q.
     """
-    plan = attention_plan(q, k, k, offsets, key_ranges, None, first_visible)
+    keys = visible_keys(q, k, k, offsets, key_ranges, None, first_visible)
+    plan = Plan(**keys, scale=1 / math.sqrt(q.shape[2]))
     mean_key, logsumexp = attention_forward(q, k, k, plan)
     entropy = logsumexp - (q * mean_key).sum(-1) * q.dtype.type(plan.scale)  # (rows, H)
     most = np.log(np.maximum(plan.visible - first_visible, 2)).astype(q.dtype)

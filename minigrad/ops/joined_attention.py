@@ -18,7 +18,8 @@ from minigrad.autograd.op import op
 from minigrad.errors import InputError, ShapeError
 from minigrad.kernels.attention.backward import attention_backward
 from minigrad.kernels.attention.forward import attention_forward
-from minigrad.ops.attention import attention_plan
+from minigrad.kernels.attention.plan import Plan
+from minigrad.ops.attention import visible_keys
 from minigrad.ops.softmax import softmax_formula
 from minigrad.typing import Array
 
@@ -81,12 +82,14 @@ def attention_with_far_keys(
     """
     if not far_weight > 0:
         raise InputError(f"a far key stands for a positive number of keys, not {far_weight}")
-    near = attention_plan(q, k, v, offsets, key_ranges, visible, first_visible)
+    scale = 1 / math.sqrt(q.shape[2])
+    near = Plan(**visible_keys(q, k, v, offsets, key_ranges, visible, first_visible), scale=scale)
     if far_visible.shape != near.visible.shape:
         raise ShapeError(f"far_visible needs a number of keys for each of {len(q)} rows; got {far_visible.shape}")
     rows = np.flatnonzero(far_visible)  # that see a far key
     queries = q[rows]
-    far = attention_plan(queries, far_k, far_v, np.searchsorted(rows, near.offsets), far_ranges, far_visible[rows])
+    far_offsets = np.searchsorted(rows, near.offsets)
+    far = Plan(**visible_keys(queries, far_k, far_v, far_offsets, far_ranges, far_visible[rows]), scale=scale)
     q, k, v = (np.ascontiguousarray(x) for x in (q, k, v))
     out, total = attention_forward(q, k, v, near)
     far_out, far_logsumexp = attention_forward(queries, far_k, far_v, far)
@@ -156,7 +159,7 @@ def attention_with_own_key(
     Shapes: own_k and own_v (rows, G, D), has_own (rows,), the rest as in `attention` -> (rows, H, D).
     Raises ShapeError if they do not fit or a row sees no key at all.
     """
-    plan = attention_plan(q, k, v, offsets, key_ranges, visible)
+    plan = Plan(**visible_keys(q, k, v, offsets, key_ranges, visible), scale=1 / math.sqrt(q.shape[2]))
     _check_own_keys(q, k, own_k, own_v, has_own, plan.visible)
     group, kv_heads = q.shape[1] // k.shape[1], k.shape[1]
     sees_own = has_own[:, None, None]

@@ -10,7 +10,8 @@ from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
 from minigrad.errors import InputError
 from minigrad.kernels.attention import chosen as kernels
-from minigrad.ops.attention import attention_plan, causal_visible
+from minigrad.kernels.attention.plan import Plan
+from minigrad.ops.attention import causal_visible, visible_keys
 from minigrad.ops.softmax import softmax_formula
 from minigrad.typing import Array
 
@@ -64,7 +65,7 @@ def sparse_attention(
     """
     if top_k < 1:
         raise InputError(f"sparse attention needs at least one key per query, not top_k = {top_k}")
-    plan = attention_plan(q, k, v, offsets, key_ranges, None)
+    plan = Plan(**visible_keys(q, k, v, offsets, key_ranges, None), scale=1 / math.sqrt(q.shape[2]))
     most = min(top_k, max(1, int(plan.visible.max(initial=0))))
     inputs, chosen = kernels.choose(q, k, v, plan, most)
     out = kernels.attend_to_chosen(inputs, chosen)
