@@ -45,11 +45,12 @@ def block_mean(x: Array, *, offsets: Array, block: int) -> tuple[Array, Backward
         )
     counts = lengths // block
     blocks = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # of each mean, in its sequence
+    shape, dtype = x.shape, x.dtype  # all that the backward pass needs of x
     rows = (np.repeat(starts[:-1], counts) + blocks * block)[:, None] + np.arange(block)  # (blocks, block)
 
     def backward(dy: Array) -> Array:
         # Each row of a block has a part of 1 / B in its mean.
-        dx = np.zeros_like(x)
+        dx = np.zeros(shape, dtype)
         dx[rows] = (dy * dy.dtype.type(1 / block))[:, None]
         return dx
 

@@ -66,6 +66,7 @@ def sparse_attention(
     if top_k < 1:
         raise InputError(f"sparse attention needs at least one key per query, not top_k = {top_k}")
     plan = Plan(**visible_keys(q, k, v, offsets, key_ranges, None), scale=1 / math.sqrt(q.shape[2]))
+    q, k, v = (np.ascontiguousarray(x) for x in (q, k, v))  # slices of one array are copied once, not in both passes
     most = min(top_k, max(1, int(plan.visible.max(initial=0))))
     inputs, chosen = kernels.choose(q, k, v, plan, most)
     out = kernels.attend_to_chosen(inputs, chosen)

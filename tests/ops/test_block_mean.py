@@ -1,4 +1,4 @@
-"""Block means: what is refused."""
+"""Block means: what is kept for the backward pass, and what is refused."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ import numpy as np
 import pytest
 
 from minigrad import InputError, ShapeError, Tensor, ops
+from minigrad.autograd.gradients import saved_arrays
+
+
+def test_the_rows_themselves_are_not_kept() -> None:
+    x = Tensor(np.ones((6, 3)), requires_grad=True)
+    means = ops.block_mean(x * 2, offsets=np.array([0, 6]), block=2)
+    assert means.node is not None
+    assert means.node.backward is not None
+    assert all(array.dtype == np.int64 for array in saved_arrays(means.node.backward))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from minigrad import InputError, ShapeError, Tensor, ops
+from minigrad.autograd.gradients import saved_arrays
 from minigrad.ops.attention import attention_formula
 from minigrad.ops.sparse_attention import sparse_attention_formula
 from tests import op_checks
@@ -52,6 +53,15 @@ def test_the_memory_is_that_of_the_chosen_keys() -> None:
     _, gradients = op_checks.run(ops.sparse_attention, case)
     assert gradients[1] is not None
     assert 0 < (gradients[1] == 0).all(axis=(1, 2)).sum() < 400  # keys that nobody chose
+
+
+def test_slices_of_one_array_are_copied_once_and_not_kept() -> None:
+    qkv = Tensor(np.random.default_rng(0).normal(size=(5, 3, 2, 4)), requires_grad=True)
+    out = ops.sparse_attention(*(qkv[:, part] for part in range(3)), offsets=np.array([0, 5]), top_k=2)
+    assert out.node is not None
+    assert out.node.backward is not None
+    stored = [array for array in saved_arrays(out.node.backward) if array.ndim > 1]
+    assert not any(np.shares_memory(array, qkv.data) for array in stored)
 
 
 @pytest.mark.parametrize("top_k", [0, -3])
