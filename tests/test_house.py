@@ -53,6 +53,7 @@ ALLOWED: dict[str, set[str]] = {
     "models.gpt2": NN,
     "models.vidya_v1": NN,
     "models.vidya_v2": NN,
+    "models.vsla": NN,
     "models.wiola": NN,
     "models.growth": NN,
     "models.claims": NN,
