@@ -47,7 +47,7 @@ class Layout:
         """
         counts = np.asarray(lengths, np.int64)
         if counts.ndim != 1 or (counts < 0).any():
-            raise ShapeError(f"the lengths of packed sequences are a list of numbers of at least 0; got {lengths}")
+            raise ShapeError(f"lengths of packed sequences are a list of integers of at least 0, not {counts.tolist()}")
         offsets = np.concatenate([[0], np.cumsum(counts)])
         return cls(offsets, np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts))
 

@@ -36,7 +36,7 @@ def test_packed_sequences_begin_at_position_zero() -> None:
 
 @pytest.mark.parametrize("lengths", [[2, -1], [[1, 2]]])
 def test_lengths_that_are_none_are_refused(lengths: list[object]) -> None:
-    with pytest.raises(ShapeError, match="at least 0; got"):
+    with pytest.raises(ShapeError, match="of at least 0, not"):
         Layout.packed(lengths)
 
 
