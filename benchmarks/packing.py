@@ -7,7 +7,8 @@ of python-docs, cut at the context. The ways take turns; tokens are real ones, w
 what the largest batch allocates. At last, a whole step of equal lengths: packed documents against windows of that
 length, with the reading.
 
-    python benchmarks/packing.py [--size nano] [--rounds 5] [--case mix|python-docs|equal]
+    python benchmarks/packing.py [--size nano] [--rounds 5] [--case mix|python-docs|equal] [--each 2]
+    python benchmarks/packing.py --rounds 0    measures the memory instead of the speed
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from minigrad.constants import IGNORE
 from minigrad.data import corpus
 from minigrad.data.batches import Batch
 from minigrad.data.documents import Documents, balanced
+from minigrad.data.reading import Reader
 from minigrad.data.token_files import prepare
 from minigrad.data.windows import Windows
 from minigrad.nn.language_model import LanguageModel
@@ -109,18 +111,21 @@ def learner(size: str, context: int, rows: int) -> tuple[LanguageModel, Replicas
 
 
 def seconds_in_turns(works: dict[str, Callable[[int], object]], rounds: int) -> dict[str, float]:
-    """Return the median seconds of each work, which is given the number of its turn, after one turn to warm up."""
+    """Return the median seconds of each work, which is given the number of its turn."""
     times: dict[str, list[float]] = {name: [] for name in works}
-    for turn in range(rounds + 1):
-        for name, work in works.items():
+    for turn in range(rounds):
+        for name, work in list(works.items())[:: 1 if turn % 2 else -1]:  # who goes first changes from turn to turn
             start = time.perf_counter()
             work(turn)
             times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(found[1:]) for name, found in times.items()}
+    return {name: statistics.median(found) for name, found in times.items()}
 
 
 def compare(size: str, ways: dict[str, list[Batch]], rounds: int) -> dict[str, dict[str, float]]:
-    """Return speed and memory of each way of passing the same sequences through a model of this size."""
+    """Return for each way of passing the same sequences through a model of this size its rows, speed and memory.
+
+    Without rounds the memory is measured, and otherwise the speed: measuring the memory takes time.
+    """
     longest = max(int(batch.layout.lengths.max()) for batches in ways.values() for batch in batches)
     model, replicas = learner(size, longest, longest)
 
@@ -129,15 +134,24 @@ def compare(size: str, ways: dict[str, list[Batch]], rounds: int) -> dict[str, d
             replicas.run(forward_backward, batch)
             model.zero_grad()
 
-    seconds = seconds_in_turns({name: lambda _, name=name: passes(ways[name]) for name in ways}, rounds)
-    found = {}
-    for name, batches in ways.items():
-        tracemalloc.start()
-        passes([max(batches, key=lambda batch: len(batch.tokens))])
-        memory = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        real, rows = sum(batch.num_targets for batch in batches), sum(len(batch.tokens) for batch in batches)
-        found[name] = {"tokens_per_second": real / seconds[name], "bytes": memory, "tokens": real, "rows": rows}
+    passes(packed([longest // 2] * 2, longest))  # to load the kernels
+    found = {
+        name: {
+            "tokens": sum(batch.num_targets for batch in batches),
+            "rows": sum(len(batch.tokens) for batch in batches),
+        }
+        for name, batches in ways.items()
+    }
+    if rounds:
+        works = {name: lambda _, name=name: passes(ways[name]) for name in ways}
+        for name, seconds in seconds_in_turns(works, rounds).items():
+            found[name]["tokens_per_second"] = found[name]["tokens"] / seconds
+    else:
+        for name, batches in ways.items():
+            tracemalloc.start()
+            passes([max(batches, key=lambda batch: len(batch.tokens))])
+            found[name]["bytes"] = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
     return found
 
 
@@ -145,13 +159,14 @@ def equal_lengths(size: str, rounds: int) -> dict[str, float]:
     """Return the tokens per second of steps of documents that are as long as the context, and of windows."""
     row = generator(0, "benchmark").integers(1, 4_096, 400 * EQUAL + 1).astype(np.uint16)
     row[::EQUAL] = 0
-    readers = {"packed": Documents(row, EQUAL), "windows": Windows(row, EQUAL)}
+    readers: dict[str, Reader] = {"packed": Documents(row, EQUAL), "windows": Windows(row, EQUAL)}
     model, replicas = learner(size, EQUAL, EQUAL * EQUAL_BATCH)
 
     def step(name: str, turn: int) -> None:
         replicas.run(forward_backward, readers[name].batch(seed=0, step=turn, batch_size=EQUAL_BATCH))
         model.zero_grad()
 
+    step("packed", 0)  # to load the kernels
     works = {name: lambda turn, name=name: step(name, turn) for name in readers}
     return {name: EQUAL * EQUAL_BATCH / each for name, each in seconds_in_turns(works, rounds).items()}
 
@@ -161,13 +176,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--size", default="nano")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--each", type=int, default=2, help="sequences of each length of the mix")
     parser.add_argument("--case", choices=("mix", "python-docs", "equal"))
     asked = parser.parse_args()
     hardware.prepare(None)
     results: dict[str, Any] = {"machine": hardware.describe(), "size": asked.size}
     print(f"{hardware.describe()}, vidya-v2 {asked.size}")
     cases: dict[str, Callable[[], tuple[list[int], int, int]]] = {
-        "mix": lambda: (list(MIX) * 2, len(MIX), sum(MIX)),
+        "mix": lambda: (list(MIX) * asked.each, len(MIX), sum(MIX)),
         "python-docs": lambda: (lengths_of_documents(8 * CONTEXT), 8, 4 * CONTEXT),
     }
     for case, prepared in cases.items():
@@ -177,16 +193,13 @@ def main() -> None:
             ways = {"padded": padded(lengths, count), "buckets": buckets, "packed": packed(lengths, tokens)}
             results[case] = compare(asked.size, ways, asked.rounds)
             print(f"{case}: {len(lengths)} sequences of {min(lengths):,} to {max(lengths):,} tokens")
-            first = results[case]["padded"]
             for name, found in results[case].items():
-                speed, rows = found["tokens_per_second"], found["rows"] / found["tokens"]
-                print(
-                    f"  {name:<8} {rows:5.2f} rows a token {speed:8,.0f} tokens/s "
-                    f"{speed / first['tokens_per_second']:5.2f}x "
-                    f"{found['bytes'] / 1e6:7,.0f} MB {found['bytes'] / first['bytes']:5.2f}x",
-                    flush=True,
-                )
-    if asked.case in (None, "equal"):
+                line = f"  {name:<8} {found['rows'] / found['tokens']:5.2f} rows a token"
+                for measured in found.keys() - {"rows", "tokens"}:
+                    times = found[measured] / results[case]["padded"][measured]
+                    line += f", {found[measured]:13,.0f} {measured}, {times:.2f}x"
+                print(line, flush=True)
+    if asked.case in (None, "equal") and asked.rounds:
         results["equal"] = equal_lengths(asked.size, 8 * asked.rounds)
         speeds = ", ".join(f"{name} {speed:,.0f}" for name, speed in results["equal"].items())
         print(f"equal lengths, {EQUAL_BATCH} x {EQUAL}, tokens/s: {speeds}")
