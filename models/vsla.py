@@ -251,7 +251,7 @@ class VSLA(LanguageModel):
         patterns = [block.attn.pattern for block in self.h]
         return PatternCache(patterns, batch_size, length, config.num_heads, config.head_dim, self.head().dtype)
 
-    def macs_per_token(self, context: int) -> float:
+    def macs_per_token(self, context: float) -> float:
         """Return the multiply-adds of one forward pass per token; attention counts the keys that its pattern shows."""
         keys = sum(block.attn.pattern.keys_per_token(context) for block in self.h)
         full = self.config.num_layers * context / 2

@@ -42,7 +42,7 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.nn": OPS | SYSTEM | {"minigrad.formats"},
     "minigrad.variable": OPS | {"minigrad.nn"},
     "minigrad.optim": AUTOGRAD | {"minigrad.kernels"},
-    "minigrad.data": SYSTEM | {"numpy", "minigrad.formats"},
+    "minigrad.data": SYSTEM | {"numpy", "minigrad.formats", "minigrad.nn.layout"},
     "minigrad.generation": NN | {"minigrad.data"},
     "minigrad.training": NN | {"minigrad.optim", "minigrad.data", "minigrad.generation", "tqdm"},
     "minigrad.cli": {"minigrad.errors", "minigrad.options", "minigrad.system"},

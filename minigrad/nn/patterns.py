@@ -92,7 +92,7 @@ class AttentionPattern:
         ends = np.cumsum(counts)
         return FarKeys(far_k, far_v, np.stack([ends - counts, ends], axis=1))
 
-    def keys_per_token(self, context: int) -> float:
+    def keys_per_token(self, context: float) -> float:
         """Return how many keys a token of a sequence of `context` tokens multiplies with on average, twice each.
 
         Once for the score, once with the value. Choosing takes the score only: half a key.
@@ -108,7 +108,7 @@ class AttentionPattern:
         return near + far if self.kind == "pyramid" else 2 * near + far  # the entropy of the near ones first
 
 
-def _mean_of_newest(count: int, context: int) -> float:
+def _mean_of_newest(count: int, context: float) -> float:
     """Return the mean of min(t, count) over the positions t up to `context`."""
     return context / 2 if count >= context else count - count * count / (2 * context)
 
