@@ -19,7 +19,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from minigrad.system import hardware  # isort: skip  (before NumPy: it tells BLAS how long its idle threads may spin)
+from minigrad.system import hardware  # isort: skip  (before NumPy: it tells BLAS to use one thread)
 
 import numpy as np
 

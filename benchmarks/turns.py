@@ -7,6 +7,7 @@ contestant with `--serve`, possibly by another interpreter that has a peer's pac
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -23,7 +24,11 @@ class Contestant:
     def __init__(self, script: str, python: str, options: dict[str, Any]) -> None:
         self.started = time.perf_counter()
         command = [python, script, "--serve", json.dumps(options)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        # minigrad wrote the variable for this process; NumPy without minigrad is to use all threads.
+        environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
         self.seconds: dict[str, list[float]] = {}
         self.peak = 0
         self.first_answer = 0.0  # seconds from the start of the process

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from minigrad.system import hardware
 
 if TYPE_CHECKING:
-    from minigrad import generation, nn, ops, optim
+    from minigrad import generation, nn, ops, optim, variable
     from minigrad.autograd import gradcheck
     from minigrad.autograd.anomaly import detect_anomaly
     from minigrad.autograd.creation import arange, ones, randn, zeros
@@ -42,6 +42,7 @@ __all__ = [
     "ops",
     "optim",
     "randn",
+    "variable",
     "zeros",
 ]
 
@@ -60,7 +61,14 @@ _HOMES = {
     "randn": "autograd.creation",
     "zeros": "autograd.creation",
 }
-_MODULES = {"generation": "generation", "gradcheck": "autograd.gradcheck", "nn": "nn", "ops": "ops", "optim": "optim"}
+_MODULES = {
+    "generation": "generation",
+    "gradcheck": "autograd.gradcheck",
+    "nn": "nn",
+    "ops": "ops",
+    "optim": "optim",
+    "variable": "variable",
+}
 
 hardware.prepare()
 

@@ -27,7 +27,7 @@ from minigrad.ops.prefix_mean import prefix_mean_formula
 from minigrad.ops.rotary import rotary_formula
 from minigrad.ops.softmax import log_softmax_formula, softmax_formula
 from minigrad.ops.swiglu import swiglu_formula, swiglu_linear_formula
-from tests import op_cases
+from tests import op_cases, variable_cases
 from tests.op_cases import COUNTS, Array, Case, Values, no_ties, nonzero, normal, positive
 from tests.philox import kept_elements, kept_probabilities
 
@@ -109,6 +109,7 @@ TABLE: dict[str, Row] = {
     "blend": elementwise(blend_formula, count=3, min_dims=1),
     "concatenate": Row(op_cases.concatenate(), lambda *parts, axis: np.concatenate(parts, axis)),
     "context_attention": Row(op_cases.context_attention(), context_attention_formula),
+    "convolve": Row(variable_cases.convolve(), variable_cases.convolve_reference),
     "cross_entropy": Row(op_cases.cross_entropy(), cross_entropy_formula),
     "divide": broadcast(np.divide, nonzero),
     "dropout": elementwise(
@@ -133,10 +134,12 @@ TABLE: dict[str, Row] = {
     "multiply": broadcast(np.multiply),
     "negative": elementwise(np.negative),
     "offset_rms_norm": norm(offset_rms_norm_formula, vectors=2),
+    "outer": Row(variable_cases.outer(), np.multiply.outer),
     "power": Row(op_cases.power(), lambda x, exponent: np.power(x, float(exponent))),
     "prefix_mean": Row(op_cases.prefix_mean(), prefix_mean_formula),
     "relu": elementwise(lambda x: np.maximum(x, 0), no_ties),
     "reshape": Row(op_cases.reshape(), lambda x, shape: x.reshape(shape)),
+    "resize_sequences": Row(variable_cases.resize_sequences(), variable_cases.resize_sequences_reference),
     "rms_norm": norm(rms_norm_formula, vectors=1),
     "rotary": Row(op_cases.rotary(), rotary_formula),
     "sigmoid": elementwise(_sigmoid),
@@ -148,11 +151,14 @@ TABLE: dict[str, Row] = {
     "stack": Row(op_cases.stack(), lambda *parts, axis: np.stack(parts, axis)),
     "subtract": broadcast(np.subtract),
     "sum": reduction(np.sum, empty=True),
+    "sum_sequences": Row(variable_cases.sum_sequences(), variable_cases.sum_sequences_reference),
     "swiglu": elementwise(swiglu_formula, count=2, min_dims=1),
     "swiglu_linear": Row(op_cases.swiglu_linear(), swiglu_linear_formula),
     "tanh": elementwise(np.tanh),
     "transpose": Row(op_cases.transpose(), lambda x, axes: np.transpose(x, axes)),
     "where": Row(op_cases.where(), np.where),
+    "zero_extend": Row(variable_cases.zero_extend(), variable_cases.zero_extend_reference),
+    "zero_extended_stack": Row(variable_cases.zero_extended_stack(), variable_cases.zero_extended_stack_reference),
 }
 
 # The formulas of these multiply by 0 what the operation leaves out: dropped elements, rows of a table that were not

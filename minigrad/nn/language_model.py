@@ -22,6 +22,7 @@ from minigrad.nn.layers import Embedding, Linear
 from minigrad.nn.layout import Layout
 from minigrad.nn.module import Module
 from minigrad.nn.parameter import Parameter
+from minigrad.nn.programs import Program, Register
 from minigrad.typing import Array
 
 
@@ -53,6 +54,13 @@ class LanguageModel(Module):
         config, dtype = self.config, self.head().dtype
         length = config.context_length if max_length is None else max_length
         return KeyValueCache(config.num_layers, batch_size, length, config.num_kv_heads, config.head_dim, dtype)
+
+    def write_program(self, program: Program) -> Register | None:
+        """Describe the pass over one token as a program; return the register of the last norm.
+
+        None, if the family has no such program: then the model itself is called to write.
+        """
+        return None
 
     def rename_weights(self, weights: dict[str, Array]) -> dict[str, Array]:
         """Return published weights under this model's names, without entries that are not weights."""
@@ -91,7 +99,7 @@ class LanguageModel(Module):
         are packed one after the other: tokens (rows,) -> (rows, V).
         Raises InputError for ids out of range or more tokens than the context, ShapeError for other shapes.
         """
-        ids, layout = self._check(tokens, cache, layout)
+        ids = self.check_tokens(tokens, cache, layout)
         rows = self._rows(ids, layout, cache)
         return ops.linear(rows, self.head()).reshape(*ids.shape, self.config.vocab_size)
 
@@ -108,8 +116,7 @@ class LanguageModel(Module):
         >>> abs(packed.item() - padded.item()) < 1e-5
         True
         """
-        ids, layout = self._check(tokens, None, layout)
-        labels = np.asarray(targets)
+        ids, labels = self.check_tokens(tokens, None, layout), np.asarray(targets)
         if labels.shape != ids.shape:
             raise ShapeError(f"loss needs one target per token: tokens {ids.shape}, targets {labels.shape}")
         return ops.linear_cross_entropy(self._rows(ids, layout, None), self.head(), labels.reshape(-1))
@@ -130,7 +137,9 @@ class LanguageModel(Module):
         write_json(folder / "generation_config.json", ids)
         save_tensors(folder / "model.safetensors", self.state_dict())
 
-    def _rows(self, ids: Array, layout: Layout, cache: Cache | None) -> Tensor:
+    def _rows(self, ids: Array, layout: Layout | None, cache: Cache | None) -> Tensor:
+        if layout is None:
+            layout = Layout.rectangular(ids.shape[0], ids.shape[1], cache.length if cache is not None else 0)
         if cache is None:
             return self.hidden(Tensor(ids.reshape(-1)), layout)
         with no_grad():  # no graph is needed, and a layer that is recomputed must not store its keys twice
@@ -138,8 +147,8 @@ class LanguageModel(Module):
         cache.advance(ids.shape[1])
         return refuse_gradient(rows, *self.parameters()) if is_recording() else rows
 
-    def _check(self, tokens: ArrayLike | Tensor, cache: Cache | None, layout: Layout | None) -> tuple[Array, Layout]:
-        """Return the ids as an array, and their layout: the given one, or that of a rectangular batch."""
+    def check_tokens(self, tokens: ArrayLike | Tensor, cache: Cache | None, layout: Layout | None = None) -> Array:
+        """Return tokens (B, T), or (rows,) with a layout, as an array; raises InputError or ShapeError if unusable."""
         ids = np.asarray(tokens.data if isinstance(tokens, Tensor) else tokens)
         if layout is not None and cache is not None:
             raise InputError("a cache continues sequences of equal length: it takes tokens (batch, time) and no layout")
@@ -160,4 +169,4 @@ class LanguageModel(Module):
             )
         if cache is not None:
             cache.check_capacity(*ids.shape)
-        return ids, layout or Layout.rectangular(ids.shape[0], ids.shape[1], past)
+        return ids

@@ -3,6 +3,7 @@
 from minigrad.ops.arithmetic import add, divide, maximum, minimum, multiply, negative, power, subtract
 from minigrad.ops.attention import attention, attention_with_own_key
 from minigrad.ops.context_attention import context_attention
+from minigrad.ops.convolution import convolve
 from minigrad.ops.cross_entropy import cross_entropy, linear_cross_entropy
 from minigrad.ops.dropout import dropout
 from minigrad.ops.elementwise import absolute, astype, exp, gelu, log, relu, sigmoid, silu, sqrt, tanh
@@ -11,12 +12,15 @@ from minigrad.ops.gating import blend, sigmoid_gate
 from minigrad.ops.masked_attention import scaled_dot_product_attention
 from minigrad.ops.matmul import linear, matmul
 from minigrad.ops.norm import layer_norm, offset_rms_norm, rms_norm
+from minigrad.ops.outer import outer
 from minigrad.ops.prefix_mean import prefix_mean
 from minigrad.ops.reduce import logsumexp, max, mean, sum
 from minigrad.ops.rotary import rotary
+from minigrad.ops.sequences import resize_sequences, sum_sequences
 from minigrad.ops.shape import concatenate, reshape, slice, stack, transpose, where
 from minigrad.ops.softmax import log_softmax, softmax
 from minigrad.ops.swiglu import swiglu, swiglu_linear
+from minigrad.ops.zero_extension import zero_extend, zero_extended_stack
 
 __all__ = [
     "absolute",
@@ -27,6 +31,7 @@ __all__ = [
     "blend",
     "concatenate",
     "context_attention",
+    "convolve",
     "cross_entropy",
     "divide",
     "dropout",
@@ -47,10 +52,12 @@ __all__ = [
     "multiply",
     "negative",
     "offset_rms_norm",
+    "outer",
     "power",
     "prefix_mean",
     "relu",
     "reshape",
+    "resize_sequences",
     "rms_norm",
     "rotary",
     "scaled_dot_product_attention",
@@ -63,9 +70,12 @@ __all__ = [
     "stack",
     "subtract",
     "sum",
+    "sum_sequences",
     "swiglu",
     "swiglu_linear",
     "tanh",
     "transpose",
     "where",
+    "zero_extend",
+    "zero_extended_stack",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 from minigrad.autograd.gradients import Backward, Deferred
 from minigrad.autograd.op import op
 from minigrad.errors import ShapeError
-from minigrad.kernels.gemm.backend import blas_product, goes_to_blas, product, product_into
+from minigrad.kernels.gemm.backend import blas_products, goes_to_blas, product, product_into
 from minigrad.typing import Array
 
 
@@ -109,7 +109,7 @@ def _check_linear(x: Array, weight: Array, matrix: Array, bias: Array | None) ->
 def _batched(a: Array, b: Array) -> Array:
     """Multiply matrices, batch by batch; the leading axes broadcast."""
     if goes_to_blas(a, b):
-        return blas_product(a, b)
+        return blas_products(a, b)
     lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     count = math.prod(lead)
     left = np.broadcast_to(a, (*lead, *a.shape[-2:])).reshape(count, *a.shape[-2:])

@@ -27,17 +27,17 @@ listeners: list[Callable[[int], object]] = []
 
 
 def threads() -> int:
-    """Return the number of threads that BLAS and the kernels use in this process."""
+    """Return the number of threads that kernels and matrix products use in this process."""
     return int(os.environ[_POOL_VARIABLE])
 
 
 def prepare(threads: int | None = None) -> None:
-    """Set the thread counts of BLAS and of the kernel pool together, and let malloc keep freed memory.
+    """Set the number of threads, let each of them have BLAS for itself, and let malloc keep freed memory.
 
     Called once without an argument when `minigrad` is imported, and again by the command lines with the number the
     user asked for. Without a number: what the environment said when the process began (MINIGRAD_THREADS, or one of the
     variables that BLAS libraries read), else one thread per core. If NumPy is already loaded, its BLAS is set by a call
-    of the library. Raises InputError for more threads than processors.
+    of the library (`minigrad.system.blas`). Raises InputError for more threads than processors.
     """
     if threads is not None and threads > (most := processors.count()):
         raise InputError(f"{threads} threads would take turns on {most} processors; ask for at most {most}")
@@ -45,7 +45,7 @@ def prepare(threads: int | None = None) -> None:
     os.environ[_POOL_VARIABLE] = str(count)
     changed = blas.set_environment(count)
     _keep_freed_memory()
-    if "numpy" in sys.modules and not blas.set_threads(count) and changed:
+    if "numpy" in sys.modules and not blas.use_one_thread() and changed:
         warnings.warn(
             f"NumPy was loaded before {count} threads were chosen, and the thread count of its BLAS can no longer be "
             "changed. Import minigrad before NumPy, or set MKL_NUM_THREADS or VECLIB_MAXIMUM_THREADS before starting "

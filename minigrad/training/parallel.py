@@ -40,7 +40,7 @@ def num_replicas(model: LanguageModel, batch_size: int, context: int) -> int:
     """
     count = min(hardware.threads(), batch_size)
     enough = batch_size * context >= count * _ROWS_PER_WIDTH * model.config.width
-    return count if enough and blas.can_set_threads() else 1
+    return count if enough and blas.can_use_one_thread() else 1
 
 
 def replica(model: LanguageModel) -> LanguageModel:
@@ -91,8 +91,7 @@ class Replicas:
         if count == 1:
             work_on(0)
         else:
-            with blas.one_thread(otherwise=hardware.threads()):
-                threads.side_by_side(work_on, count)
+            threads.side_by_side(work_on, count)
             self._add_gradients(count)
         return float(losses.sum())
 

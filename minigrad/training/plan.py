@@ -231,12 +231,13 @@ class Plan:
     def _budget_rows(self) -> dict[str, str]:
         memory = self.memory()
         products = f"matrix products at {self.rate / 1e9:,.0f} GFLOP/s ({backend.describe()})"
-        if hardware.threads() > 1 and not blas.can_set_threads():
+        if hardware.threads() > 1 and not blas.can_use_one_thread():
             products += ", no replicas because the threads of NumPy's BLAS cannot be set"
         return {
-            "memory": f"about {format_bytes(memory.total)} at most: {format_bytes(memory.state)} for weights, "
+            "memory": f"about {format_bytes(memory.total)}: {format_bytes(memory.state)} for weights, "
             f"gradients and AdamW's averages, {format_bytes(memory.activations)} for activations, "
-            f"{format_bytes(memory.program)} for Python and its libraries",
+            f"{format_bytes(memory.program)} for Python and its libraries; about {format_bytes(costs.COMPILING)} more "
+            "while kernels are compiled, once on a machine",
             "machine": f"{hardware.describe()}; {products}",
             "speed": f"about {_round(self.tokens_per_second())} tokens/s, "
             f"at {self.flops_per_token() / 1e6:,.1f} MFLOP per token",

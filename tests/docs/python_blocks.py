@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from minigrad.system import blas, hardware
 from tests.source_files import ROOT
 
 
@@ -16,13 +15,9 @@ def python_blocks(page: str) -> list[str]:
 
 
 def run(program: str) -> dict[str, Any]:
-    """Run a program and return its names.
-
-    BLAS uses one thread: two that wait for each other after each small product are slow while other tests run.
-    """
+    """Run a program and return its names."""
     names: dict[str, Any] = {"__name__": "program"}
-    with blas.one_thread(otherwise=hardware.threads()):
-        exec(compile(program, "a block of Python", "exec"), names)
+    exec(compile(program, "a block of Python", "exec"), names)
     return names
 
 

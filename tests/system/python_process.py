@@ -10,7 +10,7 @@ VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"
 
 
 def python(program: str, **variables: str) -> str:
-    ours = (*VARIABLES, "MINIGRAD_THREADS", "OPENBLAS_THREAD_TIMEOUT")
+    ours = (*VARIABLES, "MINIGRAD_THREADS")
     environment = {name: value for name, value in os.environ.items() if name not in ours}
     result = subprocess.run(
         [sys.executable, "-c", program], env=environment | variables, capture_output=True, text=True, timeout=120

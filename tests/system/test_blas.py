@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -27,41 +28,30 @@ def test_a_library_in_a_folder_with_a_space_is_found(tmp_path, monkeypatch) -> N
     assert opened == [str(library)]
 
 
-def test_idle_threads_of_a_blas_that_was_loaded_first_sleep_as_soon() -> None:
+def test_a_blas_that_was_loaded_first_uses_one_thread_from_then_on() -> None:
     program = """
 import numpy
 a = numpy.ones((300, 300), numpy.float32)
 before = (a @ a)[0, 0]
-from minigrad.system import blas, hardware
-timeouts = [library.openblas_thread_timeout() for library in blas._loaded_openblas()
-            if hasattr(library, "openblas_thread_timeout")]
-print(set(timeouts) <= {10}, before == (a @ a)[0, 0] == 300)
+from minigrad.system import blas
+counts = []
+for library in blas._loaded_openblas():
+    for symbol in ("scipy_openblas_get_num_threads64_", "scipy_openblas_get_num_threads", "openblas_get_num_threads"):
+        if (getter := getattr(library, symbol, None)) is not None:
+            counts.append(getter())
+            break
+print(set(counts) <= {1}, before == (a @ a)[0, 0] == 300)
 """
-    assert python(program) == "True True"
+    for threads in ("1", "2"):
+        assert python(program, MINIGRAD_THREADS=threads) == "True True"
 
 
-class OpenBLAS:
-    """An OpenBLAS whose timeout is another one than the environment asks for."""
-
-    def __init__(self) -> None:
-        self.timeout, self.stops = 26, 0
-
-    def openblas_thread_timeout(self) -> int:
-        return self.timeout
-
-    def openblas_read_env(self) -> None:
-        self.timeout = 10
-
-    def blas_thread_shutdown_(self) -> None:
-        self.stops += 1
-
-
-def test_threads_of_blas_are_not_stopped_while_another_thread_may_multiply(monkeypatch) -> None:
-    for threads, expected in ((1, (10, 1)), (2, (26, 0))):
-        library = OpenBLAS()
-        monkeypatch.setattr(blas.threading, "active_count", lambda threads=threads: threads)
-        blas._let_idle_threads_sleep(library)
-        assert (library.timeout, library.stops) == expected
+def test_variables_that_other_libraries_read_too_give_all_threads(monkeypatch) -> None:
+    for variable in blas.THREAD_VARIABLES:
+        monkeypatch.setenv(variable, "7")
+    assert blas.set_environment(3)
+    assert not blas.set_environment(3)
+    assert [os.environ[variable] for variable in blas.THREAD_VARIABLES] == ["1", "3", "3", "3"]
 
 
 @pytest.fixture
@@ -75,18 +65,15 @@ def _ask_again():
 
 
 @pytest.mark.usefixtures("_ask_again")
-def test_accelerate_is_told_to_use_one_thread_or_all(monkeypatch) -> None:
+def test_accelerate_is_told_to_use_one_thread(monkeypatch) -> None:
     told = []
     library = SimpleNamespace(BLASSetThreading=lambda model: told.append((type(model), model.value)))
     monkeypatch.setattr(blas.sys, "platform", "darwin")
     monkeypatch.setattr(blas, "_loaded_openblas", list)
     monkeypatch.setattr(blas.ctypes, "CDLL", {blas._ACCELERATE: library}.__getitem__)
-    assert blas.can_set_threads()
-    with blas.one_thread(otherwise=4):
-        assert told == [(ctypes.c_uint, 1)]
-    assert told[1:] == [(ctypes.c_uint, 0)]
-    blas.use_this_thread_only()
-    assert told[2:] == [(ctypes.c_uint, 1)]
+    assert blas.can_use_one_thread()
+    assert blas.use_one_thread()
+    assert told == [(ctypes.c_uint, 1)]
 
 
 @pytest.mark.usefixtures("_ask_again")
@@ -95,7 +82,5 @@ def test_where_blas_has_no_such_function_its_threads_cannot_be_set(monkeypatch, 
     monkeypatch.setattr(blas.sys, "platform", platform)
     monkeypatch.setattr(blas, "_loaded_openblas", list)
     monkeypatch.setattr(blas.ctypes, "CDLL", lambda path: SimpleNamespace())
-    assert not blas.can_set_threads()
-    blas.use_this_thread_only()
-    with blas.one_thread(otherwise=4):
-        pass
+    assert not blas.can_use_one_thread()
+    assert not blas.use_one_thread()

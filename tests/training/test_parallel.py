@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -106,7 +105,7 @@ def test_the_number_of_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hardware, "threads", lambda: 6)
     assert num_replicas(model, 4, 9 * width) == 4
     monkeypatch.setattr(hardware, "threads", lambda: 2)
-    monkeypatch.setattr(blas, "can_set_threads", lambda: False)
+    monkeypatch.setattr(blas, "can_use_one_thread", lambda: False)
     assert num_replicas(model, 2, 2 * width) == 1
     monkeypatch.undo()
     monkeypatch.setattr(hardware, "threads", lambda: 1)
@@ -119,34 +118,6 @@ def test_a_step_does_not_search_the_model(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(nn.Module, "named_modules", lambda module, prefix="": searched.append(module) or [])
     learners.run(forward_backward, batch)
     assert not searched
-
-
-def test_blas_uses_one_thread_inside_and_all_threads_after(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[int] = []
-    monkeypatch.setattr(blas, "_setters", lambda: (lambda count: told.append(count.value),))
-
-    def fail_inside() -> None:
-        with blas.one_thread(otherwise=3):
-            assert told == [1]
-            raise KeyError
-
-    with pytest.raises(KeyError):
-        fail_inside()
-    assert told == [1, 3]
-
-
-def test_replicas_have_blas_on_one_thread_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    entered: list[int] = []
-
-    @contextlib.contextmanager
-    def noted(otherwise: int) -> Iterator[None]:
-        entered.append(1)
-        yield
-
-    monkeypatch.setattr(blas, "one_thread", noted)
-    for count in (1, 2):
-        Replicas(build("vidya-v2"), count).run(forward_backward, texts(0, 2, 4))
-    assert len(entered) == 1
 
 
 def test_kernels_inside_parallel_tasks_use_no_further_threads() -> None:

@@ -184,7 +184,7 @@ def test_the_cost_of_attention_is_that_of_the_documents():
 @pytest.mark.parametrize(("threads", "can_be_set", "is_said"), [(4, False, True), (4, True, False), (1, False, False)])
 def test_the_plan_says_that_the_threads_of_blas_cannot_be_set(monkeypatch, threads, can_be_set, is_said):
     monkeypatch.setattr(plan.hardware, "threads", lambda: threads)
-    monkeypatch.setattr(plan.blas, "can_set_threads", lambda: can_be_set)
+    monkeypatch.setattr(plan.blas, "can_use_one_thread", lambda: can_be_set)
     said = planned(TrainConfig(steps=5)).describe(Path("runs/a"))
     assert ("no replicas because the threads of NumPy's BLAS cannot be set" in joined(said)) == is_said
 

@@ -39,11 +39,15 @@ from minigrad.kernels.gemm.narrow import NARROW, multiply_narrow
 from minigrad.kernels.gemm.panels import multiply
 from minigrad.kernels.gemm.rounding import round_bfloat16
 from minigrad.kernels.gemm.split_range import is_as_close_as_float32
+from minigrad.kernels.threads import over_rows
+from minigrad.system import blas
 from minigrad.typing import Array
 
 BACKENDS, PRECISIONS = ("auto", "blas", "numba"), ("float32", "bfloat16", "float64")
 
 _SPLIT_FROM = 64  # rows and columns from which splitting the factors pays (benchmarks/matmul.py)
+_PER_OPERATION = 8  # multiply-adds of a product that take as long as an element operation of a row loop
+_PACKING = 4  # element operations for each element of the factor that every part reads as a whole
 _PART = 1 << 22  # elements of a result that are computed at a time, in whole rows: 16 MB
 
 _backend, _precision = "auto", "float32"
@@ -155,17 +159,56 @@ def _set_part(a: Array, b: Array, out: Array, arithmetic: str | Block) -> None:
     elif isinstance(arithmetic, Block):
         left, right = multiply(a, b, out, arithmetic)
         if arithmetic.parts == 3 and not is_as_close_as_float32(left, right, a.shape[1], out):
-            blas_product(a, b, out)
+            _share_blas_product(a, b, out)
     else:
+        _share_blas_product(a, b, out)
+
+
+def _share_blas_product(a: Array, b: Array, out: Array) -> None:
+    """Set `out` to a @ b, computed by BLAS in parts of its rows, or of its columns if these are more."""
+    (rows, columns), depth = out.shape, a.shape[1]
+    if not blas.can_use_one_thread():  # such a library has threads of its own
         blas_product(a, b, out)
+    elif rows >= columns:
+        over_rows(
+            lambda start, stop: blas_product(a[start:stop], b, out[start:stop]),
+            rows,
+            columns * depth // _PER_OPERATION,
+            _PACKING * columns * depth,
+        )
+    else:
+        over_rows(
+            lambda start, stop: blas_product(a, b[:, start:stop], out[:, start:stop]),
+            columns,
+            rows * depth // _PER_OPERATION,
+            _PACKING * rows * depth,
+        )
 
 
-def blas_product(a: Array, b: Array, out: Array | None = None) -> Array:
-    """Return a @ b, computed by NumPy's BLAS library, in `out` if given.
+def blas_products(a: Array, b: Array) -> Array:
+    """Return a @ b for batches of matrices, computed by BLAS; threads share the longest of the leading axes.
+
+    Shapes: (..., M, K), (..., K, N) -> (..., M, N); the leading axes broadcast.
+    """
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    y = np.empty((*lead, a.shape[-2], b.shape[-1]), np.result_type(a, b))
+    if not lead:
+        _share_blas_product(a, b, y)
+        return y
+    axis = int(np.argmax(lead))
+    left, right = (np.moveaxis(np.broadcast_to(x, (*lead, *x.shape[-2:])), axis, 0) for x in (a, b))
+    out = np.moveaxis(y, axis, 0)
+    work = y.size // max(lead[axis], 1) * a.shape[-1] // _PER_OPERATION
+    over_rows(lambda start, stop: blas_product(left[start:stop], right[start:stop], out[start:stop]), lead[axis], work)
+    return y
+
+
+def blas_product(a: Array, b: Array, out: Array) -> None:
+    """Set `out` to a @ b, computed by NumPy's BLAS library in this thread.
 
     BLAS may compute on unused parts of vector registers, so NumPy sometimes warns of invalid values where all values
     are finite (OpenBLAS on AVX-512, Accelerate). What a product is does not depend on the processor, and neither do its
     warnings here: there are none.
     """
     with np.errstate(all="ignore"):
-        return np.asarray(np.matmul(a, b, out=out))
+        np.matmul(a, b, out=out)
