@@ -91,11 +91,29 @@ def load(config: GenerateConfig) -> tuple[LanguageModel, Tokenizer, LanguageMode
 
     raise_on_interrupt()
     model, tok = models.load(config.run, **assignments(config.set)), tokenizer.load(config.run)
+    compile_kernels(model)
     if config.draft is None:
         return model, tok, None
     if tokenizer.load(config.draft).fingerprint() != tok.fingerprint():
         raise InputError(f"{config.draft} has another tokenizer than {config.run}, so it cannot propose tokens")
     return model, tok, models.load(config.draft)
+
+
+def compile_kernels(model: LanguageModel) -> None:
+    """Read and continue the shortest text, so that kernels are compiled before the text begins; say so if they are."""
+    from minigrad import no_grad
+    from minigrad.kernels.decoding.machine import run_program
+    from minigrad.kernels.jit import is_stored
+    from minigrad.nn.decoder import Decoder
+
+    if is_stored(run_program):
+        return
+    notice("compiling kernels, which are kept for the next time")
+    model.eval()
+    cache = model.new_cache(1, 2)
+    with no_grad():
+        model([[0]], cache=cache)
+    Decoder(model).step([0], cache)
 
 
 def watched(tokens: Iterator[Token], config: GenerateConfig, tok: Tokenizer) -> Iterator[Token]:

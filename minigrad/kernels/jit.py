@@ -29,7 +29,7 @@ from minigrad.system.hardware import may_use_tiles
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-__all__ = ["KERNELS", "carray", "exact", "host_features", "intrinsic", "kernel", "overload", "types"]
+__all__ = ["KERNELS", "carray", "exact", "host_features", "intrinsic", "is_stored", "kernel", "overload", "types"]
 
 KERNELS: dict[str, Callable[..., object]] = {}
 """Every kernel by room, file and name, such as "rowwise.softmax._softmax_rows"."""
@@ -92,6 +92,12 @@ def _compile(function: Function, flags: set[str]) -> Function:
         options.CACHE_DIR = before
     KERNELS[f"{function.__module__.removeprefix('minigrad.kernels.')}.{function.__name__}"] = compiled
     return compiled
+
+
+def is_stored(compiled: Callable[..., object]) -> bool:
+    """Return whether compiled code of a kernel is on disk, so that its first call takes no long time."""
+    file = compiled.__module__.rpartition(".")[2]
+    return _FOLDER is not None and any(_FOLDER.rglob(f"{file}.{compiled.__name__}-*.nbi"))
 
 
 def overload(function: Callable[..., object], *, strict: bool = True) -> Callable[[Function], Function]:

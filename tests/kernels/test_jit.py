@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from minigrad.kernels import jit
+from minigrad.kernels.decoding.machine import run_program
 from minigrad.kernels.jit import KERNELS, host_features
 from minigrad.kernels.rowwise import softmax
 
@@ -177,3 +178,13 @@ def test_folders_of_versions_that_were_not_used_for_long_are_removed(monkeypatch
     left = {path.name for path in (tmp_path / "kernels").iterdir()}
     assert folder is not None
     assert left == {folder.name, *map(str, range(jit._KEPT + 1, 2 * jit._KEPT))}
+
+
+def test_a_kernel_is_stored_after_its_first_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "_FOLDER", tmp_path)
+    assert not jit.is_stored(run_program)
+    (tmp_path / "decoding_1").mkdir()
+    (tmp_path / "decoding_1" / "machine.run_program-30.py311.nbi").touch()
+    assert jit.is_stored(run_program)
+    monkeypatch.setattr(jit, "_FOLDER", None)
+    assert not jit.is_stored(run_program)
