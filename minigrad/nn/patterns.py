@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -138,6 +138,12 @@ class PatternCache(KeyValueCache):
     def arrays(self) -> Iterable[Array]:
         """Return keys, values, and the means of blocks."""
         return *super().arrays(), *self.means.values()
+
+    def select(self, sequences: Sequence[int]) -> Self:
+        """Return a cache of these sequences, by their numbers: fewer of them, or one of them several times."""
+        chosen = super().select(sequences)
+        chosen.means = {layer: means[:, sequences] for layer, means in self.means.items()}
+        return chosen
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Array]:
         """Store the new keys and values of one layer, and the means of the blocks that they complete."""

@@ -76,6 +76,24 @@ def test_with_a_cache_chunks_and_single_tokens_give_what_the_whole_gives(
     check_cache(dtype, MODELS[family, dtype], tokens(seed, batch_size, min(sum(chunks), CONTEXT)), chunks)
 
 
+@every_family
+@given(seed=st.integers(0, 99), begun=st.integers(1, 15), kept=st.integers(0, 8), chosen=st.permutations([0, 1, 2, 1]))
+@settings(max_examples=8)
+def test_a_cache_of_selected_texts_that_was_cut_gives_what_the_whole_gives(
+    family: str, seed: int, begun: int, kept: int, chosen: list[int]
+) -> None:
+    model, ids = MODELS[family, "float64"], tokens(seed, 3, CONTEXT)
+    cache = model.new_cache(3, max_length=CONTEXT)
+    logits(model, ids[:, :begun], cache)
+    cache = cache.select(chosen)
+    cache.mark()
+    logits(model, tokens(seed + 1, 4, kept), cache)  # another continuation, which is taken back
+    cache.truncate(begun)
+    rest = ids[chosen, cache.length :]
+    found = np.concatenate([logits(model, rest[:, t : t + 1], cache) for t in range(rest.shape[1])], axis=1)
+    assert_same("float64", found, logits(model, ids[chosen])[:, -rest.shape[1] :])
+
+
 def test_a_model_that_sees_the_next_token_and_a_cache_that_does_not_advance_are_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
