@@ -53,6 +53,7 @@ ALLOWED: dict[str, set[str]] = {
     "models.gpt2": NN,
     "models.vidya_v1": NN,
     "models.vidya_v2": NN,
+    "models.vsla": NN,
     "models.wiola": NN,
     "models.growth": NN,
     "models.claims": NN,
@@ -69,11 +70,11 @@ ALLOWED: dict[str, set[str]] = {
     "tokenizer.encode": TOKENIZER | {f"tokenizer.{name}" for name in ("structures", "text", "vocabulary")},
     "tokenizer.formats": TOKENIZER | {f"tokenizer.{name}" for name in ("disk", "text", "vocabulary")},
     "tokenizer.bpe": TOKENIZER | {f"tokenizer.{name}" for name in ("text", "vocabulary", "learn", "encode", "formats")},
-    "tokenizer.chat": TOKENIZER | {"tokenizer.bpe", "tokenizer.vocabulary"},
+    "tokenizer.chat": TOKENIZER | {f"tokenizer.{name}" for name in ("bpe", "disk", "formats", "text", "vocabulary")},
     "tokenizer.vidya_v1": TOKENIZER | {"tokenizer.bpe", "tokenizer.text", "tokenizer.vocabulary"},
     "tokenizer.cli": TOKENIZER | {"tokenizer"},
 }
-ONLY_INSIDE_FUNCTIONS = {"numba", "mpi4py", "torch", "transformers", "tokenizers"}
+ONLY_INSIDE_FUNCTIONS = {"numba", "mpi4py", "jinja2", "torch", "transformers", "tokenizers"}
 
 
 def is_within(name: str, packages: set[str]) -> bool:

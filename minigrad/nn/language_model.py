@@ -90,18 +90,31 @@ class LanguageModel(Module):
         return matrices + 2 * config.num_layers * config.num_heads * config.head_dim * (context / 2)
 
     def forward(
-        self, tokens: ArrayLike | Tensor, cache: Cache | None = None, *, layout: Layout | None = None
+        self,
+        tokens: ArrayLike | Tensor,
+        cache: Cache | None = None,
+        *,
+        layout: Layout | None = None,
+        last: int | None = None,
     ) -> Tensor:
-        """Return the logits of the next token at every position.
+        """Return the logits of the next token at every position, or only at the `last` n of them.
 
-        Shapes: tokens (B, T) integers -> (B, T, V).  With a cache, the tokens continue its sequences; backward() is
-        then refused with a GraphError, because a cache stores no gradients.  With a layout, sequences of any lengths
-        are packed one after the other: tokens (rows,) -> (rows, V).
+        Shapes: tokens (B, T) integers -> (B, T, V), or (B, n, V): who writes needs the logits of one position of a
+        prompt, and those of all would take more time than a layer.  With a cache, the tokens continue its sequences;
+        backward() is then refused with a GraphError, because a cache stores no gradients.  With a layout, sequences of
+        any lengths are packed one after the other: tokens (rows,) -> (rows, V), and `last` counts rows.
         Raises InputError for ids out of range or more tokens than the context, ShapeError for other shapes.
         """
-        ids = self.check_tokens(tokens, cache, layout)
+        ids, layout = self.check_tokens(tokens, cache, layout)
+        length = ids.shape[-1]
+        if last is not None and not 0 <= last <= length:
+            raise InputError(f"last takes a whole number from 0 to {length}, the number of positions, not {last}")
         rows = self._rows(ids, layout, cache)
-        return ops.linear(rows, self.head()).reshape(*ids.shape, self.config.vocab_size)
+        shape = ids.shape if last is None else (*ids.shape[:-1], last)
+        if shape != ids.shape:
+            width = rows.shape[1]
+            rows = rows.reshape(*ids.shape, width)[..., length - shape[-1] :, :].reshape(math.prod(shape), width)
+        return ops.linear(rows, self.head()).reshape(*shape, self.config.vocab_size)
 
     def loss(self, tokens: ArrayLike | Tensor, targets: ArrayLike, *, layout: Layout | None = None) -> Tensor:
         """Return the mean cross-entropy in nats per target; targets of -100 do not count.
@@ -116,7 +129,8 @@ class LanguageModel(Module):
         >>> abs(packed.item() - padded.item()) < 1e-5
         True
         """
-        ids, labels = self.check_tokens(tokens, None, layout), np.asarray(targets)
+        ids, layout = self.check_tokens(tokens, None, layout)
+        labels = np.asarray(targets)
         if labels.shape != ids.shape:
             raise ShapeError(f"loss needs one target per token: tokens {ids.shape}, targets {labels.shape}")
         return ops.linear_cross_entropy(self._rows(ids, layout, None), self.head(), labels.reshape(-1))
@@ -137,9 +151,7 @@ class LanguageModel(Module):
         write_json(folder / "generation_config.json", ids)
         save_tensors(folder / "model.safetensors", self.state_dict())
 
-    def _rows(self, ids: Array, layout: Layout | None, cache: Cache | None) -> Tensor:
-        if layout is None:
-            layout = Layout.rectangular(ids.shape[0], ids.shape[1], cache.length if cache is not None else 0)
+    def _rows(self, ids: Array, layout: Layout, cache: Cache | None) -> Tensor:
         if cache is None:
             return self.hidden(Tensor(ids.reshape(-1)), layout)
         with no_grad():  # no graph is needed, and a layer that is recomputed must not store its keys twice
@@ -147,8 +159,13 @@ class LanguageModel(Module):
         cache.advance(ids.shape[1])
         return refuse_gradient(rows, *self.parameters()) if is_recording() else rows
 
-    def check_tokens(self, tokens: ArrayLike | Tensor, cache: Cache | None, layout: Layout | None = None) -> Array:
-        """Return tokens (B, T), or (rows,) with a layout, as an array; raises InputError or ShapeError if unusable."""
+    def check_tokens(
+        self, tokens: ArrayLike | Tensor, cache: Cache | None, layout: Layout | None = None
+    ) -> tuple[Array, Layout]:
+        """Return the ids as an array, and their layout: the given one, or that of a rectangular batch.
+
+        Raises InputError or ShapeError if the model cannot take them.
+        """
         ids = np.asarray(tokens.data if isinstance(tokens, Tensor) else tokens)
         if layout is not None and cache is not None:
             raise InputError("a cache continues sequences of equal length: it takes tokens (batch, time) and no layout")
@@ -169,4 +186,4 @@ class LanguageModel(Module):
             )
         if cache is not None:
             cache.check_capacity(*ids.shape)
-        return ids
+        return ids, layout or Layout.rectangular(ids.shape[0], ids.shape[1], past)

@@ -19,7 +19,8 @@ from minigrad.data.evaluation import Spans
 from minigrad.data.reading import Reader, reader
 from minigrad.errors import RunError
 from minigrad.formats.weights import check_weights
-from minigrad.generation.sampling import Sampling, generate, unusable_ids
+from minigrad.generation.decoding import stream
+from minigrad.generation.settings import Sampling
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import AdamW, warmup_stable_decay
 from minigrad.system.terminal import phase
@@ -170,17 +171,10 @@ class Run:
         with self.pace.work("sample"):
             self.check_weights()
             tok, prompt = self.text.tokenizer, self._sample_prompt()
-            forbidden = unusable_ids(tok, self.model.config.vocab_size)
-            continuation = generate(
-                self.model,
-                prompt,
-                count=min(_SAMPLE_TOKENS, self.model.config.context_length),
-                sampling=Sampling(temperature=0.8, top_p=0.95, forbidden_ids=forbidden),
-                seed=self.settings.seed,
-                index=self.step,
-                stop_ids=[tok.end_of_text_id],
-            )
-            sample = str(tok.decode([*prompt[1:], *continuation]))
+            tokens = min(_SAMPLE_TOKENS, self.model.config.context_length)
+            settings = Sampling(tokens=tokens, seed=self.settings.seed)
+            written = stream(self.model, prompt, settings, tokenizer=tok, first_sample=self.step)
+            sample = tok.decode([*prompt[1:], *(token for token in written if token.ended != "end")])
         self.samples.append(Sample(self.step, sample))
         return sample
 

@@ -14,7 +14,7 @@ _MOST = 10**9  # larger integers are typing errors
 class TrainConfig:
     """The settings of a training run; train.py chooses a value where one is None."""
 
-    model: str = option("vidya-v2", "gpt2, vidya-v1, vidya-v2 or wiola", group="what to train", value="NAME")
+    model: str = option("vidya-v2", "gpt2, vidya-v1, vidya-v2, vsla or wiola", group="what to train", value="NAME")
     size: str = option(
         "auto",
         "auto, nano, micro, mini, small or a published size; auto is the best that the time allows",
