@@ -148,7 +148,7 @@ def test_a_plan_writes_nothing(capsys, text, tmp_path):
     assert train_program.main([*flags(settings(text, tmp_path / "run")), "--plan"]) == 0
     said = capsys.readouterr().out
     assert "30 steps" in said
-    assert "kernels" not in said
+    assert "loading kernels" not in said
     assert list(tmp_path.iterdir()) == []
 
 
