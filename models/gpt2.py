@@ -28,6 +28,7 @@ from minigrad.nn.config import (
     residual_std,
 )
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.programs import Program, Register
 from minigrad.options import option, validate
 from minigrad.typing import Array
 
@@ -236,6 +237,21 @@ class GPT2(LanguageModel):
         for index, layer in enumerate(self.h):
             x = layer(x, layout, cache, index)
         return self.ln_f(x)
+
+    def write_program(self, program: Program) -> Register:
+        """Describe the pass over one token, as `hidden` computes it."""
+        x = program.embed(self.wte)
+        program.add_position(x, self.wpe)
+        for index, layer in enumerate(self.h):
+            with program.temporary():
+                qkv = program.linear(layer.attn.c_attn, program.norm(layer.ln_1, x))
+                q, k, v = (qkv.part(part * x.size, (part + 1) * x.size) for part in range(3))
+                program.linear(layer.attn.c_proj, program.attend(index, q, k, v), add_to=x)
+            with program.temporary():
+                hidden = program.linear(layer.mlp.c_fc, program.norm(layer.ln_2, x))
+                program.gelu(hidden)
+                program.linear(layer.mlp.c_proj, hidden, add_to=x)
+        return program.norm(self.ln_f, x)
 
     def rename_weights(self, weights: dict[str, Array]) -> dict[str, Array]:
         """Remove the prefix ``transformer.`` from the names, and the causal masks that old files contain."""

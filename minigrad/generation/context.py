@@ -8,6 +8,7 @@ import numpy as np
 
 from minigrad.autograd.graph import no_grad
 from minigrad.nn.cache import Cache
+from minigrad.nn.decoder import Decoder
 from minigrad.nn.language_model import LanguageModel
 from minigrad.typing import Array
 
@@ -28,6 +29,7 @@ class Context:
         self.texts = [list(text) for text in texts]
         self._start = max(0, self.length - self.limit)  # the first token that the cache holds
         self._cache: Cache = model.new_cache(len(texts), min(self.limit, max(capacity, self.length)))
+        self._decoder = Decoder(model)
 
     @property
     def length(self) -> int:
@@ -72,8 +74,11 @@ class Context:
     def _read(self, stop: int, last: int) -> Array:
         """Read the tokens up to `stop` that are new; return the logits after each of the `last` ones."""
         begin = self._start + self._cache.length
+        new = np.array([text[begin:stop] for text in self.texts])
+        if new.shape[1] == last == 1:
+            return self._decoder.step(new[:, 0], self._cache)[:, None]
         with no_grad():
-            return self.model(np.array([text[begin:stop] for text in self.texts]), cache=self._cache, last=last).data
+            return self.model(new, cache=self._cache, last=last).data
 
     def _make_room(self) -> None:
         """Let texts that have outgrown the context begin again from their last half."""

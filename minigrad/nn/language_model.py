@@ -22,6 +22,7 @@ from minigrad.nn.layers import Embedding, Linear
 from minigrad.nn.layout import Layout
 from minigrad.nn.module import Module
 from minigrad.nn.parameter import Parameter
+from minigrad.nn.programs import Program, Register
 from minigrad.typing import Array
 
 
@@ -53,6 +54,13 @@ class LanguageModel(Module):
         config, dtype = self.config, self.head().dtype
         length = config.context_length if max_length is None else max_length
         return KeyValueCache(config.num_layers, batch_size, length, config.num_kv_heads, config.head_dim, dtype)
+
+    def write_program(self, program: Program) -> Register | None:
+        """Describe the pass over one token as a program; return the register of the last norm.
+
+        None, if the family has no such program: then the model itself is called to write.
+        """
+        return None
 
     def rename_weights(self, weights: dict[str, Array]) -> dict[str, Array]:
         """Return published weights under this model's names, without entries that are not weights."""
@@ -89,7 +97,7 @@ class LanguageModel(Module):
         backward() is then refused with a GraphError, because a cache stores no gradients.
         Raises InputError for ids out of range or more tokens than the context, ShapeError for other shapes.
         """
-        ids = self._check(tokens, cache)
+        ids = self.check_tokens(tokens, cache)
         batch_size, length = ids.shape
         if last is not None and not 0 <= last <= length:
             raise InputError(f"last takes a whole number from 0 to {length}, the number of positions, not {last}")
@@ -106,7 +114,7 @@ class LanguageModel(Module):
         Shapes: tokens (B, T), targets (B, T) integers -> ().  Raises ShapeError if these differ, InputError for ids or
         targets out of range.
         """
-        ids, labels = self._check(tokens, None), np.asarray(targets)
+        ids, labels = self.check_tokens(tokens, None), np.asarray(targets)
         if labels.shape != ids.shape:
             raise ShapeError(f"loss needs one target per token: tokens {ids.shape}, targets {labels.shape}")
         return ops.linear_cross_entropy(self._rows(ids, None), self.head(), labels.reshape(-1))
@@ -137,7 +145,8 @@ class LanguageModel(Module):
         cache.advance(length)
         return refuse_gradient(rows, *self.parameters()) if is_recording() else rows
 
-    def _check(self, tokens: ArrayLike, cache: Cache | None) -> Array:
+    def check_tokens(self, tokens: ArrayLike, cache: Cache | None) -> Array:
+        """Return tokens (B, T) as an array; raises InputError or ShapeError if the model cannot take them."""
         ids = np.asarray(tokens.data if isinstance(tokens, Tensor) else tokens)
         if ids.ndim != 2:
             raise ShapeError(
