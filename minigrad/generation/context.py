@@ -9,7 +9,6 @@ import numpy as np
 from minigrad.autograd.graph import no_grad
 from minigrad.nn.cache import Cache
 from minigrad.nn.decoder import Decoder
-from minigrad.nn.language_model import LanguageModel
 from minigrad.typing import Array
 
 _MOST_AGAIN = 8  # tokens that are read again rather than in a pass of their own, after a cache went back to its mark
@@ -22,14 +21,14 @@ class Context:
     outgrows the context is read again from its last half on, so the next half context costs no more than before.
     """
 
-    def __init__(self, model: LanguageModel, texts: Sequence[Sequence[int]], capacity: int) -> None:
+    def __init__(self, decoder: Decoder, texts: Sequence[Sequence[int]], capacity: int) -> None:
         """Take texts, at least one token each, and the number of tokens that they may grow to."""
-        self.model = model
-        self.limit = model.config.context_length
+        self.model = decoder.model
+        self.limit = self.model.config.context_length
         self.texts = [list(text) for text in texts]
         self._start = max(0, self.length - self.limit)  # the first token that the cache holds
-        self._cache: Cache = model.new_cache(len(texts), min(self.limit, max(capacity, self.length)))
-        self._decoder = Decoder(model)
+        self._cache: Cache = self.model.new_cache(len(texts), min(self.limit, max(capacity, self.length)))
+        self._decoder = decoder
 
     @property
     def length(self) -> int:

@@ -14,6 +14,7 @@ from minigrad.generation.sampling import as_mask
 from minigrad.generation.settings import Sampling
 from minigrad.generation.speculative import with_draft
 from minigrad.generation.texts import Rules, Text, Token
+from minigrad.nn.decoder import Decoder
 from minigrad.nn.language_model import LanguageModel
 from minigrad.typing import Array, Tokenizer
 
@@ -65,9 +66,9 @@ def stream(
         )
     samples = range(first_sample, first_sample + rules.sampling.samples)
     if draft is None:
-        return _in_evaluation(model, _batches(model, rules, prompts, samples))
+        return _in_evaluation(model, _batches(Decoder(model), rules, prompts, samples))
     texts = (Text(rules, ids, number, sample) for number, ids in enumerate(prompts) for sample in samples)
-    return _in_evaluation(model, _in_evaluation(draft, _with_draft(model, draft, texts)))
+    return _in_evaluation(model, _in_evaluation(draft, _with_draft(Decoder(model), Decoder(draft), texts)))
 
 
 def _rules(
@@ -123,34 +124,34 @@ def _in_evaluation(model: LanguageModel, tokens: Iterator[Token]) -> Iterator[To
         model.train(training)
 
 
-def _batches(model: LanguageModel, rules: Rules, prompts: list[list[int]], samples: range) -> Iterator[Token]:
+def _batches(decoder: Decoder, rules: Rules, prompts: list[list[int]], samples: range) -> Iterator[Token]:
     """Yield the tokens of all texts; those with prompts of equal length are written together, if memory allows it."""
     by_length: dict[int, list[int]] = {}
     for number, ids in enumerate(prompts):
         by_length.setdefault(len(ids), []).append(number)
     for length, numbers in by_length.items():
-        capacity = length + rules.sampling.tokens
+        model, capacity = decoder.model, length + rules.sampling.tokens
         bytes_each = model.new_cache(1, min(capacity, model.config.context_length)).num_bytes
         size = max(1, min(_MOST_TOGETHER, _MOST_CACHE_BYTES // bytes_each))
         texts = (Text(rules, prompts[number], number, sample) for number in numbers for sample in samples)
         while batch := list(itertools.islice(texts, size)):
-            yield from _together(model, batch, capacity)
+            yield from _together(decoder, batch, capacity)
 
 
-def _with_draft(model: LanguageModel, draft: LanguageModel, texts: Iterator[Text]) -> Iterator[Token]:
+def _with_draft(model: Decoder, draft: Decoder, texts: Iterator[Text]) -> Iterator[Token]:
     """Yield the tokens of texts of which a smaller model proposes some, one text after the other."""
     for text in texts:
         yield from with_draft(model, draft, text, len(text.prompt) + text.left)
 
 
-def _together(model: LanguageModel, texts: list[Text], capacity: int) -> Iterator[Token]:
+def _together(decoder: Decoder, texts: list[Text], capacity: int) -> Iterator[Token]:
     """Yield the tokens of texts with prompts of equal length: one of each, in turns; a text that has ended drops out.
 
     Each prompt is read once, however many samples continue it.
     """
     prompts = {text.number: text.prompt for text in texts}
     rows = [list(prompts).index(text.number) for text in texts]
-    context = Context(model, list(prompts.values()), capacity)
+    context = Context(decoder, list(prompts.values()), capacity)
     logits = context.logits()[rows, -1]
     context.select(rows)
     while texts:

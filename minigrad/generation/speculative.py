@@ -19,11 +19,11 @@ import numpy as np
 from minigrad.generation.context import Context
 from minigrad.generation.sampling import draw
 from minigrad.generation.texts import Text, Token
-from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.decoder import Decoder
 from minigrad.typing import Array
 
 
-def with_draft(model: LanguageModel, draft: LanguageModel, text: Text, capacity: int) -> Iterator[Token]:
+def with_draft(model: Decoder, draft: Decoder, text: Text, capacity: int) -> Iterator[Token]:
     """Yield the tokens of a text, of which the model `draft` proposes some.
 
     With temperature 0 the text is that of the model alone. Every random number is a function of its place in the text.

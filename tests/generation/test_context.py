@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from minigrad import no_grad
 from minigrad.generation.context import Context
+from minigrad.nn.decoder import Decoder
 from tests.models import tiny
 
 LIMIT = tiny.CONTEXT
@@ -25,7 +26,7 @@ def fresh(model, text, start=0):
 def test_texts_that_grow_are_chosen_and_cut_are_read_as_if_they_were_new(family, seed, length, data):
     model = tiny.build(family).eval()
     texts = tiny.tokens(seed, 3, length).tolist()
-    context = Context(model, texts, LIMIT)
+    context = Context(Decoder(model), texts, LIMIT)
     for step in range(6):
         found = context.logits()
         for text, row in zip(context.texts, found, strict=True):
@@ -46,7 +47,7 @@ def test_texts_that_grow_are_chosen_and_cut_are_read_as_if_they_were_new(family,
 
 def test_several_last_positions_are_those_of_single_steps():
     model = tiny.build("vidya-v2").eval()
-    context = Context(model, [[1, 2, 3]], LIMIT)
+    context = Context(Decoder(model), [[1, 2, 3]], LIMIT)
     context.logits()
     for token in (4, 5):
         context.append([token])
@@ -59,7 +60,7 @@ def test_several_last_positions_are_those_of_single_steps():
 def test_a_text_beyond_the_context_is_read_from_its_last_half():
     model = tiny.build("vidya-v2").eval()
     text = tiny.tokens(0, 1, LIMIT + 3)[0].tolist()
-    context = Context(model, [text], 100)
+    context = Context(Decoder(model), [text], 100)
     assert context.room == 0
     np.testing.assert_allclose(context.logits()[0, -1], fresh(model, text, 3), atol=1e-5)
     context.append([1])
