@@ -23,12 +23,11 @@ class Context:
 
     def __init__(self, decoder: Decoder, texts: Sequence[Sequence[int]], capacity: int) -> None:
         """Take texts, at least one token each, and the number of tokens that they may grow to."""
-        self.model = decoder.model
+        self.decoder, self.model = decoder, decoder.model
         self.limit = self.model.config.context_length
         self.texts = [list(text) for text in texts]
         self._start = max(0, self.length - self.limit)  # the first token that the cache holds
         self._cache: Cache = self.model.new_cache(len(texts), min(self.limit, max(capacity, self.length)))
-        self._decoder = decoder
 
     @property
     def length(self) -> int:
@@ -73,11 +72,10 @@ class Context:
     def _read(self, stop: int, last: int) -> Array:
         """Read the tokens up to `stop` that are new; return the logits after each of the `last` ones."""
         begin = self._start + self._cache.length
-        new = np.array([text[begin:stop] for text in self.texts])
-        if new.shape[1] == last == 1:
-            return self._decoder.step(new[:, 0], self._cache)[:, None]
+        if begin and last == stop - begin == 1:
+            return self.decoder.step([text[begin] for text in self.texts], self._cache)[:, None]
         with no_grad():
-            return self.model(new, cache=self._cache, last=last).data
+            return self.model(np.array([text[begin:stop] for text in self.texts]), cache=self._cache, last=last).data
 
     def _make_room(self) -> None:
         """Let texts that have outgrown the context begin again from their last half."""

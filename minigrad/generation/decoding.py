@@ -138,10 +138,10 @@ def _batches(decoder: Decoder, rules: Rules, prompts: list[list[int]], samples: 
             yield from _together(decoder, batch, capacity)
 
 
-def _with_draft(model: Decoder, draft: Decoder, texts: Iterator[Text]) -> Iterator[Token]:
+def _with_draft(decoder: Decoder, draft: Decoder, texts: Iterator[Text]) -> Iterator[Token]:
     """Yield the tokens of texts of which a smaller model proposes some, one text after the other."""
     for text in texts:
-        yield from with_draft(model, draft, text, len(text.prompt) + text.left)
+        yield from with_draft(decoder, draft, text, len(text.prompt) + text.left)
 
 
 def _together(decoder: Decoder, texts: list[Text], capacity: int) -> Iterator[Token]:

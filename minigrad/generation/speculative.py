@@ -23,12 +23,12 @@ from minigrad.nn.decoder import Decoder
 from minigrad.typing import Array
 
 
-def with_draft(model: Decoder, draft: Decoder, text: Text, capacity: int) -> Iterator[Token]:
-    """Yield the tokens of a text, of which the model `draft` proposes some.
+def with_draft(decoder: Decoder, draft: Decoder, text: Text, capacity: int) -> Iterator[Token]:
+    """Yield the tokens of a text, of which a smaller model, that of `draft`, proposes some.
 
     With temperature 0 the text is that of the model alone. Every random number is a function of its place in the text.
     """
-    reader, drafter = Context(model, [text.prompt], capacity), Context(draft, [text.prompt], capacity)
+    reader, drafter = Context(decoder, [text.prompt], capacity), Context(draft, [text.prompt], capacity)
     logits, proposals = reader.logits()[0], list[tuple[int, Array]]()
     while True:
         length = reader.length - len(proposals)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from minigrad import kernels
 from minigrad.kernels.jit import KERNELS
-from tests.kernels.attention import panel_twins, softmax_twins, tile_twins
+from tests.kernels.attention import chosen_twins, panel_twins, softmax_twins, tile_twins
 from tests.kernels.attention import twins as attention
 from tests.kernels.codegen import twins as codegen
 from tests.kernels.decoding import twins as decoding
@@ -34,6 +34,7 @@ for module in pkgutil.walk_packages(kernels.__path__, "minigrad.kernels."):
 
 TABLES = (
     attention,
+    chosen_twins,
     codegen,
     decoding,
     draw_twins,
