@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.errors import InputError
-from minigrad.generation.prompt import STANDARD_INPUT, is_terminal, read_messages, read_prompt
+from minigrad.generation.prompt import STANDARD_INPUT, document, is_terminal, read_messages, read_prompt
 from minigrad.generation.settings import GenerateConfig
 from minigrad.options import assignments, nearest
 from minigrad.system import hardware
@@ -40,7 +40,7 @@ def generate(config: GenerateConfig) -> Iterator[str]:
     from minigrad.generation.display import in_turn
 
     beginning = config.prompt or ""
-    prompt = [tok.end_of_text_id, *tok.encode(beginning)]
+    prompt = document(tok, beginning)
     limit = model.config.context_length
     if len(prompt) > limit:
         notice(f"the prompt has {len(prompt):,} tokens, more than the context of {limit:,}: its last part is used")

@@ -48,6 +48,10 @@ class Tokenizer(Protocol):
     def end_of_text_id(self) -> int:
         """The token between two documents."""
 
+    @property
+    def borders(self) -> tuple[list[int], list[int]]:
+        """The ids that it puts before and after every document; often none."""
+
     def encode(self, text: str, /) -> list[int]:
         """Return the token ids of a text."""
 

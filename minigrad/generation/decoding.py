@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -63,13 +64,10 @@ def stream(
             f"the draft model knows {draft.config.vocab_size:,} tokens and the model {model.config.vocab_size:,}: it "
             "must have the same tokenizer"
         )
-    texts = [
-        Text(rules, ids, number, sample)
-        for number, ids in enumerate(prompts)
-        for sample in range(first_sample, first_sample + rules.sampling.samples)
-    ]
+    samples = range(first_sample, first_sample + rules.sampling.samples)
     if draft is None:
-        return _in_evaluation(model, _batches(Decoder(model), texts))
+        return _in_evaluation(model, _batches(Decoder(model), rules, prompts, samples))
+    texts = (Text(rules, ids, number, sample) for number, ids in enumerate(prompts) for sample in samples)
     return _in_evaluation(model, _in_evaluation(draft, _with_draft(Decoder(model), Decoder(draft), texts)))
 
 
@@ -126,21 +124,21 @@ def _in_evaluation(model: LanguageModel, tokens: Iterator[Token]) -> Iterator[To
         model.train(training)
 
 
-def _batches(decoder: Decoder, texts: list[Text]) -> Iterator[Token]:
+def _batches(decoder: Decoder, rules: Rules, prompts: list[list[int]], samples: range) -> Iterator[Token]:
     """Yield the tokens of all texts; those with prompts of equal length are written together, if memory allows it."""
-    model = decoder.model
-    by_length: dict[int, list[Text]] = {}
-    for text in texts:
-        by_length.setdefault(len(text.prompt), []).append(text)
-    for length, group in by_length.items():
-        capacity = length + group[0].rules.sampling.tokens
+    by_length: dict[int, list[int]] = {}
+    for number, ids in enumerate(prompts):
+        by_length.setdefault(len(ids), []).append(number)
+    for length, numbers in by_length.items():
+        model, capacity = decoder.model, length + rules.sampling.tokens
         bytes_each = model.new_cache(1, min(capacity, model.config.context_length)).num_bytes
         size = max(1, min(_MOST_TOGETHER, _MOST_CACHE_BYTES // bytes_each))
-        for first in range(0, len(group), size):
-            yield from _together(decoder, group[first : first + size], capacity)
+        texts = (Text(rules, prompts[number], number, sample) for number in numbers for sample in samples)
+        while batch := list(itertools.islice(texts, size)):
+            yield from _together(decoder, batch, capacity)
 
 
-def _with_draft(decoder: Decoder, draft: Decoder, texts: list[Text]) -> Iterator[Token]:
+def _with_draft(decoder: Decoder, draft: Decoder, texts: Iterator[Text]) -> Iterator[Token]:
     """Yield the tokens of texts of which a smaller model proposes some, one text after the other."""
     for text in texts:
         yield from with_draft(decoder, draft, text, len(text.prompt) + text.left)

@@ -7,8 +7,12 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from minigrad.errors import InputError
+
+if TYPE_CHECKING:  # the command line is read before NumPy is imported
+    from minigrad.typing import Tokenizer
 
 STANDARD_INPUT = "-"
 
@@ -24,6 +28,14 @@ def read_prompt(given: str | None) -> str:
     if given is None:
         return _read_standard_input() if _is_piped() else ""
     return _read_standard_input() if given == STANDARD_INPUT else given
+
+
+def document(tokenizer: Tokenizer, text: str) -> list[int]:
+    """Return the token ids of a text with which a document begins.
+
+    Before it stands what the tokenizer puts before every document, or else the token between two documents.
+    """
+    return [*(tokenizer.borders[0] or [tokenizer.end_of_text_id]), *tokenizer.encode(text)]
 
 
 def read_messages() -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from minigrad.errors import InputError
 from minigrad.generation.decoding import stream
+from minigrad.generation.prompt import document
 from minigrad.generation.settings import Sampling
 from minigrad.nn.language_model import LanguageModel
 from minigrad.typing import Tokenizer
@@ -42,7 +43,7 @@ def write_batch(
     >>> [len(samples) for samples in texts], texts[1][2].startswith("be")
     ([3, 3], True)
     """
-    begun = [[tokenizer.end_of_text_id, *tokenizer.encode(prompt)] for prompt in prompts]
+    begun = [document(tokenizer, prompt) for prompt in prompts]
     parts: list[dict[int, list[str]]] = [{} for _ in prompts]
     for token in stream(model, begun, settings, tokenizer=tokenizer, **changes) if begun else ():
         parts[token.prompt].setdefault(token.sample, []).append(token.text)

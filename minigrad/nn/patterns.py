@@ -142,7 +142,7 @@ class PatternCache(KeyValueCache):
     def select(self, sequences: Sequence[int]) -> Self:
         """Return a cache of these sequences, by their numbers: fewer of them, or one of them several times."""
         chosen = super().select(sequences)
-        chosen.means = {layer: means[:, sequences] for layer, means in self.means.items()}
+        chosen.means = {layer: mean[:, list(sequences)] for layer, mean in self.means.items()}
         return chosen
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Array]:

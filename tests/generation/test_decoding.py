@@ -177,6 +177,12 @@ def test_log_probabilities_are_those_of_the_model(model):
     assert next(stream(model, [1, 2], **FREE)).log_probability is None
 
 
+def test_texts_are_prepared_when_their_turn_comes(model):
+    """So a great number of samples can be asked for, and as many taken as are needed."""
+    tokens = stream(model, [1], samples=10**9, tokens=2, **FREE)
+    assert [next(tokens).sample for _ in range(3)] == [0, 1, 2]
+
+
 def test_dropout_is_off_during_generation_and_restored_after_it(model):
     model.train()
     text(model, [1], 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import os
@@ -11,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+import tokenizer
 from minigrad.errors import InputError
-from minigrad.generation.prompt import is_terminal, read_messages, read_prompt
+from minigrad.generation.prompt import document, is_terminal, read_messages, read_prompt
 
 ROOT = Path(__file__).parents[2]
 
@@ -112,3 +114,12 @@ def test_without_standard_input_there_are_no_messages(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "stdin", None)
     assert not is_terminal()
     assert list(read_messages()) == []
+
+
+def test_a_document_begins_as_its_tokenizer_says() -> None:
+    tok = tokenizer.train([], vocab_size=261)
+    assert document(tok, "a") == [tok.end_of_text_id, *tok.encode("a")]
+    vocabulary = dataclasses.replace(tok.vocabulary, before=("<|user|>", "<|system|>"))
+    other = tokenizer.Tokenizer(vocabulary)
+    assert document(other, "a") == [tok.specials["<|user|>"], tok.specials["<|system|>"], *tok.encode("a")]
+    assert document(other, "") == other.borders[0]
