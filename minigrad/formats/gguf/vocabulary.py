@@ -48,6 +48,7 @@ class _Model:
     merges: list[Any]
     type: str = "BPE"
     ignore_merges: bool = False
+    byte_fallback: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class _File:
     """The fields of tokenizer.json that decide the tokens of a text."""
 
     model: _Model
-    pre_tokenizer: dict[str, Any]
+    pre_tokenizer: dict[str, Any] | None = None
     added_tokens: list[_Added] = field(default_factory=list)
     normalizer: dict[str, Any] | None = None
     post_processor: dict[str, Any] | None = None
@@ -81,8 +82,9 @@ def read_vocabulary(folder: Path, vocab_size: int) -> dict[str, Value]:
 
 def _tokens(file: _File, vocab_size: int) -> dict[str, Value]:
     """Return the split, the merges, and the spelling and kind of each token, one for each row of the embedding."""
-    if file.model.type != "BPE":
-        raise InputError(f"model.type is {shown(file.model.type)}, and only BPE can be written")
+    if file.model.type != "BPE" or file.model.byte_fallback:
+        kind = shown(file.model.type) + " with byte_fallback" * file.model.byte_fallback
+        raise InputError(f"model.type is {kind}, and only byte-level BPE can be written")
     if file.normalizer is not None:
         raise InputError(f"normalizer is {shown(file.normalizer)}: llama.cpp takes every text as it is")
     names, kinds = [f"<unused {row}>" for row in range(vocab_size)], [UNUSED] * vocab_size
@@ -115,7 +117,7 @@ def _merge(index: int, merge: Any) -> str:
     return " ".join(parts)
 
 
-def split_name(pre_tokenizer: dict[str, Any], *, whole_words: bool = False) -> str:
+def split_name(pre_tokenizer: dict[str, Any] | None, *, whole_words: bool = False) -> str:
     """Return llama.cpp's name of the split that a pre-tokenizer makes; raises InputError if it has none.
 
     With `whole_words`, a word that is a token becomes that token, whatever the merges would give.

@@ -115,11 +115,16 @@ def test_every_pattern_is_one_of_ours():
     ("field", "value", "message"),
     [
         ("normalizer", {"type": "NFC"}, "normalizer is .*llama.cpp takes every text as it is"),
-        ("pre_tokenizer", None, "pre_tokenizer is None"),
+        ("pre_tokenizer", None, "no split like pre_tokenizer None"),
         ("pre_tokenizer", {"type": "ByteLevel", "add_prefix_space": True}, "no split like"),
         ("added_tokens", [], r"no special token '<\|endoftext\|>'"),
         ("added_tokens", 5, "added_tokens is 5, not a list"),
-        ("model", {"type": "Unigram", "vocab": {}, "merges": []}, "model.type is 'Unigram', and only BPE"),
+        ("model", {"type": "Unigram", "vocab": {}, "merges": []}, "model.type is 'Unigram', and only byte-level BPE"),
+        (
+            "model",
+            {"byte_fallback": True, "vocab": {}, "merges": []},
+            "model.type is 'BPE' with byte_fallback, and only",
+        ),
         ("model", {"vocab": {"a": 0, "<|end|>": 7}, "merges": []}, "two ids have the same token"),
         ("model", {"vocab": {"a": SIZE}, "merges": []}, "has the id 295, but the model's ids end at 294"),
         ("model", {"vocab": {"a": -1}, "merges": []}, "has the id -1"),
