@@ -7,20 +7,27 @@ import signal
 if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # during the imports Ctrl-C ends the program without a traceback
 
+import itertools
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.errors import InputError
-from minigrad.generation.prompt import read_prompt
+from minigrad.generation.prompt import STANDARD_INPUT, is_terminal, read_messages, read_prompt
 from minigrad.generation.settings import GenerateConfig
 from minigrad.options import assignments, nearest
 from minigrad.system import hardware
 from minigrad.system.signals import raise_on_interrupt
 from minigrad.system.terminal import close_output, forgive_encoding, printable
+
+if TYPE_CHECKING:  # the command line is read before NumPy and the rest are imported
+    from minigrad.generation.texts import Token
+    from minigrad.nn.language_model import LanguageModel
+    from tokenizer import Tokenizer
 
 
 def generate(config: GenerateConfig) -> Iterator[str]:
@@ -28,43 +35,85 @@ def generate(config: GenerateConfig) -> Iterator[str]:
 
     Raises InputError if the folder cannot be used.
     """
-    refuse_other_folders(Path(config.run))
-    hardware.prepare(config.threads)
-    import models
-    import tokenizer
-    from minigrad.generation import sampling
-    from minigrad.generation.streaming import Pace, decoded, until
+    model, tok, draft = load(config)
+    from minigrad.generation.decoding import stream
+    from minigrad.generation.display import in_turn
 
-    raise_on_interrupt()
-
-    model, tok = models.load(config.run, **assignments(config.set)), tokenizer.load(config.run)
-    if tok.vocab_size > model.config.vocab_size:
-        raise InputError(
-            f"the tokenizer in {config.run} has {tok.vocab_size:,} tokens, but the model knows "
-            f"{model.config.vocab_size:,}: they do not belong together"
-        )
     beginning = config.prompt or ""
     prompt = [tok.end_of_text_id, *tok.encode(beginning)]
     limit = model.config.context_length
     if len(prompt) > limit:
         notice(f"the prompt has {len(prompt):,} tokens, more than the context of {limit:,}: its last part is used")
-    for index in range(config.samples):
-        if index:
-            yield "\n\n---\n\n"
-        yield beginning
-        pace = Pace()
-        tokens = sampling.generate(
-            model,
-            prompt,
-            count=config.tokens,
-            sampling=sampling.Sampling.of(config, forbidden_ids=sampling.unusable_ids(tok, model.config.vocab_size)),
-            seed=config.seed,
-            index=index,
-            stop_ids=[tok.end_of_text_id],
-        )
-        yield from until(config.stop, decoded(tok.stream_decoder(), pace.watch(tokens)))
-        if summary := pace.summary():
-            notice(summary)
+    tokens = stream(model, prompt, config, tokenizer=tok, draft=draft)
+    yield beginning
+    for sample, text, ended in in_turn(watched(tokens, config, tok)):
+        yield text
+        if ended:
+            yield "\n\n---\n\n" + beginning if sample + 1 < config.samples else "\n"
+
+
+def chat(config: GenerateConfig) -> Iterator[str]:
+    """Yield the answers of the model to the messages of standard input, in parts; the prompt is the first message.
+
+    Raises InputError if the folder holds no chat model, or if several samples are asked for.
+    """
+    if config.samples > 1:
+        raise InputError("--chat writes one answer to each message; leave out --samples")
+    model, tok, draft = load(config)
+    import tokenizer
+    from minigrad.generation.chat import HELP, Chat, Conversation
+    from minigrad.generation.decoding import stream
+
+    form = tokenizer.load_chat(config.run, tok)
+    limit = model.config.context_length
+    conversation = Conversation(form.encode, room=limit - min(config.tokens, limit // 2))
+
+    def answer(ids: list[int], turn: int) -> Iterator[Token]:
+        return watched(stream(model, ids, config, tokenizer=tok, draft=draft, first_sample=turn), config, tok)
+
+    if is_terminal():
+        notice(HELP)
+    first = [] if config.prompt is None else [config.prompt]
+    yield from Chat(conversation, answer, notice).run(itertools.chain(first, read_messages()))
+
+
+def load(config: GenerateConfig) -> tuple[LanguageModel, Tokenizer, LanguageModel | None]:
+    """Return the model and the tokenizer of a run folder, and the draft model if there is to be one.
+
+    Raises InputError if a folder cannot be used, or if the draft model has another tokenizer.
+    """
+    for folder in (config.run, config.draft):
+        if folder is not None:
+            refuse_other_folders(Path(folder))
+    hardware.prepare(config.threads)
+    import models
+    import tokenizer
+
+    raise_on_interrupt()
+    model, tok = models.load(config.run, **assignments(config.set)), tokenizer.load(config.run)
+    if config.draft is None:
+        return model, tok, None
+    if tokenizer.load(config.draft).fingerprint() != tok.fingerprint():
+        raise InputError(f"{config.draft} has another tokenizer than {config.run}, so it cannot propose tokens")
+    return model, tok, models.load(config.draft)
+
+
+def watched(tokens: Iterator[Token], config: GenerateConfig, tok: Tokenizer) -> Iterator[Token]:
+    """Yield the tokens, then print their speed, and their log-probabilities if these are asked for."""
+    from minigrad.generation.display import Pace, alternatives
+
+    pace = Pace()
+    drawn: list[Token] = []
+    for token in tokens:
+        pace.note(token)
+        if config.alternatives is not None:
+            drawn.append(token)
+        yield token
+    if drawn:
+        notice("each token with its log-probability, then the most likely ones in its place")
+        print(alternatives(drawn, tok.decode), file=sys.stderr, flush=True)
+    if summary := pace.summary():
+        notice(summary)
 
 
 def refuse_other_folders(folder: Path) -> None:
@@ -85,7 +134,7 @@ def refuse_other_folders(folder: Path) -> None:
 
 def notice(text: str) -> None:
     """Print a remark on standard error, so that the generated text itself can be piped on."""
-    print(f"\n[{text}]", file=sys.stderr, flush=True)
+    print(f"[{text}]", file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -99,6 +148,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "max_new_tokens": "tokens",
             "temp": "temperature",
             "num_samples": "samples",
+            "n": "samples",
+            "logprobs": "alternatives",
+            "stop_string": "stop",
+            "draft_model": "draft",
             "prompt_file": "prompt",
         },
         stray="prompt",
@@ -106,11 +159,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     config, _ = parser.parse(arguments)
     forgive_encoding()
 
+    def parts() -> Iterator[str]:
+        if config.chat and config.prompt != STANDARD_INPUT:
+            return chat(config)
+        asked = replace(config, prompt=read_prompt(config.prompt))
+        return chat(asked) if config.chat else generate(asked)
+
     def work() -> None:
         try:
-            for text in generate(replace(config, prompt=read_prompt(config.prompt))):
+            for text in parts():
                 print(printable(text), end="", flush=True)
-            print(flush=True)
         except KeyboardInterrupt:
             print(flush=True)
             raise

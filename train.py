@@ -33,6 +33,7 @@ from minigrad.training.settings import TRAIN_ALIASES, TrainConfig, check_setting
 from models.names import ladder
 
 if TYPE_CHECKING:
+    from minigrad.data.batches import Batch
     from minigrad.data.tokenized import TokenizedCorpus
     from minigrad.nn.language_model import LanguageModel
     from minigrad.training.plan import Plan
@@ -108,35 +109,29 @@ def take_step(run: Run) -> tuple[float, float]:
     as they were.
     """
     learning_rate = run.learning_rate()
-    inputs, targets = run.batch()  # (B, T) tokens, and for each the token after it
-    nats = accumulate_gradients(run, inputs, targets)  # forward and backward
-    predicted = targets[targets != IGNORE]
+    batch = run.batch()  # tokens, and for each the one after it
+    nats = accumulate_gradients(run, batch)  # forward and backward
+    predicted = batch.targets[batch.targets != IGNORE]
     loss, norm = nats / predicted.size, math.nan
     if math.isfinite(loss):
         norm = run.optimizer.step(learning_rate, max_norm=MAX_GRADIENT_NORM)  # clip and update, unless it is not finite
     if not math.isfinite(norm):
-        raise run.divergence(run.first_anomaly(lambda: accumulate_gradients(run, inputs, targets)))
+        raise run.divergence(run.first_anomaly(lambda: accumulate_gradients(run, batch)))
     run.optimizer.zero_grad()
     run.totals.add_step(nats, float(run.text.byte_lengths[predicted].sum()), loss)
     run.step += 1
     return learning_rate, norm
 
 
-def accumulate_gradients(run: Run, inputs: Array, targets: Array) -> float:
+def accumulate_gradients(run: Run, batch: Batch) -> float:
     """Compute the gradient of the mean loss over the targets, part by part; return the sum of the losses in nats."""
-    parts, num_targets = run.settings.accumulate, int((targets != IGNORE).sum())
-    size, nats = len(inputs) // parts, 0.0
-    for first in range(0, len(inputs), size):
-        part = slice(first, first + size)
-        nats += run.replicas.run(
-            forward_backward, inputs[part], targets[part], step=run.step, first_sequence=first, num_targets=num_targets
-        )
-    return nats
+    parts, targets = batch.parts(run.settings.accumulate), batch.num_targets
+    return sum(run.replicas.run(forward_backward, part, step=run.step, num_targets=targets) for part in parts)
 
 
-def forward_backward(model: LanguageModel, inputs: Array, targets: Array, weight: Array) -> float:
+def forward_backward(model: LanguageModel, batch: Batch, weight: Array) -> float:
     """Add the gradient of the mean loss, times `weight`, to that of every parameter; return the loss."""
-    loss = model.loss(inputs, targets)
+    loss = model.loss(batch.tokens, batch.targets, layout=batch.layout)
     loss.backward(weight)
     return float(loss.item())
 

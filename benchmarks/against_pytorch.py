@@ -45,6 +45,7 @@ def serve_minigrad(family: str, size: str, batch: int, length: int, backend: str
     """Take a step for each line on standard input; answer with its seconds."""
     import models
     from minigrad import optim
+    from minigrad.data.batches import Batch
     from minigrad.kernels.gemm import backend as products
     from minigrad.random import generator
     from minigrad.training.parallel import Replicas, num_replicas
@@ -54,11 +55,11 @@ def serve_minigrad(family: str, size: str, batch: int, length: int, backend: str
     model = models.build(family, size=size, dropout=0.0)
     optimizer = optim.AdamW(model.parameters(), weight_decay=0.1)
     tokens = generator(0, "benchmark").integers(0, model.config.vocab_size, (batch, length + 1))
-
+    texts = Batch.rectangular(tokens[:, :-1], tokens[:, 1:])
     replicas = Replicas(model, num_replicas(model, batch, length))
 
     def step() -> None:
-        replicas.run(forward_backward, tokens[:, :-1], tokens[:, 1:])
+        replicas.run(forward_backward, texts)
         optimizer.step(1e-3, max_norm=1.0)
         optimizer.zero_grad()
 

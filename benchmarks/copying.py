@@ -25,8 +25,10 @@ import models
 import tokenizer
 from minigrad import no_grad, ops
 from minigrad.data import corpus
-from minigrad.data.batches import Batch, evaluation_windows
+from minigrad.data.batches import Batch
+from minigrad.data.evaluation import evaluation_batches
 from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.data.windows import Windows
 from minigrad.nn.language_model import LanguageModel
 from minigrad.training.record import Record
 from minigrad.typing import Array
@@ -46,19 +48,20 @@ def completes_a_pair(row: Array) -> Array:
     return ~first
 
 
-def losses(model: LanguageModel, windows: Iterable[Batch]) -> dict[str, float]:
+def losses(model: LanguageModel, batches: Iterable[Batch]) -> dict[str, float]:
     """Return the mean loss in nats of tokens that complete a repeated pair and of others, and the share of the former.
 
-    Every token of a window counts but the first. Dropout is off.
+    Every token of a sequence counts but the first. Dropout is off.
     """
     nats: list[Array] = []
     repeated: list[Array] = []
     model.eval()
-    for inputs, _ in windows:
+    for batch in batches:
         with no_grad():
-            log_chances = ops.log_softmax(model(inputs)).data[:, :-1]  # (B, T - 1, V)
-        nats.append(-np.take_along_axis(log_chances, inputs[:, 1:, None], axis=-1).ravel())
-        repeated += [completes_a_pair(row) for row in inputs]
+            log_chances = ops.log_softmax(model(batch.tokens, layout=batch.layout)).data  # (rows, V)
+        is_later = batch.layout.positions > 0  # the first token of a sequence is not predicted
+        nats.append(-log_chances[np.flatnonzero(is_later) - 1, batch.tokens[is_later]])
+        repeated += [completes_a_pair(row) for row in np.split(batch.tokens, batch.layout.offsets[1:-1])]
     loss, again = np.concatenate(nats), np.concatenate(repeated)
     return {"repeated": float(loss[again].mean()), "others": float(loss[~again].mean()), "share": float(again.mean())}
 
@@ -68,8 +71,8 @@ def measure(folder: Path) -> dict[str, Any]:
     model, record = models.load(folder), Record.read(folder)
     text = TokenizedCorpus.of(corpus.load(record.data), tokenizer.load(folder))
     context = record.used["context"]
-    windows = evaluation_windows(text.held_out, context=context, overlap=0.0, batch_size=8, max_windows=WINDOWS)
-    return losses(model, windows)
+    spans, size = Windows(text.held_out, context).spans(), {"rows": 8 * context, "limit": WINDOWS * context}
+    return losses(model, evaluation_batches(spans, context=context, overlap=0.0, **size))
 
 
 def main() -> None:

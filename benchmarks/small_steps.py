@@ -42,7 +42,7 @@ def serve_minigrad(case: str, threads: int) -> None:
     hardware.prepare(threads)
     import models
     from minigrad import optim
-    from minigrad.data.batches import batch
+    from minigrad.data.windows import Windows
     from minigrad.random import generator
     from minigrad.training.parallel import Replicas, num_replicas
     from train import forward_backward
@@ -51,12 +51,12 @@ def serve_minigrad(case: str, threads: int) -> None:
     model = models.build(family, size=size, dropout=0.0, **changes)
     optimizer = optim.AdamW(model.parameters(), betas=BETAS, weight_decay=WEIGHT_DECAY)
     text = generator(0, "benchmark").integers(0, model.config.vocab_size, 1_000_000).astype("uint16")
+    windows = Windows(text, context)
     replicas, taken = Replicas(model, num_replicas(model, batch_size, context)), 0
 
     def step() -> None:
         nonlocal taken
-        drawn = batch(text, seed=0, step=taken, batch_size=batch_size, context=context)
-        replicas.run(forward_backward, *drawn, step=taken)
+        replicas.run(forward_backward, windows.batch(seed=0, step=taken, batch_size=batch_size), step=taken)
         optimizer.step(LEARNING_RATE, max_norm=1.0)
         optimizer.zero_grad()
         taken += 1

@@ -25,6 +25,7 @@ def measure(size: str, steps: int = 7) -> dict[str, float | str]:
     """Take a few training steps on random tokens and return the medians."""
     import models
     from minigrad import optim
+    from minigrad.data.batches import Batch
     from minigrad.random import generator
     from minigrad.system import hardware
     from minigrad.training import costs
@@ -36,11 +37,12 @@ def measure(size: str, steps: int = 7) -> dict[str, float | str]:
     model = models.build("vidya-v2", size=size)
     optimizer = optim.AdamW(model.parameters())
     tokens = generator(0, "benchmark").integers(0, model.config.vocab_size, (batch_size, context + 1))
+    batch = Batch.rectangular(tokens[:, :-1], tokens[:, 1:])
     replicas = num_replicas(model, batch_size, context)
     learners, seconds = Replicas(model, replicas), []
     for _ in range(steps + 1):
         started = time.perf_counter()
-        learners.run(forward_backward, tokens[:, :-1], tokens[:, 1:])
+        learners.run(forward_backward, batch)
         optimizer.step(1e-3, max_norm=1.0)
         optimizer.zero_grad()
         seconds.append(time.perf_counter() - started)

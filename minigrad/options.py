@@ -35,13 +35,15 @@ class Option:
     below: float | None = None
     flag: str | None = None  # the flag, if it is not the field's name with dashes
     value: str | None = None  # the name of the value in --help: DIR, PATH|URL
+    filled: bool = False  # an empty text is not allowed
     bare: str | None = None  # the value of the flag without an argument, as in `--resume`
     none_means: str = "chosen automatically"  # the text in --help for a default of None
     positional: bool = False  # written without a flag, as in `generate.py runs/nano`
-    # These four are filled in from the field itself:
+    # These five are filled in from the field itself:
     name: str = ""
     kind: type = str  # int, float, str or bool
     optional: bool = False  # None is allowed
+    many: bool = False  # the field is a tuple of values, and the flag may be given several times
     default: Any = None
 
     @property
@@ -52,11 +54,17 @@ class Option:
         return self.flag or "--" + self.name.replace("_", "-")
 
     @property
+    def single(self) -> Option:
+        """The option for one of several values."""
+        return dataclasses.replace(self, many=False)
+
+    @property
     def expectation(self) -> str:
         """The values it accepts, in words: "a whole number of at least 1"."""
         if self.choices:
             return "one of " + ", ".join(self.choices)
-        nouns = {int: "a whole number", float: "a finite number", str: "text", bool: "true or false"}
+        text = "text that is not empty" if self.filled else "text"
+        nouns = {int: "a whole number", float: "a finite number", str: text, bool: "true or false"}
         bounds = [
             f"{words} {bound}"
             for words, bound in (
@@ -73,8 +81,11 @@ class Option:
         """Whether the Python value `value` is allowed."""
         if value is None:
             return self.optional
+        if self.many:
+            return isinstance(value, tuple) and all(map(self.single.accepts, value))
         if self.kind is str:
-            return isinstance(value, str | os.PathLike) and (not self.choices or value in self.choices)
+            allowed = (not self.choices or value in self.choices) and (not self.filled or value != "")
+            return isinstance(value, str | os.PathLike) and allowed
         if self.kind is bool or isinstance(value, bool):  # in Python True is an int; as a number it is a mistake
             return self.kind is bool and isinstance(value, bool)
         if not isinstance(value, int if self.kind is int else int | float):
@@ -91,7 +102,8 @@ class Option:
     def convert(self, text: str, called: str | None = None) -> Any:
         """Return the value of a string; raises InputError, naming the option as `called`, if it is not allowed.
 
-        "none" means None where that is allowed, "true" and "false" are the values of a switch.
+        "none" means None where that is allowed, "true" and "false" are the values of a switch. Where several values are
+        allowed, the string is one of them.
         """
         called = called or self.spelling
         if self.optional and text.lower() == "none" and (self.kind is not str or self.choices):
@@ -102,12 +114,14 @@ class Option:
             value = self.kind(text)
         except ValueError:
             raise self.refusal(called, text) from None
-        if not self.accepts(value):
+        if not self.single.accepts(value):
             raise self.refusal(called, text)
         return value
 
     def check(self, value: Any, called: str) -> Any:
         """Return a Python value if it is allowed; raises InputError, naming the option as `called`, otherwise."""
+        if self.many and isinstance(value, tuple):
+            return tuple(self.single.check(each, called) for each in value)
         if not self.accepts(value):
             raise self.refusal(called, value)
         return value
@@ -116,7 +130,8 @@ class Option:
         """The error for a `value` that is not allowed."""
         guess = nearest(value, self.choices) if self.choices and isinstance(value, str) else None
         hint = f"; did you mean {guess!r}?" if guess else ""
-        return InputError(f"{called} takes {self.expectation}, not {shown(value)}{hint}")
+        expected = f"a tuple, each {self.expectation}" if self.many and not isinstance(value, str) else self.expectation
+        return InputError(f"{called} takes {expected}, not {shown(value)}{hint}")
 
 
 def shown(value: Any) -> str:
@@ -139,8 +154,9 @@ def _is_finite(number: float) -> bool:
 def option(default: Any, help: str, **rules: Any) -> Any:
     """Declare one setting: a dataclass field with its help text, its flag and the values it accepts.
 
-    The field's type is int, float, str or bool (a switch, False by default), or one of these `| None`;
-    `rules` are the other fields of `Option`, as in `steps: int = option(100, "training steps", at_least=1)`.
+    The field's type is int, float, str or bool (a switch, False by default), one of these `| None`, or a tuple of any
+    number of them, as in `tuple[str, ...]`; `rules` are the other fields of `Option`, as in
+    `steps: int = option(100, "training steps", at_least=1)`.
     """
     return dataclasses.field(default=default, metadata={"option": Option(help, **rules)})
 
@@ -156,13 +172,14 @@ def _options(settings: Any) -> tuple[Option, ...]:
     found = []
     for field in dataclasses.fields(settings):
         members = typing.get_args(hints[field.name]) or (hints[field.name],)
-        kinds = [member for member in members if member is not types.NoneType]
+        kinds = [member for member in members if member not in (types.NoneType, ...)]
         found.append(
             dataclasses.replace(
                 _declaration(settings, field.name),
                 name=field.name,
                 kind=kinds[0],
-                optional=len(kinds) < len(members),
+                optional=types.NoneType in members,
+                many=... in members,
                 default=field.default,
             )
         )

@@ -15,6 +15,16 @@ Array = NDArray[Any]
 PathLike = str | os.PathLike[str]
 
 
+class Decoder(Protocol):
+    """Decodes token ids that arrive one by one."""
+
+    def push(self, token: int, /) -> str:
+        """Return the characters that this token completes."""
+
+    def flush(self) -> str:
+        """Return the text of the bytes that are left, which form no whole character."""
+
+
 class Tokenizer(Protocol):
     """The interface of a tokenizer that training and generation use."""
 
@@ -49,6 +59,9 @@ class Tokenizer(Protocol):
 
     def decode_bytes(self, ids: Iterable[int], /) -> bytes:
         """Return the bytes of token ids."""
+
+    def stream_decoder(self) -> Decoder:
+        """Return a decoder that takes one id at a time."""
 
     def fingerprint(self) -> str:
         """Return a name that is equal for two tokenizers only if they encode every text equally."""

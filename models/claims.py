@@ -34,6 +34,7 @@ CLAIMS: dict[tuple[str, str], Claim] = {
     ("vidya-v2", "2.3"): Claim(
         587_000_000, "at a vocabulary of 49,152, with 6.67 key/value heads and 3413.3 units; here 7 and 3,456"
     ),
+    ("vsla", "1b"): Claim(1_100_000_000, "20 layers would have about as many; the document describes 24"),
     ("wiola", "120m"): Claim(120_000_000, "the label is not the count of the published shape; see 120m-exact"),
     ("wiola", "360m"): Claim(360_000_000, "the label is not the count of the published shape; see 360m-exact"),
     ("wiola", "700m"): Claim(700_000_000, "the label is not the count of the published shape; see 700m-exact"),

@@ -28,6 +28,7 @@ from minigrad.nn.config import (
     residual_std,
 )
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.programs import Program, Register
 from minigrad.options import option, validate
 from minigrad.typing import Array
 
@@ -182,19 +183,6 @@ class Attention(nn.Module):
         return self.resid_dropout(self.c_proj(attended.reshape(rows, width)))
 
 
-class FeedForward(nn.Module):
-    """Two matrices with a GELU between them."""
-
-    def __init__(self, config: GPT2Config, out_std: float) -> None:
-        self.c_fc = nn.Conv1D(config.width, config.feed_forward, std=config.init_std)
-        self.c_proj = nn.Conv1D(config.feed_forward, config.width, std=out_std)
-        self.dropout = nn.Dropout(config.dropout)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Apply the block to every row: x (rows, width) -> (rows, width)."""
-        return self.dropout(self.c_proj(ops.gelu(self.c_fc(x), approximate="tanh")))
-
-
 class Block(nn.CheckpointedLayer):
     """One layer: attention, then the feed-forward block; each follows a norm and adds to the residual stream."""
 
@@ -203,7 +191,9 @@ class Block(nn.CheckpointedLayer):
         self.ln_1 = nn.LayerNorm(config.width, eps=config.norm_eps)
         self.attn = Attention(config, out_std)
         self.ln_2 = nn.LayerNorm(config.width, eps=config.norm_eps)
-        self.mlp = FeedForward(config, out_std)
+        self.mlp = nn.Conv1DFeedForward(
+            config.width, config.feed_forward, std=config.init_std, out_std=out_std, dropout=config.dropout
+        )
 
     def forward(self, x: Tensor, layout: Layout, cache: KeyValueCache | None = None, layer: int = 0) -> Tensor:
         """Add the outputs of attention and of the feed-forward block to the residual stream x (rows, width)."""
@@ -236,6 +226,19 @@ class GPT2(LanguageModel):
         for index, layer in enumerate(self.h):
             x = layer(x, layout, cache, index)
         return self.ln_f(x)
+
+    def write_program(self, program: Program) -> Register:
+        """Describe the pass over one token, as `hidden` computes it."""
+        x = program.embed(self.wte)
+        program.add_position(x, self.wpe)
+        for index, layer in enumerate(self.h):
+            with program.temporary():
+                qkv = program.linear(layer.attn.c_attn, program.norm(layer.ln_1, x))
+                q, k, v = (qkv.part(part * x.size, (part + 1) * x.size) for part in range(3))
+                program.linear(layer.attn.c_proj, program.attend(index, q, k, v), add_to=x)
+            with program.temporary():
+                layer.mlp.write_program(program, program.norm(layer.ln_2, x), x)
+        return program.norm(self.ln_f, x)
 
     def rename_weights(self, weights: dict[str, Array]) -> dict[str, Array]:
         """Remove the prefix ``transformer.`` from the names, and the causal masks that old files contain."""

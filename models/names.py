@@ -15,6 +15,7 @@ SIZES: dict[str, tuple[str, ...]] = {
     "gpt2": (*LAPTOP_SIZES, "124m", "300m", "medium", "large"),
     "vidya-v1": (*LAPTOP_SIZES, "10m", "49m"),
     "vidya-v2": (*LAPTOP_SIZES, "2.0", "2.1", "2.2", "2.3", "smollm2-135m", "mobilellm-125m"),
+    "vsla": (*LAPTOP_SIZES, "1b"),
     "wiola": (
         *(*LAPTOP_SIZES, "120m", "360m", "700m", "1.5b"),
         *("120m-exact", "360m-exact", "700m-exact", "1.5b-exact"),

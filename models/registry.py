@@ -12,7 +12,7 @@ from minigrad.errors import InputError
 from minigrad.formats.json_files import read_json
 from minigrad.nn.config import ModelConfig
 from minigrad.nn.language_model import LanguageModel
-from models import gpt2, growth, initial_weights, vidya_v1, vidya_v2, wiola
+from models import gpt2, growth, initial_weights, vidya_v1, vidya_v2, vsla, wiola
 from models.family import CUSTOM, Family, override
 from models.family import skeleton as skeleton_of
 from models.initial_weights import GROWING, InitialWeights
@@ -22,6 +22,7 @@ FAMILIES = {
     "gpt2": Family(gpt2.GPT2, gpt2.GPT2Config, gpt2.SIZES),
     "vidya-v1": Family(vidya_v1.VidyaV1, vidya_v1.VidyaV1Config, vidya_v1.SIZES),
     "vidya-v2": Family(vidya_v2.VidyaV2, vidya_v2.VidyaV2Config, vidya_v2.SIZES),
+    "vsla": Family(vsla.VSLA, vsla.VSLAConfig, vsla.SIZES),
     "wiola": Family(wiola.Wiola, wiola.WiolaConfig, wiola.SIZES),
 }
 

@@ -93,14 +93,6 @@ def heads(draw: DrawFn) -> tuple[int, int, int]:
     return groups * per_group, groups, size
 
 
-def visible_keys(draw: DrawFn, offsets: Array, ranges: Array) -> Array:
-    """Draw how many keys each row sees: numbers that do not decrease within a sequence, 0 among them."""
-    visible = np.zeros(int(offsets[-1]), np.int64)
-    for a, b, (first, last) in zip(offsets[:-1], offsets[1:], ranges, strict=True):
-        visible[a:b] = sorted(draw(st.integers(0, last - first)) for _ in range(b - a))
-    return visible
-
-
 # Families of operations with the same kind of arguments.
 
 
@@ -198,39 +190,6 @@ def linear_cross_entropy(draw: DrawFn) -> Case:
     rows = draw(st.sampled_from([rows, 0]))
     targets = draw(hnp.arrays(np.int64, (rows,), elements=st.sampled_from([-100, *range(classes)])))
     return Case((*values(draw, normal, (rows, width), (classes, width)), targets))
-
-
-@st.composite
-def attention(draw: DrawFn) -> Case:
-    (offsets, ranges), (num_heads, groups, size) = draw(layouts()), draw(heads())
-    own_rows = (ranges == np.stack([offsets[:-1], offsets[1:]], axis=1)).all()
-    key_rows = int(offsets[-1]) if own_rows else int(ranges.max()) + draw(st.integers(0, 2))
-    keys = (key_rows, groups, size)
-    arrays = values(draw, normal, (int(offsets[-1]), num_heads, size), keys, keys)
-    options: dict[str, Any] = {"offsets": offsets, "key_ranges": None if own_rows else ranges}
-    if draw(st.booleans()):
-        options["visible"] = visible_keys(draw, offsets, ranges)
-    if draw(st.booleans()):
-        options |= {"dropout": 0.4} | {name: draw(COUNTS) for name in ("seed", "step", "index", "first_row")}
-    return Case(arrays, options)
-
-
-@st.composite
-def attention_with_own_key(draw: DrawFn) -> Case:
-    (offsets, ranges), (num_heads, groups, size) = draw(layouts()), draw(heads())
-    rows, keys = int(offsets[-1]), (int(ranges.max(initial=0)) + 1, groups, size)
-    own = (rows, groups, size)
-    arrays = values(draw, normal, (rows, num_heads, size), keys, keys, own, own)
-    visible = visible_keys(draw, offsets, ranges)
-    has_own = draw(hnp.arrays(bool, rows)) | (visible == 0)
-    return Case(arrays, {"offsets": offsets, "key_ranges": ranges, "visible": visible, "has_own": has_own})
-
-
-@st.composite
-def context_attention(draw: DrawFn) -> Case:
-    (num_heads, groups, size), rows, count = draw(heads()), draw(st.integers(0, 4)), draw(st.integers(1, 3))
-    keys = (rows, count, groups, size)
-    return Case(values(draw, normal, (rows, num_heads, size), keys, keys))
 
 
 @st.composite

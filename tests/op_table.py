@@ -14,20 +14,23 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from minigrad.ops.attention import attention_formula, attention_with_own_key_formula
+from minigrad.ops.attention import attention_formula
+from minigrad.ops.block_mean import block_mean_formula
 from minigrad.ops.context_attention import context_attention_formula
 from minigrad.ops.cross_entropy import cross_entropy_formula, linear_cross_entropy_formula
 from minigrad.ops.dropout import dropout_formula
 from minigrad.ops.elementwise import gelu_formula
 from minigrad.ops.embedding import embedding_formula
 from minigrad.ops.gating import blend_formula, sigmoid_gate_formula
+from minigrad.ops.joined_attention import attention_with_far_keys_formula, attention_with_own_key_formula
 from minigrad.ops.matmul import linear_formula, matmul_formula
 from minigrad.ops.norm import layer_norm_formula, offset_rms_norm_formula, rms_norm_formula
 from minigrad.ops.prefix_mean import prefix_mean_formula
 from minigrad.ops.rotary import rotary_formula
 from minigrad.ops.softmax import log_softmax_formula, softmax_formula
+from minigrad.ops.sparse_attention import sparse_attention_formula
 from minigrad.ops.swiglu import swiglu_formula, swiglu_linear_formula
-from tests import op_cases, variable_cases
+from tests import attention_cases, op_cases, variable_cases
 from tests.op_cases import COUNTS, Array, Case, Values, no_ties, nonzero, normal, positive
 from tests.philox import kept_elements, kept_probabilities
 
@@ -90,6 +93,7 @@ def _attention(
     offsets: Array,
     key_ranges: Array | None = None,
     visible: Array | None = None,
+    first_visible: Array | None = None,
     dropout: float = 0.0,
     **draws: int,
 ) -> Array:
@@ -97,18 +101,21 @@ def _attention(
     if dropout:
         num_keys = np.diff(offsets if key_ranges is None else key_ranges).max(initial=0)
         mask = kept_probabilities((rows, num_heads, int(num_keys)), dropout, **draws) / (1 - dropout)
-    return attention_formula(*arrays, offsets=offsets, key_ranges=key_ranges, visible=visible, dropout_mask=mask)
+    keys = {"key_ranges": key_ranges, "visible": visible, "first_visible": first_visible}
+    return attention_formula(*arrays, offsets=offsets, **keys, dropout_mask=mask)
 
 
 TABLE: dict[str, Row] = {
     "absolute": elementwise(np.abs, no_ties),
     "add": broadcast(np.add),
     "astype": elementwise(lambda x, dtype: x.astype(dtype), keeps_dtype=False, dtype=st.just("float64")),
-    "attention": Row(op_cases.attention(), _attention),
-    "attention_with_own_key": Row(op_cases.attention_with_own_key(), attention_with_own_key_formula),
+    "attention": Row(attention_cases.attention(), _attention),
+    "attention_with_far_keys": Row(attention_cases.attention_with_far_keys(), attention_with_far_keys_formula),
+    "attention_with_own_key": Row(attention_cases.attention_with_own_key(), attention_with_own_key_formula),
     "blend": elementwise(blend_formula, count=3, min_dims=1),
+    "block_mean": Row(attention_cases.block_mean(), block_mean_formula),
     "concatenate": Row(op_cases.concatenate(), lambda *parts, axis: np.concatenate(parts, axis)),
-    "context_attention": Row(op_cases.context_attention(), context_attention_formula),
+    "context_attention": Row(attention_cases.context_attention(), context_attention_formula),
     "convolve": Row(variable_cases.convolve(), variable_cases.convolve_reference),
     "cross_entropy": Row(op_cases.cross_entropy(), cross_entropy_formula),
     "divide": broadcast(np.divide, nonzero),
@@ -147,6 +154,7 @@ TABLE: dict[str, Row] = {
     "silu": elementwise(lambda x: x * _sigmoid(x)),
     "slice": Row(op_cases.slicing(), lambda x, index: x[index]),
     "softmax": along_one_axis(softmax_formula),
+    "sparse_attention": Row(attention_cases.sparse_attention(), sparse_attention_formula),
     "sqrt": elementwise(np.sqrt, positive),
     "stack": Row(op_cases.stack(), lambda *parts, axis: np.stack(parts, axis)),
     "subtract": broadcast(np.subtract),

@@ -38,12 +38,13 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.kernels.gemm": LOOPS | {"minigrad.kernels.codegen"},
     "minigrad.kernels.attention": LOOPS | {f"minigrad.kernels.{name}" for name in ("codegen", "rowwise", "gemm")},
     "minigrad.kernels.sequence": LOOPS | {"minigrad.kernels.rowwise"},
+    "minigrad.kernels.decoding": LOOPS | {f"minigrad.kernels.{name}" for name in ("codegen", "rowwise", "gemm")},
     "minigrad.autograd": GROUND | {"numpy"},
     "minigrad.ops": AUTOGRAD | {"minigrad.kernels"},
     "minigrad.nn": OPS | SYSTEM | {"minigrad.formats"},
     "minigrad.variable": OPS | {"minigrad.nn"},
     "minigrad.optim": AUTOGRAD | {"minigrad.kernels"},
-    "minigrad.data": SYSTEM | {"numpy", "minigrad.formats"},
+    "minigrad.data": SYSTEM | {"numpy", "minigrad.formats", "minigrad.nn.layout"},
     "minigrad.generation": NN | {"minigrad.data"},
     "minigrad.training": NN | {"minigrad.optim", "minigrad.data", "minigrad.generation", "tqdm"},
     "minigrad.cli": {"minigrad.errors", "minigrad.options", "minigrad.system"},
@@ -54,6 +55,7 @@ ALLOWED: dict[str, set[str]] = {
     "models.gpt2": NN,
     "models.vidya_v1": NN,
     "models.vidya_v2": NN,
+    "models.vsla": NN,
     "models.wiola": NN,
     "models.growth": NN,
     "models.claims": NN,
@@ -70,11 +72,11 @@ ALLOWED: dict[str, set[str]] = {
     "tokenizer.encode": TOKENIZER | {f"tokenizer.{name}" for name in ("structures", "text", "vocabulary")},
     "tokenizer.formats": TOKENIZER | {f"tokenizer.{name}" for name in ("disk", "text", "vocabulary")},
     "tokenizer.bpe": TOKENIZER | {f"tokenizer.{name}" for name in ("text", "vocabulary", "learn", "encode", "formats")},
-    "tokenizer.chat": TOKENIZER | {"tokenizer.bpe", "tokenizer.vocabulary"},
+    "tokenizer.chat": TOKENIZER | {f"tokenizer.{name}" for name in ("bpe", "disk", "formats", "text", "vocabulary")},
     "tokenizer.vidya_v1": TOKENIZER | {"tokenizer.bpe", "tokenizer.text", "tokenizer.vocabulary"},
     "tokenizer.cli": TOKENIZER | {"tokenizer"},
 }
-ONLY_INSIDE_FUNCTIONS = {"numba", "mpi4py", "torch", "transformers", "tokenizers"}
+ONLY_INSIDE_FUNCTIONS = {"numba", "mpi4py", "jinja2", "torch", "transformers", "tokenizers"}
 
 
 def is_within(name: str, packages: set[str]) -> bool:

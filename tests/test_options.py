@@ -45,6 +45,27 @@ def test_values_given_from_python_are_checked_by_the_same_rules():
         assert str(caught.value) == message
 
 
+@dataclass(frozen=True)
+class Lists:
+    stop: tuple[str, ...] = option((), "stop before", filled=True)
+    ban: tuple[int, ...] = option((), "never", at_least=0)
+
+
+def test_a_tuple_of_values_is_checked_one_by_one():
+    stop, ban = options(Lists)
+    assert (stop.many, stop.kind, ban.many, ban.kind) == (True, str, True, int)
+    assert stop.convert("a") == "a"
+    validate(Lists(stop=("a", "b"), ban=(0, 5)))
+    for settings, message in [
+        (Lists(stop=("a", "")), "stop takes text that is not empty, not ''"),
+        (Lists(ban=(1, -2)), "ban takes a whole number of at least 0, not -2"),
+        (Lists(ban=3), "ban takes a tuple, each a whole number of at least 0, not 3"),
+    ]:
+        with pytest.raises(InputError) as caught:
+            validate(settings)
+        assert str(caught.value) == message
+
+
 def test_the_closest_name_is_found_or_none():
     assert nearest("VIDYA_V2", ["gpt2", "vidya-v2"]) == "vidya-v2"
     assert nearest("zzz", ["gpt2", "vidya-v2"]) is None

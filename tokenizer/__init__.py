@@ -23,7 +23,7 @@ The files and rooms stand on floors, and each imports only from the floors below
 """
 
 from tokenizer.bpe import Tokenizer, load, train
-from tokenizer.chat import encode_chat
+from tokenizer.chat import ChatTemplate, encode_chat, load_chat
 from tokenizer.encode.stream import StreamDecoder, StreamEncoder
 from tokenizer.errors import TokenizerError
 from tokenizer.text.added_tokens import SPECIAL_TOKENS
@@ -32,6 +32,7 @@ from tokenizer.vocabulary import Vocabulary
 
 __all__ = [
     "SPECIAL_TOKENS",
+    "ChatTemplate",
     "StreamDecoder",
     "StreamEncoder",
     "Tokenizer",
@@ -39,6 +40,7 @@ __all__ = [
     "Vocabulary",
     "encode_chat",
     "load",
+    "load_chat",
     "read_files",
     "train",
 ]

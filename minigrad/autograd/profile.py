@@ -33,10 +33,23 @@ def _attention(
     q: Array, k: Array, *_: Array, offsets: Array, key_ranges: Any = None, visible: Any = None, **more: Any
 ) -> float:
     """Count two products, scores and output, for each head and each pair of a query and a key that it sees."""
+    pairs = _pairs(offsets, key_ranges, visible)
+    pairs += float(sum(np.sum(more.get(name, 0)) for name in ("has_own", "far_visible")))
+    if more.get("first_visible") is not None:
+        pairs -= float(np.sum(more["first_visible"]))
+    return 4.0 * pairs * q.shape[1] * q.shape[2]
+
+
+def _sparse_attention(q: Array, *_: Array, offsets: Array, top_k: int, key_ranges: Any = None) -> float:
+    """Count the scores of all pairs, among which the keys are chosen; the rest is no product of matrices."""
+    return 2.0 * _pairs(offsets, key_ranges, None) * q.shape[1] * q.shape[2]
+
+
+def _pairs(offsets: Array, key_ranges: Any, visible: Any) -> float:
+    """Return the number of pairs of a query and a key that it sees."""
     lengths = np.diff(offsets)
     keys = lengths if key_ranges is None else np.diff(key_ranges)[:, 0]
-    pairs = float(np.sum(visible) if visible is not None else (lengths * (2 * keys - lengths + 1)).sum() / 2)
-    return 4.0 * (pairs + float(np.sum(more.get("has_own", 0)))) * q.shape[1] * q.shape[2]
+    return float(np.sum(visible) if visible is not None else (lengths * (2 * keys - lengths + 1)).sum() / 2)
 
 
 _FLOPS: dict[str, tuple[Callable[..., float], float, float]] = {
@@ -46,7 +59,9 @@ _FLOPS: dict[str, tuple[Callable[..., float], float, float]] = {
     "swiglu_linear": (lambda gate, up, weight: 2.0 * gate.size * weight.shape[0], 1, 2),
     "linear_cross_entropy": (lambda x, weight, targets: 2.0 * x.size * weight.shape[0], 3, 0),  # 1 without a gradient
     "attention": (_attention, 1, 2.5),  # the backward pass recomputes the scores
+    "attention_with_far_keys": (_attention, 1, 2.5),
     "attention_with_own_key": (_attention, 1, 2.5),
+    "sparse_attention": (_sparse_attention, 1, 0),
 }
 """FLOPs: multiply and add count separately. For operations without matrix products only bytes are counted."""
 

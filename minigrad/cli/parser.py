@@ -46,7 +46,8 @@ class Parser(Generic[Settings]):
             allow_abbrev=False,
             exit_on_error=False,
         )
-        titles = dict.fromkeys([*(each.group for each in self.options), "other"])
+        first = [each.group for each in self.options if each.positional]
+        titles = dict.fromkeys([*first, *(each.group for each in self.options), "other"])
         groups = {title: self._parser.add_argument_group(title) for title in titles}
         for each in self.options:
             _declare(groups[each.group], each)
@@ -73,7 +74,7 @@ class Parser(Generic[Settings]):
             raise self._refusal(error, arguments) from None
         for word in surplus:
             raise self._unknown_flag(word) if word.startswith("-") else self._unexpected(word)
-        values = vars(namespace)
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(namespace).items()}
         return self.settings(**values), set(values)
 
     def page(self) -> str:
@@ -148,6 +149,8 @@ def _declare(group: Any, option: Option) -> None:
     else:
         fallback = {int: "N", float: "X", str: "TEXT"}[option.kind]
         words |= {"type": _converter(option), "metavar": option.value or "|".join(option.choices) or fallback}
+    if option.many:
+        words["action"] = "append"
     if option.bare is not None:
         words |= {"nargs": "?", "const": option.bare}
     if option.positional:
@@ -169,7 +172,7 @@ def _converter(option: Option) -> Any:
 def _help(option: Option) -> str:
     if option.default is None:
         return f"{option.help} (default: {option.none_means})" if option.none_means else option.help
-    if option.default is REQUIRED or option.kind is bool or option.default == "":
+    if option.default is REQUIRED or option.kind is bool or option.default in ("", ()):
         return option.help
     default = f"{option.default:g}" if option.kind is float else option.default
     return f"{option.help} (default: {default})"

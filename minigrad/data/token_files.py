@@ -36,6 +36,11 @@ class TokenFile:
         return len(self.tokens)
 
 
+def row_of(tokens: TokenFile | Tokens) -> Tokens:
+    """Return the tokens of a file, or an array of tokens as it is."""
+    return np.asarray(tokens.tokens if isinstance(tokens, TokenFile) else tokens)
+
+
 def prepare(documents: Sequence[str], tokenizer: Tokenizer, *, folder: Path | None = None) -> TokenFile:
     """Encode documents as `<eot> document <eot> document ... <eot>` and return them as a memory-mapped file.
 

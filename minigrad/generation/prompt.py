@@ -1,10 +1,12 @@
-"""The prompt of generate.py: from its flag, or from standard input."""
+"""What a user writes to generate.py: the prompt, from its flag or standard input, and the messages of a chat."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import sys
+from collections.abc import Iterator
 
 from minigrad.errors import InputError
 
@@ -22,6 +24,55 @@ def read_prompt(given: str | None) -> str:
     if given is None:
         return _read_standard_input() if _is_piped() else ""
     return _read_standard_input() if given == STANDARD_INPUT else given
+
+
+def read_messages() -> Iterator[str]:
+    """Yield the messages of standard input: one a line, or several lines of which each but the last ends with a \\.
+
+    A terminal shows where to type. Raises InputError if standard input is no UTF-8 text.
+    """
+    message = ""
+    for line in _typed_lines() if is_terminal() else _piped_lines():
+        message += line
+        if message.endswith("\\"):
+            message = message[:-1] + "\n"
+        else:
+            yield message
+            message = ""
+    if message:
+        yield message.removesuffix("\n")
+
+
+def _typed_lines() -> Iterator[str]:
+    """Yield the lines that are typed in a terminal, until its end."""
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401  (its import lets `input` edit lines and remember them)
+    while True:
+        if not sys.stdout.isatty():  # the answers go elsewhere, and the sign must not
+            print("> ", end="", file=sys.stderr, flush=True)
+        try:
+            line = input("> " if sys.stdout.isatty() else "")
+        except EOFError:
+            print(file=sys.stderr, flush=True)
+            return
+        yield line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _piped_lines() -> Iterator[str]:
+    """Yield the lines of a pipe or a file as they arrive; none where there is no standard input."""
+    if sys.stdin is None or sys.stdin.closed:
+        return
+    for number, data in enumerate(sys.stdin.buffer, start=1):
+        try:
+            yield data.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            place = f"line {number:,}, byte {error.start + 1:,}"
+            raise InputError(f"standard input is not UTF-8 text: {place} is 0x{data[error.start]:02x}") from None
+
+
+def is_terminal() -> bool:
+    """Whether somebody types standard input."""
+    return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
 def _is_piped() -> bool:

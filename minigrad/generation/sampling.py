@@ -1,116 +1,142 @@
-"""Generating text: draw the next token from the model's distribution, append it, repeat."""
+"""The next token: from the logits of the model to a distribution, and from the distribution to a draw."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import numpy as np
 
-from minigrad.autograd.graph import no_grad
 from minigrad.errors import InputError
-from minigrad.generation.settings import GenerateConfig
-from minigrad.nn.language_model import LanguageModel
+from minigrad.generation.settings import Sampling
 from minigrad.random import generator
-from minigrad.typing import Array, Tokenizer
+from minigrad.typing import Array
+
+_FIRST_CANDIDATES = 64  # the most likely tokens that top-p looks at first; they nearly always reach p
+_GROUP = 16  # values of which only the largest is looked at first
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """How the next token is drawn. The defaults draw from the model's own distribution."""
+def distribution(
+    logits: Array, sampling: Sampling, *, counts: Array | None = None, forbidden: Array | None = None
+) -> Array:
+    """Return the probabilities (V,) with which to draw the next token, given the logits (V,) of the model.
 
-    temperature: float = 1.0  # below 1 sharpens the distribution; 0 always takes the most likely token
-    top_k: int | None = None  # only the k most likely tokens
-    top_p: float | None = None  # only the most likely tokens, up to a total probability of p
-    min_p: float | None = None  # only tokens whose probability is at least this fraction of the largest one
-    repetition_penalty: float = 1.0  # logits of tokens already in the text are divided by this (CTRL, Keskar 2019)
-    frequency_penalty: float = 0.0  # and lowered by this for each time they occurred
-    forbidden_ids: Sequence[int] = ()  # tokens that get probability 0
+    In this order: penalties by how often each token occurred, `counts` (V,); `forbidden` tokens (V,) get probability
+    0; the temperature; min-p, top-k and top-p, which keep the most likely tokens.
+    Raises InputError if the logits are not finite.
 
-    @classmethod
-    def of(cls, settings: GenerateConfig, forbidden_ids: Sequence[int]) -> Sampling:
-        """Return the part of the settings that decides how tokens are drawn."""
-        names = [field.name for field in dataclasses.fields(cls) if field.name != "forbidden_ids"]
-        return cls(**{name: getattr(settings, name) for name in names}, forbidden_ids=forbidden_ids)
-
-    def probabilities(self, logits: Array, counts: Array) -> Array:
-        """Return the distribution (V,) to draw from, given the logits (V,) and how often each token occurred.
-
-        Raises InputError if the logits are not finite.
-        """
-        adjusted = logits.astype(np.float64)
-        if not np.isfinite(adjusted).all():
-            raise InputError("the model's logits are not finite: its weights are damaged, or it diverged in training")
-        seen = counts > 0
-        adjusted[seen] = np.where(
-            adjusted[seen] > 0, adjusted[seen] / self.repetition_penalty, adjusted[seen] * self.repetition_penalty
-        )
-        adjusted -= self.frequency_penalty * counts
-        adjusted[list(self.forbidden_ids)] = -np.inf
-        if self.temperature == 0:
-            return np.eye(1, len(adjusted), int(adjusted.argmax()))[0]
-        with np.errstate(over="ignore"):  # a tiny temperature gives all but the most likely exp(-inf) = 0
-            adjusted = (adjusted - adjusted.max()) / self.temperature
-        probabilities = np.exp(adjusted)
-        if self.min_p is not None:
-            probabilities[probabilities < self.min_p] = 0
-        order = np.argsort(-adjusted, kind="stable")  # different logits may round to equal probabilities
-        if self.top_k is not None:
-            probabilities[order[self.top_k :]] = 0
-        probabilities /= probabilities.sum()
-        if self.top_p is not None:
-            # A token stays if those before it have not yet reached p; so the most likely always stays.
-            before = np.cumsum(probabilities[order]) - probabilities[order]
-            probabilities[order[before >= self.top_p]] = 0
-            probabilities /= probabilities.sum()
-        return probabilities
-
-
-def unusable_ids(tokenizer: Tokenizer, vocab_size: int) -> list[int]:
-    """Return the ids that stand for no text: unused ones, and special tokens other than the end of the text."""
-    usable = set(tokenizer.ids) - set(tokenizer.specials.values()) | {tokenizer.end_of_text_id}
-    return [token for token in range(vocab_size) if token not in usable]
-
-
-def generate(
-    model: LanguageModel,
-    prompt: Sequence[int],
-    *,
-    count: int,
-    sampling: Sampling,
-    seed: int = 0,
-    index: int = 0,
-    stop_ids: Sequence[int] = (),
-) -> Iterator[int]:
-    """Yield up to `count` token ids that continue `prompt`, and end at one of `stop_ids` (which is not yielded).
-
-    The n-th draw is a function of (seed, index, n). Keys and values are cached; when the text outgrows the model's
-    context, generation continues from its last half. Raises InputError for an empty prompt.
+    >>> distribution(np.log([0.5, 0.3, 0.2]), Sampling(temperature=1, top_p=0.6)).round(3).tolist()
+    [0.625, 0.375, 0.0]
     """
-    if not prompt:
-        raise InputError("generating needs at least one token to begin with")
-    limit = model.config.context_length
-    text = list(prompt)
-    counts = np.bincount(text, minlength=model.config.vocab_size).astype(np.float64)
-    cache, fresh = model.new_cache(1, min(limit, len(text) + count)), text[-limit:]
-    training = model.training
-    model.eval()
-    try:
-        for number in range(count):
-            if cache.length + len(fresh) > cache.max_length:
-                cache, fresh = model.new_cache(1, limit), text[-max(1, limit // 2) :]
-            with no_grad():
-                logits = model(np.array([fresh]), cache=cache).data[0, -1]
-            weights = sampling.probabilities(logits, counts)
-            draw = generator(seed, "sampling", step=number, index=index).random()
-            sums = np.cumsum(weights)
-            token = int(np.searchsorted(sums, draw * sums[-1], side="right"))
-            if token in stop_ids:
-                return
-            yield token
-            text.append(token)
-            counts[token] += 1
-            fresh = [token]
-    finally:
-        model.train(training)
+    values = logits.astype(np.float64)
+    if not np.isfinite(values).all():
+        raise InputError("the model's logits are not finite: its weights are damaged, or it diverged in training")
+    if counts is not None and sampling.penalises:
+        penalise(values, sampling, counts)
+    if forbidden is not None:
+        values[forbidden] = -np.inf
+    if sampling.temperature == 0:
+        return np.eye(1, len(values), int(values.argmax()))[0]
+    with np.errstate(over="ignore"):  # a tiny temperature gives all but the most likely exp(-inf) = 0
+        values = (values - values.max()) / sampling.temperature
+    weights = np.exp(values)  # 1 for the most likely token
+    count = _number_kept(weights, sampling)
+    if count < len(weights):
+        kept = _largest(values, count)  # by the logits: different ones may round to equal weights
+        weights, chosen = np.zeros_like(weights), weights[kept]
+        weights[kept] = chosen
+    return weights / weights.sum()
+
+
+def penalise(values: Array, sampling: Sampling, counts: Array) -> None:
+    """Lower the logits of tokens that occurred, in place (repetition: Keskar et al. 2019, "CTRL", section 4.1)."""
+    seen, penalty = np.flatnonzero(counts), sampling.repetition_penalty
+    values[seen] = np.where(values[seen] > 0, values[seen] / penalty, values[seen] * penalty)
+    values[seen] -= sampling.frequency_penalty * counts[seen]
+
+
+def _number_kept(weights: Array, sampling: Sampling) -> int:
+    """Return how many of the most likely tokens may be drawn, given weights (V,) of which the largest is 1."""
+    kept = len(weights)
+    if sampling.top_k is not None:
+        kept = min(kept, sampling.top_k)
+    if sampling.min_p is not None:
+        kept = min(kept, int(np.count_nonzero(weights >= sampling.min_p)))
+    if sampling.top_p is None or sampling.top_p == 1:
+        return kept
+    # Top-p (Holtzman et al. 2019, section 3.1): a token stays unless those before it already reach the share p.
+    total = weights.sum() if kept == len(weights) else weights[_largest(weights, kept)].sum()
+    enough, count = sampling.top_p * total, _FIRST_CANDIDATES
+    while True:
+        largest = -np.sort(-weights[candidates(weights, min(count, kept))])[:kept]
+        before = np.cumsum(largest) - largest
+        if count >= kept or before[-1] >= enough:
+            return int(np.count_nonzero(before < enough))
+        count *= 8
+
+
+def _largest(values: Array, count: int) -> Array:
+    """Return the indices of the `count` largest values, in no order; of equal values the first."""
+    found = candidates(values, count)
+    smallest = np.partition(values[found], len(found) - count)[len(found) - count]
+    above, equal = found[values[found] > smallest], found[values[found] == smallest]
+    return np.concatenate([above, equal[: count - len(above)]])
+
+
+def most_likely(values: Array, count: int) -> Array:
+    """Return the indices of the `count` largest values, largest first; of equal values the first.
+
+    >>> most_likely(np.array([3.0, 9.0, 5.0, 9.0]), 3).tolist()
+    [1, 3, 2]
+    """
+    found = candidates(values, count)
+    return found[np.argsort(-values[found], kind="stable")[:count]]
+
+
+def candidates(values: Array, count: int) -> Array:
+    """Return, in rising order, the indices of all values from some bound on: the `count` largest, and not many more.
+
+    The values are split into groups of 16. If `count` groups have a largest value of at least b, then at least `count`
+    values are b or more. So b is looked for among the largest values of the groups, and only the candidates are sorted.
+
+    >>> candidates(np.arange(1000.0), 3).tolist()
+    [989, 990, 991, 992, 993, 994, 995, 996, 997, 998, 999]
+    """
+    groups = len(values) // _GROUP
+    if not 0 < count <= groups:
+        return np.arange(len(values))
+    largest = values[: groups * _GROUP].reshape(_GROUP, groups).max(axis=0)
+    bound = np.partition(largest, groups - count)[groups - count]
+    return np.flatnonzero(values >= bound)
+
+
+def draw(probabilities: Array, uniform: float) -> int:
+    """Return the token at the share `uniform`, from 0 to 1, of the cumulative distribution.
+
+    >>> [draw(np.array([0.5, 0.0, 0.5]), uniform) for uniform in (0.0, 0.4, 0.5, 0.99)]
+    [0, 0, 2, 2]
+    """
+    sums = np.cumsum(probabilities)
+    token = int(np.searchsorted(sums, uniform * sums[-1], side="right"))
+    return min(token, int(np.searchsorted(sums, sums[-1])))  # uniform * sums[-1] may round to sums[-1]
+
+
+def uniform(seed: int, purpose: str, sample: int, position: int) -> float:
+    """Return the random number in [0, 1) of one position of one sample: it depends on nothing else."""
+    return float(generator(seed, purpose, step=position, index=sample).random())
+
+
+def log_probabilities(logits: Array) -> Array:
+    """Return the logarithms (V,) of the model's own probabilities: of the softmax of the logits (V,).
+
+    >>> log_probabilities(np.array([0.0, 0.0])).tolist() == [-np.log(2)] * 2
+    True
+    """
+    values = logits.astype(np.float64) - logits.max()
+    return values - np.log(np.exp(values).sum())
+
+
+def as_mask(ids: Iterable[int], vocab_size: int) -> Array:
+    """Return a mask (V,) that is True at these ids."""
+    mask = np.zeros(vocab_size, bool)
+    mask[list(ids)] = True
+    return mask

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
-from minigrad.options import REQUIRED, option
+from minigrad.options import REQUIRED, option, options, unknown, validate
 
 _MOST = 10**9  # larger integers are typing errors
 
 
 @dataclass(frozen=True)
-class GenerateConfig:
-    """The settings of text generation."""
+class Sampling:
+    """How a text is continued: its length, its end, and how each token is drawn.
 
-    run: str = option(REQUIRED, "the run folder, or a Hugging Face folder", positional=True, value="RUN")
-    prompt: str | None = option(
-        None,
-        "the beginning of the text; - reads it from standard input, as a pipe does without this flag "
-        "(generate.py RUN < story.txt)",
-        group="what",
-        none_means="",
-    )
+    Raises InputError for a value that is not allowed. One string is enough for `stop`, and a list for `stop` or `ban`.
+
+    >>> Sampling(temperature=0.5, stop="\\n").stop
+    ('\\n',)
+    >>> Sampling(top_p=2.0)
+    Traceback (most recent call last):
+    ...
+    minigrad.errors.InputError: top_p takes a finite number above 0 and at most 1, not 2.0
+    """
+
     tokens: int = option(200, "number of tokens to generate, at most", group="what", at_least=1, at_most=_MOST)
-    samples: int = option(1, "number of texts to generate", group="what", at_least=1, at_most=_MOST)
-    stop: str | None = option(None, "stop before this string", group="what", none_means="")
+    samples: int = option(
+        1, "number of texts to generate, which are computed together", group="what", at_least=1, at_most=_MOST
+    )
+    stop: tuple[str, ...] = option((), "stop before this string; may be given several times", group="what", filled=True)
     temperature: float = option(
         0.8, "below 1 sharpens the distribution; 0 always takes the most likely token", group="how", at_least=0
     )
@@ -40,10 +46,82 @@ class GenerateConfig:
         none_means="",
     )
     repetition_penalty: float = option(
-        1.0, "divide the logits of tokens in the text by this", group="how", at_least=0.01, at_most=100
+        1.0,
+        "divide the logits of tokens in the text by this, if they are positive, else multiply them",
+        group="how",
+        at_least=0.01,
+        at_most=100,
     )
     frequency_penalty: float = option(
         0.0, "lower the logit of a token by this each time it occurs", group="how", at_least=-100, at_most=100
+    )
+    ban: tuple[int, ...] = option(
+        (),
+        "never draw the token with this id; may be given several times",
+        group="how",
+        value="ID",
+        at_least=0,
+        at_most=_MOST,
+    )
+    seed: int = option(0, "seed of the draws", group="how", at_least=0)
+    draft_tokens: int = option(
+        4, "tokens that the model of --draft proposes at a time", group="how", at_least=1, at_most=64
+    )
+    alternatives: int | None = option(
+        None,
+        "afterwards list the log-probability of each token, and of the N most likely ones in its place",
+        group="how",
+        value="N",
+        at_least=0,
+        at_most=_MOST,
+        none_means="",
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("stop", "ban"):
+            given = getattr(self, name)
+            several = (given,) if isinstance(given, str) else () if given is None else given
+            object.__setattr__(self, name, tuple(several) if isinstance(several, list | tuple) else several)
+        validate(self)
+
+    def changed(self, changes: Mapping[str, Any]) -> Self:
+        """Return these settings with some fields changed; raises InputError for an unknown name, naming the closest."""
+        names = [each.name for each in options(Sampling)]
+        for name in changes:
+            if name not in names:
+                raise unknown("setting of generation", name, sorted(names))
+        return replace(self, **changes)
+
+    @property
+    def penalises(self) -> bool:
+        """Whether the draw of a token depends on how often it occurred."""
+        return self.repetition_penalty != 1 or self.frequency_penalty != 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerateConfig(Sampling):
+    """The settings of generate.py."""
+
+    run: str = option(REQUIRED, "the run folder, or a Hugging Face folder", positional=True, value="RUN")
+    prompt: str | None = option(
+        None,
+        "the beginning of the text; - reads it from standard input, as a pipe does without this flag "
+        "(generate.py RUN < story.txt)",
+        group="what",
+        none_means="",
+    )
+    chat: bool = option(
+        False,
+        "talk with a model that was trained on conversations: it answers each line of standard input (/help)",
+        group="what",
+    )
+    draft: str | None = option(
+        None,
+        "the run folder of a smaller model with the same tokenizer, which proposes tokens that the model checks "
+        "several at a time: texts of the same distribution, sooner",
+        group="how",
+        value="RUN",
+        none_means="",
     )
     set: str | None = option(
         None,
@@ -52,7 +130,6 @@ class GenerateConfig:
         value="NAME=VALUE,...",
         none_means="",
     )
-    seed: int = option(0, "seed of the draws", group="how", at_least=0)
     threads: int | None = option(
         None, "processor threads", group="how", at_least=1, at_most=256, none_means="one per core"
     )

@@ -1,64 +1,49 @@
-"""Generated tokens as a stream of text: whole characters only, up to a stop string, with the speed measured."""
+"""Generated tokens as text: whole characters only, up to a stop string."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Sequence
+
+from minigrad.typing import Decoder
 
 
-class Decoder(Protocol):
-    """Decodes tokens one at a time."""
+class TextStream:
+    """The text of tokens that arrive one by one, up to the first of the `stops`.
+
+    A character of several tokens is returned when it is complete, and text that may be the beginning of a stop string
+    when it turns out not to be one.
+
+    >>> from tokenizer import train
+    >>> tok = train([], vocab_size=261)  # a token for each byte
+    >>> stream = TextStream(tok.stream_decoder(), stops=["!?"])
+    >>> [stream.push(token) for token in tok.encode("é!!?")], stream.stopped
+    (['', 'é', '', '!', ''], True)
+    """
+
+    def __init__(self, decoder: Decoder, stops: Sequence[str] = ()) -> None:
+        self._decoder, self._stops = decoder, stops
+        self._held = ""  # a possible beginning of a stop string
+        self.stopped = False
 
     def push(self, token: int) -> str:
-        """Return the characters that this token completes."""
+        """Return the text that is certain with this token: often one or more characters, sometimes none."""
+        return self._pass_on(self._decoder.push(token))
 
     def flush(self) -> str:
-        """Return the text of the bytes that are left, which form no whole character."""
-
-
-def decoded(decoder: Decoder, tokens: Iterator[int]) -> Iterator[str]:
-    """Yield the text of tokens; a character of several tokens is yielded when it is complete."""
-    for token in tokens:
-        yield decoder.push(token)
-    yield decoder.flush()
-
-
-def until(stop: str | None, texts: Iterator[str]) -> Iterator[str]:
-    """Yield text up to `stop`; a possible beginning of `stop` is held back until more text decides."""
-    if not stop:
-        yield from texts
-        return
-    held = ""
-    for text in texts:
-        held += text
-        if stop in held:
-            yield held[: held.index(stop)]
-            return
-        possible = next(n for n in range(min(len(stop) - 1, len(held)), -1, -1) if held.endswith(stop[:n]))
-        yield held[: len(held) - possible]
-        held = held[len(held) - possible :]
-    yield held
-
-
-class Pace:
-    """The speed of generation: the time to read the prompt, then tokens per second."""
-
-    def __init__(self) -> None:
-        self.started = self.first = time.perf_counter()
-        self.count = 0
-
-    def watch(self, tokens: Iterator[int]) -> Iterator[int]:
-        """Yield the tokens and count them."""
-        for token in tokens:
-            self.count += 1
-            if self.count == 1:
-                self.first = time.perf_counter()
-            yield token
-
-    def summary(self) -> str:
-        """Return the measured speed as a sentence, or "" for fewer than two tokens."""
-        if self.count < 2:
+        """Return the rest of a text that ends here; an incomplete character becomes U+FFFD."""
+        if self.stopped:
             return ""
-        rate = (self.count - 1) / (time.perf_counter() - self.first)
-        return f"{self.count} tokens, {rate:,.0f} tokens/s, after {self.first - self.started:.2f} s for the first"
+        text, self._held = self._pass_on(self._decoder.flush()) + self._held, ""
+        return text
+
+    def _pass_on(self, part: str) -> str:
+        text = self._held + part
+        found = [(text.index(stop) + len(stop), text.index(stop)) for stop in self._stops if stop in text]
+        if found:
+            self.stopped, self._held = True, ""
+            return text[: min(found)[1]]  # before the string that is complete first, however the text was split
+        longest = max((len(stop) - 1 for stop in self._stops), default=0)
+        sizes = range(min(longest, len(text)), 0, -1)
+        held = next((n for n in sizes if any(stop.startswith(text[-n:]) for stop in self._stops)), 0)
+        self._held = text[len(text) - held :]
+        return text[: len(text) - held]

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from numba import types
+from numba import carray, types  # type: ignore[attr-defined]
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 from numba.extending import overload as numba_overload
@@ -29,7 +29,7 @@ from minigrad.system.hardware import may_use_tiles
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-__all__ = ["KERNELS", "exact", "host_features", "intrinsic", "kernel", "overload", "types"]
+__all__ = ["KERNELS", "carray", "exact", "host_features", "intrinsic", "kernel", "overload", "types"]
 
 KERNELS: dict[str, Callable[..., object]] = {}
 """Every kernel by room, file and name, such as "rowwise.softmax._softmax_rows"."""

@@ -129,6 +129,7 @@ class _Pool:
 
 
 _pool: _Pool | None = None
+_together = threading.Lock()
 
 
 def set_threads(count: int) -> None:
@@ -155,6 +156,20 @@ def over_rows(loop: Loop, rows: int, work_per_row: int, work_per_range: int = 0)
         # Calls cost at most a sixteenth of the work of their rows, unless one range for each thread already does.
         ranges = min(rows, _RANGES * count, work // max(_RANGE, 16 * work_per_range))
         _pool.run(loop, rows, max(count, ranges))
+
+
+def together(task: Callable[[int, int], object], work: int) -> None:
+    """Call ``task(number, count)`` in `count` threads at the same time, so that they may wait for each other.
+
+    If `work`, in element operations, is too little to share, or this thread computes a share itself, the count is 1.
+    Threads of two such calls would wait for each other for ever, so one call waits until the other has ended.
+    """
+    count = 1 if _state.has_share or work < _INLINE_BELOW else hardware.threads()
+    if count == 1:
+        task(0, 1)
+        return
+    with _together:
+        over_rows(lambda start, stop: task(start, count), count, _INLINE_BELOW)
 
 
 def side_by_side(task: Callable[[int], object], count: int) -> None:

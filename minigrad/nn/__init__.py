@@ -3,7 +3,7 @@
 from minigrad.nn.attention import GroupedQueryAttention, SelfAttention
 from minigrad.nn.cache import Cache, KeyValueCache
 from minigrad.nn.checkpointing import CheckpointedLayer, recompute
-from minigrad.nn.feed_forward import GELUFeedForward, SwiGLUFeedForward
+from minigrad.nn.feed_forward import Conv1DFeedForward, GELUFeedForward, SwiGLUFeedForward
 from minigrad.nn.layers import (
     Conv1D,
     Dropout,
@@ -26,6 +26,7 @@ __all__ = [
     "Cache",
     "CheckpointedLayer",
     "Conv1D",
+    "Conv1DFeedForward",
     "Dropout",
     "Embedding",
     "GELUFeedForward",

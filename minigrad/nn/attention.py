@@ -13,6 +13,7 @@ from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.layers import Linear
 from minigrad.nn.layout import Layout
 from minigrad.nn.module import Module
+from minigrad.nn.programs import Program, Register
 from minigrad.nn.rotary import RotaryAngles
 
 
@@ -102,3 +103,13 @@ class GroupedQueryAttention(Module):
             k, v, key_ranges = cache.append(layer, k, v)
         attended = ops.attention(q, k, v, offsets=layout.offsets, key_ranges=key_ranges)
         return self.o_proj(attended.reshape(len(x), self.q_proj.weight.shape[0]))
+
+    def write_program(
+        self, program: Program, h: Register, layer: int, add_to: Register, angles: RotaryAngles | None = None
+    ) -> None:
+        """Add the output for the normalised row h to a register (see `minigrad.nn.programs`)."""
+        q, k, v = (program.linear(project, h) for project in (self.q_proj, self.k_proj, self.v_proj))
+        if angles is not None:
+            program.rotate(q, angles)
+            program.rotate(k, angles)
+        program.linear(self.o_proj, program.attend(layer, q, k, v), add_to=add_to)

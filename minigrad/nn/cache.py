@@ -6,7 +6,9 @@ that reaches what was computed with a cache is refused, instead of leaving out a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import copy
+from collections.abc import Iterable, Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -50,6 +52,23 @@ class Cache:
         """Add `length` to the number of tokens, after every layer has stored them."""
         self.length += length
 
+    def select(self, sequences: Sequence[int]) -> Self:
+        """Return a cache of these sequences, by their numbers: fewer of them, or one of them several times."""
+        raise TypeError(f"{type(self).__name__} cannot select sequences")
+
+    def mark(self) -> None:
+        """Prepare for `truncate` to any length from the present one on; a later mark replaces this one."""
+
+    def truncate(self, length: int) -> None:
+        """Remove the tokens after the first `length`, or more of them: back to the last `mark`, where it must be so.
+
+        Afterwards `length` is the number of tokens that are left; give the model the others again.
+        Raises InputError for more tokens than there are, or fewer than at the mark.
+        """
+        if not 0 <= length <= self.length:
+            raise InputError(f"a cache of {self.length} tokens cannot be cut to {length}")
+        self.length = length
+
 
 class KeyValueCache(Cache):
     """The keys and values of every layer.
@@ -74,6 +93,18 @@ class KeyValueCache(Cache):
     def arrays(self) -> Iterable[Array]:
         """Return keys and values."""
         return self.keys, self.values
+
+    def select(self, sequences: Sequence[int]) -> Self:
+        """Return a cache of these sequences, by their numbers: fewer of them, or one of them several times."""
+        chosen = copy.copy(self)
+        chosen.batch_size, filled = len(sequences), slice(self.length)
+        chosen.keys, chosen.values = (
+            np.zeros((len(memory), len(sequences), *memory.shape[2:]), memory.dtype)
+            for memory in (self.keys, self.values)
+        )
+        for new, old in ((chosen.keys, self.keys), (chosen.values, self.values)):
+            new[:, :, filled] = old[:, sequences, filled]
+        return chosen
 
     def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Array]:
         """Store the new keys and values of one layer; return all that it has stored: (keys, values, key_ranges).

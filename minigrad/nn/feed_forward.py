@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from minigrad import ops
 from minigrad.autograd.tensor import Tensor
-from minigrad.nn.layers import Linear
+from minigrad.nn.layers import Conv1D, Dropout, Linear
 from minigrad.nn.module import Module
+from minigrad.nn.programs import Program, Register
 
 
 class SwiGLUFeedForward(Module):
@@ -23,6 +24,12 @@ class SwiGLUFeedForward(Module):
         """Apply the block to every row."""
         return ops.swiglu_linear(self.gate_proj(x), self.up_proj(x), self.down_proj.weight)
 
+    def write_program(self, program: Program, h: Register, add_to: Register) -> None:
+        """Add the output for the normalised row h to a register (see `minigrad.nn.programs`)."""
+        gate, up = program.linear(self.gate_proj, h), program.linear(self.up_proj, h)
+        program.swiglu(gate, up)
+        program.linear(self.down_proj, up, add_to=add_to)
+
 
 class GELUFeedForward(Module):
     r"""Two matrices with a GELU between them: $y = \mathrm{gelu}(x W_1^T)\, W_2^T$, in GPT-2's tanh form.
@@ -38,3 +45,33 @@ class GELUFeedForward(Module):
     def forward(self, x: Tensor) -> Tensor:
         """Apply the block to every row."""
         return self.fc2(ops.gelu(self.fc1(x), approximate="tanh"))
+
+    def write_program(self, program: Program, h: Register, add_to: Register) -> None:
+        """Add the output for the normalised row h to a register (see `minigrad.nn.programs`)."""
+        hidden = program.linear(self.fc1, h)
+        program.gelu(hidden)
+        program.linear(self.fc2, hidden, add_to=add_to)
+
+
+class Conv1DFeedForward(Module):
+    r"""Two matrices with biases and a GELU between them, stored ``[in, out]`` as in GPT-2, then dropout.
+
+    $y = \mathrm{gelu}(x W_1 + b_1)\, W_2 + b_2$, in GPT-2's tanh form.  Shapes: x (rows, width) -> (rows, width).
+    """
+
+    def __init__(
+        self, width: int, hidden: int, *, std: float = 0.02, out_std: float = 0.02, dropout: float = 0.0
+    ) -> None:
+        self.c_fc = Conv1D(width, hidden, std=std)
+        self.c_proj = Conv1D(hidden, width, std=out_std)
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the block to every row."""
+        return self.dropout(self.c_proj(ops.gelu(self.c_fc(x), approximate="tanh")))
+
+    def write_program(self, program: Program, h: Register, add_to: Register) -> None:
+        """Add the output for the normalised row h to a register (see `minigrad.nn.programs`)."""
+        hidden = program.linear(self.c_fc, h)
+        program.gelu(hidden)
+        program.linear(self.c_proj, hidden, add_to=add_to)

@@ -22,6 +22,7 @@ from minigrad.nn.layers import Embedding, Linear
 from minigrad.nn.layout import Layout
 from minigrad.nn.module import Module
 from minigrad.nn.parameter import Parameter
+from minigrad.nn.programs import Program, Register
 from minigrad.typing import Array
 
 
@@ -54,6 +55,13 @@ class LanguageModel(Module):
         length = config.context_length if max_length is None else max_length
         return KeyValueCache(config.num_layers, batch_size, length, config.num_kv_heads, config.head_dim, dtype)
 
+    def write_program(self, program: Program) -> Register | None:
+        """Describe the pass over one token as a program; return the register of the last norm.
+
+        None, if the family has no such program: then the model itself is called to write.
+        """
+        return None
+
     def rename_weights(self, weights: dict[str, Array]) -> dict[str, Array]:
         """Return published weights under this model's names, without entries that are not weights."""
         return weights
@@ -68,7 +76,7 @@ class LanguageModel(Module):
             if isinstance(module, CheckpointedLayer):
                 module.recomputed = on
 
-    def macs_per_token(self, context: int) -> float:
+    def macs_per_token(self, context: float) -> float:
         """Return the multiply-adds of one forward pass per token, in sequences of `context` tokens.
 
         Each element of a matrix counts one; an embedding counts none unless it is the head as well, because its rows
@@ -81,27 +89,51 @@ class LanguageModel(Module):
         matrices = sum(math.prod(p.shape) for p in self.parameters() if p.ndim == 2 and id(p) not in looked_up)
         return matrices + 2 * config.num_layers * config.num_heads * config.head_dim * (context / 2)
 
-    def forward(self, tokens: ArrayLike, cache: Cache | None = None) -> Tensor:
-        """Return the logits of the next token at every position.
+    def forward(
+        self,
+        tokens: ArrayLike | Tensor,
+        cache: Cache | None = None,
+        *,
+        layout: Layout | None = None,
+        last: int | None = None,
+    ) -> Tensor:
+        """Return the logits of the next token at every position, or only at the `last` n of them.
 
-        Shapes: tokens (B, T) integers -> (B, T, V).  With a cache, the tokens continue its sequences; backward() is
-        then refused with a GraphError, because a cache stores no gradients.
+        Shapes: tokens (B, T) integers -> (B, T, V), or (B, n, V): who writes needs the logits of one position of a
+        prompt, and those of all would take more time than a layer.  With a cache, the tokens continue its sequences;
+        backward() is then refused with a GraphError, because a cache stores no gradients.  With a layout, sequences of
+        any lengths are packed one after the other: tokens (rows,) -> (rows, V), and `last` counts rows.
         Raises InputError for ids out of range or more tokens than the context, ShapeError for other shapes.
         """
-        ids = self._check(tokens, cache)
-        rows = self._rows(ids, cache)
-        return ops.linear(rows, self.head()).reshape(*ids.shape, self.config.vocab_size)
+        ids, layout = self.check_tokens(tokens, cache, layout)
+        length = ids.shape[-1]
+        if last is not None and not 0 <= last <= length:
+            raise InputError(f"last takes a whole number from 0 to {length}, the number of positions, not {last}")
+        rows = self._rows(ids, layout, cache)
+        shape = ids.shape if last is None else (*ids.shape[:-1], last)
+        if shape != ids.shape:
+            width = rows.shape[1]
+            rows = rows.reshape(*ids.shape, width)[..., length - shape[-1] :, :].reshape(math.prod(shape), width)
+        return ops.linear(rows, self.head()).reshape(*shape, self.config.vocab_size)
 
-    def loss(self, tokens: ArrayLike, targets: ArrayLike) -> Tensor:
+    def loss(self, tokens: ArrayLike | Tensor, targets: ArrayLike, *, layout: Layout | None = None) -> Tensor:
         """Return the mean cross-entropy in nats per target; targets of -100 do not count.
 
-        Shapes: tokens (B, T), targets (B, T) integers -> ().  Raises ShapeError if these differ, InputError for ids or
-        targets out of range.
+        Shapes: tokens (B, T), targets (B, T) integers -> (); with a layout, tokens (rows,), targets (rows,) -> ().
+        Raises ShapeError if these differ, InputError for ids or targets out of range.
+
+        >>> import models
+        >>> model = models.build("vidya-v2", size="nano")
+        >>> packed = model.loss([5, 6, 7, 8, 9], [6, 7, -100, 9, 10], layout=Layout.packed([3, 2]))
+        >>> padded = model.loss([[5, 6, 7], [8, 9, 0]], [[6, 7, -100], [9, 10, -100]])
+        >>> abs(packed.item() - padded.item()) < 1e-5
+        True
         """
-        ids, labels = self._check(tokens, None), np.asarray(targets)
+        ids, layout = self.check_tokens(tokens, None, layout)
+        labels = np.asarray(targets)
         if labels.shape != ids.shape:
             raise ShapeError(f"loss needs one target per token: tokens {ids.shape}, targets {labels.shape}")
-        return ops.linear_cross_entropy(self._rows(ids, None), self.head(), labels.reshape(-1))
+        return ops.linear_cross_entropy(self._rows(ids, layout, None), self.head(), labels.reshape(-1))
 
     def save(self, folder: str | Path) -> None:
         """Write config and weights in the published format, so that other programs can open the folder.
@@ -119,30 +151,39 @@ class LanguageModel(Module):
         write_json(folder / "generation_config.json", ids)
         save_tensors(folder / "model.safetensors", self.state_dict())
 
-    def _rows(self, ids: Array, cache: Cache | None) -> Tensor:
-        batch_size, length = ids.shape
-        layout = Layout.rectangular(batch_size, length, cache.length if cache is not None else 0)
+    def _rows(self, ids: Array, layout: Layout, cache: Cache | None) -> Tensor:
         if cache is None:
             return self.hidden(Tensor(ids.reshape(-1)), layout)
         with no_grad():  # no graph is needed, and a layer that is recomputed must not store its keys twice
             rows = self.hidden(Tensor(ids.reshape(-1)), layout, cache)
-        cache.advance(length)
+        cache.advance(ids.shape[1])
         return refuse_gradient(rows, *self.parameters()) if is_recording() else rows
 
-    def _check(self, tokens: ArrayLike, cache: Cache | None) -> Array:
+    def check_tokens(
+        self, tokens: ArrayLike | Tensor, cache: Cache | None, layout: Layout | None = None
+    ) -> tuple[Array, Layout]:
+        """Return the ids as an array, and their layout: the given one, or that of a rectangular batch.
+
+        Raises InputError or ShapeError if the model cannot take them.
+        """
         ids = np.asarray(tokens.data if isinstance(tokens, Tensor) else tokens)
-        if ids.ndim != 2:
+        if layout is not None and cache is not None:
+            raise InputError("a cache continues sequences of equal length: it takes tokens (batch, time) and no layout")
+        if layout is not None and ids.shape != layout.positions.shape:
+            raise ShapeError(f"a layout of {len(layout.positions)} rows needs as many tokens (rows,), not {ids.shape}")
+        if layout is None and ids.ndim != 2:
             raise ShapeError(
                 f"a model takes tokens of shape (batch, time), not {ids.shape}; wrap one sequence as [ids]"
             )
         if ids.dtype.kind not in "iu":
             raise InputError(f"tokens are integers, not {ids.dtype}")
-        past, limit = (cache.length if cache is not None else 0), self.config.context_length
-        if past + ids.shape[1] > limit:
+        past = cache.length if cache is not None else 0
+        longest = past + ids.shape[1] if layout is None else int(layout.positions.max(initial=-1)) + 1
+        if longest > self.config.context_length:
             raise InputError(
-                f"{past + ids.shape[1]} tokens are more than the model's context of {limit}; "
+                f"{longest} tokens are more than the model's context of {self.config.context_length}; "
                 "shorten the sequence, or build the model with a larger context_length"
             )
         if cache is not None:
             cache.check_capacity(*ids.shape)
-        return ids
+        return ids, layout or Layout.rectangular(ids.shape[0], ids.shape[1], past)

@@ -1,7 +1,8 @@
 """The differentiable operations. One file is one family: the formula, the forward and the backward pass together."""
 
 from minigrad.ops.arithmetic import add, divide, maximum, minimum, multiply, negative, power, subtract
-from minigrad.ops.attention import attention, attention_with_own_key
+from minigrad.ops.attention import attention
+from minigrad.ops.block_mean import block_mean
 from minigrad.ops.context_attention import context_attention
 from minigrad.ops.convolution import convolve
 from minigrad.ops.cross_entropy import cross_entropy, linear_cross_entropy
@@ -9,6 +10,7 @@ from minigrad.ops.dropout import dropout
 from minigrad.ops.elementwise import absolute, astype, exp, gelu, log, relu, sigmoid, silu, sqrt, tanh
 from minigrad.ops.embedding import embedding
 from minigrad.ops.gating import blend, sigmoid_gate
+from minigrad.ops.joined_attention import attention_with_far_keys, attention_with_own_key
 from minigrad.ops.masked_attention import scaled_dot_product_attention
 from minigrad.ops.matmul import linear, matmul
 from minigrad.ops.norm import layer_norm, offset_rms_norm, rms_norm
@@ -19,6 +21,7 @@ from minigrad.ops.rotary import rotary
 from minigrad.ops.sequences import resize_sequences, sum_sequences
 from minigrad.ops.shape import concatenate, reshape, slice, stack, transpose, where
 from minigrad.ops.softmax import log_softmax, softmax
+from minigrad.ops.sparse_attention import sparse_attention
 from minigrad.ops.swiglu import swiglu, swiglu_linear
 from minigrad.ops.zero_extension import zero_extend, zero_extended_stack
 
@@ -27,8 +30,10 @@ __all__ = [
     "add",
     "astype",
     "attention",
+    "attention_with_far_keys",
     "attention_with_own_key",
     "blend",
+    "block_mean",
     "concatenate",
     "context_attention",
     "convolve",
@@ -66,6 +71,7 @@ __all__ = [
     "silu",
     "slice",
     "softmax",
+    "sparse_attention",
     "sqrt",
     "stack",
     "subtract",

@@ -6,7 +6,7 @@ The weights are a softmax of the products of the token's query with their keys.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +31,7 @@ def attention_formula(
     offsets: Array,
     key_ranges: Array | None = None,
     visible: Array | None = None,
+    first_visible: Array | None = None,
     dropout_mask: Array | None = None,
 ) -> Array:
     """Compute `attention` in plain NumPy, with all scores of a sequence in memory.
@@ -47,8 +48,10 @@ def attention_formula(
         scores = np.einsum("thd,uhd->thu", q[rows], k[keys]) / math.sqrt(q.shape[2])  # (T, H, keys)
         # By default the newest keys belong to the queries, and a query sees no key after its own.
         seen = np.arange(num_keys - num_rows, num_keys) + 1 if visible is None else visible[rows]
-        causal_mask = np.arange(num_keys) < seen[:, None, None]  # (T, 1, keys)
-        p = softmax_formula(np.where(causal_mask, scores, -np.inf))
+        mask = np.arange(num_keys) < seen[:, None, None]  # (T, 1, keys)
+        if first_visible is not None:
+            mask &= np.arange(num_keys) >= first_visible[rows, None, None]
+        p = softmax_formula(np.where(mask, scores, -np.inf))
         if dropout_mask is not None:
             p = p * dropout_mask[rows, :, :num_keys]
         out[rows] = np.einsum("thu,uhd->thd", p, v[keys])
@@ -64,6 +67,7 @@ def attention(
     offsets: Array,
     key_ranges: Array | None = None,
     visible: Array | None = None,
+    first_visible: Array | None = None,
     dropout: float = 0.0,
     seed: int = 0,
     step: int = 0,
@@ -76,13 +80,15 @@ def attention(
     Query head h uses key/value head h // (H / G). Sequence s has query rows ``offsets[s]:offsets[s + 1]``. Its keys
     are the same rows, or, with a cache, the rows ``key_ranges[s, 0]:key_ranges[s, 1]``, of which the newest belong to
     the queries. A query sees the keys up to its own; or, with `visible`, query row r sees the first ``visible[r]`` keys
-    of its sequence, a number that must not decrease within the sequence. A query that sees no key gives 0.
+    of its sequence, a number that must not decrease within the sequence. With `first_visible`, it does not see the
+    first ``first_visible[r]`` of them, a number that must not decrease either: with visible - window, a query sees the
+    newest keys only, and the cost is linear in the length of a sequence. A query that sees no key gives 0.
     The T x T scores are never stored as a whole.
     With `dropout`, each probability is set to 0 with that probability, else divided by 1 - dropout. Which ones are
     dropped is a function of (seed, step, index), drawn again in the backward pass. If the queries are only a part of a
     batch, `first_row` is the number of their first row there: the parts are dropped as the whole would be.
-    Shapes: q (rows, H, D), k and v (key rows, G, D), offsets (S + 1,), key_ranges (S, 2), visible (rows,) ->
-    (rows, H, D).
+    Shapes: q (rows, H, D), k and v (key rows, G, D), offsets (S + 1,), key_ranges (S, 2), visible and
+    first_visible (rows,) -> (rows, H, D).
     Raises ShapeError if the shapes do not fit, H is not a multiple of G, or the ranges leave the arrays or overlap;
     InputError unless 0 <= dropout < 1.
 
@@ -93,7 +99,8 @@ def attention(
     """
     check_probability(dropout)
     stream = Stream(philox_key(seed, "attention dropout"), step, index, first_row)
-    plan = replace(_plan(q, k, v, offsets, key_ranges, visible), dropout=dropout, stream=stream)
+    keys = visible_keys(q, k, v, offsets, key_ranges, visible, first_visible)
+    plan = Plan(**keys, scale=1 / math.sqrt(q.shape[2]), dropout=dropout, stream=stream)
     q, k, v = (np.ascontiguousarray(x) for x in (q, k, v))  # slices of one array are copied once, not in both passes
     out, logsumexp = attention_forward(q, k, v, plan)
 
@@ -109,85 +116,30 @@ def attention(
     return out, backward
 
 
-def attention_with_own_key_formula(
-    q: Array,
-    k: Array,
-    v: Array,
-    own_k: Array,
-    own_v: Array,
-    *,
-    offsets: Array,
-    key_ranges: Array,
-    visible: Array,
-    has_own: Array,
-) -> Array:
-    """Compute `attention_with_own_key` in plain NumPy: one softmax over the shared keys that a row sees and its own."""
-    group, out = q.shape[1] // k.shape[1], np.empty_like(q)
-    for s, (first, _) in enumerate(key_ranges):
-        for row in range(offsets[s], offsets[s + 1]):
-            shared, own = slice(first, first + visible[row]), slice(row, row + int(has_own[row]))
-            keys = np.concatenate([k[shared], own_k[own]]).repeat(group, axis=1)  # (keys, H, D)
-            values = np.concatenate([v[shared], own_v[own]]).repeat(group, axis=1)
-            p = softmax_formula(np.einsum("hd,uhd->hu", q[row], keys) / math.sqrt(q.shape[2]))
-            out[row] = np.einsum("hu,uhd->hd", p, values)
-    return out
+def causal_visible(offsets: Array, key_ranges: Array | None = None) -> Array:
+    """Return how many keys of its sequence each query row sees if the newest keys belong to the queries.
 
+    Shapes: offsets (S + 1,), key_ranges (S, 2) -> (rows,).
 
-@op
-def attention_with_own_key(
-    q: Array,
-    k: Array,
-    v: Array,
-    own_k: Array,
-    own_v: Array,
-    *,
-    offsets: Array,
-    key_ranges: Array,
-    visible: Array,
-    has_own: Array,
-) -> tuple[Array, Backward]:
-    r"""Compute attention in which a row may see, besides the shared keys, one key and value that no other row sees.
-
-    With $z$ the logsumexp of the scores of the shared keys and $s$ the score of the own key, the output is
-    $e^{z - Z}$ times the attention over the shared keys plus $e^{s - Z}$ times the own value, where
-    $Z = \ln(e^z + e^s)$. Row r has an own key if ``has_own[r]``.
-    Shapes: own_k and own_v (rows, G, D), has_own (rows,), the rest as in `attention` -> (rows, H, D).
-    Raises ShapeError if they do not fit or a row sees no key at all.
+    >>> causal_visible(np.array([0, 3, 5])).tolist()
+    [1, 2, 3, 1, 2]
     """
-    plan = _plan(q, k, v, offsets, key_ranges, visible)
-    _check_own_keys(q, k, own_k, own_v, has_own, plan.visible)
-    group, kv_heads = q.shape[1] // k.shape[1], k.shape[1]
-    sees_own = has_own[:, None, None]
-    keys, values = (np.where(sees_own, x, 0).repeat(group, axis=1) for x in (own_k, own_v))  # (rows, H, D)
-    shared, logsumexp = attention_forward(q, k, v, plan)
-    scores = np.where(has_own[:, None], (q * keys).sum(-1) * q.dtype.type(plan.scale), -np.inf).astype(q.dtype)
-    total = np.logaddexp(logsumexp, scores)
-    finite = np.where(np.isneginf(total), 0, total)  # where all scores are -inf, all probabilities are 0
-    p_own = np.exp(scores - finite)  # (rows, H): the probability of the own key
-    out = shared * np.exp(logsumexp - finite)[..., None] + values * p_own[..., None]
-
-    def backward(dy: Array) -> tuple[Array, ...]:
-        # The derivation in `attention` holds for the softmax over the shared keys and the own key together. In it a
-        # shared key's probability is exp(score - total), and rowsum(P * dP) is rowsum(dY * Y) with the whole output Y.
-        # So the kernel computes the shared keys' part if it is given `out` and `total` of the whole.
-        dq, dk, dv = attention_backward(dy, q, k, v, out, total, plan)
-        dscores = p_own * ((dy * values).sum(-1) - (dy * out).sum(-1)) * q.dtype.type(plan.scale)
-        dq += dscores[..., None] * keys
-        by_head = dscores[..., None] * q, p_own[..., None] * dy
-        return dq, dk, dv, *(x.reshape(len(q), kv_heads, group, q.shape[2]).sum(axis=2) for x in by_head)
-
-    return out, backward
+    lengths = offsets[1:] - offsets[:-1]
+    num_keys = lengths if key_ranges is None else key_ranges[:, 1] - key_ranges[:, 0]
+    seen: Array = np.arange(1, offsets[-1] + 1) + np.repeat(num_keys - offsets[1:], lengths)
+    return seen
 
 
-def _plan(
+def visible_keys(
     q: Array,
     k: Array,
     v: Array,
     offsets: Array,
     key_ranges: Array | None,
     visible: Array | None,
-) -> Plan:
-    """Check the arguments of attention and return, for each row, which keys it sees."""
+    first_visible: Array | None = None,
+) -> dict[str, Any]:
+    """Check the arguments of attention; return those of its plan that say, for each row, which keys it sees."""
     _check_heads(q, k, v)
     starts = np.require(offsets, np.int64, ["C", "W"])
     lengths = starts[1:] - starts[:-1]
@@ -200,12 +152,15 @@ def _plan(
     num_keys = ranges[:, 1] - ranges[:, 0]
     if visible is not None:
         seen = np.require(visible, np.int64, ["C", "W"])
-        _check_visible(seen, starts, np.repeat(num_keys, lengths))
+        _check_bound("visible", seen, starts, np.repeat(num_keys, lengths))
     elif (num_keys < lengths).any():
         raise ShapeError("attention needs at least one key per query, because every token sees itself")
     else:
-        seen = np.arange(1, len(q) + 1) + np.repeat(num_keys - starts[1:], lengths)
-    return Plan(starts, ranges, seen, 1 / math.sqrt(q.shape[2]))
+        seen = causal_visible(starts, ranges)
+    if first_visible is not None:
+        first_visible = np.require(first_visible, np.int64, ["C", "W"])
+        _check_bound("first_visible", first_visible, starts, seen)
+    return {"offsets": starts, "ranges": ranges, "visible": seen, "first_visible": first_visible}
 
 
 def _check_heads(q: Array, k: Array, v: Array) -> None:
@@ -226,20 +181,12 @@ def _check_ranges(k: Array, offsets: Array, ranges: Array) -> None:
         raise ShapeError(f"attention key ranges must not overlap, or their gradients would be mixed up; got {ranges}")
 
 
-def _check_visible(visible: Array, offsets: Array, num_keys: Array) -> None:
-    """Check the number of keys that each row sees; `num_keys` (rows,) is the number of keys of its sequence."""
-    if visible.shape != num_keys.shape or (visible < 0).any() or (visible > num_keys).any():
-        raise ShapeError(
-            f"visible needs the number of keys that each row sees, from 0 to those of its sequence; got {visible}"
-        )
-    rows, starts = len(visible), offsets[1:-1]
+def _check_bound(name: str, bound: Array, offsets: Array, most: Array) -> None:
+    """Check numbers of keys, one for each row: from 0 to `most` (rows,), and not decreasing within a sequence."""
+    if bound.shape != most.shape or (bound < 0).any() or (bound > most).any():
+        limit = "the keys of its sequence" if name == "visible" else "the keys up to the last that it sees"
+        raise ShapeError(f"{name} needs a number of keys for each row, from 0 to {limit}; got {bound}")
+    rows, starts = len(bound), offsets[1:-1]
     inside = np.delete(np.arange(1, rows), starts[(starts > 0) & (starts < rows)] - 1)  # rows that begin no sequence
-    if (visible[inside] < visible[inside - 1]).any():
-        raise ShapeError(f"visible must not decrease within a sequence; got {visible}")
-
-
-def _check_own_keys(q: Array, k: Array, own_k: Array, own_v: Array, has_own: Array, visible: Array) -> None:
-    if own_k.shape != (len(q), *k.shape[1:]) or own_v.shape != own_k.shape or has_own.shape != q.shape[:1]:
-        raise ShapeError(f"own keys and values must be {(len(q), *k.shape[1:])}; got {own_k.shape} and {own_v.shape}")
-    if not (has_own | (visible > 0)).all():
-        raise ShapeError("every row needs a key: a shared one or its own")
+    if (bound[inside] < bound[inside - 1]).any():
+        raise ShapeError(f"{name} must not decrease within a sequence; got {bound}")

@@ -35,7 +35,7 @@ def matmul_rate(seconds: float = 0.25) -> float:
     return 2 * 2_048 * 512 * 512 / float(np.median(times))
 
 
-def flops_per_token(model: LanguageModel, context: int) -> float:
+def flops_per_token(model: LanguageModel, context: float) -> float:
     """Return the FLOPs of one training step per token, forward and backward.
 
     A multiply-add of the forward pass is two FLOPs, and the backward pass takes twice as many: each product has two
@@ -44,7 +44,7 @@ def flops_per_token(model: LanguageModel, context: int) -> float:
     return 6 * model.macs_per_token(context)
 
 
-def tokens_per_second(model: LanguageModel, context: int, rate: float) -> float:
+def tokens_per_second(model: LanguageModel, context: float, rate: float) -> float:
     """Estimate the training speed on a machine with this matmul rate."""
     config = model.config
     overhead = _gain() * _OVERHEAD * config.num_layers * config.width

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from minigrad.autograd.graph import no_grad
 from minigrad.constants import IGNORE
-from minigrad.data import batches as data
-from minigrad.data import token_files
 from minigrad.data.batches import Batch
+from minigrad.data.evaluation import Spans, evaluation_batches
 from minigrad.nn.language_model import LanguageModel
 
 BATCH_TOKENS = 4_096
@@ -44,7 +43,7 @@ def bits_per_byte(nats: float, num_bytes: float) -> float:
 
 def evaluate(
     model: LanguageModel,
-    tokens: token_files.TokenFile,
+    spans: Spans,
     byte_lengths: NDArray[Any],
     *,
     context: int,
@@ -52,30 +51,23 @@ def evaluate(
     limit: int | None = None,
     watch: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
 ) -> Score:
-    """Evaluate the next-token predictions of `model` on a token file, dropout off.
+    """Evaluate the next-token predictions of `model` on the spans of a text, dropout off.
 
-    Every token is predicted once, with at least `overlap * context` tokens before it where the text has them. With
-    `limit`, only about that many tokens are read, in windows spread evenly over the text: an estimate that costs less.
-    `byte_lengths` (V,) is the number of bytes of each token. `watch` may measure the batches as they are taken.
+    Every token is predicted once, with at least `overlap * context` tokens before it where its span has them. With
+    `limit`, only about that many tokens are read, in sequences spread evenly over the text: an estimate that costs
+    less. `byte_lengths` (V,) is the number of bytes of each token. `watch` may measure the batches as they are taken.
     """
-    batch_size = max(1, BATCH_TOKENS // context)
-    windows = data.evaluation_windows(
-        tokens,
-        context=context,
-        overlap=overlap,
-        batch_size=batch_size,
-        max_windows=None if limit is None else max(1, limit // context),
-    )
+    batches = evaluation_batches(spans, context=context, overlap=overlap, rows=BATCH_TOKENS, limit=limit)
     nats, count, num_bytes = 0.0, 0, 0
     training = model.training
     model.eval()
     try:
-        for inputs, targets in watch(windows):
-            real = targets != IGNORE
+        for batch in watch(batches):
+            targets = batch.targets[batch.targets != IGNORE]
             with no_grad():
-                nats += model.loss(inputs, targets).item() * int(real.sum())
-            count += int(real.sum())
-            num_bytes += int(byte_lengths[targets[real]].sum())
+                nats += model.loss(batch.tokens, batch.targets, layout=batch.layout).item() * len(targets)
+            count += len(targets)
+            num_bytes += int(byte_lengths[targets].sum())
     finally:
         model.train(training)
     return Score(nats / max(count, 1), bits_per_byte(nats, num_bytes), count)

@@ -1,4 +1,4 @@
-"""Data parallelism: the sequences of a batch are shared among threads, each with a replica of the model.
+"""Data parallelism: the sequences of a batch are divided among threads, each with a replica of the model.
 
 Threads that share every matrix product synchronise hundreds of times per step; each time all wait for the slowest, and
 caches are cold. Here each thread takes some sequences through the whole model alone, forward and backward, and the
@@ -6,8 +6,9 @@ threads synchronise once, to add up the gradients (an all-reduce). The weights o
 has gradients of its own.
 
 The products of one thread must still be large beside the weights that it reads and the gradient that it writes;
-`num_replicas` decides. What dropout drops is a function of the place of a row in the whole batch, and every target has
-the same weight, so the update does not depend on the number of replicas, except for the order in which sums are added.
+`num_replicas` decides. Sequences may have any lengths: each thread gets about equally many rows. What dropout drops is
+a function of the place of a row in the batch of the step, and every target of that batch has the same weight. So the
+update does not depend on the number of parts and of replicas, except for the order in which sums are added.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from collections.abc import Callable
 import numpy as np
 
 from minigrad import nn
-from minigrad.constants import IGNORE
+from minigrad.data.batches import Batch
 from minigrad.kernels import threads
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim.flat import segments
 from minigrad.system import blas, hardware
 from minigrad.typing import Array
 
-ForwardBackward = Callable[[LanguageModel, Array, Array, Array], float]
+ForwardBackward = Callable[[LanguageModel, Batch, Array], float]
 """Adds the gradient of the mean loss of some sequences, times a weight, to a model's gradients; returns the loss."""
 
 _ROWS_PER_WIDTH = 2  # measured: 10 rows per channel gain 20 to 30%, 4 gain 15%, 1 gains nothing, a sixth loses
@@ -66,38 +67,26 @@ class Replicas:
         self._parameters = [model.parameters() for model in self.models]
         self._segments = [segments(parameters) for parameters in self._parameters]
         self._dropouts = [nn.dropouts(model) for model in self.models]
-        self._sizes: list[int] = []  # the sequences that each replica had in the last batch
+        self._sizes: list[int] = []  # the rows that each replica had in the last batch
 
-    def run(
-        self,
-        work: ForwardBackward,
-        inputs: Array,
-        targets: Array,
-        *,
-        step: int = 0,
-        first_sequence: int = 0,
-        num_targets: int | None = None,
-    ) -> float:
+    def run(self, work: ForwardBackward, batch: Batch, *, step: int = 0, num_targets: int | None = None) -> float:
         """Do `work` on every replica with its share of the sequences, add up the gradients, and return the loss.
 
-        The loss is the sum over all targets that count; the gradient is that of this sum divided by `num_targets`. If
-        the sequences are a part of the batch of a step, `first_sequence` is the number of the first of them there, and
-        `num_targets` the number of targets of the whole batch.
-        Shapes: inputs and targets (B, T).
+        The loss is the sum over all targets that count; the gradient is that of this sum divided by `num_targets`, the
+        number of targets of the whole batch of the step if `batch` is only a part of it.
         """
-        count = min(len(self.models), len(inputs))
-        shares = list(zip(np.array_split(inputs, count), np.array_split(targets, count), strict=True))
-        self._sizes = [len(tokens) for tokens, _ in shares]
-        firsts = first_sequence + np.cumsum([0, *self._sizes])
-        real = [int((wanted != IGNORE).sum()) for _, wanted in shares]
+        shares = batch.parts(len(self.models)) or [batch]
+        count = len(shares)
+        self._sizes = [len(share.tokens) for share in shares]
+        real = [share.num_targets for share in shares]
         total = sum(real) if num_targets is None else num_targets
         losses = np.zeros(count)
 
         def work_on(number: int) -> None:
-            model, (tokens, wanted) = self.models[number], shares[number]
-            nn.set_step(self._dropouts[number], self.seed, step, first_row=int(firsts[number]) * tokens.shape[1])
+            model, share = self.models[number], shares[number]
+            nn.set_step(self._dropouts[number], self.seed, step, first_row=share.first_row)
             with np.errstate(all="ignore"):  # a setting of each thread; the training loop checks that values are finite
-                losses[number] = real[number] * work(model, tokens, wanted, np.array(real[number] / max(total, 1)))
+                losses[number] = real[number] * work(model, share, np.array(real[number] / max(total, 1)))
 
         if count == 1:
             work_on(0)
@@ -121,7 +110,7 @@ class Replicas:
                 parameter.discard_grad()
 
     def measurements(self) -> dict[str, list[float]]:
-        """Return what the model measured in the last step, averaged over the sequences."""
+        """Return what the model measured in the last step, averaged over the tokens."""
         found = [model.measurements() for model in self.models[: len(self._sizes)]]
         return {
             name: np.average([each[name] for each in found], axis=0, weights=self._sizes).tolist() for name in found[0]

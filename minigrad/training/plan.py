@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import textwrap
 from collections.abc import Mapping
@@ -10,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minigrad.data.batches import windows_per_epoch
+from minigrad.data.documents import Documents
+from minigrad.data.reading import reader
 from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.data.windows import Windows
 from minigrad.data.xz import xz_seconds
 from minigrad.errors import InputError
 from minigrad.kernels.gemm import backend
@@ -108,7 +111,7 @@ class Plan:
     def check_text(self) -> None:
         """Raise InputError if there is too little text for one window to train on and one to evaluate."""
         context, held_out = self.settings.context, len(self.text.held_out)
-        windows_per_epoch(len(self.text.train), context)
+        Windows(self.text.train, context)
         if held_out < context + 1:
             raise InputError(
                 f"the held-out text has {held_out:,} tokens, but one window of --context {context:,} needs "
@@ -148,11 +151,15 @@ class Plan:
 
     def flops_per_token(self) -> float:
         """Return the FLOPs of training per token."""
-        return costs.flops_per_token(self.model, self.settings.context)
+        return costs.flops_per_token(self.model, self._attended_length)
 
     def tokens_per_second(self) -> float:
         """Estimate the speed of training."""
-        return costs.tokens_per_second(self.model, self.settings.context, self.rate)
+        return costs.tokens_per_second(self.model, self._attended_length, self.rate)
+
+    @functools.cached_property
+    def _attended_length(self) -> float:
+        return reader(self.settings.documents, self.text.train, self.settings.context).attended_length()
 
     def too_long_for_xz(self) -> str:
         """Return why the text is not compared with xz in a run of so few minutes, or "" if there is time for it.
@@ -206,10 +213,20 @@ class Plan:
             "text": f"{text.corpus.description}: {plural(len(text.corpus.documents), 'document')}, "
             f"{format_bytes(train.num_bytes)} to train on, {format_bytes(text.held_out.num_bytes)} held out for tests",
             "vocabulary": vocabulary,
-            "step": f"{settings.batch} x {settings.context} tokens"
-            + (f" x {settings.accumulate} parts" if settings.accumulate > 1 else "")
-            + f", peak learning rate {settings.lr:g} after {plural(settings.warmup, 'step')}",
+            "step": self._step() + f", peak learning rate {settings.lr:g} after {plural(settings.warmup, 'step')}",
         }
+
+    def _step(self) -> str:
+        """Return what a step reads: its tokens, and how many documents and pieces of documents these are on average."""
+        settings = self.settings
+        tokens = f"{settings.batch} x {settings.context} tokens"
+        if settings.accumulate > 1:
+            tokens += f" x {settings.accumulate} parts"
+        if settings.documents == "windows":
+            return f"{tokens} in windows that cross documents"
+        documents, pieces = Documents(self.text.train, settings.context).sequences_per_token()
+        per_step = settings.tokens_per_step
+        return f"{tokens}: about {documents * per_step:.2g} documents and {pieces * per_step:.2g} pieces of longer ones"
 
     def _budget_rows(self) -> dict[str, str]:
         memory = self.memory()

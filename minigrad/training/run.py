@@ -13,10 +13,14 @@ import numpy as np
 from minigrad.autograd.anomaly import AnomalyError, detect_anomaly
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.profile import Profile
-from minigrad.data.batches import Batch, batch
+from minigrad.autograd.tensor import Tensor
+from minigrad.data.batches import Batch
+from minigrad.data.evaluation import Spans
+from minigrad.data.reading import Reader, reader
 from minigrad.errors import RunError
 from minigrad.formats.weights import check_weights
-from minigrad.generation.sampling import Sampling, generate, unusable_ids
+from minigrad.generation.decoding import stream
+from minigrad.generation.settings import Sampling
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import AdamW, warmup_stable_decay
 from minigrad.system.terminal import phase
@@ -72,6 +76,16 @@ class Run:
         return self.is_finished or self.step % every == 0
 
     @functools.cached_property
+    def reader(self) -> Reader:
+        """The text to train on, as batches."""
+        return reader(self.settings.documents, self.text.train, self.settings.context)
+
+    @functools.cached_property
+    def held_out(self) -> Spans:
+        """The held-out text, as what is evaluated."""
+        return reader(self.settings.documents, self.text.held_out, self.settings.context).spans()
+
+    @functools.cached_property
     def replicas(self) -> Replicas:
         """The model and its replicas, which train at the same time."""
         count = num_replicas(self.model, self.settings.batch, self.settings.context)
@@ -124,18 +138,12 @@ class Run:
     def batch(self) -> Batch:
         """Return the inputs and targets of all parts of the step about to be taken."""
         settings = self.settings
-        return batch(
-            self.text.train,
-            seed=settings.seed,
-            step=self.step,
-            batch_size=settings.batch * settings.accumulate,
-            context=settings.context,
-        )
+        return self.reader.batch(seed=settings.seed, step=self.step, batch_size=settings.batch * settings.accumulate)
 
     def compile_kernels(self) -> None:
         """Compile every kernel by a pass over the smallest batch; no weight changes."""
         with phase("loading kernels (new ones are compiled and kept)"):
-            self.model.loss(*batch(self.text.train, seed=0, step=0, batch_size=1, context=2)).backward()
+            self._loss(reader("windows", self.text.train, 2).batch(seed=0, step=0, batch_size=1)).backward()
         self.optimizer.zero_grad()
 
     def evaluate(self, everything: bool) -> Score:
@@ -144,7 +152,7 @@ class Run:
         with self.pace.work("whole evaluation" if everything else "evaluation"):
             score = evaluate(
                 self.model,
-                self.text.held_out,
+                self.held_out,
                 self.text.byte_lengths,
                 context=self.settings.context,
                 limit=None if everything else _QUICK_EVALUATION,
@@ -163,17 +171,10 @@ class Run:
         with self.pace.work("sample"):
             self.check_weights()
             tok, prompt = self.text.tokenizer, self._sample_prompt()
-            forbidden = unusable_ids(tok, self.model.config.vocab_size)
-            continuation = generate(
-                self.model,
-                prompt,
-                count=min(_SAMPLE_TOKENS, self.model.config.context_length),
-                sampling=Sampling(temperature=0.8, top_p=0.95, forbidden_ids=forbidden),
-                seed=self.settings.seed,
-                index=self.step,
-                stop_ids=[tok.end_of_text_id],
-            )
-            sample = str(tok.decode([*prompt[1:], *continuation]))
+            tokens = min(_SAMPLE_TOKENS, self.model.config.context_length)
+            settings = Sampling(tokens=tokens, seed=self.settings.seed)
+            written = stream(self.model, prompt, settings, tokenizer=tok, first_sample=self.step)
+            sample = tok.decode([*prompt[1:], *(token for token in written if token.ended != "end")])
         self.samples.append(Sample(self.step, sample))
         return sample
 
@@ -236,12 +237,14 @@ class Run:
         for name, parameter in self.model.named_parameters():
             if not np.isfinite(parameter.data).all():
                 raise self.divergence(f"{name} holds numbers that are not finite")
-        settings = self.settings
-        one = batch(self.text.train, seed=settings.seed, step=self.step, batch_size=1, context=settings.context)
+        one = self.reader.batch(seed=self.settings.seed, step=self.step, batch_size=1)
         with no_grad(), np.errstate(all="ignore"):
-            if not math.isfinite(self.model.loss(*one).item()):
-                raise self.divergence(self.first_anomaly(lambda: self.model.loss(*one)))
+            if not math.isfinite(self._loss(one).item()):
+                raise self.divergence(self.first_anomaly(lambda: self._loss(one)))
         self._last_checked_step = self.step
+
+    def _loss(self, batch: Batch) -> Tensor:
+        return self.model.loss(batch.tokens, batch.targets, layout=batch.layout)
 
     def first_anomaly(self, repeat: Callable[[], object]) -> str:
         """Repeat the work of a step with every operation checked; name the first that made a NaN or an infinity."""

@@ -14,7 +14,7 @@ _MOST = 10**9  # larger integers are typing errors
 class TrainConfig:
     """The settings of a training run; train.py chooses a value where one is None."""
 
-    model: str = option("vidya-v2", "gpt2, vidya-v1, vidya-v2 or wiola", group="what to train", value="NAME")
+    model: str = option("vidya-v2", "gpt2, vidya-v1, vidya-v2, vsla or wiola", group="what to train", value="NAME")
     size: str = option(
         "auto",
         "auto, nano, micro, mini, small or a published size; auto is the best that the time allows",
@@ -65,13 +65,24 @@ class TrainConfig:
         value="NAME=VALUE,...",
         none_means="",
     )
-    batch: int | None = option(
-        None, "sequences per step, or per part of a step (--accumulate)", group="how", at_least=1, at_most=_MOST
+    documents: str = option(
+        "packed",
+        "packed: no text continues another; whole documents, and pieces of long ones, fill a step without padding. "
+        "windows: pieces of --context tokens, which may begin in one document and end in another",
+        group="text",
+        choices=("packed", "windows"),
     )
-    context: int | None = option(None, "tokens per sequence", group="how", at_least=2, at_most=_MOST)
+    batch: int | None = option(
+        None,
+        "a step, or each part of a step (--accumulate), has --batch times --context tokens",
+        group="how",
+        at_least=1,
+        at_most=_MOST,
+    )
+    context: int | None = option(None, "tokens of the longest sequence", group="how", at_least=2, at_most=_MOST)
     accumulate: int = option(
         1,
-        "parts of a step, each of --batch sequences, whose gradients are added up",
+        "parts of a step, each of about --batch times --context tokens, whose gradients are added up",
         group="how",
         at_least=1,
         at_most=_MOST,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from minigrad.autograd.tensor import Tensor
+from minigrad.errors import InputError
 from minigrad.nn.cache import Cache, refuse_gradient
 from minigrad.typing import Array
 from models.wiola.config import WiolaConfig
@@ -41,6 +44,19 @@ class Pending:
             open=np.zeros(batch_size, bool),
         )
 
+    def select(self, sequences: Sequence[int]) -> Pending:
+        """Return a copy of the state of these sequences."""
+        return Pending(**{name: array[list(sequences)] for name, array in vars(self).items()})
+
+
+class Mark(NamedTuple):
+    """What the cache held when it was marked, besides the keys and values, which later tokens do not change."""
+
+    length: int
+    filled: Array
+    sums: Array
+    pending: dict[int, Pending]
+
 
 class WiolaCache(Cache):
     """The state of every layer.
@@ -58,6 +74,7 @@ class WiolaCache(Cache):
         self.sums = np.zeros((config.num_layers, batch_size, config.width))
         merging = config.merging_layers if config.atm_at_generation else []
         self.pending = {layer: Pending.empty(config, batch_size, dtype) for layer in merging}
+        self._mark: Mark | None = None
 
     @property
     def counts(self) -> Array:
@@ -68,6 +85,38 @@ class WiolaCache(Cache):
         """Return keys, values, sums and the state of merging layers."""
         pending = [array for each in self.pending.values() for array in vars(each).values()]
         return self.keys, self.values, self.filled, self.sums, *pending
+
+    def select(self, sequences: Sequence[int]) -> Self:
+        """Return a cache of these sequences, by their numbers: fewer of them, or one of them several times."""
+        chosen, numbers = copy.copy(self), list(sequences)
+        chosen.batch_size, chosen._mark = len(numbers), None
+        chosen.filled, chosen.sums = self.filled[:, numbers], self.sums[:, numbers]
+        chosen.pending = {layer: pending.select(numbers) for layer, pending in self.pending.items()}
+        chosen.keys, chosen.values = (
+            np.zeros((len(memory), len(numbers), *memory.shape[2:]), memory.dtype)
+            for memory in (self.keys, self.values)
+        )
+        in_use = slice(self.filled.max(initial=0))
+        for new, old in ((chosen.keys, self.keys), (chosen.values, self.values)):
+            new[:, :, in_use] = old[:, numbers, in_use]
+        return chosen
+
+    def mark(self) -> None:
+        """Remember the present state: `truncate` returns to it, since sums and merges cannot be undone one by one."""
+        everyone = range(self.batch_size)
+        pending = {layer: each.select(everyone) for layer, each in self.pending.items()}
+        self._mark = Mark(self.length, self.filled.copy(), self.sums.copy(), pending)
+
+    def truncate(self, length: int) -> None:
+        """Return to the last mark, unless `length` is the number of all tokens."""
+        if length == self.length:
+            return
+        if self._mark is None or not self._mark.length <= length <= self.length:
+            held = "no mark" if self._mark is None else f"a mark at {self._mark.length}"
+            raise InputError(f"a cache of {self.length} tokens with {held} cannot be cut to {length}")
+        mark = self._mark
+        self.length, self.filled, self.sums, self.pending = mark.length, mark.filled, mark.sums, mark.pending
+        self.mark()
 
     def append(self, layer: int, k: Tensor, v: Tensor, offsets: Array) -> tuple[Tensor, Tensor, Array]:
         """Store new keys and values (rows, G, D) of one layer; those of sequence s are rows offsets[s]:offsets[s + 1].

@@ -125,7 +125,7 @@ class Wiola(LanguageModel):
         length = self.config.context_length if max_length is None else max_length
         return WiolaCache(self.config, batch_size, length, self.head().dtype)
 
-    def macs_per_token(self, context: int) -> float:
+    def macs_per_token(self, context: float) -> float:
         """Return the multiply-adds of one forward pass per token.
 
         The context matrices, and the attention to a summary, count once for each summary of a layer. Merging is

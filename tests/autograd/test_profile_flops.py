@@ -118,6 +118,25 @@ def test_an_own_key_counts_as_one_more_key() -> None:
     assert flops_of(measured, "attention_with_own_key") == [2 * product, 5 * product]
 
 
+def test_keys_before_a_window_do_not_count_and_far_keys_do() -> None:
+    offsets, ranges = np.array([0, 3, 5]), np.array([[0, 3], [3, 5]])
+    options = {"offsets": offsets, "key_ranges": ranges, "visible": np.array([1, 2, 3, 1, 2])}
+    options["first_visible"] = np.array([0, 1, 2, 0, 1])
+    near = [leaf(5, 4, 2), leaf(5, 2, 2), leaf(5, 2, 2)]
+    measured = profiled(lambda: backward(ops.attention(*near, **options)))
+    assert flops_of(measured, "attention") == [2 * 2 * 5 * 4 * 2, 5 * 2 * 5 * 4 * 2]
+    options |= {"far_ranges": np.array([[0, 2], [2, 3]]), "far_visible": np.array([0, 1, 2, 0, 1]), "far_weight": 1.0}
+    far = leaf(3, 2, 2), leaf(3, 2, 2)
+    measured = profiled(lambda: backward(ops.attention_with_far_keys(*near, *far, **options)))
+    assert flops_of(measured, "attention_with_far_keys") == [2 * 2 * 9 * 4 * 2, 5 * 2 * 9 * 4 * 2]
+
+
+def test_choosing_keys_computes_all_scores() -> None:
+    arrays = [leaf(5, 4, 2), leaf(5, 2, 2), leaf(5, 2, 2)]
+    measured = profiled(lambda: backward(ops.sparse_attention(*arrays, offsets=np.array([0, 3, 5]), top_k=2)))
+    assert flops_of(measured, "sparse_attention") == [2 * 9 * 4 * 2, 0]
+
+
 def test_a_forward_pass_without_a_gradient_has_no_line_for_backward() -> None:
     x, weight = Tensor(np.ones((3, 4), np.float32)), Tensor(np.ones((5, 4), np.float32))
     measured = profiled(lambda: ops.linear(x, weight))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from minigrad.errors import InputError
-from minigrad.generation.prompt import read_prompt
+from minigrad.generation.prompt import is_terminal, read_messages, read_prompt
 
 ROOT = Path(__file__).parents[2]
 
@@ -74,3 +75,40 @@ def test_a_terminal_is_told_how_to_end_the_prompt(
     monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO(b"The list\n")))
     assert read_prompt("-") == "The list"
     assert "type the prompt, then end it with" in capsys.readouterr().err
+
+
+def messages(data: bytes) -> list[str]:
+    """Return the messages that a process reads from a pipe, or the error that it prints."""
+    script = (
+        "import json\nfrom minigrad.errors import InputError\nfrom minigrad.generation.prompt import read_messages\n"
+        "try: print(json.dumps(list(read_messages())))\n"
+        "except InputError as error: print(json.dumps([str(error)]))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, input=data, capture_output=True, check=True)
+    found: list[str] = json.loads(done.stdout)
+    return found
+
+
+def test_each_line_of_a_pipe_is_a_message_and_a_backslash_continues_it() -> None:
+    assert messages("\ufeffHé\r\nfirst\\\nsecond\\\n\nlast".encode()) == ["Hé", "first\nsecond\n", "last"]
+    assert messages(b"cut \\\n") == ["cut "]
+    assert messages(b"") == []
+    assert messages(b"fine\ncaf\xe9\n") == ["standard input is not UTF-8 text: line 2, byte 4 is 0xe9"]
+
+
+def test_a_terminal_shows_where_to_type(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    class Terminal(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO(b"one\ntwo\\\nthree\n")))
+    assert list(read_messages()) == ["one", "two\nthree"]
+    said = capsys.readouterr()
+    assert said.err.count("> ") == 4  # standard output is not a terminal, and holds the answers alone
+    assert said.out == ""
+
+
+def test_without_standard_input_there_are_no_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert not is_terminal()
+    assert list(read_messages()) == []

@@ -30,12 +30,29 @@ def test_the_text_ends_before_the_stop() -> None:
     assert stopped == "the" + text[3:].split(stop)[0]
 
 
+def test_a_batch_holds_the_texts_that_write_gives_one_by_one() -> None:
+    prompts = ["the cat", "", "on the mat"]
+    together = generation.write_batch(MODEL, TOKENIZER, prompts, samples=2, tokens=12, temperature=1.2)
+    alone = [generation.write(MODEL, TOKENIZER, prompt, tokens=12, temperature=1.2) for prompt in prompts]
+    assert [samples[0] for samples in together] == alone
+    assert all(samples[0] != samples[1] for samples in together)
+    assert generation.write_batch(MODEL, TOKENIZER, []) == []
+
+
+def test_settings_come_as_a_whole_or_by_name() -> None:
+    settings = generation.Sampling(tokens=9, seed=4)
+    whole = generation.write(MODEL, TOKENIZER, "the", settings)
+    assert whole == generation.write(MODEL, TOKENIZER, "the", tokens=9, seed=4)
+    assert generation.write(MODEL, TOKENIZER, "the", settings, tokens=3) != whole
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"temprature": 1.0}, "unknown setting of write 'temprature'; did you mean 'temperature'"),
-        ({"run": "somewhere"}, "unknown setting of write 'run'"),
+        ({"temprature": 1.0}, "unknown setting of generation 'temprature'; did you mean 'temperature'"),
+        ({"run": "somewhere"}, "unknown setting of generation 'run'"),
         ({"temperature": -1.0}, "temperature takes a finite number of at least 0, not -1"),
+        ({"samples": 2}, "write returns one text, not 2; for several call write_batch"),
         ({"tokens": 0}, "tokens takes a whole number of at least 1"),
     ],
 )

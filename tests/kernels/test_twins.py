@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from minigrad import kernels
 from minigrad.kernels.jit import KERNELS
-from tests.kernels.attention import panel_twins, softmax_twins, tile_twins
+from tests.kernels.attention import chosen_twins, panel_twins, softmax_twins, tile_twins
 from tests.kernels.attention import twins as attention
 from tests.kernels.codegen import twins as codegen
+from tests.kernels.decoding import twins as decoding
 from tests.kernels.gemm import packing_twins
 from tests.kernels.gemm import twins as gemm
 from tests.kernels.rowwise import draw_twins, layer_twins
@@ -33,7 +34,9 @@ for module in pkgutil.walk_packages(kernels.__path__, "minigrad.kernels."):
 
 TABLES = (
     attention,
+    chosen_twins,
     codegen,
+    decoding,
     draw_twins,
     gemm,
     layer_twins,

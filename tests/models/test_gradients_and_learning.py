@@ -113,7 +113,7 @@ def test_dropout_acts_in_training_only_and_is_a_function_of_the_step(family: str
     assert (first != without).any()
 
 
-@pytest.mark.parametrize("family", ["gpt2", "vidya-v2", "wiola"])
+@pytest.mark.parametrize("family", ["gpt2", "vidya-v2", "vsla", "wiola"])
 def test_a_head_of_its_own_receives_a_gradient(family: str) -> None:
     model, ids = build(family, tied_head=False), tokens(0, 2, 9)
     assert (gradients_after(model, (ids[:, :-1], ids[:, 1:]))["lm_head.weight"] != 0).mean() > 0.9

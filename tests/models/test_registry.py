@@ -21,6 +21,7 @@ COUNTS = {
     "gpt2": (982_080, 4_731_600, 14_799_360, 40_992_640),
     "vidya-v1": (996_360, 4_715_640, 14_688_768, 41_181_600),
     "vidya-v2": (984_288, 4_722_624, 14_753_952, 40_913_280),
+    "vsla": (982_080, 4_731_600, 14_799_360, 40_992_640),
     "wiola": (982_566, 4_719_690, 14_791_180, 40_919_824),
 }
 
@@ -39,6 +40,15 @@ UNUSUAL: dict[str, dict[str, Any]] = {
         "rope_beta_fast": 4.0,
         "rope_beta_slow": 2.0,
         "rope_attention_factor": 1.5,
+    },
+    "vsla": {
+        "feed_forward": 9,
+        "patterns": "sparse+full",
+        "window": 7,
+        "block": 5,
+        "top_k": 3,
+        "entropy": 0.25,
+        "tied_head": False,
     },
     "wiola": {
         "num_kv_heads": 2,

@@ -26,7 +26,7 @@ def test_loaded_weights_and_logits_are_those_that_were_saved(family: str, dtype:
     assert loaded.eval()(ids).data.tobytes() == model.eval()(ids).data.tobytes()
 
 
-@pytest.mark.parametrize("family", ["gpt2", "vidya-v2", "wiola"])
+@pytest.mark.parametrize("family", ["gpt2", "vidya-v2", "vsla", "wiola"])
 def test_a_head_of_its_own_is_saved_and_loaded(family: str, tmp_path: Path) -> None:
     model, ids = build(family, tied_head=False), tokens(0, 2, 9)
     assert model.num_parameters() == build(family).num_parameters() + VOCAB * model.config.width

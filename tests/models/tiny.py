@@ -15,6 +15,16 @@ TINY: dict[str, dict[str, Any]] = {
     "gpt2": {"num_layers": 2, "width": 12, "num_heads": 3, "feed_forward": 20},
     "vidya-v1": {"num_layers": 2, "width": 12, "num_heads": 3, "head_dim": 4, "feed_forward": 20},
     "vidya-v2": {"num_layers": 2, "width": 12, "num_heads": 4, "num_kv_heads": 2, "head_dim": 4, "feed_forward": 16},
+    "vsla": {
+        "num_layers": 5,
+        "width": 12,
+        "num_heads": 3,
+        "feed_forward": 20,
+        "window": 4,
+        "block": 3,
+        "top_k": 5,
+        "entropy": 0.6,
+    },
     "wiola": {
         "num_layers": 6,
         "width": 16,

@@ -47,6 +47,34 @@ def test_a_batch_of_another_size_and_too_many_tokens_are_refused() -> None:
 def test_a_cache_without_arrays_is_refused_by_name() -> None:
     with pytest.raises(TypeError, match="Cache has no arrays"):
         _ = Cache(1, 1).num_bytes
+    with pytest.raises(TypeError, match="Cache cannot select"):
+        Cache(1, 1).select([0])
+
+
+def test_chosen_sequences_have_their_keys_and_go_on_by_themselves() -> None:
+    cache = KeyValueCache(num_layers=1, batch_size=2, max_length=4, num_kv_heads=1, head_dim=2)
+    cache.append(0, Tensor(np.arange(8, dtype=np.float32).reshape(4, 1, 2)), rows(4, -1.0))
+    cache.advance(2)
+    chosen = cache.select([1, 1, 0])
+    assert (chosen.batch_size, chosen.length, chosen.max_length) == (3, 2, 4)
+    assert chosen.keys[0, :, :2, 0].tolist() == cache.keys[0, [1, 1, 0], :2, 0].tolist()
+    chosen.append(0, rows(3, 9.0), rows(3, 9.0))
+    assert chosen.keys[0, :, 2, 0, 0].tolist() == [9, 9, 9]
+    assert not cache.keys[0, :, 2].any()
+
+
+def test_a_cache_that_is_cut_back_takes_other_tokens() -> None:
+    cache = KeyValueCache(1, 1, 4, 1, 2)
+    cache.append(0, rows(3, 1.0), rows(3, 1.0))
+    cache.advance(3)
+    cache.mark()
+    cache.truncate(1)
+    keys, _, ranges = cache.append(0, rows(1, 2.0), rows(1, 2.0))
+    assert ranges.tolist() == [[0, 2]]
+    assert keys.data[:2, 0, 0].tolist() == [1, 2]
+    for length in (2, -1):
+        with pytest.raises(InputError, match=f"a cache of 1 tokens cannot be cut to {length}"):
+            cache.truncate(length)
 
 
 def test_backward_to_stored_keys_and_values_is_refused() -> None:

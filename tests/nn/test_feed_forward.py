@@ -27,6 +27,18 @@ def test_the_gelu_block_is_its_formula() -> None:
     np.testing.assert_allclose(block(Tensor(x)).data, wanted, rtol=1e-11, atol=1e-12)
 
 
+def test_the_block_with_biases_is_its_formula_and_drops_out() -> None:
+    block = nn.Conv1DFeedForward(4, 6, std=0.5, out_std=0.1, dropout=0.5)
+    block.initialise(dtype="float64")
+    block.c_fc.bias.data = np.arange(6.0)
+    block.c_proj.bias.data = np.arange(4.0)
+    x = np.random.default_rng(0).normal(size=(3, 4))
+    hidden = gelu_formula(x @ block.c_fc.weight.data + np.arange(6), approximate="tanh")
+    wanted = hidden @ block.c_proj.weight.data + np.arange(4)
+    np.testing.assert_allclose(block.eval()(Tensor(x)).data, wanted, rtol=1e-11, atol=1e-12)
+    assert nn.dropouts(block) == [block.dropout]
+
+
 def test_the_last_matrix_has_a_standard_deviation_of_its_own() -> None:
     swiglu, gelu = (
         nn.SwiGLUFeedForward(64, 128, std=0.5, out_std=0.1),

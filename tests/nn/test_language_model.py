@@ -63,6 +63,23 @@ def test_targets_out_of_range_are_named(family: str) -> None:
         build(family).loss(np.array([[1, 2]]), np.array([[1, VOCAB]]))
 
 
+@every_family
+def test_only_the_logits_of_the_last_positions_are_computed_where_these_are_enough(family: str) -> None:
+    model, ids = MODELS[family], tokens(1, 2, 7)
+    whole = model(ids).data
+    for last in (0, 1, 3, 7):
+        found = model(ids, last=last).data
+        assert found.shape == (2, last, VOCAB)
+        np.testing.assert_allclose(found, whole[:, 7 - last :], rtol=0, atol=1e-5 * np.abs(whole).max())
+    cache = model.new_cache(2, 7)
+    model(ids[:, :2], cache=cache, last=1)
+    found = model(ids[:, 2:], cache=cache, last=2).data
+    np.testing.assert_allclose(found, whole[:, 5:], rtol=0, atol=1e-5 * np.abs(whole).max())
+    for last in (-1, 8):
+        with pytest.raises(InputError, match=f"last takes a whole number from 0 to 7.*, not {last}"):
+            model(ids, last=last)
+
+
 def test_targets_of_another_shape_than_the_tokens_are_refused() -> None:
     with pytest.raises(ShapeError, match=r"tokens \(1, 3\), targets \(1, 2\)"):
         MODELS["vidya-v2"].loss(np.zeros((1, 3), int), np.zeros((1, 2), int))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from minigrad import InputError, ShapeError, Tensor, ops
 from minigrad.autograd.gradients import saved_arrays
-from minigrad.ops.attention import attention_formula, attention_with_own_key_formula
+from minigrad.ops.attention import attention_formula, causal_visible
 from tests import op_checks
 from tests.op_table import Array, Case
 
@@ -43,18 +43,6 @@ def test_slices_of_one_array_are_copied_once_for_both_passes() -> None:
     assert out.node is not None
     assert out.node.backward is not None
     assert all(array.flags.c_contiguous for array in saved_arrays(out.node.backward))
-
-
-def test_without_own_keys_attention_with_own_key_is_attention() -> None:
-    case = case_of([3, 4], heads=4, groups=2)
-    offsets, own = case.options["offsets"], np.zeros((7, 2, 3))
-    options = {"key_ranges": np.stack([offsets[:-1], offsets[1:]], axis=1), "visible": np.array([1, 2, 3, 1, 2, 3, 4])}
-    no_own = np.zeros(7, bool)
-    wanted = attention_formula(*case.arrays, offsets=offsets)
-    got = attention_with_own_key_formula(*case.arrays, own, own, offsets=offsets, **options, has_own=no_own)
-    np.testing.assert_allclose(got, wanted, rtol=1e-12)
-    result = ops.attention_with_own_key(*case.arrays, own, own, offsets=offsets, **options, has_own=no_own)
-    np.testing.assert_allclose(result.data, wanted, rtol=1e-11)
 
 
 @pytest.mark.parametrize("lengths", [[129], [300], [96, 97, 0, 260], [255, 1, 256], [513]])
@@ -125,6 +113,16 @@ def test_a_later_key_changes_no_earlier_output(length: int) -> None:
         assert (after[t:] != before[t:]).all()
 
 
+@pytest.mark.parametrize("window", [1, 40, 300])
+def test_with_a_window_a_query_sees_the_newest_keys_only(window: int) -> None:
+    case = case_of([400, 0, 90], heads=4, groups=2)
+    first = np.maximum(causal_visible(case.options["offsets"]) - window, 0)
+    local = Case(case.arrays, case.options | {"first_visible": first})
+    result, _ = op_checks.run(ops.attention, local)
+    np.testing.assert_allclose(result, attention_formula(*local.arrays, **local.options), rtol=1e-11, atol=1e-12)
+    op_checks.check_gradient(ops.attention, local)
+
+
 def test_sequences_do_not_see_each_other() -> None:
     q, k, v = case_of([3, 4]).arrays
     together = ops.attention(Tensor(q), Tensor(k), Tensor(v), offsets=np.array([0, 3, 7])).data
@@ -173,9 +171,23 @@ def test_keys_shared_by_two_sequences_are_refused() -> None:
         (((4, 2, 3), (9, 2, 3), (9, 2, 3)), {"offsets": [0, 4], "key_ranges": [[0, 3]]}, "one key per query"),
         (((4, 2, 3), (9, 2, 3), (9, 2, 3)), {"offsets": [0, 4], "key_ranges": [[6, 10]]}, "within 9"),
         (((4, 2, 3), (9, 2, 3), (9, 2, 3)), {"offsets": [0, 4], "key_ranges": [[-1, 5]]}, "within 9"),
-        (((4, 2, 3), (4, 2, 3), (4, 2, 3)), {"offsets": [0, 4], "visible": [1, 2, 3]}, "that each row sees"),
-        (((4, 2, 3), (4, 2, 3), (4, 2, 3)), {"offsets": [0, 4], "visible": [1, 2, 3, 5]}, "from 0 to those of its"),
+        (((4, 2, 3), (4, 2, 3), (4, 2, 3)), {"offsets": [0, 4], "visible": [1, 2, 3]}, "a number of keys for each row"),
+        (
+            ((4, 2, 3), (4, 2, 3), (4, 2, 3)),
+            {"offsets": [0, 4], "visible": [1, 2, 3, 5]},
+            "to the keys of its sequence",
+        ),
         (((4, 2, 3), (4, 2, 3), (4, 2, 3)), {"offsets": [0, 4], "visible": [1, 2, 1, 4]}, "must not decrease"),
+        (
+            ((4, 2, 3), (4, 2, 3), (4, 2, 3)),
+            {"offsets": [0, 4], "first_visible": [0, 0, 0, 5]},
+            "up to the last that it",
+        ),
+        (
+            ((4, 2, 3), (4, 2, 3), (4, 2, 3)),
+            {"offsets": [0, 4], "first_visible": [0, 1, 0, 1]},
+            "first_visible must not",
+        ),
     ],
 )
 def test_shapes_and_ranges_that_do_not_fit_are_refused(shapes: Any, options: dict[str, Any], message: str) -> None:
@@ -192,14 +204,3 @@ def test_what_a_row_sees_may_decrease_where_the_next_sequence_begins() -> None:
 def test_a_dropout_of_one_is_refused() -> None:
     with pytest.raises(InputError, match=r"at least 0 and below 1, not 1\.0"):
         ops.attention(*map(Tensor, case_of([2]).arrays), offsets=np.array([0, 2]), dropout=1.0)
-
-
-@pytest.mark.parametrize(
-    ("own_rows", "has_own", "message"),
-    [(3, [True, True], r"must be \(2, 1, 3\)"), (2, [True], r"must be \(2, 1, 3\)"), (2, [True, False], "needs a key")],
-)
-def test_own_keys_that_do_not_fit_are_refused(own_rows: int, has_own: list[bool], message: str) -> None:
-    own = Tensor(np.zeros((own_rows, 1, 3)))
-    options = {"offsets": np.array([0, 2]), "key_ranges": np.array([[0, 2]]), "visible": np.array([0, 0])}
-    with pytest.raises(ShapeError, match=message):
-        ops.attention_with_own_key(*map(Tensor, case_of([2]).arrays), own, own, **options, has_own=np.array(has_own))

@@ -12,7 +12,7 @@ import pytest
 import models
 import tokenizer
 from minigrad.formats.weights import read_weights
-from minigrad.generation.sampling import Sampling, generate
+from minigrad.generation import stream
 
 pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("default")]
 torch = pytest.importorskip("torch")
@@ -157,7 +157,7 @@ def test_what_we_write(family: str, changes: dict[str, Any], tmp_path: Path) -> 
     assert their_tokenizer.decode(tok.encode(TEXT)) == TEXT
     prompt = tok.encode("the list")
     written = network.generate(torch.tensor([prompt]), max_new_tokens=25, do_sample=False, eos_token_id=None)
-    ours = list(generate(model, prompt, count=25, sampling=Sampling(temperature=0)))
+    ours = list(stream(model, prompt, tokens=25, temperature=0, end_ids=()))
     assert ours == written[0, len(prompt) :].tolist()
     assert tok.decode(ours) == their_tokenizer.decode(ours)
 

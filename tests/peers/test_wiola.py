@@ -11,7 +11,7 @@ import pytest
 
 import models
 from minigrad.formats.safetensors import save_tensors
-from minigrad.generation.sampling import Sampling, generate
+from minigrad.generation import stream
 
 pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("default")]
 torch = pytest.importorskip("torch")
@@ -47,7 +47,7 @@ def test_our_folder_opens_there(tmp_path: Path) -> None:
     with torch.no_grad():
         assert_same(model(IDS).data, theirs(torch.tensor(IDS)).logits.numpy())
     prompt = IDS[0, :5].tolist()
-    ours = list(generate(model, prompt, count=20, sampling=Sampling(temperature=0)))
+    ours = list(stream(model, prompt, tokens=20, temperature=0, end_ids=()))
     written = theirs.generate(
         torch.tensor([prompt]), max_new_tokens=20, do_sample=False, eos_token_id=None, use_cache=False
     )

@@ -75,6 +75,33 @@ def test_generation_stops_before_the_stop_string(write):
     assert write("--tokens", 60, "--stop", stop).removesuffix("\n") == free[: free.index(stop)]
 
 
+def test_of_several_stop_strings_the_first_in_the_text_ends_it(write):
+    free = write("--tokens", 60).removesuffix("\n")
+    words = ("--stop", free[30:33], "--stop", free[20:23])
+    assert write("--tokens", 60, *words).removesuffix("\n") == free[: free.index(free[20:23])]
+
+
+def test_log_probabilities_are_listed_on_standard_error(folder, capsys):
+    program.main([str(folder), "--prompt", "to be", "--tokens", "3", "--alternatives", "2"])
+    said = capsys.readouterr()
+    rows = [line for line in said.err.splitlines() if re.match(r" *-\d", line)]
+    assert "each token with its log-probability, then the most likely ones in its place" in said.err
+    assert [len(re.findall(r"-\d+\.\d{3} '", row)) for row in rows] == [3, 3, 3]
+    assert "-0." not in said.out
+
+
+def test_a_draft_model_writes_the_same_greedy_text_and_must_have_the_same_tokenizer(write, folder, capsys, tmp_path):
+    alone = write("--tokens", 30, "--temperature", 0)
+    program.main([str(folder), "--tokens", "30", "--temperature", "0", "--draft", str(folder)])
+    said = capsys.readouterr()
+    assert said.out == alone
+    assert re.search(r"for the first; \d\d% of them proposed by the draft\]", said.err)
+    other = Path(shutil.copytree(folder, tmp_path / "other"))
+    tokenizer.train([], vocab_size=300).save(other)
+    assert f"{other} has another tokenizer than {folder}" in refusal(capsys, folder, "--draft", other)
+    assert "nowhere is no run folder" in refusal(capsys, folder, "--draft", "nowhere")
+
+
 def test_generation_continues_beyond_the_context_and_a_longer_prompt_is_mentioned(folder, capsys):
     program.main([str(folder), "--tokens", "60"])
     assert "[60 tokens, " in capsys.readouterr().err
@@ -105,6 +132,10 @@ def test_the_speed_is_printed_after_a_stop_string_too(folder, capsys, write):
         (("RUN", "--max-tokens", 1), "unknown flag --max-tokens; did you mean --tokens?"),
         (("RUN", "--top-p", 2), "--top-p takes a finite number above 0 and at most 1, not '2'"),
         (("RUN", "--prompt", "\udcff"), "surrogate"),
+        (("RUN", "--temperature", -1), "--temperature takes a finite number of at least 0, not '-1'"),
+        (("RUN", "--stop", ""), "--stop takes text that is not empty, not ''"),
+        (("RUN", "--tokens", 0), "--tokens takes a whole number of at least 1"),
+        (("RUN", "--ban", 300), "ban takes ids of tokens, from 0 to 299, not 300"),
     ],
 )
 def test_a_bad_argument_gets_one_paragraph(capsys, folder, arguments, message):
@@ -202,7 +233,7 @@ def test_help_needs_neither_numpy_nor_numba():
 
 
 def test_control_characters_do_not_reach_the_terminal(monkeypatch, capsys):
-    monkeypatch.setattr(program, "generate", lambda config: iter(["\x1b[31mred", " bell\x07"]))
+    monkeypatch.setattr(program, "generate", lambda config: iter(["\x1b[31mred", " bell\x07", "\n"]))
     program.main(["run"])
     assert capsys.readouterr().out == "\ufffd[31mred bell\ufffd\n"
 

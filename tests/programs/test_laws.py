@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -53,6 +54,20 @@ def test_a_killed_run_continues_as_if_it_had_never_stopped(monkeypatch, text, wh
     killed_at(monkeypatch, step, settings(text, tmp_path / "run", **HARD))
     resume(tmp_path / "run")
     assert outcome(tmp_path / "run") == outcome(whole)
+
+
+def test_windows_that_cross_documents_continue_exactly_also_in_a_run_from_before_there_was_a_choice(
+    monkeypatch, text, whole, tmp_path
+):
+    windows = {**HARD, "documents": "windows"}
+    run(text, tmp_path / "whole", **windows)
+    assert timeless(tmp_path / "whole")[0] != timeless(whole)[0]
+    killed_at(monkeypatch, 17, settings(text, tmp_path / "run", **windows))
+    written = record(tmp_path / "run")
+    del written["settings"]["documents"]
+    (tmp_path / "run" / "minigrad.json").write_text(json.dumps(written), encoding="utf-8")
+    resume(tmp_path / "run")
+    assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
 
 
 def test_a_run_may_be_killed_again_and_again(monkeypatch, text, whole, tmp_path):

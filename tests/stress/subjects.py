@@ -44,6 +44,7 @@ SHAPES = {
     "vidya-v2": "",
     "gpt2": "num_layers=2,width=32,num_heads=2,feed_forward=64",
     "wiola": "num_layers=3,width=32,num_heads=2,num_kv_heads=1,dsff_narrow=16,dsff_wide=32",
+    "vsla": "num_layers=5,width=32,num_heads=2,feed_forward=64,window=16,block=4,top_k=8",
     "vidya-v1": "num_layers=2,width=32,num_heads=2,head_dim=16,feed_forward=64",
 }
 

@@ -15,8 +15,11 @@ from minigrad import ops
 from minigrad.autograd.tensor import Tensor
 from minigrad.constants import IGNORE
 from minigrad.data import token_files
+from minigrad.data.documents import Documents
 from minigrad.data.tokenized import token_byte_lengths
+from minigrad.data.windows import Windows
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.layout import Layout
 from minigrad.training.evaluate import bits_per_byte, evaluate
 
 TEXTS = ["to be or not to be, that is the question", "größer als π ist 🙂", "whether 'tis nobler in the mind " * 9]
@@ -30,7 +33,7 @@ class Same(LanguageModel):
     def __init__(self) -> None:
         self.asked: list[Any] = []
 
-    def loss(self, tokens: Any, targets: Any) -> Tensor:
+    def loss(self, tokens: Any, targets: Any, *, layout: Layout | None = None) -> Tensor:
         assert not self.training
         self.asked += targets[targets != IGNORE].tolist()
         rows = Tensor(np.zeros((targets.size, TOK.vocab_size)))
@@ -45,7 +48,8 @@ def prepared(folder: Path) -> token_files.TokenFile:
 @pytest.mark.parametrize("overlap", [0.0, 0.5, 0.9])
 def test_a_uniform_model_costs_log2_of_the_vocabulary_for_each_token(tmp_path, context, overlap):
     tokens, model = prepared(tmp_path), Same()
-    score = evaluate(model, tokens, LENGTHS, context=context, overlap=overlap)
+    spans = (Documents if context > 6 else Windows)(tokens, min(context, 50)).spans()
+    score = evaluate(model, spans, LENGTHS, context=context, overlap=overlap)
     assert model.asked == tokens.tokens[1:].tolist()
     assert score.tokens == len(tokens) - 1
     assert score.loss == pytest.approx(math.log(TOK.vocab_size))
@@ -56,20 +60,20 @@ def test_a_uniform_model_costs_log2_of_the_vocabulary_for_each_token(tmp_path, c
 
 def test_a_limit_evaluates_about_that_many_tokens_spread_over_the_text():
     row = np.arange(100_000) % TOK.used
-    tokens, model = token_files.TokenFile(row.astype(np.uint16), 0, None), Same()
-    score = evaluate(model, tokens, LENGTHS, context=16, limit=16_384)
+    spans, model = Windows(row.astype(np.uint16), 16).spans(), Same()
+    score = evaluate(model, spans, LENGTHS, context=16, limit=16_384)
     assert score.tokens == 16_384 // 16 * 8 + 8  # half of each window is scored, of the first one all
-    assert evaluate(Same(), tokens, LENGTHS, context=16, limit=10**9).tokens == 99_999
+    assert evaluate(Same(), spans, LENGTHS, context=16, limit=10**9).tokens == 99_999
 
 
 def test_training_mode_comes_back_after_an_error(tmp_path):
     class Broken(Same):
-        def loss(self, tokens: Any, targets: Any) -> Tensor:
+        def loss(self, tokens: Any, targets: Any, *, layout: Layout | None = None) -> Tensor:
             raise ZeroDivisionError
 
     model = Broken()
     with pytest.raises(ZeroDivisionError):
-        evaluate(model, prepared(tmp_path), LENGTHS, context=8)
+        evaluate(model, Windows(prepared(tmp_path), 8).spans(), LENGTHS, context=8)
     assert model.training
 
 
@@ -78,13 +82,26 @@ def test_each_token_is_predicted_from_at_least_half_a_window(tmp_path):
     model = models.build("vidya-v2", vocab_size=TOK.vocab_size, init_std=0.5, **shape)
     tokens = prepared(tmp_path)
     row = tokens.tokens.astype(int)
-    score = evaluate(model, tokens, LENGTHS, context=8, overlap=0.5)
+    score = evaluate(model, Windows(tokens, 8).spans(), LENGTHS, context=8, overlap=0.5)
     nats = 0.0
     for place in range(1, len(row)):
         start = 0 if place <= 8 else 4 * ((place - 8 + 3) // 4)  # windows of 8 that begin every 4 tokens
         logits = model(row[None, start:place]).data[0, -1].astype(np.float64)
         nats += np.log(np.exp(logits - logits.max()).sum()) - (logits - logits.max())[row[place]]
     assert score.loss == pytest.approx(nats / (len(row) - 1), rel=1e-5)
+
+
+def test_documents_are_evaluated_as_if_each_were_the_only_one(tmp_path):
+    shape: dict[str, Any] = {"num_layers": 2, "width": 16, "head_dim": 8, "feed_forward": 32, "context_length": 64}
+    model = models.build("vidya-v2", vocab_size=TOK.vocab_size, init_std=0.5, **shape)
+    together = evaluate(model, Documents(prepared(tmp_path), 16).spans(), LENGTHS, context=16)
+    nats = tokens = 0.0
+    for text in TEXTS:
+        alone = token_files.prepare([text], TOK, folder=tmp_path)
+        score = evaluate(model, Windows(alone, 16).spans(), LENGTHS, context=16)
+        nats, tokens = nats + score.loss * score.tokens, tokens + score.tokens
+    assert together.tokens == tokens
+    assert together.loss == pytest.approx(nats / tokens, rel=1e-6)
 
 
 def test_bits_per_byte_of_no_bytes_is_not_a_division_by_zero():

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import train as train_program
 from minigrad import nn
-from minigrad.constants import IGNORE
+from minigrad.data.batches import Batch
 from minigrad.kernels import threads
 from minigrad.optim import AdamW
 from minigrad.system import blas, hardware, processors
@@ -36,59 +35,9 @@ def _two_threads() -> Iterator[None]:
     threads.set_threads(count)
 
 
-def texts(seed: int, batch: int, length: int) -> tuple[Any, Any]:
+def texts(seed: int, batch: int, length: int) -> Batch:
     ids = np.random.default_rng(seed).integers(0, VOCAB, (batch, length + 1))
-    return ids[:, :-1], ids[:, 1:].copy()
-
-
-def learned(learners: Replicas, *batch: Any, **options: Any) -> tuple[float, dict[str, Any]]:
-    """Return the loss and the gradients of a fresh step."""
-    model = learners.models[0]
-    model.zero_grad()
-    loss = learners.run(forward_backward, *batch, **options)
-    return loss, {name: np.array(parameter.grad) for name, parameter in model.named_parameters()}
-
-
-@every_family
-@settings(max_examples=8)
-@given(
-    seed=st.integers(0, 99),
-    count=st.integers(1, 5),
-    batch_size=st.integers(1, 6),
-    length=st.integers(1, 6),
-    dropout=st.sampled_from([0.0, 0.3]),
-)
-def test_replicas_learn_what_one_model_learns(
-    family: str, seed: int, count: int, batch_size: int, length: int, dropout: float
-) -> None:
-    """Any number of sequences and replicas, with dropout and with targets that do not count."""
-    model, draw = build(family, "float64", dropout=dropout), np.random.default_rng(seed)
-    inputs, targets = texts(seed, batch_size, length)
-    targets = np.where(draw.random(targets.shape) < 0.4, IGNORE, targets)
-    loss, gradients = learned(Replicas(model, 1, seed), inputs, targets, step=3, num_targets=30)
-    learners = Replicas(model, count, seed)
-    for _ in range(2):  # the second time, the replicas' gradients hold what the first left
-        found, parts = learned(learners, inputs, targets, step=3, num_targets=30)
-        assert found == pytest.approx(loss, rel=1e-12)
-        for name, gradient in gradients.items():
-            np.testing.assert_allclose(parts[name], gradient, rtol=0, atol=1e-12 * max(1, np.abs(gradient).max()))
-
-
-@every_family
-def test_the_parts_of_a_batch_add_up_to_the_batch(family: str) -> None:
-    model, (inputs, targets) = build(family, "float64", dropout=0.3), texts(1, 5, 4)
-    targets[0], targets[3, 1:] = IGNORE, IGNORE
-    loss, gradients = learned(Replicas(model, 2), inputs, targets, step=1)
-    model.zero_grad()
-    learners, found = Replicas(model, 3), 0.0
-    for first, last in ((0, 1), (1, 3), (3, 5)):
-        part = slice(first, last)
-        found += learners.run(
-            forward_backward, inputs[part], targets[part], step=1, first_sequence=first, num_targets=13
-        )
-    assert found == pytest.approx(loss, rel=1e-12)
-    for name, parameter in model.named_parameters():
-        np.testing.assert_allclose(parameter.grad, gradients[name], rtol=0, atol=1e-12)
+    return Batch.rectangular(ids[:, :-1], ids[:, 1:])
 
 
 @every_family
@@ -96,8 +45,9 @@ def test_replicas_learn_the_same_bits_every_time(family: str) -> None:
     batch = texts(0, 4, 6)
     seen = []
     for _ in range(3):
-        loss, gradients = learned(Replicas(build(family, "float32"), 2), *batch)
-        seen.append([loss, *(gradient.tobytes() for gradient in gradients.values())])
+        model = build(family, "float32")
+        loss = Replicas(model, 2).run(forward_backward, batch)
+        seen.append([loss, *(np.array(parameter.grad).tobytes() for parameter in model.parameters())])
     assert seen[0] == seen[1] == seen[2]
 
 
@@ -121,29 +71,27 @@ def test_the_optimizer_moves_every_replica() -> None:
     optimizer = AdamW(model.parameters())
     losses = []
     for _ in range(30):
-        losses.append(learners.run(forward_backward, *batch))
+        losses.append(learners.run(forward_backward, batch))
         optimizer.step(1e-2)
         optimizer.zero_grad()
     assert losses[-1] < losses[0] / 2
 
 
 def test_equal_sequences_of_a_batch_and_equal_batches_of_two_steps_have_different_masks() -> None:
-    model, (inputs, targets) = build("gpt2", "float64", dropout=0.5), texts(0, 1, 6)
+    model, batch = build("gpt2", "float64", dropout=0.5), texts(0, 1, 6)
     learners = Replicas(model, 1, seed=7)
     places = [(step, first) for step in range(2) for first in range(2)]
-    losses = [
-        learners.run(forward_backward, inputs, targets, step=step, first_sequence=first) for step, first in places
-    ]
+    losses = [learners.run(forward_backward, replace(batch, first_row=6 * first), step=step) for step, first in places]
     assert len(set(losses)) == 4
 
 
 def test_each_replica_merges_and_the_average_is_reported() -> None:
     model = build("wiola", "float64", atm="first", atm_threshold=0.0)
     learners = Replicas(model, 2)
-    learners.run(forward_backward, *texts(0, 5, 8))
+    learners.run(forward_backward, texts(0, 5, 8))
     each = [part.measurements()["merge_ratio"] for part in learners.models]
     assert np.min(each) > 0
-    assert learners.measurements() == {"merge_ratio": np.average(each, axis=0, weights=[3, 2]).tolist()}
+    assert learners.measurements() == {"merge_ratio": np.average(each, axis=0, weights=[24, 16]).tolist()}
 
 
 def test_the_number_of_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +116,7 @@ def test_a_step_does_not_search_the_model(monkeypatch: pytest.MonkeyPatch) -> No
     learners, batch = Replicas(build("gpt2", dropout=0.5), 2), texts(0, 2, 4)
     searched: list[nn.Module] = []
     monkeypatch.setattr(nn.Module, "named_modules", lambda module, prefix="": searched.append(module) or [])
-    learners.run(forward_backward, *batch)
+    learners.run(forward_backward, batch)
     assert not searched
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def chosen(settings: TrainConfig, model: LanguageModel = NANO) -> RunSettings:
 
 
 def text(train: int = 1_000, held_out: int = 1_000, used: int = 4_096) -> TokenizedCorpus:
-    files = [TokenFile(np.zeros(count, np.uint16), 3 * count, None) for count in (train, held_out)]
+    files = [TokenFile((np.arange(count) > 0).astype(np.uint16), 3 * count, None) for count in (train, held_out)]
     return TokenizedCorpus(Corpus("a text", "a text", ("one", "two", "three")), Ids(used), *files, np.ones(4_096))
 
 
@@ -140,9 +141,9 @@ def test_xz_runs_only_if_the_minutes_allow_it():
 @given(st.floats(0.1, 600), st.integers(1_000, 10**9))
 def test_no_text_is_so_long_that_xz_uses_up_the_minutes(minutes, train):
     settings = replace(chosen(TrainConfig(steps=9)), minutes=minutes)
-    file = TokenFile(np.zeros(1, np.uint16), train, None)
+    file = TokenFile(np.zeros(2, np.uint16), train, None)
     long = replace(text(), train=file, held_out=replace(file, num_bytes=train // 16))
-    with_xz, without = (Plan(settings, NANO, words, RATE).seconds_after() for words in (long, text(0, 1)))
+    with_xz, without = (Plan(settings, NANO, words, RATE).seconds_after() for words in (long, text(2, 1)))
     assert with_xz - without <= 0.15 * 60 * minutes
     assert xz_seconds(train, 3_000) < 100
 
@@ -157,6 +158,27 @@ def test_the_plan_describes_the_model_the_text_and_the_length_of_the_run(limit):
     assert names == ["model", "text", "vocabulary", "step", "memory", "machine", "speed", "length", "run folder"]
     assert max(map(len, said.splitlines())) < 80
     assert said.endswith("run folder  runs/a")
+
+
+def test_the_plan_says_how_many_documents_pieces_and_tokens_a_step_holds():
+    words = replace(text(), train=TokenFile(np.tile(np.arange(40), 25).astype(np.uint16), 3_000, None))
+    settings = TrainConfig(steps=5, batch=4, context=16)
+
+    def said(**changes: Any) -> str:
+        return joined(planned(replace(settings, **changes), words).describe(Path("a")))
+
+    assert "4 x 16 tokens: about 0 documents and 4.8 pieces of longer ones, peak" in said()  # 3 of 40 tokens
+    assert "4 x 16 tokens x 2 parts: about 0 documents and 9.6 pieces of longer ones, peak" in said(accumulate=2)
+    assert "4 x 50 tokens: about 5 documents and 0 pieces of longer ones, peak" in said(context=50)
+    assert "4 x 16 tokens in windows that cross documents, peak" in said(documents="windows")
+
+
+def test_the_cost_of_attention_is_that_of_the_documents():
+    row = np.append(np.tile(np.arange(40), 25), 0)
+    short = replace(text(), train=TokenFile(row.astype(np.uint16), 3_000, None))
+    plans = [planned(TrainConfig(steps=5, documents=way), short) for way in ("packed", "windows")]
+    assert plans[0].flops_per_token() == costs.flops_per_token(NANO, 40)
+    assert plans[1].flops_per_token() == costs.flops_per_token(NANO, 256)
 
 
 @pytest.mark.parametrize(("threads", "can_be_set", "is_said"), [(4, False, True), (4, True, False), (1, False, False)])

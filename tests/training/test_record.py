@@ -42,6 +42,14 @@ def test_keys_of_a_later_version_are_ignored(tmp_path):
     assert Record.read(tmp_path) == record
 
 
+def test_a_run_from_before_there_was_a_choice_reads_windows(tmp_path):
+    Record.new(ASKED, USED).write(tmp_path)
+    content = read_json(tmp_path / FILE)
+    assert content["settings"].pop("documents") == "packed"
+    write_json(tmp_path / FILE, content)
+    assert Record.read(tmp_path).used["documents"] == "windows"
+
+
 def test_a_larger_limit_replaces_every_limit_and_the_chosen_steps():
     record = Record.new(replace(ASKED, steps=None, minutes=5.0), USED)
     record.chosen |= {"steps": 77, "decay_start": 60, "decay": "60:70,65:77"}

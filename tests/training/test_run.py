@@ -27,7 +27,7 @@ def weights(run: Run) -> list[bytes]:
 
 
 def gradients(run: Run) -> list[np.ndarray[Any, Any]]:
-    accumulate_gradients(run, *run.batch())
+    accumulate_gradients(run, run.batch())
     return [np.array(parameter.grad) for parameter in run.model.parameters()]
 
 
@@ -75,8 +75,10 @@ def test_every_part_of_every_step_draws_its_own_dropout(make, monkeypatch):
     run = make(dropout=0.5, accumulate=2, seed=7)
     for _ in range(3):
         take_step(run)
-    rows = run.settings.batch * run.settings.context
-    assert drawn == [(7, step, first_row) for step in range(3) for first_row in (0, rows)]
+    batches = [run.reader.batch(seed=7, step=step, batch_size=4) for step in range(3)]
+    expected = [(7, step, part.first_row) for step, batch in enumerate(batches) for part in batch.parts(2)]
+    assert drawn == expected
+    assert len(set(drawn)) == 6
 
 
 def test_the_rate_follows_the_schedule_and_is_the_peak_while_the_end_is_unknown(make):
@@ -195,13 +197,18 @@ def test_the_number_of_steps_is_stored_before_it_takes_effect(make, tmp_path):
 def test_weights_are_checked_once_in_each_step(make, monkeypatch):
     run, checks = make(), []
     loss = run.model.loss
-    monkeypatch.setattr(run.model, "loss", lambda *given: (checks.append(len(given[0])), loss(*given))[1])
+
+    def noting(*given, **options):
+        checks.append(len(given[0]))
+        return loss(*given, **options)
+
+    monkeypatch.setattr(run.model, "loss", noting)
     for _ in range(2):
         take_step(run)
         run.evaluate(everything=False)
         run.write_sample()
         run.save()
-    assert checks.count(1) == 2  # the check computes the loss of a single sequence
+    assert checks.count(8) == 2  # the check computes the loss of as many tokens as the context has
     run.restore(checkpoint.load(run.folder.path))
     run.write_sample()
-    assert checks.count(1) == 3
+    assert checks.count(8) == 3

@@ -30,7 +30,7 @@ from minigrad.kernels.attention.tile_gradients import (
     load_panel,
     softmax_gradient,
 )
-from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, panel_product, round_up
+from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, lane_size, panel_product, round_up
 from minigrad.kernels.attention.visible import all_finite
 from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
 from minigrad.kernels.gemm.packing import Matrix
@@ -63,7 +63,7 @@ def write_key_gradient(sums: Array, tile: Tile, heads: HeadGroup, gradient: Arra
 @kernel
 def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients, start: int, stop: int) -> None:
     """Write the gradients of the keys and values of tasks start to stop, and add those by the queries to dq."""
-    q, k, v, _, _, visible, kv_heads, scale, draws, arithmetic = inputs
+    q, k, v, _, _, seen, kv_heads, scale, draws, arithmetic = inputs
     flat_k, flat_v, width, size = k.reshape(-1), v.reshape(-1), k.shape[1], k.shape[1] // kv_heads
     height, zero, (dq, dk, dv) = round_up(size, ROWS), q.dtype.type(0), gradients
     workspace = backward_workspace(q, arithmetic.packed, size)
@@ -82,15 +82,19 @@ def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients
             keys.dv[: m * height] = zero
             for row in range(0, num_rows, COLUMNS):
                 panel = QueryPanel(first, row, min(COLUMNS, num_rows - row))
-                most = visible[first + (row + panel.num_rows - 1) // heads.group]
+                most = seen.visible[first + (row + panel.num_rows - 1) // heads.group]
+                least = seen.first[first + row // heads.group]
                 if most <= begin:
                     continue
-                tile = Tile(begin, round_up(min(KEYS, most - begin), ROWS))
+                if least >= begin + n:
+                    break  # neither number decreases: no later panel sees a key of this tile
+                skipped = max(least // COLUMNS * COLUMNS - begin, 0)
+                tile = Tile(begin + skipped, round_up(min(KEYS, most - begin) - skipped, ROWS))
+                k_rows = LeftFactor(keys.k_rows, skipped * lane_size(keys.k_rows, size), tile.num_keys, size)
+                v_rows = LeftFactor(keys.v_rows, skipped * lane_size(keys.v_rows, size), tile.num_keys, size)
                 is_finite = load_panel(inputs, saved, panel, heads, workspace) and k_is_finite
-                panel_product(LeftFactor(keys.k_rows, 0, tile.num_keys, size), queries.q_right, size, scores, 0, False)
-                panel_product(
-                    LeftFactor(keys.v_rows, 0, tile.num_keys, size), queries.dout_right, size, slopes, 0, False
-                )
+                panel_product(k_rows, queries.q_right, size, scores, 0, False)
+                panel_product(v_rows, queries.dout_right, size, slopes, 0, False)
                 if draws.threshold > 0:
                     draw_panel(mask, drawn, tile, panel, heads, draws)
                     apply_mask(slopes, mask, tile)
@@ -103,7 +107,8 @@ def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients
                 if is_finite:
                     add_tile_gradients(tile, k_columns, workspace)
                 else:
-                    add_visible_gradients(inputs, saved, tile, panel, heads, k_lines, workspace)
+                    lines = Matrix(flat_k, place + skipped * width, width, False, n - skipped, size)
+                    add_visible_gradients(inputs, saved, tile, panel, heads, lines, workspace)
                 transpose(Matrix(queries.dq, 0, COLUMNS, False, size, COLUMNS), queries.rows)
                 add_queries(queries.rows, panel, heads, dq)
             write_key_gradient(keys.dk, Tile(first_key + begin, n), heads, dk, queries.rows)

@@ -15,15 +15,15 @@ from typing import NamedTuple
 import numpy as np
 
 from minigrad.kernels.attention.factors import as_right, memory_for, pack_left, pack_right, transpose
-from minigrad.kernels.attention.plan import HeadGroup, Inputs, Plan, task_of
+from minigrad.kernels.attention.plan import HeadGroup, Inputs, Plan, Seen, task_of
 from minigrad.kernels.attention.queries import (
     QueryPanel,
     apply_mask,
-    causal_mask,
     draw_panel,
     first_query,
+    hide_keys,
     load_queries,
-    load_visible,
+    load_seen,
     next_query,
     round_panel,
 )
@@ -63,7 +63,7 @@ class Workspace(NamedTuple):
     p_right: Array
     scores: Array  # (keys of a tile, COLUMNS)
     attended: Array  # (D rounded up, COLUMNS)
-    visible: Array  # (COLUMNS,) int32
+    seen: Seen  # (COLUMNS,) int32 each
     softmax: RunningSoftmax
     mask: Array  # (keys of a tile, COLUMNS)
     drawn: Array  # (keys of a tile,)
@@ -82,7 +82,7 @@ def forward_workspace(q: Array, packed: Array, size: int) -> Workspace:
         memory_for(packed, COLUMNS, KEYS),
         np.empty(KEYS * COLUMNS, q.dtype),
         np.empty(round_up(size, ROWS) * COLUMNS, q.dtype),
-        np.empty(COLUMNS, np.int32),
+        Seen(np.empty(COLUMNS, np.int32), np.empty(COLUMNS, np.int32)),
         running,
         np.empty(KEYS * COLUMNS, q.dtype),
         np.empty(KEYS, q.dtype),
@@ -91,14 +91,14 @@ def forward_workspace(q: Array, packed: Array, size: int) -> Workspace:
 
 
 @kernel
-def softmax_step(scores: Array, tile: Tile, visible: Array, scale: float, running: RunningSoftmax) -> None:
+def softmax_step(scores: Array, tile: Tile, seen: Seen, scale: float, running: RunningSoftmax) -> None:
     """Replace a tile of scores (keys x COLUMNS queries) by exponentials, and update the running softmax.
 
-    Query j sees the keys below visible[j]; the number of keys is a multiple of 4. The maximum may have grown: the
-    caller multiplies its sums by `rescale`, exp(old maximum - new maximum).
+    Query j sees the keys from seen.first[j] to seen.visible[j]; the number of keys is a multiple of 4. The maximum may
+    have grown: the caller multiplies its sums by `rescale`, exp(old maximum - new maximum).
     """
     largest, total, rescale, top = running
-    causal_mask(scores, tile, visible, -np.inf)
+    hide_keys(scores, tile, seen, -np.inf)
     for j in range(COLUMNS):
         top[j] = -np.inf
     for i in range(tile.num_keys // 4):  # four keys at a time: each maximum, and each sum, depends on the one before it
@@ -146,7 +146,7 @@ def write_attended(
 @kernel
 def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, stop: int) -> None:
     """Compute tasks start to stop."""
-    q, k, v, _, _, visible, kv_heads, scale, draws, arithmetic = inputs
+    q, k, v, _, _, limits, kv_heads, scale, draws, arithmetic = inputs
     flat_k, flat_v, width, size = k.reshape(-1), v.reshape(-1), k.shape[1], k.shape[1] // kv_heads
     height, zero = round_up(size, ROWS), q.dtype.type(0)
     queries, q_right, p_right, scores, attended, seen, softmax, mask, drawn, packing = forward_workspace(
@@ -158,12 +158,11 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
     for number in range(start, stop):
         heads, first, num_rows, first_key, num_keys = task_of(inputs, number)
         # Tile by tile, the keys are left factors of the scores, and the transposed values those of the result.
-        tiles = round_up(num_keys, KEYS) // KEYS
-        k_left = memory_for(arithmetic.packed, tiles * KEYS, size)
-        v_left = memory_for(arithmetic.packed, height, tiles * KEYS)
-        finite = np.empty(tiles, np.bool_)
+        covered = round_up(num_keys, KEYS)
+        k_left = memory_for(arithmetic.packed, covered, size)
+        v_left, finite = memory_for(arithmetic.packed, height, covered), np.empty(covered // KEYS, np.bool_)
         k_size, v_size = KEYS * lane_size(k_left, size), height * lane_size(v_left, KEYS)
-        for tile in range(tiles):
+        for tile in range(finite.size):
             n, place = min(KEYS, num_keys - tile * KEYS), (first_key + tile * KEYS) * width + heads.head * size
             m = round_up(n, COLUMNS)
             pack_left(Matrix(flat_k, place, width, False, n, size), LeftFactor(k_left, tile * k_size, m, size), packing)
@@ -174,15 +173,17 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
             panel = QueryPanel(first, row, min(COLUMNS, num_rows - row))
             load_queries(q, panel, heads, queries)
             pack_right(lines, q_right, packing)
-            load_visible(visible, panel, heads, seen)
+            load_seen(limits, panel, heads, seen)
+            # Keys before those that the first query sees are left out, in whole blocks of the packed factors.
+            least, most = seen.first[0] // COLUMNS * COLUMNS, seen.visible[COLUMNS - 1]
             largest[:] = -np.inf
             total[:] = zero
             attended[:] = zero
-            for begin in range(0, seen[COLUMNS - 1], KEYS):
-                keys, tile = Tile(begin, round_up(min(KEYS, seen[COLUMNS - 1] - begin), ROWS)), begin // KEYS
-                k_tile = LeftFactor(k_left, tile * k_size, keys.num_keys, size)
-                v_tile = LeftFactor(v_left, tile * v_size, height, round_up(min(KEYS, num_keys - begin), COLUMNS))
-                panel_product(k_tile, q_right, size, scores, 0, False)
+            for begin in range(least // KEYS * KEYS, most, KEYS):
+                n, tile, skipped = min(KEYS, num_keys - begin), begin // KEYS, max(least - begin, 0)
+                keys = Tile(begin + skipped, round_up(min(KEYS, most - begin) - skipped, ROWS))
+                place = tile * k_size + skipped * lane_size(k_left, size)
+                panel_product(LeftFactor(k_left, place, keys.num_keys, size), q_right, size, scores, 0, False)
                 softmax_step(scores, keys, seen, scale, softmax)
                 if draws.threshold > 0:
                     draw_panel(mask, drawn, keys, panel, heads, draws)
@@ -194,10 +195,12 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
                     round_panel(scores, keys)
                 if finite[tile]:
                     probabilities = as_right(scores, keys.num_keys, p_right, packing)
+                    place = tile * v_size + ROWS * lane_size(v_left, skipped)
+                    v_tile = LeftFactor(v_left, place, height, round_up(n, COLUMNS))
                     panel_product(v_tile, probabilities, keys.num_keys, attended, 0, True)
                 else:
-                    n, place = min(KEYS, num_keys - begin), (first_key + begin) * width + heads.head * size
-                    add_keys(scores, keys, seen, Matrix(flat_v, place, width, False, n, size), attended)
+                    place = (first_key + keys.begin) * width + heads.head * size
+                    add_keys(scores, keys, seen, Matrix(flat_v, place, width, False, n - skipped, size), attended)
             transpose(Matrix(attended, 0, COLUMNS, False, size, COLUMNS), queries)
             write_attended(queries, panel, heads, softmax, out, logsumexp)
     release_tiles(TILE_CONFIGURATION)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from minigrad.kernels.attention.arithmetic import Arithmetic, arithmetic_for
 from minigrad.kernels.gemm.rounding import round_bfloat16
 from minigrad.kernels.jit import kernel
@@ -17,15 +19,22 @@ from minigrad.kernels.rowwise.dropout import Draws, Stream, draws_of
 from minigrad.typing import Array
 
 
+class Seen(NamedTuple):
+    """Which keys queries see, one element per query: of the first `visible` keys all but the first `first`."""
+
+    first: Array
+    visible: Array
+
+
 class Inputs(NamedTuple):
-    """What the loops of both passes read; offsets, ranges, visible and scale are those of `Plan`."""
+    """What the loops of both passes read; offsets, ranges, seen and scale are those of `Plan`."""
 
     q: Array  # (rows, heads * D)
     k: Array  # (key rows, kv_heads * D)
     v: Array  # (key rows, kv_heads * D)
     offsets: Array
     ranges: Array
-    visible: Array
+    seen: Seen
     kv_heads: int
     scale: float
     draws: Draws
@@ -66,9 +75,10 @@ class Plan:
     """Which keys each query sees, the scale of the scores, and dropout.
 
     Sequence s has query rows offsets[s]:offsets[s + 1], and keys in rows ranges[s, 0]:ranges[s, 1]. Of these keys,
-    query row r sees the first `visible[r]`, which does not decrease within a sequence. Each probability is dropped with
-    the probability `dropout`, by draws that are a function of `stream` and of the place of query, head and key.
-    Shapes: offsets (S + 1,), ranges (S, 2), visible (rows,), all int64.
+    query row r sees the first `visible[r]`, without the first `first_visible[r]` of them if that is given; neither
+    number decreases within a sequence. Each probability is dropped with the probability `dropout`, by draws that are a
+    function of `stream` and of the place of query, head and key.
+    Shapes: offsets (S + 1,), ranges (S, 2), visible and first_visible (rows,), all int64.
     """
 
     offsets: Array
@@ -77,12 +87,18 @@ class Plan:
     scale: float
     dropout: float = 0.0
     stream: Stream = field(default_factory=lambda: Stream(0))
+    first_visible: Array | None = None
+
+    @property
+    def seen(self) -> Seen:
+        """Which keys each query row sees."""
+        return Seen(np.zeros_like(self.visible) if self.first_visible is None else self.first_visible, self.visible)
 
     def inputs(self, q: Array, k: Array, v: Array, *others: Array) -> Inputs:
         """Return what the loops read, for q (rows, H, D), k and v (key rows, G, D); `others` are multiplied too."""
         draws = draws_of(self.dropout, self.stream, q.dtype)
         arithmetic = arithmetic_for(q, k, v, *others)
-        arrays = flat(q), flat(k), flat(v), self.offsets, self.ranges, self.visible
+        arrays = flat(q), flat(k), flat(v), self.offsets, self.ranges, self.seen
         inputs = Inputs(*arrays, k.shape[1], q.dtype.type(self.scale), draws, arithmetic)
         if not arithmetic.rounding:
             return inputs
@@ -98,8 +114,8 @@ class Plan:
         Half an operation for each element of a query and each key: so counted, 4 million operations (4 sequences x 128
         positions x 4 heads x 32) take 0.5 ms, as long as those of a row loop.
         """
-        longest = int((self.ranges[:, 1] - self.ranges[:, 0]).max(initial=0))
-        return q.size // max(self.num_tasks(k), 1) * longest // 2
+        first, visible = self.seen
+        return q.size // max(self.num_tasks(k), 1) * int((visible - first).max(initial=0)) // 2
 
 
 def flat(x: Array) -> Array:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minigrad.kernels.attention.plan import HeadGroup
+from minigrad.kernels.attention.plan import HeadGroup, Seen
 from minigrad.kernels.attention.tiles import COLUMNS, Tile
 from minigrad.kernels.codegen.bits import bfloat16_bits, float32_of
 from minigrad.kernels.jit import kernel
@@ -64,11 +64,11 @@ def load_queries(x: Array, panel: QueryPanel, heads: HeadGroup, y: Array) -> Non
 
 
 @kernel
-def load_visible(visible: Array, panel: QueryPanel, heads: HeadGroup, y: Array) -> None:
-    """Copy the number of keys that each query row of a panel sees to y; rows of padding see what the last row sees."""
+def load_seen(seen: Seen, panel: QueryPanel, heads: HeadGroup, y: Seen) -> None:
+    """Copy which keys each query row of a panel sees to y; rows of padding see what the last row sees."""
     query = first_query(panel, heads)
     for r in range(COLUMNS):
-        y[r] = visible[query.position]
+        y.first[r], y.visible[r] = seen.first[query.position], seen.visible[query.position]
         if r + 1 < panel.num_rows:
             query = next_query(query, heads)
 
@@ -85,17 +85,21 @@ def add_queries(x: Array, panel: QueryPanel, heads: HeadGroup, y: Array) -> None
 
 
 @kernel
-def causal_mask(x: Array, tile: Tile, visible: Array, value: float) -> None:
-    """Set the elements of x (keys of a tile x COLUMNS queries) of keys from visible[j] on to `value`.
+def hide_keys(x: Array, tile: Tile, seen: Seen, value: float) -> None:
+    """Set the elements of x (keys of a tile x COLUMNS queries) of keys that query j does not see to `value`.
 
-    `visible` does not decrease, so only the last rows are touched. All of a row is stored, and numbers and
+    The bounds do not decrease, so only the first and the last rows are touched. All of a row is stored, and numbers and
     limits have 32 bits each, so that whole registers are compared and stored.
     """
-    hidden = x.dtype.type(value)
+    hidden, (first, visible) = x.dtype.type(value), seen
     for i in range(min(max(visible[0] - tile.begin, 0), tile.num_keys), tile.num_keys):
         row, key = x[i * COLUMNS : (i + 1) * COLUMNS], np.int32(tile.begin + i)
         for j in range(row.size):  # a loop of constant length would be unrolled into single elements
             row[j] = row[j] if key < visible[j] else hidden
+    for i in range(min(max(first[COLUMNS - 1] - tile.begin, 0), tile.num_keys)):
+        row, key = x[i * COLUMNS : (i + 1) * COLUMNS], np.int32(tile.begin + i)
+        for j in range(row.size):
+            row[j] = row[j] if key >= first[j] else hidden
 
 
 @kernel

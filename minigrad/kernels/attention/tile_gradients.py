@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minigrad.kernels.attention.factors import as_right, memory_for, pack_left, pack_right
-from minigrad.kernels.attention.plan import HeadGroup, Inputs
+from minigrad.kernels.attention.plan import HeadGroup, Inputs, Seen
 from minigrad.kernels.attention.queries import (
     QueryPanel,
-    causal_mask,
     first_query,
+    hide_keys,
     load_queries,
-    load_visible,
+    load_seen,
     next_query,
 )
-from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, panel_product, round_up
+from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, lane_size, panel_product, round_up
 from minigrad.kernels.attention.visible import add_keys, add_rows, all_finite
 from minigrad.kernels.gemm.packing import Matrix, PackScratch, pack_scratch
 from minigrad.kernels.jit import kernel
@@ -35,7 +35,7 @@ class Saved(NamedTuple):
 class Statistics(NamedTuple):
     """What the gradient of a panel's softmax needs, one element per query."""
 
-    visible: Array  # (COLUMNS,) int32: the number of keys that the query sees
+    seen: Seen  # (COLUMNS,) int32 each: which keys the query sees
     logsumexp: Array  # (COLUMNS,)
     dots: Array  # (COLUMNS,): the dot products of dout and out
 
@@ -96,7 +96,11 @@ def backward_workspace(q: Array, packed: Array, size: int) -> Workspace:
         memory_for(packed, height, COLUMNS),
         memory_for(packed, height, COLUMNS),
         np.empty(height * COLUMNS, kind),
-        Statistics(np.empty(COLUMNS, np.int32), np.empty(COLUMNS, kind), np.empty(COLUMNS, kind)),
+        Statistics(
+            Seen(np.empty(COLUMNS, np.int32), np.empty(COLUMNS, np.int32)),
+            np.empty(COLUMNS, kind),
+            np.empty(COLUMNS, kind),
+        ),
     )
     return Workspace(
         keys,
@@ -116,10 +120,9 @@ def softmax_gradient(scores: Array, slopes: Array, tile: Tile, scale: float, sta
     """Compute P = exp(scale S - logsumexp) and dS = scale P (dP - dots), element by element and in place.
 
     `scores` holds the unscaled scores S and is overwritten by the probabilities P; `slopes` holds the gradient dP and
-    is overwritten by dS. Both are tiles of keys x COLUMNS queries. Query j sees the first visible[j] keys of its
-    sequence; P and dS of the other keys are 0.
+    is overwritten by dS. Both are tiles of keys x COLUMNS queries. P and dS of keys that a query does not see are 0.
     """
-    visible, logsumexp, dots = statistics
+    seen, logsumexp, dots = statistics
     for i in range(tile.num_keys):
         for j in range(COLUMNS):
             place = i * COLUMNS + j
@@ -127,17 +130,17 @@ def softmax_gradient(scores: Array, slopes: Array, tile: Tile, scale: float, sta
             scores[place] = p
             slopes[place] = p * (slopes[place] - dots[j]) * scale
     # Scores of -inf would not do: pairs that do not see each other must be 0 also where a query or a key is NaN.
-    causal_mask(scores, tile, visible, 0.0)
-    causal_mask(slopes, tile, visible, 0.0)
+    hide_keys(scores, tile, seen, 0.0)
+    hide_keys(slopes, tile, seen, 0.0)
 
 
 @kernel
-def load_gradient(saved: Saved, visible: Array, panel: QueryPanel, heads: HeadGroup, queries: QueryTile) -> None:
+def load_gradient(saved: Saved, limits: Seen, panel: QueryPanel, heads: HeadGroup, queries: QueryTile) -> None:
     """Load the arriving gradient and the output of a panel into `rows` and `outputs`, and fill its statistics."""
     rows, outputs, logsumexp = queries.rows, queries.outputs, saved.logsumexp
     seen, logs, dots = queries.statistics
     size, zero, query = heads.size, rows.dtype.type(0), first_query(panel, heads)
-    load_visible(visible, panel, heads, seen)
+    load_seen(limits, panel, heads, seen)
     load_queries(saved.out, panel, heads, outputs)
     load_queries(saved.dout, panel, heads, rows)
     logs[:] = zero  # of queries that see no key, and of padding rows
@@ -159,7 +162,7 @@ def load_panel(inputs: Inputs, saved: Saved, panel: QueryPanel, heads: HeadGroup
     height, rows = round_up(size, ROWS), queries.rows
     by_query, by_element = Matrix(rows, 0, size, False, COLUMNS, size), Matrix(rows, 0, size, True, size, COLUMNS)
     in_one_line = Matrix(rows, 0, COLUMNS * size, False, 1, COLUMNS * size)
-    load_gradient(saved, inputs.visible, panel, heads, queries)
+    load_gradient(saved, inputs.seen, panel, heads, queries)
     finite = all_finite(in_one_line)
     pack_right(by_query, queries.dout_right, packing)
     pack_left(by_element, LeftFactor(queries.dout_columns, 0, height, COLUMNS), packing)
@@ -173,19 +176,21 @@ def load_panel(inputs: Inputs, saved: Saved, panel: QueryPanel, heads: HeadGroup
 def add_tile_gradients(tile: Tile, k_columns: LeftFactor, workspace: Workspace) -> None:
     """Set the gradient of the queries of a panel, and add to those by the keys and values of a tile, in products."""
     keys, queries, scores, slopes, slopes_right, block_right, _, _, packing = workspace
-    height = k_columns.rows
+    height, skipped = k_columns.rows, tile.begin % KEYS  # tiles are cut at multiples of KEYS
+    start = k_columns.start + ROWS * lane_size(k_columns.elements, skipped)
+    seen_columns = LeftFactor(k_columns.elements, start, height, k_columns.steps)
     q_columns = LeftFactor(queries.q_columns, 0, height, COLUMNS)
     dout_columns = LeftFactor(queries.dout_columns, 0, height, COLUMNS)
     slopes_factor = as_right(slopes, tile.num_keys, slopes_right, packing)
-    panel_product(k_columns, slopes_factor, tile.num_keys, queries.dq, 0, False)
+    panel_product(seen_columns, slopes_factor, tile.num_keys, queries.dq, 0, False)
     padded = slice(tile.num_keys * COLUMNS, round_up(tile.num_keys, COLUMNS) * COLUMNS)
     scores[padded] = 0
     slopes[padded] = 0
     for i in range(0, tile.num_keys, COLUMNS):
         pack_right(Matrix(scores, i * COLUMNS, COLUMNS, False, COLUMNS, COLUMNS), block_right, packing)
-        panel_product(dout_columns, block_right, COLUMNS, keys.dv, i * height, True)
+        panel_product(dout_columns, block_right, COLUMNS, keys.dv, (skipped + i) * height, True)
         pack_right(Matrix(slopes, i * COLUMNS, COLUMNS, False, COLUMNS, COLUMNS), block_right, packing)
-        panel_product(q_columns, block_right, COLUMNS, keys.dk, i * height, True)
+        panel_product(q_columns, block_right, COLUMNS, keys.dk, (skipped + i) * height, True)
 
 
 @kernel
@@ -193,11 +198,11 @@ def add_visible_gradients(
     inputs: Inputs, saved: Saved, tile: Tile, panel: QueryPanel, heads: HeadGroup, keys: Matrix, workspace: Workspace
 ) -> None:
     """Do the same pair by pair, where keys, queries or the arriving gradient are infinite or NaN."""
-    queries, height = workspace.queries, round_up(heads.size, ROWS)
-    visible, rows = queries.statistics.visible, Matrix(queries.rows, 0, heads.size, False, panel.num_rows, heads.size)
+    queries, place = workspace.queries, tile.begin % KEYS * round_up(heads.size, ROWS)
+    seen, rows = queries.statistics.seen, Matrix(queries.rows, 0, heads.size, False, panel.num_rows, heads.size)
     queries.dq[:] = 0
-    add_keys(workspace.slopes, tile, visible, keys, queries.dq)
+    add_keys(workspace.slopes, tile, seen, keys, queries.dq)
     load_queries(saved.dout, panel, heads, queries.rows)
-    add_rows(workspace.scores, tile, visible, rows, workspace.keys.dv, height)
+    add_rows(workspace.scores, tile, seen, rows, workspace.keys.dv[place:])
     load_queries(inputs.q, panel, heads, queries.rows)
-    add_rows(workspace.slopes, tile, visible, rows, workspace.keys.dk, height)
+    add_rows(workspace.slopes, tile, seen, rows, workspace.keys.dk[place:])

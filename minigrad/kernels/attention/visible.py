@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.kernels.attention.tiles import COLUMNS, Tile
+from minigrad.kernels.attention.plan import Seen
+from minigrad.kernels.attention.tiles import COLUMNS, ROWS, Tile, round_up
 from minigrad.kernels.gemm.packing import Matrix
 from minigrad.kernels.jit import kernel
 from minigrad.typing import Array
@@ -30,25 +31,26 @@ def all_finite(matrix: Matrix) -> Any:
 
 
 @kernel
-def add_keys(weights: Array, tile: Tile, visible: Array, keys: Matrix, sums: Array) -> None:
+def add_keys(weights: Array, tile: Tile, seen: Seen, keys: Matrix, sums: Array) -> None:
     """sums[d, query] += weights[key, query] * keys[key, d] for all keys of a tile that the query sees."""
     for i in range(min(tile.num_keys, keys.lanes)):
         for j in range(COLUMNS):
-            if tile.begin + i < visible[j]:
+            if seen.first[j] <= tile.begin + i < seen.visible[j]:
                 for d in range(keys.steps):
                     sums[d * COLUMNS + j] += weights[i * COLUMNS + j] * keys.elements[keys.start + i * keys.stride + d]
 
 
 @kernel
-def add_rows(weights: Array, tile: Tile, visible: Array, rows: Matrix, sums: Array, height: int) -> None:
+def add_rows(weights: Array, tile: Tile, seen: Seen, rows: Matrix, sums: Array) -> None:
     """sums[key, d] += weights[key, query] * rows[query, d] for all queries of a panel that see the key.
 
-    `sums` holds panels of `height` x COLUMNS keys: [key // COLUMNS][d][key % COLUMNS].
+    `sums` holds panels of D rounded up x COLUMNS keys: [key // COLUMNS][d][key % COLUMNS].
     """
+    height = round_up(rows.steps, ROWS)
     for i in range(tile.num_keys):
         start = i // COLUMNS * COLUMNS * height + i % COLUMNS
         for j in range(rows.lanes):
-            if tile.begin + i < visible[j]:
+            if seen.first[j] <= tile.begin + i < seen.visible[j]:
                 for d in range(rows.steps):
                     value = rows.elements[rows.start + j * rows.stride + d]
                     sums[start + d * COLUMNS] += weights[i * COLUMNS + j] * value

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from minigrad.kernels.attention.arithmetic import Arithmetic
-from minigrad.kernels.attention.plan import HeadGroup, Inputs
+from minigrad.kernels.attention.plan import HeadGroup, Inputs, Seen
 from minigrad.kernels.attention.queries import QueryPanel
 from minigrad.kernels.attention.tile_gradients import QueryTile, Saved, Workspace, backward_workspace
 from minigrad.kernels.attention.tiles import COLUMNS, ROWS, LeftFactor, Tile
@@ -24,12 +24,14 @@ from tests.kernels.twin import Arguments, Array, Twin, leaves, numbers
 @st.composite
 def _workspaces(draw: DrawFn, dtype: Any) -> tuple[Tile, Workspace, HeadGroup]:
     """Draw a tile of keys that a panel sees in part, and a workspace filled with numbers."""
-    (tile, visible), size = draw(tiles(dtype)), draw(st.sampled_from([1, 5, ROWS + 1]))
+    begins = st.sampled_from([0, COLUMNS, 2 * COLUMNS])
+    (tile, seen), size = draw(tiles(dtype, begins)), draw(st.sampled_from([1, 5, ROWS + 1]))
     tile = Tile(tile.begin, draw(st.integers(1, 2 * COLUMNS // ROWS)) * ROWS)
     workspace = backward_workspace(np.zeros((0, 0), dtype), np.zeros(0, dtype), size)
     for array in leaves(workspace)[:-3]:  # all but the scratch memory of packing
         array[...] = np.round(numbers(draw, np.float64, array.size, scale=3)) if array.dtype == dtype else 0
-    workspace.queries.statistics.visible[:] = visible
+    for loaded, drawn in zip(workspace.queries.statistics.seen, seen, strict=True):
+        loaded[:] = drawn
     return tile, workspace, HeadGroup(0, 1, 1, size)
 
 
@@ -41,31 +43,31 @@ def _unpacked(packed: Array, height: int, steps: int) -> Array:
     return packed[: height * steps].reshape(-1, steps, ROWS).swapaxes(1, 2).reshape(height, steps)
 
 
-def _add_by_key(sums: Array, height: int, product: Array) -> None:
-    """Add a product (d, keys) to sums that are stored panel by panel, as (panels, d, COLUMNS)."""
+def _add_by_key(sums: Array, height: int, product: Array, begin: int) -> None:
+    """Add a product (d, keys), whose first key is `begin`, to sums stored panel by panel, as (panels, d, COLUMNS)."""
     size, num_keys = product.shape
     panels = np.pad(product, ((0, 0), (0, -num_keys % COLUMNS))).reshape(size, -1, COLUMNS).swapaxes(0, 1)
-    sums[: len(panels) * height * COLUMNS].reshape(-1, height, COLUMNS)[:, :size] += panels
+    sums[begin * height :][: len(panels) * height * COLUMNS].reshape(-1, height, COLUMNS)[:, :size] += panels
 
 
 @st.composite
 def _tile_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     tile, workspace, heads = draw(_workspaces(dtype))
     height = -(-heads.size // ROWS) * ROWS
-    return [tile, LeftFactor(workspace.keys.k_columns, 0, height, max(tile.num_keys, 1)), workspace]
+    return [tile, LeftFactor(workspace.keys.k_columns, 0, height, tile.begin + tile.num_keys), workspace]
 
 
 def _add_tile_gradients(tile: Tile, k_columns: LeftFactor, workspace: Workspace) -> None:
     height, queries, (p, ds) = k_columns.rows, workspace.queries, _rows(workspace, tile)
     padding = slice(tile.num_keys * COLUMNS, -(-tile.num_keys // COLUMNS) * COLUMNS * COLUMNS)
     workspace.scores[padding], workspace.slopes[padding] = 0, 0
-    keys = _unpacked(k_columns.elements, height, k_columns.steps)[:, : tile.num_keys]
+    keys = _unpacked(k_columns.elements, height, k_columns.steps)[:, tile.begin : tile.begin + tile.num_keys]
     queries.dq[: height * COLUMNS] = (keys @ ds).reshape(-1)
     for left, right, sums in (
         (queries.dout_columns, p, workspace.keys.dv),
         (queries.q_columns, ds, workspace.keys.dk),
     ):
-        _add_by_key(sums, height, _unpacked(left, height, COLUMNS) @ right.T)
+        _add_by_key(sums, height, _unpacked(left, height, COLUMNS) @ right.T, tile.begin)
     # Scratch memory of packing holds the last block.
     last = workspace.slopes[: padding.stop].reshape(-1, COLUMNS)[-COLUMNS:]
     workspace.block_right[...] = last.T.reshape(-1)
@@ -80,7 +82,7 @@ def _visible_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     lines = np.round(numbers(draw, dtype, 3 + count * stride, scale=3))
     integers = np.zeros(1, np.int64)
     inputs = Inputs(
-        *(q, q, q, integers, integers.reshape(1, 1), integers, 1, dtype(1)),
+        *(q, q, q, integers, integers.reshape(1, 1), Seen(integers, integers), 1, dtype(1)),
         draws_of(0.0, Stream(0), np.dtype(dtype)),
         Arithmetic(np.zeros(0, dtype), False),
     )
@@ -93,14 +95,14 @@ def _add_visible_gradients(
 ) -> None:
     queries, size = workspace.queries, heads.size
     height, (p, ds) = -(-size // ROWS) * ROWS, _rows(workspace, tile)
-    seen = are_seen(tile, queries.statistics.visible)
+    seen = are_seen(tile, queries.statistics.seen)
     queries.dq[:] = 0
     for i in range(keys.lanes):
         line = keys.elements[keys.start + i * keys.stride :][:size]
         queries.dq[: size * COLUMNS] += np.outer(line, ds[i] * seen[i]).reshape(-1)
     for source, weights, sums in ((saved.dout, p, workspace.keys.dv), (inputs.q, ds, workspace.keys.dk)):
         rows = source[1 : 1 + panel.num_rows]
-        _add_by_key(sums, height, rows.T @ (weights * seen)[:, : panel.num_rows].T)
+        _add_by_key(sums, height, rows.T @ (weights * seen)[:, : panel.num_rows].T, tile.begin)
     load_queries(inputs.q, panel, heads, queries.rows)
 
 
@@ -113,9 +115,9 @@ def _load_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     dout, out = numbers(draw, dtype, *x.shape), numbers(draw, dtype, *x.shape)
     if draw(st.booleans()):
         (dout if draw(st.booleans()) else x)[:] = draw(st.sampled_from([np.nan, np.inf]))
-    integers, visible = np.zeros(1, np.int64), np.arange(len(x))
+    integers, seen = np.zeros(1, np.int64), Seen(np.arange(len(x)) // 2, np.arange(len(x)))
     inputs = Inputs(
-        *(x, x, x, integers, integers.reshape(1, 1), visible, heads.kv_heads, dtype(1)),
+        *(x, x, x, integers, integers.reshape(1, 1), seen, heads.kv_heads, dtype(1)),
         draws_of(0.0, Stream(0), np.dtype(dtype)),
         Arithmetic(np.zeros(0, dtype), False),
     )
@@ -130,7 +132,7 @@ def _load_panel(inputs: Inputs, saved: Saved, panel: QueryPanel, heads: HeadGrou
     queries: QueryTile = workspace.queries
     size, height, finite = heads.size, -(-heads.size // ROWS) * ROWS, True
     with np.errstate(invalid="ignore"):
-        load_gradient(saved, inputs.visible, panel, heads, queries)
+        load_gradient(saved, inputs.seen, panel, heads, queries)
     for source, right, left in (
         (saved.dout, queries.dout_right, queries.dout_columns),
         (inputs.q, queries.q_right, queries.q_columns),
@@ -159,31 +161,31 @@ def _all_finite(matrix: Matrix) -> bool:
 
 @st.composite
 def _key_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    (tile, visible), count, size = draw(tiles(dtype)), draw(st.integers(0, 40)), draw(st.integers(1, 5))
+    (tile, seen), count, size = draw(tiles(dtype)), draw(st.integers(0, 40)), draw(st.integers(1, 5))
     keys = Matrix(numbers(draw, dtype, 1 + count * (size + 1)), 1, size + 1, False, count, size)
     weights, sums = numbers(draw, dtype, tile.num_keys * COLUMNS + 1), numbers(draw, dtype, size * COLUMNS)
-    return [weights, tile, visible, keys, sums]
+    return [weights, tile, seen, keys, sums]
 
 
-def _add_keys(weights: Array, tile: Tile, visible: Array, keys: Matrix, sums: Array) -> None:
+def _add_keys(weights: Array, tile: Tile, seen: Seen, keys: Matrix, sums: Array) -> None:
     lines = keys.elements[1:].reshape(keys.lanes, keys.stride)[: tile.num_keys, : keys.steps]
-    part = np.where(are_seen(tile, visible), weights[: tile.num_keys * COLUMNS].reshape(-1, COLUMNS), 0)
+    part = np.where(are_seen(tile, seen), weights[: tile.num_keys * COLUMNS].reshape(-1, COLUMNS), 0)
     sums[...] += (lines.T @ part[: len(lines)]).reshape(-1)
 
 
 @st.composite
 def _row_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    (tile, visible), count, size = draw(tiles(dtype)), draw(st.integers(0, COLUMNS)), draw(st.integers(1, 5))
-    height = size + draw(st.integers(0, 2))
+    (tile, seen), count, size = draw(tiles(dtype)), draw(st.integers(0, COLUMNS)), draw(st.integers(1, 5))
+    height = -(-size // ROWS) * ROWS
     rows = Matrix(numbers(draw, dtype, 1 + count * (size + 1)), 1, size + 1, False, count, size)
     weights = numbers(draw, dtype, tile.num_keys * COLUMNS + 1)
-    return [weights, tile, visible, rows, numbers(draw, dtype, -(-tile.num_keys // COLUMNS) * COLUMNS * height), height]
+    return [weights, tile, seen, rows, numbers(draw, dtype, -(-tile.num_keys // COLUMNS) * COLUMNS * height)]
 
 
-def _add_rows(weights: Array, tile: Tile, visible: Array, rows: Matrix, sums: Array, height: int) -> None:
+def _add_rows(weights: Array, tile: Tile, seen: Seen, rows: Matrix, sums: Array) -> None:
     lines = rows.elements[1:].reshape(rows.lanes, rows.stride)[:, : rows.steps]
-    part = np.where(are_seen(tile, visible), weights[: tile.num_keys * COLUMNS].reshape(-1, COLUMNS), 0)
-    by_key, product = sums.reshape(-1, height, COLUMNS), part[:, : rows.lanes] @ lines
+    part = np.where(are_seen(tile, seen), weights[: tile.num_keys * COLUMNS].reshape(-1, COLUMNS), 0)
+    by_key, product = sums.reshape(-1, -(-rows.steps // ROWS) * ROWS, COLUMNS), part[:, : rows.lanes] @ lines
     for i, line in enumerate(product):
         by_key[i // COLUMNS, : rows.steps, i % COLUMNS] += line
 

@@ -9,28 +9,28 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from minigrad.kernels.attention.forward import RunningSoftmax
-from minigrad.kernels.attention.plan import HeadGroup
+from minigrad.kernels.attention.plan import HeadGroup, Seen
 from minigrad.kernels.attention.queries import QueryPanel
 from minigrad.kernels.attention.tile_gradients import QueryTile, Saved, Statistics
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, Tile
 from minigrad.kernels.codegen.vector_moves import SIDE
-from tests.kernels.attention.tile_twins import are_seen, load_queries, query_panels, rows_of, tiles
+from tests.kernels.attention.tile_twins import are_seen, load_queries, load_seen, query_panels, rows_of, tiles
 from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers
 
 
 @st.composite
 def _step_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    tile, visible = draw(tiles(dtype))
+    tile, seen = draw(tiles(dtype))
     largest = numbers(draw, dtype, COLUMNS)
     largest[draw(st.integers(0, COLUMNS)) :] = -np.inf
     total = np.abs(numbers(draw, dtype, COLUMNS)) * np.isfinite(largest)
     running = RunningSoftmax(largest, total, np.zeros(COLUMNS, dtype), np.zeros(COLUMNS, dtype))
-    return [numbers(draw, dtype, tile.num_keys * COLUMNS + 1), tile, visible, dtype(0.7), running]
+    return [numbers(draw, dtype, tile.num_keys * COLUMNS + 1), tile, seen, dtype(0.7), running]
 
 
-def _softmax_step(scores: Array, tile: Tile, visible: Array, scale: float, running: RunningSoftmax) -> None:
+def _softmax_step(scores: Array, tile: Tile, seen: Seen, scale: float, running: RunningSoftmax) -> None:
     part, (largest, total, rescale, top) = scores[: tile.num_keys * COLUMNS].reshape(tile.num_keys, COLUMNS), running
-    part[...] = np.where(are_seen(tile, visible), part * scale, -np.inf)
+    part[...] = np.where(are_seen(tile, seen), part * scale, -np.inf)
     before = largest.copy()
     largest[...] = np.maximum(largest, part.max(axis=0, initial=-np.inf))
     top[...] = np.where(np.isfinite(largest), largest, 0)
@@ -60,16 +60,16 @@ def _write_attended(
 
 @st.composite
 def _gradient_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    tile, visible = draw(tiles(dtype))
+    tile, seen = draw(tiles(dtype))
     scores, slopes = (numbers(draw, dtype, tile.num_keys * COLUMNS + 1) for _ in range(2))
-    statistics = Statistics(visible, numbers(draw, dtype, COLUMNS), numbers(draw, dtype, COLUMNS))
+    statistics = Statistics(seen, numbers(draw, dtype, COLUMNS), numbers(draw, dtype, COLUMNS))
     return [scores, slopes, tile, dtype(0.7), statistics]
 
 
 def _softmax_gradient(scores: Array, slopes: Array, tile: Tile, scale: float, statistics: Statistics) -> None:
     p, ds = (x[: tile.num_keys * COLUMNS].reshape(tile.num_keys, COLUMNS) for x in (scores, slopes))
-    visible, logsumexp, dots = statistics
-    p[...] = np.where(are_seen(tile, visible), np.exp(p * scale - logsumexp), 0)
+    seen, logsumexp, dots = statistics
+    p[...] = np.where(are_seen(tile, seen), np.exp(p * scale - logsumexp), 0)
     ds[...] = p * (ds - dots) * scale
 
 
@@ -79,17 +79,19 @@ def _load_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     logsumexp = numbers(draw, dtype, len(x), heads.kv_heads * heads.group)
     logsumexp[:: draw(st.integers(1, 3))] = -np.inf  # of queries that see no key
     rows, outputs = (np.full(COLUMNS * heads.size, UNTOUCHED, dtype) for _ in range(2))
-    statistics = Statistics(*(np.full(COLUMNS, UNTOUCHED, kind) for kind in (np.int32, dtype, dtype)))
+    seen = Seen(*(np.full(COLUMNS, UNTOUCHED, np.int32) for _ in range(2)))
+    statistics = Statistics(seen, *(np.full(COLUMNS, UNTOUCHED, dtype) for _ in range(2)))
     queries = QueryTile(rows, outputs, *(np.zeros(0, dtype) for _ in range(5)), statistics)
-    return [Saved(x, numbers(draw, dtype, *x.shape), logsumexp), np.arange(len(x)) + 5, panel, heads, queries]
+    limits = Seen(np.arange(len(x)), np.arange(len(x)) + 5)
+    return [Saved(x, numbers(draw, dtype, *x.shape), logsumexp), limits, panel, heads, queries]
 
 
-def load_gradient(saved: Saved, visible: Array, panel: QueryPanel, heads: HeadGroup, queries: QueryTile) -> None:
+def load_gradient(saved: Saved, limits: Seen, panel: QueryPanel, heads: HeadGroup, queries: QueryTile) -> None:
     load_queries(saved.out, panel, heads, queries.outputs)
     load_queries(saved.dout, panel, heads, queries.rows)
     seen, logs, dots = queries.statistics
     positions, columns = (index[:, 0] for index in rows_of(saved.logsumexp, panel, heads, 1))
-    seen[: panel.num_rows], seen[panel.num_rows :] = visible[positions], visible[positions[-1]]
+    load_seen(limits, panel, heads, seen)
     logs[: panel.num_rows], logs[panel.num_rows :] = saved.logsumexp[positions, columns], 0
     logs[np.isinf(logs)] = 0
     dots[:] = (queries.rows * queries.outputs).reshape(COLUMNS, heads.size).sum(axis=1)
@@ -124,7 +126,7 @@ def _forward_workspace(q: Array, packed: Array, size: int) -> list[int]:
         tile,
         tile,
         -(-size // ROWS) * ROWS * COLUMNS,
-        *[COLUMNS] * 5,
+        *[COLUMNS] * 6,
         tile,
         KEYS,
         2 * SIDE**2,
@@ -137,7 +139,7 @@ def _backward_workspace(q: Array, packed: Array, size: int) -> list[int]:
     tile, rows, height = KEYS * COLUMNS, COLUMNS * size, -(-size // ROWS) * ROWS
     keys, queries = (
         [KEYS * size, KEYS * size, *[height * KEYS] * 3],
-        [*[rows] * 4, *[height * COLUMNS] * 3, *[COLUMNS] * 3],
+        [*[rows] * 4, *[height * COLUMNS] * 3, *[COLUMNS] * 4],
     )
     return [*keys, *queries, tile, tile, tile, COLUMNS**2, tile, KEYS, 2 * SIDE**2, 3 * SIDE**2, 2 * SIDE]
 

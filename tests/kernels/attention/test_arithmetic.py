@@ -64,7 +64,7 @@ def test_bfloat16_rounds_the_factors_of_attention() -> None:
     products.use("auto", "bfloat16")
     out, _ = attention_forward(q, k, v, plan)
     x, y, z = (as_bfloat16(each).astype(np.float64) for each in (q, k, v))
-    wanted = attention(x, y, z, plan.offsets, plan.ranges, plan.scale, plan.visible)
+    wanted = attention(x, y, z, plan.offsets, plan.ranges, plan.scale, plan.seen)
     # Probabilities are rounded too, each by up to 2^-9 of it.
     np.testing.assert_allclose(out, wanted, rtol=0, atol=2.0**-9 * np.abs(z).max())
     assert np.abs(out - full).max() > 1e-4

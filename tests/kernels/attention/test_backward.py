@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,31 @@ def test_gradients_on_both_sides_of_a_tile_and_a_panel(
     for gradient, each in zip(got, wanted(dout, q, k, v, plan), strict=True):
         assert gradient.dtype == dtype
         np.testing.assert_allclose(gradient, each, rtol=0, atol=TOLERANCE[dtype] * max(1, np.abs(each).max()))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("window", [1, COLUMNS + 5, KEYS])
+@pytest.mark.parametrize(("lengths", "past"), [([KEYS + COLUMNS + 1, 3], 0), ([7, 40], KEYS)])
+def test_gradients_with_a_window(dtype: Any, window: int, lengths: list[int], past: int) -> None:
+    q, k, v, plan = causal_case(dtype, lengths, past, heads=(2, 1, 5))
+    plan = replace(plan, first_visible=np.maximum(plan.visible - window, 0), dropout=0.2, stream=Stream(1, 2, 3))
+    dout = np.random.default_rng(1).normal(size=q.shape).astype(dtype)
+    got = attention_backward(dout, q, k, v, *attention_forward(q, k, v, plan), plan)
+    for gradient, each in zip(got, wanted(dout, q, k, v, plan), strict=True):
+        np.testing.assert_allclose(gradient, each, rtol=0, atol=TOLERANCE[dtype] * max(1, np.abs(each).max()))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_is_not_finite_before_a_window_reaches_no_later_query(dtype: Any, value: float) -> None:
+    q, k, v, plan = causal_case(dtype, [60], KEYS)
+    plan, dout = replace(plan, first_visible=np.maximum(plan.visible - 8, 0)), np.ones_like(q)
+    clean = attention_backward(dout, q, k, v, *attention_forward(q, k, v, plan), plan)
+    k[KEYS + 20, 0, 1] = value
+    got = attention_backward(dout, q, k, v, *attention_forward(q, k, v, plan), plan)
+    for part, (each, before) in zip((28, KEYS + 28, KEYS + 28), zip(got, clean, strict=True), strict=True):
+        np.testing.assert_allclose(each[part:], before[part:], rtol=0, atol=10 * TOLERANCE[dtype])
 
 
 def test_keys_that_no_query_sees_get_zero() -> None:

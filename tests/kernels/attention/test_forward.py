@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numba
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from minigrad.kernels.attention.forward import RunningSoftmax, attention_forward, softmax_step
-from minigrad.kernels.attention.plan import Plan
+from minigrad.kernels.attention.plan import Plan, Seen
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS, Tile
 from minigrad.kernels.rowwise.dropout import Stream
 from tests.kernels.attention.twins import Array, attention, causal_case
@@ -20,7 +21,7 @@ TOLERANCE = {np.float32: 2e-5, np.float64: 1e-12}
 
 def reference(q: Array, k: Array, v: Array, plan: Plan) -> Array:
     x, y, z = (each.astype(np.float64) for each in (q, k, v))
-    return attention(x, y, z, plan.offsets, plan.ranges, plan.scale, plan.visible)
+    return attention(x, y, z, plan.offsets, plan.ranges, plan.scale, plan.seen)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -33,6 +34,25 @@ def test_attention_on_both_sides_of_a_tile_and_a_panel(dtype: Any, lengths: list
     out, logsumexp = attention_forward(q, k, v, plan)
     assert out.dtype == logsumexp.dtype == dtype
     np.testing.assert_allclose(out, reference(q, k, v, plan), rtol=0, atol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("window", [1, COLUMNS, COLUMNS + 5, KEYS, 2 * KEYS + 3])
+@pytest.mark.parametrize(("lengths", "past"), [([KEYS + COLUMNS + 1, 3], 0), ([7, 40], 2 * KEYS), ([3 * KEYS], 5)])
+def test_a_window_on_both_sides_of_a_tile_and_a_panel(dtype: Any, window: int, lengths: list[int], past: int) -> None:
+    q, k, v, plan = causal_case(dtype, lengths, past)
+    plan = replace(plan, first_visible=np.maximum(plan.visible - window, 0))
+    out, _ = attention_forward(q, k, v, plan)
+    np.testing.assert_allclose(out, reference(q, k, v, plan), rtol=0, atol=TOLERANCE[dtype])
+
+
+def test_a_query_whose_bounds_meet_sees_no_key() -> None:
+    q, k, v, plan = causal_case(np.float32, [5])
+    plan = replace(plan, first_visible=np.array([0, 1, 3, 4, 4]))
+    out, logsumexp = attention_forward(q, k, v, plan)
+    assert np.isneginf(logsumexp).any(axis=1).tolist() == [False, False, True, True, False]
+    np.testing.assert_allclose(out[[1, 4]], v[[1, 4]].repeat(2, axis=1), rtol=1e-6)
+    assert not out[2:4].any()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -49,7 +69,8 @@ def test_the_softmax_of_a_tile_is_computed_in_vector_registers() -> None:
     numbers, counts = numba.float32[::1], numba.int32[::1]
     tile = numba.types.NamedTuple((numba.int64, numba.int64), Tile)
     running = numba.types.NamedTuple((numbers,) * 4, RunningSoftmax)
-    loads = vector_loads(softmax_step, (numbers, tile, counts, numba.float32, running))
+    seen = numba.types.NamedTuple((counts, counts), Seen)
+    loads = vector_loads(softmax_step, (numbers, tile, seen, numba.float32, running))
     assert any(kind.endswith(" float>") for kind in loads)
 
 
@@ -80,6 +101,22 @@ def test_dropped_probabilities_are_those_of_the_draws_and_the_rest_is_scaled_up(
     assert 0.2 < counts[-1].mean() / 8 < 0.8
     again, _ = attention_forward(uniform, k, np.ones_like(v), dropped)
     assert again.tobytes() == out.tobytes()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("past", [0, KEYS - 20])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_what_is_not_finite_before_a_window_stays_outside(dtype: Any, value: float, past: int) -> None:
+    q, k, v, plan = causal_case(dtype, [60], past)
+    plan = replace(plan, first_visible=np.maximum(plan.visible - 8, 0))
+    clean, _ = attention_forward(q, k, v, plan)
+    for name in ("k", "v"):
+        given = {"k": k.copy(), "v": v.copy()}
+        given[name][past + 30, 0, 1] = value
+        out, _ = attention_forward(q, given["k"], given["v"], plan)
+        assert not np.isfinite(out[30:38, 0]).all()
+        np.testing.assert_allclose(out[38:], clean[38:], rtol=0, atol=TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

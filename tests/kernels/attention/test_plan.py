@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,14 @@ def test_tasks_are_the_heads_of_each_sequence_in_turn() -> None:
     tasks = [task_of(inputs, number) for number in range(plan.num_tasks(k))]
     assert [tuple(task.heads) for task in tasks] == [(0, 2, 3, 5), (1, 2, 3, 5)] * 3
     assert [tuple(task[1:]) for task in tasks] == [(0, 9, 0, 3)] * 2 + [(3, 0, 3, 0)] * 2 + [(3, 12, 3, 4)] * 2
+
+
+def test_a_lower_bound_makes_the_tasks_shorter() -> None:
+    plan, q = _plan([64, 64]), np.zeros((128, 4, 8))
+    local = replace(plan, first_visible=np.maximum(plan.visible - 16, 0))
+    assert 4 * local.work(q, q) == plan.work(q, q)
+    assert [bound.tolist() for bound in plan.inputs(q, q, q).seen] == [[0] * 128, plan.visible.tolist()]
+    assert local.inputs(q, q, q).seen.first is local.first_visible
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])

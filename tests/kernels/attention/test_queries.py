@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numba
 import numpy as np
 import pytest
 
-from minigrad.kernels.attention.plan import HeadGroup
-from minigrad.kernels.attention.queries import QueryPanel, add_queries, causal_mask, draw_panel, load_queries
+from minigrad.kernels.attention.plan import HeadGroup, Seen
+from minigrad.kernels.attention.queries import QueryPanel, add_queries, draw_panel, hide_keys, load_queries
 from minigrad.kernels.attention.tiles import COLUMNS, Tile
 from minigrad.kernels.jit import host_features
 from minigrad.kernels.rowwise.dropout import Stream, draws_of
@@ -28,17 +30,29 @@ def test_the_panels_of_a_sequence_cover_its_heads_once(head: int) -> None:
     np.testing.assert_array_equal(y, wanted)
 
 
+def seen(visible: Iterable[int], first: Iterable[int] = (0,) * COLUMNS) -> Seen:
+    return Seen(np.array(list(first), np.int32), np.array(list(visible), np.int32))
+
+
 def test_a_tile_before_all_queries_is_not_masked() -> None:
     scores = np.ones(8 * COLUMNS)
-    causal_mask(scores, Tile(4, 8), np.arange(12, 12 + COLUMNS, dtype=np.int32), -np.inf)
+    hide_keys(scores, Tile(4, 8), seen(range(12, 12 + COLUMNS)), -np.inf)
     assert (scores == 1).all()
 
 
 def test_a_query_sees_itself_and_what_is_before_it() -> None:
     scores = np.zeros(COLUMNS * COLUMNS)
-    causal_mask(scores, Tile(0, COLUMNS), np.arange(1, COLUMNS + 1, dtype=np.int32), -np.inf)
+    hide_keys(scores, Tile(0, COLUMNS), seen(range(1, COLUMNS + 1)), -np.inf)
     hidden = np.isinf(scores.reshape(COLUMNS, COLUMNS))
     np.testing.assert_array_equal(hidden, np.tri(COLUMNS, COLUMNS, -1, bool))
+
+
+def test_with_a_window_a_query_sees_no_key_before_it() -> None:
+    scores = np.zeros(COLUMNS * COLUMNS)
+    visible = range(1, COLUMNS + 1)
+    hide_keys(scores, Tile(0, COLUMNS), seen(visible, [max(count - 3, 0) for count in visible]), -np.inf)
+    hidden = np.isinf(scores.reshape(COLUMNS, COLUMNS))
+    np.testing.assert_array_equal(hidden, ~(np.tri(COLUMNS, k=2, dtype=bool) & np.tri(COLUMNS, dtype=bool).T))
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
@@ -46,7 +60,8 @@ def test_a_query_sees_itself_and_what_is_before_it() -> None:
 def test_a_tile_is_masked_in_vector_registers() -> None:
     numbers, counts = numba.float32[::1], numba.int32[::1]
     tile = numba.types.NamedTuple((numba.int64, numba.int64), Tile)
-    loads = vector_loads(causal_mask, (numbers, tile, counts, numba.float64))
+    bounds = numba.types.NamedTuple((counts, counts), Seen)
+    loads = vector_loads(hide_keys, (numbers, tile, bounds, numba.float64))
     assert any(kind.endswith(" i32>") for kind in loads)  # the limits; the scores are stored through a mask
 
 

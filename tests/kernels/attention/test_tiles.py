@@ -30,7 +30,7 @@ Array = NDArray[Any]
 
 def test_a_tile_of_keys_is_whole_blocks() -> None:
     assert KEYS % COLUMNS == 0
-    assert KEYS % ROWS == 0
+    assert COLUMNS % ROWS == 0
     assert ROWS % 4 == 0  # the softmax takes four keys at a time
 
 

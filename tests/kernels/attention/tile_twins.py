@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from minigrad.kernels.attention.plan import HeadGroup
+from minigrad.kernels.attention.plan import HeadGroup, Seen
 from minigrad.kernels.attention.queries import Query, QueryPanel
 from minigrad.kernels.attention.tiles import COLUMNS, ROWS, LeftFactor, Tile
 from minigrad.kernels.codegen.microkernel import Panel, Target
@@ -19,6 +19,7 @@ from tests.kernels.attention.twins import dropout_mask
 from tests.kernels.rowwise.draw_twins import some_draws
 from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers
 
+BEGINS = st.integers(0, 3)
 SIDES = st.sampled_from([0, 1, 2, ROWS - 1, ROWS, ROWS + 1, 40])
 
 
@@ -126,14 +127,16 @@ def _next_query(query: Query, heads: HeadGroup) -> Query:
 
 
 @st.composite
-def _visible_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+def _seen_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     x, panel, heads = draw(query_panels(dtype).filter(lambda drawn: drawn[1].num_rows > 0))
-    return [np.arange(len(x)) + 5, panel, heads, np.full(COLUMNS + 1, UNTOUCHED, np.int32)]
+    loaded = Seen(*(np.full(COLUMNS + 1, UNTOUCHED, np.int32) for _ in range(2)))
+    return [Seen(np.arange(len(x)), np.arange(len(x)) + 5), panel, heads, loaded]
 
 
-def _load_visible(visible: Array, panel: QueryPanel, heads: HeadGroup, y: Array) -> None:
+def load_seen(seen: Seen, panel: QueryPanel, heads: HeadGroup, y: Seen) -> None:
     rows = panel.row + np.minimum(np.arange(COLUMNS), panel.num_rows - 1)
-    y[:COLUMNS] = visible[panel.first + rows // heads.group]
+    for bounds, loaded in zip(seen, y, strict=True):
+        loaded[:COLUMNS] = bounds[panel.first + rows // heads.group]
 
 
 @st.composite
@@ -147,26 +150,29 @@ def _add_queries(x: Array, panel: QueryPanel, heads: HeadGroup, y: Array) -> Non
 
 
 @st.composite
-def tiles(draw: DrawFn, dtype: Any) -> tuple[Tile, Array]:
-    tile = Tile(draw(st.integers(0, 3)), 4 * draw(st.integers(0, 2)))
-    most = tile.begin + tile.num_keys + 2
-    return tile, np.sort(np.random.default_rng(draw(st.integers(0, 99))).integers(0, most, COLUMNS).astype(np.int32))
+def tiles(draw: DrawFn, dtype: Any, begins: st.SearchStrategy[int] = BEGINS) -> tuple[Tile, Seen]:
+    tile = Tile(draw(begins), 4 * draw(st.integers(0, 2)))
+    most, rng = tile.begin + tile.num_keys + 2, np.random.default_rng(draw(st.integers(0, 99)))
+    visible = np.sort(rng.integers(max(0, most - 14), most, COLUMNS).astype(np.int32))
+    hidden = rng.integers(0, most, COLUMNS) if draw(st.booleans()) else np.zeros(COLUMNS)
+    return tile, Seen(np.minimum(np.sort(hidden), visible).astype(np.int32), visible)
 
 
-def are_seen(tile: Tile, visible: Array) -> Array:
-    return np.arange(tile.num_keys)[:, None] + tile.begin < visible
+def are_seen(tile: Tile, seen: Seen) -> Array:
+    keys = np.arange(tile.num_keys)[:, None] + tile.begin
+    return (seen.first <= keys) & (keys < seen.visible)
 
 
 @st.composite
 def _mask_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    tile, visible = draw(tiles(dtype))
+    tile, seen = draw(tiles(dtype))
     value = draw(st.sampled_from([-np.inf, 0.0]))
-    return [numbers(draw, dtype, tile.num_keys * COLUMNS + 1), tile, visible, value]
+    return [numbers(draw, dtype, tile.num_keys * COLUMNS + 1), tile, seen, value]
 
 
-def _causal_mask(x: Array, tile: Tile, visible: Array, value: float) -> None:
+def _hide_keys(x: Array, tile: Tile, seen: Seen, value: float) -> None:
     part = x[: tile.num_keys * COLUMNS].reshape(tile.num_keys, COLUMNS)
-    part[...] = np.where(are_seen(tile, visible), part, value)
+    part[...] = np.where(are_seen(tile, seen), part, value)
 
 
 @st.composite
@@ -216,10 +222,10 @@ TWINS: dict[str, Twin] = {
         ),
     ),
     "attention.queries.next_query": Twin(_next_arguments, _next_query),
-    "attention.queries.load_visible": Twin(_visible_arguments, _load_visible),
+    "attention.queries.load_seen": Twin(_seen_arguments, load_seen),
     "attention.queries.load_queries": Twin(_queries_arguments, load_queries),
     "attention.queries.add_queries": Twin(_add_arguments, _add_queries),
-    "attention.queries.causal_mask": Twin(_mask_arguments, _causal_mask),
+    "attention.queries.hide_keys": Twin(_mask_arguments, _hide_keys),
     "attention.queries.draw_panel": Twin(_draw_arguments, _draw_panel),
     "attention.queries.apply_mask": Twin(_apply_arguments, _apply_mask),
 }

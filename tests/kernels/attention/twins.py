@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ from hypothesis.strategies import DrawFn
 
 from minigrad.kernels.attention.arithmetic import Arithmetic
 from minigrad.kernels.attention.backward import Gradients
-from minigrad.kernels.attention.plan import HeadGroup, Inputs, Plan, Task
+from minigrad.kernels.attention.plan import HeadGroup, Inputs, Plan, Seen, Task
 from minigrad.kernels.attention.tile_gradients import Saved
 from minigrad.kernels.rowwise.dropout import Draws
 from tests.kernels.rowwise.draw_twins import philox, some_draws
@@ -19,9 +20,10 @@ from tests.kernels.rowwise.twins import log_sum_exp
 from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers, span, untouched
 
 
-def scores_of(q: Array, k: Array, visible: Array, scale: float) -> Array:
+def scores_of(q: Array, k: Array, seen: Seen, scale: float) -> Array:
     """Return one sequence's and one head's scores (queries, keys); -inf where a query does not see a key."""
-    return np.where(np.arange(len(k)) < visible[:, None], q @ k.T * scale, -np.inf)
+    keys, (first, visible) = np.arange(len(k)), (bound[:, None] for bound in seen)
+    return np.where((first <= keys) & (keys < visible), q @ k.T * scale, -np.inf)
 
 
 def probabilities(scores: Array) -> Array:
@@ -42,6 +44,16 @@ def causal(offsets: Array, key_ranges: Array) -> Array:
     return np.concatenate([np.zeros(0, np.int64), *counts]).astype(np.int64)
 
 
+def everything(visible: Array) -> Seen:
+    """Return that each query sees the first keys, as many as `visible` says."""
+    return Seen(np.zeros_like(visible), visible)
+
+
+def part_of(seen: Seen, rows: slice) -> Seen:
+    """Return which keys the queries of these rows see."""
+    return Seen(seen.first[rows], seen.visible[rows])
+
+
 def mask_of(rows: slice, head: int, num_heads: int, num_keys: int, words: Array, threshold: int, kept: float) -> Array:
     """Return what each probability (queries, keys) of one sequence and head is multiplied by."""
     places = np.arange(rows.start, rows.stop) * num_heads + head
@@ -57,15 +69,15 @@ def philox_words(blocks: Array, place: int, words: Array) -> Array:
 
 
 def attention(
-    q: Array, k: Array, v: Array, offsets: Array, key_ranges: Array, scale: float, visible: Array | None = None
+    q: Array, k: Array, v: Array, offsets: Array, key_ranges: Array, scale: float, seen: Seen | None = None
 ) -> Array:
     """Attend one sequence and one head at a time: q (rows, H, D), k and v (key rows, G, D) -> (rows, H, D)."""
     out, group = np.zeros_like(q), q.shape[1] // k.shape[1]
-    visible = causal(offsets, key_ranges) if visible is None else visible
+    seen = everything(causal(offsets, key_ranges)) if seen is None else seen
     for s in range(len(offsets) - 1):
         rows, keys = slice(offsets[s], offsets[s + 1]), slice(*key_ranges[s])
         for h in range(q.shape[1]):
-            scores = scores_of(q[rows, h], k[keys, h // group], visible[rows], scale)
+            scores = scores_of(q[rows, h], k[keys, h // group], part_of(seen, rows), scale)
             out[rows, h] = probabilities(scores) @ v[keys, h // group]
     return out
 
@@ -94,18 +106,22 @@ def heads(draw: DrawFn) -> tuple[int, int, int]:
 
 
 @st.composite
-def _arguments(draw: DrawFn, dtype: Any) -> Arguments:
+def arguments(draw: DrawFn, dtype: Any) -> Arguments:
     (offsets, ranges), (num_heads, groups, size) = draw(layouts()), draw(heads())
     q = numbers(draw, dtype, offsets[-1], num_heads * size)
     key_rows = int(ranges.max(initial=0)) + 1
     k, v = (numbers(draw, dtype, key_rows, groups * size) for _ in range(2))
     part = span(draw, (len(offsets) - 1) * groups)
-    visible = causal(offsets, ranges)
+    seen = everything(causal(offsets, ranges))
     if draw(st.booleans()):  # any numbers that rise within a sequence, 0 among them
         for a, b, (first, last) in zip(offsets[:-1], offsets[1:], ranges, strict=True):
-            visible[a:b] = sorted(draw(st.integers(0, last - first)) for _ in range(b - a))
+            seen.visible[a:b] = sorted(draw(st.integers(0, last - first)) for _ in range(b - a))
+    if draw(st.booleans()):
+        for a, b in itertools.pairwise(offsets):
+            drawn = sorted(draw(st.integers(0, 5)) for _ in range(b - a))
+            seen.first[a:b] = np.minimum(drawn, seen.visible[a:b])
     draws = draw(some_draws(dtype, draw(st.sampled_from([0, 2**30, 2**31]))))
-    inputs = Inputs(q, k, v, offsets, ranges, visible, groups, dtype(0.7), draws, Arithmetic(np.empty(0, dtype), False))
+    inputs = Inputs(q, k, v, offsets, ranges, seen, groups, dtype(0.7), draws, Arithmetic(np.empty(0, dtype), False))
     return [inputs, untouched(q), np.full((len(q), num_heads), UNTOUCHED, dtype), *part]
 
 
@@ -130,7 +146,7 @@ class _Head(NamedTuple):
     shared: slice  # the columns of keys and values
 
 
-def _each_head(inputs: Inputs, start: int, stop: int) -> Iterator[_Head]:
+def each_head(inputs: Inputs, start: int, stop: int) -> Iterator[_Head]:
     """Go through the query heads of the tasks from start to stop."""
     size = inputs.k.shape[1] // inputs.kv_heads
     group = inputs.q.shape[1] // inputs.k.shape[1]
@@ -141,9 +157,9 @@ def _each_head(inputs: Inputs, start: int, stop: int) -> Iterator[_Head]:
             yield _Head(rows, keys, h, slice(h * size, (h + 1) * size), slice(g * size, (g + 1) * size))
 
 
-def _scores(inputs: Inputs, head: _Head) -> Array:
+def scores_of_head(inputs: Inputs, head: _Head) -> Array:
     q, k = inputs.q[head.rows, head.columns], inputs.k[head.keys, head.shared]
-    return scores_of(q, k, inputs.visible[head.rows], inputs.scale)
+    return scores_of(q, k, part_of(inputs.seen, head.rows), inputs.scale)
 
 
 def dropout_mask(rows: slice, head: int, num_heads: int, num_keys: int, draws: Draws) -> Array:
@@ -154,8 +170,8 @@ def dropout_mask(rows: slice, head: int, num_heads: int, num_keys: int, draws: D
 
 
 def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, stop: int) -> None:
-    for head in _each_head(inputs, start, stop):
-        scores = _scores(inputs, head)
+    for head in each_head(inputs, start, stop):
+        scores = scores_of_head(inputs, head)
         with np.errstate(divide="ignore"):
             logsumexp[head.rows, head.number] = np.log(np.exp(scores).sum(axis=1))
         mask = dropout_mask(head.rows, head.number, logsumexp.shape[1], scores.shape[1], inputs.draws)
@@ -164,7 +180,7 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
 
 @st.composite
 def _backward_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    inputs, out, logsumexp, *part = draw(_arguments(dtype))
+    inputs, out, logsumexp, *part = draw(arguments(dtype))
     _attention_tasks(inputs, out, logsumexp, 0, (len(inputs.offsets) - 1) * inputs.kv_heads)
     saved = Saved(numbers(draw, dtype, *out.shape), out, logsumexp)
     gradients = Gradients(*(untouched(x) for x in (inputs.q, inputs.k, inputs.v)))
@@ -172,12 +188,12 @@ def _backward_arguments(draw: DrawFn, dtype: Any) -> Arguments:
 
 
 def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients, start: int, stop: int) -> None:
-    heads = list(_each_head(inputs, start, stop))
+    heads = list(each_head(inputs, start, stop))
     for head in heads:
         gradients.dk[head.keys, head.shared] = 0
         gradients.dv[head.keys, head.shared] = 0
     for head in heads:
-        p = probabilities(_scores(inputs, head))
+        p = probabilities(scores_of_head(inputs, head))
         mask = dropout_mask(head.rows, head.number, saved.logsumexp.shape[1], p.shape[1], inputs.draws)
         dout = saved.dout[head.rows, head.columns]
         dp = dout @ inputs.v[head.keys, head.shared].T * mask
@@ -189,7 +205,7 @@ def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients
 
 @st.composite
 def _task_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    inputs = draw(_arguments(dtype).filter(lambda drawn: len(drawn[0].offsets) > 1))[0]
+    inputs = draw(arguments(dtype).filter(lambda drawn: len(drawn[0].offsets) > 1))[0]
     return [inputs, draw(st.integers(0, (len(inputs.offsets) - 1) * inputs.kv_heads - 1))]
 
 
@@ -202,6 +218,6 @@ def _task_of(inputs: Inputs, number: int) -> Task:
 
 TWINS: dict[str, Twin] = {
     "attention.plan.task_of": Twin(_task_arguments, _task_of),
-    "attention.forward._attention_tasks": Twin(_arguments, _attention_tasks),
+    "attention.forward._attention_tasks": Twin(arguments, _attention_tasks),
     "attention.backward._attention_backward_tasks": Twin(_backward_arguments, _attention_backward_tasks),
 }

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import models
-from minigrad import Tensor
+from minigrad import InputError, Tensor
 from models.wiola.cache import Pending, WiolaCache
-from tests.models.wiola.tiny import TINY, Array, build, logits
+from tests.models.wiola.tiny import TINY, Array, build, logits, merging, repeated
 
 
 def cache_of(batch_size: int = 2, max_length: int = 4, **changes: object) -> WiolaCache:
@@ -63,3 +64,45 @@ def test_running_sums_keep_their_digits_over_many_tokens() -> None:
     whole, cache = logits(model, ids), model.new_cache(1, 400)
     parts = [logits(model, ids[:, t : t + 1], cache) for t in range(400)]
     np.testing.assert_allclose(np.concatenate(parts, axis=1), whole, rtol=0, atol=1e-5 * np.abs(whole).max())
+
+
+@pytest.mark.parametrize("merges", [False, True])
+def test_chosen_sequences_continue_as_if_they_were_alone(merges: bool) -> None:
+    model = merging() if merges else build()
+    ids = np.concatenate([repeated(seed, 20) for seed in (1, 2, 3)])
+    cache = model.new_cache(3, 20)
+    logits(model, ids[:, :11], cache)
+    chosen = cache.select([2, 0, 2])
+    logits(model, ids[:, 11:], cache)  # the chosen ones do not share memory with the others
+    rest = logits(model, ids[[2, 0, 2], 11:], chosen)
+    np.testing.assert_allclose(rest, logits(model, ids)[[2, 0, 2], 11:], atol=1e-10)
+
+
+@pytest.mark.parametrize("merges", [False, True])
+def test_a_cache_returns_to_its_mark_as_often_as_needed(merges: bool) -> None:
+    model = merging() if merges else build()
+    ids, other = repeated(1, 20), repeated(5, 20)
+    cache = model.new_cache(1, 20)
+    logits(model, ids[:, :9], cache)
+    cache.mark()
+    for tries in (3, 1, 5):
+        logits(model, other[:, :tries], cache)
+        cache.truncate(9 + tries - 1)
+        assert cache.length == 9
+    logits(model, ids[:, 9:12], cache)
+    cache.truncate(12)
+    assert cache.length == 12
+    rest = logits(model, ids[:, 12:], cache)
+    np.testing.assert_allclose(rest, logits(model, ids)[:, 12:], atol=1e-10)
+
+
+def test_a_length_before_the_mark_is_refused() -> None:
+    cache = cache_of()
+    cache.advance(2)
+    with pytest.raises(InputError, match="a cache of 2 tokens with no mark cannot be cut to 1"):
+        cache.truncate(1)
+    cache.mark()
+    cache.advance(1)
+    for length in (1, 4):
+        with pytest.raises(InputError, match=f"a cache of 3 tokens with a mark at 2 cannot be cut to {length}"):
+            cache.truncate(length)

@@ -14,7 +14,7 @@ import pytest
 
 import models
 from minigrad import Tensor, nn, no_grad
-from minigrad.generation import sampling
+from minigrad.generation import stream
 from models.wiola.attention import Pass
 from models.wiola.merging import find_groups
 from models.wiola.model import Wiola
@@ -137,7 +137,7 @@ def test_there_is_a_logit_for_every_token(model: Wiola) -> None:
 
 def test_greedy_generation_continues_the_prompt(model: Wiola) -> None:
     prompt = tokens(4, 5).tolist()
-    generated = list(sampling.generate(model, prompt, count=4, sampling=sampling.Sampling(temperature=0)))
+    generated = list(stream(model, prompt, tokens=4, temperature=0, end_ids=()))
     for index, token in enumerate(generated):
         with no_grad():
             assert token == model([[*prompt, *generated[:index]]]).data[0, -1].argmax()

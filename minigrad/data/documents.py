@@ -1,0 +1,115 @@
+"""Documents packed into batches: nothing is padded, nothing is left out, and no document continues another.
+
+A batch is a fixed number of tokens: whole documents, and pieces of those that are longer than the context. Each is a
+sequence of its own: its positions begin at 0 and it attends to nothing outside, a piece neither to the rest of its
+document. So the model is trained on what it is later asked for, the continuation of one text.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from minigrad.data.batches import Batch, gather
+from minigrad.data.evaluation import Spans
+from minigrad.data.token_files import TokenFile, Tokens, row_of
+from minigrad.errors import InputError
+from minigrad.random import generator
+
+_Integers = npt.NDArray[np.int64]
+
+
+class Documents:
+    """A text as documents; each begins with the token that the row of tokens begins with, the start of a document.
+
+    The token that begins a document is also the last target of the document before it: it says that that one ends.
+    Raises InputError if there is no token to predict.
+    """
+
+    def __init__(self, tokens: TokenFile | Tokens, context: int) -> None:
+        self.row, self.context = row_of(tokens), context
+        self.num_rows = len(self.row) - 1  # tokens that have a target
+        if self.num_rows < 1 or context < 1:
+            raise InputError(
+                f"the text has {len(self.row):,} tokens and the context is {context:,}: "
+                "there must be 2 tokens and a context of at least 1."
+            )
+        self.starts = np.flatnonzero(self.row[:-1] == self.row[0])
+        self.lengths = np.diff(np.append(self.starts, self.num_rows))
+        self._pieces_of = -(-self.lengths // context)  # of each document, as few as possible
+        self._epoch = lru_cache(maxsize=2)(self._pieces)  # a batch may reach from one epoch into the next
+
+    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+        """Return ``batch_size * context`` tokens, the rows of one step.
+
+        Each epoch cuts the long documents into pieces and puts all documents and pieces in a random order, one after
+        the other: a row of tokens from which every step takes the next part. So each token is read once in an epoch.
+        A piece at the border of two steps is cut there. The sequences of a step are ordered so that its halves, the
+        halves of these and so on have about equally many tokens.
+        """
+        rows = batch_size * self.context
+        first, last = step * rows, (step + 1) * rows
+        starts, lengths = [], []
+        for epoch in range(first // self.num_rows, -(-last // self.num_rows)):
+            begins, ends, places = self._epoch(seed, epoch)
+            inside = slice(
+                np.searchsorted(ends, first - epoch * self.num_rows, "right"),
+                np.searchsorted(begins, last - epoch * self.num_rows, "left"),
+            )
+            low = np.maximum(begins[inside], first - epoch * self.num_rows)
+            starts.append(places[inside] + low - begins[inside])
+            lengths.append(np.minimum(ends[inside], last - epoch * self.num_rows) - low)
+        begin, length = np.concatenate(starts), np.concatenate(lengths)
+        order = balanced(length)
+        return gather(self.row, begin[order], length[order])
+
+    def _pieces(self, seed: int, epoch: int) -> tuple[_Integers, _Integers, _Integers]:
+        """Return the pieces of an epoch in reading order: where each begins and ends in it, and its place in the text.
+
+        A document is cut every `context` tokens from a random shift on, which adds no piece: in another epoch, other
+        tokens are at the beginning of a piece, where the model has little context.
+        """
+        draw, counts = generator(seed, "document order", epoch), self._pieces_of
+        shift = draw.integers(counts * self.context - self.lengths + 1)
+        number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # of a piece in its document
+        first = np.maximum(number * self.context - np.repeat(shift, counts), 0)
+        last = np.minimum((number + 1) * self.context - np.repeat(shift, counts), np.repeat(self.lengths, counts))
+        order = draw.permutation(len(number))
+        ends = np.cumsum((last - first)[order])
+        return ends - (last - first)[order], ends, (np.repeat(self.starts, counts) + first)[order]
+
+    def spans(self) -> Spans:
+        """Return the documents, each of which is evaluated on its own."""
+        return Spans(self.row, self.starts, self.lengths)
+
+    def attended_length(self) -> float:
+        """Return the length of the sequence of a token, averaged over the tokens."""
+        begins, ends, _ = self._epoch(0, 0)
+        return float(((ends - begins) ** 2).sum() / self.num_rows)
+
+    def sequences_per_token(self) -> tuple[float, float]:
+        """Return the number of whole documents and that of pieces of longer ones, divided by the tokens of the text."""
+        is_whole = self._pieces_of == 1
+        return float(is_whole.sum() / self.num_rows), float(self._pieces_of[~is_whole].sum() / self.num_rows)
+
+
+def balanced(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return an order of these lengths in which the halves, the halves of these and so on have about equal sums.
+
+    The longest go first, each into the half that is emptier (the rule of Graham 1969, "Bounds on multiprocessing timing
+    anomalies").
+
+    >>> balanced(np.array([1, 5, 2, 6, 1, 1])).tolist()
+    [3, 0, 4, 1, 2, 5]
+    """
+    if len(lengths) < 3:
+        return np.arange(len(lengths))
+    halves: tuple[list[int], list[int]] = ([], [])
+    sums = [0, 0]
+    for place in np.argsort(-lengths, kind="stable").tolist():
+        emptier = 0 if sums[0] <= sums[1] else 1
+        halves[emptier].append(place)
+        sums[emptier] += int(lengths[place])
+    return np.concatenate([np.array(half)[balanced(lengths[half])] for half in halves])

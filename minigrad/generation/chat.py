@@ -1,0 +1,114 @@
+"""A conversation with a model: messages in, answers out, and commands between them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from minigrad.generation.texts import Token
+
+Message = dict[str, str]
+
+HELP = "/reset begins anew, /save FILE keeps the conversation, /exit ends it; a line that ends with \\ continues"
+DEFAULT_FILE = "conversation.jsonl"
+
+
+class Conversation:
+    """The messages so far, and the part of them that the model reads.
+
+    `encode` returns the token ids of messages and of the beginning of an answer. The model reads at most `room` tokens:
+    if there are more, the oldest messages are left out, but for a first message of the system.
+    """
+
+    def __init__(self, encode: Callable[[Sequence[Message]], list[int]], room: int) -> None:
+        self.encode, self.room = encode, room
+        self.messages: list[Message] = []
+
+    def add(self, role: str, content: str) -> None:
+        """Add a message."""
+        self.messages.append({"role": role, "content": content})
+
+    def ids(self) -> tuple[list[int], int]:
+        """Return the token ids to read, and how many messages are left out; the newest message always stays."""
+        first = 1 if self.messages and self.messages[0]["role"] == "system" else 0
+        kept = self.messages[first:]
+        while True:
+            ids = self.encode([*self.messages[:first], *kept])
+            if len(ids) <= self.room or len(kept) <= 1:
+                return ids, len(self.messages) - first - len(kept)
+            kept = kept[2 if len(kept) > 2 else 1 :]  # a question and its answer, so that the first is a question
+
+    def save(self, path: Path) -> None:
+        """Append the conversation to a file as one line of JSON, as text to train on; raises OSError."""
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"messages": self.messages}, ensure_ascii=False) + "\n")
+
+
+class Chat:
+    """The loop of `generate.py --chat`.
+
+    `answer` returns the tokens of an answer, given token ids and the number of the turn, from 0; `tell` prints a
+    remark.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        answer: Callable[[list[int], int], Iterable[Token]],
+        tell: Callable[[str], None],
+    ) -> None:
+        self.conversation, self.answer, self.tell = conversation, answer, tell
+        self.turn = 0
+        self._left_out = 0
+
+    def run(self, inputs: Iterable[str]) -> Iterator[str]:
+        """Yield the text of the answers, in parts, and obey the commands among the inputs, until /exit."""
+        for text in inputs:
+            if not text.strip():
+                continue
+            if text.startswith("/"):
+                command, _, rest = text.strip().partition(" ")
+                if command in ("/exit", "/quit", "/bye"):
+                    return
+                self._obey(command, rest.strip())
+            else:
+                yield from self._reply(text)
+
+    def _reply(self, text: str) -> Iterator[str]:
+        self.conversation.add("user", text)
+        ids, left_out = self.conversation.ids()
+        if left_out > self._left_out:
+            self.tell(f"the conversation is longer than the context: its first {left_out} messages are left out")
+        if len(ids) > self.conversation.room:
+            fits = f"more than the {self.conversation.room:,} that fit beside an answer"
+            self.tell(f"the message takes {len(ids):,} tokens, {fits}: the model may not see all of it")
+        self._left_out = left_out
+        parts, ended = list[str](), ""
+        for token in self.answer(ids, self.turn):
+            parts.append(token.text)
+            ended = token.ended
+            yield token.text + "\n" if ended else token.text
+        if ended == "length":
+            self.tell("the answer was cut: it reached --tokens")
+        self.conversation.add("assistant", "".join(parts))
+        self.turn += 1
+
+    def _obey(self, command: str, rest: str) -> None:
+        """Obey a command, or say which there are."""
+        count = len(self.conversation.messages)
+        if command == "/reset":
+            self.conversation.messages.clear()
+            self._left_out = 0
+            self.tell("the conversation begins anew")
+        elif command == "/save":
+            path = Path(rest or DEFAULT_FILE)
+            try:
+                self.conversation.save(path)
+                self.tell(f"saved {count} messages as a line of {path}")
+            except (OSError, ValueError) as error:  # a name that no file can have is a ValueError
+                self.tell(f"cannot write {path}: {getattr(error, 'strerror', None) or error}")
+        elif command == "/help":
+            self.tell(HELP)
+        else:
+            self.tell(f"unknown command {command}; {HELP}. A message that begins with / needs a space before it")

@@ -1,0 +1,170 @@
+"""Writing: read the text so far, draw the next token, append it, and again; many texts at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from minigrad.errors import InputError
+from minigrad.generation.context import Context
+from minigrad.generation.sampling import as_mask
+from minigrad.generation.settings import Sampling
+from minigrad.generation.speculative import with_draft
+from minigrad.generation.texts import Rules, Text, Token
+from minigrad.nn.decoder import Decoder
+from minigrad.nn.language_model import LanguageModel
+from minigrad.typing import Array, Tokenizer
+
+_MOST_TOGETHER, _MOST_CACHE_BYTES = 64, 1 << 29
+"""How many texts are written at once, at most, and the memory of their cache."""
+
+
+def stream(
+    model: LanguageModel,
+    prompt: Sequence[int] | Sequence[Sequence[int]] | Array,
+    settings: Sampling | None = None,
+    *,
+    tokenizer: Tokenizer | None = None,
+    draft: LanguageModel | None = None,
+    end_ids: Iterable[int] | None = None,
+    first_sample: int = 0,
+    **changes: Any,
+) -> Iterator[Token]:
+    """Yield the tokens that continue a prompt, as they are drawn; or those of several prompts, with their numbers.
+
+    `prompt` holds token ids, or is a sequence of prompts. An empty prompt begins like a document. `settings` are
+    those of generate.py, with the same defaults; fields that differ can be named instead, as in
+    ``stream(model, ids, temperature=0.5, samples=4)``. With a `tokenizer`, each token carries its text, stop strings
+    end a text, and ids that stand for nothing are not drawn.
+
+    A text ends with a special token of the tokenizer (without one, with the model's end of text; or with one of
+    `end_ids`), which is its last token and adds no text; with a stop string; or after `settings.tokens`.
+    Texts are written together if their prompts have equal lengths. Each is a function of weights, prompt, settings and
+    the number of its sample, which begins at `first_sample`: alone and among others it is the same, as far as rounding
+    allows. A text that outgrows the model's context continues from its last half.
+    With `draft`, a smaller model with the same tokenizer, the texts have the same distribution and come sooner, one
+    after the other (see `speculative`); with temperature 0 they are the same texts.
+    Raises InputError for a setting that is unknown or not allowed, token ids that the model does not know, or a
+    tokenizer or draft model that does not fit.
+
+    >>> import models
+    >>> model = models.build("vidya-v2", "nano", vocab_size=300, num_layers=1)
+    >>> [int(token) for token in stream(model, [5, 6, 7], tokens=4)] == list(stream(model, [5, 6, 7], tokens=4))
+    True
+    >>> [(token.sample, token.position) for token in stream(model, [], tokens=2, samples=2, ban=[0])]
+    [(0, 0), (1, 0), (0, 1), (1, 1)]
+    """
+    rules = _rules(model, (settings or Sampling()).changed(changes), tokenizer, end_ids)
+    prompts = _prompts(prompt, model)
+    if draft is not None and draft.config.vocab_size != model.config.vocab_size:
+        raise InputError(
+            f"the draft model knows {draft.config.vocab_size:,} tokens and the model {model.config.vocab_size:,}: it "
+            "must have the same tokenizer"
+        )
+    texts = [
+        Text(rules, ids, number, sample)
+        for number, ids in enumerate(prompts)
+        for sample in range(first_sample, first_sample + rules.sampling.samples)
+    ]
+    if draft is None:
+        return _in_evaluation(model, _batches(Decoder(model), texts))
+    return _in_evaluation(model, _in_evaluation(draft, _with_draft(Decoder(model), Decoder(draft), texts)))
+
+
+def _rules(
+    model: LanguageModel, sampling: Sampling, tokenizer: Tokenizer | None, end_ids: Iterable[int] | None
+) -> Rules:
+    """Return which tokens are never drawn and which end a text; raises InputError if none is left to draw."""
+    size = model.config.vocab_size
+    forbidden, ends = np.zeros(size, bool), [model.config.end_of_text_id]
+    if tokenizer is not None:
+        if tokenizer.vocab_size > size:
+            raise InputError(
+                f"the tokenizer has {tokenizer.vocab_size:,} tokens, but the model knows {size:,}: they do not belong "
+                "together"
+            )
+        forbidden, ends = ~as_mask(tokenizer.ids, size), list(tokenizer.specials.values())
+    elif sampling.stop:
+        raise InputError("a stop string needs a tokenizer, to compare it with the text of the tokens")
+    for token in sampling.ban:
+        if token >= size:
+            raise InputError(f"ban takes ids of tokens, from 0 to {size - 1:,}, not {token:,}")
+    forbidden |= as_mask(sampling.ban, size)
+    if forbidden.all():
+        raise InputError("every token is banned: none is left to draw")
+    known = [token for token in (ends if end_ids is None else end_ids) if 0 <= token < size]
+    return Rules(sampling, forbidden, as_mask(known, size), tokenizer)
+
+
+def _prompts(given: Any, model: LanguageModel) -> list[list[int]]:
+    """Return the prompts as lists, one that is empty with the token before a document."""
+    several = len(given) > 0 and all(np.ndim(part) == 1 for part in given)
+    size, found = model.config.vocab_size, []
+    for part in given if several else [given]:
+        try:
+            ids = np.asarray(part)
+        except ValueError:  # lists of different lengths within a prompt
+            ids = np.asarray(None)
+        if ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
+            raise InputError("a prompt is a sequence of token ids, or several prompts are a sequence of such")
+        if ids.size and (ids.min() < 0 or ids.max() >= size):
+            span = f"{ids.min()} to {ids.max()}"
+            raise InputError(f"the prompt has token ids from {span}, but the model knows 0 to {size - 1}")
+        found.append(ids.tolist() or [model.config.end_of_text_id])
+    return found
+
+
+def _in_evaluation(model: LanguageModel, tokens: Iterator[Token]) -> Iterator[Token]:
+    """Yield the tokens with dropout off, and restore the mode of the model at the end."""
+    training = model.training
+    model.eval()
+    try:
+        yield from tokens
+    finally:
+        model.train(training)
+
+
+def _batches(decoder: Decoder, texts: list[Text]) -> Iterator[Token]:
+    """Yield the tokens of all texts; those with prompts of equal length are written together, if memory allows it."""
+    model = decoder.model
+    by_length: dict[int, list[Text]] = {}
+    for text in texts:
+        by_length.setdefault(len(text.prompt), []).append(text)
+    for length, group in by_length.items():
+        capacity = length + group[0].rules.sampling.tokens
+        bytes_each = model.new_cache(1, min(capacity, model.config.context_length)).num_bytes
+        size = max(1, min(_MOST_TOGETHER, _MOST_CACHE_BYTES // bytes_each))
+        for first in range(0, len(group), size):
+            yield from _together(decoder, group[first : first + size], capacity)
+
+
+def _with_draft(decoder: Decoder, draft: Decoder, texts: list[Text]) -> Iterator[Token]:
+    """Yield the tokens of texts of which a smaller model proposes some, one text after the other."""
+    for text in texts:
+        yield from with_draft(decoder, draft, text, len(text.prompt) + text.left)
+
+
+def _together(decoder: Decoder, texts: list[Text], capacity: int) -> Iterator[Token]:
+    """Yield the tokens of texts with prompts of equal length: one of each, in turns; a text that has ended drops out.
+
+    Each prompt is read once, however many samples continue it.
+    """
+    prompts = {text.number: text.prompt for text in texts}
+    rows = [list(prompts).index(text.number) for text in texts]
+    context = Context(decoder, list(prompts.values()), capacity)
+    logits = context.logits()[rows, -1]
+    context.select(rows)
+    while texts:
+        drawn = []
+        for text, row in zip(texts, logits, strict=True):
+            drawn.append(text.next(row))
+            yield drawn[-1]
+        going = [number for number, token in enumerate(drawn) if not token.ended]
+        if not going:
+            return
+        context.append([int(token) for token in drawn])
+        context.select(going)
+        texts = [texts[number] for number in going]
+        logits = context.logits()[:, -1]

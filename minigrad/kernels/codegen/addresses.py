@@ -1,0 +1,43 @@
+"""Arrays at an address, so that one loop can read hundreds of weight matrices of several types.
+
+Numba compiles a loop for the types of its arguments. A model's weights are many arrays, whose number differs from model
+to model; as a table of addresses they have one type.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from minigrad.kernels.jit import carray, intrinsic, overload, types
+from minigrad.typing import Array
+
+
+def address_of(x: Array) -> int:
+    """Return the address of the first element of a contiguous array, which the caller must keep alive."""
+    assert x.flags.c_contiguous
+    return int(x.ctypes.data)
+
+
+def elements_at(address: int, size: int, kind: Any) -> Array:
+    """Return the `size` elements of type `kind`, such as np.float32, that begin at an address; plain Python runs this.
+
+    Nothing is copied, and nothing is checked: the caller answers for what lies there.
+    """
+    memory = (ctypes.c_char * (size * np.dtype(kind).itemsize)).from_address(int(address))
+    return np.frombuffer(memory, kind)
+
+
+@overload(elements_at)
+def _elements_at(address, size, kind):  # type: ignore[no-untyped-def]
+    return lambda address, size, kind: carray(_pointer(address), (size,), kind)  # type: ignore[call-arg]
+
+
+@intrinsic
+def _pointer(typing_context, address):  # type: ignore[no-untyped-def]
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
+
+    return types.voidptr(types.int64), generate

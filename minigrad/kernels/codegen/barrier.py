@@ -1,0 +1,69 @@
+"""A barrier: threads that compute one thing together wait until all of them have come this far.
+
+To hand work to another thread and to wait for it through the operating system takes some ten microseconds. A pass over
+one token has a hundred steps, each of which needs the results of the one before, and many take less than that. So
+threads stay in one loop and count themselves in a number in memory that all of them see.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import Any
+
+from llvmlite import ir
+
+from minigrad.kernels.codegen.llvm import INT64, WORD, data_of, declare, int64
+from minigrad.kernels.jit import intrinsic, overload, types
+from minigrad.typing import Array
+
+_SPINS = 1 << 8  # looks at the number, some microseconds, before another program may have the processor
+
+
+def arrive_and_wait(arrived: Array, goal: int) -> None:
+    """Add 1 to arrived[0] (int64), and wait until it is `goal`: the threads times the barriers up to this one.
+
+    What a thread wrote before is seen by all after it. Plain Python runs this body, on one thread.
+    """
+    arrived[0] += 1
+    assert arrived[0] >= goal
+
+
+@overload(arrive_and_wait)
+def _arrive_and_wait(arrived, goal):  # type: ignore[no-untyped-def]
+    return lambda arrived, goal: _emitted(arrived, goal)  # type: ignore[call-arg]
+
+
+@intrinsic
+def _emitted(typing_context, arrived, goal):  # type: ignore[no-untyped-def]
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        number = data_of(context, builder, signature.args[0], arguments[0])
+        builder.atomic_rmw("add", number, int64(1), "seq_cst")
+        start, look, tired, done = (builder.append_basic_block(name) for name in ("start", "look", "tired", "done"))
+        builder.branch(start)
+        builder.position_at_end(start)
+        builder.branch(look)
+        builder.position_at_end(look)
+        spins = builder.phi(INT64)
+        spins.add_incoming(int64(0), start)
+        count = builder.load_atomic(number, "seq_cst", 8)
+        more = builder.add(spins, int64(1))
+        spins.add_incoming(more, tired)
+        builder.cbranch(builder.icmp_signed(">=", count, arguments[1]), done, tired)
+        builder.position_at_end(tired)
+        _rest(builder)
+        if os.name == "posix":
+            with builder.if_then(builder.icmp_unsigned("==", builder.urem(more, int64(_SPINS)), int64(0))):
+                builder.call(declare(builder, "sched_yield", WORD, []), [])
+            spins.incomings[-1] = (more, builder.block)
+        builder.branch(look)
+        builder.position_at_end(done)
+        return context.get_dummy_value()
+
+    return types.void(arrived, types.int64), generate
+
+
+def _rest(builder: Any) -> None:
+    """Tell the processor that this is a waiting loop, so that it saves power and leaves its units to a sibling."""
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        builder.call(declare(builder, "llvm.x86.sse2.pause", ir.VoidType(), []), [])

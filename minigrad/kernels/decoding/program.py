@@ -1,0 +1,56 @@
+"""The program of a pass over one token of each text: a table of steps, which one loop carries out in order.
+
+A step reads and writes registers: parts of a row of memory that each text has. Addresses, places and sizes are whole
+numbers, so a step is a row of such numbers, whatever the model.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from minigrad.typing import Array
+
+EMBED, RMS_NORM, LAYER_NORM, LINEAR, ROTATE, STORE, ATTEND, GELU, SWIGLU = range(9)
+"""What a step does; see `minigrad.kernels.decoding.machine`."""
+
+
+class Step(NamedTuple):
+    """One step, as a row of the table."""
+
+    code: int
+    source: int = 0  # the first element of the register that is read
+    target: int = 0  # the first element of the register that is written
+    inputs: int = 0  # elements that are read for each element of an output, or altogether
+    outputs: int = 0
+    weight: int = 0  # the address of a matrix (outputs, inputs), of a table, or of the scale of a norm
+    bias: int = 0  # the address of a bias; 0: there is none
+    adds: int = 0  # 1: the result is added to the target; of an embedding: 1 if it is that of the position
+    layer: int = 0
+    waits: int = 0  # 1: threads wait for each other before this step, because it uses what others wrote
+
+
+class Heads(NamedTuple):
+    """The heads of all attention steps, and the angles of all positions."""
+
+    num_heads: int
+    kv_heads: int
+    size: int
+    cosine: Array  # (positions, size / 2); no rows where a model has no rotary positions
+    sine: Array
+    interleaved: bool
+
+
+class Texts(NamedTuple):
+    """What the pass reads of each text, and where its keys and values are stored."""
+
+    tokens: Array  # (B,) int64
+    lengths: Array  # (B,) int64: the tokens before this one, so the position of this one
+    keys: Array  # (layers, B, max_length, kv_heads, size)
+    values: Array  # as keys
+
+
+class Share(NamedTuple):
+    """Which of the threads this is."""
+
+    number: int
+    threads: int

@@ -1,0 +1,65 @@
+"""The logits of the next token of each text, without a graph and in one call of one loop."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from minigrad.autograd.graph import no_grad
+from minigrad.errors import InputError
+from minigrad.kernels.decoding.machine import run
+from minigrad.kernels.decoding.program import Heads, Texts
+from minigrad.kernels.gemm.backend import rounds
+from minigrad.nn.cache import Cache, KeyValueCache
+from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.programs import Program
+from minigrad.typing import Array
+
+
+class Decoder:
+    """A model that continues texts, one token of each at a time.
+
+    A family that describes its pass as a program is run by that program. Any other, and any while products are rounded
+    to bfloat16, is called with its cache. Weights that training changes in place are seen, new arrays of weights not.
+
+    >>> import models
+    >>> model = models.build("vidya-v2", size="nano", seed=0)
+    >>> Decoder(model).step([5, 7], model.new_cache(batch_size=2)).shape
+    (2, 4096)
+    """
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.model, self._program, self._memory = model, Program(), np.empty((0, 0))
+        rows = None if rounds(model.head().dtype) else model.write_program(self._program)
+        self._logits = None if rows is None else self._program.head(model.head(), rows)
+        self._table = self._program.table()
+
+    def step(self, tokens: ArrayLike, cache: Cache) -> Array:
+        """Continue each text of the cache with a token; return the logits of the next ones.
+
+        Shapes: tokens (B,) integers -> (B, V).  Raises InputError for ids out of range, or a cache that is full.
+        """
+        ids = np.asarray(tokens)
+        if self._logits is None or not isinstance(cache, KeyValueCache):
+            with no_grad():
+                logits: Array = self.model(ids[:, None], cache=cache).data[:, -1]
+            return logits
+        self.model.check_tokens(ids[:, None], cache)
+        vocabulary, dtype = self.model.config.vocab_size, cache.keys.dtype
+        if ids.min() < 0 or ids.max() >= vocabulary:
+            raise InputError(f"a token is a number from 0 to {vocabulary - 1}; got {ids.min()} to {ids.max()}")
+        if len(self._memory) != len(ids):
+            self._memory = np.empty((len(ids), self._program.size), dtype)
+        texts = Texts(ids.astype(np.int64), np.full(len(ids), cache.length), cache.keys, cache.values)
+        run(self._table, self.model.config.norm_eps, self._memory, self._heads(cache), texts, self._program.num_weights)
+        cache.advance(1)
+        return self._memory[:, self._logits.place : self._logits.place + self._logits.size].copy()
+
+    def _heads(self, cache: KeyValueCache) -> Heads:
+        """Return the sizes of the heads, and the angles of all positions that the cache has memory for."""
+        config, angles, dtype = self.model.config, self._program.angles, cache.keys.dtype
+        if angles is None:
+            none = np.empty((0, 0), dtype)
+            return Heads(config.num_heads, config.num_kv_heads, config.head_dim, none, none, False)
+        cosine, sine = angles.tables(cache.max_length, dtype)
+        return Heads(config.num_heads, config.num_kv_heads, config.head_dim, cosine, sine, angles.interleaved)

@@ -1,0 +1,162 @@
+"""Attention patterns: which of the earlier tokens a query attends to, and the cache that they need.
+
+* full: all of them. The cost grows with the square of the length.
+* local: the newest `window` keys. The cost is linear in the length.
+* sparse: the `top_k` keys of the highest scores. All scores are computed to find them; the rest is linear.
+* pyramid: the near keys one by one, and all keys before them as the means of blocks of `block` keys, each with the
+  weight of the keys that it stands for. Every earlier token is seen once, near or far. The near keys are the newest
+  `window`, and those that fill the block in which the window begins; so every far block is complete, and a query
+  depends on nothing after itself.
+* adaptive: the near keys of the pyramid; the far blocks too, if the attention to the near keys is spread out, which
+  means that none of them is what the query looks for. Spread out is an entropy above the share `entropy` of its
+  maximum, on average over the heads. The choice is made for each token by itself, from what stands at or before it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from minigrad import ops
+from minigrad.autograd.tensor import Tensor
+from minigrad.nn.cache import KeyValueCache
+from minigrad.ops.attention import causal_visible
+from minigrad.ops.attention_entropy import relative_entropy
+from minigrad.typing import Array
+
+PATTERNS = ("full", "local", "sparse", "pyramid", "adaptive")
+WITH_FAR_KEYS = ("pyramid", "adaptive")
+
+
+class FarKeys(NamedTuple):
+    """The means of the complete blocks of keys and values; sequence s has rows ``ranges[s, 0]:ranges[s, 1]``."""
+
+    keys: Tensor
+    values: Tensor
+    ranges: Array
+
+
+@dataclass
+class AttentionPattern:
+    """The pattern of one layer, and after a pass of `adaptive` the share of its tokens that saw far keys."""
+
+    kind: str
+    window: int
+    block: int
+    top_k: int
+    entropy: float
+    far_share: float = math.nan
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        offsets: Array,
+        key_ranges: Array | None = None,
+        far: FarKeys | None = None,
+    ) -> Tensor:
+        """Attend from each row to the rows of its sequence up to itself that the pattern shows.
+
+        With a cache, `k`, `v` and `key_ranges` are what it returned, and `far` what `PatternCache.far` returns.
+        Shapes: q (rows, H, D), k and v (key rows, G, D), offsets (S + 1,), key_ranges (S, 2) -> (rows, H, D).
+        """
+        if self.kind == "full":
+            return ops.attention(q, k, v, offsets=offsets, key_ranges=key_ranges)
+        if self.kind == "sparse":
+            return ops.sparse_attention(q, k, v, offsets=offsets, key_ranges=key_ranges, top_k=self.top_k)
+        ranges = np.stack([offsets[:-1], offsets[1:]], axis=1) if key_ranges is None else key_ranges
+        visible = causal_visible(offsets, ranges)
+        first = np.maximum(visible - self.window, 0)
+        if self.kind == "local":
+            return ops.attention(q, k, v, offsets=offsets, key_ranges=ranges, first_visible=first)
+        far_visible = first // self.block
+        first = far_visible * self.block
+        if self.kind == "adaptive":
+            entropy = relative_entropy(q.data, k.data, offsets=offsets, key_ranges=ranges, first_visible=first)
+            far_visible = np.where(entropy > self.entropy, far_visible, 0)
+            self.far_share = float((far_visible > 0).mean()) if far_visible.size else 0.0
+        far_k, far_v, far_ranges = self._far_keys(k, v, offsets) if far is None else far
+        options = {"offsets": offsets, "key_ranges": ranges, "visible": visible, "first_visible": first}
+        options |= {"far_ranges": far_ranges, "far_visible": far_visible}
+        return ops.attention_with_far_keys(q, k, v, far_k, far_v, **options, far_weight=float(self.block))
+
+    def _far_keys(self, k: Tensor, v: Tensor, offsets: Array) -> FarKeys:
+        far_k, far_v = (ops.block_mean(x, offsets=offsets, block=self.block) for x in (k, v))
+        counts = np.diff(offsets) // self.block
+        ends = np.cumsum(counts)
+        return FarKeys(far_k, far_v, np.stack([ends - counts, ends], axis=1))
+
+    def keys_per_token(self, context: float) -> float:
+        """Return how many keys a token of a sequence of `context` tokens multiplies with on average, twice each.
+
+        Once for the score, once with the value. Choosing takes the score only: half a key.
+        """
+        if self.kind == "full":
+            return context / 2
+        if self.kind == "sparse":
+            return context / 4 + _mean_of_newest(self.top_k, context) / 2
+        if self.kind == "local":
+            return _mean_of_newest(self.window, context)
+        near = _mean_of_newest(self.window + self.block // 2, context)
+        far = (context / 2 - _mean_of_newest(self.window, context)) / self.block
+        return near + far if self.kind == "pyramid" else 2 * near + far  # the entropy of the near ones first
+
+
+def _mean_of_newest(count: int, context: float) -> float:
+    """Return the mean of min(t, count) over the positions t up to `context`."""
+    return context / 2 if count >= context else count - count * count / (2 * context)
+
+
+class PatternCache(KeyValueCache):
+    """The keys and values of every layer, and the means of their complete blocks in the layers with far keys.
+
+    Shapes: each mean (batch, max_length // block, G, D).
+    """
+
+    def __init__(
+        self,
+        patterns: Sequence[AttentionPattern],
+        batch_size: int,
+        max_length: int,
+        num_kv_heads: int,
+        head_dim: int,
+        dtype: DTypeLike = "float32",
+    ) -> None:
+        super().__init__(len(patterns), batch_size, max_length, num_kv_heads, head_dim, dtype)
+        self.blocks = {n: pattern.block for n, pattern in enumerate(patterns) if pattern.kind in WITH_FAR_KEYS}
+        self.means = {
+            layer: np.zeros((2, batch_size, max_length // block, num_kv_heads, head_dim), dtype)
+            for layer, block in self.blocks.items()
+        }
+
+    def arrays(self) -> Iterable[Array]:
+        """Return keys, values, and the means of blocks."""
+        return *super().arrays(), *self.means.values()
+
+    def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Array]:
+        """Store the new keys and values of one layer, and the means of the blocks that they complete."""
+        found = super().append(layer, k, v)
+        if layer in self.blocks:
+            block, stop = self.blocks[layer], self.length + len(k) // self.batch_size
+            first, last = self.length // block, stop // block
+            for mean, memory in zip(self.means[layer], (self.keys, self.values), strict=True):
+                rows = memory[layer, :, first * block : last * block]  # (batch, rows, G, D)
+                in_blocks = rows.reshape(self.batch_size, last - first, block, *rows.shape[2:])
+                mean[:, first:last] = in_blocks.sum(axis=2) * rows.dtype.type(1 / block)
+        return found
+
+    def far(self, layer: int, key_ranges: Array) -> FarKeys | None:
+        """Return the means of the complete blocks of a layer, if it has far keys; `append` returned `key_ranges`."""
+        if layer not in self.blocks:
+            return None
+        counts = (key_ranges[:, 1] - key_ranges[:, 0]) // self.blocks[layer]
+        keys, values = self.means[layer]
+        first = np.arange(self.batch_size) * keys.shape[1]
+        flat_keys, flat_values = (mean.reshape(-1, *mean.shape[2:]) for mean in (keys, values))
+        return FarKeys(Tensor(flat_keys), Tensor(flat_values), np.stack([first, first + counts], axis=1))

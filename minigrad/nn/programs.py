@@ -1,0 +1,183 @@
+"""Programs: how a model describes its pass over one token, as steps on registers, in the order of its `hidden`.
+
+`minigrad.kernels.decoding` carries the steps out. A program computes what the model computes, up to the order in which
+sums are added.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from minigrad.autograd.tensor import Tensor
+from minigrad.kernels.codegen.addresses import address_of
+from minigrad.kernels.decoding.program import (
+    ATTEND,
+    EMBED,
+    GELU,
+    LAYER_NORM,
+    LINEAR,
+    RMS_NORM,
+    ROTATE,
+    STORE,
+    SWIGLU,
+    Step,
+)
+from minigrad.nn.layers import Conv1D, Embedding, LayerNorm, Linear, RMSNorm
+from minigrad.nn.rotary import RotaryAngles
+from minigrad.typing import Array
+
+_LINE = 16  # elements: registers begin with a cache line
+
+
+class Register(NamedTuple):
+    """A part of the memory of each text."""
+
+    place: int
+    size: int
+
+    def part(self, start: int, stop: int) -> Register:
+        """Return the elements from `start` to `stop`."""
+        return Register(self.place + start, stop - start)
+
+
+class _Use(NamedTuple):
+    """A register that a step reads or writes; `divided` says how threads share it, "all" if each may use all of it."""
+
+    register: Register
+    divided: str
+    writes: bool = False
+
+
+_ROLES = {
+    EMBED: ("none", "texts"),
+    RMS_NORM: ("texts", "texts"),
+    LAYER_NORM: ("texts", "texts"),
+    LINEAR: ("all", "elements"),
+    ROTATE: ("texts", "texts"),
+    STORE: ("texts", "texts"),
+    ATTEND: ("all", "all"),
+    GELU: ("elements", "elements"),
+    SWIGLU: ("elements", "elements"),
+}
+"""How threads share the source and the target of each kind of step."""
+
+
+class Program:
+    """The steps of a pass over one token, in the order in which they are carried out."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.size = 0  # elements of memory that each text needs
+        self.num_weights = 0
+        self.angles: RotaryAngles | None = None
+        self._uses: list[_Use] = []  # since the last barrier
+        self._free = 0  # the first element of memory that belongs to no register
+        self._weights: list[Array] = []  # kept alive, because steps hold only their addresses
+
+    def register(self, size: int) -> Register:
+        """Return a new register."""
+        found = Register(self._free, size)
+        self._free += -(-size // _LINE) * _LINE
+        self.size = max(self.size, self._free)
+        return found
+
+    @contextlib.contextmanager
+    def temporary(self) -> Iterator[None]:
+        """Let registers that are made inside the block share their memory with those made after it."""
+        before = self._free
+        yield
+        self._free = before
+
+    def embed(self, table: Embedding) -> Register:
+        """Look up the token."""
+        x = self.register(table.weight.shape[1])
+        self._embed(table, x, of_position=False)
+        return x
+
+    def add_position(self, x: Register, table: Embedding) -> None:
+        """Add the embedding of the position to x."""
+        self._embed(table, x, of_position=True)
+
+    def norm(self, module: RMSNorm | LayerNorm, x: Register, out: Register | None = None) -> Register:
+        """Normalise x, into a new register unless `out` is given."""
+        out = out or self.register(x.size)
+        code, bias = (LAYER_NORM, self._address(module.bias.data)) if isinstance(module, LayerNorm) else (RMS_NORM, 0)
+        self._add(code, x, out, weight=self._address(module.weight.data), bias=bias)
+        return out
+
+    def linear(self, module: Linear | Conv1D, x: Register, add_to: Register | None = None) -> Register:
+        """Apply a layer to x: into a new register, or added to another one.
+
+        A matrix stored (in, out) is copied transposed: read in lines of outputs it takes three quarters of the time.
+        """
+        weight = module.weight.data.T if isinstance(module, Conv1D) else module.weight.data
+        bias = 0 if module.bias is None else self._address(module.bias.data)
+        out = add_to or self.register(len(weight))
+        self._product(weight, x, out, bias=bias, adds=int(add_to is not None))
+        return out
+
+    def head(self, weight: Tensor, x: Register) -> Register:
+        """Compute the logits of x with the matrix (vocab_size, width) of the head."""
+        out = self.register(len(weight.data))
+        self._product(weight.data, x, out)
+        return out
+
+    def rotate(self, x: Register, angles: RotaryAngles) -> None:
+        """Rotate the heads in x by the angles of the position; a program has one set of angles."""
+        self.angles = angles
+        self._add(ROTATE, x, x)
+
+    def attend(self, layer: int, q: Register, k: Register, v: Register) -> Register:
+        """Store key and value, and attend from the query to all that are stored."""
+        self._add(STORE, k, v, layer=layer)
+        out = self.register(q.size)
+        self._add(ATTEND, q, out, layer=layer)
+        return out
+
+    def gelu(self, x: Register) -> None:
+        """Apply GELU, in its form with tanh, to x."""
+        self._add(GELU, x, x)
+
+    def swiglu(self, gate: Register, up: Register) -> None:
+        """Set `up` to silu(gate) * up."""
+        self._add(SWIGLU, gate, up)
+
+    def table(self) -> Array:
+        """Return the steps as an array (steps, 10) of int64."""
+        return np.array(self.steps, np.int64)
+
+    def _product(self, weight: Array, x: Register, out: Register, **others: int) -> None:
+        self.num_weights += weight.size
+        self._add(LINEAR, x, out, weight=self._address(weight), **others)
+
+    def _embed(self, table: Embedding, x: Register, of_position: bool) -> None:
+        rows = Register(0, table.weight.shape[0])
+        self._add(EMBED, rows, x, weight=self._address(table.weight.data), adds=int(of_position))
+
+    def _address(self, weight: Array) -> int:
+        lines = np.ascontiguousarray(weight)
+        self._weights.append(lines)
+        return address_of(lines)
+
+    def _add(self, code: int, source: Register, target: Register, **others: int) -> None:
+        by_source, by_target = _ROLES[code]
+        uses = [_Use(target, by_target, writes=code != STORE)]
+        if by_source != "none":
+            uses.append(_Use(source, by_source))
+        if code in (STORE, ATTEND):  # the keys and values of a layer are as a register
+            uses.append(_Use(Register(-1 - others["layer"], 1), "all", writes=code == STORE))
+        waits = any(_conflict(one, other) for one in uses for other in self._uses)
+        self._uses = uses if waits else self._uses + uses
+        self.steps.append(Step(code, source.place, target.place, source.size, target.size, waits=int(waits), **others))
+
+
+def _conflict(one: _Use, other: _Use) -> bool:
+    """Return whether one thread may use what another one writes."""
+    (a, divided, writes), (b, divided_too, writes_too) = one, other
+    apart = a.place + a.size <= b.place or b.place + b.size <= a.place
+    same_share = divided == divided_too != "all" and (a == b or divided == "texts")
+    return (writes or writes_too) and not apart and not same_share

@@ -1,0 +1,186 @@
+"""Attention over two sets of keys, joined in one softmax: the shared keys of `attention`, and others beside them.
+
+Each set is attended to by itself. With the logsumexps $z_1$ and $z_2$ of the two sets of scores, the softmax over both
+is the first one times $e^{z_1 - Z}$ and the second one times $e^{z_2 - Z}$, where $Z = \\ln(e^{z_1} + e^{z_2})$. The
+derivation of the gradient in `attention` holds for the whole softmax: a key's probability is exp(score - Z), and
+rowsum(P * dP) is rowsum(dY * Y) with the whole output Y. So the kernel computes the part of each set if it is given
+`out` and Z of the whole.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from minigrad.autograd.gradients import Backward
+from minigrad.autograd.op import op
+from minigrad.errors import InputError, ShapeError
+from minigrad.kernels.attention.backward import attention_backward
+from minigrad.kernels.attention.forward import attention_forward
+from minigrad.kernels.attention.plan import Plan
+from minigrad.ops.attention import visible_keys
+from minigrad.ops.softmax import softmax_formula
+from minigrad.typing import Array
+
+
+def attention_with_far_keys_formula(
+    q: Array,
+    k: Array,
+    v: Array,
+    far_k: Array,
+    far_v: Array,
+    *,
+    offsets: Array,
+    key_ranges: Array,
+    visible: Array,
+    first_visible: Array,
+    far_ranges: Array,
+    far_visible: Array,
+    far_weight: float,
+) -> Array:
+    """Compute `attention_with_far_keys` in plain NumPy: one softmax over the near and the far keys that a row sees."""
+    group, out = q.shape[1] // k.shape[1], np.empty_like(q)
+    for s in range(len(offsets) - 1):
+        for row in range(offsets[s], offsets[s + 1]):
+            near = slice(key_ranges[s, 0] + first_visible[row], key_ranges[s, 0] + visible[row])
+            far = slice(far_ranges[s, 0], far_ranges[s, 0] + far_visible[row])
+            keys = np.concatenate([k[near], far_k[far]]).repeat(group, axis=1)  # (keys, H, D)
+            values = np.concatenate([v[near], far_v[far]]).repeat(group, axis=1)
+            scores = np.einsum("hd,uhd->hu", q[row], keys) / math.sqrt(q.shape[2])
+            scores[:, len(k[near]) :] += math.log(far_weight)
+            out[row] = np.einsum("hu,uhd->hd", softmax_formula(scores), values)
+    return out
+
+
+@op
+def attention_with_far_keys(
+    q: Array,
+    k: Array,
+    v: Array,
+    far_k: Array,
+    far_v: Array,
+    *,
+    offsets: Array,
+    key_ranges: Array,
+    visible: Array,
+    first_visible: Array,
+    far_ranges: Array,
+    far_visible: Array,
+    far_weight: float,
+) -> tuple[Array, Backward]:
+    r"""Compute attention over near keys one by one and over far keys, each of which stands for several.
+
+    Query row r sees the near keys from ``first_visible[r]`` to ``visible[r]`` of its sequence, as in `attention`, and
+    the first ``far_visible[r]`` far keys of its sequence, whose rows are ``far_ranges[s, 0]:far_ranges[s, 1]``. Where
+    this number is not 0, it must not decrease within the sequence. A far key stands for `far_weight` keys: the
+    logarithm of that is added to its score, so that a far key and value that are the mean of equal ones get the
+    probability that these would have got together.
+    Shapes: q (rows, H, D), k and v (key rows, G, D), far_k and far_v (far rows, G, D), offsets (S + 1,), key_ranges and
+    far_ranges (S, 2), the numbers of keys (rows,) -> (rows, H, D).
+    Raises ShapeError if they do not fit, InputError unless far_weight is positive.
+    """
+    if not far_weight > 0:
+        raise InputError(f"a far key stands for a positive number of keys, not {far_weight}")
+    scale = 1 / math.sqrt(q.shape[2])
+    near = Plan(**visible_keys(q, k, v, offsets, key_ranges, visible, first_visible), scale=scale)
+    if far_visible.shape != near.visible.shape:
+        raise ShapeError(f"far_visible needs a number of keys for each of {len(q)} rows; got {far_visible.shape}")
+    rows = np.flatnonzero(far_visible)  # that see a far key
+    queries = q[rows]
+    far_offsets = np.searchsorted(rows, near.offsets)
+    far = Plan(**visible_keys(queries, far_k, far_v, far_offsets, far_ranges, far_visible[rows]), scale=scale)
+    q, k, v = (np.ascontiguousarray(x) for x in (q, k, v))
+    out, total = attention_forward(q, k, v, near)
+    far_out, far_logsumexp = attention_forward(queries, far_k, far_v, far)
+    log_weight = q.dtype.type(math.log(far_weight))
+    out[rows], total[rows] = _joined(out[rows], total[rows], far_out, far_logsumexp + log_weight)
+
+    def backward(dy: Array) -> tuple[Array, ...]:
+        # The far scores are s + ln(weight), so their probabilities are exp(s - (Z - ln(weight))).
+        dq, dk, dv = attention_backward(dy, q, k, v, out, total, near)
+        slopes, logsumexp = np.ascontiguousarray(dy[rows]), total[rows] - log_weight
+        far_dq, dfar_k, dfar_v = attention_backward(slopes, queries, far_k, far_v, out[rows], logsumexp, far)
+        dq[rows] += far_dq
+        return dq, dk, dv, dfar_k, dfar_v
+
+    return out, backward
+
+
+def _joined(out: Array, logsumexp: Array, other: Array, other_logsumexp: Array) -> tuple[Array, Array]:
+    """Return the output and the logsumexp of the softmax over two sets of keys, from those of each set."""
+    total = np.logaddexp(logsumexp, other_logsumexp)
+    finite = np.where(np.isneginf(total), 0, total)  # where all scores are -inf, all probabilities are 0
+    shares = (np.exp(each - finite)[..., None] for each in (logsumexp, other_logsumexp))
+    return out * next(shares) + other * next(shares), total
+
+
+def attention_with_own_key_formula(
+    q: Array,
+    k: Array,
+    v: Array,
+    own_k: Array,
+    own_v: Array,
+    *,
+    offsets: Array,
+    key_ranges: Array,
+    visible: Array,
+    has_own: Array,
+) -> Array:
+    """Compute `attention_with_own_key` in plain NumPy: one softmax over the shared keys that a row sees and its own."""
+    group, out = q.shape[1] // k.shape[1], np.empty_like(q)
+    for s, (first, _) in enumerate(key_ranges):
+        for row in range(offsets[s], offsets[s + 1]):
+            shared, own = slice(first, first + visible[row]), slice(row, row + int(has_own[row]))
+            keys = np.concatenate([k[shared], own_k[own]]).repeat(group, axis=1)  # (keys, H, D)
+            values = np.concatenate([v[shared], own_v[own]]).repeat(group, axis=1)
+            p = softmax_formula(np.einsum("hd,uhd->hu", q[row], keys) / math.sqrt(q.shape[2]))
+            out[row] = np.einsum("hu,uhd->hd", p, values)
+    return out
+
+
+@op
+def attention_with_own_key(
+    q: Array,
+    k: Array,
+    v: Array,
+    own_k: Array,
+    own_v: Array,
+    *,
+    offsets: Array,
+    key_ranges: Array,
+    visible: Array,
+    has_own: Array,
+) -> tuple[Array, Backward]:
+    r"""Compute attention in which a row may see, besides the shared keys, one key and value that no other row sees.
+
+    The output is one softmax over the shared keys that a row sees and its own key. Row r has an own key if
+    ``has_own[r]``.
+    Shapes: own_k and own_v (rows, G, D), has_own (rows,), the rest as in `attention` -> (rows, H, D).
+    Raises ShapeError if they do not fit or a row sees no key at all.
+    """
+    plan = Plan(**visible_keys(q, k, v, offsets, key_ranges, visible), scale=1 / math.sqrt(q.shape[2]))
+    _check_own_keys(q, k, own_k, own_v, has_own, plan.visible)
+    group, kv_heads = q.shape[1] // k.shape[1], k.shape[1]
+    sees_own = has_own[:, None, None]
+    keys, values = (np.where(sees_own, x, 0).repeat(group, axis=1) for x in (own_k, own_v))  # (rows, H, D)
+    shared, logsumexp = attention_forward(q, k, v, plan)
+    scores = np.where(has_own[:, None], (q * keys).sum(-1) * q.dtype.type(plan.scale), -np.inf).astype(q.dtype)
+    out, total = _joined(shared, logsumexp, values, scores)
+    p_own = np.exp(scores - np.where(np.isneginf(total), 0, total))  # (rows, H): the probability of the own key
+
+    def backward(dy: Array) -> tuple[Array, ...]:
+        dq, dk, dv = attention_backward(dy, q, k, v, out, total, plan)
+        dscores = p_own * ((dy * values).sum(-1) - (dy * out).sum(-1)) * q.dtype.type(plan.scale)
+        dq += dscores[..., None] * keys
+        by_head = dscores[..., None] * q, p_own[..., None] * dy
+        return dq, dk, dv, *(x.reshape(len(q), kv_heads, group, q.shape[2]).sum(axis=2) for x in by_head)
+
+    return out, backward
+
+
+def _check_own_keys(q: Array, k: Array, own_k: Array, own_v: Array, has_own: Array, visible: Array) -> None:
+    if own_k.shape != (len(q), *k.shape[1:]) or own_v.shape != own_k.shape or has_own.shape != q.shape[:1]:
+        raise ShapeError(f"own keys and values must be {(len(q), *k.shape[1:])}; got {own_k.shape} and {own_v.shape}")
+    if not (has_own | (visible > 0)).all():
+        raise ShapeError("every row needs a key: a shared one or its own")

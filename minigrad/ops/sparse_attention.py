@@ -1,0 +1,80 @@
+"""Sparse attention: each query attends to the keys with the highest scores only."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from minigrad.autograd.gradients import Backward
+from minigrad.autograd.op import op
+from minigrad.errors import InputError
+from minigrad.kernels.attention import chosen as kernels
+from minigrad.kernels.attention.plan import Plan
+from minigrad.ops.attention import causal_visible, visible_keys
+from minigrad.ops.softmax import softmax_formula
+from minigrad.typing import Array
+
+
+def sparse_attention_formula(
+    q: Array,
+    k: Array,
+    v: Array,
+    *,
+    offsets: Array,
+    top_k: int,
+    key_ranges: Array | None = None,
+) -> Array:
+    """Compute `sparse_attention` in plain NumPy, one query and head at a time, with all scores sorted."""
+    group, out = q.shape[1] // k.shape[1], np.zeros_like(q)
+    ranges = np.stack([offsets[:-1], offsets[1:]], axis=1) if key_ranges is None else key_ranges
+    visible = causal_visible(offsets, ranges)
+    for s in range(len(offsets) - 1):
+        for row in range(offsets[s], offsets[s + 1]):
+            for h in range(q.shape[1]):
+                seen = slice(ranges[s, 0], ranges[s, 0] + visible[row])
+                scores = np.einsum("d,ud->u", q[row, h], k[seen, h // group])
+                order = np.argsort(-np.where(np.isnan(scores), np.inf, scores), kind="stable")  # the highest first
+                kept = order[:top_k][~np.isneginf(scores[order[:top_k]])]
+                out[row, h] = softmax_formula(scores[kept] / math.sqrt(q.shape[2])) @ v[seen, h // group][kept]
+    return out
+
+
+@op
+def sparse_attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    *,
+    offsets: Array,
+    top_k: int,
+    key_ranges: Array | None = None,
+) -> tuple[Array, Backward]:
+    r"""Compute `attention` in which each query and head sees only the `top_k` keys of the highest scores.
+
+    They are chosen among the keys that the query sees in `attention`; of equal scores, the earlier key is chosen. The
+    choice itself has no gradient. All scores must be known to choose, so the forward pass costs half as many products
+    as that of full attention; the backward pass, and the memory, only those of the chosen keys.
+    Shapes: q (rows, H, D), k and v (key rows, G, D), offsets (S + 1,), key_ranges (S, 2) -> (rows, H, D).
+    Raises ShapeError as `attention` does, InputError unless top_k is at least 1.
+
+    >>> from minigrad import Tensor, ops
+    >>> x = Tensor([[[1.0]], [[3.0]], [[2.0]]])
+    >>> ops.sparse_attention(x, x, x, offsets=np.array([0, 3]), top_k=1).tolist()  # the largest key so far
+    [[[1.0]], [[3.0]], [[3.0]]]
+    """
+    if top_k < 1:
+        raise InputError(f"sparse attention needs at least one key per query, not top_k = {top_k}")
+    plan = Plan(**visible_keys(q, k, v, offsets, key_ranges, None), scale=1 / math.sqrt(q.shape[2]))
+    q, k, v = (np.ascontiguousarray(x) for x in (q, k, v))  # slices of one array are copied once, not in both passes
+    most = min(top_k, max(1, int(plan.visible.max(initial=0))))
+    inputs, chosen = kernels.choose(q, k, v, plan, most)
+    out = kernels.attend_to_chosen(inputs, chosen)
+
+    def backward(dy: Array) -> tuple[Array, ...]:
+        # As in `attention`, with sums over the chosen keys: dv_u += p_u dy, dp_u = dy . v_u,
+        # ds_u = p_u (dp_u - sum_w p_w dp_w), dq = sum_u ds_u k_u / sqrt(D) and dk_u += ds_u q / sqrt(D).
+        gradients = kernels.chosen_backward(dy, inputs, chosen, plan)
+        return tuple(each.reshape(x.shape) for each, x in zip(gradients, (q, k, v), strict=True))
+
+    return out.reshape(q.shape), backward

@@ -1,0 +1,100 @@
+"""A conversation: what the model reads of it, the commands, and what is saved."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from minigrad.generation.chat import Chat, Conversation, Message
+from minigrad.generation.texts import Token
+
+
+def encode(messages: Sequence[Message]) -> list[int]:
+    """Ten tokens for each message, and one for the beginning of an answer."""
+    return [token for message in messages for token in [len(message["content"])] * 10] + [0]
+
+
+def answered(words: Sequence[str], ended: str = "end") -> Iterator[Token]:
+    for word in words:
+        token = Token(1)
+        token.text, token.ended = word, ended if word is words[-1] else ""
+        yield token
+
+
+class Told:
+    """A chat whose model answers with the number of the turn, and what it read and said."""
+
+    def __init__(self, room: int = 1_000, ended: str = "end") -> None:
+        self.read: list[list[int]] = []
+        self.remarks: list[str] = []
+        self.conversation, self.ended = Conversation(encode, room), ended
+        self.chat = Chat(self.conversation, self.answer, self.remarks.append)
+
+    def answer(self, ids: list[int], turn: int) -> Iterator[Token]:
+        self.read.append(ids)
+        return answered(["turn ", str(turn)], self.ended)
+
+    def say(self, *messages: str) -> str:
+        return "".join(self.chat.run(messages))
+
+
+def test_each_message_is_answered_with_all_before_it_in_view() -> None:
+    told = Told()
+    assert told.say("one", "", "three", "/exit", "never") == "turn 0\nturn 1\n"
+    assert [len(ids) for ids in told.read] == [11, 31]
+    assert [message["content"] for message in told.conversation.messages] == ["one", "turn 0", "three", "turn 1"]
+    assert [message["role"] for message in told.conversation.messages] == ["user", "assistant"] * 2
+    assert not told.remarks
+
+
+def test_the_oldest_questions_and_answers_are_left_out_where_the_context_ends() -> None:
+    told = Told(room=45)
+    told.conversation.add("system", "be kind")
+    told.say("one", "three", "seven")
+    assert [len(ids) for ids in told.read] == [21, 41, 41]
+    assert told.read[2][:11] == [7] * 10 + [5]  # the system's message stays; "one" and its answer are gone
+    assert told.remarks == ["the conversation is longer than the context: its first 2 messages are left out"]
+    assert len(told.conversation.messages) == 7
+
+
+def test_a_message_longer_than_the_context_is_read_and_mentioned() -> None:
+    told = Told(room=5)
+    told.say("one", "/reset", "three")
+    assert [len(ids) for ids in told.read] == [11, 11]
+    assert told.remarks[0].startswith("the message takes 11 tokens, more than the 5 that fit beside an answer")
+
+
+def test_an_answer_that_reaches_the_limit_is_mentioned() -> None:
+    told = Told(ended="length")
+    assert told.say("one") == "turn 0\n"
+    assert told.remarks == ["the answer was cut: it reached --tokens"]
+
+
+def test_reset_begins_anew_with_other_draws() -> None:
+    told = Told()
+    assert told.say("one", "/reset", "three") == "turn 0\nturn 1\n"
+    assert [len(ids) for ids in told.read] == [11, 11]
+    assert told.remarks == ["the conversation begins anew"]
+
+
+def test_save_appends_a_line_that_can_be_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = Told()
+    told.say("öne", "/save talk.jsonl", "/save", "/save talk.jsonl", "/save no/such/folder", "/save \0")
+    lines = [json.loads(line) for line in (tmp_path / "talk.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert lines == [{"messages": told.conversation.messages}] * 2
+    assert (tmp_path / "conversation.jsonl").exists()
+    files = ["talk.jsonl", "conversation.jsonl", "talk.jsonl"]
+    assert told.remarks[:3] == [f"saved 2 messages as a line of {file}" for file in files]
+    assert told.remarks[3].startswith("cannot write no/such/folder")
+    assert told.remarks[4].startswith("cannot write \0")
+
+
+def test_an_unknown_command_is_answered_with_those_there_are() -> None:
+    told = Told()
+    assert told.say("/help", "/rest", " /rest is a message") == "turn 0\n"
+    assert "/reset begins anew" in told.remarks[0]
+    assert told.remarks[1].startswith("unknown command /rest; /reset begins anew")

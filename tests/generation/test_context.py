@@ -1,0 +1,68 @@
+"""What the model has read: new tokens only, chosen texts, a length to go back to, and the end of the context."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minigrad import no_grad
+from minigrad.generation.context import Context
+from minigrad.nn.decoder import Decoder
+from tests.models import tiny
+
+LIMIT = tiny.CONTEXT
+
+
+def fresh(model, text, start=0):
+    with no_grad():
+        return model(np.array([text[start:]])).data[0, -1]
+
+
+@pytest.mark.parametrize("family", tiny.TINY)
+@given(seed=st.integers(0, 99), length=st.integers(1, 9), data=st.data())
+@settings(max_examples=8)
+def test_texts_that_grow_are_chosen_and_cut_are_read_as_if_they_were_new(family, seed, length, data):
+    model = tiny.build(family).eval()
+    texts = tiny.tokens(seed, 3, length).tolist()
+    context = Context(Decoder(model), texts, LIMIT)
+    for step in range(6):
+        found = context.logits()
+        for text, row in zip(context.texts, found, strict=True):
+            wanted = fresh(model, text)
+            assert np.abs(row[-1] - wanted).max() <= 1e-5 * max(1, np.abs(wanted).max())
+        action = data.draw(st.sampled_from(["select", "cut", "grow"]))
+        if action == "select":
+            context.select(data.draw(st.lists(st.integers(0, len(context.texts) - 1), min_size=1, max_size=3)))
+        if action == "cut":
+            context.mark()
+            kept = context.length
+            for new in range(3):
+                context.append([(seed + step + new) % tiny.VOCAB] * len(context.texts))
+            context.logits(last=2)
+            context.truncate(kept + data.draw(st.integers(0, 3)))
+        context.append([(seed + step) % tiny.VOCAB] * len(context.texts))
+
+
+def test_several_last_positions_are_those_of_single_steps():
+    model = tiny.build("vidya-v2").eval()
+    context = Context(Decoder(model), [[1, 2, 3]], LIMIT)
+    context.logits()
+    for token in (4, 5):
+        context.append([token])
+    found = context.logits(last=2)
+    assert found.shape == (1, 2, tiny.VOCAB)
+    np.testing.assert_allclose(found[0, 0], fresh(model, [1, 2, 3, 4]), atol=1e-5)
+    np.testing.assert_allclose(found[0, 1], fresh(model, [1, 2, 3, 4, 5]), atol=1e-5)
+
+
+def test_a_text_beyond_the_context_is_read_from_its_last_half():
+    model = tiny.build("vidya-v2").eval()
+    text = tiny.tokens(0, 1, LIMIT + 3)[0].tolist()
+    context = Context(Decoder(model), [text], 100)
+    assert context.room == 0
+    np.testing.assert_allclose(context.logits()[0, -1], fresh(model, text, 3), atol=1e-5)
+    context.append([1])
+    np.testing.assert_allclose(context.logits()[0, -1], fresh(model, [*text, 1], len(text) + 1 - LIMIT // 2), atol=1e-5)
+    assert context.room == LIMIT - LIMIT // 2

@@ -1,0 +1,69 @@
+"""Texts that are written together are shown in turn; and the speed counts what came after the first tokens."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minigrad.generation.display import Pace, alternatives, in_turn
+from minigrad.generation.texts import Token
+
+
+def token(sample: int, position: int, text: str, ended: str = "") -> Token:
+    made = Token(7)
+    made.sample, made.position, made.text, made.ended, made.drafted = sample, position, text, ended, False
+    made.log_probability, made.alternatives = -0.5, ((7, -0.5), (8, -1.25))
+    return made
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=5))
+def test_all_text_of_a_sample_comes_before_that_of_the_next(lengths):
+    tokens = [
+        token(sample, position, f"{sample}.{position} ", "length" if position + 1 == length else "")
+        for position in range(5)
+        for sample, length in enumerate(lengths)
+        if position < length
+    ]
+    shown = list(in_turn(tokens))
+    assert [sample for sample, *_ in shown] == sorted(sample for sample, *_ in shown)
+    for sample, length in enumerate(lengths):
+        parts = [(part, ended) for number, part, ended in shown if number == sample]
+        assert "".join(part for part, _ in parts) == "".join(f"{sample}.{position} " for position in range(length))
+        assert [ended for _, ended in parts] == [False] * (len(parts) - 1) + [True]
+
+
+def test_the_first_sample_is_shown_as_it_is_written():
+    seen = []
+
+    def watched():
+        for each in (token(0, 0, "a"), token(1, 0, "x"), token(0, 1, "b", "end"), token(1, 1, "y", "end")):
+            seen.append(each.text)
+            yield each
+
+    shown = in_turn(watched())
+    assert next(shown) == (0, "a", False)
+    assert seen == ["a"]
+    assert list(shown) == [(0, "b", True), (1, "x", False), (1, "y", True)]
+
+
+def test_the_speed_counts_the_tokens_after_the_first_of_each_text():
+    pace = Pace()
+    assert pace.summary() == ""
+    pace.note(token(0, 0, "a"))
+    pace.note(token(1, 0, "x"))
+    assert pace.summary() == ""
+    pace.note(token(0, 1, "b", "end"))
+    pace.started, pace.first, pace.newest = 1.0, 1.5, 1.75
+    assert pace.summary() == "3 tokens, 4 tokens/s, after 0.50 s for the first"
+    last = token(1, 1, "y", "end")
+    last.drafted = True
+    pace.note(last)
+    said = r"2 texts, 4 tokens, [\d,]+ tokens/s, after 0.50 s for the first; 25% of them proposed by the draft"
+    assert re.fullmatch(said, pace.summary())
+
+
+def test_each_token_is_listed_with_the_most_likely_ones_in_its_place():
+    lines = alternatives([token(1, 0, "b"), token(0, 0, "a")], lambda ids: f"t{ids[0]}").splitlines()
+    assert lines == [" -0.500 't7'            -0.500 't7'            -1.250 't8'", "---", lines[0]]

@@ -1,0 +1,33 @@
+"""The steps between the products, where their formulas are delicate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from minigrad.kernels.codegen.addresses import address_of
+from minigrad.kernels.decoding.program import GELU, RMS_NORM, SWIGLU, Share, Step
+from minigrad.kernels.decoding.rows import activate, normalise
+
+SCALE = np.full(4, 2, np.float32)
+ALONE = Share(0, 1)
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_a_row_of_zeros_stays_a_row_of_zeros(centred: bool) -> None:
+    memory = np.zeros((1, 4), np.float32)
+    normalise(memory, Step(RMS_NORM, 0, 0, 4, 4, address_of(SCALE)), 1e-5, centred, ALONE)
+    assert memory.tolist() == [[0, 0, 0, 0]]
+
+
+def test_a_centred_row_forgets_its_mean() -> None:
+    memory = np.array([[1_001, 1_003, 1_001, 1_003]], np.float32)
+    normalise(memory, Step(RMS_NORM, 0, 0, 4, 4, address_of(SCALE)), 0.0, True, ALONE)
+    assert memory.tolist() == [[-2, 2, -2, 2]]
+
+
+@pytest.mark.parametrize("gated", [False, True])
+def test_large_inputs_do_not_overflow(gated: bool) -> None:
+    memory = np.array([[-1e4, 1e4, 1, 1]], np.float32)
+    activate(memory, Step(SWIGLU if gated else GELU, 0, 2, 2, 2), gated, ALONE)
+    assert memory.tolist() == [[-1e4, 1e4, 0, 1e4]]

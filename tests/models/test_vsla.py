@@ -1,0 +1,116 @@
+"""VSLA: the count of its published size, GPT-2 as a special case, the patterns in its config, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import models
+from minigrad import InputError
+from models.claims import compare
+from tests.models.tiny import CONTEXT, build, tokens
+
+
+def test_the_exact_count_and_that_of_the_document() -> None:
+    assert models.count("vsla", "1b") == 1_319_917_568
+    line = compare("vsla", "1b", models.skeleton("vsla", "1b"))
+    assert "its document says 1,100,000,000 parameters, the shape has 1,319,917,568" in line
+
+
+def test_with_full_attention_in_every_layer_it_is_gpt2() -> None:
+    shape: dict[str, Any] = {"num_layers": 3, "width": 12, "num_heads": 3, "feed_forward": 20}
+    gpt2 = build("gpt2", "float64", num_layers=3).eval()
+    vsla = build("vsla", "float64", seed=1, patterns="full", **shape).eval()
+    vsla.load_state_dict(gpt2.state_dict())
+    ids = tokens(0, 2, CONTEXT)
+    assert vsla(ids).data.tobytes() == gpt2(ids).data.tobytes()
+
+
+@pytest.mark.parametrize("patterns", ["local", "sparse", "pyramid", "adaptive", "pyramid+local+full"])
+def test_every_pattern_changes_what_a_long_sequence_gives(patterns: str) -> None:
+    full, other = (build("vsla", patterns=each, top_k=2).eval() for each in ("full", patterns))
+    ids = tokens(0, 1, CONTEXT)
+    same = np.isclose(full(ids).data, other(ids).data, rtol=0, atol=1e-4).all(axis=-1)[0]
+    assert same[:2].all()
+    assert not same[-3:].any()
+
+
+def test_patterns_are_a_cycle_over_the_layers_and_a_list_in_the_file() -> None:
+    config: Any = models.configure("vsla", "nano", patterns="local+full", num_layers=5)
+    assert [config.pattern(layer).kind for layer in range(5)] == ["local", "full", "local", "full", "local"]
+    assert config.published()["attention_patterns"] == ["local", "full"]
+    default: Any = models.configure("vsla", "nano")
+    assert {default.pattern(layer).kind for layer in range(6)} == {"full", "local", "sparse", "pyramid", "adaptive"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"patterns": "local+piramid"}, "unknown attention pattern 'piramid'; did you mean 'pyramid'?"),
+        ({"patterns": ""}, "unknown attention pattern ''"),
+        ({"patterns": "local+full", "num_layers": 1}, r"patterns names 2 layers \(local\+full\), but there are 1"),
+        ({"window": 0}, "window takes a whole number of at least 1 .*, not 0"),
+        ({"block": 0}, "block takes a whole number of at least 1 .*, not 0"),
+        ({"top_k": -1}, "top_k takes a whole number of at least 1 .*, not -1"),
+        ({"entropy": 1.5}, r"entropy takes a finite number of at least 0 and at most 1, not 1\.5"),
+        ({"num_heads": 7}, r"width \(90\) must be a multiple of num_heads \(7\)"),
+    ],
+)
+def test_a_shape_that_cannot_be_built_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message.replace("?", r"\?")):
+        models.count("vsla", "nano", **fields)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"attention_patterns": ["local", "far"]}, "unknown attention pattern 'far'"),
+        ({"attention_patterns": [1, 2]}, r"attention_patterns takes text, not \[1, 2\]"),
+        ({"attention_patterns": []}, "unknown attention pattern ''"),
+        ({"attention_window": 0}, "attention_window takes a whole number of at least 1"),
+        ({"activation_function": "relu"}, "activation_function = 'relu'; this family needs 'gelu_new'"),
+    ],
+)
+def test_a_folder_with_other_patterns_is_refused(values: dict[str, Any], message: str, tmp_path: Path) -> None:
+    build("vsla").save(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        models.load(tmp_path)
+
+
+def test_more_tokens_than_positions_are_refused() -> None:
+    with pytest.raises(InputError, match=f"{CONTEXT + 1} tokens are more than the model's context of {CONTEXT}"):
+        build("vsla")(tokens(0, 1, CONTEXT + 1))
+
+
+def test_a_pattern_lowers_the_work_of_long_sequences() -> None:
+    full, local = (models.skeleton("vsla", "1b", patterns=each) for each in ("full", "local"))
+    assert full.macs_per_token(4_096) == models.skeleton("gpt2", "medium", **_shape(full)).macs_per_token(4_096)
+    attention = 2 * 24 * 2_048
+    assert full.macs_per_token(4_096) - local.macs_per_token(4_096) == attention * (2_048 - (256 - 8))
+    assert full.macs_per_token(128) == local.macs_per_token(128)
+
+
+def _shape(model: Any) -> dict[str, Any]:
+    names = ("num_layers", "width", "num_heads", "feed_forward", "context_length")
+    return {name: getattr(model.config, name) for name in names}
+
+
+def test_the_share_of_tokens_that_saw_far_keys_is_measured() -> None:
+    model = build("vsla", patterns="adaptive+local", num_layers=3, entropy=0.0).eval()
+    model(tokens(0, 2, CONTEXT))
+    assert model.measurements() == {"far_share": [pytest.approx((CONTEXT - 4 - 3 + 1) / CONTEXT)] * 2}
+    assert build("vsla", patterns="local").measurements() == {}
+
+
+def test_stored_keys_cost_what_their_patterns_need() -> None:
+    full, other = (models.configure("vsla", "nano", patterns=each) for each in ("full", "local"))
+    assert full.activations_per_token() == other.activations_per_token()
+    sparse, pyramid = (models.configure("vsla", "nano", patterns=each) for each in ("sparse", "pyramid"))
+    assert sparse.activations_per_token() == full.activations_per_token() + 6 * 2 * 3 * 32
+    assert pyramid.activations_per_token() == full.activations_per_token() + 6 * 90

@@ -1,0 +1,83 @@
+"""A decoder computes the logits of the whole model, for one text as for many, at every position."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import models
+from minigrad import InputError, no_grad
+from minigrad.kernels.gemm import backend
+from minigrad.nn.decoder import Decoder
+from tests.models.tiny import TINY, build, tokens
+
+TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
+CHANGED = {
+    "vidya-v2": [{"rope_scaling": "yarn", "rope_factor": 4.0}, {"tied_head": False}, {"num_kv_heads": 1}],
+    "gpt2": [{"tied_head": False}],
+}
+CASES = [(family, changes) for family in TINY for changes in [{}, *CHANGED.get(family, [])]]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(("family", "changes"), CASES)
+def test_decoding_equals_the_whole_pass_at_every_position(family: str, changes: dict[str, object], dtype: str) -> None:
+    model = build(family, dtype, **changes).eval()
+    ids = tokens(0, 3, 20)
+    whole = model(ids).data
+    cache, decoder = model.new_cache(3, 20), Decoder(model)
+    with no_grad():
+        begun = model(ids[:, :7], cache=cache).data  # a prompt, by the model itself
+    assert np.abs(begun - whole[:, :7]).max() <= TOLERANCE[dtype] * max(1, np.abs(whole).max())
+    for position in range(7, 20):
+        logits = decoder.step(ids[:, position], cache)
+        assert logits.dtype == dtype
+        assert np.abs(logits - whole[:, position]).max() <= TOLERANCE[dtype] * max(1, np.abs(whole).max())
+    assert cache.length == 20
+
+
+@pytest.mark.parametrize("family", sorted({"gpt2", "vidya-v1", "vidya-v2"}))
+def test_a_published_shape_decodes_as_the_whole_pass(family: str) -> None:
+    model = models.build(family, size="nano", seed=1).eval()
+    ids = np.random.default_rng(0).integers(0, model.config.vocab_size, (2, 40))
+    whole, cache, decoder = model(ids).data, model.new_cache(2), Decoder(model)
+    worst = max(float(np.abs(decoder.step(ids[:, t], cache) - whole[:, t]).max()) for t in range(40))
+    assert worst <= 1e-5 * max(1, np.abs(whole).max())
+
+
+@pytest.mark.parametrize("family", ["gpt2", "vidya-v1", "vidya-v2"])
+def test_a_text_has_the_same_logits_alone_and_in_a_batch(family: str) -> None:
+    model = build(family).eval()
+    ids, decoder = tokens(1, 5, 9), Decoder(model)
+    together, alone = model.new_cache(5, 9), [model.new_cache(1, 9) for _ in range(5)]
+    for position in range(9):
+        logits = decoder.step(ids[:, position], together)
+        for text, cache in enumerate(alone):
+            np.testing.assert_array_equal(decoder.step(ids[text, position : position + 1], cache)[0], logits[text])
+
+
+def test_products_rounded_to_bfloat16_are_left_to_the_model() -> None:
+    model, ids = build("vidya-v2").eval(), tokens(2, 1, 2)
+    backend.use("auto", "bfloat16")
+    try:
+        whole, cache, decoder = model(ids).data, model.new_cache(1, 4), Decoder(model)
+        for position in range(2):
+            found = decoder.step(ids[:, position], cache)
+            np.testing.assert_allclose(found, whole[:, position], atol=1e-5 * np.abs(whole).max())
+    finally:
+        backend.use()
+
+
+@pytest.mark.parametrize("family", ["vidya-v2", "wiola"])
+def test_bad_input_is_refused_and_the_cache_stays(family: str) -> None:
+    model = build(family).eval()
+    cache, decoder = model.new_cache(2, 2), Decoder(model)
+    with pytest.raises(InputError, match="12"):
+        decoder.step([3, 13], cache)
+    with pytest.raises(InputError, match="the cache holds 2 sequences, but got tokens of 3"):
+        decoder.step([1, 2, 3], cache)
+    assert cache.length == 0
+    decoder.step([1, 2], cache)
+    decoder.step([1, 2], cache)
+    with pytest.raises(InputError, match="capacity of 2 tokens"):
+        decoder.step([1, 2], cache)

@@ -1,0 +1,91 @@
+"""Attention over two sets of keys: both joined in one softmax, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from minigrad import InputError, ShapeError, Tensor, ops
+from minigrad.ops.attention import attention_formula, causal_visible
+from minigrad.ops.joined_attention import attention_with_far_keys_formula, attention_with_own_key_formula
+from tests import op_checks
+from tests.op_table import Case
+from tests.ops.test_attention import case_of
+
+
+def test_without_own_keys_attention_with_own_key_is_attention() -> None:
+    case = case_of([3, 4], heads=4, groups=2)
+    offsets, own = case.options["offsets"], np.zeros((7, 2, 3))
+    options = {"key_ranges": np.stack([offsets[:-1], offsets[1:]], axis=1), "visible": np.array([1, 2, 3, 1, 2, 3, 4])}
+    no_own = np.zeros(7, bool)
+    wanted = attention_formula(*case.arrays, offsets=offsets)
+    got = attention_with_own_key_formula(*case.arrays, own, own, offsets=offsets, **options, has_own=no_own)
+    np.testing.assert_allclose(got, wanted, rtol=1e-12)
+    result = ops.attention_with_own_key(*case.arrays, own, own, offsets=offsets, **options, has_own=no_own)
+    np.testing.assert_allclose(result.data, wanted, rtol=1e-11)
+
+
+def far_case(lengths: list[int], block: int, window: int) -> Case:
+    """Return keys of which those outside a window are seen as the means of their blocks."""
+    case = case_of(lengths, heads=4, groups=2)
+    q, k, v = case.arrays
+    offsets, visible = case.options["offsets"], causal_visible(case.options["offsets"])
+    first = np.maximum(visible - window, 0) // block * block
+    far_k, far_v = (ops.block_mean(Tensor(x), offsets=offsets, block=block).data for x in (k, v))
+    ends = np.cumsum(np.diff(offsets) // block)
+    options = {
+        "offsets": offsets,
+        "key_ranges": np.stack([offsets[:-1], offsets[1:]], axis=1),
+        "visible": visible,
+        "first_visible": first,
+        "far_ranges": np.stack([ends - np.diff(offsets) // block, ends], axis=1),
+        "far_visible": first // block,
+        "far_weight": float(block),
+    }
+    return Case((q, k, v, far_k, far_v), options)
+
+
+@pytest.mark.parametrize(("lengths", "block", "window"), [([300], 7, 20), ([600, 0, 90], 16, 100), ([40], 64, 1)])
+def test_near_and_far_keys_of_sequences_longer_than_a_tile(lengths: list[int], block: int, window: int) -> None:
+    case = far_case(lengths, block, window)
+    result, _ = op_checks.run(ops.attention_with_far_keys, case)
+    wanted = attention_with_far_keys_formula(*case.arrays, **case.options)
+    np.testing.assert_allclose(result, wanted, rtol=1e-11, atol=1e-12)
+    op_checks.check_gradient(ops.attention_with_far_keys, case)
+
+
+def test_far_keys_of_blocks_of_equal_keys_give_what_all_keys_give() -> None:
+    case = far_case([120], 8, 10)
+    q, k, v, _, _ = case.arrays
+    k, v = (x[::8].repeat(8, axis=0) for x in (k, v))  # all keys of a block are equal
+    given = Case((q, k, v, k[::8].copy(), v[::8].copy()), case.options)
+    result, _ = op_checks.run(ops.attention_with_far_keys, given)
+    np.testing.assert_allclose(result, attention_formula(q, k, v, offsets=np.array([0, 120])), rtol=1e-11)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"far_weight": 0.0}, InputError, r"a positive number of keys, not 0\.0"),
+        ({"far_visible": np.zeros(3, np.int64)}, ShapeError, r"for each of 4 rows; got \(3,\)"),
+        ({"far_visible": np.array([0, 0, 0, 3])}, ShapeError, "from 0 to the keys of its sequence"),
+        ({"far_ranges": np.array([[0, 5]])}, ShapeError, "within 2 key rows"),
+    ],
+)
+def test_far_keys_that_do_not_fit_are_refused(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    case = far_case([4], 2, 1)
+    with pytest.raises(error, match=message):
+        ops.attention_with_far_keys(*map(Tensor, case.arrays), **(case.options | options))
+
+
+@pytest.mark.parametrize(
+    ("own_rows", "has_own", "message"),
+    [(3, [True, True], r"must be \(2, 1, 3\)"), (2, [True], r"must be \(2, 1, 3\)"), (2, [True, False], "needs a key")],
+)
+def test_own_keys_that_do_not_fit_are_refused(own_rows: int, has_own: list[bool], message: str) -> None:
+    own = Tensor(np.zeros((own_rows, 1, 3)))
+    options = {"offsets": np.array([0, 2]), "key_ranges": np.array([[0, 2]]), "visible": np.array([0, 0])}
+    with pytest.raises(ShapeError, match=message):
+        ops.attention_with_own_key(*map(Tensor, case_of([2]).arrays), own, own, **options, has_own=np.array(has_own))

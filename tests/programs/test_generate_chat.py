@@ -1,0 +1,101 @@
+"""generate.py --chat as a user runs it: a model that was taught two answers gives them, and ends its turns."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import generate as program
+import models
+import tokenizer
+from minigrad import optim
+
+TEACHING = (("hi", "hello"), ("bye", "see you"))
+Say = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder whose model knows one conversation by heart."""
+    place = tmp_path_factory.mktemp("chat") / "run"
+    tok = tokenizer.train([], vocab_size=261)
+    shape = {"num_layers": 2, "width": 32, "head_dim": 16, "feed_forward": 64}
+    model = models.build("vidya-v2", "nano", vocab_size=261, context_length=64, num_heads=2, num_kv_heads=1, **shape)
+    messages = [
+        {"role": role, "content": content}
+        for pair in TEACHING
+        for role, content in zip(("user", "assistant"), pair, strict=True)
+    ]
+    ids = np.array([tokenizer.encode_chat(tok, messages)])
+    optimizer = optim.AdamW(model.parameters(), lr=1e-2)
+    for _ in range(60):
+        optimizer.zero_grad()
+        model.loss(ids[:, :-1], ids[:, 1:]).backward()
+        optimizer.step()
+    model.save(place)
+    tok.save(place)
+    return place
+
+
+@pytest.fixture
+def say(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Say:
+    def say(data: str | bytes, *words: object, code: int = 0) -> str:
+        data = data.encode() if isinstance(data, str) else data
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        capsys.readouterr()
+        assert program.main([str(folder), "--chat", "--temperature", "0", *map(str, words)]) == code
+        return capsys.readouterr().out
+
+    return say
+
+
+def test_each_line_is_answered_and_the_special_token_ends_the_turn(say: Say) -> None:
+    assert say("hi\nbye\n") == "hello\nsee you\n"
+    assert say("bye", "--prompt", "hi") == "hello\nsee you\n"
+    assert say("hi", "--prompt", "-") == "hello\n"
+    assert say("") == ""
+
+
+def test_reset_and_save(say: Say, tmp_path: Path) -> None:
+    file = tmp_path / "talk.jsonl"
+    assert say(f"bye\n/reset\nhi\n/save {file}\n/exit\nhi\n").endswith("hello\n")
+    saved = json.loads(file.read_text(encoding="utf-8"))
+    assert saved == {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]}
+
+
+def test_a_long_conversation_goes_on_within_the_context(say: Say, capsys: pytest.CaptureFixture[str]) -> None:
+    said = say("hi\n" * 12, "--tokens", 8)
+    assert len(said.splitlines()) >= 12
+
+
+def test_remarks_and_speed_are_on_standard_error_only(folder, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"hi\n/help\n")))
+    program.main([str(folder), "--chat", "--temperature", "0", "--tokens", "3"])
+    said = capsys.readouterr()
+    assert said.out == "hel\n"
+    assert "[the answer was cut: it reached --tokens]" in said.err
+    assert re.search(r"\[3 tokens, [\d,]+ tokens/s, after", said.err)
+    assert "/reset begins anew" in said.err
+
+
+def test_what_cannot_be_is_refused(say: Say, capsys, folder: Path, tmp_path: Path) -> None:
+    for words in (["--samples", "2"], ["--chat=yes"]):
+        try:
+            code = program.main([str(folder), "--chat", *words])
+        except SystemExit as stop:
+            code = stop.code  # type: ignore[assignment]
+        assert code == 2
+    assert "--chat writes one answer to each message; leave out --samples" in capsys.readouterr().err
+    say(b"caf\xff\n", code=2)
+    other = tmp_path / "other"
+    models.load(folder).save(other)
+    tokenizer.train([], vocab_size=257, special_tokens=["<|endoftext|>"]).save(other)
+    assert program.main([str(other), "--chat"]) == 2
+    assert "holds no chat model: it has no chat template" in capsys.readouterr().err
