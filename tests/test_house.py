@@ -29,6 +29,8 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.random": {"numpy"},
     "minigrad.system": {"minigrad.errors"},  # runs before NumPy loads
     "minigrad.formats": SYSTEM | {"numpy", "safetensors"},
+    "minigrad.formats.gguf": SYSTEM | {"numpy", "minigrad.formats"},
+    "minigrad.formats.gguf.__main__": SYSTEM | {"minigrad.formats", "minigrad.cli"},
     "minigrad.kernels": SYSTEM | {"numpy", "minigrad.kernels.jit"},  # jit, rows, threads, cpu
     "minigrad.kernels.jit": SYSTEM | {"numba", "llvmlite"},
     "minigrad.kernels.codegen": LOOPS | {"llvmlite"},

@@ -12,6 +12,7 @@ from typing import TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from tokenizer.encode.characters import CharacterEncoder, decode_with_fallback
 from tokenizer.encode.stream import StreamDecoder, StreamEncoder
 from tokenizer.encode.whole_words import encoder_of
 from tokenizer.errors import TokenizerError
@@ -19,7 +20,8 @@ from tokenizer.formats import registry
 from tokenizer.learn.count import DEFAULT_MEMORY, count_words
 from tokenizer.learn.trainer import learn_merges
 from tokenizer.text.added_tokens import SPECIAL_TOKENS, AddedTokens, Allowed
-from tokenizer.text.unicode import composed, decode_utf8
+from tokenizer.text.marked_spaces import mark_spaces
+from tokenizer.text.unicode import compose, composed, decode_utf8
 from tokenizer.vocabulary import Vocabulary
 
 
@@ -32,8 +34,9 @@ class Tokenizer:
     def __init__(self, vocabulary: Vocabulary) -> None:
         """Prepare a vocabulary for encoding."""
         self.vocabulary = vocabulary
-        self._encoder = encoder_of(vocabulary)
-        self._added = AddedTokens(vocabulary.specials, vocabulary.added, vocabulary.normalized, vocabulary.nfc)
+        self._encoder = CharacterEncoder(vocabulary) if vocabulary.byte_ids else encoder_of(vocabulary)
+        normalise = mark_spaces if vocabulary.byte_ids else compose if vocabulary.nfc else None
+        self._added = AddedTokens(vocabulary.specials, vocabulary.added, vocabulary.normalized, normalise)
 
     @property
     def vocab_size(self) -> int:
@@ -105,13 +108,16 @@ class Tokenizer:
     def encode_bytes(self, data: bytes, *, allow_special: Allowed = False) -> list[int]:
         r"""Return ids of any bytes: `decode_bytes` returns exactly these bytes, also where they are not UTF-8.
 
-        UTF-8 gets the ids of its text; a byte that belongs to no character gets its own id.
+        UTF-8 gets the ids of its text; a byte that belongs to no character gets its own id. A tokenizer with byte
+        fallback (Llama 2's) is for text only: it raises TokenizerError for such a byte.
 
         >>> tokenizer = train([], vocab_size=261)
         >>> tokenizer.decode_bytes(tokenizer.encode_bytes(b"\xff\x00ok"))
         b'\xff\x00ok'
         """
         allowed = self._added.allowed(allow_special)
+        if self.vocabulary.byte_ids:  # which would put a space before the text after each such byte
+            return self.encode(decode_utf8(data), allow_special=allowed)
         byte_ids, ids = self.vocabulary.ids, list[int]()
         # Python decodes each invalid byte as the lone surrogate U+DC00 + byte, which no valid UTF-8 gives.
         parts = re.split("([\udc80-\udcff])", data.decode("utf-8", "surrogateescape"))
@@ -136,13 +142,19 @@ class Tokenizer:
 
         Raises TokenizerError for an id that is not in 0 to vocab_size - 1.
         """
-        token_bytes = self.vocabulary.token_bytes
-        found = []
-        for number in map(operator.index, ids):
+        found = self._bytes_within(ids)
+        return found.removeprefix(b" ") if self.vocabulary.byte_ids else found
+
+    def _bytes_within(self, ids: Iterable[int]) -> bytes:
+        """Return the bytes of ids that continue a text, where a space before the first is one of the text."""
+        return b"".join(self.vocabulary.token_bytes.get(number, b"") for number in self._checked(ids))
+
+    def _checked(self, ids: Iterable[int]) -> list[int]:
+        numbers = list(map(operator.index, ids))
+        for number in numbers:
             if not 0 <= number < self.vocab_size:
                 raise TokenizerError(f"token id {number} is out of range: ids go from 0 to {self.vocab_size - 1}.")
-            found.append(token_bytes.get(number, b""))
-        return b"".join(found)
+        return numbers
 
     def decode(self, ids: Iterable[int], *, errors: str = "replace") -> str:
         r"""Return the text of the ids; bytes that are not UTF-8 become U+FFFD, the replacement character.
@@ -154,11 +166,13 @@ class Tokenizer:
         """
         if errors not in ("replace", "strict"):
             raise TokenizerError(f"errors={errors!r}: expected 'replace' or 'strict'.")
+        if self.vocabulary.byte_ids:
+            return decode_with_fallback(self.vocabulary, self._checked(ids), errors).removeprefix(" ")
         return decode_utf8(self.decode_bytes(ids), errors)
 
     def stream_decoder(self) -> StreamDecoder:
-        """Return a decoder that takes one id at a time."""
-        return StreamDecoder(self.decode_bytes)
+        """Return a decoder that takes one id at a time, and continues the text of the ids before them."""
+        return StreamDecoder(self._bytes_within)
 
     def stream_encoder(self, *, allow_special: Allowed = False) -> StreamEncoder:
         """Return an encoder that takes a text in parts; `allow_special` is that of `encode`."""
@@ -251,7 +265,7 @@ def train(
 
 
 def load(path: str | Path, *, split: str | None = None, special_tokens: Mapping[str, int] | None = None) -> Tokenizer:
-    """Read a tokenizer: one of `tokenizer.train`, or another byte-level BPE.
+    """Read a tokenizer: one of `tokenizer.train`, another byte-level BPE, or a BPE with byte fallback, as Llama 2's.
 
     The path is a tokenizer.json or its folder, a folder with GPT-2's vocab.json and merges.txt, or a rank file ending
     in .tiktoken. A rank file contains neither the split nor the special tokens: `split` and `special_tokens` give them,

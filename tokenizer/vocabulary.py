@@ -12,6 +12,7 @@ from unicodedata import unidata_version
 from tokenizer.errors import TokenizerError
 from tokenizer.text.added_tokens import SPECIAL_TOKENS
 from tokenizer.text.alphabet import spell
+from tokenizer.text.marked_spaces import unmark_spaces
 from tokenizer.text.split import compiled
 from tokenizer.text.unicode import encode_utf8
 from tokenizer.text.word_rules import character_classes
@@ -41,25 +42,30 @@ class Vocabulary:
     whole_words: bool = False  # a word that is a token becomes that token, whatever the merges would give
     before: tuple[str, ...] = ()  # the special tokens before every document
     after: tuple[str, ...] = ()  # the special tokens after every document
+    # The ids of the 256 bytes of characters without a token. If given, encoding begins with characters (see
+    # encode/characters.py), the ordinary tokens are UTF-8 with marked spaces, and no byte need be one of them.
+    byte_ids: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Check what the types do not guarantee."""
         if self.size > LARGEST_SIZE:
             raise TokenizerError(f"the vocabulary has {self.size:,} ids, and at most {LARGEST_SIZE:,} can be used.")
+        if len(self.byte_ids) not in (0, 256):
+            raise TokenizerError(f"byte_ids has {len(self.byte_ids)} ids, expected one for each of the 256 bytes.")
         for byte in range(256):
-            if bytes([byte]) not in self.ids:
+            if bytes([byte]) not in self.ids and not self.byte_ids:
                 raise TokenizerError(f"byte 0x{byte:02x} has no token, so some texts could not be encoded.")
         for left, right in self.merges:
             for token in (left, right, left + right):
                 if token not in self.ids:
                     raise TokenizerError(
-                        f"the merge of {spell(left)!r} and {spell(right)!r} needs the token "
-                        f"{spell(token)!r}, which is not in the vocabulary."
+                        f"the merge of {self.spelling(left)!r} and {self.spelling(right)!r} needs the token "
+                        f"{self.spelling(token)!r}, which is not in the vocabulary."
                     )
         if repeated := [merge for merge, count in Counter(self.merges).items() if count > 1]:
-            raise TokenizerError(f"the merge of {' and '.join(map(spell, repeated[0]))} is listed twice.")
+            raise TokenizerError(f"the merge of {' and '.join(map(self.spelling, repeated[0]))} is listed twice.")
         self._check_names()
-        owners = Counter([*self.ids.values(), *self.specials.values(), *self.added.values()])
+        owners = Counter([*self.ids.values(), *self.specials.values(), *self.added.values(), *self.byte_ids])
         for number, count in owners.items():
             if count > 1 or not 0 <= number < self.size:
                 raise TokenizerError(
@@ -68,7 +74,7 @@ class Vocabulary:
 
     def _check_names(self) -> None:
         """Check the names of the special and added tokens."""
-        spellings = {spell(token) for token in self.ids}
+        spellings = {self.spelling(token) for token in self.ids}
         for name in (*self.specials, *self.added):
             encode_utf8(name)
             if not name or name in spellings:
@@ -82,10 +88,17 @@ class Vocabulary:
             if name not in self.specials:
                 raise TokenizerError(f"{name!r} is placed around every document, but it is not a special token.")
 
+    def spelling(self, token: bytes) -> str:
+        """Return an ordinary token as files spell it: in the byte alphabet, or, with `byte_ids`, as it is."""
+        return token.decode() if self.byte_ids else spell(token)
+
     @cached_property
     def token_bytes(self) -> dict[int, bytes]:
         """The bytes of each id that has a token; those of a special or added token are its name."""
         ordinary = {number: token for token, number in self.ids.items()}
+        if self.byte_ids:
+            ordinary = {number: unmark_spaces(token.decode()).encode() for number, token in ordinary.items()}
+            ordinary |= {number: bytes([byte]) for byte, number in enumerate(self.byte_ids)}
         added = self.specials | self.added
         return ordinary | {number: name.encode() for name, number in added.items()}
 
@@ -103,6 +116,8 @@ class Vocabulary:
         more = [added, normalized, self.nfc, self.whole_words, self.before, self.after]
         if any(more):
             everything.append(more)
+        if self.byte_ids:
+            everything.append(self.byte_ids)
         if self.nfc:
             everything.append(unidata_version)
         return hashlib.sha256(json.dumps(everything).encode() + character_classes().tobytes()).hexdigest()

@@ -25,7 +25,8 @@ def read_dataclass(
     """Return an instance of the dataclass `kind` with the values of a JSON object.
 
     Raises InputError naming the field, its value and what was expected: for a value of another type or out of bounds,
-    a missing field without a default (if `complete`, any missing field), or an unknown one (unless `ignore_unknown`).
+    a missing field without a default (if `complete`, any missing field), or an unknown one (unless `ignore_unknown`);
+    objects inside are read in the same way.
     `called` is the path of the object, for the message.
     """
     if not isinstance(values, dict):
@@ -40,8 +41,9 @@ def read_dataclass(
         guess = nearest(unknown[0], fields)
         raise InputError(f"{_path(called, unknown[0])} is unknown" + (f"; did you mean {guess}?" if guess else ""))
     known = {name: value for name, value in values.items() if name in fields}
+    reading = {"complete": complete, "ignore_unknown": ignore_unknown}
     checked = {
-        name: _checked(hints[name], fields[name].metadata.get("option"), value, _path(called, name), complete)
+        name: _checked(hints[name], fields[name].metadata.get("option"), value, _path(called, name), reading)
         for name, value in known.items()
     }
     return kind(**checked)
@@ -64,22 +66,25 @@ def _path(called: str, name: str) -> str:
     return f"{called}.{name}" if called else name
 
 
-def _checked(hint: Any, option: Option | None, value: Any, called: str, complete: bool) -> Any:
-    """Return `value` if its annotation and its option accept it; raises InputError, naming it as `called`."""
+def _checked(hint: Any, option: Option | None, value: Any, called: str, reading: dict[str, bool]) -> Any:
+    """Return `value` if its annotation and its option accept it; raises InputError, naming it as `called`.
+
+    `reading` are the options of `read_dataclass` for the objects inside.
+    """
     origin, members = typing.get_origin(hint), typing.get_args(hint)
     if origin is types.UnionType:
         (hint,) = (member for member in members if member is not types.NoneType)
-        return None if value is None else _checked(hint, option, value, called, complete)
+        return None if value is None else _checked(hint, option, value, called, reading)
     if origin is list:
         if not isinstance(value, list):
             raise InputError(f"{called} is {shown(value)}, not a list")
-        return [_checked(members[0], option, item, f"{called}[{index}]", complete) for index, item in enumerate(value)]
+        return [_checked(members[0], option, item, f"{called}[{index}]", reading) for index, item in enumerate(value)]
     if origin is dict:
         if not isinstance(value, dict):
             raise InputError(f"{called} is {shown(value)}, not an object")
-        return {name: _checked(members[1], option, item, _path(called, name), complete) for name, item in value.items()}
+        return {name: _checked(members[1], option, item, _path(called, name), reading) for name, item in value.items()}
     if dataclasses.is_dataclass(hint):
-        return read_dataclass(hint, value, called, complete=complete)  # type: ignore[arg-type]
+        return read_dataclass(hint, value, called, **reading)  # type: ignore[arg-type]
     if hint is Any:
         return value
     return dataclasses.replace(option or Option(""), kind=hint).check(value, called)

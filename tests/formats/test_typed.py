@@ -87,6 +87,9 @@ def test_a_complete_object_has_every_field_and_unknown_ones_may_be_ignored():
     assert refusal({"count": 1}, complete=True) == "share is missing"
     assert refusal(VALUES | {"points": [{"x": 1}]}, complete=True) == "points[0].name is missing"
     assert read_dataclass(Everything, VALUES | {"colour": 1}, ignore_unknown=True).count == 3
+    inside = VALUES | {"points": [{"x": 1, "colour": 2}]}
+    assert refusal(inside) == "points[0].colour is unknown"
+    assert read_dataclass(Everything, inside, ignore_unknown=True).points == [Point(1)]
 
 
 @dataclass

@@ -32,6 +32,7 @@ def write(vocabulary: Vocabulary, folder: Path) -> None:
         f"split={vocabulary.split!r}": vocabulary.split != "gpt2",
         "added tokens": vocabulary.added,
         "NFC": vocabulary.nfc,
+        "byte fallback": vocabulary.byte_ids,
         "whole words before merges": vocabulary.whole_words,
         "tokens around every document": vocabulary.before or vocabulary.after,
     }

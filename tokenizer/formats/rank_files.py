@@ -43,9 +43,10 @@ def write(vocabulary: Vocabulary, file: Path) -> None:
     Raises TokenizerError if tiktoken would encode some text differently.
     """
     ranks = vocabulary.ids
-    if vocabulary.nfc or vocabulary.added:
+    if vocabulary.nfc or vocabulary.added or vocabulary.byte_ids:
         raise TokenizerError(
-            "a rank file cannot store NFC or added tokens that are not special: save as tokenizer.json."
+            "a rank file cannot store NFC or added tokens that are not special, nor byte fallback: save as "
+            "tokenizer.json."
         )
     merges_make_all = len(vocabulary.merges) == len(ranks) - 256
     if _merges_by(ranks) != vocabulary.merges or not (merges_make_all or vocabulary.whole_words):

@@ -11,17 +11,27 @@ then count the same number of ids as the model has rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unicodedata import is_normalized
 
 from tokenizer.disk import Json, field, read_json, write_json
 from tokenizer.errors import TokenizerError
+from tokenizer.formats.byte_fallback import (
+    DECODER,
+    NORMALIZER,
+    UNKNOWN,
+    byte_spelling,
+    check_fields,
+    is_byte_fallback,
+    take_byte_ids,
+)
 from tokenizer.formats.post_processor import around_documents, post_processor_of
 from tokenizer.formats.pre_tokenizer import BYTE_LEVEL, pre_tokenizer_of, split_of
 from tokenizer.text.added_tokens import SPECIAL_TOKENS
-from tokenizer.text.alphabet import spell, unspell
+from tokenizer.text.alphabet import unspell
+from tokenizer.text.unicode import encode_utf8
 from tokenizer.vocabulary import END_OF_TEXT, Vocabulary
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -52,16 +62,17 @@ def write(vocabulary: Vocabulary, path: Path) -> None:
 
 
 def spellings(vocabulary: Vocabulary) -> dict[str, int]:
-    """Return each spelling and its id, in the order of ids: tokens in the alphabet, names of special tokens, unused."""
+    """Return each spelling and its id, in the order of ids: ordinary tokens, names of special tokens, unused ids."""
     names = {number: f"<unused {number}>" for number in range(vocabulary.size)}
-    names |= {number: spell(token) for token, number in vocabulary.ids.items()}
+    names |= {number: vocabulary.spelling(token) for token, number in vocabulary.ids.items()}
+    names |= {number: byte_spelling(byte) for byte, number in enumerate(vocabulary.byte_ids)}
     names |= {number: name for name, number in (vocabulary.specials | vocabulary.added).items()}
     return {name: number for number, name in names.items()}
 
 
 def _tokenizer_document(vocabulary: Vocabulary) -> Json:
     """Return the content of tokenizer.json; raises TokenizerError for a pattern that others would read differently."""
-    added = vocabulary.specials | vocabulary.added
+    added, fallback = vocabulary.specials | vocabulary.added, bool(vocabulary.byte_ids)
     return {
         "version": "1.0",
         "truncation": None,
@@ -78,21 +89,23 @@ def _tokenizer_document(vocabulary: Vocabulary) -> Json:
             }
             for name, number in sorted(added.items(), key=lambda item: item[1])
         ],
-        "normalizer": {"type": "NFC"} if vocabulary.nfc else None,
-        "pre_tokenizer": pre_tokenizer_of(vocabulary.split),
+        "normalizer": NORMALIZER if fallback else {"type": "NFC"} if vocabulary.nfc else None,
+        "pre_tokenizer": None if fallback else pre_tokenizer_of(vocabulary.split),
         "post_processor": post_processor_of(vocabulary),
-        "decoder": BYTE_LEVEL,
+        "decoder": DECODER if fallback else BYTE_LEVEL,
         "model": {
             "type": "BPE",
             "dropout": None,
-            "unk_token": None,
+            "unk_token": UNKNOWN if fallback and UNKNOWN in vocabulary.specials else None,
             "continuing_subword_prefix": None,
             "end_of_word_suffix": None,
-            "fuse_unk": False,
-            "byte_fallback": False,
+            "fuse_unk": fallback,
+            "byte_fallback": fallback,
             "ignore_merges": vocabulary.whole_words,
             "vocab": spellings(vocabulary),
-            "merges": [f"{spell(left)} {spell(right)}" for left, right in vocabulary.merges],
+            "merges": [
+                f"{vocabulary.spelling(left)} {vocabulary.spelling(right)}" for left, right in vocabulary.merges
+            ],
         },
     }
 
@@ -134,23 +147,28 @@ def end_of_text(config: Json) -> str:
 def _vocabulary(document: Json, end_of_text: str) -> Vocabulary:
     """Return the vocabulary that a tokenizer.json describes."""
     _refuse_other_kinds(document)
-    nfc = _is_nfc(document.get("normalizer"))
+    fallback = is_byte_fallback(document)
+    if fallback:
+        check_fields(document)
+    nfc = not fallback and _is_nfc(document.get("normalizer"))
     added, specials, normalized = _added_tokens(document, nfc)
     spelled = field(document, "model.vocab", dict)
-    ids: dict[bytes, int] = {}
     for spelling, number in spelled.items():
         if type(number) is not int:
             raise TokenizerError(f"field model.vocab: the id of {spelling!r} is {number!r}, expected a whole number.")
-        token = None if spelling in specials or spelling in added else unspell(spelling)
-        if token is not None:
-            ids[token] = number
+    size = 1 + max([*spelled.values(), *specials.values(), *added.values()], default=-1)
+    names = specials | added
+    named = {spelling: number for spelling, number in spelled.items() if spelling not in names}
+    byte_ids = take_byte_ids(named) if fallback else ()
+    read = encode_utf8 if fallback else unspell
+    ids = {token: number for spelling, number in named.items() if (token := read(spelling)) is not None}
     before, after = around_documents(document.get("post_processor"), specials)
     return Vocabulary(
-        split=split_of(field(document, "pre_tokenizer", dict)),
+        split="none" if fallback else split_of(field(document, "pre_tokenizer", dict)),
         ids=ids,
-        merges=tuple(_merges(document)),
+        merges=tuple(_merges(document, read)),
         specials=specials,
-        size=1 + max([*spelled.values(), *specials.values(), *added.values()], default=-1),
+        size=size,
         end_of_text=end_of_text,
         added=added,
         normalized=normalized,
@@ -158,6 +176,7 @@ def _vocabulary(document: Json, end_of_text: str) -> Vocabulary:
         whole_words=_is_set(document["model"], "ignore_merges", "model"),
         before=before,
         after=after,
+        byte_ids=byte_ids,
     )
 
 
@@ -178,7 +197,7 @@ def _refuse_other_kinds(document: Json) -> None:
         if document.get(name) is not None:
             raise TokenizerError(f"field {name} is {document[name]!r}: only a tokenizer without it can be loaded.")
     decoder = field(document, "decoder.type", str)
-    if decoder != "ByteLevel":
+    if decoder != "ByteLevel" and not is_byte_fallback(document):
         raise TokenizerError(f"field decoder.type is {decoder!r}: only 'ByteLevel' can be loaded.")
 
 
@@ -224,13 +243,13 @@ def _is_set(document: Json, flag: str, within: str) -> bool:
     return flag in document and field(document, flag, bool, within=within)
 
 
-def _merges(document: Json) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the two tokens of each merge; raises TokenizerError naming the field."""
+def _merges(document: Json, read: Callable[[str], bytes | None]) -> Iterator[tuple[bytes, bytes]]:
+    """Yield the two tokens of each merge, which `read` reads; raises TokenizerError naming the field."""
     for i, merge in enumerate(field(document, "model.merges", list)):
         # Older files write "Ġ t", newer ones ["Ġ", "t"].
         parts = merge.split(" ") if isinstance(merge, str) else merge
         spelled = isinstance(parts, list) and len(parts) == 2 and all(isinstance(part, str) for part in parts)
-        left, right = map(unspell, parts) if spelled else (None, None)
+        left, right = map(read, parts) if spelled else (None, None)
         if not left or not right:
             raise TokenizerError(f"field model.merges[{i}] is {merge!r}, expected two tokens of the byte alphabet.")
         yield left, right

@@ -6,15 +6,14 @@ everywhere else its name is ordinary characters.
 
 Tokenizers of other libraries also have added tokens that are not special, such as a run of twenty spaces. These are
 split off every text. Hugging Face's tokenizers library finds most added tokens in the text as it came; those marked
-`normalized` are found in the rest, after its normalisation to NFC. This module does the same.
+`normalized` are found in the rest, after its normalisation. This module does the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from typing import Any
-from unicodedata import normalize
 
 import regex
 
@@ -41,19 +40,23 @@ def special_pattern(names: Iterable[str]) -> Any:
 class AddedTokens:
     """The special and added tokens of a tokenizer; `split` finds them in a text."""
 
-    def __init__(self, specials: dict[str, int], added: dict[str, int], normalized: frozenset[str], nfc: bool) -> None:
-        """Take the ids by name, the names to find after all others, and whether text is normalised to NFC."""
+    def __init__(
+        self,
+        specials: dict[str, int],
+        added: dict[str, int],
+        normalized: frozenset[str],
+        normalise: Callable[[str], str] | None,
+    ) -> None:
+        """Take the ids by name, the names to find after all others, and how text is normalised, if it is."""
         self._specials = specials
         self._added = added
+        self._normalise = normalise or str
+        self._normal_names = {name: self._normalise(name) for name in normalized}
         self._ids = specials | added
-        self._normalized = normalized
-        self._nfc = nfc
-        self._patterns: dict[frozenset[str], tuple[Any, Any]] = {}
-
-    @property
-    def keep_text_whole(self) -> bool:
+        self._ids |= {normal: self._ids[name] for name, normal in self._normal_names.items()}
+        self.keep_text_whole = not added and normalise is None
         """Whether `split` yields each text unchanged, as one part, if no special token is allowed."""
-        return not self._added and not self._nfc
+        self._patterns: dict[frozenset[str], tuple[Any, Any]] = {}
 
     def allowed(self, choice: Allowed) -> frozenset[str]:
         """Return the names of the special tokens that `choice` allows: all for True, none for False, or those it lists.
@@ -81,7 +84,7 @@ class AddedTokens:
             if i % 2:
                 yield self._ids[part]
                 continue
-            normal = normalize("NFC", part) if self._nfc else part
+            normal = self._normalise(part)
             for j, inner in enumerate(last.split(normal) if last else [normal]):
                 yield self._ids[inner] if j % 2 else inner
 
@@ -89,7 +92,8 @@ class AddedTokens:
         """Return the patterns of the tokens to find first and last, or None where there are no such tokens."""
         if allowed not in self._patterns:
             wanted = allowed | self._added.keys()
-            last = wanted & self._normalized
-            first_pattern, last_pattern = (special_pattern(names) if names else None for names in (wanted - last, last))
+            first = wanted - self._normal_names.keys()
+            last = {normal for name, normal in self._normal_names.items() if name in wanted}
+            first_pattern, last_pattern = (special_pattern(names) if names else None for names in (first, last))
             self._patterns[allowed] = first_pattern, last_pattern
         return self._patterns[allowed]

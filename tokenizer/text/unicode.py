@@ -39,6 +39,15 @@ def decode_utf8(data: bytes, errors: str = "strict") -> str:
         ) from error
 
 
+def compose(text: str) -> str:
+    """Return a text in Unicode's normal form C (NFC).
+
+    >>> compose("e\\u0301") == "\\u00e9"
+    True
+    """
+    return normalize("NFC", text)
+
+
 def composed(texts: Iterable[str]) -> Iterable[str]:
     """Return the texts in Unicode's normal form C (NFC), one at a time.
 
@@ -49,4 +58,4 @@ def composed(texts: Iterable[str]) -> Iterable[str]:
     """
     if isinstance(texts, str):
         return texts
-    return (normalize("NFC", text) if isinstance(text, str) else text for text in texts)
+    return (compose(text) if isinstance(text, str) else text for text in texts)

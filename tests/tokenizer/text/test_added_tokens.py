@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import tokenizer
 from tokenizer import SPECIAL_TOKENS, TokenizerError
 from tokenizer.text.added_tokens import AddedTokens, special_pattern
+from tokenizer.text.unicode import compose
 
 CORPUS = ["to be or not to be, é or e\u0301", "<tool> is a word here"] * 3
 tok = tokenizer.train(CORPUS, vocab_size=330)
@@ -26,12 +27,12 @@ def test_the_longer_special_token_wins():
 
 
 def test_the_parts_of_a_text():
-    tokens = AddedTokens({"<s>": 1, "<e>": 2}, {"<s><e>": 3, "é": 4}, frozenset(["é"]), nfc=True)
+    tokens = AddedTokens({"<s>": 1, "<e>": 2}, {"<s><e>": 3, "é": 4}, frozenset(["é"]), compose)
     assert list(tokens.split("a<s><e>b")) == ["a", 3, "b"]
     assert list(tokens.split("a<e>b", frozenset(["<e>"]))) == ["a", 2, "b"]
     assert list(tokens.split("<e>e\u0301", frozenset(["<s>"]))) == ["<e>", 4, ""]
     assert not tokens.keep_text_whole
-    assert AddedTokens({"<s>": 1}, {}, frozenset(), nfc=False).keep_text_whole
+    assert AddedTokens({"<s>": 1}, {}, frozenset(), None).keep_text_whole
 
 
 @given(some_text, st.sets(st.sampled_from(SPECIAL_TOKENS)))

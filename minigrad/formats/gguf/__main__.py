@@ -1,0 +1,77 @@
+"""Write a run as a GGUF file: ``python -m minigrad.formats.gguf runs/vidya-v2-nano --type q8_0``."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from minigrad.cli.exits import exit_code
+from minigrad.cli.parser import Parser
+from minigrad.errors import InputError, RunError
+from minigrad.formats.gguf import container, storage
+from minigrad.formats.gguf.network import read_network
+from minigrad.formats.gguf.storage import STORAGES, Stored
+from minigrad.formats.gguf.vocabulary import read_vocabulary
+from minigrad.options import REQUIRED, option
+from minigrad.system.files import reason, replacing
+from minigrad.system.units import format_bytes
+
+PROGRAM = "python -m minigrad.formats.gguf"
+
+_FILE_TYPES = {"f32": 0, "f16": 1, "q8_0": 7}  # llama.cpp's numbers for the type of most arrays of a file
+
+
+@dataclass(frozen=True)
+class GGUFConfig:
+    """What to write."""
+
+    run: str = option(REQUIRED, "the run folder, or a Hugging Face folder", positional=True)
+    type: str = option("f16", "the type of the matrices: 32, 16 or 8.5 bits per element", choices=tuple(STORAGES))
+    out: str | None = option(None, "the file to write", value="FILE", none_means="RUN/model-TYPE.gguf")
+
+
+def export(config: GGUFConfig) -> Path:
+    """Write the GGUF file and return its path; it appears under its name only when it is complete.
+
+    Raises InputError if something is there already or the folder cannot be used, RunError if writing fails.
+    """
+    folder = Path(config.run)
+    path = folder / f"model-{config.type}.gguf" if config.out is None else Path(config.out)
+    network = read_network(folder)
+    if path.exists():
+        raise InputError(f"{path} exists and is not overwritten; delete it, or name another file with --out")
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+    metadata: dict[str, container.Value] = {
+        **network.metadata,
+        "general.file_type": _FILE_TYPES[config.type],
+        "general.quantization_version": 2,
+        **read_vocabulary(folder, network.vocab_size),
+    }
+    tensors = {
+        name: Stored(array, storage.storage_for(name, array, config.type)) for name, array in network.arrays.items()
+    }
+    try:
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            container.write(file, metadata, tensors)
+    except OSError as error:
+        kind = InputError if error.errno == errno.ENAMETOOLONG else RunError
+        raise kind(f"cannot write {path}: {reason(error)}") from error
+    counts = {name: sum(each.storage == name for each in tensors.values()) for name in STORAGES}
+    kinds = ", ".join(f"{count} as {name}" for name, count in counts.items() if count)
+    print(f"{path}: {format_bytes(path.stat().st_size)}, {len(tensors)} arrays ({kinds})")
+    return path
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
+    parser = Parser(GGUFConfig, prog=PROGRAM, description="Write a run as a GGUF file, which llama.cpp runs.")
+    config, _ = parser.parse(arguments)
+    return exit_code(PROGRAM, lambda: export(config), interrupted="interrupted", less_memory="close other programs")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

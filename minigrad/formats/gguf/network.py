@@ -1,0 +1,239 @@
+"""The network of a GGUF file: config.json and model.safetensors in llama.cpp's words.
+
+llama.cpp has one architecture for each kind of model, with its own names of settings and arrays. Its matrices are
+stored `[out, in]`, so those of GPT-2, which are `[in, out]`, are transposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minigrad.errors import InputError
+from minigrad.formats.gguf.container import Value
+from minigrad.formats.gguf.rotary import rotary_metadata
+from minigrad.formats.huggingface import require_variant
+from minigrad.formats.json_files import read_json
+from minigrad.formats.typed import read_dataclass
+from minigrad.formats.weights import check_weights, read_weights
+from minigrad.options import REQUIRED, option, shown
+from minigrad.typing import Array
+
+_MOST = 2**31 - 1  # llama.cpp's settings are whole numbers of 32 bits
+
+
+class Network(NamedTuple):
+    """A network in llama.cpp's words."""
+
+    metadata: dict[str, Value]
+    arrays: dict[str, Array]  # by llama.cpp's names
+    vocab_size: int
+
+
+def read_network(folder: Path) -> Network:
+    """Read the network of a run folder, or of a Hugging Face folder.
+
+    Raises InputError, naming the file, if it is no such folder, if llama.cpp has no such architecture, or if the
+    weights do not fit the config.
+    """
+    path = folder / "config.json"
+    if not path.exists():
+        raise InputError(f"{folder} is no run folder: it has no config.json")
+    values = read_json(path)
+    kind = values.get("model_type")
+    if not isinstance(kind, str) or kind not in _ARCHITECTURES:
+        known = " and ".join(f"{name} ({ours})" for name, (ours, _) in _ARCHITECTURES.items())
+        raise InputError(f"{path} is of model_type {shown(kind)}, which llama.cpp cannot run; it can run {known}")
+    try:
+        described = _ARCHITECTURES[kind][1](values)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    weights = _published(read_weights(folder), described.entries, kind)
+    try:
+        check_weights(weights, {name: entry.shape for name, entry in described.entries.items()})
+    except InputError as error:
+        raise InputError(f"{folder}: {error}") from None
+    arrays = {entry.name: entry.change(weights[name]) for name, entry in described.entries.items()}
+    prefixed = {f"{kind}.{key}": value for key, value in described.settings.items()}
+    metadata = {"general.architecture": kind, "general.name": folder.resolve().name, **prefixed}
+    return Network(metadata, arrays, described.vocab_size)
+
+
+def _published(weights: dict[str, Array], entries: Mapping[str, Entry], kind: str) -> dict[str, Array]:
+    """Return weights under the names of their config, without what some programs store besides them.
+
+    Those are the prefix `transformer.` and the causal masks of GPT-2, and a copy of a head that is the embedding.
+    """
+    if kind == "gpt2":
+        weights = {name.removeprefix("transformer."): array for name, array in weights.items()}
+        weights = {name: each for name, each in weights.items() if not name.endswith((".attn.bias", ".masked_bias"))}
+    if _HEAD not in entries:
+        weights = {name: array for name, array in weights.items() if name != _HEAD}
+    return weights
+
+
+def _same(array: Array) -> Array:
+    return array
+
+
+class Entry(NamedTuple):
+    """How an array of a checkpoint is stored in a GGUF file."""
+
+    name: str  # llama.cpp's
+    shape: tuple[int, ...]  # in the checkpoint
+    change: Callable[[Array], Array] = _same
+
+
+class Described(NamedTuple):
+    """What a config.json says, in llama.cpp's words."""
+
+    settings: dict[str, Value]  # names without that of the architecture
+    entries: dict[str, Entry]  # by the published names
+    vocab_size: int
+
+
+_HEAD = "lm_head.weight"
+
+
+@dataclass(frozen=True)
+class _Llama:
+    """The settings of a Llama that llama.cpp needs, under their published names."""
+
+    vocab_size: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
+    hidden_size: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
+    intermediate_size: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
+    num_hidden_layers: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
+    num_attention_heads: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
+    max_position_embeddings: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
+    num_key_value_heads: int | None = option(None, "", at_least=1, at_most=_MOST)
+    head_dim: int | None = option(None, "", at_least=2, at_most=_MOST)
+    rms_norm_eps: float = option(1e-6, "", at_least=0)
+    tie_word_embeddings: bool = False
+
+
+def _llama(values: dict[str, Any]) -> Described:
+    """Return Vidya v2, SmolLM2 or another Llama in llama.cpp's words."""
+    require_variant(values, {"attention_bias": False, "mlp_bias": False, "hidden_act": "silu"})
+    config = read_dataclass(_Llama, values, ignore_unknown=True)
+    width, inner, heads = config.hidden_size, config.intermediate_size, config.num_attention_heads
+    kv_heads = config.num_key_value_heads or heads
+    size = config.head_dim or width // heads
+    settings: dict[str, Value] = {
+        "vocab_size": config.vocab_size,
+        "block_count": config.num_hidden_layers,
+        "context_length": config.max_position_embeddings,
+        "embedding_length": width,
+        "feed_forward_length": inner,
+        "attention.head_count": heads,
+        "attention.head_count_kv": kv_heads,
+        "attention.key_length": size,
+        "attention.value_length": size,
+        "attention.layer_norm_rms_epsilon": float(config.rms_norm_eps),
+        "rope.dimension_count": size,
+        **rotary_metadata(values, config.max_position_embeddings),
+    }
+    entries = {
+        "model.embed_tokens.weight": Entry("token_embd.weight", (config.vocab_size, width)),
+        "model.norm.weight": Entry("output_norm.weight", (width,)),
+    }
+    for layer in range(config.num_hidden_layers):
+        attention, feed_forward = f"model.layers.{layer}.self_attn", f"model.layers.{layer}.mlp"
+        block = f"blk.{layer}"
+        entries |= {
+            f"model.layers.{layer}.input_layernorm.weight": Entry(f"{block}.attn_norm.weight", (width,)),
+            f"{attention}.q_proj.weight": Entry(f"{block}.attn_q.weight", (heads * size, width), pairs_in_a_row(heads)),
+            f"{attention}.k_proj.weight": Entry(
+                f"{block}.attn_k.weight", (kv_heads * size, width), pairs_in_a_row(kv_heads)
+            ),
+            f"{attention}.v_proj.weight": Entry(f"{block}.attn_v.weight", (kv_heads * size, width)),
+            f"{attention}.o_proj.weight": Entry(f"{block}.attn_output.weight", (width, heads * size)),
+            f"model.layers.{layer}.post_attention_layernorm.weight": Entry(f"{block}.ffn_norm.weight", (width,)),
+            f"{feed_forward}.gate_proj.weight": Entry(f"{block}.ffn_gate.weight", (inner, width)),
+            f"{feed_forward}.up_proj.weight": Entry(f"{block}.ffn_up.weight", (inner, width)),
+            f"{feed_forward}.down_proj.weight": Entry(f"{block}.ffn_down.weight", (width, inner)),
+        }
+    if not config.tie_word_embeddings:
+        entries[_HEAD] = Entry("output.weight", (config.vocab_size, width))
+    return Described(settings, entries, config.vocab_size)
+
+
+def pairs_in_a_row(heads: int) -> Callable[[Array], Array]:
+    """Return the function that reorders the rows of a matrix of queries or keys (heads * D, width) for llama.cpp.
+
+    A rotary position rotates pairs of elements of a head. In published Llamas, and here, pair j is the elements
+    (j, j + D/2); for llama.cpp's `llama` it is (2j, 2j + 1). So row j of the first half goes to 2j, row j of the second
+    half to 2j + 1. Scores do not change: queries and keys are reordered alike, and a dot product is a sum in any order.
+
+    >>> pairs_in_a_row(heads=1)(np.arange(6).reshape(6, 1)).ravel()
+    array([0, 3, 1, 4, 2, 5])
+    """
+
+    def reorder(matrix: Array) -> Array:
+        rows, width = matrix.shape
+        halves = matrix.reshape(heads, 2, rows // heads // 2, width)
+        return halves.swapaxes(1, 2).reshape(rows, width)
+
+    return reorder
+
+
+@dataclass(frozen=True)
+class _GPT2:
+    """The settings of a GPT-2 that llama.cpp needs, under their published names."""
+
+    vocab_size: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
+    n_positions: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
+    n_embd: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
+    n_layer: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
+    n_head: int = option(REQUIRED, "", at_least=1, at_most=_MOST)
+    n_inner: int | None = option(None, "", at_least=1, at_most=_MOST)
+    layer_norm_epsilon: float = option(1e-5, "", at_least=0)
+    tie_word_embeddings: bool = True
+
+
+def _gpt2(values: dict[str, Any]) -> Described:
+    """Return a GPT-2 in llama.cpp's words."""
+    needed = {"activation_function": "gelu_new", "scale_attn_weights": True, "add_cross_attention": False}
+    require_variant(values, needed | {"scale_attn_by_inverse_layer_idx": False})
+    config = read_dataclass(_GPT2, values, ignore_unknown=True)
+    width, inner = config.n_embd, config.n_inner or 4 * config.n_embd
+    settings: dict[str, Value] = {
+        "vocab_size": config.vocab_size,
+        "block_count": config.n_layer,
+        "context_length": config.n_positions,
+        "embedding_length": width,
+        "feed_forward_length": inner,
+        "attention.head_count": config.n_head,
+        "attention.layer_norm_epsilon": float(config.layer_norm_epsilon),
+    }
+    entries = {
+        "wte.weight": Entry("token_embd.weight", (config.vocab_size, width)),
+        "wpe.weight": Entry("position_embd.weight", (config.n_positions, width)),
+        "ln_f.weight": Entry("output_norm.weight", (width,)),
+        "ln_f.bias": Entry("output_norm.bias", (width,)),
+    }
+    for layer in range(config.n_layer):
+        for ours, theirs in {"ln_1": "attn_norm", "ln_2": "ffn_norm"}.items():
+            for part in ("weight", "bias"):
+                entries[f"h.{layer}.{ours}.{part}"] = Entry(f"blk.{layer}.{theirs}.{part}", (width,))
+        for ours, theirs, rows, columns in (
+            ("attn.c_attn", "attn_qkv", width, 3 * width),
+            ("attn.c_proj", "attn_output", width, width),
+            ("mlp.c_fc", "ffn_up", width, inner),
+            ("mlp.c_proj", "ffn_down", inner, width),
+        ):
+            entries[f"h.{layer}.{ours}.weight"] = Entry(f"blk.{layer}.{theirs}.weight", (rows, columns), np.transpose)
+            entries[f"h.{layer}.{ours}.bias"] = Entry(f"blk.{layer}.{theirs}.bias", (columns,))
+    if not config.tie_word_embeddings:
+        entries[_HEAD] = Entry("output.weight", (config.vocab_size, width))
+    return Described(settings, entries, config.vocab_size)
+
+
+_ARCHITECTURES: dict[str, tuple[str, Callable[[dict[str, Any]], Described]]] = {
+    "llama": ("vidya-v2", _llama),
+    "gpt2": ("gpt2", _gpt2),
+}
+"""From the model_type of config.json, which is also llama.cpp's name, to our family and what translates its config."""

@@ -1,0 +1,217 @@
+"""The vocabulary of a GGUF file: tokenizer.json and tokenizer_config.json in llama.cpp's words.
+
+Both files spell the bytes of a token in GPT-2's alphabet and list the same merges. llama.cpp has no regular expressions
+of one's own: the split of a text into words is one of its programs, chosen by a name (`tokenizer.ggml.pre`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from minigrad.errors import InputError
+from minigrad.formats.gguf.container import Value
+from minigrad.formats.json_files import read_json
+from minigrad.formats.typed import read_dataclass
+from minigrad.options import shown
+from minigrad.system.files import read_bytes
+
+NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
+"""llama.cpp's kinds of tokens: ordinary, special, found in every text, and without a text."""
+
+_WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
+_REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+PATTERNS = {_WORDS + r"\p{N}{1,3}" + _REST: "dbrx", _WORDS + r"\p{N}" + _REST: "qwen2"}
+"""From the pattern of a Split to llama.cpp's name of the program that splits in the same way."""
+
+_WHOLE_WORDS = {"dbrx": "llama-bpe"}  # the same split, and a word that is a token becomes that token
+
+_LARGEST_TEMPLATE = 1 << 20  # bytes
+
+
+@dataclass(frozen=True)
+class _Added:
+    """An entry of `added_tokens`."""
+
+    id: int
+    content: str
+    special: bool = False
+
+
+@dataclass(frozen=True)
+class _Model:
+    """The field `model`."""
+
+    vocab: dict[str, int]
+    merges: list[Any]
+    type: str = "BPE"
+    ignore_merges: bool = False
+    byte_fallback: bool = False
+
+
+@dataclass(frozen=True)
+class _File:
+    """The fields of tokenizer.json that decide the tokens of a text."""
+
+    model: _Model
+    pre_tokenizer: dict[str, Any] | None = None
+    added_tokens: list[_Added] = field(default_factory=list)
+    normalizer: dict[str, Any] | None = None
+    post_processor: dict[str, Any] | None = None
+
+
+def read_vocabulary(folder: Path, vocab_size: int) -> dict[str, Value]:
+    """Return the metadata of the tokenizer in a folder, for a network whose embedding has `vocab_size` rows.
+
+    Raises InputError, naming the file, if it is missing or damaged, or describes what llama.cpp cannot do.
+    """
+    path = folder / "tokenizer.json"
+    document = read_json(path)
+    config_file = folder / "tokenizer_config.json"
+    config = read_json(config_file) if config_file.exists() else {}
+    try:
+        file = read_dataclass(_File, document, ignore_unknown=True)
+        metadata = {**_tokens(file, vocab_size), **_borders(file, config)}
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    template = _chat_template(folder, config)
+    return metadata | ({"tokenizer.chat_template": template} if template else {})
+
+
+def _tokens(file: _File, vocab_size: int) -> dict[str, Value]:
+    """Return the split, the merges, and the spelling and kind of each token, one for each row of the embedding."""
+    if file.model.type != "BPE" or file.model.byte_fallback:
+        kind = shown(file.model.type) + " with byte_fallback" * file.model.byte_fallback
+        raise InputError(f"model.type is {kind}, and only byte-level BPE can be written")
+    if file.normalizer is not None:
+        raise InputError(f"normalizer is {shown(file.normalizer)}: llama.cpp takes every text as it is")
+    names, kinds = [f"<unused {row}>" for row in range(vocab_size)], [UNUSED] * vocab_size
+    tokens = [(name, number, NORMAL) for name, number in file.model.vocab.items()]
+    tokens += [(each.content, each.id, CONTROL if each.special else USER_DEFINED) for each in file.added_tokens]
+    for name, number, kind in tokens:
+        if not 0 <= number < vocab_size:
+            raise InputError(
+                f"token {shown(name)} has the id {number}, but the model's ids end at {vocab_size - 1}: "
+                "they do not belong together"
+            )
+        if name != f"<unused {number}>":  # which is how tokenizer.json writes an id without a token
+            names[number], kinds[number] = name, kind
+    if len(set(names)) < vocab_size:
+        raise InputError("two ids have the same token")
+    return {
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.pre": split_name(file.pre_tokenizer, whole_words=file.model.ignore_merges),
+        "tokenizer.ggml.tokens": names,
+        "tokenizer.ggml.token_type": kinds,
+        "tokenizer.ggml.merges": [_merge(index, each) for index, each in enumerate(file.model.merges)],
+    }
+
+
+def _merge(index: int, merge: Any) -> str:
+    """Return the two tokens of a merge with a space between them, as older files write it; newer ones have a list."""
+    parts = merge.split(" ") if isinstance(merge, str) else merge
+    if not isinstance(parts, list) or len(parts) != 2 or not all(isinstance(part, str) and part for part in parts):
+        raise InputError(f"model.merges[{index}] is {shown(merge)}, not two tokens")
+    return " ".join(parts)
+
+
+def split_name(pre_tokenizer: dict[str, Any] | None, *, whole_words: bool = False) -> str:
+    """Return llama.cpp's name of the split that a pre-tokenizer makes; raises InputError if it has none.
+
+    With `whole_words`, a word that is a token becomes that token, whatever the merges would give.
+
+    >>> split_name({"type": "ByteLevel", "add_prefix_space": False})
+    'gpt-2'
+    """
+    name = _split_name(list(_steps(pre_tokenizer)))
+    if whole_words:
+        name = _WHOLE_WORDS.get(name or "")
+    if name is None:
+        raise InputError(
+            f"llama.cpp has no split like pre_tokenizer {shown(pre_tokenizer)}{' with ignore_merges' * whole_words}; "
+            "it has those called gpt2, digits, gpt4 and qwen2 here"
+        )
+    return name
+
+
+def _split_name(steps: list[dict[str, Any]]) -> str | None:
+    *splitting, last = steps or [{}]
+    if last.get("type") != "ByteLevel" or last.get("add_prefix_space") is not False or len(splitting) > 1:
+        return None
+    by_words = last.get("use_regex", True)
+    if not splitting:
+        return "gpt-2" if by_words else None
+    first = splitting[0]
+    if first.get("type") == "Digits" and first.get("individual_digits") is True and by_words:
+        return "smollm"
+    pattern = first.get("pattern")
+    if first.get("type") != "Split" or first.get("behavior") != "Isolated" or not isinstance(pattern, dict) or by_words:
+        return None
+    return PATTERNS.get(str(pattern.get("Regex")))
+
+
+def _steps(step: Any) -> Iterator[dict[str, Any]]:
+    """Yield the steps of a pre-tokenizer or a post-processor, which may be a sequence of them."""
+    inner = step.get("pretokenizers", step.get("processors")) if isinstance(step, dict) else None
+    if isinstance(inner, list):
+        for each in inner:
+            yield from _steps(each)
+    elif isinstance(step, dict):
+        yield step
+
+
+def _borders(file: _File, config: dict[str, Any]) -> dict[str, Value]:
+    """Return the special tokens at the borders of documents and of a chat's turns.
+
+    Every text begins with a token, as in generate.py: with the one that tokenizer.json puts before documents, or else
+    with the one between documents.
+    """
+    specials = {each.content: each.id for each in file.added_tokens if each.special}
+    token = config.get("eos_token", "<|endoftext|>")
+    end = token.get("content") if isinstance(token, dict) else token
+    if not isinstance(end, str) or end not in specials:
+        raise InputError(f"it has no special token {shown(end)} to end a document")
+    before, after = _around(file.post_processor)
+    if any(name not in specials for name in (*before, *after)) or len(before) > 1 or after not in ([], [end]):
+        raise InputError(f"post_processor puts {before} before and {after} after a text, which llama.cpp cannot do")
+    borders: dict[str, Value] = {
+        "tokenizer.ggml.bos_token_id": specials[before[0] if before else end],
+        "tokenizer.ggml.eos_token_id": specials[end],
+        "tokenizer.ggml.add_bos_token": True,
+        "tokenizer.ggml.add_eos_token": bool(after),
+    }
+    if "<|end|>" in specials:  # of a message
+        borders["tokenizer.ggml.eot_token_id"] = specials["<|end|>"]
+    return borders
+
+
+def _around(processor: dict[str, Any] | None) -> tuple[list[str], list[str]]:
+    """Return the tokens that a post-processor puts before and after a text."""
+    sides: tuple[list[str], list[str]] = ([], [])
+    for step in _steps(processor):
+        if step.get("type") == "ByteLevel":
+            continue
+        parts = step.get("single")
+        if step.get("type") != "TemplateProcessing" or not isinstance(parts, list):
+            raise InputError(f"post_processor is {shown(processor)}, which llama.cpp does not know")
+        side = 0
+        for part in parts:
+            token = part.get("SpecialToken") if isinstance(part, dict) else None
+            if isinstance(token, dict):
+                sides[side].append(str(token.get("id")))
+            else:
+                side = 1
+    return sides
+
+
+def _chat_template(folder: Path, config: dict[str, Any]) -> str | None:
+    """Return the chat template, which newer folders have in a file of its own."""
+    path, template = folder / "chat_template.jinja", config.get("chat_template")
+    if path.exists():
+        try:
+            return read_bytes(path, at_most=_LARGEST_TEMPLATE).decode()
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path} is not UTF-8: {error}") from None
+    return template if isinstance(template, str) else None
