@@ -83,8 +83,8 @@ def read_vocabulary(folder: Path, vocab_size: int) -> dict[str, Value]:
 def _tokens(file: _File, vocab_size: int) -> dict[str, Value]:
     """Return the split, the merges, and the spelling and kind of each token, one for each row of the embedding."""
     if file.model.type != "BPE" or file.model.byte_fallback:
-        kind = shown(file.model.type) + " with byte_fallback" * file.model.byte_fallback
-        raise InputError(f"model.type is {kind}, and only byte-level BPE can be written")
+        found = shown(file.model.type) + " with byte_fallback" * file.model.byte_fallback
+        raise InputError(f"model.type is {found}, and only byte-level BPE can be written")
     if file.normalizer is not None:
         raise InputError(f"normalizer is {shown(file.normalizer)}: llama.cpp takes every text as it is")
     names, kinds = [f"<unused {row}>" for row in range(vocab_size)], [UNUSED] * vocab_size
