@@ -140,14 +140,10 @@ class Tokenizer:
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """Return the bytes of the ids; those of a special token are its name, and an unused id has none.
 
-        Raises TokenizerError for an id that is not in 0 to vocab_size - 1.
+        With byte fallback they begin with the space that encoding puts before a text. Raises TokenizerError for an id
+        that is not in 0 to vocab_size - 1.
         """
-        found = self._bytes_within(ids)
-        return found.removeprefix(b" ") if self.vocabulary.byte_ids else found
-
-    def _bytes_within(self, ids: Iterable[int]) -> bytes:
-        """Return the bytes of ids that continue a text, where a space before the first is one of the text."""
-        return b"".join(self.vocabulary.token_bytes.get(number, b"") for number in self._checked(ids))
+        return b"".join([self.vocabulary.token_bytes.get(number, b"") for number in self._checked(ids)])
 
     def _checked(self, ids: Iterable[int]) -> list[int]:
         numbers = list(map(operator.index, ids))
@@ -172,7 +168,7 @@ class Tokenizer:
 
     def stream_decoder(self) -> StreamDecoder:
         """Return a decoder that takes one id at a time, and continues the text of the ids before them."""
-        return StreamDecoder(self._bytes_within)
+        return StreamDecoder(self.decode_bytes)
 
     def stream_encoder(self, *, allow_special: Allowed = False) -> StreamEncoder:
         """Return an encoder that takes a text in parts; `allow_special` is that of `encode`."""

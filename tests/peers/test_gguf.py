@@ -11,7 +11,7 @@ import pytest
 import models
 import tokenizer
 from minigrad.formats.gguf.__main__ import GGUFConfig, export
-from minigrad.generation.sampling import Sampling, generate
+from minigrad.generation import stream
 from minigrad.optim import AdamW
 from tests.formats.gguf import reader
 
@@ -56,8 +56,7 @@ def test_the_same_text_and_close_logits(trained: Any, kind: str, tolerance: floa
     theirs = opened(export(GGUFConfig(run=str(folder), type=kind)), logits_all=True)
     prompt = theirs.tokenize(b"The list type")
     assert prompt == [tok.end_of_text_id, *tok.encode("The list type")]
-    sampling = Sampling(temperature=0)
-    ours = list(generate(model, prompt, count=50, sampling=sampling, stop_ids=[tok.end_of_text_id]))
+    ours = list(stream(model, prompt, tokens=50, temperature=0, end_ids=(tok.end_of_text_id,)))
     written = theirs.create_completion("The list type", max_tokens=50, temperature=0)["choices"][0]["text"]
     assert written == tok.decode(ours)
     assert "mutable sequence. It holds é" in written
