@@ -34,12 +34,12 @@ from typing import Any
 import numpy as np
 
 from minigrad.errors import InputError
+from minigrad.kernels import threads
 from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SMALL, SPLIT, Block
 from minigrad.kernels.gemm.narrow import NARROW, multiply_narrow
 from minigrad.kernels.gemm.panels import multiply
 from minigrad.kernels.gemm.rounding import round_bfloat16
 from minigrad.kernels.gemm.split_range import is_as_close_as_float32
-from minigrad.kernels.threads import over_rows
 from minigrad.system import blas
 from minigrad.typing import Array
 
@@ -47,7 +47,8 @@ BACKENDS, PRECISIONS = ("auto", "blas", "numba"), ("float32", "bfloat16", "float
 
 _SPLIT_FROM = 64  # rows and columns from which splitting the factors pays (benchmarks/matmul.py)
 _PER_OPERATION = 8  # multiply-adds of a product that take as long as an element operation of a row loop
-_PACKING = 4  # element operations for each element of the factor that every part reads as a whole
+_SHARED_FROM = 4_000_000  # such operations, about half a millisecond
+_PART_LANES, _MOST_PARTS = 384, 16  # of a product that threads share: the fewest rows or columns of a part
 _PART = 1 << 22  # elements of a result that are computed at a time, in whole rows: 16 MB
 
 _backend, _precision = "auto", "float32"
@@ -165,24 +166,27 @@ def _set_part(a: Array, b: Array, out: Array, arithmetic: str | Block) -> None:
 
 
 def _share_blas_product(a: Array, b: Array, out: Array) -> None:
-    """Set `out` to a @ b, computed by BLAS in parts of its rows, or of its columns if these are more."""
+    """Set `out` to a @ b, computed by BLAS in parts of its rows, or of its columns if these are more.
+
+    The parts depend on the shapes alone, so the result does not depend on the number of threads that share them. Every
+    part reads one factor as a whole, so parts are few. In a thread that has a share of its own the product is whole.
+    """
     (rows, columns), depth = out.shape, a.shape[1]
-    if not blas.can_use_one_thread():  # such a library has threads of its own
-        blas_product(a, b, out)
-    elif rows >= columns:
-        over_rows(
-            lambda start, stop: blas_product(a[start:stop], b, out[start:stop]),
-            rows,
-            columns * depth // _PER_OPERATION,
-            _PACKING * columns * depth,
-        )
-    else:
-        over_rows(
-            lambda start, stop: blas_product(a, b[:, start:stop], out[:, start:stop]),
-            columns,
-            rows * depth // _PER_OPERATION,
-            _PACKING * rows * depth,
-        )
+    work, longer, count = rows * columns * depth // _PER_OPERATION, max(rows, columns), 1
+    if work >= _SHARED_FROM and blas.can_use_one_thread() and not threads.has_share():
+        while count < _MOST_PARTS and longer // (2 * count) >= _PART_LANES:
+            count *= 2
+    cuts = [longer * part // count for part in range(count + 1)]
+
+    def multiply_parts(start: int, stop: int) -> None:
+        for part in range(start, stop):
+            span = slice(cuts[part], cuts[part + 1])
+            if rows >= columns:
+                blas_product(a[span], b, out[span])
+            else:
+                blas_product(a, b[:, span], out[:, span])
+
+    threads.over_rows(multiply_parts, count, work // count)
 
 
 def blas_products(a: Array, b: Array) -> Array:
@@ -199,7 +203,9 @@ def blas_products(a: Array, b: Array) -> Array:
     left, right = (np.moveaxis(np.broadcast_to(x, (*lead, *x.shape[-2:])), axis, 0) for x in (a, b))
     out = np.moveaxis(y, axis, 0)
     work = y.size // max(lead[axis], 1) * a.shape[-1] // _PER_OPERATION
-    over_rows(lambda start, stop: blas_product(left[start:stop], right[start:stop], out[start:stop]), lead[axis], work)
+    threads.over_rows(
+        lambda start, stop: blas_product(left[start:stop], right[start:stop], out[start:stop]), lead[axis], work
+    )
     return y
 
 

@@ -78,3 +78,11 @@ def test_a_library_with_threads_of_its_own_computes_the_whole(
     a, b = random(*LARGE[0])
     assert_equal(products.product(a, b), a, b)
     assert computed_in == [threading.get_ident()]
+
+
+@pytest.mark.parametrize("shapes", LARGE)
+def test_the_number_of_threads_changes_no_bit(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    a, b = random(*shapes)
+    three = products.product(a, b)
+    threads.set_threads(1)
+    assert products.product(a, b).tobytes() == three.tobytes()
