@@ -158,11 +158,6 @@ def over_rows(loop: Loop, rows: int, work_per_row: int, work_per_range: int = 0)
         _pool.run(loop, rows, max(count, ranges))
 
 
-def has_share() -> bool:
-    """Return whether this thread computes a share of something larger; loops that it calls then stay in it."""
-    return _state.has_share
-
-
 def together(task: Callable[[int, int], object], work: int) -> None:
     """Call ``task(number, count)`` in `count` threads at the same time, so that they may wait for each other.
 

@@ -168,12 +168,12 @@ def _set_part(a: Array, b: Array, out: Array, arithmetic: str | Block) -> None:
 def _share_blas_product(a: Array, b: Array, out: Array) -> None:
     """Set `out` to a @ b, computed by BLAS in parts of its rows, or of its columns if these are more.
 
-    The parts depend on the shapes alone, so the result does not depend on the number of threads that share them. Every
-    part reads one factor as a whole, so parts are few. In a thread that has a share of its own the product is whole.
+    The parts depend on the shapes alone, so the result does not depend on the threads that share them, nor on whether
+    the product is itself part of a share. Every part reads one factor as a whole, so parts are few.
     """
     (rows, columns), depth = out.shape, a.shape[1]
     work, longer, count = rows * columns * depth // _PER_OPERATION, max(rows, columns), 1
-    if work >= _SHARED_FROM and blas.can_use_one_thread() and not threads.has_share():
+    if work >= _SHARED_FROM and blas.can_use_one_thread():
         while count < _MOST_PARTS and longer // (2 * count) >= _PART_LANES:
             count *= 2
     cuts = [longer * part // count for part in range(count + 1)]
