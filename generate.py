@@ -100,20 +100,20 @@ def load(config: GenerateConfig) -> tuple[LanguageModel, Tokenizer, LanguageMode
 
 
 def compile_kernels(model: LanguageModel) -> None:
-    """Read and continue the shortest text, so that kernels are compiled before the text begins; say so if they are."""
+    """Read and continue the shortest text if its kernels must be compiled first, and say so; nothing waits unsaid."""
     from minigrad import no_grad
     from minigrad.kernels.decoding.machine import run_program
     from minigrad.kernels.jit import is_stored
     from minigrad.nn.decoder import Decoder
 
-    if is_stored(run_program):
+    if is_stored(run_program) or not (decoder := Decoder(model)).has_program:
         return
     notice("compiling kernels, which are kept for the next time")
     model.eval()
     cache = model.new_cache(1, 2)
     with no_grad():
         model([[0]], cache=cache)
-    Decoder(model).step([0], cache)
+    decoder.step([0], cache)
 
 
 def watched(tokens: Iterator[Token], config: GenerateConfig, tok: Tokenizer) -> Iterator[Token]:

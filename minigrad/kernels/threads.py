@@ -146,16 +146,22 @@ def over_rows(loop: Loop, rows: int, work_per_row: int, work_per_range: int = 0)
     `work_per_row` is the number of element operations of a row; it decides whether sharing the work pays.
     `work_per_range` is that of a call whatever its rows are; it decides into how many ranges a share may be cut.
     """
-    global _pool
-    if _pool is None:
-        _pool = _Pool(hardware.threads())
-    count, work = min(_pool.count, rows), rows * work_per_row
+    pool, work = _the_pool(), rows * work_per_row
+    count = min(pool.count, rows)
     if count < 2 or _state.has_share or work < _INLINE_BELOW:
         loop(0, rows)
     else:
         # Calls cost at most a sixteenth of the work of their rows, unless one range for each thread already does.
         ranges = min(rows, _RANGES * count, work // max(_RANGE, 16 * work_per_range))
-        _pool.run(loop, rows, max(count, ranges))
+        pool.run(loop, rows, max(count, ranges))
+
+
+def _the_pool() -> _Pool:
+    """Return the pool; the first call starts its threads."""
+    global _pool
+    if _pool is None:
+        _pool = _Pool(hardware.threads())
+    return _pool
 
 
 def together(task: Callable[[int, int], object], work: int) -> None:
@@ -164,7 +170,7 @@ def together(task: Callable[[int, int], object], work: int) -> None:
     If `work`, in element operations, is too little to share, or this thread computes a share itself, the count is 1.
     Threads of two such calls would wait for each other for ever, so one call waits until the other has ended.
     """
-    count = 1 if _state.has_share or work < _INLINE_BELOW else hardware.threads()
+    count = 1 if _state.has_share or work < _INLINE_BELOW else _the_pool().count
     if count == 1:
         task(0, 1)
         return

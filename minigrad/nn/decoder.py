@@ -20,7 +20,8 @@ class Decoder:
     """A model that continues texts, one token of each at a time.
 
     A family that describes its pass as a program is run by that program. Any other, and any while products are rounded
-    to bfloat16, is called with its cache. Weights that training changes in place are seen, new arrays of weights not.
+    to bfloat16, is called with its cache. The weights are those that the model has now: make a new decoder after
+    training it further.
 
     >>> import models
     >>> model = models.build("vidya-v2", size="nano", seed=0)
@@ -33,6 +34,11 @@ class Decoder:
         rows = None if rounds(model.head().dtype) else model.write_program(self._program)
         self._logits = None if rows is None else self._program.head(model.head(), rows)
         self._table = self._program.table()
+
+    @property
+    def has_program(self) -> bool:
+        """Whether the model is run by a program; else it is called."""
+        return self._logits is not None
 
     def step(self, tokens: ArrayLike, cache: Cache) -> Array:
         """Continue each text of the cache with a token; return the logits of the next ones.

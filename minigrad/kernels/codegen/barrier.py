@@ -48,14 +48,13 @@ def _emitted(typing_context, arrived, goal):  # type: ignore[no-untyped-def]
         spins.add_incoming(int64(0), start)
         count = builder.load_atomic(number, "seq_cst", 8)
         more = builder.add(spins, int64(1))
-        spins.add_incoming(more, tired)
         builder.cbranch(builder.icmp_signed(">=", count, arguments[1]), done, tired)
         builder.position_at_end(tired)
         _rest(builder)
         if os.name == "posix":
             with builder.if_then(builder.icmp_unsigned("==", builder.urem(more, int64(_SPINS)), int64(0))):
                 builder.call(declare(builder, "sched_yield", WORD, []), [])
-            spins.incomings[-1] = (more, builder.block)
+        spins.add_incoming(more, builder.block)
         builder.branch(look)
         builder.position_at_end(done)
         return context.get_dummy_value()

@@ -2,8 +2,8 @@
 
 A pass of a model over one token is some hundred operations on short rows. As operations of the autograd engine, each
 costs several microseconds of Python and perhaps a dispatch to another thread, which is more than the arithmetic of a
-small model, and a fifth of the time of a large one. Here the operations are rows of a table, and every thread walks
-through the same table, does its share of each step, and waits at a barrier before the next.
+small model. Here the operations are rows of a table. Every thread walks through the same table and does its share of
+each step; before a step that uses what other threads wrote, it waits at a barrier.
 """
 
 from __future__ import annotations

@@ -52,14 +52,12 @@ def normalise(memory: Array, step: Step, eps: float, centred: bool, share: Share
 
 @kernel
 def activate(memory: Array, step: Step, gated: bool, share: Share) -> None:
-    """Apply GELU (with tanh) in place, or, `gated`, SwiGLU: multiply the target by the SiLU of the source."""
+    """Set the target to the GELU (with tanh) of the source, or, `gated`, multiply it by the source's SiLU (SwiGLU)."""
     one, two = memory.dtype.type(1), memory.dtype.type(2 * math.sqrt(2 / math.pi))
     cubic, (start, stop) = memory.dtype.type(0.044715), part_of(step.outputs, share)
     for text in range(memory.shape[0]):
-        x, y = (
-            memory[text, step.source + start : step.source + stop],
-            memory[text, step.target + start : step.target + stop],
-        )
+        x = memory[text, step.source + start : step.source + stop]
+        y = memory[text, step.target + start : step.target + stop]
         if gated:
             for j in range(y.size):
                 y[j] = x[j] / (one + exp(-x[j])) * y[j]

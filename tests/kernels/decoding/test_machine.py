@@ -25,10 +25,9 @@ ZEROS = np.zeros(TEXTS, np.int64)
 
 
 @pytest.fixture(autouse=True)
-def _three_threads() -> Iterator[None]:
-    before = hardware.threads()
+def _restore_pool() -> Iterator[None]:
     yield
-    threads.set_threads(before)
+    threads.set_threads(hardware.threads())
 
 
 def program() -> np.ndarray:
@@ -42,10 +41,9 @@ def program() -> np.ndarray:
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="plain Python cannot wait inside a step")
-@pytest.mark.parametrize("count", [2, 3])
-def test_threads_wait_for_each_other(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hardware, "threads", lambda: count)
-    threads.set_threads(count)
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_threads_wait_for_each_other(count: int) -> None:
+    threads.set_threads(count)  # the pool decides how many wait, not the number that the machine was prepared for
     start = RNG.normal(size=(TEXTS, 2 * SIZE)).astype(np.float32)
     alone, together, texts = start.copy(), start.copy(), Texts(ZEROS, ZEROS, STORED, STORED)
     run_program(program(), 1e-5, alone, HEADS, texts, np.zeros(1, np.int64), Share(0, 1))
