@@ -23,6 +23,7 @@ from minigrad.nn.layout import Layout
 from minigrad.nn.module import Module
 from minigrad.nn.parameter import Parameter
 from minigrad.nn.programs import Program, Register
+from minigrad.ops.cross_entropy import linear_losses
 from minigrad.typing import Array
 
 
@@ -130,11 +131,26 @@ class LanguageModel(Module):
         >>> abs(packed.item() - padded.item()) < 1e-5
         True
         """
+        rows, labels = self._rows_and_targets(tokens, targets, layout)
+        return ops.linear_cross_entropy(rows, self.head(), labels.reshape(-1))
+
+    def losses(self, tokens: ArrayLike | Tensor, targets: ArrayLike, *, layout: Layout | None = None) -> Array:
+        """Return the cross-entropy of each target in nats, 0 where it is -100; no gradient is computed.
+
+        Shapes and errors: as those of `loss`, but the result has the shape of the targets.
+        """
+        with no_grad():
+            rows, labels = self._rows_and_targets(tokens, targets, layout)
+        return linear_losses(rows.data, self.head().data, labels.reshape(-1)).reshape(labels.shape)
+
+    def _rows_and_targets(
+        self, tokens: ArrayLike | Tensor, targets: ArrayLike, layout: Layout | None
+    ) -> tuple[Tensor, Array]:
         ids, layout = self.check_tokens(tokens, None, layout)
         labels = np.asarray(targets)
         if labels.shape != ids.shape:
-            raise ShapeError(f"loss needs one target per token: tokens {ids.shape}, targets {labels.shape}")
-        return ops.linear_cross_entropy(self._rows(ids, layout, None), self.head(), labels.reshape(-1))
+            raise ShapeError(f"a loss needs one target per token: tokens {ids.shape}, targets {labels.shape}")
+        return self._rows(ids, layout, None), labels
 
     def save(self, folder: str | Path) -> None:
         """Write config and weights in the published format, so that other programs can open the folder.
