@@ -107,7 +107,8 @@ class Context:
     def _read_ahead(self, kept: int) -> None:
         """Read all but the newest `kept` tokens of each text, in parts, without logits."""
         while (left := np.maximum(self._new - kept, 0)).any():
-            self._read(np.minimum(left, max(1, _MOST_ROWS // np.count_nonzero(left))), last=0)
+            share = max(1, _MOST_ROWS // int(np.count_nonzero(left)))
+            self._read(np.minimum(left, share), last=0)
 
     def _read(self, counts: Array, last: int) -> Array:
         """Read these numbers of further tokens; return the logits after each of the `last` ones, (texts, last, V)."""
