@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.errors import InputError
-from minigrad.generation.prompt import STANDARD_INPUT, document, is_terminal, read_messages, read_prompt
+from minigrad.generation.prompt import STANDARD_INPUT, document, is_terminal, read_messages, read_prompts
 from minigrad.generation.settings import GenerateConfig
 from minigrad.options import assignments, nearest
 from minigrad.system import hardware
@@ -32,36 +32,38 @@ if TYPE_CHECKING:  # the command line is read before NumPy and the rest are impo
 
 
 def generate(config: GenerateConfig) -> Iterator[str]:
-    """Yield the text in parts, the prompt first; several samples are separated by a blank line and a rule.
+    """Yield the texts in parts, each with its prompt first; between two of them are a blank line and a rule.
 
     Raises InputError if the folder cannot be used, or if the page of --explain cannot be written.
     """
     if config.explain is not None:
         check_new_file(Path(config.explain))
-        if config.samples > 1:
-            raise InputError("--explain shows how one text came about; leave out --samples")
+        if config.samples * len(config.prompt) > 1:
+            raise InputError("--explain shows how one text came about: give one prompt, and leave out --samples")
     model, tok, draft = load(config)
     from minigrad.generation.decoding import stream
     from minigrad.generation.display import in_turn
 
-    beginning = config.prompt or ""
-    prompt = document(tok, beginning)
+    prompts = [document(tok, beginning) for beginning in config.prompt]
     limit = model.config.context_length
-    if len(prompt) > limit:
-        notice(f"the prompt has {len(prompt):,} tokens, more than the context of {limit:,}: its last part is used")
+    for number, prompt in enumerate(prompts, start=1):
+        if len(prompt) > limit:
+            which = f"prompt {number}" if len(prompts) > 1 else "the prompt"
+            notice(f"{which} has {len(prompt):,} tokens, more than the context of {limit:,}: its last part is used")
+    beginnings = [beginning for beginning in config.prompt for _ in range(config.samples)]
     drawn: list[Token] = []
-    tokens = watched(stream(model, prompt, config, tokenizer=tok, draft=draft), config, tok, drawn)
-    yield beginning
-    for sample, text, ended in in_turn(tokens):
+    tokens = watched(stream(model, prompts, config, tokenizer=tok, draft=draft), config, tok, drawn)
+    yield beginnings[0]
+    for number, text, ended in in_turn(tokens, config.samples):
         yield text
         if ended:
-            yield "\n\n---\n\n" + beginning if sample + 1 < config.samples else "\n"
+            yield "\n\n---\n\n" + beginnings[number + 1] if number + 1 < len(beginnings) else "\n"
     if config.explain is not None:
-        write_explanation(model, tok, prompt, drawn, config)
+        write_explanation(model, tok, prompts[0], drawn, config)
 
 
 def chat(config: GenerateConfig) -> Iterator[str]:
-    """Yield the answers of the model to the messages of standard input, in parts; the prompt is the first message.
+    """Yield the answers of the model to the messages of standard input, in parts; prompts are the first messages.
 
     Raises InputError if the folder holds no chat model, or if several samples are asked for.
     """
@@ -83,8 +85,7 @@ def chat(config: GenerateConfig) -> Iterator[str]:
 
     if is_terminal():
         notice(HELP)
-    first = [] if config.prompt is None else [config.prompt]
-    yield from Chat(conversation, answer, notice).run(itertools.chain(first, read_messages()))
+    yield from Chat(conversation, answer, notice).run(itertools.chain(config.prompt, read_messages()))
 
 
 def load(config: GenerateConfig) -> tuple[LanguageModel, Tokenizer, LanguageModel | None]:
@@ -191,6 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "stop_string": "stop",
             "draft_model": "draft",
             "prompt_file": "prompt",
+            "prompts": "prompt",
         },
         stray="prompt",
     )
@@ -198,9 +200,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     forgive_encoding()
 
     def parts() -> Iterator[str]:
-        if config.chat and config.prompt != STANDARD_INPUT:
+        if config.chat and STANDARD_INPUT not in config.prompt:
             return chat(config)
-        asked = replace(config, prompt=read_prompt(config.prompt))
+        asked = replace(config, prompt=read_prompts(config.prompt))
         return chat(asked) if config.chat else generate(asked)
 
     def work() -> None:

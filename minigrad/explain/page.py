@@ -79,9 +79,10 @@ def read(model: LanguageModel, tokenizer: Tokenizer, tokens: Sequence[int], writ
     found = trace(model, kept, [*ATTENTIONS, *GATES])
     start = max(first - 1, 0)  # what is said after a token is the prediction of the next
     logits = last_logits(model, found, start)
-    expected: list[Prediction | None] = [*predictions(logits[:-1], kept[start + 1 :])]
+    expected: list[Prediction | None] = [] if first else [None]  # nothing stands before position 0
+    expected += predictions(logits[:-1], kept[start + 1 :])
     lens, names = logit_lens(model, found, first), TokenNames(tokenizer)
-    return Reading(model, names, kept, max(written - left_out, 0), first, found, [None] * (first == 0) + expected, lens)
+    return Reading(model, names, kept, max(written - left_out, 0), first, found, expected, lens)
 
 
 def _head(reading: Reading, title: str, drawn: str, left_out: int) -> str:

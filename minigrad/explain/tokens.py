@@ -18,15 +18,15 @@ class TokenNames:
 
     def running(self, token: int) -> str:
         """Return a token as a part of running text: spaces stay spaces, and a line break is a sign."""
-        return escape(self._plain(token).translate(_SIGNS)).replace("\ufffd", "�")
+        return escape(self._plain(token).translate(_SIGNS))
 
     def alone(self, token: int) -> str:
         """Return a token that stands by itself, with a dot for each space.
 
         >>> import tokenizer
         >>> names = TokenNames(tokenizer.train(["a b a b a b"], vocab_size=262))
-        >>> [names.alone(token) for token in names.tokenizer.encode(" b\\n")], names.alone(names.tokenizer.encode("é")[0])
-        (['·b', '↵'], '\\\\xc3')
+        >>> print(*(names.alone(token) for token in names.tokenizer.encode(" b\\né")))
+        ·b ↵ \\xc3 \\xa9
         """
         return self.running(token).replace(" ", "·")
 

@@ -42,9 +42,9 @@ def stream(
 
     A text ends with a special token of the tokenizer (without one, with the model's end of text; or with one of
     `end_ids`), which is its last token and adds no text; with a stop string; or after `settings.tokens`.
-    Texts are written together if their prompts have equal lengths. Each is a function of weights, prompt, settings and
-    the number of its sample, which begins at `first_sample`: alone and among others it is the same, as far as rounding
-    allows. A text that outgrows the model's context continues from its last half.
+    Texts are written together, whatever their lengths. Each is a function of weights, prompt, settings and the number
+    of its sample, which begins at `first_sample`: alone and among others it is the same, as far as rounding allows. A
+    text that outgrows the model's context continues from its last half.
     With `draft`, a smaller model with the same tokenizer, the texts have the same distribution and come sooner, one
     after the other (see `speculative`); with temperature 0 they are the same texts.
     Raises InputError for a setting that is unknown or not allowed, token ids that the model does not know, or a
@@ -125,17 +125,13 @@ def _in_evaluation(model: LanguageModel, tokens: Iterator[Token]) -> Iterator[To
 
 
 def _batches(decoder: Decoder, rules: Rules, prompts: list[list[int]], samples: range) -> Iterator[Token]:
-    """Yield the tokens of all texts; those with prompts of equal length are written together, if memory allows it."""
-    by_length: dict[int, list[int]] = {}
-    for number, ids in enumerate(prompts):
-        by_length.setdefault(len(ids), []).append(number)
-    for length, numbers in by_length.items():
-        model, capacity = decoder.model, length + rules.sampling.tokens
-        bytes_each = model.new_cache(1, min(capacity, model.config.context_length)).num_bytes
-        size = max(1, min(_MOST_TOGETHER, _MOST_CACHE_BYTES // bytes_each))
-        texts = (Text(rules, prompts[number], number, sample) for number in numbers for sample in samples)
-        while batch := list(itertools.islice(texts, size)):
-            yield from _together(decoder, batch, capacity)
+    """Yield the tokens of all texts, which are written together as far as the memory for their cache allows it."""
+    model, capacity = decoder.model, max(map(len, prompts)) + rules.sampling.tokens
+    bytes_each = model.new_cache(1, min(capacity, model.config.context_length)).num_bytes
+    size = max(1, min(_MOST_TOGETHER, _MOST_CACHE_BYTES // bytes_each))
+    texts = (Text(rules, ids, number, sample) for number, ids in enumerate(prompts) for sample in samples)
+    while batch := list(itertools.islice(texts, size)):
+        yield from _together(decoder, batch, capacity)
 
 
 def _with_draft(decoder: Decoder, draft: Decoder, texts: Iterator[Text]) -> Iterator[Token]:
@@ -145,7 +141,7 @@ def _with_draft(decoder: Decoder, draft: Decoder, texts: Iterator[Text]) -> Iter
 
 
 def _together(decoder: Decoder, texts: list[Text], capacity: int) -> Iterator[Token]:
-    """Yield the tokens of texts with prompts of equal length: one of each, in turns; a text that has ended drops out.
+    """Yield the tokens of texts: one of each, in turns; a text that has ended drops out.
 
     Each prompt is read once, however many samples continue it.
     """

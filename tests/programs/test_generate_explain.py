@@ -55,6 +55,8 @@ def test_a_page_that_cannot_be_written_is_refused_before_the_model_is_loaded(fol
     monkeypatch.setattr(program, "load", None)
     assert "there is no folder" in refusal(capsys, folder, "--explain", tmp_path / "nowhere" / "page.html")
     assert "cannot write" in refusal(capsys, folder, "--explain", "x" * 300)
+    two = ("--prompt", "a", "--prompt", "b")
+    assert "give one prompt" in refusal(capsys, folder, "--explain", tmp_path / "a.html", *two)
     assert "leave out --samples" in refusal(capsys, folder, "--explain", tmp_path / "a.html", "--samples", 2)
     assert "leave out --chat" in refusal(capsys, folder, "--explain", tmp_path / "a.html", "--chat", "--prompt", "a")
     monkeypatch.setattr("os.access", lambda path, mode: False)
