@@ -63,6 +63,12 @@ class Sampling:
         at_least=0,
         at_most=_MOST,
     )
+    adaptive_context: bool = option(
+        False,
+        "let the model see less of the text while the farther half of what it sees tells nothing, and more while it "
+        "does, up to its context",
+        group="how",
+    )
     seed: int = option(0, "seed of the draws", group="how", at_least=0)
     draft_tokens: int = option(
         4, "tokens that the model of --draft proposes at a time", group="how", at_least=1, at_most=64
@@ -78,7 +84,7 @@ class Sampling:
     )
 
     def __post_init__(self) -> None:
-        for name in ("stop", "ban"):
+        for name in (each.name for each in options(type(self)) if each.many):
             given = getattr(self, name)
             several = (given,) if isinstance(given, str) else () if given is None else given
             object.__setattr__(self, name, tuple(several) if isinstance(several, list | tuple) else several)
@@ -103,12 +109,11 @@ class GenerateConfig(Sampling):
     """The settings of generate.py."""
 
     run: str = option(REQUIRED, "the run folder, or a Hugging Face folder", positional=True, value="RUN")
-    prompt: str | None = option(
-        None,
-        "the beginning of the text; - reads it from standard input, as a pipe does without this flag "
-        "(generate.py RUN < story.txt)",
+    prompt: tuple[str, ...] = option(
+        (),
+        "the beginning of the text; may be given several times, for texts that are written together; - reads it from "
+        "standard input, as a pipe does without this flag (generate.py RUN < story.txt)",
         group="what",
-        none_means="",
     )
     chat: bool = option(
         False,
@@ -122,6 +127,14 @@ class GenerateConfig(Sampling):
         group="how",
         value="RUN",
         none_means="",
+    )
+    quantize: str | None = option(
+        None,
+        "keep the matrices as float16, bfloat16, int8 or int4: less memory, and tokens sooner",
+        group="how",
+        value="FORMAT",
+        choices=("float16", "bfloat16", "int8", "int4"),
+        none_means="as in the folder",
     )
     set: str | None = option(
         None,

@@ -16,6 +16,7 @@ from typing import Any
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import parse_object
 from minigrad.formats.typed import read_dataclass
+from minigrad.nn.adaptive_context import Decision
 from minigrad.options import REQUIRED, option
 from minigrad.system.files import read_bytes, reason, write_text
 from minigrad.typing import PathLike
@@ -25,15 +26,16 @@ TIMING_FIELDS = ("seconds", "tokens_per_second", "memory_bytes")
 
 
 _MAY_BE_NULL = {"loss", "bits_per_byte", "learning_rate", "gradient_norm", "tokens_per_second"}
-_MAY_BE_NULL |= {"val_loss", "val_bits_per_byte"}
+_MAY_BE_NULL |= {"val_loss", "val_bits_per_byte", "val_loss_repeated", "val_loss_others"}
 
 
 @dataclass(frozen=True)
 class Measurement:
     """The measurements of a run after a step.
 
-    The `val_` values are None unless the held-out text was evaluated. `of_family` holds the measurements of one
-    family, such as Wiola's merge ratio of each layer.
+    The `val_` values are None unless the held-out text was evaluated; `val_loss_repeated` is the loss per token that
+    completes a pair seen before in its sequence, `val_loss_others` that of all other tokens. `of_family` holds the
+    measurements of one family, such as Wiola's merge ratio of each layer.
     """
 
     step: int = option(REQUIRED, "steps taken since the start of the run", at_least=0)
@@ -47,6 +49,10 @@ class Measurement:
     memory_bytes: int = option(REQUIRED, "resident memory of the process", at_least=0)
     val_loss: float | None = None
     val_bits_per_byte: float | None = None
+    val_loss_repeated: float | None = None
+    val_loss_others: float | None = None
+    context: int | None = option(None, "tokens of the longest sequence of the last step, if it adapts", at_least=1)
+    decisions: list[Decision] = field(default_factory=list)  # on the context, since the last line
     of_family: dict[str, list[float]] = field(default_factory=dict)
 
     def as_record(self) -> dict[str, Any]:
@@ -54,8 +60,10 @@ class Measurement:
         record: dict[str, Any] = {}
         for each in dataclasses.fields(self):
             value = getattr(self, each.name)
-            if value is not None and each.name != "of_family":
-                record[each.name] = int(value) if each.type == "int" else float(value)
+            if value is not None and each.name not in ("of_family", "decisions"):
+                record[each.name] = int(value) if each.type.startswith("int") else float(value)
+        if self.decisions:
+            record["decisions"] = [dataclasses.asdict(decision) for decision in self.decisions]
         return record | {name: [float(value) for value in values] for name, values in self.of_family.items()}
 
 
@@ -82,15 +90,15 @@ class Metrics:
 
 
 def _as_line(record: Mapping[str, Any]) -> str:
-    # JSON has no NaN and no infinity: a value that is not finite becomes null.
-    finite = {
-        key: [_finite(item) for item in value] if isinstance(value, list) else _finite(value)
-        for key, value in record.items()
-    }
-    return json.dumps(finite, allow_nan=False) + "\n"
+    return json.dumps(_finite(record), allow_nan=False) + "\n"
 
 
-def _finite(value: float | None) -> float | None:
+def _finite(value: Any) -> Any:
+    """Return a value as JSON can hold it, which has no NaN and no infinity: these become null."""
+    if isinstance(value, Mapping):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
     return value if value is None or math.isfinite(value) else None
 
 

@@ -27,6 +27,14 @@ class TrainConfig:
         group="what to train",
         value="TEXT",
     )
+    held_out: str | None = option(
+        None,
+        "evaluate on this text, given like --data, and train on all of --data but the paragraphs that are in both; of "
+        "python-docs and the other texts with a name it is the held-out part",
+        group="what to train",
+        value="TEXT",
+        none_means="a sixteenth of the documents of --data, chosen by their hashes",
+    )
     init: str | None = option(
         None,
         "start from the model in this run folder: its size and its weights",
@@ -80,6 +88,12 @@ class TrainConfig:
         at_most=_MOST,
     )
     context: int | None = option(None, "tokens of the longest sequence", group="how", at_least=2, at_most=_MOST)
+    adaptive_context: bool = option(
+        False,
+        "let the context grow while a longer one tells the model more, and shrink while it tells nothing, up to "
+        "--context; a step has the same tokens",
+        group="how",
+    )
     accumulate: int = option(
         1,
         "parts of a step, each of about --batch times --context tokens, whose gradients are added up",

@@ -11,6 +11,7 @@ import numpy as np
 
 from minigrad import ops
 from minigrad.autograd.tensor import Tensor
+from minigrad.nn.cache import refuse_gradient
 from minigrad.nn.layout import Layout
 from minigrad.typing import Array
 from models.wiola.attention import GatedCrossLayerAttention, Pass
@@ -43,10 +44,11 @@ def merged_attention(
         out = _with_averaged_keys(attention, x, queries, summaries, _Merge(run, reduced, groups, attending, rows))
     if variant != "kv_only":
         out = _copy_to_members(out, groups, pending)
-    if pending is not None and len(x):
+    if pending is not None:
         _store(pending.rows, x, run.layout)
         _store(pending.outputs, out, run.layout)
-        pending.open[:] = (groups.first == groups.last)[groups.offsets[1:] - 1]
+        grown = run.layout.lengths > 0
+        pending.open[grown] = (groups.first == groups.last)[groups.offsets[1:][grown] - 1]
     return out, groups.ratio
 
 
@@ -69,8 +71,8 @@ def _with_averaged_keys(
     q = attention.queries(queries, reduced)
     own_k = run.angles.rotate(rows_at(keys, merge.rows), reduced.layout)
     own_v = rows_at(values, merge.rows)
-    k, v, options = _averages(keys, values, merge)
-    attended = ops.attention_with_own_key(q, k, v, own_k, own_v, offsets=reduced.layout.offsets, **options)
+    k, v, shared, has_own = _averages(keys, values, merge)
+    attended = ops.attention_with_own_key(q, k, v, own_k, own_v, shared=shared, has_own=has_own)
     out = attention.blend(queries, q, attended, summaries)
     if (pending := run.pending) is not None:
         _store(pending.keys, keys, run.layout)
@@ -78,8 +80,8 @@ def _with_averaged_keys(
     return out
 
 
-def _averages(k: Tensor, v: Tensor, merge: _Merge) -> tuple[Tensor, Tensor, dict[str, Array]]:
-    """Average keys and values over each complete group (eq. 31), and count how many of them each row sees.
+def _averages(k: Tensor, v: Tensor, merge: _Merge) -> tuple[Tensor, Tensor, ops.SeenKeys, Array]:
+    """Average keys and values over each complete group (eq. 31); return which of them, and whether its own, a row sees.
 
     Keys are averaged first, which gives the key of the averaged rows, and then rotated once, at the group's last
     position. The newest token of a sequence is an incomplete group while it is alone: it may still merge with the next.
@@ -103,12 +105,13 @@ def _averages(k: Tensor, v: Tensor, merge: _Merge) -> tuple[Tensor, Tensor, dict
     if run.cache is not None:
         stored = run.cache.filled[run.layer].copy()
         k, v, ranges = run.cache.append(run.layer, k, v, offsets)
-    sequence = np.repeat(np.arange(len(stored)), np.diff(merge.reduced.layout.offsets))
+    rows = merge.reduced.layout.offsets
+    sequence = np.repeat(np.arange(len(stored)), np.diff(rows))
     group = groups.group[merge.attending]
     # The first row of a group sees its own key; the second sees the average of both, which is its group's key.
     is_first = merge.attending == groups.first[group]
     visible = stored[sequence] + group - groups.offsets[sequence] + ~is_first
-    return k, v, {"key_ranges": ranges, "visible": visible, "has_own": is_first}
+    return k, v, ops.SeenKeys(rows, ranges, visible), is_first
 
 
 def _copy_to_members(out: Tensor, groups: Groups, pending: Pending | None) -> Tensor:
@@ -116,12 +119,12 @@ def _copy_to_members(out: Tensor, groups: Groups, pending: Pending | None) -> Te
     begins_here = groups.new[groups.first]
     index = np.cumsum(begins_here) - 1
     if pending is not None:
-        out = ops.concatenate(Tensor(pending.outputs), out)
+        out = ops.concatenate(refuse_gradient(Tensor(pending.outputs), out), out)
         index = np.where(begins_here, index + len(pending.open), groups.source[groups.first])
     return rows_at(out, index[groups.group[groups.new]])
 
 
 def _store(memory: Array, x: Tensor, layout: Layout) -> None:
-    """Store the newest row of each sequence; nothing if there are no new rows."""
-    if len(x):
-        memory[...] = x.data[layout.offsets[1:] - 1]
+    """Store the newest row of each sequence that has new rows."""
+    grown = layout.lengths > 0
+    memory[grown] = x.data[layout.offsets[1:][grown] - 1]

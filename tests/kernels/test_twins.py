@@ -21,6 +21,7 @@ from minigrad.kernels.jit import KERNELS
 from tests.kernels.attention import chosen_twins, panel_twins, softmax_twins, tile_twins
 from tests.kernels.attention import twins as attention
 from tests.kernels.codegen import twins as codegen
+from tests.kernels.decoding import line_twins
 from tests.kernels.decoding import twins as decoding
 from tests.kernels.gemm import packing_twins
 from tests.kernels.gemm import twins as gemm
@@ -40,6 +41,7 @@ TABLES = (
     draw_twins,
     gemm,
     layer_twins,
+    line_twins,
     packing_twins,
     panel_twins,
     rowwise,
@@ -88,7 +90,7 @@ def test_kernel_equals_its_twin(name: str, dtype: Any, data: st.DataObject) -> N
 def test_kernels_run_without_a_compiler() -> None:
     # So that a debugger and a coverage report can look into them.
     names = "test_kernel_equals_its_twin"
-    command = [sys.executable, "-m", "pytest", "-q", __file__, "-k", names, "--hypothesis-profile=few"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", __file__, "-k", names, "--hypothesis-profile=few"]
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     result = subprocess.run([*command, "-p", "no:cacheprovider"], env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout

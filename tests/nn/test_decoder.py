@@ -7,6 +7,7 @@ import pytest
 
 import models
 from minigrad import InputError, no_grad
+from minigrad.kernels.decoding.program import Step
 from minigrad.kernels.gemm import backend
 from minigrad.nn.decoder import Decoder
 from tests.models.tiny import TINY, build, tokens
@@ -33,7 +34,7 @@ def test_decoding_equals_the_whole_pass_at_every_position(family: str, changes: 
         logits = decoder.step(ids[:, position], cache)
         assert logits.dtype == dtype
         assert np.abs(logits - whole[:, position]).max() <= TOLERANCE[dtype] * max(1, np.abs(whole).max())
-    assert cache.length == 20
+    assert cache.lengths.tolist() == [20] * 3
 
 
 @pytest.mark.parametrize("family", sorted({"gpt2", "vidya-v1", "vidya-v2"}))
@@ -76,8 +77,25 @@ def test_bad_input_is_refused_and_the_cache_stays(family: str) -> None:
         decoder.step([3, 13], cache)
     with pytest.raises(InputError, match="the cache holds 2 sequences, but got tokens of 3"):
         decoder.step([1, 2, 3], cache)
-    assert cache.length == 0
+    assert cache.lengths.tolist() == [0, 0]
     decoder.step([1, 2], cache)
     decoder.step([1, 2], cache)
     with pytest.raises(InputError, match="capacity of 2 tokens"):
         decoder.step([1, 2], cache)
+
+
+def test_decoders_of_one_model_read_the_same_memory_until_the_weights_change() -> None:
+    model = build("gpt2").eval()
+
+    def places() -> set[int]:
+        return set(Decoder(model)._table[:, Step._fields.index("weight")].tolist())
+
+    before = places()
+    assert places() == before  # the transposed copies of GPT-2's matrices, too
+    layer = model.h[0].mlp.c_fc
+    copy = layer.lines()
+    with no_grad():
+        layer.weight[...] = 2 * layer.weight.data
+    np.testing.assert_array_equal(layer.lines(), 2 * copy)
+    model.loss([[1, 2]], [[2, 3]])  # a step of training needs the memory
+    assert layer._copy is None

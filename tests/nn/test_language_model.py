@@ -64,6 +64,20 @@ def test_targets_out_of_range_are_named(family: str) -> None:
 
 
 @every_family
+def test_the_loss_of_each_target_is_that_of_its_logits(family: str) -> None:
+    model, ids = MODELS[family], tokens(2, 2, 7)
+    targets = np.where(tokens(3, 2, 7) < 3, -100, tokens(4, 2, 7))
+    logits = model(ids).data.astype(np.float64)
+    logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    expected = -np.take_along_axis(logs, np.maximum(targets, 0)[..., None], -1)[..., 0] * (targets >= 0)
+    nats = model.losses(ids, targets)
+    np.testing.assert_allclose(nats, expected, rtol=1e-5, atol=1e-6)
+    assert model.loss(ids, targets).item() == pytest.approx(nats.sum() / (targets >= 0).sum(), rel=1e-5)
+    with pytest.raises(ShapeError, match=r"one target per token: tokens \(2, 7\), targets \(2, 6\)"):
+        model.losses(ids, targets[:, 1:])
+
+
+@every_family
 def test_only_the_logits_of_the_last_positions_are_computed_where_these_are_enough(family: str) -> None:
     model, ids = MODELS[family], tokens(1, 2, 7)
     whole = model(ids).data
@@ -100,7 +114,7 @@ def test_no_tokens_leave_a_cache_unchanged(family: str) -> None:
     cache = MODELS[family].new_cache(2, max_length=8)
     MODELS[family](tokens(0, 2, 3), cache=cache)
     assert MODELS[family](tokens(0, 2, 0), cache=cache).shape == (2, 0, VOCAB)
-    assert cache.length == 3
+    assert cache.lengths.tolist() == [3, 3]
 
 
 @every_family
@@ -165,7 +179,7 @@ def test_backward_through_a_pass_with_a_cache_is_refused(family: str) -> None:
     for loss in (logits.sum(), model(ids[:, 4:], cache=cache).sum() + model.loss(ids, ids)):
         with pytest.raises(GraphError, match=r"computed with a cache.*without a cache.*no_grad"):
             loss.backward()
-    assert cache.length == 6
+    assert cache.lengths.tolist() == [6]
     model.freeze()
     assert not model(ids[:, :2], cache=model.new_cache(1)).requires_grad
     with no_grad():

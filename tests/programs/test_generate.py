@@ -69,6 +69,12 @@ def test_several_samples_differ_and_a_rule_stands_between_them(write):
     assert write("--tokens", 20, "--temperature", 1).removesuffix("\n") == texts[0]
 
 
+def test_several_prompts_give_what_each_gives_alone(write):
+    options, prompts = ("--tokens", 12, "--samples", 2), ("to be", "or not to be that", "")
+    together = write(*options, *(word for prompt in prompts for word in ("--prompt", prompt)))
+    assert together == "\n\n---\n\n".join(write(*options, "--prompt", each)[:-1] for each in prompts) + "\n"
+
+
 def test_generation_stops_before_the_stop_string(write):
     free = write("--tokens", 60).removesuffix("\n")
     stop = free[20:23]
@@ -102,9 +108,18 @@ def test_a_draft_model_writes_the_same_greedy_text_and_must_have_the_same_tokeni
     assert "nowhere is no run folder" in refusal(capsys, folder, "--draft", "nowhere")
 
 
+def test_weights_can_be_rounded_when_they_are_loaded(write, folder, capsys):
+    exact = write("--tokens", 30, "--temperature", 0)
+    assert write("--tokens", 30, "--temperature", 0, "--quantize", "float16") == exact
+    assert len(write("--tokens", 30, "--quantize", "int4")) > 1
+    assert "--quantize takes one of float16, bfloat16, int8, int4" in refusal(capsys, folder, "--quantize", "int5")
+
+
 def test_generation_continues_beyond_the_context_and_a_longer_prompt_is_mentioned(folder, capsys):
     program.main([str(folder), "--tokens", "60"])
     assert "[60 tokens, " in capsys.readouterr().err
+    program.main([str(folder), "--tokens", "60", "--adaptive-context"])
+    assert "; context: 16 from token 0 on" in capsys.readouterr().err
     program.main([str(folder), "--prompt", "to be or not " * 20, "--tokens", "2"])
     notes = capsys.readouterr().err
     assert re.search(r"\[the prompt has \d+ tokens, more than the context of 16: its last part is used\]", notes)

@@ -56,6 +56,15 @@ def test_a_comparison_with_xz_for_which_there_is_no_time_says_so(capsys, text, t
     assert "no figure of xz: it would have taken" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
+def test_a_text_shorter_than_the_context_is_read_several_times_in_a_step(capsys, tmp_path):
+    (tmp_path / "short.txt").write_text("to be or not to be, that is the question\n", encoding="utf-8")
+    result = run(tmp_path / "short.txt", tmp_path / "run", steps=3, context=64, vocab=261)
+    assert "passes over the text" in capsys.readouterr().out
+    assert (result.steps, result.tokens) == (3, 3 * 2 * 64)
+    assert 0 < result.val_bits_per_byte < 20
+    assert result.loss > 0
+
+
 def test_fields_of_the_config_can_be_set_and_stay_set(capsys, text, tmp_path):
     result = run(text, tmp_path / "run", steps=4, set="rope_theta=777,width=48,norm_eps=1e-6")
     described = read_json(result.out / "config.json")
@@ -100,10 +109,11 @@ def test_metrics_have_exactly_the_promised_fields(finished):
         "step", "tokens", "loss", "bits_per_byte", "learning_rate", "gradient_norm", "seconds", "tokens_per_second",
         "memory_bytes",
     }  # fmt: skip
+    with_score = {"val_loss", "val_bits_per_byte", "val_loss_repeated", "val_loss_others"}
     lines = metrics.read(finished)
     assert [line["step"] for line in lines] == [1, 2, 4, 6, 8, 10, 12]
     for line in lines:
-        evaluated = {"val_loss", "val_bits_per_byte"} if line["step"] in (10, 12) else set()
+        evaluated = with_score if line["step"] in (10, 12) else set()
         assert set(line) == always | evaluated
         assert line["tokens"] == line["step"] * 32
 

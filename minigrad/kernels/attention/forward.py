@@ -157,6 +157,8 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
     configure_tiles(TILE_CONFIGURATION)
     for number in range(start, stop):
         heads, first, num_rows, first_key, num_keys = task_of(inputs, number)
+        if num_rows == 0:  # of a text in a cache that gets no token in this pass
+            continue
         # Tile by tile, the keys are left factors of the scores, and the transposed values those of the result.
         covered = round_up(num_keys, KEYS)
         k_left = memory_for(arithmetic.packed, covered, size)
@@ -176,9 +178,7 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
             load_seen(limits, panel, heads, seen)
             # Keys before those that the first query sees are left out, in whole blocks of the packed factors.
             least, most = seen.first[0] // COLUMNS * COLUMNS, seen.visible[COLUMNS - 1]
-            largest[:] = -np.inf
-            total[:] = zero
-            attended[:] = zero
+            largest[:], total[:], attended[:] = -np.inf, zero, zero
             for begin in range(least // KEYS * KEYS, most, KEYS):
                 n, tile, skipped = min(KEYS, num_keys - begin), begin // KEYS, max(least - begin, 0)
                 keys = Tile(begin + skipped, round_up(min(KEYS, most - begin) - skipped, ROWS))

@@ -14,13 +14,18 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from minigrad.kernels.codegen.addresses import address_of, elements_at
+from minigrad.kernels.codegen.line_products import Lines
+from minigrad.kernels.codegen.line_tile import FULL
 from minigrad.kernels.decoding import program as codes
+from minigrad.kernels.decoding.lines import CODES, pack
 from minigrad.kernels.decoding.program import Heads, Share, Step, Texts
+from tests.kernels.decoding.line_twins import floats
 from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers
 
 _SIZE = 120  # elements of memory of each text: a source in the first third, a target in the second
 _SOURCE, _TARGET = 3, 48
 _KEPT: deque[Array] = deque(maxlen=64)
+_MATRICES: dict[int, Array] = {}  # the floats of matrices in small formats, by address
 _EPS = 1e-3
 
 
@@ -48,14 +53,25 @@ def _spans(size: int, share: Share) -> slice:
 @st.composite
 def _linear_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     inputs, outputs = draw(st.sampled_from([1, 5, 33, 40])), draw(st.sampled_from([1, 16, 40, 70]))
-    weight = _address(numbers(draw, dtype, outputs, inputs))
+    matrix = numbers(draw, dtype, outputs, inputs)
+    format = draw(st.sampled_from([None, *CODES])) if dtype == np.float32 else None
+    found = Lines(FULL, _address(matrix), inputs, outputs)
+    if format is not None:
+        packed = pack(matrix, format)
+        found, matrix = packed.lines(), floats(packed)
+        _KEPT.extend([packed.elements, packed.scales])
     bias = draw(st.booleans()) and _address(numbers(draw, dtype, outputs))
-    step = Step(codes.LINEAR, _SOURCE, _TARGET, inputs, outputs, weight, int(bias), int(draw(st.booleans())))
+    step = Step(codes.LINEAR, _SOURCE, _TARGET, inputs, outputs, found.address, int(bias), int(draw(st.booleans())))
+    step = step._replace(format=found.format, scales=found.scales)
+    _MATRICES[found.address] = matrix
     return [_memory(draw, dtype), step, draw(_shares())]
 
 
 def _linear(memory: Array, step: Step, share: Share) -> None:
-    weight = elements_at(step.weight, step.inputs * step.outputs, memory.dtype).reshape(step.outputs, step.inputs)
+    if step.format == FULL:
+        weight = elements_at(step.weight, step.inputs * step.outputs, memory.dtype).reshape(step.outputs, step.inputs)
+    else:
+        weight = _MATRICES[step.weight]
     y = memory[:, step.source : step.source + step.inputs] @ weight.T
     y += elements_at(step.bias, step.outputs, memory.dtype) if step.bias else 0
     out = memory[:, step.target : step.target + step.outputs]
@@ -65,10 +81,11 @@ def _linear(memory: Array, step: Step, share: Share) -> None:
 
 def _texts(draw: DrawFn, dtype: Any, memory: Array, heads: Heads) -> Texts:
     count, positions = len(memory), 6
-    shape = (2, count, positions, heads.kv_heads, heads.size)
+    shape = (2, count + 1, positions, heads.kv_heads, heads.size)
+    places = np.delete(np.arange(count + 1), draw(st.integers(0, count)))
     lengths = np.array([draw(st.integers(0, positions - 1)) for _ in range(count)], np.int64)
     tokens = np.array([draw(st.integers(0, 4)) for _ in range(count)], np.int64)
-    return Texts(tokens, lengths, numbers(draw, dtype, *shape), numbers(draw, dtype, *shape))
+    return Texts(tokens, lengths, places, numbers(draw, dtype, *shape), numbers(draw, dtype, *shape))
 
 
 @st.composite
@@ -153,14 +170,14 @@ def _store(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) 
     for text in _mine(memory, share):
         for place, stored in ((step.source, texts.keys), (step.target, texts.values)):
             new = memory[text, place : place + step.outputs].reshape(heads.kv_heads, heads.size)
-            stored[step.layer, text, texts.lengths[text]] = new
+            stored[step.layer, texts.places[text], texts.lengths[text]] = new
 
 
 def _attend(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -> None:
     tasks = range(len(memory) * heads.num_heads)
     for task in tasks[len(tasks) * share.number // share.threads : len(tasks) * (share.number + 1) // share.threads]:
         text, head = divmod(task, heads.num_heads)
-        seen = (step.layer, text, slice(texts.lengths[text] + 1), head * heads.kv_heads // heads.num_heads)
+        seen = step.layer, texts.places[text], slice(texts.lengths[text] + 1), head * heads.kv_heads // heads.num_heads
         first = head * heads.size
         scores = texts.keys[seen] @ memory[text, step.source + first : step.source + first + heads.size]
         p = np.exp((scores - scores.max()) / math.sqrt(heads.size))
