@@ -94,6 +94,7 @@ def train_loop(run: Run) -> None:
         while not run.is_finished:
             log.decide_steps()
             with log.timed(), run.profiled():
+                run.adapt_context()
                 learning_rate, norm = take_step(run)
             score = run.evaluate(everything=run.is_finished) if run.is_due(settings.eval_every) else None
             if score or run.step == 1 or run.is_due(settings.log_every):
@@ -123,7 +124,7 @@ def take_step(run: Run) -> tuple[float, float]:
         raise run.divergence(run.first_anomaly(lambda: accumulate_gradients(run, batch)))
     run.optimizer.zero_grad()
     run.totals.add_step(nats, float(run.text.byte_lengths[predicted].sum()), loss)
-    run.step += 1
+    run.end_step(norm)
     return learning_rate, norm
 
 

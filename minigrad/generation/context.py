@@ -8,11 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minigrad.autograd.graph import no_grad
+from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.cache import Cache
+from minigrad.nn.context_signals import measure
 from minigrad.nn.decoder import Decoder
 from minigrad.nn.layout import Layout
 from minigrad.typing import Array
 
+ADAPT_EVERY = 32  # tokens, at least, between decisions on an adaptive context
 _MOST_AGAIN = 8  # tokens that are read again rather than in a pass of their own, after a cache went back to its mark
 _MOST_ROWS = 2048  # tokens of all texts that are read in one pass: more take memory, and no less time for each
 
@@ -22,15 +25,25 @@ class Context:
 
     A model reads at most `context_length` tokens. A text that begins with more is read from its last ones; a text that
     outgrows the context is read again from its last half on, so the next half context costs no more than before.
+    With an `adaptive` context, that context takes the place of `context_length`: it is how much of a text is in the
+    cache, which is all that a model of any family sees of it, whatever windows its layers have. What the farther half
+    of the cache tells about the newest tokens is measured every now and then, and less or more is kept from then on.
+    That is a function of one text, so there must be only one.
     """
 
-    def __init__(self, decoder: Decoder, texts: Sequence[Sequence[int]], capacity: int) -> None:
+    def __init__(
+        self,
+        decoder: Decoder,
+        texts: Sequence[Sequence[int]],
+        capacity: int,
+        adaptive: AdaptiveContext | None = None,
+    ) -> None:
         """Take texts, at least one token each, and the number of tokens that the longest may grow to."""
-        self.decoder, self.model = decoder, decoder.model
-        self.limit = self.model.config.context_length
+        self.decoder, self.model, self.adaptive = decoder, decoder.model, adaptive
         self.texts = [list(text) for text in texts]
+        self._decided = len(self.texts[0])  # the length of the text at the last decision
         self._starts = np.maximum(self.lengths - self.limit, 0)  # of each text, the first token that the cache holds
-        memory = min(self.limit, max(capacity, int(self.lengths.max())))
+        memory = min(self.model.config.context_length, max(capacity, int(self.lengths.max())))
         self._cache: Cache = self.model.new_cache(len(texts), memory)
         self._places = np.arange(len(texts))  # of each text, its number in the cache, which may hold others too
 
@@ -38,6 +51,11 @@ class Context:
     def lengths(self) -> Array:
         """The number of tokens of each text, (texts,)."""
         return np.array([len(text) for text in self.texts])
+
+    @property
+    def limit(self) -> int:
+        """The number of tokens that the cache may hold."""
+        return self.adaptive.current if self.adaptive else self.model.config.context_length
 
     @property
     def room(self) -> int:
@@ -51,6 +69,8 @@ class Context:
 
     def logits(self, last: int = 1) -> Array:
         """Read the tokens that are new; return the logits after each of the `last` ones, (texts, last, V)."""
+        if self.adaptive:
+            self._adapt(self.adaptive)
         self._make_room()
         begins = not self._held.any()
         if self._new.sum() > _MOST_ROWS or (last == 1 and not begins):
@@ -97,6 +117,17 @@ class Context:
         lengths = self._cache.lengths.copy()
         lengths[self._places] = held
         self._cache.truncate(lengths)
+
+    def _adapt(self, context: AdaptiveContext) -> None:
+        """Measure what the farther half of the view tells, if it is nearly full and some tokens are new; decide."""
+        length = len(self.texts[0])
+        held = min(length - int(self._starts[0]), self.model.config.context_length + 1)
+        if length < self._decided + ADAPT_EVERY or 4 * held < 3 * context.current:
+            return
+        self._decided = length
+        seen = np.array(self.texts[0][-held:])
+        if signals := measure(self.model, seen[:-1], seen[1:], Layout.packed([held - 1]), held - 1):
+            context.decide(length, signals)
 
     def _make_room(self) -> None:
         """Let texts that have outgrown the context begin again from their last half."""

@@ -15,6 +15,7 @@ from minigrad.generation.sampling import as_mask
 from minigrad.generation.settings import Sampling
 from minigrad.generation.speculative import with_draft
 from minigrad.generation.texts import Rules, Text, Token
+from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.decoder import Decoder
 from minigrad.nn.language_model import LanguageModel
 from minigrad.typing import Array, Tokenizer
@@ -46,7 +47,8 @@ def stream(
     `end_ids`), which is its last token and adds no text; with a stop string; or after `settings.tokens`.
     Texts are written together, whatever their lengths. Each is a function of weights, prompt, settings and the number
     of its sample, which begins at `first_sample`: alone and among others it is the same, as far as rounding allows. A
-    text that outgrows the model's context continues from its last half.
+    text that outgrows the model's context continues from its last half. With `adaptive_context` each text is written
+    alone, and how much of it the model sees follows from what it reads (`minigrad.nn.adaptive_context`).
     With `draft`, a smaller model with the same tokenizer, the texts have the same distribution and come sooner, one
     after the other (see `speculative`); with temperature 0 they are the same texts.
     Raises InputError for a setting that is unknown or not allowed, token ids that the model does not know, or a
@@ -66,6 +68,8 @@ def stream(
             f"the draft model knows {draft.config.vocab_size:,} tokens and the model {model.config.vocab_size:,}: it "
             "must have the same tokenizer"
         )
+    if draft is not None and rules.sampling.adaptive_context:
+        raise InputError("a draft proposes tokens for one view of the text: leave out the draft or adaptive_context")
     samples = range(first_sample, first_sample + rules.sampling.samples)
     if draft is None:
         return _in_evaluation(model, _batches(Decoder(model), rules, prompts, samples))
@@ -136,6 +140,7 @@ def _batches(decoder: Decoder, rules: Rules, prompts: list[list[int]], samples: 
     model, capacity = decoder.model, max(map(len, prompts)) + rules.sampling.tokens
     bytes_each = model.new_cache(1, min(capacity, model.config.context_length)).num_bytes
     size = max(1, min(_MOST_TOGETHER, _MOST_CACHE_BYTES // bytes_each))
+    size = 1 if rules.sampling.adaptive_context else size  # each text has a context of its own
     texts = (Text(rules, ids, number, sample) for number, ids in enumerate(prompts) for sample in samples)
     while batch := list(itertools.islice(texts, size)):
         yield from _together(decoder, batch, capacity)
@@ -154,13 +159,16 @@ def _together(decoder: Decoder, texts: list[Text], capacity: int) -> Iterator[To
     """
     prompts = {text.number: text.prompt for text in texts}
     rows = [list(prompts).index(text.number) for text in texts]
-    context = Context(decoder, list(prompts.values()), capacity)
+    is_adaptive = texts[0].rules.sampling.adaptive_context
+    adaptive = AdaptiveContext.up_to(decoder.model.config.context_length) if is_adaptive else None
+    context = Context(decoder, list(prompts.values()), capacity, adaptive)
     logits = context.logits()[rows, -1]
     context.select(rows)
     while texts:
         drawn = []
         for text, row in zip(texts, logits, strict=True):
             drawn.append(text.next(row))
+            drawn[-1].context = adaptive.current if adaptive else None
             yield drawn[-1]
         going = [number for number, token in enumerate(drawn) if not token.ended]
         if not going:

@@ -63,6 +63,12 @@ class Sampling:
         at_least=0,
         at_most=_MOST,
     )
+    adaptive_context: bool = option(
+        False,
+        "let the model see less of the text while the farther half of what it sees tells nothing, and more while it "
+        "does, up to its context",
+        group="how",
+    )
     seed: int = option(0, "seed of the draws", group="how", at_least=0)
     draft_tokens: int = option(
         4, "tokens that the model of --draft proposes at a time", group="how", at_least=1, at_most=64

@@ -22,6 +22,7 @@ class Token(int):
     text: str  # the text that is certain with it: part of a character, or of a stop string, comes with a later token
     ended: str  # why the text ends with it: "end" (a special token), "stop", "length"; or "", and the text goes on
     drafted: bool  # whether a smaller model proposed it
+    context: int | None  # the most tokens before it that the model saw, if the context adapts
     log_probability: float | None  # in the model's own distribution; None unless `alternatives` are asked for
     alternatives: tuple[tuple[int, float], ...]  # the most likely tokens in its place, with their log-probabilities
 
@@ -83,7 +84,7 @@ class Text:
         if not token.ended and self.left == 1:
             token.ended = "length"
             token.text += self._stream.flush() if self._stream else ""
-        token.drafted, token.log_probability, token.alternatives = drafted, None, ()
+        token.drafted, token.context, token.log_probability, token.alternatives = drafted, None, None, ()
         if sampling.alternatives is not None:
             known = log_probabilities(logits)
             token.log_probability = float(known[drawn])

@@ -151,6 +151,7 @@ def _series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: fl
 def _charts(records: Sequence[Mapping[str, Any]], xz_bits_per_byte: float | None) -> str:
     losses = [_series("training", even(records), "bits_per_byte"), _series("held-out", records, "val_bits_per_byte")]
     xz = [] if xz_bits_per_byte is None else [(f"xz {xz_bits_per_byte:.2f}", xz_bits_per_byte)]
+    context = (("Context, tokens", "context", 1.0),) if any("context" in each for each in records) else ()
     charts = {
         "Loss, bits per byte": line_chart("Loss, bits per byte", losses, references=xz),
         **_copying_chart(records),
@@ -160,6 +161,7 @@ def _charts(records: Sequence[Mapping[str, Any]], xz_bits_per_byte: float | None
                 ("Learning rate", "learning_rate", 1.0),
                 ("Tokens per second", "tokens_per_second", 1.0),
                 ("Memory, MB", "memory_bytes", 1e6),
+                *context,
             )
         },
     }

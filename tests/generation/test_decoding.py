@@ -19,6 +19,7 @@ from minigrad.generation.prompt import document
 from minigrad.generation.sampling import distribution
 from minigrad.generation.settings import Sampling
 from minigrad.generation.texts import Text
+from minigrad.nn.context_signals import Signals
 from minigrad.nn.language_model import LanguageModel
 from tests.models import tiny
 from tests.tokenizer import byte_fallback
@@ -214,6 +215,21 @@ def test_an_empty_prompt_begins_like_a_document(model):
     assert empty == start != end
 
 
+def test_an_adaptive_context_is_that_of_one_text_and_comes_with_its_tokens(monkeypatch, model):
+    monkeypatch.setattr("minigrad.generation.context.ADAPT_EVERY", 2)
+    signals = Signals(need=-1.0, perplexity=9.0, entropy=2.0, diversity=0.5, diversity_gain=0.0, tokens=1_024)
+    monkeypatch.setattr("minigrad.generation.context.measure", lambda *_: signals)
+    adaptive = FREE | {"adaptive_context": True, "tokens": 30}
+    together = list(stream(model, [[1, 2], [3, 4]], samples=2, **adaptive))
+    assert {(token.prompt, token.sample) for token in together} == {(0, 0), (0, 1), (1, 0), (1, 1)}
+    alone = list(stream(model, [3, 4], first_sample=1, **adaptive))
+    assert [token for token in together if (token.prompt, token.sample) == (1, 1)] == alone
+    contexts = [token.context for token in alone]
+    assert contexts[0] == 12
+    assert 2 <= min(contexts) < 5
+    assert next(stream(model, [1], **FREE)).context is None
+
+
 @pytest.mark.parametrize(
     ("prompt", "changes", "message"),
     [
@@ -230,6 +246,11 @@ def test_an_empty_prompt_begins_like_a_document(model):
         ([0.5], {}, "a prompt is a sequence of token ids"),
         ([1, [2]], {}, "a prompt is a sequence of token ids"),
         ([1], {"draft": tiny.build("vidya-v2")}, "the draft model knows 13 tokens and the model 40"),
+        (
+            [1],
+            {"draft": tiny.build("vidya-v2", vocab_size=40), "adaptive_context": True},
+            "leave out the draft or adap",
+        ),
         ("text", {}, "a prompt is a sequence of token ids"),
     ],
 )

@@ -118,6 +118,8 @@ def test_weights_can_be_rounded_when_they_are_loaded(write, folder, capsys):
 def test_generation_continues_beyond_the_context_and_a_longer_prompt_is_mentioned(folder, capsys):
     program.main([str(folder), "--tokens", "60"])
     assert "[60 tokens, " in capsys.readouterr().err
+    program.main([str(folder), "--tokens", "60", "--adaptive-context"])
+    assert "; context: 16 from token 0 on" in capsys.readouterr().err
     program.main([str(folder), "--prompt", "to be or not " * 20, "--tokens", "2"])
     notes = capsys.readouterr().err
     assert re.search(r"\[the prompt has \d+ tokens, more than the context of 16: its last part is used\]", notes)

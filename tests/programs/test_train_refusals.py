@@ -81,7 +81,7 @@ def test_a_bad_argument_gets_one_paragraph_and_nothing_is_written(
         (b"\x00\x01\x02 binary", "is not UTF-8 text"),
         ("caf\xe9 au lait".encode("latin-1"), "is not UTF-8 text"),
         (b"x", "too few"),
-        (b"to be or not to be", "use a smaller --context or more text"),
+        (b"to be or not to be", "use a smaller --context, more text, or --documents packed"),
         (b"to be or not to be that is the question\n" * 8, "the held-out text has"),
     ],
 )
@@ -89,7 +89,7 @@ def test_text_that_cannot_be_used(capsys, tmp_path, content, message):
     path = tmp_path / "text.txt"
     if content is not None:
         path.write_bytes(content)
-    error = refusal(capsys, *flags(settings(path, tmp_path / "run", context=32)))
+    error = refusal(capsys, *flags(settings(path, tmp_path / "run", context=32, documents="windows")))
     assert message in error
     assert not (tmp_path / "run").exists()
 
