@@ -104,18 +104,23 @@ def load(config: GenerateConfig) -> tuple[LanguageModel, Tokenizer, LanguageMode
 
 
 def compile_kernels(model: LanguageModel) -> None:
-    """Read and continue the shortest text if its kernels must be compiled first, and say so; nothing waits unsaid."""
+    """Read and continue a short text if its kernels must be compiled first, and say so; nothing waits unsaid."""
     from minigrad import no_grad
+    from minigrad.kernels.decoding.lines import widen_lines
     from minigrad.kernels.decoding.machine import run_program
+    from minigrad.kernels.decoding.products import linear
     from minigrad.kernels.jit import is_stored
     from minigrad.nn.decoder import Decoder
 
-    if is_stored(run_program) or not (decoder := Decoder(model)).has_program:
+    # A quantised model reads a short prompt with `linear` alone, and widens its matrices for a long one.
+    kernels = [run_program] if model.head().packed is None else [run_program, linear, widen_lines]
+    if all(map(is_stored, kernels)) or not (decoder := Decoder(model)).has_program:
         return
     notice("compiling kernels, which are kept for the next time")
     model.eval()
     cache = model.new_cache(1, 2)
     with no_grad():
+        model([[0] * min(32, model.config.context_length)], last=1)
         model([[0]], cache=cache)
     decoder.step([0], cache)
 
