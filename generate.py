@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.errors import InputError
-from minigrad.generation.prompt import STANDARD_INPUT, document, is_terminal, read_messages, read_prompt
+from minigrad.generation.prompt import STANDARD_INPUT, document, is_terminal, read_messages, read_prompts
 from minigrad.generation.settings import GenerateConfig
 from minigrad.options import assignments, nearest
 from minigrad.system import hardware
@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # the command line is read before NumPy and the rest are impo
 
 
 def generate(config: GenerateConfig) -> Iterator[str]:
-    """Yield the text in parts, the prompt first; several samples are separated by a blank line and a rule.
+    """Yield the texts in parts, each with its prompt first; between two of them are a blank line and a rule.
 
     Raises InputError if the folder cannot be used.
     """
@@ -39,21 +39,23 @@ def generate(config: GenerateConfig) -> Iterator[str]:
     from minigrad.generation.decoding import stream
     from minigrad.generation.display import in_turn
 
-    beginning = config.prompt or ""
-    prompt = document(tok, beginning)
+    prompts = [document(tok, beginning) for beginning in config.prompt]
     limit = model.config.context_length
-    if len(prompt) > limit:
-        notice(f"the prompt has {len(prompt):,} tokens, more than the context of {limit:,}: its last part is used")
-    tokens = stream(model, prompt, config, tokenizer=tok, draft=draft)
-    yield beginning
-    for sample, text, ended in in_turn(watched(tokens, config, tok)):
+    for number, prompt in enumerate(prompts, start=1):
+        if len(prompt) > limit:
+            which = f"prompt {number}" if len(prompts) > 1 else "the prompt"
+            notice(f"{which} has {len(prompt):,} tokens, more than the context of {limit:,}: its last part is used")
+    beginnings = [beginning for beginning in config.prompt for _ in range(config.samples)]
+    tokens = stream(model, prompts, config, tokenizer=tok, draft=draft)
+    yield beginnings[0]
+    for number, text, ended in in_turn(watched(tokens, config, tok), config.samples):
         yield text
         if ended:
-            yield "\n\n---\n\n" + beginning if sample + 1 < config.samples else "\n"
+            yield "\n\n---\n\n" + beginnings[number + 1] if number + 1 < len(beginnings) else "\n"
 
 
 def chat(config: GenerateConfig) -> Iterator[str]:
-    """Yield the answers of the model to the messages of standard input, in parts; the prompt is the first message.
+    """Yield the answers of the model to the messages of standard input, in parts; prompts are the first messages.
 
     Raises InputError if the folder holds no chat model, or if several samples are asked for.
     """
@@ -73,8 +75,7 @@ def chat(config: GenerateConfig) -> Iterator[str]:
 
     if is_terminal():
         notice(HELP)
-    first = [] if config.prompt is None else [config.prompt]
-    yield from Chat(conversation, answer, notice).run(itertools.chain(first, read_messages()))
+    yield from Chat(conversation, answer, notice).run(itertools.chain(config.prompt, read_messages()))
 
 
 def load(config: GenerateConfig) -> tuple[LanguageModel, Tokenizer, LanguageModel | None]:
@@ -171,6 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "stop_string": "stop",
             "draft_model": "draft",
             "prompt_file": "prompt",
+            "prompts": "prompt",
         },
         stray="prompt",
     )
@@ -178,9 +180,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     forgive_encoding()
 
     def parts() -> Iterator[str]:
-        if config.chat and config.prompt != STANDARD_INPUT:
+        if config.chat and STANDARD_INPUT not in config.prompt:
             return chat(config)
-        asked = replace(config, prompt=read_prompt(config.prompt))
+        asked = replace(config, prompt=read_prompts(config.prompt))
         return chat(asked) if config.chat else generate(asked)
 
     def work() -> None:

@@ -185,11 +185,12 @@ class Preparation:
         initial = self.initial_weights(model)
         plan.check_text()
         if folder is None:
-            facts = {"parameters": model.num_parameters(), "matmul_rate": rate, "text": fingerprint(text.train)}
+            texts = {"text": fingerprint(text.train), "held_out_text": fingerprint(text.held_out)}
+            facts = {"parameters": model.num_parameters(), "matmul_rate": rate} | texts
             record = Record.new(asked, settings, **facts, architecture=model.config.published())
             folder = RunFolder(path, record, is_new=True)
         else:
-            folder.check_text(text.train)
+            folder.check_text(text.train, text.held_out)
         print(plan.describe(path), flush=True)
         return Prepared(plan, folder, initial)
 
@@ -219,7 +220,7 @@ class Preparation:
 
         asked, folder = self.opening.asked, self.opening.folder
         with phase(f"reading {asked.data}"):
-            source = corpus.load(asked.data, progress=print)
+            source = corpus.load(asked.data, held_out=asked.held_out, progress=print)
             train_documents, _ = source.split()
         with phase("preparing the tokens"):
             known = folder.path if folder else asked.tokenizer

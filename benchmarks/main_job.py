@@ -7,9 +7,9 @@ long as that command, ten minutes by default; let nothing else run on the machin
     python benchmarks/main_job.py --runs 5 --out runs/main-job      # seeds 0 to 4; the run folders are kept
     python benchmarks/main_job.py --minutes 2
 
-Beside the score of each run it prints the loss on tokens that complete a pair seen before (`benchmarks/copying.py`),
-which tells whether the model learned to copy from its context: that happens in some runs and not in others. The table
-is the one in docs/results.md.
+Beside the score of each run it prints the loss on tokens that complete a pair seen before
+(`minigrad.data.repeated_pairs`), which tells whether the model learned to copy from its context: that happens in some
+runs and not in others. The table is the one in docs/results.md.
 """
 
 from __future__ import annotations
@@ -31,16 +31,13 @@ sys.path.insert(0, str(ROOT))
 
 def run(out: Path, seed: int, flags: Sequence[str]) -> dict[str, Any]:
     """Train in a process of its own; return the figures of the run in the folder `out`."""
-    from benchmarks.copying import measure
-
     command = [sys.executable, str(ROOT / "train.py"), "--model", "vidya-v2", "--seed", str(seed), *flags]
     started = time.perf_counter()
     subprocess.run([*command, "--out", str(out)], check=True)
     seconds = time.perf_counter() - started
     record = json.loads((out / "minigrad.json").read_text(encoding="utf-8"))
     facts = {name: record[name] for name in ("hardware", "size", "parameters")}
-    copying = {f"nats_{name}": value for name, value in measure(out).items() if name != "share"}
-    return {"seed": seed, "seconds": seconds, **facts, **record["result"], **copying}
+    return {"seed": seed, "seconds": seconds, **facts, **record["result"]}
 
 
 def show(runs: Sequence[dict[str, Any]]) -> list[str]:
@@ -50,8 +47,8 @@ def show(runs: Sequence[dict[str, Any]]) -> list[str]:
     for each in runs:
         minutes, seconds = divmod(round(each["seconds"]), 60)
         lines.append(
-            f"| {each['seed']} | {each['tokens']:,} | {each['bits_per_byte']:.3f} | {each['nats_repeated']:.2f} | "
-            f"{each['nats_others']:.2f} | {minutes} min {seconds:02} s |"
+            f"| {each['seed']} | {each['tokens']:,} | {each['bits_per_byte']:.3f} | {each['loss_repeated']:.2f} | "
+            f"{each['loss_others']:.2f} | {minutes} min {seconds:02} s |"
         )
     scores, xz = [each["bits_per_byte"] for each in runs], runs[0]["xz_bits_per_byte"]
     beside = "xz: not measured" if xz is None else f"xz -9e: {xz:.3f}"

@@ -178,7 +178,7 @@ class Attention(nn.Module):
         q, k, v = (qkv[:, part] for part in range(3))  # (rows, H, D)
         key_ranges = None
         if cache is not None:
-            k, v, key_ranges = cache.append(layer, k, v)
+            k, v, key_ranges = cache.append(layer, k, v, layout.offsets)
         attended = ops.attention(q, k, v, offsets=layout.offsets, key_ranges=key_ranges, **self.attn_dropout.draws())
         return self.resid_dropout(self.c_proj(attended.reshape(rows, width)))
 

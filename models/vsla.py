@@ -196,7 +196,7 @@ class Attention(nn.Module):
         q, k, v = (qkv[:, part] for part in range(3))  # (rows, H, D)
         key_ranges = far = None
         if cache is not None:
-            k, v, key_ranges = cache.append(layer, k, v)
+            k, v, key_ranges = cache.append(layer, k, v, layout.offsets)
             far = cache.far(layer, key_ranges)
         attended = self.pattern.attend(q, k, v, layout.offsets, key_ranges, far)
         return self.resid_dropout(self.c_proj(attended.reshape(rows, width)))

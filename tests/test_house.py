@@ -47,6 +47,9 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.data": SYSTEM | {"numpy", "minigrad.formats", "minigrad.nn.layout"},
     "minigrad.generation": NN | {"minigrad.data"},
     "minigrad.training": NN | {"minigrad.optim", "minigrad.data", "minigrad.generation", "tqdm"},
+    "minigrad.evaluate": NN | {"minigrad.data", "minigrad.training"},
+    "minigrad.evaluate.__main__": NN  # a program, which stands above all rooms as train.py does
+    | {"minigrad.cli", "minigrad.data", "minigrad.evaluate", "minigrad.training", "models", "tokenizer"},
     "minigrad.cli": {"minigrad.errors", "minigrad.options", "minigrad.system"},
     "models": {"models.names"},  # the package itself: imports the registry when it is used
     "models.names": {"minigrad.options"},

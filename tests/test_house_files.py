@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
 
 from tests.source_files import BENCHMARKS, FILES, PROGRAMS, ROOT, TESTS, imports_of, module_of, name_of
+
+ALL = FILES + PROGRAMS + TESTS + BENCHMARKS
+
+
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(("folder", "most"), [("minigrad", 8), ("minigrad/kernels", 8), ("tokenizer", 10)])
@@ -15,11 +23,10 @@ def test_a_room_holds_few_files(folder: str, most: int) -> None:
     assert len(list((ROOT / folder).glob("*.py"))) <= most
 
 
-@pytest.mark.parametrize("path", FILES + PROGRAMS + TESTS + BENCHMARKS, ids=name_of)
-def test_a_file_is_a_chapter(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 300, "over 300 lines: which two ideas does it hold?"
-    if path not in TESTS:
-        assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), "no docstring at the top"
+def test_a_file_is_a_chapter() -> None:
+    too_long = [name_of(path) for path in ALL if len(path.read_text(encoding="utf-8").splitlines()) > 300]
+    assert not too_long, "over 300 lines: which two ideas do they hold?"
+    assert not [name_of(path) for path in ALL if path not in TESTS and not ast.get_docstring(tree_of(path))]
 
 
 # Functions with more than seven parameters, and why; `self` and `cls` do not count.
@@ -45,10 +52,8 @@ def too_large(tree: ast.AST) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", FILES + PROGRAMS + TESTS + BENCHMARKS, ids=name_of)
-def test_a_function_fits_on_a_screen(path: Path) -> None:
-    exceptions = {name.split(": ")[1] for name in MANY_PARAMETERS if name.startswith(f"{name_of(path)}: ")}
-    assert set(too_large(ast.parse(path.read_text(encoding="utf-8")))) == exceptions
+def test_a_function_fits_on_a_screen() -> None:
+    assert {f"{name_of(path)}: {name}" for path in ALL for name in too_large(tree_of(path))} == set(MANY_PARAMETERS)
 
 
 def test_the_limits_of_a_function_can_be_exceeded() -> None:
@@ -70,9 +75,8 @@ def leaves_encoding_open(tree: ast.AST) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("path", FILES + PROGRAMS + TESTS + BENCHMARKS, ids=name_of)
-def test_a_text_file_has_an_encoding(path: Path) -> None:
-    assert not leaves_encoding_open(ast.parse(path.read_text(encoding="utf-8")))
+def test_a_text_file_has_an_encoding() -> None:
+    assert not [f"{name_of(path)}:{line}" for path in ALL for line in leaves_encoding_open(tree_of(path))]
 
 
 def test_an_encoding_can_be_missed() -> None:
@@ -82,7 +86,7 @@ def test_an_encoding_can_be_missed() -> None:
 
 def has_functions(path: Path) -> bool:
     """Whether a file has a function with more than a docstring, which declarations and protocols have not."""
-    functions = (node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.FunctionDef))
+    functions = (node for node in ast.walk(tree_of(path)) if isinstance(node, ast.FunctionDef))
     return any(len(function.body) > 1 or ast.get_docstring(function) is None for function in functions)
 
 
@@ -142,10 +146,11 @@ SOURCES = [path for path in FILES + PROGRAMS if path.name != "__init__.py"]
 TEST_NAMES = {name_of(path) for path in TESTS if path.name.startswith("test_")}
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=name_of)
-def test_every_file_with_a_function_has_a_test_file(path: Path) -> None:
-    is_tested = is_in_a_table(path) or any(are_of(test, home_of(path)) for test in TEST_NAMES)
-    assert is_tested or not has_functions(path)
+def test_every_file_with_a_function_has_a_test_file() -> None:
+    def is_tested(path: Path) -> bool:
+        return is_in_a_table(path) or any(are_of(test, home_of(path)) for test in TEST_NAMES)
+
+    assert not [name_of(path) for path in SOURCES if has_functions(path) and not is_tested(path)]
 
 
 def test_every_test_file_has_a_source_file() -> None:
@@ -154,7 +159,6 @@ def test_every_test_file_has_a_source_file() -> None:
     assert {test for test in lonely if not test.startswith("tests/peers/")} == LAWS
 
 
-@pytest.mark.parametrize("path", FILES + PROGRAMS + TESTS + BENCHMARKS, ids=name_of)
-def test_names_say_what_is_inside(path: Path) -> None:
-    words = set(path.stem.split("_"))
-    assert not words & {"utils", "util", "helpers", "helper", "common", "misc"}
+def test_names_say_what_is_inside() -> None:
+    empty_words = {"utils", "util", "helpers", "helper", "common", "misc"}
+    assert not [name_of(path) for path in ALL if empty_words & set(path.stem.split("_"))]

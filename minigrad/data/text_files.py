@@ -22,10 +22,10 @@ _MEMORY_PER_BYTE = 4  # of text: the bytes, the decoded text, its documents and 
 CHUNK = 8_192  # characters, about: 1 MB gives about 140 chunks, enough for a fair held-out split
 
 
-def read_folder(folder: Path) -> list[str]:
+def read_folder(folder: Path, *, whole: bool = False) -> list[str]:
     """Return the documents of all text files in `folder` and the folders below it, sorted by their paths.
 
-    Hidden files and folders, empty files and other kinds of files are left out.
+    Hidden files and folders, empty files and other kinds of files are left out. `whole`: see `documents_in`.
     Raises InputError if nothing remains, or as `documents_in` does.
     """
     documents: list[str] = []
@@ -33,7 +33,7 @@ def read_folder(folder: Path) -> list[str]:
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
         is_text = path.name.lower().removesuffix(".gz").endswith(TEXT_SUFFIXES)
         if is_text and not hidden and path.is_file():
-            documents += read_documents(path)
+            documents += read_documents(path, whole=whole)
     if not documents:
         raise InputError(
             f"the folder {folder} holds no text: expected files that end in {', '.join(TEXT_SUFFIXES)}, "
@@ -42,27 +42,28 @@ def read_folder(folder: Path) -> list[str]:
     return documents
 
 
-def read_documents(path: Path) -> list[str]:
+def read_documents(path: Path, *, whole: bool = False) -> list[str]:
     """Return the documents of one file; raises InputError if it cannot be read, or as `documents_in` does."""
     try:
         with path.open("rb") as file:
-            return documents_in(file, str(path))
+            return documents_in(file, str(path), whole=whole)
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}.") from error
 
 
-def documents_in(file: IO[bytes], name: str) -> list[str]:
+def documents_in(file: IO[bytes], name: str, *, whole: bool = False) -> list[str]:
     """Return the documents in the bytes of one file; the file's `name` tells its kind.
 
     A `.jsonl` file holds one document per line, in the field `text`; any other file is one document of UTF-8
     text; `.gz` is unpacked first. Line ends become a single newline, blank documents are dropped, long ones
-    are cut (see `chunks`).
+    are cut (see `chunks`) unless they should stay `whole`.
     Raises InputError, with the place, for bytes that are not such text, and if they do not fit into memory.
     """
     is_packed, kind = name.lower().endswith(".gz"), name.lower().removesuffix(".gz")
     text = _decode(_unpacked(file, name) if is_packed else _text_bytes(file, name), name)
     documents = _json_lines(text, name) if kind.endswith(".jsonl") else [text]
-    return [chunk for document in documents if document.strip() for chunk in chunks(document)]
+    documents = [document for document in documents if document.strip()]
+    return documents if whole else [chunk for document in documents for chunk in chunks(document)]
 
 
 def chunks(text: str) -> list[str]:

@@ -1,10 +1,12 @@
-"""What the model has read: texts of equal length, and a cache of their newest part."""
+"""What the model has read: texts of any lengths, and a cache of their newest part."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from minigrad.autograd.graph import no_grad
 from minigrad.nn.adaptive_context import AdaptiveContext
@@ -16,17 +18,17 @@ from minigrad.typing import Array
 
 ADAPT_EVERY = 32  # tokens, at least, between decisions on an adaptive context
 _MOST_AGAIN = 8  # tokens that are read again rather than in a pass of their own, after a cache went back to its mark
+_MOST_ROWS = 2048  # tokens of all texts that are read in one pass: more take memory, and no less time for each
 
 
 class Context:
-    """Texts of equal length that grow together, and the cache with which the model reads only what is new.
+    """Texts that grow, and the cache with which the model reads only what is new of each.
 
     A model reads at most `context_length` tokens. A text that begins with more is read from its last ones; a text that
     outgrows the context is read again from its last half on, so the next half context costs no more than before.
-    With an `adaptive` context, that context takes the place of `context_length`: it is how much of a text is in the
+    Adaptive `contexts`, one for each text, take the place of `context_length`: that is how much of a text is in the
     cache, which is all that a model of any family sees of it, whatever windows its layers have. What the farther half
     of the cache tells about the newest tokens is measured every now and then, and less or more is kept from then on.
-    That is a function of one text, so there must be only one.
     """
 
     def __init__(
@@ -34,30 +36,32 @@ class Context:
         decoder: Decoder,
         texts: Sequence[Sequence[int]],
         capacity: int,
-        adaptive: AdaptiveContext | None = None,
+        contexts: Sequence[AdaptiveContext] = (),
     ) -> None:
-        """Take texts, at least one token each, and the number of tokens that they may grow to."""
-        self.decoder, self.model, self.adaptive = decoder, decoder.model, adaptive
+        """Take texts, at least one token each, and the number of tokens that the longest may grow to."""
+        self.decoder, self.model, self.contexts = decoder, decoder.model, list(contexts)
         self.texts = [list(text) for text in texts]
-        self._decided = self.length  # the length of the text at the last decision
-        self._start = max(0, self.length - self.limit)  # the first token that the cache holds
-        most = self.model.config.context_length
-        self._cache: Cache = self.model.new_cache(len(texts), min(most, max(capacity, self.length)))
+        self._decided = self.lengths  # of each text, its length at the last decision
+        self._starts = np.maximum(self.lengths - self.limits, 0)  # of each text, the first token that the cache holds
+        memory = min(self.model.config.context_length, max(capacity, int(self.lengths.max())))
+        self._cache: Cache = self.model.new_cache(len(texts), memory)
+        self._places = np.arange(len(texts))  # of each text, its number in the cache, which may hold others too
 
     @property
-    def length(self) -> int:
-        """The number of tokens of each text."""
-        return len(self.texts[0])
+    def lengths(self) -> Array:
+        """The number of tokens of each text, (texts,)."""
+        return np.array([len(text) for text in self.texts])
 
     @property
-    def limit(self) -> int:
-        """The number of tokens that the cache may hold."""
-        return self.adaptive.current if self.adaptive else self.model.config.context_length
+    def limits(self) -> Array:
+        """How many tokens of each text the cache may hold, (texts,)."""
+        most = [context.current for context in self.contexts]
+        return np.array(most or [self.model.config.context_length] * len(self.texts))
 
     @property
     def room(self) -> int:
-        """The number of tokens that fit before the texts outgrow the context."""
-        return self.limit - (self.length - self._start)
+        """The number of tokens that fit before one of the texts outgrows the context."""
+        return int((self.limits - self.lengths + self._starts).min())
 
     def append(self, tokens: Sequence[int]) -> None:
         """Add one token to each text."""
@@ -66,51 +70,91 @@ class Context:
 
     def logits(self, last: int = 1) -> Array:
         """Read the tokens that are new; return the logits after each of the `last` ones, (texts, last, V)."""
-        if self.adaptive:
-            self._adapt(self.adaptive)
+        for number, context in enumerate(self.contexts):
+            self._adapt(number, context)
         self._make_room()
-        return self._read(self.length, last)
+        begins = not self._held.any()
+        if self._new.sum() > _MOST_ROWS or (last == 1 and not begins):
+            self._read_ahead(last)
+        return self._read(self._new, last)
 
     def select(self, numbers: Sequence[int]) -> None:
-        """Keep these texts, by their numbers: fewer of them, or one of them several times."""
-        if list(numbers) != list(range(len(self.texts))):
-            self.texts = [self.texts[number].copy() for number in numbers]
-            self._cache = self._cache.select(numbers)
+        """Keep these texts, by their numbers: fewer of them, or one of them several times.
+
+        A text that is left out stays in the cache, where it costs nothing but memory, until half of the texts there
+        are left out: so texts that end one by one do not cost a copy of the cache each.
+        """
+        self.texts = [self.texts[number].copy() for number in numbers]
+        if self.contexts:
+            several = len(set(numbers)) < len(numbers)  # the samples of one prompt adapt apart
+            chosen = [self.contexts[number] for number in numbers]
+            self.contexts = [copy.deepcopy(each) for each in chosen] if several else chosen
+        self._decided = self._decided[list(numbers)]
+        self._starts, self._places = self._starts[list(numbers)], self._places[list(numbers)]
+        if (np.diff(self._places) <= 0).any() or 2 * len(numbers) <= self._cache.batch_size:
+            self._cache = self._cache.select(self._places)
+            self._places = np.arange(len(numbers))
 
     def mark(self) -> None:
-        """Prepare for `truncate` to any length from the present one on, as long as there is room."""
+        """Prepare for `truncate` to any lengths from the present ones on, as long as there is room."""
         self._make_room()
-        if self.length - self._start - self._cache.length > _MOST_AGAIN:
-            self._read(self.length - 1, last=0)
+        if (self._new > _MOST_AGAIN).any():
+            self._read_ahead(1)
         self._cache.mark()
 
-    def truncate(self, length: int) -> None:
-        """Remove the tokens of each text after the first `length`, read or not."""
-        for text in self.texts:
+    def truncate(self, lengths: ArrayLike) -> None:
+        """Remove the tokens of each text after the first `lengths`, for each or one for all, read or not."""
+        for text, length in zip(self.texts, np.broadcast_to(lengths, len(self.texts)), strict=True):
             del text[length:]
-        if (held := length - self._start) < self._cache.length:
-            self._cache.truncate(held)
+        self._cut(np.minimum(self.lengths - self._starts, self._held))
 
-    def _read(self, stop: int, last: int) -> Array:
-        """Read the tokens up to `stop` that are new; return the logits after each of the `last` ones."""
-        begin = self._start + self._cache.length
-        if begin and last == stop - begin == 1:
-            return self.decoder.step([text[begin] for text in self.texts], self._cache)[:, None]
-        with no_grad():
-            return self.model(np.array([text[begin:stop] for text in self.texts]), cache=self._cache, last=last).data
+    @property
+    def _held(self) -> Array:
+        """How many tokens of each text the cache holds."""
+        return self._cache.lengths[self._places]
 
-    def _adapt(self, context: AdaptiveContext) -> None:
-        """Measure what the farther half of the view tells, if it is nearly full and some tokens are new; decide."""
-        held = min(self.length - self._start, self.model.config.context_length + 1)
-        if self.length < self._decided + ADAPT_EVERY or 4 * held < 3 * context.current:
+    @property
+    def _new(self) -> Array:
+        """How many tokens of each text are still to be read."""
+        return self.lengths - self._starts - self._held
+
+    def _cut(self, held: Array) -> None:
+        """Let the cache hold no more than these numbers of tokens of the texts."""
+        lengths = self._cache.lengths.copy()
+        lengths[self._places] = held
+        self._cache.truncate(lengths)
+
+    def _adapt(self, number: int, context: AdaptiveContext) -> None:
+        """Measure what the farther half of a view tells, if it is nearly full and some tokens are new; decide."""
+        length = len(self.texts[number])
+        held = min(length - int(self._starts[number]), self.model.config.context_length + 1)
+        if length < self._decided[number] + ADAPT_EVERY or 4 * held < 3 * context.current:
             return
-        self._decided = self.length
-        seen = np.array(self.texts[0][-held:])
+        self._decided[number] = length
+        seen = np.array(self.texts[number][-held:])
         if signals := measure(self.model, seen[:-1], seen[1:], Layout.packed([held - 1]), held - 1):
-            context.decide(self.length, signals)
+            context.decide(length, signals)
 
     def _make_room(self) -> None:
         """Let texts that have outgrown the context begin again from their last half."""
-        if self.room < 0:
-            self._start = self.length - max(1, self.limit // 2)
-            self._cache = self.model.new_cache(len(self.texts), self.model.config.context_length)
+        if (is_long := self.lengths - self._starts > self.limits).any():
+            self._starts = np.where(is_long, self.lengths - np.maximum(1, self.limits // 2), self._starts)
+            self._cut(np.where(is_long, 0, self._held))
+
+    def _read_ahead(self, kept: int) -> None:
+        """Read all but the newest `kept` tokens of each text, in parts, without logits."""
+        while (left := np.maximum(self._new - kept, 0)).any():
+            share = max(1, _MOST_ROWS // int(np.count_nonzero(left)))
+            self._read(np.minimum(left, share), last=0)
+
+    def _read(self, counts: Array, last: int) -> Array:
+        """Read these numbers of further tokens; return the logits after each of the `last` ones, (texts, last, V)."""
+        begun, lengths = self._starts + self._held, np.zeros(self._cache.batch_size, np.int64)
+        lengths[self._places] = counts
+        layout = Layout.packed(lengths)
+        tokens = [text[a:b] for text, a, b in zip(self.texts, begun, begun + counts, strict=True)]
+        ids = np.concatenate([np.array(part, np.int64) for part in tokens])
+        if last == 1 and counts.max() == 1:
+            return self.decoder.step(ids, self._cache, layout)[:, None]
+        with no_grad():
+            return self.model(ids, cache=self._cache, layout=layout, last=last).data

@@ -43,10 +43,10 @@ def stream(
 
     A text ends with a special token of the tokenizer (without one, with the model's end of text; or with one of
     `end_ids`), which is its last token and adds no text; with a stop string; or after `settings.tokens`.
-    Texts are written together if their prompts have equal lengths. Each is a function of weights, prompt, settings and
-    the number of its sample, which begins at `first_sample`: alone and among others it is the same, as far as rounding
-    allows. A text that outgrows the model's context continues from its last half. With `adaptive_context` each text is
-    written alone, and how much of it the model sees follows from what it reads (`minigrad.nn.adaptive_context`).
+    Texts are written together, whatever their lengths. Each is a function of weights, prompt, settings and the number
+    of its sample, which begins at `first_sample`: alone and among others it is the same, as far as rounding allows. A
+    text that outgrows the model's context continues from its last half. With `adaptive_context`, how much of a text the
+    model sees follows from what it reads (`minigrad.nn.adaptive_context`).
     With `draft`, a smaller model with the same tokenizer, the texts have the same distribution and come sooner, one
     after the other (see `speculative`); with temperature 0 they are the same texts.
     Raises InputError for a setting that is unknown or not allowed, token ids that the model does not know, or a
@@ -129,18 +129,13 @@ def _in_evaluation(model: LanguageModel, tokens: Iterator[Token]) -> Iterator[To
 
 
 def _batches(decoder: Decoder, rules: Rules, prompts: list[list[int]], samples: range) -> Iterator[Token]:
-    """Yield the tokens of all texts; those with prompts of equal length are written together, if memory allows it."""
-    by_length: dict[int, list[int]] = {}
-    for number, ids in enumerate(prompts):
-        by_length.setdefault(len(ids), []).append(number)
-    for length, numbers in by_length.items():
-        model, capacity = decoder.model, length + rules.sampling.tokens
-        bytes_each = model.new_cache(1, min(capacity, model.config.context_length)).num_bytes
-        size = max(1, min(_MOST_TOGETHER, _MOST_CACHE_BYTES // bytes_each))
-        size = 1 if rules.sampling.adaptive_context else size  # each text has a context of its own
-        texts = (Text(rules, prompts[number], number, sample) for number in numbers for sample in samples)
-        while batch := list(itertools.islice(texts, size)):
-            yield from _together(decoder, batch, capacity)
+    """Yield the tokens of all texts, which are written together as far as the memory for their cache allows it."""
+    model, capacity = decoder.model, max(map(len, prompts)) + rules.sampling.tokens
+    bytes_each = model.new_cache(1, min(capacity, model.config.context_length)).num_bytes
+    size = max(1, min(_MOST_TOGETHER, _MOST_CACHE_BYTES // bytes_each))
+    texts = (Text(rules, ids, number, sample) for number, ids in enumerate(prompts) for sample in samples)
+    while batch := list(itertools.islice(texts, size)):
+        yield from _together(decoder, batch, capacity)
 
 
 def _with_draft(decoder: Decoder, draft: Decoder, texts: Iterator[Text]) -> Iterator[Token]:
@@ -150,22 +145,22 @@ def _with_draft(decoder: Decoder, draft: Decoder, texts: Iterator[Text]) -> Iter
 
 
 def _together(decoder: Decoder, texts: list[Text], capacity: int) -> Iterator[Token]:
-    """Yield the tokens of texts with prompts of equal length: one of each, in turns; a text that has ended drops out.
+    """Yield the tokens of texts: one of each, in turns; a text that has ended drops out.
 
     Each prompt is read once, however many samples continue it.
     """
     prompts = {text.number: text.prompt for text in texts}
     rows = [list(prompts).index(text.number) for text in texts]
-    is_adaptive = texts[0].rules.sampling.adaptive_context
-    adaptive = AdaptiveContext.up_to(decoder.model.config.context_length) if is_adaptive else None
+    adapts, most = texts[0].rules.sampling.adaptive_context, decoder.model.config.context_length
+    adaptive = [AdaptiveContext.up_to(most) for _ in prompts] if adapts else []
     context = Context(decoder, list(prompts.values()), capacity, adaptive)
     logits = context.logits()[rows, -1]
     context.select(rows)
     while texts:
         drawn = []
-        for text, row in zip(texts, logits, strict=True):
+        for text, row, limit in zip(texts, logits, context.limits, strict=True):
             drawn.append(text.next(row))
-            drawn[-1].context = adaptive.current if adaptive else None
+            drawn[-1].context = int(limit) if adapts else None
             yield drawn[-1]
         going = [number for number, token in enumerate(drawn) if not token.ended]
         if not going:

@@ -8,16 +8,18 @@ from collections.abc import Callable, Iterable, Iterator
 from minigrad.generation.texts import Token
 
 
-def in_turn(tokens: Iterable[Token]) -> Iterator[tuple[int, str, bool]]:
-    """Yield (sample, text, whether it ends) with all of a sample before the next, though they are written together.
+def in_turn(tokens: Iterable[Token], samples: int) -> Iterator[tuple[int, str, bool]]:
+    """Yield (number, text, whether it ends) with all of a text before the next, though they are written together.
 
-    The first sample is shown as it is written; the others wait until those before them have ended.
+    The texts are numbered in the order of their prompts, with `samples` of each. The first is shown as it is written;
+    the others wait until those before them have ended.
     """
     shown, waiting, ended = 0, dict[int, list[str]](), set[int]()
     for token in tokens:
-        waiting.setdefault(token.sample, []).append(token.text)
+        number = token.prompt * samples + token.sample
+        waiting.setdefault(number, []).append(token.text)
         if token.ended:
-            ended.add(token.sample)
+            ended.add(number)
         while shown in waiting:
             yield shown, "".join(waiting.pop(shown)), shown in ended
             if shown not in ended:
@@ -27,11 +29,12 @@ def in_turn(tokens: Iterable[Token]) -> Iterator[tuple[int, str, bool]]:
 
 def alternatives(tokens: Iterable[Token], decode: Callable[[list[int]], str]) -> str:
     """Return a table: each token with its log-probability, and the most likely tokens in its place with theirs."""
-    lines, sample = list[str](), 0
-    for token in sorted(tokens, key=lambda token: (token.sample, token.position)):
-        if token.sample != sample:
-            sample = token.sample
+    lines, before = list[str](), None
+    for token in sorted(tokens, key=lambda token: (token.prompt, token.sample, token.position)):
+        text = token.prompt, token.sample
+        if before not in (None, text):
             lines.append("---")
+        before = text
         pairs = [(int(token), token.log_probability or 0.0), *token.alternatives]
         lines.append("   ".join(f"{chance:7.3f} {decode([each])!r:<12}" for each, chance in pairs).rstrip())
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""What a user writes to generate.py: the prompt, from its flag or standard input, and the messages of a chat."""
+"""What a user writes to generate.py: prompts, from their flag or standard input, and the messages of a chat."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from minigrad.errors import InputError
@@ -19,15 +19,18 @@ STANDARD_INPUT = "-"
 _END = "Ctrl-Z and Enter" if os.name == "nt" else "Ctrl-D"
 
 
-def read_prompt(given: str | None) -> str:
-    """Return the prompt: `given`, or the text of standard input where it is "-".
+def read_prompts(given: Sequence[str]) -> tuple[str, ...]:
+    """Return the prompts: those that are `given`, but the text of standard input where one is "-".
 
-    None is no prompt, unless another program or a file is standard input, as in `echo Once | generate.py RUN`. Raises
-    InputError if standard input is closed, or is no UTF-8 text.
+    Without any there is one, which is empty, unless another program or a file is standard input, as in
+    `echo Once | generate.py RUN`. Raises InputError if standard input is closed, is no UTF-8 text, or is asked for
+    twice.
     """
-    if given is None:
-        return _read_standard_input() if _is_piped() else ""
-    return _read_standard_input() if given == STANDARD_INPUT else given
+    if not given:
+        return (_read_standard_input() if _is_piped() else "",)
+    if given.count(STANDARD_INPUT) > 1:
+        raise InputError(f"standard input holds one prompt: give --prompt {STANDARD_INPUT} once")
+    return tuple(_read_standard_input() if each == STANDARD_INPUT else each for each in given)
 
 
 def document(tokenizer: Tokenizer, text: str) -> list[int]:

@@ -84,7 +84,7 @@ class Sampling:
     )
 
     def __post_init__(self) -> None:
-        for name in ("stop", "ban"):
+        for name in (each.name for each in options(type(self)) if each.many):
             given = getattr(self, name)
             several = (given,) if isinstance(given, str) else () if given is None else given
             object.__setattr__(self, name, tuple(several) if isinstance(several, list | tuple) else several)
@@ -109,12 +109,11 @@ class GenerateConfig(Sampling):
     """The settings of generate.py."""
 
     run: str = option(REQUIRED, "the run folder, or a Hugging Face folder", positional=True, value="RUN")
-    prompt: str | None = option(
-        None,
-        "the beginning of the text; - reads it from standard input, as a pipe does without this flag "
-        "(generate.py RUN < story.txt)",
+    prompt: tuple[str, ...] = option(
+        (),
+        "the beginning of the text; may be given several times, for texts that are written together; - reads it from "
+        "standard input, as a pipe does without this flag (generate.py RUN < story.txt)",
         group="what",
-        none_means="",
     )
     chat: bool = option(
         False,

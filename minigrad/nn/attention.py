@@ -100,7 +100,7 @@ class GroupedQueryAttention(Module):
             q, k = angles.rotate(q, layout), angles.rotate(k, layout)
         key_ranges = None
         if cache is not None:
-            k, v, key_ranges = cache.append(layer, k, v)
+            k, v, key_ranges = cache.append(layer, k, v, layout.offsets)
         attended = ops.attention(q, k, v, offsets=layout.offsets, key_ranges=key_ranges)
         return self.o_proj(attended.reshape(len(x), self.q_proj.weight.shape[0]))
 

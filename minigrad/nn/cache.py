@@ -1,5 +1,8 @@
 """Caches: during generation, the keys and values of earlier tokens are stored instead of computed again.
 
+Each text of a batch has a length of its own. Nothing is padded: the new tokens of all texts are packed rows, and each
+is stored behind those of its own text.
+
 What is stored has no gradient: it was computed from tokens of earlier passes, whose graphs are gone. So a backward pass
 that reaches what was computed with a cache is refused, instead of leaving out a part of the gradient.
 """
@@ -7,11 +10,11 @@ that reaches what was computed with a cache is refused, instead of leaving out a
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Self
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from minigrad.autograd.graph import Node, is_recording
 from minigrad.autograd.tensor import Tensor
@@ -20,14 +23,15 @@ from minigrad.typing import Array
 
 
 class Cache:
-    """The base of all caches: `batch_size` sequences of the same `length` in tokens, at most `max_length`."""
+    """The base of all caches: `batch_size` sequences of `lengths` (batch_size,) tokens, each at most `max_length`."""
 
     def __init__(self, batch_size: int, max_length: int) -> None:
         if batch_size < 1 or max_length < 1:
             raise InputError(
                 f"a cache needs batch_size and max_length of at least 1, not {batch_size} and {max_length}"
             )
-        self.batch_size, self.max_length, self.length = batch_size, max_length, 0
+        self.batch_size, self.max_length = batch_size, max_length
+        self.lengths: Array = np.zeros(batch_size, np.int64)
 
     def arrays(self) -> Iterable[Array]:
         """Return the arrays that the cache allocates; each kind of cache implements this."""
@@ -38,43 +42,53 @@ class Cache:
         """The size of the arrays in bytes."""
         return sum(array.nbytes for array in self.arrays())
 
-    def check_capacity(self, batch_size: int, length: int) -> None:
-        """Raise InputError unless `length` more tokens of `batch_size` sequences fit."""
-        if batch_size != self.batch_size:
-            raise InputError(f"the cache holds {self.batch_size} sequences, but got tokens of {batch_size}")
-        if self.length + length > self.max_length:
+    def check_capacity(self, counts: Array) -> None:
+        """Raise InputError unless these numbers of further tokens, (batch_size,), fit."""
+        if len(counts) != self.batch_size:
+            raise InputError(f"the cache holds {self.batch_size} sequences, but got tokens of {len(counts)}")
+        if (over := self.lengths + counts > self.max_length).any():
+            first = int(over.argmax())
             raise InputError(
-                f"the cache has a capacity of {self.max_length} tokens; it holds {self.length}, and got {length} more. "
-                "Make a cache with a larger max_length, or begin a new one with the newest part of the sequence."
+                f"the cache has a capacity of {self.max_length} tokens; it holds {self.lengths[first]}, and got "
+                f"{counts[first]} more. Make a cache with a larger max_length, or begin a new one with the newest part "
+                "of the sequence."
             )
 
-    def advance(self, length: int) -> None:
-        """Add `length` to the number of tokens, after every layer has stored them."""
-        self.length += length
+    def advance(self, counts: Array) -> None:
+        """Add the numbers of new tokens, (batch_size,), to the lengths, after every layer has stored them."""
+        self.lengths = self.lengths + counts
 
-    def select(self, sequences: Sequence[int]) -> Self:
+    def select(self, sequences: ArrayLike) -> Self:
         """Return a cache of these sequences, by their numbers: fewer of them, or one of them several times."""
         raise TypeError(f"{type(self).__name__} cannot select sequences")
 
     def mark(self) -> None:
-        """Prepare for `truncate` to any length from the present one on; a later mark replaces this one."""
+        """Prepare for `truncate` to any lengths from the present ones on; a later mark replaces this one."""
 
-    def truncate(self, length: int) -> None:
-        """Remove the tokens after the first `length`, or more of them: back to the last `mark`, where it must be so.
+    def truncate(self, lengths: ArrayLike) -> None:
+        """Remove the tokens of each sequence after the first `lengths`, or more of them.
 
-        Afterwards `length` is the number of tokens that are left; give the model the others again.
+        Lengths are given for each sequence, or one for all. A sequence of length 0 is empty, and begins anew. One that
+        is cut to another length may lose more of its tokens, down to the last `mark`, where a cache cannot do better:
+        afterwards `lengths` are the numbers of tokens that are left; give the model the others again.
         Raises InputError for more tokens than there are, or fewer than at the mark.
         """
-        if not 0 <= length <= self.length:
-            raise InputError(f"a cache of {self.length} tokens cannot be cut to {length}")
-        self.length = length
+        self.lengths = self._checked(lengths)
+
+    def _checked(self, lengths: ArrayLike) -> Array:
+        """Return the lengths that `truncate` was given, one for each sequence."""
+        wanted: Array = np.broadcast_to(lengths, self.batch_size).astype(np.int64)
+        if (wrong := (wanted < 0) | (wanted > self.lengths)).any():
+            first = int(wrong.argmax())
+            raise InputError(f"a cache of {self.lengths[first]} tokens cannot be cut to {wanted[first]}")
+        return wanted
 
 
 class KeyValueCache(Cache):
     """The keys and values of every layer.
 
     Memory is allocated once: 2 x layers x batch x max_length x G x D elements. Shapes: keys and values
-    (layers, batch, max_length, G, D), of which the first `length` positions are filled.
+    (layers, batch, max_length, G, D), of which the first `lengths` positions of each sequence are filled.
     """
 
     def __init__(
@@ -94,32 +108,37 @@ class KeyValueCache(Cache):
         """Return keys and values."""
         return self.keys, self.values
 
-    def select(self, sequences: Sequence[int]) -> Self:
+    def stored(self, layer: int) -> Array:
+        """Return how many keys a layer holds of each sequence, (batch,): one for each token."""
+        return self.lengths
+
+    def select(self, sequences: ArrayLike) -> Self:
         """Return a cache of these sequences, by their numbers: fewer of them, or one of them several times."""
-        chosen = copy.copy(self)
-        chosen.batch_size, filled = len(sequences), slice(self.length)
+        chosen, numbers, filled = copy.copy(self), np.asarray(sequences), slice(self.lengths.max())
+        chosen.batch_size, chosen.lengths = len(numbers), self.lengths[numbers]
         chosen.keys, chosen.values = (
-            np.zeros((len(memory), len(sequences), *memory.shape[2:]), memory.dtype)
+            np.zeros((len(memory), len(numbers), *memory.shape[2:]), memory.dtype)
             for memory in (self.keys, self.values)
         )
         for new, old in ((chosen.keys, self.keys), (chosen.values, self.values)):
-            new[:, :, filled] = old[:, sequences, filled]
+            new[:, :, filled] = old[:, numbers, filled]
         return chosen
 
-    def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Array]:
+    def append(self, layer: int, k: Tensor, v: Tensor, offsets: Array) -> tuple[Tensor, Tensor, Array]:
         """Store the new keys and values of one layer; return all that it has stored: (keys, values, key_ranges).
 
-        Shapes: k and v (rows, G, D), the same number of new rows for each sequence, one sequence after the other; keys
-        and values (batch * max_length, G, D), views of the cache, whose gradient is refused; key_ranges (batch, 2): the
-        rows ``key_ranges[s, 0]:key_ranges[s, 1]`` are those of sequence s. Call `check_capacity` before the first layer
-        and `advance` after the last.
+        Shapes: k and v (rows, G, D), of which those of sequence s are ``offsets[s]:offsets[s + 1]``; keys and values
+        (batch * max_length, G, D), views of the cache, whose gradient is refused; key_ranges (batch, 2): the rows
+        ``key_ranges[s, 0]:key_ranges[s, 1]`` are those of sequence s. Call `check_capacity` before the first layer and
+        `advance` after the last.
         """
-        new = len(k) // self.batch_size
-        stop = self.length + new
+        counts, stored = np.diff(offsets), self.stored(layer)
+        sequences = np.repeat(np.arange(self.batch_size), counts)
+        places = np.arange(len(k)) + np.repeat(stored - offsets[:-1], counts)
         for memory, rows in ((self.keys, k), (self.values, v)):
-            memory[layer, :, self.length : stop] = rows.data.reshape(self.batch_size, new, *rows.shape[1:])
+            memory[layer, sequences, places] = rows.data
         first = np.arange(self.batch_size) * self.max_length
-        ranges = np.stack([first, first + stop], axis=1)
+        ranges = np.stack([first, first + stored + counts], axis=1)
         keys, values = (memory[layer].reshape(-1, *memory.shape[3:]) for memory in (self.keys, self.values))
         return refuse_gradient(Tensor(keys), k), refuse_gradient(Tensor(values), v), ranges
 

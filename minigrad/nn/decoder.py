@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minigrad.autograd.graph import no_grad
-from minigrad.errors import InputError
+from minigrad.errors import InputError, ShapeError
 from minigrad.kernels.decoding.machine import run
 from minigrad.kernels.decoding.program import Heads, Texts
 from minigrad.kernels.gemm.backend import rounds
 from minigrad.nn.cache import Cache, KeyValueCache
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.layout import Layout
 from minigrad.nn.programs import Program
 from minigrad.typing import Array
 
@@ -40,26 +41,31 @@ class Decoder:
         """Whether the model is run by a program; else it is called."""
         return self._logits is not None
 
-    def step(self, tokens: ArrayLike, cache: Cache) -> Array:
-        """Continue each text of the cache with a token; return the logits of the next ones.
+    def step(self, tokens: ArrayLike, cache: Cache, layout: Layout | None = None) -> Array:
+        """Continue each text of the cache with a token, or those that have a row in a layout; return the next logits.
 
-        Shapes: tokens (B,) integers -> (B, V).  Raises InputError for ids out of range, or a cache that is full.
+        Shapes: tokens (texts,) integers -> (texts, V).
+        Raises InputError for ids out of range, or a cache that is full; ShapeError for more than one token of a text.
         """
-        ids = np.asarray(tokens)
+        layout = layout or Layout.rectangular(np.size(tokens), 1)
+        ids, layout = self.model.check_tokens(tokens, cache, layout)
+        if layout.lengths.max(initial=0) > 1:
+            raise ShapeError(f"a step continues a text with one token, not {layout.lengths.max()}")
         if self._logits is None or not isinstance(cache, KeyValueCache):
             with no_grad():
-                logits: Array = self.model(ids[:, None], cache=cache).data[:, -1]
+                logits: Array = self.model(ids, cache=cache, layout=layout).data
             return logits
-        self.model.check_tokens(ids[:, None], cache)
         vocabulary, dtype = self.model.config.vocab_size, cache.keys.dtype
-        if ids.min() < 0 or ids.max() >= vocabulary:
+        if ids.size and (ids.min() < 0 or ids.max() >= vocabulary):
             raise InputError(f"a token is a number from 0 to {vocabulary - 1}; got {ids.min()} to {ids.max()}")
-        if len(self._memory) != len(ids):
+        if len(self._memory) < len(ids):
             self._memory = np.empty((len(ids), self._program.size), dtype)
-        texts = Texts(ids.astype(np.int64), np.full(len(ids), cache.length), cache.keys, cache.values)
-        run(self._table, self.model.config.norm_eps, self._memory, self._heads(cache), texts, self._program.num_weights)
-        cache.advance(1)
-        return self._memory[:, self._logits.place : self._logits.place + self._logits.size].copy()
+        memory = self._memory[: len(ids)]
+        places = np.flatnonzero(layout.lengths)
+        texts = Texts(ids.astype(np.int64), layout.positions, places, cache.keys, cache.values)
+        run(self._table, self.model.config.norm_eps, memory, self._heads(cache), texts, self._program.num_weights)
+        cache.advance(layout.lengths)
+        return memory[:, self._logits.place : self._logits.place + self._logits.size].copy()
 
     def _heads(self, cache: KeyValueCache) -> Heads:
         """Return the sizes of the heads, and the angles of all positions that the cache has memory for."""

@@ -23,6 +23,7 @@ from minigrad.nn.layout import Layout
 from minigrad.nn.module import Module
 from minigrad.nn.parameter import Parameter
 from minigrad.nn.programs import Program, Register
+from minigrad.ops.cross_entropy import linear_losses
 from minigrad.typing import Array
 
 
@@ -102,18 +103,19 @@ class LanguageModel(Module):
         Shapes: tokens (B, T) integers -> (B, T, V), or (B, n, V): who writes needs the logits of one position of a
         prompt, and those of all would take more time than a layer.  With a cache, the tokens continue its sequences;
         backward() is then refused with a GraphError, because a cache stores no gradients.  With a layout, sequences of
-        any lengths are packed one after the other: tokens (rows,) -> (rows, V), and `last` counts rows.
+        any lengths are packed one after the other: tokens (rows,) -> (rows, V), or (sequences with rows, n, V). With
+        both, the layout says how many of the rows continue which sequence of the cache, some perhaps none; their
+        positions follow from the cache.
         Raises InputError for ids out of range or more tokens than the context, ShapeError for other shapes.
         """
         ids, layout = self.check_tokens(tokens, cache, layout)
-        length = ids.shape[-1]
-        if last is not None and not 0 <= last <= length:
-            raise InputError(f"last takes a whole number from 0 to {length}, the number of positions, not {last}")
-        rows = self._rows(ids, layout, cache)
-        shape = ids.shape if last is None else (*ids.shape[:-1], last)
-        if shape != ids.shape:
-            width = rows.shape[1]
-            rows = rows.reshape(*ids.shape, width)[..., length - shape[-1] :, :].reshape(math.prod(shape), width)
+        ends, lengths = layout.offsets[1:][layout.lengths > 0], layout.lengths[layout.lengths > 0]
+        most = int(lengths.min(initial=ids.shape[-1]))
+        if last is not None and not 0 <= last <= most:
+            raise InputError(f"last takes a whole number from 0 to {most}, the number of positions, not {last}")
+        rows, shape = self._rows(ids, layout, cache), ids.shape
+        if last is not None:
+            rows, shape = rows[(ends[:, None] - np.arange(last, 0, -1)).reshape(-1)], (len(ends), last)
         return ops.linear(rows, self.head()).reshape(*shape, self.config.vocab_size)
 
     def loss(self, tokens: ArrayLike | Tensor, targets: ArrayLike, *, layout: Layout | None = None) -> Tensor:
@@ -129,11 +131,26 @@ class LanguageModel(Module):
         >>> abs(packed.item() - padded.item()) < 1e-5
         True
         """
+        rows, labels = self._rows_and_targets(tokens, targets, layout)
+        return ops.linear_cross_entropy(rows, self.head(), labels.reshape(-1))
+
+    def losses(self, tokens: ArrayLike | Tensor, targets: ArrayLike, *, layout: Layout | None = None) -> Array:
+        """Return the cross-entropy of each target in nats, 0 where it is -100; no gradient is computed.
+
+        Shapes and errors: as those of `loss`, but the result has the shape of the targets.
+        """
+        with no_grad():
+            rows, labels = self._rows_and_targets(tokens, targets, layout)
+        return linear_losses(rows.data, self.head().data, labels.reshape(-1)).reshape(labels.shape)
+
+    def _rows_and_targets(
+        self, tokens: ArrayLike | Tensor, targets: ArrayLike, layout: Layout | None
+    ) -> tuple[Tensor, Array]:
         ids, layout = self.check_tokens(tokens, None, layout)
         labels = np.asarray(targets)
         if labels.shape != ids.shape:
-            raise ShapeError(f"loss needs one target per token: tokens {ids.shape}, targets {labels.shape}")
-        return ops.linear_cross_entropy(self._rows(ids, layout, None), self.head(), labels.reshape(-1))
+            raise ShapeError(f"a loss needs one target per token: tokens {ids.shape}, targets {labels.shape}")
+        return self._rows(ids, layout, None), labels
 
     def save(self, folder: str | Path) -> None:
         """Write config and weights in the published format, so that other programs can open the folder.
@@ -156,7 +173,7 @@ class LanguageModel(Module):
             return self.hidden(Tensor(ids.reshape(-1)), layout)
         with no_grad():  # no graph is needed, and a layer that is recomputed must not store its keys twice
             rows = self.hidden(Tensor(ids.reshape(-1)), layout, cache)
-        cache.advance(ids.shape[1])
+        cache.advance(layout.lengths)
         return refuse_gradient(rows, *self.parameters()) if is_recording() else rows
 
     def check_tokens(
@@ -164,11 +181,10 @@ class LanguageModel(Module):
     ) -> tuple[Array, Layout]:
         """Return the ids as an array, and their layout: the given one, or that of a rectangular batch.
 
+        With a cache, positions are those after its tokens.
         Raises InputError or ShapeError if the model cannot take them.
         """
         ids = np.asarray(tokens.data if isinstance(tokens, Tensor) else tokens)
-        if layout is not None and cache is not None:
-            raise InputError("a cache continues sequences of equal length: it takes tokens (batch, time) and no layout")
         if layout is not None and ids.shape != layout.positions.shape:
             raise ShapeError(f"a layout of {len(layout.positions)} rows needs as many tokens (rows,), not {ids.shape}")
         if layout is None and ids.ndim != 2:
@@ -177,13 +193,19 @@ class LanguageModel(Module):
             )
         if ids.dtype.kind not in "iu":
             raise InputError(f"tokens are integers, not {ids.dtype}")
-        past = cache.length if cache is not None else 0
-        longest = past + ids.shape[1] if layout is None else int(layout.positions.max(initial=-1)) + 1
+        layout = layout or Layout.rectangular(*ids.shape)
+        if cache is not None:
+            layout = _continued(layout, cache)
+        longest = int(layout.positions.max(initial=-1)) + 1
         if longest > self.config.context_length:
             raise InputError(
                 f"{longest} tokens are more than the model's context of {self.config.context_length}; "
                 "shorten the sequence, or build the model with a larger context_length"
             )
-        if cache is not None:
-            cache.check_capacity(*ids.shape)
-        return ids, layout or Layout.rectangular(ids.shape[0], ids.shape[1], past)
+        return ids, layout
+
+
+def _continued(layout: Layout, cache: Cache) -> Layout:
+    """Return a layout of new tokens with their positions after those in a cache; raises InputError for no room."""
+    cache.check_capacity(layout.lengths)
+    return Layout.packed(layout.lengths, past=cache.lengths)

@@ -18,8 +18,8 @@ class Layout:
     Shapes: offsets (sequences + 1,), positions (rows,), both int64.  Raises ShapeError for offsets that do not rise
     from 0 to the number of rows.
 
-    >>> Layout.rectangular(2, 3, past=4)
-    Layout(offsets=array([0, 3, 6]), positions=array([4, 5, 6, 4, 5, 6]))
+    >>> Layout.rectangular(2, 3)
+    Layout(offsets=array([0, 3, 6]), positions=array([0, 1, 2, 0, 1, 2]))
     """
 
     offsets: Array
@@ -31,25 +31,27 @@ class Layout:
             raise ShapeError(f"the offsets of a layout must rise from 0 to the number of rows ({rows}); got {offsets}")
 
     @classmethod
-    def rectangular(cls, batch_size: int, length: int, past: int = 0) -> Layout:
-        """Return the layout of `batch_size` sequences of equal `length`, whose first token has position `past`."""
-        positions = np.tile(np.arange(past, past + length), batch_size)
-        return cls(np.arange(batch_size + 1) * length, positions)
+    def rectangular(cls, batch_size: int, length: int) -> Layout:
+        """Return the layout of `batch_size` sequences of equal `length`."""
+        return cls.packed(np.full(batch_size, length))
 
     @classmethod
-    def packed(cls, lengths: ArrayLike) -> Layout:
-        """Return the layout of sequences of these lengths, one after the other, each from position 0.
+    def packed(cls, lengths: ArrayLike, past: ArrayLike = 0) -> Layout:
+        """Return the layout of sequences of these lengths, one after the other, each after `past` earlier tokens.
 
+        Shapes: lengths (sequences,), past () or (sequences,).
         Raises ShapeError for a negative length or for `lengths` of more than one axis.
 
         >>> Layout.packed([2, 0, 3])
         Layout(offsets=array([0, 2, 2, 5]), positions=array([0, 1, 0, 1, 2]))
+        >>> Layout.packed([2, 1], past=[0, 7]).positions
+        array([0, 1, 7])
         """
         counts = np.asarray(lengths, np.int64)
         if counts.ndim != 1 or (counts < 0).any():
             raise ShapeError(f"lengths of packed sequences are a list of integers of at least 0, not {counts.tolist()}")
         offsets = np.concatenate([[0], np.cumsum(counts)])
-        return cls(offsets, np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts))
+        return cls(offsets, np.arange(offsets[-1]) + np.repeat(past - offsets[:-1], counts))
 
     @property
     def lengths(self) -> Array:

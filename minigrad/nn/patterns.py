@@ -20,11 +20,12 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from minigrad import ops
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.cache import KeyValueCache
+from minigrad.nn.layout import Layout
 from minigrad.ops.attention import causal_visible
 from minigrad.ops.attention_entropy import relative_entropy
 from minigrad.typing import Array
@@ -139,22 +140,23 @@ class PatternCache(KeyValueCache):
         """Return keys, values, and the means of blocks."""
         return *super().arrays(), *self.means.values()
 
-    def select(self, sequences: Sequence[int]) -> Self:
+    def select(self, sequences: ArrayLike) -> Self:
         """Return a cache of these sequences, by their numbers: fewer of them, or one of them several times."""
         chosen = super().select(sequences)
-        chosen.means = {layer: mean[:, list(sequences)] for layer, mean in self.means.items()}
+        chosen.means = {layer: mean[:, np.asarray(sequences)] for layer, mean in self.means.items()}
         return chosen
 
-    def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Array]:
+    def append(self, layer: int, k: Tensor, v: Tensor, offsets: Array) -> tuple[Tensor, Tensor, Array]:
         """Store the new keys and values of one layer, and the means of the blocks that they complete."""
-        found = super().append(layer, k, v)
+        found = super().append(layer, k, v, offsets)
         if layer in self.blocks:
-            block, stop = self.blocks[layer], self.length + len(k) // self.batch_size
-            first, last = self.length // block, stop // block
+            block = self.blocks[layer]
+            first, last = self.lengths // block, (self.lengths + np.diff(offsets)) // block
+            sequences, done = np.repeat(np.arange(self.batch_size), last - first), Layout.packed(last - first, first)
+            places = done.positions[:, None] * block + np.arange(block)
             for mean, memory in zip(self.means[layer], (self.keys, self.values), strict=True):
-                rows = memory[layer, :, first * block : last * block]  # (batch, rows, G, D)
-                in_blocks = rows.reshape(self.batch_size, last - first, block, *rows.shape[2:])
-                mean[:, first:last] = in_blocks.sum(axis=2) * rows.dtype.type(1 / block)
+                in_blocks = memory[layer, sequences[:, None], places]  # (blocks, block, G, D)
+                mean[sequences, done.positions] = in_blocks.sum(axis=1) * memory.dtype.type(1 / block)
         return found
 
     def far(self, layer: int, key_ranges: Array) -> FarKeys | None:

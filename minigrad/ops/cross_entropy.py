@@ -72,22 +72,20 @@ def linear_cross_entropy(x: Array, weight: Array, targets: Array) -> tuple[Array
             f"{weight.shape} and {targets.shape}"
         )
     flat, count = _checked_targets(targets, len(weight))
-    losses = np.empty(len(x), x.dtype)
     x_wanted, weight_wanted, _ = gradients_wanted()
+    if not x_wanted and not weight_wanted:
+        losses = linear_losses(x, weight, flat)
+        return np.asarray(losses.sum() / losses.dtype.type(count)), lambda dy: (None, None, None)
+    losses = np.empty(len(x), x.dtype)
     dx, dw = np.empty_like(x) if x_wanted else None, np.empty_like(weight) if weight_wanted else None
-    rows = -(-x.shape[0] // logit_chunks(len(x), len(weight)))
-    for start in range(0, len(x), max(rows, 1)):
-        chunk = slice(start, start + rows)
+    for chunk in _chunks(len(x), len(weight)):
         logits = product(x[chunk], weight.T)
-        if dx is None and dw is None:
-            losses[chunk], _ = kernels.cross_entropy_forward(logits, flat[chunk], IGNORE)
-            continue
         losses[chunk] = kernels.cross_entropy_in_place(logits, flat[chunk], IGNORE, 1 / count)
         gradient = logits  # its memory now holds (softmax - one-hot) / N
         if dx is not None:
             product_into(gradient, weight, dx[chunk], False)
         if dw is not None:
-            product_into(gradient.T, x[chunk], dw, start > 0)
+            product_into(gradient.T, x[chunk], dw, chunk.start > 0)
     if dw is not None and not len(x):
         dw[...] = 0
 
@@ -103,6 +101,23 @@ def linear_cross_entropy(x: Array, weight: Array, targets: Array) -> tuple[Array
         return scaled, None if dw is None else Deferred(dw.shape, dw.dtype, write), None
 
     return np.asarray(losses.sum() / losses.dtype.type(count)), backward
+
+
+def linear_losses(x: Array, weight: Array, targets: Array) -> Array:
+    """Return the loss of each row in nats, 0 where the target is -100: the terms of `linear_cross_entropy`.
+
+    No gradient is computed. Shapes: x (rows, C), weight (V, C), targets (rows,) integers -> (rows,).
+    """
+    flat, _ = _checked_targets(targets, len(weight))
+    losses = np.empty(len(x), x.dtype)
+    for chunk in _chunks(len(x), len(weight)):
+        losses[chunk], _ = kernels.cross_entropy_forward(product(x[chunk], weight.T), flat[chunk], IGNORE)
+    return losses
+
+
+def _chunks(rows: int, vocab_size: int) -> list[slice]:
+    size = max(-(-rows // logit_chunks(rows, vocab_size)), 1)
+    return [slice(start, start + size) for start in range(0, rows, size)]
 
 
 def logit_chunks(rows: int, vocab_size: int) -> int:

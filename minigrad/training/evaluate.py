@@ -2,34 +2,52 @@
 
 A loss per token depends on the length of the tokens. The sum of the losses divided by the bytes of the text does not:
 it is the size to which the model could compress the text, so it can be compared with a compressor.
+
+The same pass tells whether the model copies from its context: the loss on tokens that complete a pair seen before in
+the sequence (`minigrad.data.repeated_pairs`), and on all others.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
-from minigrad.autograd.graph import no_grad
 from minigrad.constants import IGNORE
 from minigrad.data.batches import Batch
 from minigrad.data.evaluation import Spans, evaluation_batches
+from minigrad.data.repeated_pairs import completes_a_pair
 from minigrad.nn.language_model import LanguageModel
+from minigrad.typing import Array
 
 BATCH_TOKENS = 4_096
 """The number of tokens that are evaluated at a time."""
 
 
+class Predicted(NamedTuple):
+    """A batch, and the loss in nats of each of its targets (rows,); 0 where the target does not count."""
+
+    batch: Batch
+    nats: Array
+
+
 @dataclass(frozen=True)
 class Score:
-    """The result of an evaluation: `loss` in nats per token, `bits_per_byte`, and the number of tokens predicted."""
+    """The result of an evaluation.
+
+    `loss` is in nats per token, `tokens` the number of tokens predicted. `loss_repeated` is the loss per token that
+    completes a pair seen before in its sequence, `loss_others` that of all others; NaN where there is none.
+    """
 
     loss: float
     bits_per_byte: float
     tokens: int
+    loss_repeated: float
+    loss_others: float
 
 
 def bits_per_byte(nats: float, num_bytes: float) -> float:
@@ -58,16 +76,24 @@ def evaluate(
     less. `byte_lengths` (V,) is the number of bytes of each token. `watch` may measure the batches as they are taken.
     """
     batches = evaluation_batches(spans, context=context, overlap=overlap, rows=BATCH_TOKENS, limit=limit)
-    nats, count, num_bytes = 0.0, 0, 0
+    nats, counts, num_bytes = np.zeros(2), np.zeros(2, int), 0  # of other tokens, of those that complete a pair
+    for batch, losses in predictions(model, watch(batches)):
+        counted = batch.targets != IGNORE
+        repeated = completes_a_pair(batch)[counted].astype(int)
+        nats += np.bincount(repeated, losses[counted], 2)
+        counts += np.bincount(repeated, minlength=2)
+        num_bytes += int(byte_lengths[batch.targets[counted]].sum())
+    others, copied = (total / count if count else math.nan for total, count in zip(nats, counts, strict=True))
+    every, tokens = float(nats.sum()), int(counts.sum())
+    return Score(every / max(tokens, 1), bits_per_byte(every, num_bytes), tokens, float(copied), float(others))
+
+
+def predictions(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[Predicted]:
+    """Yield each batch with the losses of its targets, dropout off."""
     training = model.training
     model.eval()
     try:
-        for batch in watch(batches):
-            targets = batch.targets[batch.targets != IGNORE]
-            with no_grad():
-                nats += model.loss(batch.tokens, batch.targets, layout=batch.layout).item() * len(targets)
-            count += len(targets)
-            num_bytes += int(byte_lengths[targets].sum())
+        for batch in batches:
+            yield Predicted(batch, model.losses(batch.tokens, batch.targets, layout=batch.layout))
     finally:
         model.train(training)
-    return Score(nats / max(count, 1), bits_per_byte(nats, num_bytes), count)

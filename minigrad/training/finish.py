@@ -36,7 +36,10 @@ def finish(run: Run) -> TrainResult:
         command=repeat,
     )
     figures: dict[str, Any] = {"bits_per_byte": score.bits_per_byte, "xz_bits_per_byte": figure, "no_xz": no_figure}
-    folder.record.result = figures | {"steps": run.step, "tokens": result.tokens, "command": repeat}
+    copying = {name: getattr(score, name) for name in ("loss_repeated", "loss_others")}
+    copying = {name: value if math.isfinite(value) else None for name, value in copying.items()}
+    ends: dict[str, Any] = {"steps": run.step, "tokens": result.tokens, "command": repeat}
+    folder.record.result = figures | copying | ends
     folder.write()
     parameters, memory = run.model.num_parameters(), hardware.peak_memory_bytes()
     path = report.write_report(

@@ -26,15 +26,16 @@ TIMING_FIELDS = ("seconds", "tokens_per_second", "memory_bytes")
 
 
 _MAY_BE_NULL = {"loss", "bits_per_byte", "learning_rate", "gradient_norm", "tokens_per_second"}
-_MAY_BE_NULL |= {"val_loss", "val_bits_per_byte"}
+_MAY_BE_NULL |= {"val_loss", "val_bits_per_byte", "val_loss_repeated", "val_loss_others"}
 
 
 @dataclass(frozen=True)
 class Measurement:
     """The measurements of a run after a step.
 
-    The `val_` values are None unless the held-out text was evaluated. `of_family` holds the measurements of one
-    family, such as Wiola's merge ratio of each layer.
+    The `val_` values are None unless the held-out text was evaluated; `val_loss_repeated` is the loss per token that
+    completes a pair seen before in its sequence, `val_loss_others` that of all other tokens. `of_family` holds the
+    measurements of one family, such as Wiola's merge ratio of each layer.
     """
 
     step: int = option(REQUIRED, "steps taken since the start of the run", at_least=0)
@@ -48,6 +49,8 @@ class Measurement:
     memory_bytes: int = option(REQUIRED, "resident memory of the process", at_least=0)
     val_loss: float | None = None
     val_bits_per_byte: float | None = None
+    val_loss_repeated: float | None = None
+    val_loss_others: float | None = None
     context: int | None = option(None, "tokens of the longest sequence of the last step, if it adapts", at_least=1)
     decisions: list[Decision] = field(default_factory=list)  # on the context, since the last line
     of_family: dict[str, list[float]] = field(default_factory=dict)

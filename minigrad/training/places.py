@@ -27,6 +27,8 @@ def check_places(settings: TrainConfig) -> None:
             Record.read(Path(settings.resume))
         return
     corpus.check_name(settings.data)
+    if settings.held_out is not None:
+        corpus.check_name(settings.held_out)
     if settings.tokenizer is not None:
         try:
             Path(settings.tokenizer).stat()

@@ -216,6 +216,8 @@ class Plan:
         settings, model, text = self.settings, self.model, self.text
         vocab, train = model.config.vocab_size, text.train
         vocabulary = f"{vocab:,} tokens, {train.num_bytes / max(len(train), 1):.2f} bytes each"
+        left_out = text.corpus.left_out
+        without = f", without {plural(left_out, 'paragraph')} that the held-out text has too" if left_out else ""
         if text.tokenizer.used < vocab:
             vocabulary += (
                 f"; the text has pairs for {text.tokenizer.used:,} only, the other ids stay unused "
@@ -226,7 +228,8 @@ class Plan:
             f"{model.config.num_layers} layers of width {model.config.width}",
             **({"claimed": self.claim} if self.claim else {}),
             "text": f"{text.corpus.description}: {plural(len(text.corpus.documents), 'document')}, "
-            f"{format_bytes(train.num_bytes)} to train on, {format_bytes(text.held_out.num_bytes)} held out for tests",
+            f"{format_bytes(train.num_bytes)} to train on{without}, "
+            f"{format_bytes(text.held_out.num_bytes)} held out for tests",
             "vocabulary": vocabulary,
             "step": self._step() + f", peak learning rate {settings.lr:g} after {plural(settings.warmup, 'step')}",
             **self._context_row(),

@@ -37,6 +37,7 @@ class Record:
     parameters: int = 0
     matmul_rate: float = 0.0  # of the machine, in FLOP/s
     text: str = ""  # a hash of the tokens trained on
+    held_out_text: str = ""  # a hash of the held-out tokens
     architecture: dict[str, Any] = field(default_factory=dict)  # as in config.json
     settings: dict[str, Any] = field(default_factory=dict)
     chosen: dict[str, Any] = field(default_factory=dict)

@@ -18,6 +18,16 @@ from minigrad.training.chart import MAX_POINTS, Series, line_chart
 from minigrad.training.state import Sample
 from minigrad.typing import PathLike
 
+COPIES = 2.2
+"""Nats per token that completes a repeated pair: a model that needs no more has learned to copy from its context."""
+
+_COPYING = "Copying from the context, nats per token"
+_COPYING_EXPLAINED = (
+    "Copying from the context: a held-out token completes a repeated pair if it and the token before it stood side by "
+    "side earlier in its sequence. A model that has learned to look for the earlier place and to copy what followed "
+    f"(an induction head) needs less than about {COPIES} nats for such a token. The curve falls when it learns to."
+)
+
 
 class Summary(NamedTuple):
     """The facts at the head of a report."""
@@ -144,6 +154,7 @@ def _charts(records: Sequence[Mapping[str, Any]], xz_bits_per_byte: float | None
     context = (("Context, tokens", "context", 1.0),) if any("context" in each for each in records) else ()
     charts = {
         "Loss, bits per byte": line_chart("Loss, bits per byte", losses, references=xz),
+        **_copying_chart(records),
         **{
             title: line_chart(title, [_series(title, records, key, unit)])
             for title, key, unit in (
@@ -155,7 +166,17 @@ def _charts(records: Sequence[Mapping[str, Any]], xz_bits_per_byte: float | None
         },
     }
     figures = (f"<figure><figcaption>{title}</figcaption>{chart}</figure>" for title, chart in charts.items())
-    return f"<section>{''.join(figures)}</section>"
+    explained = f"<p>{_COPYING_EXPLAINED}</p>" if _COPYING in charts else ""
+    return f"<section>{''.join(figures)}</section>{explained}"
+
+
+def _copying_chart(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the chart of copying under its title; nothing for a run that never measured it."""
+    if not any("val_loss_repeated" in record for record in records):
+        return {}
+    names = {"repeated pairs": "val_loss_repeated", "other tokens": "val_loss_others"}
+    lines = [_series(label, records, key) for label, key in names.items()]
+    return {_COPYING: line_chart(_COPYING, lines, references=[("copies", COPIES)])}
 
 
 _STYLE = """

@@ -78,11 +78,15 @@ class RunFolder:
         self.record.chosen |= {"steps": decay[-1][1], "decay_start": decay[0][0], "decay": write_decay(decay)}
         self.write()
 
-    def check_text(self, tokens: TokenFile) -> None:
-        """Raise InputError if the run would continue with another text than it began with."""
-        if self.record.text != fingerprint(tokens):
+    def check_text(self, train: TokenFile, held_out: TokenFile) -> None:
+        """Raise InputError if the run would continue with another text than it began with, or be judged by another."""
+        data, known = self.record.data, self.record.held_out_text
+        changed = f"the text of {data} or the tokenizer" if self.record.text != fingerprint(train) else ""
+        if not changed and known and known != fingerprint(held_out):
+            changed = f"the held-out text of {self.record.used.get('held_out') or data}"
+        if changed:
             raise InputError(
-                f"the text of {self.record.data} or the tokenizer is not the one that {self.path} began with, so the "
+                f"{changed} is not the one that {self.path} began with, so the "
                 "run cannot continue as if it had never stopped. Start a new one from its weights: "
                 f"--init {self.path} --out DIR"
             )

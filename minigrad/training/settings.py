@@ -27,6 +27,14 @@ class TrainConfig:
         group="what to train",
         value="TEXT",
     )
+    held_out: str | None = option(
+        None,
+        "evaluate on this text, given like --data, and train on all of --data but the paragraphs that are in both; of "
+        "python-docs and the other texts with a name it is the held-out part",
+        group="what to train",
+        value="TEXT",
+        none_means="a sixteenth of the documents of --data, chosen by their hashes",
+    )
     init: str | None = option(
         None,
         "start from the model in this run folder: its size and its weights",

@@ -65,6 +65,8 @@ class StepLog:
             memory_bytes=hardware.memory_bytes(),
             val_loss=score.loss if score else None,
             val_bits_per_byte=score.bits_per_byte if score else None,
+            val_loss_repeated=score.loss_repeated if score else None,
+            val_loss_others=score.loss_others if score else None,
             context=run.context if run.adaptive else None,
             decisions=run.adaptive.decisions if run.adaptive else [],
             of_family=run.replicas.measurements(),

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import copy
-import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
-from minigrad.nn.cache import Cache, refuse_gradient
+from minigrad.nn.cache import KeyValueCache
 from minigrad.typing import Array
 from models.wiola.config import WiolaConfig
 
@@ -44,98 +42,85 @@ class Pending:
             open=np.zeros(batch_size, bool),
         )
 
-    def select(self, sequences: Sequence[int]) -> Pending:
+    def select(self, sequences: ArrayLike) -> Pending:
         """Return a copy of the state of these sequences."""
-        return Pending(**{name: array[list(sequences)] for name, array in vars(self).items()})
+        return Pending(**{name: array[np.asarray(sequences)] for name, array in vars(self).items()})
 
 
 class Mark(NamedTuple):
     """What the cache held when it was marked, besides the keys and values, which later tokens do not change."""
 
-    length: int
+    lengths: Array
     filled: Array
     sums: Array
     pending: dict[int, Pending]
 
 
-class WiolaCache(Cache):
+class WiolaCache(KeyValueCache):
     """The state of every layer.
 
-    A merging layer stores fewer keys than there are tokens, and their number differs between sequences. Shapes: keys
-    and values (layers, batch, max_length, G, D), of which `filled` (layers, batch) are in use; sums (layers, batch, C)
-    in float64, because a running sum in fewer bits stops growing.
+    A merging layer stores fewer keys than there are tokens: `filled` (layers, batch) of them. Shapes: sums
+    (layers, batch, C) in float64, because a running sum in fewer bits stops growing.
     """
 
     def __init__(self, config: WiolaConfig, batch_size: int, max_length: int, dtype: DTypeLike = "float32") -> None:
-        super().__init__(batch_size, max_length)
-        shape = (config.num_layers, batch_size, max_length, config.num_kv_heads, config.head_dim)
-        self.keys, self.values = np.zeros(shape, dtype), np.zeros(shape, dtype)
+        super().__init__(config.num_layers, batch_size, max_length, config.num_kv_heads, config.head_dim, dtype)
         self.filled = np.zeros((config.num_layers, batch_size), np.int64)
         self.sums = np.zeros((config.num_layers, batch_size, config.width))
         merging = config.merging_layers if config.atm_at_generation else []
         self.pending = {layer: Pending.empty(config, batch_size, dtype) for layer in merging}
         self._mark: Mark | None = None
 
-    @property
-    def counts(self) -> Array:
-        """The number of tokens of each sequence, (batch,)."""
-        return np.full(self.batch_size, self.length)
-
     def arrays(self) -> Iterable[Array]:
         """Return keys, values, sums and the state of merging layers."""
         pending = [array for each in self.pending.values() for array in vars(each).values()]
-        return self.keys, self.values, self.filled, self.sums, *pending
+        return *super().arrays(), self.filled, self.sums, *pending
 
-    def select(self, sequences: Sequence[int]) -> Self:
+    def stored(self, layer: int) -> Array:
+        """Return how many keys a layer holds of each sequence, (batch,): in a merging layer, one for each group."""
+        return self.filled[layer]
+
+    def select(self, sequences: ArrayLike) -> Self:
         """Return a cache of these sequences, by their numbers: fewer of them, or one of them several times."""
-        chosen, numbers = copy.copy(self), list(sequences)
-        chosen.batch_size, chosen._mark = len(numbers), None
-        chosen.filled, chosen.sums = self.filled[:, numbers], self.sums[:, numbers]
+        chosen, numbers = super().select(sequences), np.asarray(sequences)
+        chosen.filled, chosen.sums, chosen._mark = self.filled[:, numbers], self.sums[:, numbers], None
         chosen.pending = {layer: pending.select(numbers) for layer, pending in self.pending.items()}
-        chosen.keys, chosen.values = (
-            np.zeros((len(memory), len(numbers), *memory.shape[2:]), memory.dtype)
-            for memory in (self.keys, self.values)
-        )
-        in_use = slice(self.filled.max(initial=0))
-        for new, old in ((chosen.keys, self.keys), (chosen.values, self.values)):
-            new[:, :, in_use] = old[:, numbers, in_use]
         return chosen
 
     def mark(self) -> None:
         """Remember the present state: `truncate` returns to it, since sums and merges cannot be undone one by one."""
         everyone = range(self.batch_size)
         pending = {layer: each.select(everyone) for layer, each in self.pending.items()}
-        self._mark = Mark(self.length, self.filled.copy(), self.sums.copy(), pending)
+        self._mark = Mark(self.lengths, self.filled.copy(), self.sums.copy(), pending)
 
-    def truncate(self, length: int) -> None:
-        """Return to the last mark, unless `length` is the number of all tokens."""
-        if length == self.length:
-            return
-        if self._mark is None or not self._mark.length <= length <= self.length:
-            held = "no mark" if self._mark is None else f"a mark at {self._mark.length}"
-            raise InputError(f"a cache of {self.length} tokens with {held} cannot be cut to {length}")
-        mark = self._mark
-        self.length, self.filled, self.sums, self.pending = mark.length, mark.filled, mark.sums, mark.pending
-        self.mark()
+    def truncate(self, lengths: ArrayLike) -> None:
+        """Return to the last mark in each sequence that is cut, unless it is emptied; that ends the mark."""
+        wanted = self._checked(lengths)
+        is_cut, mark = (wanted > 0) & (wanted < self.lengths), self._mark
+        if (lost := is_cut if mark is None else is_cut & (wanted < mark.lengths)).any():
+            first = int(lost.argmax())
+            held = "no mark" if mark is None else f"a mark at {mark.lengths[first]}"
+            tokens = f"a cache of {self.lengths[first]} tokens with {held}"
+            raise InputError(f"{tokens} cannot be cut to {wanted[first]}, only emptied")
+        if mark is not None and is_cut.any():
+            wanted[is_cut] = mark.lengths[is_cut]
+            self.filled[:, is_cut], self.sums[:, is_cut] = mark.filled[:, is_cut], mark.sums[:, is_cut]
+            for layer, pending in self.pending.items():
+                for name, array in vars(pending).items():
+                    array[is_cut] = vars(mark.pending[layer])[name][is_cut]
+        if (is_emptied := (wanted == 0) & (self.lengths > 0)).any():
+            self.filled[:, is_emptied], self.sums[:, is_emptied], self._mark = 0, 0, None
+            for pending in self.pending.values():
+                pending.open[is_emptied] = False
+        self.lengths = wanted
 
     def append(self, layer: int, k: Tensor, v: Tensor, offsets: Array) -> tuple[Tensor, Tensor, Array]:
-        """Store new keys and values (rows, G, D) of one layer; those of sequence s are rows offsets[s]:offsets[s + 1].
+        """Store the new keys and values of one layer, and count them; see `KeyValueCache.append`."""
+        found = super().append(layer, k, v, offsets)
+        self.filled[layer] += np.diff(offsets)
+        return found
 
-        The result is (keys, values, key_ranges): all keys and values of the layer (batch * max_length, G, D), which are
-        not copied, and the range of filled rows of each sequence. Their gradient is refused.
-        """
-        filled = self.filled[layer]
-        for sequence, (start, stop) in enumerate(itertools.pairwise(offsets)):
-            free = slice(filled[sequence], filled[sequence] + stop - start)
-            self.keys[layer, sequence, free] = k.data[start:stop]
-            self.values[layer, sequence, free] = v.data[start:stop]
-        filled += np.diff(offsets)
-        first = np.arange(self.batch_size) * self.max_length
-        keys, values = (memory[layer].reshape(-1, *memory.shape[3:]) for memory in (self.keys, self.values))
-        ranges = np.stack([first, first + filled], axis=1)
-        return refuse_gradient(Tensor(keys), k), refuse_gradient(Tensor(values), v), ranges
-
-    def add_to_sums(self, layer: int, x: Tensor) -> None:
-        """Add the output rows (batch * time, C) of a layer to its running sums."""
-        rows = x.data.reshape(self.batch_size, len(x) // self.batch_size, x.shape[1])
-        self.sums[layer] += rows.sum(axis=1, dtype=np.float64)
+    def add_to_sums(self, layer: int, x: Tensor, offsets: Array) -> None:
+        """Add the output rows of a layer to its running sums; those of sequence s are ``offsets[s]:offsets[s + 1]``."""
+        grown = offsets[:-1] < offsets[1:]
+        self.sums[layer, grown] += np.add.reduceat(x.data, offsets[:-1][grown], axis=0, dtype=np.float64)

@@ -11,6 +11,7 @@ import numpy as np
 
 from minigrad import ops
 from minigrad.autograd.tensor import Tensor
+from minigrad.nn.cache import refuse_gradient
 from minigrad.nn.layout import Layout
 from minigrad.typing import Array
 from models.wiola.attention import GatedCrossLayerAttention, Pass
@@ -43,10 +44,11 @@ def merged_attention(
         out = _with_averaged_keys(attention, x, queries, summaries, _Merge(run, reduced, groups, attending, rows))
     if variant != "kv_only":
         out = _copy_to_members(out, groups, pending)
-    if pending is not None and len(x):
+    if pending is not None:
         _store(pending.rows, x, run.layout)
         _store(pending.outputs, out, run.layout)
-        pending.open[:] = (groups.first == groups.last)[groups.offsets[1:] - 1]
+        grown = run.layout.lengths > 0
+        pending.open[grown] = (groups.first == groups.last)[groups.offsets[1:][grown] - 1]
     return out, groups.ratio
 
 
@@ -116,12 +118,12 @@ def _copy_to_members(out: Tensor, groups: Groups, pending: Pending | None) -> Te
     begins_here = groups.new[groups.first]
     index = np.cumsum(begins_here) - 1
     if pending is not None:
-        out = ops.concatenate(Tensor(pending.outputs), out)
+        out = ops.concatenate(refuse_gradient(Tensor(pending.outputs), out), out)
         index = np.where(begins_here, index + len(pending.open), groups.source[groups.first])
     return rows_at(out, index[groups.group[groups.new]])
 
 
 def _store(memory: Array, x: Tensor, layout: Layout) -> None:
-    """Store the newest row of each sequence; nothing if there are no new rows."""
-    if len(x):
-        memory[...] = x.data[layout.offsets[1:] - 1]
+    """Store the newest row of each sequence that has new rows."""
+    grown = layout.lengths > 0
+    memory[grown] = x.data[layout.offsets[1:][grown] - 1]

@@ -11,7 +11,7 @@ from minigrad import nn, ops
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
 from minigrad.nn import Layout
-from minigrad.nn.cache import Cache
+from minigrad.nn.cache import Cache, refuse_gradient
 from minigrad.nn.language_model import LanguageModel
 from models.wiola.attention import GatedCrossLayerAttention, Pass
 from models.wiola.cache import WiolaCache
@@ -107,9 +107,9 @@ class Wiola(LanguageModel):
                 raise InputError(
                     'gcla_summary="paper" needs the whole sequence at once, so it cannot generate; use "prefix"'
                 )
-            means = ops.prefix_mean(x, offsets=layout.offsets, carried=cache.sums[layer], counts=cache.counts)
-            cache.add_to_sums(layer, x)
-            return means
+            means = ops.prefix_mean(x, offsets=layout.offsets, carried=cache.sums[layer], counts=cache.lengths)
+            cache.add_to_sums(layer, x, layout.offsets)
+            return refuse_gradient(Tensor(means.data), x)  # of the rows before these, only the sum is known
         means = ops.prefix_mean(x, offsets=layout.offsets)
         if self.config.gcla_summary == "paper":
             lengths = layout.offsets[1:] - layout.offsets[:-1]

@@ -17,7 +17,7 @@ def fake_run(out: Path, seed: int, flags: Sequence[str]) -> dict[str, Any]:
     assert list(flags) == ["--minutes", "2"]
     facts = {"hardware": "a machine", "size": "nano", "parameters": 984288, "tokens": 8_500_000, "seconds": 599.6}
     scores = {"bits_per_byte": (1.6, 1.72, 1.59)[seed], "xz_bits_per_byte": 1.782}
-    return {"seed": seed, **facts, **scores, "nats_repeated": 2.04, "nats_others": 4.13}
+    return {"seed": seed, **facts, **scores, "loss_repeated": 2.04, "loss_others": 4.13}
 
 
 def test_every_seed_has_a_line_and_the_spread_is_told(

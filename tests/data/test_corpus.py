@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad.data import corpus
+from minigrad.data import corpus, standard_library
 from minigrad.data.corpus import Corpus
 from minigrad.errors import InputError
 
@@ -70,6 +70,38 @@ def test_a_single_document_gives_its_last_tenth():
     assert (len(train), len(held_out)) == (90, 10)
     with pytest.raises(InputError, match="1 characters of text are too few"):
         Corpus("", "", ("x",)).split()
+
+
+WORDS = "whether tis nobler in the mind to suffer the slings and arrows of outrageous fortune"
+
+
+def test_held_out_text_of_its_own_leaves_all_other_text_to_train_on(tmp_path):
+    for name, text in {"a.txt": f"Hamlet\n\nOr {WORDS}?\n\nExit", "b.txt": "to be", "c.txt": "or not"}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    other = tmp_path / "held"
+    other.mkdir()
+    (other / "c.txt").write_text("or not", encoding="utf-8")
+    (other / "long.txt").write_text(f"{WORDS} ...\n\n" * 2_000, encoding="utf-8")
+    loaded = corpus.load(str(tmp_path / "a.txt"), held_out=str(other))
+    assert loaded.split() == (("Hamlet\n\nExit",), ("or not", f"{WORDS} ...\n\n" * 2_000))  # and nothing is cut
+    assert (loaded.left_out, loaded.documents) == (1, (f"Hamlet\n\nOr {WORDS}?\n\nExit",))
+    assert loaded.description == f"text in {tmp_path / 'a.txt'}; held out: text in {other}"
+    with pytest.raises(InputError, match="is in the held-out text too: nothing is left to train on"):
+        corpus.load(str(other / "c.txt"), held_out=str(other)).split()
+    everything = corpus.load(str(tmp_path), held_out=str(other))  # one is in the other
+    assert everything.split()[0] == ("Hamlet\n\nExit", "to be")
+
+
+def test_a_text_that_is_evaluated_is_whole_but_a_named_one_is_its_held_out_part(tmp_path, monkeypatch):
+    monkeypatch.setattr(standard_library, "documentation", lambda: [f"document {number}" for number in range(99)])
+    named = corpus.load_for_evaluation("python-docs")
+    assert named.documents == corpus.load("python-docs").split()[1]
+    assert named.description.startswith("held-out part of: documentation and docstrings of Python")
+    (tmp_path / "a.txt").write_text("line\n" * 50_000, encoding="utf-8")
+    assert corpus.load_for_evaluation(str(tmp_path / "a.txt")).documents == ("line\n" * 50_000,)
+    assert corpus.load("python-docs", held_out=str(tmp_path)).split() == (
+        corpus.load("python-docs").documents, ("line\n" * 50_000,)
+    )  # fmt: skip
 
 
 def test_the_corpus_imports_only_the_standard_library():

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minigrad import no_grad
+from minigrad.generation import context as module
 from minigrad.generation.context import Context
 from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.context_signals import measure
@@ -29,7 +30,7 @@ def fresh(model, text, start=0):
 @settings(max_examples=8)
 def test_texts_that_grow_are_chosen_and_cut_are_read_as_if_they_were_new(family, seed, length, data):
     model = tiny.build(family).eval()
-    texts = tiny.tokens(seed, 3, length).tolist()
+    texts = [tiny.tokens(seed + each, 1, size)[0].tolist() for each, size in enumerate((length, 1, 10 - length))]
     context = Context(Decoder(model), texts, LIMIT)
     for step in range(6):
         found = context.logits()
@@ -41,7 +42,7 @@ def test_texts_that_grow_are_chosen_and_cut_are_read_as_if_they_were_new(family,
             context.select(data.draw(st.lists(st.integers(0, len(context.texts) - 1), min_size=1, max_size=3)))
         if action == "cut":
             context.mark()
-            kept = context.length
+            kept = context.lengths
             for new in range(3):
                 context.append([(seed + step + new) % tiny.VOCAB] * len(context.texts))
             context.logits(last=2)
@@ -73,11 +74,55 @@ def test_a_text_beyond_the_context_is_read_from_its_last_half():
 
 
 @pytest.mark.parametrize("family", tiny.TINY)
+def test_each_text_outgrows_the_context_by_itself(family):
+    model = tiny.build(family).eval()
+    texts = [tiny.tokens(length, 1, length)[0].tolist() for length in (LIMIT - 4, 3, LIMIT - 2, LIMIT + 5)]
+    context, starts = Context(Decoder(model), texts, 100), [0, 0, 0, 5]
+    for step in range(9):
+        for number, (row, text) in enumerate(zip(context.logits(), context.texts, strict=True)):
+            if len(text) - starts[number] > LIMIT:
+                starts[number] = len(text) - LIMIT // 2
+            wanted = fresh(model, text, starts[number])
+            assert np.abs(row[-1] - wanted).max() <= 1e-5 * max(1, np.abs(wanted).max())
+        if step == 5:  # one ends, and stays in the cache without being read
+            context.select([0, 1, 3])
+            starts = [starts[0], starts[1], starts[3]]
+        context.append([step] * len(context.texts))
+
+
+def test_long_texts_are_read_in_parts(monkeypatch):
+    model = tiny.build("wiola").eval()
+    texts = [tiny.tokens(length, 1, length)[0].tolist() for length in (20, 2, 9)]
+    whole, sizes, hidden = Context(Decoder(model), texts, 100).logits(), [], model.hidden
+
+    def watched(tokens, layout, cache=None):
+        sizes.append(layout.lengths.tolist())
+        return hidden(tokens, layout, cache)
+
+    monkeypatch.setattr(module, "_MOST_ROWS", 12)
+    monkeypatch.setattr(model, "hidden", watched)
+    np.testing.assert_allclose(Context(Decoder(model), texts, 100).logits(), whole, atol=1e-5)
+    assert sizes == [[4, 1, 4], [6, 0, 4], [9, 0, 0], [1, 1, 1]]
+
+
+def test_texts_that_end_one_by_one_are_seldom_copied():
+    model = tiny.build("gpt2").eval()
+    context, copied = Context(Decoder(model), [[1]] * 8, LIMIT), 0
+    while len(context.texts) > 1:
+        before = context._cache
+        context.select(range(1, len(context.texts)))
+        copied += context._cache is not before
+        context.append([2] * len(context.texts))
+        assert context.logits().shape == (len(context.texts), 1, tiny.VOCAB)
+    assert copied == 3
+
+
+@pytest.mark.parametrize("family", tiny.TINY)
 def test_an_adaptive_context_sees_the_newest_part_only(monkeypatch, family):
     monkeypatch.setattr("minigrad.generation.context.ADAPT_EVERY", 3)
     model, adaptive = tiny.build(family).eval(), AdaptiveContext.up_to(LIMIT)
     text, start, views = [1, 2, 3], 0, []
-    context = Context(Decoder(model), [text], 200, adaptive)
+    context = Context(Decoder(model), [text], 200, [adaptive])
     needs = iter([-1.0] * 6 + [1.0] * 99)
     monkeypatch.setattr(
         "minigrad.generation.context.measure",

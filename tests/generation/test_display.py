@@ -11,31 +11,31 @@ from minigrad.generation.display import Pace, alternatives, in_turn
 from minigrad.generation.texts import Token
 
 
-def token(sample: int, position: int, text: str, ended: str = "") -> Token:
+def token(sample: int, position: int, text: str, ended: str = "", prompt: int = 0) -> Token:
     made = Token(7)
-    made.sample, made.position, made.text, made.ended, made.drafted = sample, position, text, ended, False
-    made.context = None
+    made.prompt, made.sample, made.position, made.text, made.ended = prompt, sample, position, text, ended
+    made.drafted, made.context = False, None
     made.log_probability, made.alternatives = -0.5, ((7, -0.5), (8, -1.25))
     return made
 
 
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=5))
-def test_all_text_of_a_sample_comes_before_that_of_the_next(lengths):
+@given(lengths=st.lists(st.integers(1, 5), min_size=1, max_size=6), samples=st.integers(1, 3))
+def test_all_of_a_text_comes_before_the_next(lengths, samples):
     tokens = [
-        token(sample, position, f"{sample}.{position} ", "length" if position + 1 == length else "")
+        token(n % samples, position, f"{n}.{position} ", "length" if position + 1 == length else "", n // samples)
         for position in range(5)
-        for sample, length in enumerate(lengths)
+        for n, length in enumerate(lengths)
         if position < length
     ]
-    shown = list(in_turn(tokens))
-    assert [sample for sample, *_ in shown] == sorted(sample for sample, *_ in shown)
-    for sample, length in enumerate(lengths):
-        parts = [(part, ended) for number, part, ended in shown if number == sample]
-        assert "".join(part for part, _ in parts) == "".join(f"{sample}.{position} " for position in range(length))
+    shown = list(in_turn(tokens, samples))
+    assert [number for number, *_ in shown] == sorted(number for number, *_ in shown)
+    for n, length in enumerate(lengths):
+        parts = [(part, ended) for number, part, ended in shown if number == n]
+        assert "".join(part for part, _ in parts) == "".join(f"{n}.{position} " for position in range(length))
         assert [ended for _, ended in parts] == [False] * (len(parts) - 1) + [True]
 
 
-def test_the_first_sample_is_shown_as_it_is_written():
+def test_the_first_text_is_shown_as_it_is_written():
     seen = []
 
     def watched():
@@ -43,7 +43,7 @@ def test_the_first_sample_is_shown_as_it_is_written():
             seen.append(each.text)
             yield each
 
-    shown = in_turn(watched())
+    shown = in_turn(watched(), samples=2)
     assert next(shown) == (0, "a", False)
     assert seen == ["a"]
     assert list(shown) == [(0, "b", True), (1, "x", False), (1, "y", True)]
@@ -66,8 +66,9 @@ def test_the_speed_counts_the_tokens_after_the_first_of_each_text():
 
 
 def test_each_token_is_listed_with_the_most_likely_ones_in_its_place():
-    lines = alternatives([token(1, 0, "b"), token(0, 0, "a")], lambda ids: f"t{ids[0]}").splitlines()
-    assert lines == [" -0.500 't7'            -0.500 't7'            -1.250 't8'", "---", lines[0]]
+    tokens = [token(1, 0, "b"), token(1, 0, "c", prompt=1), token(0, 0, "a")]
+    lines = alternatives(tokens, lambda ids: f"t{ids[0]}").splitlines()
+    assert lines == [" -0.500 't7'            -0.500 't7'            -1.250 't8'", "---", lines[0], "---", lines[0]]
 
 
 def test_the_changes_of_an_adaptive_context_are_listed():

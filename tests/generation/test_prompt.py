@@ -14,16 +14,16 @@ import pytest
 
 import tokenizer
 from minigrad.errors import InputError
-from minigrad.generation.prompt import document, is_terminal, read_messages, read_prompt
+from minigrad.generation.prompt import document, is_terminal, read_messages, read_prompts
 
 ROOT = Path(__file__).parents[2]
 
 
-def piped(given: str | None, data: bytes) -> tuple[str, str]:
+def piped(given: tuple[str, ...], data: bytes) -> tuple[str, str]:
     """Return what a process reads from a pipe, or the error that it prints."""
     script = (
-        "import sys\nfrom minigrad.errors import InputError\nfrom minigrad.generation.prompt import read_prompt\n"
-        f"try: sys.stdout.buffer.write(read_prompt({given!r}).encode())\n"
+        "import sys\nfrom minigrad.errors import InputError\nfrom minigrad.generation.prompt import read_prompts\n"
+        f"try: sys.stdout.buffer.write('|'.join(read_prompts({given!r})).encode())\n"
         "except InputError as error: sys.exit(str(error))"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, input=data, capture_output=True, check=False)
@@ -32,20 +32,20 @@ def piped(given: str | None, data: bytes) -> tuple[str, str]:
 
 def test_a_prompt_that_is_given_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"not read")))
-    assert read_prompt("The list\n") == "The list\n"
-    assert read_prompt("") == ""
+    for given in (("The list\n",), ("",), ("a", "b")):
+        assert read_prompts(given) == given
 
 
-@pytest.mark.parametrize("given", ["-", None])
-def test_a_pipe_is_read_without_its_last_line_break(given: str | None) -> None:
+@pytest.mark.parametrize("given", [("-",), ()])
+def test_a_pipe_is_read_without_its_last_line_break(given: tuple[str, ...]) -> None:
     assert piped(given, "Die Liste für\r\n\n".encode()) == ("Die Liste für\n", "")
     assert piped(given, b"") == ("", "")
-    assert piped("The list", b"not read") == ("The list", "")
+    assert piped(("The list", *given), b"of") == ("The list|of" if given else "The list", "")
 
 
 def test_a_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "story.txt").write_text("Once upon a time", encoding="utf-8")
-    script = "from minigrad.generation.prompt import read_prompt; print(read_prompt(None))"
+    script = "from minigrad.generation.prompt import read_prompts; print(*read_prompts(()))"
     with (tmp_path / "story.txt").open("rb") as file:
         done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, stdin=file, capture_output=True, check=True)
     assert done.stdout.split() == b"Once upon a time".split()
@@ -54,12 +54,14 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 def test_without_a_flag_a_null_device_or_a_closed_input_is_no_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
     with Path(os.devnull).open(encoding="utf-8") as nothing:
         monkeypatch.setattr(sys, "stdin", nothing)
-        assert read_prompt(None) == ""
-    assert read_prompt(None) == ""  # closed
+        assert read_prompts(()) == ("",)
+    assert read_prompts(()) == ("",)  # closed
     monkeypatch.setattr(sys, "stdin", None)
-    assert read_prompt(None) == ""
+    assert read_prompts(()) == ("",)
     with pytest.raises(InputError, match="there is no standard input to read the prompt from"):
-        read_prompt("-")
+        read_prompts(["-"])
+    with pytest.raises(InputError, match="standard input holds one prompt: give --prompt - once"):
+        read_prompts(["-", "a", "-"])
 
 
 def test_what_is_not_utf8_is_refused_with_its_place() -> None:
@@ -75,7 +77,7 @@ def test_a_terminal_is_told_how_to_end_the_prompt(
             return True
 
     monkeypatch.setattr(sys, "stdin", Terminal(io.BytesIO(b"The list\n")))
-    assert read_prompt("-") == "The list"
+    assert read_prompts(["-"]) == ("The list",)
     assert "type the prompt, then end it with" in capsys.readouterr().err
 
 

@@ -78,15 +78,21 @@ def test_the_split_block_is_that_of_tiles_with_three_parts() -> None:
 _WITHOUT_TILES = "+avx,+avx2,+fma,+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512bf16"
 
 
-@pytest.mark.parametrize("features", ["+avx,+avx2,+fma", "+sse4.2", _WITHOUT_TILES])
+@pytest.mark.parametrize("features", ["+avx,+avx2,+fma", _WITHOUT_TILES])
 def test_a_processor_with_fewer_features_multiplies_as_well(features: str) -> None:
-    """Numba takes the features it may use from the environment: the loops for AVX2 run, or the plain loops."""
+    """Numba takes the features it may use from the environment.
+
+    `.ci/run` repeats all tests of kernels, operations and models as on a processor with AVX2 and as on the first ones
+    of 64 bits, which run the plain loops.
+    """
     if not host_features() >= {name[1:] for name in features.split(",")}:
         pytest.skip("this processor does not have these features")
+    if features == _WITHOUT_TILES and (cpu.BFLOAT16 is None or cpu.BFLOAT16.kind != "tiles"):
+        pytest.skip("this processor has no tile registers either: all other tests run on such a one")
     names = "every_choice_multiplies or that_of_float64 or changes_no_bit or of_factors"
     tests = ("gemm/test_backend.py", "gemm/test_panels.py", "attention/test_factors.py")
     files = [str(ROOT / "tests/kernels" / name) for name in tests]
-    command = [sys.executable, "-m", "pytest", "-q", *files, "-k", names, "--hypothesis-profile=few"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", *files, "-k", names, "--hypothesis-profile=few"]
     lesser = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features}
     done = subprocess.run(
         [*command, "-p", "no:cacheprovider"],
@@ -104,7 +110,7 @@ import sys
 from minigrad.system import hardware
 hardware.may_use_tiles = lambda: True
 import pytest
-sys.exit(pytest.main(sys.argv[1:]))
+sys.exit(pytest.main([*sys.argv[1:], "-n", "0"]))
 """
 
 

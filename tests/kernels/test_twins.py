@@ -87,7 +87,7 @@ def test_kernel_equals_its_twin(name: str, dtype: Any, data: st.DataObject) -> N
 def test_kernels_run_without_a_compiler() -> None:
     # So that a debugger and a coverage report can look into them.
     names = "test_kernel_equals_its_twin"
-    command = [sys.executable, "-m", "pytest", "-q", __file__, "-k", names, "--hypothesis-profile=few"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", __file__, "-k", names, "--hypothesis-profile=few"]
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     result = subprocess.run([*command, "-p", "no:cacheprovider"], env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout

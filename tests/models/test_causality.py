@@ -89,7 +89,7 @@ def test_a_cache_of_selected_texts_that_was_cut_gives_what_the_whole_gives(
     cache.mark()
     logits(model, tokens(seed + 1, 4, kept), cache)  # another continuation, which is taken back
     cache.truncate(begun)
-    rest = ids[chosen, cache.length :]
+    rest = ids[chosen, cache.lengths[0] :]
     found = np.concatenate([logits(model, rest[:, t : t + 1], cache) for t in range(rest.shape[1])], axis=1)
     assert_same("float64", found, logits(model, ids[chosen])[:, -rest.shape[1] :])
 
@@ -101,7 +101,7 @@ def test_a_model_that_sees_the_next_token_and_a_cache_that_does_not_advance_are_
     check_causality("float32", model, ids, 4)
     check_cache("float32", model, ids, [4, 5])
     with monkeypatch.context() as patch:
-        patch.setattr(nn.KeyValueCache, "advance", lambda self, length: None)
+        patch.setattr(nn.KeyValueCache, "advance", lambda self, counts: None)
         with pytest.raises(AssertionError):
             check_cache("float32", model, ids, [4, 5])
     attention = ops.attention

@@ -119,5 +119,7 @@ def test_what_does_not_fit_a_layout_is_refused() -> None:
         model.loss(ids, ids[:4], layout=Layout.packed([3, 2]))
     with pytest.raises(InputError, match=f"{CONTEXT + 1} tokens are more than the model's context of {CONTEXT}"):
         model.loss(np.zeros(CONTEXT + 3, int), np.zeros(CONTEXT + 3, int), layout=Layout.packed([2, CONTEXT + 1]))
-    with pytest.raises(InputError, match="a cache continues sequences of equal length"):
-        model(ids, cache=model.new_cache(1), layout=Layout.packed([5]))
+    with pytest.raises(InputError, match="the cache holds 1 sequences, but got tokens of 2"):
+        model(ids, cache=model.new_cache(1), layout=Layout.packed([5, 0]))
+    with pytest.raises(InputError, match=f"{CONTEXT + 1} tokens are more than the model's context of {CONTEXT}"):
+        model(np.zeros(CONTEXT + 3, int), cache=model.new_cache(2, 99), layout=Layout.packed([2, CONTEXT + 1]))

@@ -48,9 +48,9 @@ def test_with_a_cache_later_tokens_attend_to_earlier_ones() -> None:
     parts = []
     for start, stop in ((0, 1), (1, 4)):
         part = x.reshape(2, 4, WIDTH)[:, start:stop].reshape(-1, WIDTH)
-        layout = nn.Layout.rectangular(2, stop - start, past=start)
+        layout = nn.Layout.packed([stop - start] * 2, past=start)
         parts.append(attention(Tensor(part), layout, angles, cache).data.reshape(2, stop - start, WIDTH))
-        cache.advance(stop - start)
+        cache.advance(layout.lengths)
     np.testing.assert_allclose(np.concatenate(parts, axis=1).reshape(8, WIDTH), whole, rtol=1e-10, atol=1e-12)
 
 

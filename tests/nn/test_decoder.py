@@ -33,7 +33,7 @@ def test_decoding_equals_the_whole_pass_at_every_position(family: str, changes: 
         logits = decoder.step(ids[:, position], cache)
         assert logits.dtype == dtype
         assert np.abs(logits - whole[:, position]).max() <= TOLERANCE[dtype] * max(1, np.abs(whole).max())
-    assert cache.length == 20
+    assert cache.lengths.tolist() == [20] * 3
 
 
 @pytest.mark.parametrize("family", sorted({"gpt2", "vidya-v1", "vidya-v2"}))
@@ -76,7 +76,7 @@ def test_bad_input_is_refused_and_the_cache_stays(family: str) -> None:
         decoder.step([3, 13], cache)
     with pytest.raises(InputError, match="the cache holds 2 sequences, but got tokens of 3"):
         decoder.step([1, 2, 3], cache)
-    assert cache.length == 0
+    assert cache.lengths.tolist() == [0, 0]
     decoder.step([1, 2], cache)
     decoder.step([1, 2], cache)
     with pytest.raises(InputError, match="capacity of 2 tokens"):

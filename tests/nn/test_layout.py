@@ -10,9 +10,9 @@ from minigrad.nn import Layout
 
 
 def test_the_layout_of_a_rectangular_batch() -> None:
-    layout = Layout.rectangular(2, 3, past=4)
+    layout = Layout.rectangular(2, 3)
     assert layout.offsets.tolist() == [0, 3, 6]
-    assert layout.positions.tolist() == [4, 5, 6, 4, 5, 6]
+    assert layout.positions.tolist() == [0, 1, 2, 0, 1, 2]
 
 
 def test_a_batch_may_be_empty() -> None:
@@ -32,6 +32,11 @@ def test_packed_sequences_begin_at_position_zero() -> None:
         ours, theirs = getattr(equal, name), getattr(rectangular, name)
         assert ours.dtype == theirs.dtype
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_packed_sequences_continue_after_earlier_tokens() -> None:
+    assert Layout.packed([2, 0, 3], past=4).positions.tolist() == [4, 5, 4, 5, 6]
+    assert Layout.packed([2, 0, 3], past=[7, 1, 0]).positions.tolist() == [7, 8, 0, 1, 2]
 
 
 @pytest.mark.parametrize("lengths", [[2, -1], [[1, 2]]])

@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from minigrad import Tensor, no_grad, ops
+from minigrad.nn.layout import Layout
 from minigrad.nn.patterns import PATTERNS, AttentionPattern, PatternCache
 from minigrad.ops.attention import attention_formula
 from minigrad.ops.softmax import softmax_formula
@@ -116,24 +117,25 @@ def test_the_other_patterns_cost_more_than_what_they_show() -> None:
 
 
 @every_pattern
-@pytest.mark.parametrize("chunks", [[1] * 23, [5, 1, 11, 6], [23]])
-def test_with_its_cache_chunks_give_what_the_whole_gives(kind: str, chunks: list[int]) -> None:
+@pytest.mark.parametrize("chunks", [[[1, 1]] * 23, [[5, 0], [1, 9], [11, 13], [6, 1]], [[23, 23]]])
+def test_with_its_cache_chunks_give_what_the_whole_gives(kind: str, chunks: list[list[int]]) -> None:
     q, k, v, offsets = heads_of([23, 23])
     whole = reference(kind, q, k, v, offsets).reshape(2, 23, 4, 3)
-    shown, past = pattern(kind), 0
+    shown = pattern(kind)
     cache = PatternCache([pattern("full"), shown], 2, 30, 2, 3, np.float64)
     with no_grad():
-        for length in chunks:
-            part = slice(past, past + length)
+        for counts in chunks:
+            layout, stops = Layout.packed(counts), cache.lengths + counts
+            parts = [slice(*part) for part in zip(cache.lengths, stops, strict=True)]
             rows, keys, values = (
-                Tensor(x.reshape(2, 23, *x.shape[1:])[:, part].reshape(2 * length, *x.shape[1:])) for x in (q, k, v)
+                Tensor(np.concatenate([x.reshape(2, 23, *x.shape[1:])[n, part] for n, part in enumerate(parts)]))
+                for x in (q, k, v)
             )
-            stored_k, stored_v, ranges = cache.append(1, keys, values)
-            far = cache.far(1, ranges)
-            out = shown.attend(rows, stored_k, stored_v, np.arange(3) * length, ranges, far)
-            np.testing.assert_allclose(out.data.reshape(2, length, 4, 3), whole[:, part], rtol=1e-10, atol=1e-12)
-            cache.advance(length)
-            past += length
+            stored_k, stored_v, ranges = cache.append(1, keys, values, layout.offsets)
+            out = shown.attend(rows, stored_k, stored_v, layout.offsets, ranges, cache.far(1, ranges))
+            wanted = np.concatenate([whole[n, part] for n, part in enumerate(parts)])
+            np.testing.assert_allclose(out.data, wanted, rtol=1e-10, atol=1e-12)
+            cache.advance(layout.lengths)
 
 
 def test_the_cache_holds_the_means_of_layers_with_far_keys_only() -> None:

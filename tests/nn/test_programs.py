@@ -55,7 +55,7 @@ def test_between_two_barriers_the_order_of_threads_does_not_matter(family: str, 
         cache = model.new_cache(count, 8)
         assert isinstance(cache, KeyValueCache)
         for position, ids in enumerate(tokens(0, count, 5).T):
-            texts = Texts(ids.astype(np.int64), np.full(count, position), cache.keys, cache.values)
+            texts = Texts(ids.astype(np.int64), np.full(count, position), np.arange(count), cache.keys, cache.values)
             for start, stop in itertools.pairwise(starts):
                 part = table[start:stop].copy()
                 part[:, waits] = 0

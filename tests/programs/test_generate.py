@@ -69,6 +69,12 @@ def test_several_samples_differ_and_a_rule_stands_between_them(write):
     assert write("--tokens", 20, "--temperature", 1).removesuffix("\n") == texts[0]
 
 
+def test_several_prompts_give_what_each_gives_alone(write):
+    options, prompts = ("--tokens", 12, "--samples", 2), ("to be", "or not to be that", "")
+    together = write(*options, *(word for prompt in prompts for word in ("--prompt", prompt)))
+    assert together == "\n\n---\n\n".join(write(*options, "--prompt", each)[:-1] for each in prompts) + "\n"
+
+
 def test_generation_stops_before_the_stop_string(write):
     free = write("--tokens", 60).removesuffix("\n")
     stop = free[20:23]

@@ -59,6 +59,7 @@ def say(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
 def test_each_line_is_answered_and_the_special_token_ends_the_turn(say: Say) -> None:
     assert say("hi\nbye\n") == "hello\nsee you\n"
     assert say("bye", "--prompt", "hi") == "hello\nsee you\n"
+    assert say("", "--prompt", "hi", "--prompt", "bye") == "hello\nsee you\n"
     assert say("hi", "--prompt", "-") == "hello\n"
     assert say("") == ""
 

@@ -109,10 +109,11 @@ def test_metrics_have_exactly_the_promised_fields(finished):
         "step", "tokens", "loss", "bits_per_byte", "learning_rate", "gradient_norm", "seconds", "tokens_per_second",
         "memory_bytes",
     }  # fmt: skip
+    with_score = {"val_loss", "val_bits_per_byte", "val_loss_repeated", "val_loss_others"}
     lines = metrics.read(finished)
     assert [line["step"] for line in lines] == [1, 2, 4, 6, 8, 10, 12]
     for line in lines:
-        evaluated = {"val_loss", "val_bits_per_byte"} if line["step"] in (10, 12) else set()
+        evaluated = with_score if line["step"] in (10, 12) else set()
         assert set(line) == always | evaluated
         assert line["tokens"] == line["step"] * 32
 

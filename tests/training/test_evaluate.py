@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,6 @@ import pytest
 
 import models
 import tokenizer
-from minigrad import ops
-from minigrad.autograd.tensor import Tensor
 from minigrad.constants import IGNORE
 from minigrad.data import token_files
 from minigrad.data.documents import Documents
@@ -33,11 +32,10 @@ class Same(LanguageModel):
     def __init__(self) -> None:
         self.asked: list[Any] = []
 
-    def loss(self, tokens: Any, targets: Any, *, layout: Layout | None = None) -> Tensor:
+    def losses(self, tokens: Any, targets: Any, *, layout: Layout | None = None) -> Any:
         assert not self.training
         self.asked += targets[targets != IGNORE].tolist()
-        rows = Tensor(np.zeros((targets.size, TOK.vocab_size)))
-        return ops.cross_entropy(rows, targets.reshape(-1))
+        return np.where(targets == IGNORE, 0.0, math.log(TOK.vocab_size))
 
 
 def prepared(folder: Path) -> token_files.TokenFile:
@@ -68,7 +66,7 @@ def test_a_limit_evaluates_about_that_many_tokens_spread_over_the_text():
 
 def test_training_mode_comes_back_after_an_error(tmp_path):
     class Broken(Same):
-        def loss(self, tokens: Any, targets: Any, *, layout: Layout | None = None) -> Tensor:
+        def losses(self, tokens: Any, targets: Any, *, layout: Layout | None = None) -> Any:
             raise ZeroDivisionError
 
     model = Broken()
@@ -89,6 +87,32 @@ def test_each_token_is_predicted_from_at_least_half_a_window(tmp_path):
         logits = model(row[None, start:place]).data[0, -1].astype(np.float64)
         nats += np.log(np.exp(logits - logits.max()).sum()) - (logits - logits.max())[row[place]]
     assert score.loss == pytest.approx(nats / (len(row) - 1), rel=1e-5)
+
+
+def test_tokens_that_complete_a_repeated_pair_are_scored_apart(tmp_path):
+    shape: dict[str, Any] = {"num_layers": 1, "width": 16, "head_dim": 8, "feed_forward": 32, "context_length": 64}
+    model = models.build("vidya-v2", vocab_size=TOK.vocab_size, init_std=0.5, **shape)
+    spans = Documents(prepared(tmp_path), 16).spans()
+    score = evaluate(model, spans, LENGTHS, context=16)
+    nats: dict[bool, list[float]] = {True: [], False: []}
+    for start, length in zip(spans.starts, spans.lengths, strict=True):
+        text = spans.row[start : start + length + 1].astype(int)
+        for place in range(1, len(text)):
+            first = 0 if place <= 16 else 8 * ((place - 16 + 7) // 8)  # windows of 16 that begin every 8 tokens
+            window = text[first:place]
+            chances = np.exp(model(window[None]).data[0, -1].astype(np.float64))
+            pairs = list(itertools.pairwise(text[first : place + 1].tolist()))
+            nats[pairs[-1] in pairs[:-1]].append(-np.log(chances[text[place]] / chances.sum()))
+    assert score.loss_repeated == pytest.approx(np.mean(nats[True]), rel=1e-5)
+    assert score.loss_others == pytest.approx(np.mean(nats[False]), rel=1e-5)
+    assert score.tokens == len(nats[True]) + len(nats[False])
+    assert len(nats[True]) > 50
+
+
+def test_a_text_without_repeated_pairs_has_no_loss_of_them():
+    score = evaluate(Same(), Windows(np.arange(9), 8).spans(), LENGTHS, context=8)
+    assert math.isnan(score.loss_repeated)
+    assert score.loss_others == pytest.approx(score.loss)
 
 
 def test_documents_are_evaluated_as_if_each_were_the_only_one(tmp_path):

@@ -38,12 +38,13 @@ def steps(run: Path) -> list[int]:
 
 def test_lines_carry_exactly_the_promised_keys(tmp_path):
     log = Metrics(tmp_path)
+    evaluated = {"val_loss": 2.5, "val_bits_per_byte": 1.25, "val_loss_repeated": 2.0, "val_loss_others": 4.25}
     log.append(Measurement(**line(1)))
-    log.append(Measurement(**line(2, val_loss=2.5, val_bits_per_byte=1.25)))
+    log.append(Measurement(**line(2, **evaluated)))
     first, second = (json.loads(text) for text in (tmp_path / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
     assert list(first) == KEYS
-    assert list(second) == [*KEYS, "val_loss", "val_bits_per_byte"]
-    assert [first, second] == metrics.read(tmp_path) == [line(1), line(2, val_loss=2.5, val_bits_per_byte=1.25)]
+    assert list(second) == [*KEYS, *evaluated]
+    assert [first, second] == metrics.read(tmp_path) == [line(1), line(2, **evaluated)]
 
 
 def test_a_missing_or_unknown_key_is_refused(tmp_path):
@@ -63,12 +64,13 @@ def test_numpy_numbers_are_written_as_numbers(tmp_path):
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_what_json_cannot_hold_becomes_null(tmp_path, value):
-    Metrics(tmp_path).append(Measurement(**line(1, loss=value, val_loss=value)))
+    Metrics(tmp_path).append(Measurement(**line(1, loss=value, val_loss=value, val_loss_repeated=value)))
     Metrics(tmp_path, resume_step=1)  # reads and writes the line again
     text = (tmp_path / "metrics.jsonl").read_text(encoding="utf-8")
     record = json.loads(text, parse_constant=pytest.fail)
     assert record["loss"] is None
     assert record["val_loss"] is None
+    assert record["val_loss_repeated"] is None
 
 
 def test_a_new_run_starts_empty_and_a_resumed_one_is_cut_back(tmp_path):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 from html.parser import HTMLParser
 
 import pytest
 
-from minigrad.training import report
+from minigrad.training import metrics, report
 from minigrad.training.chart import MAX_POINTS
 from minigrad.training.metrics import Measurement, Metrics
 from minigrad.training.report import Summary, even, write_report
 from minigrad.training.state import Sample
 
 SUMMARY = Summary("vidya-v2", "nano", "python-docs", 984288, 1.71, 1.80, seconds=200.0, memory=380_000_000)
+
+EVALUATED = {"val_loss": 4.0, "val_bits_per_byte": 1.9, "val_loss_repeated": 2.5, "val_loss_others": 4.5}
 
 
 class Reader(HTMLParser):
@@ -43,7 +46,7 @@ class Reader(HTMLParser):
 def run(tmp_path):
     log = Metrics(tmp_path)
     for step in range(10, 410, 10):
-        held_out = {"val_loss": 4.0, "val_bits_per_byte": 1.9} if step % 100 == 0 else {}
+        held_out = EVALUATED if step % 100 == 0 else {}
         log.append(
             Measurement(
                 step=step,
@@ -105,7 +108,17 @@ def test_the_page_refers_to_no_other_file(run):
     assert "@import" not in page
     assert not {"script", "link", "img", "iframe", "object"} & set(reader.elements)
     assert all(link.startswith("#") and link[1:] in reader.names for link in reader.links)
-    assert reader.elements.count("svg") == 4
+    assert reader.elements.count("svg") == 5
+
+
+def test_copying_from_the_context_is_a_curve_that_is_explained(run, tmp_path):
+    text = Reader(write(run)).text
+    assert "Copying from the context, nats per token" in text
+    assert "repeated pairs" in text
+    assert "The curve falls when it learns to." in text
+    lines = [{name: value for name, value in each.items() if "loss_" not in name} for each in metrics.read(run)]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    assert "Copying" not in Reader(write(tmp_path)).text  # a run of before it was measured
 
 
 def test_generated_text_is_escaped(run):

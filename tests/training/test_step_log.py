@@ -28,7 +28,7 @@ def test_a_line_of_metrics_holds_the_measurements_and_resets_the_sums(make):
     assert (first["step"], first["tokens"], first["seconds"], first["loss"]) == (4, 64, 2.0, loss)
     assert "val_loss" not in first
     assert second["loss"] != loss
-    assert set(second) - set(first) == {"val_loss", "val_bits_per_byte"}
+    assert set(second) - set(first) == {"val_loss", "val_bits_per_byte", "val_loss_repeated", "val_loss_others"}
 
 
 def test_closed_output_becomes_a_request_to_stop(make, monkeypatch):

@@ -150,6 +150,8 @@ def _choose_tasks(inputs: Inputs, chosen: Chosen, start: int, stop: int) -> None
     configure_tiles(TILE_CONFIGURATION)
     for number in range(start, stop):
         heads, first, num_rows, first_key, num_keys = task_of(inputs, number)
+        if num_rows == 0:  # of a text in a cache that gets no token in this pass
+            continue
         k_left = memory_for(arithmetic.packed, round_up(num_keys, KEYS), size)
         k_size = KEYS * lane_size(k_left, size)
         for begin in range(0, num_keys, KEYS):

@@ -157,6 +157,8 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
     configure_tiles(TILE_CONFIGURATION)
     for number in range(start, stop):
         heads, first, num_rows, first_key, num_keys = task_of(inputs, number)
+        if num_rows == 0:  # of a text in a cache that gets no token in this pass
+            continue
         # Tile by tile, the keys are left factors of the scores, and the transposed values those of the result.
         covered = round_up(num_keys, KEYS)
         k_left = memory_for(arithmetic.packed, covered, size)

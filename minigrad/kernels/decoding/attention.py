@@ -21,9 +21,9 @@ from minigrad.typing import Array
 def store(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -> None:
     """Store the key of each text, the source, and its value, the target, at its position."""
     for text in range(share.number, memory.shape[0], share.threads):
+        keys, values = texts.keys[step.layer, texts.places[text]], texts.values[step.layer, texts.places[text]]
         for g in range(heads.kv_heads):
-            place, first = texts.lengths[text], g * heads.size
-            key, value = texts.keys[step.layer, text, place, g], texts.values[step.layer, text, place, g]
+            first, key, value = g * heads.size, keys[texts.lengths[text], g], values[texts.lengths[text], g]
             for d in range(heads.size):
                 key[d], value[d] = memory[text, step.source + first + d], memory[text, step.target + first + d]
 
@@ -39,7 +39,7 @@ def attend(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) 
         count, g = texts.lengths[text] + 1, head // group
         query = memory[text, step.source + head * heads.size : step.source + (head + 1) * heads.size]
         out = memory[text, step.target + head * heads.size : step.target + (head + 1) * heads.size]
-        keys, values = texts.keys[step.layer, text], texts.values[step.layer, text]
+        keys, values = texts.keys[step.layer, texts.places[text]], texts.values[step.layer, texts.places[text]]
         largest, total = memory.dtype.type(-np.inf), zero
         for position in range(count):
             scores[position] = dot(query, keys[position, g], False) * scale

@@ -45,7 +45,8 @@ class Texts(NamedTuple):
 
     tokens: Array  # (B,) int64
     lengths: Array  # (B,) int64: the tokens before this one, so the position of this one
-    keys: Array  # (layers, B, max_length, kv_heads, size)
+    places: Array  # (B,) int64: the text's number among those of which keys and values are stored
+    keys: Array  # (layers, stored texts, max_length, kv_heads, size)
     values: Array  # as keys
 
 

@@ -74,8 +74,12 @@ def packed(a: Array, b: Array, c: Array) -> None:
             sums[...] = 0
             for begin in range(0, a.shape[1], 128):
                 k = min(128, a.shape[1] - begin)
-                left[:m, :k] = a[row : row + m, begin : begin + k]
-                right[:k, :n] = b[begin : begin + k, column : column + n]
+                for i in range(m):
+                    for p in range(k):
+                        left[i, p] = a[row + i, begin + p]
+                for p in range(k):
+                    for j in range(n):
+                        right[p, j] = b[begin + p, column + j]
                 add_product(left, right, sums, m, k, n)
             for i in range(m):
                 for j in range(n):

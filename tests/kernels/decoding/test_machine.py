@@ -22,6 +22,7 @@ NONE = np.empty((0, 0), np.float32)
 HEADS = Heads(1, 1, 2, NONE, NONE, False)
 STORED = np.empty((1, TEXTS, 1, 1, 2), np.float32)
 ZEROS = np.zeros(TEXTS, np.int64)
+TEXTS_HELD = Texts(ZEROS, ZEROS, np.arange(TEXTS), STORED, STORED)
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +46,7 @@ def program() -> np.ndarray:
 def test_threads_wait_for_each_other(count: int) -> None:
     threads.set_threads(count)  # the pool decides how many wait, not the number that the machine was prepared for
     start = RNG.normal(size=(TEXTS, 2 * SIZE)).astype(np.float32)
-    alone, together, texts = start.copy(), start.copy(), Texts(ZEROS, ZEROS, STORED, STORED)
+    alone, together, texts = start.copy(), start.copy(), TEXTS_HELD
     run_program(program(), 1e-5, alone, HEADS, texts, np.zeros(1, np.int64), Share(0, 1))
     for _ in range(5):
         together[...] = start
@@ -56,5 +57,5 @@ def test_threads_wait_for_each_other(count: int) -> None:
 def test_little_work_stays_in_the_thread_that_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "over_rows", lambda *_: pytest.fail("work was shared"))
     memory = RNG.normal(size=(TEXTS, 2 * SIZE)).astype(np.float32)
-    run(program()[:2], 1e-5, memory, HEADS, Texts(ZEROS, ZEROS, STORED, STORED), work=1000)
+    run(program()[:2], 1e-5, memory, HEADS, TEXTS_HELD, work=1000)
     np.testing.assert_allclose((memory[:, SIZE:] ** 2).mean(axis=1), 1, rtol=1e-3)

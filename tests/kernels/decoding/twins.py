@@ -65,10 +65,11 @@ def _linear(memory: Array, step: Step, share: Share) -> None:
 
 def _texts(draw: DrawFn, dtype: Any, memory: Array, heads: Heads) -> Texts:
     count, positions = len(memory), 6
-    shape = (2, count, positions, heads.kv_heads, heads.size)
+    shape = (2, count + 1, positions, heads.kv_heads, heads.size)
+    places = np.delete(np.arange(count + 1), draw(st.integers(0, count)))
     lengths = np.array([draw(st.integers(0, positions - 1)) for _ in range(count)], np.int64)
     tokens = np.array([draw(st.integers(0, 4)) for _ in range(count)], np.int64)
-    return Texts(tokens, lengths, numbers(draw, dtype, *shape), numbers(draw, dtype, *shape))
+    return Texts(tokens, lengths, places, numbers(draw, dtype, *shape), numbers(draw, dtype, *shape))
 
 
 @st.composite
@@ -153,14 +154,14 @@ def _store(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) 
     for text in _mine(memory, share):
         for place, stored in ((step.source, texts.keys), (step.target, texts.values)):
             new = memory[text, place : place + step.outputs].reshape(heads.kv_heads, heads.size)
-            stored[step.layer, text, texts.lengths[text]] = new
+            stored[step.layer, texts.places[text], texts.lengths[text]] = new
 
 
 def _attend(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -> None:
     tasks = range(len(memory) * heads.num_heads)
     for task in tasks[len(tasks) * share.number // share.threads : len(tasks) * (share.number + 1) // share.threads]:
         text, head = divmod(task, heads.num_heads)
-        seen = (step.layer, text, slice(texts.lengths[text] + 1), head * heads.kv_heads // heads.num_heads)
+        seen = step.layer, texts.places[text], slice(texts.lengths[text] + 1), head * heads.kv_heads // heads.num_heads
         first = head * heads.size
         scores = texts.keys[seen] @ memory[text, step.source + first : step.source + first + heads.size]
         p = np.exp((scores - scores.max()) / math.sqrt(heads.size))

@@ -29,7 +29,8 @@ def _restore() -> Iterator[None]:
 
 # Both sides of what chooses another path: a few rows, tiles, edges of blocks, shared work, more than one part.
 THRESHOLDS = [(4, 70, 300), (5, 70, 300), (300, 70, 4), (300, 70, 5), (63, 40, 64), (64, 40, 64), (13, 513, 33)]
-THRESHOLDS += [(65, 1_030, 65), (300, 480, 220), (300, 520, 220), (2_040, 8, 2_048), (2_050, 8, 2_050), (3, 0, 70)]
+THRESHOLDS += [(65, 1_030, 65), (300, 480, 220), (300, 520, 220), (3, 0, 70)]
+PARTS = [(2_040, 8, 2_048), (2_050, 8, 2_050)]
 LAYOUTS = {"as they are": (False, False), "weight": (False, True), "gradient": (True, False), "both": (True, True)}
 
 
@@ -38,23 +39,32 @@ LAYOUTS = {"as they are": (False, False), "weight": (False, True), "gradient": (
 @pytest.mark.parametrize("shape", THRESHOLDS)
 def test_adding_to_zeros_is_setting_bit_for_bit(choice: Any, layout: str, shape: tuple[int, int, int]) -> None:
     products.use(*choice)
-    a, b = (
-        np.asfortranarray(x) if transposed else x
-        for x, transposed in zip(factors(*shape), LAYOUTS[layout], strict=True)
-    )
     for dtype in (np.float32, np.float64):
-        check_set_and_added(a.astype(dtype), b.astype(dtype))
+        check_set_and_added(*(x.astype(dtype) for x in laid_out(layout, *factors(*shape))))
 
 
 @every_choice
-@given(m=sides, k=sides, n=sides, part=st.integers(1, 3_000), seed=seeds)
+@pytest.mark.parametrize("shape", PARTS)
+def test_adding_to_zeros_is_setting_where_one_part_becomes_two(choice: Any, shape: tuple[int, int, int]) -> None:
+    products.use(*choice)
+    dtype = np.float64 if choice[1] == "float64" else np.float32
+    check_set_and_added(*(x.astype(dtype) for x in factors(*shape)))
+
+
+@every_choice
+@given(m=sides, k=sides, n=sides, layout=st.sampled_from(sorted(LAYOUTS)), part=st.integers(1, 3_000), seed=seeds)
 def test_adding_to_zeros_is_setting_however_many_parts_there_are(
-    choice: Any, m: int, k: int, n: int, part: int, seed: int
+    choice: Any, m: int, k: int, n: int, layout: str, part: int, seed: int
 ) -> None:
     products.use(*choice)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(products, "_PART", part)
-        check_set_and_added(*factors(m, k, n, seed))
+        check_set_and_added(*laid_out(layout, *factors(m, k, n, seed)))
+
+
+def laid_out(layout: str, a: Array, b: Array) -> list[Array]:
+    """Return both factors, each as it is or stored transposed."""
+    return [np.asfortranarray(x) if transposed else x for x, transposed in zip((a, b), LAYOUTS[layout], strict=True)]
 
 
 def check_set_and_added(a: Array, b: Array) -> None:
@@ -72,7 +82,7 @@ def check_set_and_added(a: Array, b: Array) -> None:
 
 
 @every_choice
-@pytest.mark.parametrize("shape", THRESHOLDS)
+@pytest.mark.parametrize("shape", THRESHOLDS + PARTS)
 @pytest.mark.usefixtures("_restore_pool")
 def test_the_pool_of_threads_changes_no_bit(choice: Any, shape: tuple[int, int, int]) -> None:
     products.use(*choice)

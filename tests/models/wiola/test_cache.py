@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import models
-from minigrad import InputError, Tensor
+from minigrad import GraphError, InputError, Tensor
+from minigrad.nn import Layout
+from models.wiola.attention import Pass
 from models.wiola.cache import Pending, WiolaCache
+from models.wiola.merged_attention import merged_attention
 from tests.models.wiola.tiny import TINY, Array, build, logits, merging, repeated
 
 
@@ -30,15 +35,13 @@ def test_each_sequence_is_filled_on_its_own() -> None:
     assert np.shares_memory(keys.data, cache.keys)
 
 
-def test_sums_are_float64_and_counts_are_the_length() -> None:
+def test_sums_are_float64_and_each_sequence_has_its_own() -> None:
     cache = cache_of()
     x = np.arange(64, dtype=np.float32).reshape(4, 16)
-    cache.add_to_sums(0, Tensor(x))
-    cache.advance(2)
-    cache.add_to_sums(0, Tensor(x))
+    for offsets in ([0, 3, 4], [0, 4, 4], [0, 0, 0]):
+        cache.add_to_sums(0, Tensor(x[: offsets[-1]]), np.array(offsets))
     assert cache.sums.dtype == np.float64
-    np.testing.assert_array_equal(cache.sums[0], 2 * x.reshape(2, 2, 16).sum(axis=1))
-    assert cache.counts.tolist() == [2, 2]
+    np.testing.assert_array_equal(cache.sums[0], [x[:3].sum(axis=0) + x.sum(axis=0), x[3]])
 
 
 def test_only_layers_that_merge_during_generation_have_pending_tokens() -> None:
@@ -88,21 +91,53 @@ def test_a_cache_returns_to_its_mark_as_often_as_needed(merges: bool) -> None:
     for tries in (3, 1, 5):
         logits(model, other[:, :tries], cache)
         cache.truncate(9 + tries - 1)
-        assert cache.length == 9
+        assert cache.lengths.tolist() == [9]
     logits(model, ids[:, 9:12], cache)
     cache.truncate(12)
-    assert cache.length == 12
+    assert cache.lengths.tolist() == [12]
     rest = logits(model, ids[:, 12:], cache)
     np.testing.assert_allclose(rest, logits(model, ids)[:, 12:], atol=1e-10)
 
 
 def test_a_length_before_the_mark_is_refused() -> None:
     cache = cache_of()
-    cache.advance(2)
-    with pytest.raises(InputError, match="a cache of 2 tokens with no mark cannot be cut to 1"):
+    cache.advance(np.array([1, 2]))
+    with pytest.raises(InputError, match="a cache of 2 tokens with no mark cannot be cut to 1, only emptied"):
         cache.truncate(1)
     cache.mark()
-    cache.advance(1)
-    for length in (1, 4):
-        with pytest.raises(InputError, match=f"a cache of 3 tokens with a mark at 2 cannot be cut to {length}"):
-            cache.truncate(length)
+    cache.advance(np.array([2, 1]))
+    for length, message in ((1, "with a mark at 2 cannot be cut to 1"), (4, "cannot be cut to 4")):
+        with pytest.raises(InputError, match=f"a cache of 3 tokens {message}"):
+            cache.truncate([3, length])
+
+
+def test_an_emptied_sequence_begins_anew_and_the_others_go_on() -> None:
+    model, ids = merging(), np.concatenate([repeated(seed, 20) for seed in (1, 2)])
+    cache = model.new_cache(2, 20)
+    logits(model, ids[:, :7], cache)
+    cache.mark()
+    cache.truncate([0, 7])
+    assert cache.lengths.tolist() == [0, 7]
+    rest = logits(model, ids[:, 7:], cache)
+    np.testing.assert_allclose(rest[0], logits(model, ids[:1, 7:])[0], atol=1e-10)
+    np.testing.assert_allclose(rest[1], logits(model, ids)[1, 7:], atol=1e-10)
+    with pytest.raises(InputError, match="a cache of 13 tokens with no mark cannot be cut to 12"):
+        cache.truncate(cache.lengths - 1)
+
+
+def test_the_gradient_of_what_an_earlier_pass_stored_is_refused() -> None:
+    """Also where keys and values need none: of sums over rows, and of the output of a pair that began earlier."""
+    model: Any = merging()
+    cache, layout, angles = model.new_cache(1, 8), Layout.rectangular(1, 1), model._angles
+    x = Tensor(np.ones((1, 16)), requires_grad=True)
+    with pytest.raises(GraphError, match="computed with a cache"):
+        model._summary(x, layout, cache, 0).sum().backward()
+    attention = model.model.layers[2].attn
+    attention.freeze()
+    attention.o_proj.weight.requires_grad = True
+    for _ in range(2):
+        run = Pass(layout, angles, cache, 2)
+        out, _ = merged_attention(attention, Tensor(x.data), [], run, "first", 0.8)
+        cache.advance(layout.lengths)
+    with pytest.raises(GraphError, match="computed with a cache"):
+        out.sum().backward()

@@ -61,7 +61,7 @@ def test_the_cache_grows_with_the_sequence(model: Wiola) -> None:
     for length in (5, 3):
         with no_grad():
             model(tokens(0, 2, length), cache=cache)
-    assert cache.length == 8
+    assert cache.lengths.tolist() == [8, 8]
     assert (cache.filled == 8).all()
 
 

@@ -1,0 +1,183 @@
+"""Evaluate a model: ``python -m minigrad.evaluate runs/vidya-v2-nano --data TEXT``.
+
+A program, like train.py: it brings together the model families, a tokenizer and a text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from minigrad.cli.exits import exit_code
+from minigrad.cli.parser import Parser
+from minigrad.errors import InputError
+from minigrad.evaluate.settings import EvaluateConfig, check_settings
+from minigrad.system import hardware
+from minigrad.system.terminal import forgive_encoding, phase
+from minigrad.training.record import FILE, Record
+
+if TYPE_CHECKING:  # the command line is read before NumPy and the rest are imported
+    from minigrad.data.evaluation import Spans
+    from minigrad.data.token_files import TokenFile
+    from minigrad.evaluate.result import Evaluation, Lengths
+    from minigrad.nn.language_model import LanguageModel
+    from minigrad.typing import Array, Tokenizer
+
+PROGRAM = "python -m minigrad.evaluate"
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text as it is evaluated: its documents, their tokens, and the number of bytes of each token of the model."""
+
+    description: str
+    documents: Sequence[str]
+    tokens: TokenFile
+    byte_lengths: Array
+
+    def spans(self, documents: str, context: int) -> Spans:
+        """Return the documents one by one ("packed"), or all in a row ("windows")."""
+        from minigrad.data.reading import reader
+
+        return reader(documents, self.tokens, context).spans()
+
+
+def evaluate(config: EvaluateConfig) -> Evaluation:
+    """Return the figures of a model on a text; raises InputError if the folder or the text cannot be used."""
+    lengths = check_settings(config)
+    record = Record.read(Path(config.run)) if (Path(config.run) / FILE).exists() else Record()
+    hardware.prepare(config.threads)
+    with phase("loading the model and the text", sys.stderr):
+        import models
+        import tokenizer
+        from minigrad.kernels.gemm import backend
+        from minigrad.system.units import plural
+
+        backend.use(record.used.get("matmul", "auto"), record.used.get("precision", "float32"))  # as it was trained
+        model = models.load(config.run)
+        text = read_text(config, record, tokenizer.load(config.run), model.config.vocab_size)
+    longest = model.config.context_length
+    context = config.context or min(record.used.get("context", longest), longest)
+    way = config.documents or record.used.get("documents", "packed")
+    if context > longest:
+        raise InputError(f"--context {context:,} is more than the model's {longest:,}; --lengths {context} extends it")
+    with phase("evaluating", sys.stderr):
+        found = figures(model, text, text.spans(way, context), context=context, overlap=config.overlap)
+        by_length = evaluate_lengths(model, text, config, way, lengths)
+    from minigrad.evaluate.result import Evaluation
+
+    name = f"{record.family} {record.size}, ".lstrip(" ,")
+    kind = "each document alone" if way == "packed" else "all documents in a row"
+    known = int(config.overlap * context)
+    reading = f"{kind}, at most {plural(context, 'token')} at a time; each is predicted from {known:,} or more"
+    described = f"{name}{model.num_parameters():,} parameters, in {config.run}"
+    return Evaluation(model=described, text=text.description, reading=reading, **found, lengths=by_length)
+
+
+def figures(model: LanguageModel, text: Text, spans: Spans, *, context: int, overlap: float) -> dict[str, Any]:
+    """Return the figures of a text as fields of `Evaluation`."""
+    from minigrad.evaluate import measures
+
+    losses = measures.token_losses(model, spans, text.byte_lengths, context=context, overlap=overlap)
+    apart = measures.token_losses(model, spans, text.byte_lengths, context=context, overlap=0.0)
+    repeated, others = measures.by_repetition(losses)
+    return {
+        "whole": measures.whole(losses),
+        "words": measures.Words.of(text.documents),
+        "repeated": repeated,
+        "others": others,
+        "positions": measures.by_position(apart),
+        "documents": measures.by_document(losses, text.documents),
+    }
+
+
+def evaluate_lengths(
+    model: LanguageModel, text: Text, config: EvaluateConfig, way: str, lengths: Sequence[int]
+) -> Lengths:
+    """Return the bits per byte with sequences of each length, without a rotary scaling and with each that there is.
+
+    A scaling multiplies the context of the model by a factor of at least 1, so shorter sequences have none (NaN).
+    Raises InputError for a model that learns a vector for each position: it has none for positions beyond its context.
+    """
+    import models
+    from minigrad.evaluate import measures
+    from minigrad.nn.rotary_settings import SCALINGS
+
+    if lengths and model.learns_positions:
+        raise InputError(f"--lengths needs a model with rotary positions; the one in {config.run} learns its positions")
+    known = getattr(model.config, "rope_original_context", None) or model.config.context_length
+    scalings = SCALINGS if hasattr(model.config, "rope_scaling") else ()
+
+    def score(length: int, **changes: Any) -> float:
+        losses = measures.token_losses(
+            models.load(config.run, **changes),
+            text.spans(way, length),
+            text.byte_lengths,
+            context=length,
+            overlap=config.overlap,
+        )
+        return measures.whole(losses).bits_per_byte
+
+    found: Lengths = {}
+    for length in lengths:
+        none = {"rope_scaling": None} if scalings else {}
+        found[length] = {"none": score(length, **none, context_length=max(length, known))}
+        for kind in scalings:
+            changes = {"rope_scaling": kind, "rope_factor": length / known, "context_length": length}
+            found[length][kind] = score(length, **changes) if length > known else math.nan
+    return found
+
+
+def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size: int) -> Text:
+    """Return the text to evaluate; raises InputError if none was given and the run has no held-out text here."""
+    from minigrad.data import corpus
+    from minigrad.data.token_files import prepare
+    from minigrad.data.tokenized import token_byte_lengths
+    from minigrad.training.run_folder import fingerprint
+
+    def say(sentence: str) -> None:
+        print(sentence, file=sys.stderr)
+
+    is_its_own = bool(record.data) and config.data in (None, record.data)
+    if config.data is None and not is_its_own:
+        raise InputError(f"{config.run} names no text: it was not written by train.py. Give --data")
+    if is_its_own:
+        loaded = corpus.load(record.data, held_out=record.used.get("held_out"), progress=say)
+        description, documents = f"held-out text of the run ({loaded.description})", loaded.split()[1]
+    else:
+        loaded = corpus.load_for_evaluation(str(config.data), progress=say)
+        description, documents = loaded.description, loaded.documents
+    tokens = prepare(documents, tok)
+    if is_its_own and record.held_out_text not in ("", fingerprint(tokens)):
+        raise InputError(
+            f"the held-out text of {record.data} is not the one that {config.run} was evaluated on: the text has "
+            "changed, or Python has another version. Give --data a text that the model was not trained on"
+        )
+    return Text(description, documents, tokens, token_byte_lengths(tok, vocab_size))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
+    parser = Parser(
+        EvaluateConfig,
+        prog=PROGRAM,
+        description="Evaluate how well a model predicts a text: bits per byte, perplexity, by position, by document.",
+        aliases={"dataset": "data", "held_out": "data", "context_length": "context", "num_threads": "threads"},
+    )
+    config, _ = parser.parse(arguments)
+    forgive_encoding()
+
+    def work() -> None:
+        found = evaluate(config)
+        print(json.dumps(found.as_dict(), indent=1) if config.json else found.describe(), flush=True)
+
+    return exit_code(PROGRAM, work, interrupted="interrupted", less_memory="take a smaller model or text")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+"""A paragraph that repeats held-out text is not trained on; everything else is."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minigrad.data.overlap import RUN, without_repeats
+
+HELD = " ".join(f"held{number}" for number in range(40)).split()
+paragraphs = st.tuples(st.integers(0, 27), st.integers(1, 20), st.sampled_from(["", "new words ", "new\n"])).map(
+    lambda place: place[2] + " ".join(HELD[place[0] : place[0] + place[1]])
+)
+documents = st.lists(st.lists(paragraphs, min_size=1, max_size=4).map("\n \n".join), max_size=4)
+
+
+def runs(text: str) -> set[str]:
+    words = text.split()
+    return {" ".join(words[start : start + RUN]) for start in range(len(words) - RUN + 1)}
+
+
+@given(documents)
+def test_exactly_the_paragraphs_that_share_a_run_of_words_are_left_out(train):
+    found, left_out = without_repeats(train, [" ".join(HELD)])
+    expected = [[part for part in text.split("\n \n") if not runs(part) & runs(" ".join(HELD))] for text in train]
+    assert [re.split("\n \n", text) for text in found] == [parts for parts in expected if parts]
+    assert left_out == sum(len(text.split("\n \n")) for text in train) - sum(map(len, expected))
+
+
+def test_line_ends_do_not_matter_and_what_shares_nothing_stays_as_it_is():
+    copy = "a\n\n\n" + "\n  ".join(HELD[3:20]) + "  \n\t\n\nb \n\n"
+    assert without_repeats([copy, " \n\na\n\n"], [" ".join(HELD)]) == (("a\n\n\nb", " \n\na\n\n"), 1)
+
+
+def test_a_document_that_is_held_out_as_it_is_is_dropped_however_short():
+    assert without_repeats(["to be", "to be or"], ["to be"]) == (("to be or",), 1)

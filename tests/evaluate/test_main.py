@@ -1,0 +1,112 @@
+"""python -m minigrad.evaluate: the figures of a run, and one clear paragraph for every mistake."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shutil
+
+import pytest
+
+import models
+import tokenizer
+from minigrad.data import corpus
+from minigrad.data.token_files import prepare
+from minigrad.data.tokenized import token_byte_lengths
+from minigrad.data.windows import Windows
+from minigrad.evaluate.__main__ import main
+from minigrad.kernels.gemm import backend
+from minigrad.training.evaluate import evaluate
+from tests.small_runs import quick_runs, record, run, write_text
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    return write_text(tmp_path_factory.mktemp("text") / "words.txt", lines=600)
+
+
+@pytest.fixture(scope="module")
+def finished(text, tmp_path_factory):
+    with quick_runs():
+        return run(text, tmp_path_factory.mktemp("evaluate") / "run", steps=4).out
+
+
+@pytest.fixture
+def evaluated(capsys):
+    def evaluated(*arguments, code=0):
+        capsys.readouterr()
+        try:
+            found = main([str(word) for word in (*arguments, "--threads", 1)])
+        except SystemExit as stop:
+            found = stop.code
+        finally:
+            backend.use()
+        output = capsys.readouterr()
+        assert found == code, output.err
+        if not code:
+            return json.loads(output.out) if "--json" in arguments else output.out
+        assert output.out == ""
+        complaint = output.err.splitlines()[-1]
+        assert re.fullmatch(r"(python -m minigrad\.evaluate: |loading .*s\Z).+", complaint), complaint
+        return complaint
+
+    return evaluated
+
+
+def test_without_data_the_figures_of_the_run_are_repeated(finished, evaluated):
+    found = evaluated(finished, "--json")
+    assert found["bits_per_byte"] == record(finished)["result"]["bits_per_byte"]
+    assert found["loss_repeated"] == pytest.approx(record(finished)["result"]["loss_repeated"])
+    assert "perplexity per word" in evaluated(finished)
+
+
+def test_a_text_of_ones_own_is_evaluated_whole_with_words_as_papers_on_wikitext_count_them(
+    finished, evaluated, tmp_path
+):
+    path, text = tmp_path / "wiki.test.raw", " \n = to be = \n \n to be or not to be . \n" * 3
+    path.write_text(text, encoding="utf-8")
+    found = evaluated(finished, "--data", path, "--documents", "windows", "--context", 8, "--overlap", 0.25, "--json")
+    tok, model = tokenizer.load(finished), models.load(finished)
+    lengths = token_byte_lengths(tok, model.config.vocab_size)
+    spans = Windows(prepare([text], tok), 8).spans()
+    score = evaluate(model, spans, lengths, context=8, overlap=0.25)
+    assert (found["loss"], found["tokens"]) == (pytest.approx(score.loss), score.tokens)
+    words = sum(len([*line.split(), "<eos>"]) for line in text.splitlines())
+    assert found["perplexity_per_word_with_line_ends"] == pytest.approx(math.exp(score.loss * score.tokens / words))
+    assert [part["name"] for part in found["by_document"]] == ["= to be ="]
+    assert sum(part["tokens"] for part in found["by_position"]) == found["tokens"]
+
+
+def test_longer_sequences_are_evaluated_with_each_rotary_scaling(finished, evaluated):
+    found = evaluated(finished, "--lengths", "16,24", "--json")
+    rows = found["bits_per_byte_by_length"]
+    assert rows["16"] == {"none": found["bits_per_byte"], "linear": None, "ntk": None, "yarn": None}
+    model = models.load(finished, rope_scaling="yarn", rope_factor=1.5)
+    tok = tokenizer.load(finished)
+    held_out = prepare(corpus.load(record(finished)["data"]).split()[1], tok)
+    spans = Windows(held_out, 24).spans()  # of one document, so that both ways are the same
+    score = evaluate(model, spans, token_byte_lengths(tok, model.config.vocab_size), context=24)
+    assert rows["24"]["yarn"] == pytest.approx(score.bits_per_byte, rel=1e-6)
+    assert len({rows["24"][kind] for kind in ("none", "linear", "ntk", "yarn")}) == 4
+    assert "rotary scaling" in evaluated(finished, "--lengths", "24")
+
+
+def test_mistakes_are_explained(finished, evaluated, text, tmp_path):
+    copy = shutil.copytree(finished, tmp_path / "copy")
+    text_there = shutil.copy(text, tmp_path / "words.txt")
+    content = record(copy)
+    content["data"] = content["settings"]["data"] = str(text_there)
+    (copy / "minigrad.json").write_text(json.dumps(content), encoding="utf-8")
+    evaluated(copy)
+    with (tmp_path / "words.txt").open("a", encoding="utf-8") as file:
+        file.write("more words at the end\n")
+    assert "is not the one that" in evaluated(copy, code=2)
+    (copy / "minigrad.json").unlink()
+    assert "names no text: it was not written by train.py. Give --data" in evaluated(copy, code=2)
+    assert "there is no data called" in evaluated(finished, "--data", "nowhere", code=2)
+    assert "--context 64 is more than the model's 16; --lengths 64 extends it" in evaluated(
+        finished, "--context", 64, code=2
+    )
+    assert evaluated(tmp_path / "nothing", code=2)
+    assert "unknown flag --text" in evaluated(finished, "--text", "x", code=2)
