@@ -91,13 +91,16 @@ def load(config: GenerateConfig) -> tuple[LanguageModel, Tokenizer, LanguageMode
     import tokenizer
 
     raise_on_interrupt()
-    model, tok = models.load(config.run, **assignments(config.set)), tokenizer.load(config.run)
+    model, tok = (
+        models.load(config.run, quantize=config.quantize, **assignments(config.set)),
+        tokenizer.load(config.run),
+    )
     compile_kernels(model)
     if config.draft is None:
         return model, tok, None
     if tokenizer.load(config.draft).fingerprint() != tok.fingerprint():
         raise InputError(f"{config.draft} has another tokenizer than {config.run}, so it cannot propose tokens")
-    return model, tok, models.load(config.draft)
+    return model, tok, models.load(config.draft, quantize=config.quantize)
 
 
 def compile_kernels(model: LanguageModel) -> None:

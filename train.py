@@ -30,7 +30,7 @@ from minigrad.system.terminal import forgive_encoding, phase
 from minigrad.training.places import check_places, unused_folder
 from minigrad.training.result import TrainResult
 from minigrad.training.settings import TRAIN_ALIASES, TrainConfig, check_settings
-from models.names import ladder
+from models.names import check_family, check_fields, ladder
 
 if TYPE_CHECKING:
     from minigrad.data.batches import Batch
@@ -61,7 +61,11 @@ def train(
     """
     started = time.perf_counter()
     check_settings(config)
-    ladder(config.model, "auto" if config.init or config.resume is not None else config.size)  # refuses typing errors
+    if config.init or config.resume is not None:
+        check_family(config.model)  # size and fields are those of the model to start from, which is not read yet
+    else:
+        ladder(config.model, config.size)
+        check_fields(config.model, assignments(config.set))
     check_places(config)
     hardware.prepare(config.threads)
     with phase("starting NumPy and Numba"):

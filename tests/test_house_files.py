@@ -33,10 +33,6 @@ def test_a_file_is_a_chapter() -> None:
 MANY_PARAMETERS = {
     "minigrad/ops/attention.py: attention": "three arrays, and options that callers name",
     "minigrad/ops/attention.py: attention_formula": "the arguments of the operation",
-    "minigrad/ops/joined_attention.py: attention_with_far_keys": "five arrays, and options that callers name",
-    "minigrad/ops/joined_attention.py: attention_with_far_keys_formula": "the arguments of the operation",
-    "minigrad/ops/joined_attention.py: attention_with_own_key": "five arrays, and options that callers name",
-    "minigrad/ops/joined_attention.py: attention_with_own_key_formula": "the arguments of the operation",
 }
 
 

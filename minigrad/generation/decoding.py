@@ -10,6 +10,7 @@ import numpy as np
 
 from minigrad.errors import InputError
 from minigrad.generation.context import Context
+from minigrad.generation.prompt import document
 from minigrad.generation.sampling import as_mask
 from minigrad.generation.settings import Sampling
 from minigrad.generation.speculative import with_draft
@@ -36,8 +37,9 @@ def stream(
 ) -> Iterator[Token]:
     """Yield the tokens that continue a prompt, as they are drawn; or those of several prompts, with their numbers.
 
-    `prompt` holds token ids, or is a sequence of prompts. An empty prompt begins like a document. `settings` are
-    those of generate.py, with the same defaults; fields that differ can be named instead, as in
+    `prompt` holds token ids, or is a sequence of prompts. An empty prompt begins like a document of the tokenizer
+    (without one, with the model's end of text). `settings` are those of generate.py, with the same defaults; fields
+    that differ can be named instead, as in
     ``stream(model, ids, temperature=0.5, samples=4)``. With a `tokenizer`, each token carries its text, stop strings
     end a text, and ids that stand for nothing are not drawn.
 
@@ -60,7 +62,7 @@ def stream(
     [(0, 0), (1, 0), (0, 1), (1, 1)]
     """
     rules = _rules(model, (settings or Sampling()).changed(changes), tokenizer, end_ids)
-    prompts = _prompts(prompt, model)
+    prompts = _prompts(prompt, model, tokenizer)
     if draft is not None and draft.config.vocab_size != model.config.vocab_size:
         raise InputError(
             f"the draft model knows {draft.config.vocab_size:,} tokens and the model {model.config.vocab_size:,}: it "
@@ -80,14 +82,14 @@ def _rules(
 ) -> Rules:
     """Return which tokens are never drawn and which end a text; raises InputError if none is left to draw."""
     size = model.config.vocab_size
-    forbidden, ends = np.zeros(size, bool), [model.config.end_of_text_id]
+    forbidden, special = np.zeros(size, bool), [model.config.end_of_text_id]
     if tokenizer is not None:
         if tokenizer.vocab_size > size:
             raise InputError(
                 f"the tokenizer has {tokenizer.vocab_size:,} tokens, but the model knows {size:,}: they do not belong "
                 "together"
             )
-        forbidden, ends = ~as_mask(tokenizer.ids, size), list(tokenizer.specials.values())
+        forbidden, special = ~as_mask(tokenizer.ids, size), list(tokenizer.specials.values())
     elif sampling.stop:
         raise InputError("a stop string needs a tokenizer, to compare it with the text of the tokens")
     for token in sampling.ban:
@@ -96,12 +98,15 @@ def _rules(
     forbidden |= as_mask(sampling.ban, size)
     if forbidden.all():
         raise InputError("every token is banned: none is left to draw")
-    known = [token for token in (ends if end_ids is None else end_ids) if 0 <= token < size]
-    return Rules(sampling, forbidden, as_mask(known, size), tokenizer)
+    known = [
+        [token for token in ids if 0 <= token < size] for ids in (special, special if end_ids is None else end_ids)
+    ]
+    uncounted, ends = (as_mask(ids, size) for ids in known)
+    return Rules(sampling, forbidden, ends, uncounted | ends, tokenizer)
 
 
-def _prompts(given: Any, model: LanguageModel) -> list[list[int]]:
-    """Return the prompts as lists, one that is empty with the token before a document."""
+def _prompts(given: Any, model: LanguageModel, tokenizer: Tokenizer | None) -> list[list[int]]:
+    """Return the prompts as lists, one that is empty with what stands before a document."""
     several = len(given) > 0 and all(np.ndim(part) == 1 for part in given)
     size, found = model.config.vocab_size, []
     for part in given if several else [given]:
@@ -114,7 +119,9 @@ def _prompts(given: Any, model: LanguageModel) -> list[list[int]]:
         if ids.size and (ids.min() < 0 or ids.max() >= size):
             span = f"{ids.min()} to {ids.max()}"
             raise InputError(f"the prompt has token ids from {span}, but the model knows 0 to {size - 1}")
-        found.append(ids.tolist() or [model.config.end_of_text_id])
+        if not ids.size:
+            ids = np.array([model.config.end_of_text_id] if tokenizer is None else document(tokenizer, ""))
+        found.append(ids.tolist())
     return found
 
 

@@ -128,6 +128,14 @@ class GenerateConfig(Sampling):
         value="RUN",
         none_means="",
     )
+    quantize: str | None = option(
+        None,
+        "keep the matrices as float16, bfloat16, int8 or int4: less memory, and tokens sooner",
+        group="how",
+        value="FORMAT",
+        choices=("float16", "bfloat16", "int8", "int4"),
+        none_means="as in the folder",
+    )
     set: str | None = option(
         None,
         "change fields of the model's config, as in rope_scaling=yarn,rope_factor=4",

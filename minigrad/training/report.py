@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from minigrad.system.files import write_text
-from minigrad.system.terminal import printable
+from minigrad.system.terminal import fold_blank_lines, printable
 from minigrad.system.units import format_bytes, format_count, format_seconds
 from minigrad.training import metrics
 from minigrad.training.chart import MAX_POINTS, Series, line_chart
@@ -106,7 +106,7 @@ def _facts(summary: Summary, records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _sample(sample: Sample) -> str:
-    title, text = f"step {sample.step:,}", _escape(sample.text)
+    title, text = f"step {sample.step:,}", _escape(fold_blank_lines(sample.text))
     return f"<figure><figcaption>{title}</figcaption><pre>{text}</pre></figure>"
 
 

@@ -9,7 +9,7 @@ from typing import Self
 
 from minigrad.system import hardware
 from minigrad.system.signals import BROKEN_PIPE, StopRequest
-from minigrad.system.terminal import close_output
+from minigrad.system.terminal import close_output, fold_blank_lines
 from minigrad.training.evaluate import Score
 from minigrad.training.metrics import Measurement, Metrics
 from minigrad.training.progress import Progress
@@ -95,7 +95,7 @@ class StepLog:
 
     def show_sample(self, sample: str) -> None:
         """Show a text that the model generated."""
-        indented = textwrap.indent(sample.strip(), "    | ", predicate=lambda line: True)
+        indented = textwrap.indent(fold_blank_lines(sample), "    | ", predicate=lambda line: True)
         with self._stopping_when_nobody_reads():
             self.progress.say(f"what it writes after {self.run.step:,} steps:\n{indented}")
 

@@ -15,12 +15,14 @@ from minigrad import ops
 from minigrad.errors import InputError
 from minigrad.generation import decoding
 from minigrad.generation.decoding import stream
+from minigrad.generation.prompt import document
 from minigrad.generation.sampling import distribution
 from minigrad.generation.settings import Sampling
 from minigrad.generation.texts import Text
 from minigrad.nn.context_signals import Signals
 from minigrad.nn.language_model import LanguageModel
 from tests.models import tiny
+from tests.tokenizer import byte_fallback
 from tokenizer.vocabulary import Vocabulary
 
 FREE: dict[str, Any] = {"temperature": 1.0, "top_p": None, "end_ids": ()}
@@ -146,6 +148,16 @@ def test_penalties_do_not_concern_tokens_that_end_a_text(model):
     assert np.asarray(written.counts)[[0, 5, 9]].tolist() == [0, 3, 1]
 
 
+@pytest.mark.parametrize("end_ids", [None, (), [40]])
+def test_penalties_leave_out_the_special_tokens_of_a_prompt_whichever_end_a_text(end_ids):
+    tok = tokenizer.Tokenizer(byte_fallback.vocabulary())
+    large = models.build("vidya-v2", "nano", vocab_size=tok.vocab_size, num_layers=1, end_of_text_id=2)
+    prompt = document(tok, "to")
+    rules = decoding._rules(large, Sampling(frequency_penalty=1.0), tok, end_ids)
+    counts = np.asarray(Text(rules, prompt, 0, 0).counts)
+    assert np.flatnonzero(counts).tolist() == sorted(set(prompt) - {tok.specials["<s>"]})
+
+
 def test_special_tokens_end_a_text_and_unused_ids_are_never_drawn():
     tok = tokenizer.train(["to be or not to be"] * 3, vocab_size=300)
     large = models.build("vidya-v2", "nano", vocab_size=310, num_layers=1)
@@ -196,6 +208,11 @@ def test_dropout_is_off_during_generation_and_restored_after_it(model):
 def test_an_empty_prompt_begins_like_a_document(model):
     assert text(model, [], 5) == text(model, [0], 5)
     assert text(model, [[], [3]], 1) == [*text(model, [0], 1), *text(model, [3], 1)]
+    tok = tokenizer.Tokenizer(byte_fallback.vocabulary())
+    large = models.build("vidya-v2", "nano", vocab_size=tok.vocab_size, num_layers=1, end_of_text_id=2)
+    beginnings = [[], [tok.specials["<s>"]], [large.config.end_of_text_id]]
+    empty, start, end = ([int(token) for token in stream(large, ids, tokens=5, tokenizer=tok)] for ids in beginnings)
+    assert empty == start != end
 
 
 def test_an_adaptive_context_is_that_of_one_text_and_comes_with_its_tokens(monkeypatch, model):

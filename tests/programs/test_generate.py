@@ -108,6 +108,13 @@ def test_a_draft_model_writes_the_same_greedy_text_and_must_have_the_same_tokeni
     assert "nowhere is no run folder" in refusal(capsys, folder, "--draft", "nowhere")
 
 
+def test_weights_can_be_rounded_when_they_are_loaded(write, folder, capsys):
+    exact = write("--tokens", 30, "--temperature", 0)
+    assert write("--tokens", 30, "--temperature", 0, "--quantize", "float16") == exact
+    assert len(write("--tokens", 30, "--quantize", "int4")) > 1
+    assert "--quantize takes one of float16, bfloat16, int8, int4" in refusal(capsys, folder, "--quantize", "int5")
+
+
 def test_generation_continues_beyond_the_context_and_a_longer_prompt_is_mentioned(folder, capsys):
     program.main([str(folder), "--tokens", "60"])
     assert "[60 tokens, " in capsys.readouterr().err

@@ -14,13 +14,18 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from minigrad.kernels.codegen.addresses import address_of, elements_at
+from minigrad.kernels.codegen.line_products import Lines
+from minigrad.kernels.codegen.line_tile import FULL
 from minigrad.kernels.decoding import program as codes
+from minigrad.kernels.decoding.lines import CODES, pack
 from minigrad.kernels.decoding.program import Heads, Share, Step, Texts
+from tests.kernels.decoding.line_twins import floats
 from tests.kernels.twin import Arguments, Array, Twin, numbers
 
 _SIZE = 120  # elements of memory of each text: a source in the first third, a target in the second
 _SOURCE, _TARGET = 3, 48
 _KEPT: deque[Array] = deque(maxlen=64)
+_MATRICES: dict[int, Array] = {}  # the floats of matrices in small formats, by address
 _EPS = 1e-3
 
 
@@ -48,14 +53,25 @@ def _spans(size: int, share: Share) -> slice:
 @st.composite
 def _linear_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     inputs, outputs = draw(st.sampled_from([1, 5, 33, 40])), draw(st.sampled_from([1, 16, 40, 70]))
-    weight = _address(numbers(draw, dtype, outputs, inputs))
+    matrix = numbers(draw, dtype, outputs, inputs)
+    format = draw(st.sampled_from([None, *CODES])) if dtype == np.float32 else None
+    found = Lines(FULL, _address(matrix), inputs, outputs)
+    if format is not None:
+        packed = pack(matrix, format)
+        found, matrix = packed.lines(), floats(packed)
+        _KEPT.extend([packed.elements, packed.scales])
     bias = draw(st.booleans()) and _address(numbers(draw, dtype, outputs))
-    step = Step(codes.LINEAR, _SOURCE, _TARGET, inputs, outputs, weight, int(bias), int(draw(st.booleans())))
+    step = Step(codes.LINEAR, _SOURCE, _TARGET, inputs, outputs, found.address, int(bias), int(draw(st.booleans())))
+    step = step._replace(format=found.format, scales=found.scales)
+    _MATRICES[found.address] = matrix
     return [_memory(draw, dtype), step, draw(_shares())]
 
 
 def _linear(memory: Array, step: Step, share: Share) -> None:
-    weight = elements_at(step.weight, step.inputs * step.outputs, memory.dtype).reshape(step.outputs, step.inputs)
+    if step.format == FULL:
+        weight = elements_at(step.weight, step.inputs * step.outputs, memory.dtype).reshape(step.outputs, step.inputs)
+    else:
+        weight = _MATRICES[step.weight]
     y = memory[:, step.source : step.source + step.inputs] @ weight.T
     y += elements_at(step.bias, step.outputs, memory.dtype) if step.bias else 0
     out = memory[:, step.target : step.target + step.outputs]
