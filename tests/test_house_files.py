@@ -98,6 +98,7 @@ LAWS = {
     "tests/models/test_causality.py",
     "tests/models/test_gradients_and_learning.py",
     "tests/models/test_packed.py",
+    "tests/models/test_ragged_cache.py",
     "tests/models/test_saved_models.py",
     "tests/models/wiola/test_paper_table_ix.py",
     "tests/ops/test_every_op.py",
