@@ -31,7 +31,7 @@ def quantise(model: Module, format: str) -> None:
     >>> import models
     >>> model = models.build("vidya-v2", size="nano")
     >>> quantise(model, "int8")
-    >>> format_of(model), model.embed_tokens.weight.packed.elements.dtype
+    >>> format_of(model), model.head().packed.elements.dtype
     ('int8', dtype('uint8'))
     """
     check_format(format)
