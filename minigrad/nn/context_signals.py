@@ -22,7 +22,7 @@ import numpy as np
 from minigrad import ops
 from minigrad.autograd import observers
 from minigrad.autograd.graph import no_grad
-from minigrad.autograd.observers import Gradients, RecordedOperation, Result
+from minigrad.autograd.observers import Observer, Result
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
@@ -107,7 +107,7 @@ def _predictions(model: LanguageModel, tokens: Array, layout: Layout, counts: Ar
     return _Predictions(float(losses.mean()), float(entropies.mean()), spread.mean())
 
 
-class _Spread:
+class _Spread(Observer):
     """An observer that measures in every operation of attention how far it is spread out."""
 
     def __init__(self) -> None:
@@ -130,13 +130,3 @@ class _Spread:
             entropy = relative_entropy(q, k, offsets=offsets, key_ranges=ranges, first_visible=first)
             self._found.append(float(entropy.mean(dtype=np.float64)))
         yield lambda result: result
-
-    @contextlib.contextmanager
-    def backward(self, node: RecordedOperation, dy: Array) -> Iterator[Callable[[Gradients], Gradients]]:
-        """Measure nothing."""
-        yield lambda gradients: gradients
-
-    @contextlib.contextmanager
-    def update(self, name: str) -> Iterator[None]:
-        """Measure nothing."""
-        yield

@@ -10,6 +10,7 @@ from minigrad.nn.layers import Conv1D, Embedding, Linear
 from minigrad.nn.module import Module
 from minigrad.nn.quantised import QuantisedParameter
 from minigrad.options import nearest
+from minigrad.system import hardware
 
 
 def check_format(name: str) -> None:
@@ -53,6 +54,7 @@ def quantise(model: Module, format: str) -> None:
         model.initialise(draw=False)
         for parameter, value in zip(rest, values, strict=True):
             parameter.data = value
+        hardware.give_back_memory()
 
 
 def format_of(model: Module) -> str | None:
