@@ -72,8 +72,11 @@ class Context:
         if self.adaptive:
             self._adapt(self.adaptive)
         self._make_room()
+        new = self._new
+        if new.max() == last == 1:  # the usual case costs as little as it can
+            return self._read(new, last)
         begins = not self._held.any()
-        if self._new.sum() > _MOST_ROWS or (last == 1 and not begins):
+        if new.sum() > _MOST_ROWS or (last == 1 and not begins):
             self._read_ahead(last)
         return self._read(self._new, last)
 
@@ -83,6 +86,8 @@ class Context:
         A text that is left out stays in the cache, where it costs nothing but memory, until half of the texts there
         are left out: so texts that end one by one do not cost a copy of the cache each.
         """
+        if list(numbers) == list(range(len(self.texts))):
+            return
         self.texts = [self.texts[number].copy() for number in numbers]
         self._starts, self._places = self._starts[list(numbers)], self._places[list(numbers)]
         if (np.diff(self._places) <= 0).any() or 2 * len(numbers) <= self._cache.batch_size:
