@@ -146,7 +146,7 @@ def test_the_speed_is_printed_after_a_stop_string_too(folder, capsys, write):
         (("RUN", "--temprature", 1), "unknown flag --temprature; did you mean --temperature?"),
         (("RUN", "--max-tokens", 1), "unknown flag --max-tokens; did you mean --tokens?"),
         (("RUN", "--top-p", 2), "--top-p takes a finite number above 0 and at most 1, not '2'"),
-        (("RUN", "--prompt", "\udcff"), "surrogate"),
+        (("RUN", "--prompt", "\udcff"), "--prompt is not UTF-8 text: its character 1 is 0xff"),
         (("RUN", "--temperature", -1), "--temperature takes a finite number of at least 0, not '-1'"),
         (("RUN", "--stop", ""), "--stop takes text that is not empty, not ''"),
         (("RUN", "--tokens", 0), "--tokens takes a whole number of at least 1"),
@@ -286,7 +286,7 @@ def test_a_shape_that_the_weights_do_not_have_is_refused_before_anything_is_allo
     capsys, monkeypatch, folder, tmp_path, changes
 ):
     monkeypatch.setattr(Module, "initialise", lambda *_, **__: pytest.fail("memory was allocated"))
-    monkeypatch.setattr(initial_weights, "read_weights", lambda _: pytest.fail("weights were read"))
+    monkeypatch.setattr(initial_weights, "read_each_weight", lambda _: pytest.fail("weights were read"))
     copy = Path(shutil.copytree(folder, tmp_path / "copy"))
     config = json.loads((copy / "config.json").read_text(encoding="utf-8"))
     (copy / "config.json").write_text(json.dumps(config | changes), encoding="utf-8")
