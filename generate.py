@@ -113,8 +113,10 @@ def compile_kernels(model: LanguageModel) -> None:
     from minigrad.nn.decoder import Decoder
 
     # A quantised model reads a short prompt with `linear` alone, and widens its matrices for a long one.
-    kernels = [run_program] if model.head().packed is None else [run_program, linear, widen_lines]
-    if all(map(is_stored, kernels)) or not (decoder := Decoder(model)).has_program:
+    stored = is_stored(run_program)
+    if model.head().packed is not None:
+        stored = stored and is_stored(linear) and is_stored(widen_lines)
+    if stored or not (decoder := Decoder(model)).has_program:
         return
     notice("compiling kernels, which are kept for the next time")
     model.eval()
