@@ -9,7 +9,7 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
 
 import itertools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -101,28 +101,38 @@ def load(config: GenerateConfig) -> tuple[LanguageModel, Tokenizer, LanguageMode
     import tokenizer
 
     raise_on_interrupt()
-    model, tok = models.load(config.run, **assignments(config.set)), tokenizer.load(config.run)
+    model, tok = (
+        models.load(config.run, quantize=config.quantize, **assignments(config.set)),
+        tokenizer.load(config.run),
+    )
     compile_kernels(model)
     if config.draft is None:
         return model, tok, None
     if tokenizer.load(config.draft).fingerprint() != tok.fingerprint():
         raise InputError(f"{config.draft} has another tokenizer than {config.run}, so it cannot propose tokens")
-    return model, tok, models.load(config.draft)
+    return model, tok, models.load(config.draft, quantize=config.quantize)
 
 
 def compile_kernels(model: LanguageModel) -> None:
-    """Read and continue the shortest text if its kernels must be compiled first, and say so; nothing waits unsaid."""
+    """Read and continue a short text if its kernels must be compiled first, and say so; nothing waits unsaid."""
     from minigrad import no_grad
+    from minigrad.kernels.decoding.lines import widen_lines
     from minigrad.kernels.decoding.machine import run_program
+    from minigrad.kernels.decoding.products import linear
     from minigrad.kernels.jit import is_stored
     from minigrad.nn.decoder import Decoder
 
-    if is_stored(run_program) or not (decoder := Decoder(model)).has_program:
+    # A quantised model reads a short prompt with `linear` alone, and widens its matrices for a long one.
+    kernels: list[Callable[..., object]] = [run_program]
+    if model.head().packed is not None:
+        kernels += [linear, widen_lines]
+    if all(is_stored(kernel) for kernel in kernels) or not (decoder := Decoder(model)).has_program:
         return
     notice("compiling kernels, which are kept for the next time")
     model.eval()
     cache = model.new_cache(1, 2)
     with no_grad():
+        model([[0] * min(32, model.config.context_length)], last=1)
         model([[0]], cache=cache)
     decoder.step([0], cache)
 
@@ -149,6 +159,7 @@ def write_explanation(
     """Write the page of --explain: a text, its prompt first, and what the model computed at each token."""
     from minigrad.explain import explain
 
+    notice(f"reading the text again, for {config.explain}")
     title, count = f"How {Path(config.run).resolve().name} wrote this", len(prompt)
     text = explain(model, tok, [*prompt, *drawn], written=count, title=title, drawn=config.drawn_with())
     write_text(str(config.explain), text)

@@ -30,7 +30,7 @@ from minigrad.system.terminal import forgive_encoding, phase
 from minigrad.training.places import check_places, unused_folder
 from minigrad.training.result import TrainResult
 from minigrad.training.settings import TRAIN_ALIASES, TrainConfig, check_settings
-from models.names import ladder
+from models.names import check_family, check_fields, ladder
 
 if TYPE_CHECKING:
     from minigrad.data.batches import Batch
@@ -61,7 +61,11 @@ def train(
     """
     started = time.perf_counter()
     check_settings(config)
-    ladder(config.model, "auto" if config.init or config.resume is not None else config.size)  # refuses typing errors
+    if config.init or config.resume is not None:
+        check_family(config.model)  # size and fields are those of the model to start from, which is not read yet
+    else:
+        ladder(config.model, config.size)
+        check_fields(config.model, assignments(config.set))
     check_places(config)
     hardware.prepare(config.threads)
     with phase("starting NumPy and Numba"):
@@ -90,6 +94,7 @@ def train_loop(run: Run) -> None:
         while not run.is_finished:
             log.decide_steps()
             with log.timed(), run.profiled():
+                run.adapt_context()
                 learning_rate, norm = take_step(run)
             score = run.evaluate(everything=run.is_finished) if run.is_due(settings.eval_every) else None
             if score or run.step == 1 or run.is_due(settings.log_every):
@@ -119,7 +124,7 @@ def take_step(run: Run) -> tuple[float, float]:
         raise run.divergence(run.first_anomaly(lambda: accumulate_gradients(run, batch)))
     run.optimizer.zero_grad()
     run.totals.add_step(nats, float(run.text.byte_lengths[predicted].sum()), loss)
-    run.step += 1
+    run.end_step(norm)
     return learning_rate, norm
 
 

@@ -33,7 +33,8 @@ SHORTEST = 250  # characters of a short document, unless it is the rest of a lon
 def measure(folder: Path) -> dict[str, float]:
     """Return the bits per byte of held-out text of a run, in both ways."""
     model, record = models.load(folder), Record.read(folder)
-    text, context = TokenizedCorpus.of(corpus.load(record.data), tokenizer.load(folder)), record.used["context"]
+    source = corpus.load(record.data, held_out=record.used.get("held_out"))
+    text, context = TokenizedCorpus.of(source, tokenizer.load(folder)), record.used["context"]
     spans = {way: reader(way, text.held_out, context).spans() for way in ("packed", "windows")}
     return {way: evaluate(model, spans[way], text.byte_lengths, context=context).bits_per_byte for way in spans}
 

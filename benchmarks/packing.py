@@ -2,12 +2,13 @@
 
 The same sequences go through the same model, forward and backward, in three ways: padded to the longest of their batch,
 whose targets in the padding do not count; sorted by length into buckets and padded to the longest of these; and packed
-one after the other. Lengths are a mix of 512, 1,024, 2,048 and 4,096 tokens, equally often, and those of the documents
-of python-docs, cut at the context. The ways take turns; tokens are real ones, without padding. Activation memory is
-what the largest batch allocates. At last, a whole step of equal lengths: packed documents against windows of that
-length, with the reading.
+one after the other. Lengths are a mix of 512, 1,024, 2,048 and 4,096 tokens, equally often; a mix of 128 to 2,048; and
+those of the documents of python-docs, cut at the context. The ways take turns; tokens are real ones, without padding.
+Activation memory is what the largest batch allocates: its peak, and what the results and stored arrays of each
+operation take. At last, a whole step of equal lengths: packed documents against windows of that length, with the
+reading.
 
-    python benchmarks/packing.py [--size nano] [--rounds 5] [--case mix|python-docs|equal] [--each 2]
+    python benchmarks/packing.py [--size nano] [--rounds 5] [--case mix|short-mix|python-docs|equal] [--each 2]
     python benchmarks/packing.py --rounds 0    measures the memory instead of the speed
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import sys
 import time
@@ -31,6 +33,7 @@ import numpy as np
 
 import models
 import tokenizer
+from minigrad.autograd.profile import Profile
 from minigrad.constants import IGNORE
 from minigrad.data import corpus
 from minigrad.data.batches import Batch
@@ -44,7 +47,7 @@ from minigrad.random import generator
 from minigrad.training.parallel import Replicas, num_replicas
 from train import forward_backward
 
-MIX = (512, 1_024, 2_048, 4_096)
+MIX, SHORT_MIX = (512, 1_024, 2_048, 4_096), (128, 256, 512, 1_024, 2_048)
 CONTEXT = 2_048  # of python-docs
 EQUAL, EQUAL_BATCH = 256, 8
 
@@ -148,11 +151,22 @@ def compare(size: str, ways: dict[str, list[Batch]], rounds: int) -> dict[str, d
             found[name]["tokens_per_second"] = found[name]["tokens"] / seconds
     else:
         for name, batches in ways.items():
+            largest = max(batches, key=lambda batch: len(batch.tokens))
             tracemalloc.start()
-            passes([max(batches, key=lambda batch: len(batch.tokens))])
+            passes([largest])
             found[name]["bytes"] = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
+            found[name] |= {f"bytes of {kind}": size for kind, size in stored(model, largest).items()}
     return found
+
+
+def stored(model: LanguageModel, batch: Batch, most: int = 5) -> dict[str, float]:
+    """Return the bytes of the new arrays of the forward pass by operation, the largest `most`."""
+    with Profile() as profile:
+        Replicas(model, 1).run(forward_backward, batch)
+    model.zero_grad()
+    sizes = {line.name: float(line.bytes_new) for line in profile.lines.values() if line.phase == "forward"}
+    return dict(sorted(sizes.items(), key=lambda pair: -pair[1])[:most])
 
 
 def equal_lengths(size: str, rounds: int) -> dict[str, float]:
@@ -177,26 +191,27 @@ def main() -> None:
     parser.add_argument("--size", default="nano")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--each", type=int, default=2, help="sequences of each length of the mix")
-    parser.add_argument("--case", choices=("mix", "python-docs", "equal"))
+    parser.add_argument("--case", choices=("mix", "short-mix", "python-docs", "equal"))
     asked = parser.parse_args()
     hardware.prepare(None)
     results: dict[str, Any] = {"machine": hardware.describe(), "size": asked.size}
     print(f"{hardware.describe()}, vidya-v2 {asked.size}")
     cases: dict[str, Callable[[], tuple[list[int], int, int]]] = {
         "mix": lambda: (list(MIX) * asked.each, len(MIX), sum(MIX)),
+        "short-mix": lambda: (list(SHORT_MIX) * asked.each, len(SHORT_MIX), sum(SHORT_MIX)),
         "python-docs": lambda: (lengths_of_documents(8 * CONTEXT), 8, 4 * CONTEXT),
     }
     for case, prepared in cases.items():
         if asked.case in (None, case):
             lengths, count, tokens = prepared()
-            buckets = bucketed(lengths, 2 * max(MIX))
+            buckets = bucketed(lengths, max(tokens, 2 * max(lengths)))
             ways = {"padded": padded(lengths, count), "buckets": buckets, "packed": packed(lengths, tokens)}
             results[case] = compare(asked.size, ways, asked.rounds)
             print(f"{case}: {len(lengths)} sequences of {min(lengths):,} to {max(lengths):,} tokens")
             for name, found in results[case].items():
                 line = f"  {name:<8} {found['rows'] / found['tokens']:5.2f} rows a token"
-                for measured in found.keys() - {"rows", "tokens"}:
-                    times = found[measured] / results[case]["padded"][measured]
+                for measured in [each for each in found if each not in ("rows", "tokens")]:
+                    times = found[measured] / results[case]["padded"].get(measured, math.nan)
                     line += f", {found[measured]:13,.0f} {measured}, {times:.2f}x"
                 print(line, flush=True)
     if asked.case in (None, "equal") and asked.rounds:

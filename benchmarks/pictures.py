@@ -140,7 +140,7 @@ def main() -> None:
     arguments = parser.parse_args()
     record, records = Record.read(arguments.run), metrics.read(arguments.run)
     samples = State.read(checkpoint.load(arguments.run), arguments.run).samples
-    train, held_out = corpus.load(record.data, progress=print).split()
+    train, held_out = corpus.load(record.data, held_out=record.used.get("held_out"), progress=print).split()
     references = [(f"{ORDER}-gram of bytes", ngram.bits_per_byte(train, held_out, ORDER))]
     if record.result.get("xz_bits_per_byte"):
         references.append(("xz", record.result["xz_bits_per_byte"]))

@@ -22,6 +22,7 @@ import json
 import math
 import re
 import shlex
+import signal
 import statistics
 import subprocess
 import sys
@@ -39,7 +40,8 @@ _STOPPED = (130, 143)  # exit codes of train.py after Ctrl-C and SIGTERM
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120)
 
 Run = dict[str, Any] | None
-"""The result of a run as in minigrad.json, with its tokens per second; None if it failed."""
+"""The result of a run as in minigrad.json, with its tokens per second and the first step at which it was found to copy
+from its context (None: it was not); None if it failed."""
 
 
 class Interval(NamedTuple):
@@ -59,8 +61,8 @@ def interval(values: Sequence[float]) -> Interval:
     mean, freedom = statistics.fmean(values), len(values) - 1
     if not freedom:
         return Interval(mean, -math.inf, math.inf)
-    # Beyond the table: the first term of the expansion of t around the normal distribution.
-    t = _T[freedom - 1] if freedom <= len(_T) else 1.96 + 2.37 / freedom
+    # Beyond the table: the first terms of the expansion of t around the normal distribution.
+    t = _T[freedom - 1] if freedom <= len(_T) else 1.95996 + 2.3722 / freedom + 2.8225 / freedom**2
     half = t * statistics.stdev(values) / math.sqrt(len(values))
     return Interval(mean, mean - half, mean + half)
 
@@ -87,13 +89,22 @@ class Trial(NamedTuple):
         if (result := _result(out)) is None:
             flags = [*shlex.split(self.common), *shlex.split(variant), *self.limit, "--seed", str(seed)]
             way = ["--resume", str(out)] if (out / "minigrad.json").exists() else [*flags, "--out", str(out)]
-            code = subprocess.run([sys.executable, str(ROOT / "train.py"), *way], check=False).returncode
+            code = _wait(subprocess.Popen([sys.executable, str(ROOT / "train.py"), *way]))
             if code in _STOPPED or code == 2:
                 raise SystemExit(code)
             if code or (result := _result(out)) is None:
                 failed.parent.mkdir(parents=True, exist_ok=True)
                 failed.write_text(f"train.py ended with exit code {code}\n", encoding="utf-8")
         return result
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int:
+    """Return the exit code of a process when it has ended; Ctrl-C reaches it too, and it saves before it ends."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return process.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _result(out: Path) -> Run:
@@ -105,12 +116,17 @@ def _result(out: Path) -> Run:
         return None
     if not result:
         return None
-    speeds = [json.loads(line)["tokens_per_second"] for line in lines]
-    return result | {"tokens_per_second": statistics.median(speeds)}
+    records = [json.loads(line) for line in lines]
+    copying = [each["step"] for each in records if (each.get("val_loss_repeated") or math.inf) <= COPIES]
+    speed = statistics.median(each["tokens_per_second"] for each in records)
+    return result | {"tokens_per_second": speed, "copies_from": copying[0] if copying else None}
 
 
 def table(runs: dict[str, list[Run]]) -> list[str]:
-    """Return the lines of a table of the default, which is the first, and of all variants; failures stay in it."""
+    """Return the lines of a table of the default, which is the first, and of all variants; failures stay in it.
+
+    "Copy" are the runs that were found to copy from their context, and the step by which all of these were.
+    """
     default, *_ = runs.values()
     lines = ["| variant | runs | bits per byte | difference, 95% interval | copy | repeated pairs, nats | tokens/s |"]
     lines.append("| --- | --: | --: | --: | --: | --: | --: |")
@@ -127,11 +143,12 @@ def table(runs: dict[str, list[Run]]) -> list[str]:
             mean, low, high = interval([new["bits_per_byte"] - old["bits_per_byte"] for new, old in pairs])
             compared = f"{mean:+.4f}, {low:+.4f} to {high:+.4f}"
         nats = [each["loss_repeated"] for each in done if each["loss_repeated"] is not None]
+        steps = [each["copies_from"] for each in done if each["copies_from"] is not None]
+        copy = f"{len(steps)} of {len(done)}" + (f", by step {max(steps):,}" if steps else "")
         speed = statistics.fmean(each["tokens_per_second"] for each in done)
         lines.append(
-            f"| {name} | {len(done)} of {len(found)} | {statistics.fmean(scores):.4f}{spread} | {compared} | "
-            f"{sum(each <= COPIES for each in nats)} of {len(nats)} | {statistics.fmean(nats or [math.nan]):.2f} | "
-            f"{speed:,.0f} |"
+            f"| {name} | {len(done)} of {len(found)} | {statistics.fmean(scores):.4f}{spread} | {compared} | {copy} | "
+            f"{statistics.fmean(nats or [math.nan]):.2f} | {speed:,.0f} |"
         )
     return lines
 

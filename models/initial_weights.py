@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from minigrad.errors import InputError
+from minigrad.formats.huggingface import require_floats
 from minigrad.formats.json_files import read_json
-from minigrad.formats.weights import check_weights, read_shapes, read_weights
+from minigrad.formats.weights import check_weights, read_each_weight, read_shapes
 from minigrad.nn.config import ModelConfig
 from minigrad.nn.language_model import LanguageModel
 from minigrad.training import checkpoint
@@ -24,6 +25,8 @@ GROWING = ("vidya-v2",)
 """The families that `growth` can widen."""
 
 Families = Mapping[str, Family]
+
+_HEAD = "lm_head.weight"
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,9 @@ def initial_weights(families: Families, model: LanguageModel, folder: str | Path
     Raises InputError, listing every difference, if it neither fits the model nor can grow into it.
     """
     path = Path(folder) / "config.json"
-    name, config = read_config(families, read_json(path), path)
+    values = read_json(path)
+    require_floats(values, path)
+    name, config = read_config(families, values, path)
     grown = growth.describe(config, model.config) if name in GROWING else ""
     if not grown:
         return InitialWeights(fitting_weights(model, folder), model.config.width)
@@ -91,21 +96,45 @@ def initial_weights(families: Families, model: LanguageModel, folder: str | Path
 
 def fitting_weights(model: LanguageModel, folder: str | Path) -> dict[str, Array]:
     """Read the weights of a folder for a model; raises InputError, listing every difference, if they do not fit."""
-    expected, without_memory = _shapes(model), model.rename_weights(read_shapes(folder))
-    is_copy = "lm_head.weight" not in expected and "lm_head.weight" in without_memory  # of a tied head
-    if is_copy:
-        del without_memory["lm_head.weight"]
-    check_weights(without_memory, expected)  # before anything is allocated
-    weights = model.rename_weights(read_weights(folder))
-    head = weights.pop("lm_head.weight") if is_copy else None
-    if head is not None:  # tied, but some programs store a copy
-        tied = next(name for name, parameter in model.named_parameters() if parameter is model.head())
-        if not np.array_equal(head, weights[tied], equal_nan=True):
-            raise InputError(
-                f"the weights in {folder} have an lm_head.weight of their own, but config.json says that it is "
-                f"{tied} (tie_word_embeddings)"
-            )
-    return weights
+    return dict(each_fitting_weight(model, folder))
+
+
+def stored_weights(model: LanguageModel, folder: str | Path) -> dict[str, Array]:
+    """Return the weights of a folder under the names of a model, as arrays that take no memory; no array is read."""
+    found = model.rename_weights(read_shapes(folder))
+    if model.lm_head is None:  # tied, but some programs store a copy
+        found.pop(_HEAD, None)
+    return found
+
+
+def each_fitting_weight(model: LanguageModel, folder: str | Path) -> Iterator[tuple[str, Array]]:
+    """Return an iterator of what `fitting_weights` returns, so that the arrays need not all be in memory."""
+    check_weights(stored_weights(model, folder), _shapes(model))  # before anything is read or allocated
+    return _checked_for_copy(model, folder)
+
+
+def _checked_for_copy(model: LanguageModel, folder: str | Path) -> Iterator[tuple[str, Array]]:
+    tied = next(name for name, parameter in model.named_parameters() if parameter is model.head())
+    copies: dict[str, Array] = {}
+    for name, array in read_renamed(model, folder):
+        if model.lm_head is None and name in (_HEAD, tied):
+            copies[name] = array
+        if model.lm_head is not None or name != _HEAD:
+            yield name, array
+    if _HEAD in copies and not np.array_equal(copies[_HEAD], copies[tied], equal_nan=True):
+        raise InputError(
+            f"the weights in {folder} have an lm_head.weight of their own, but config.json says that it is {tied} "
+            "(tie_word_embeddings)"
+        )
+
+
+def read_renamed(model: LanguageModel, folder: str | Path) -> Iterator[tuple[str, Array]]:
+    """Yield the weights of a folder, one after the other, under the names of a model; others are left out."""
+    without_memory = read_shapes(folder)
+    ours = {id(array): name for name, array in model.rename_weights(without_memory).items()}
+    for name, array in read_each_weight(folder):
+        if (known := ours.get(id(without_memory[name]))) is not None:
+            yield known, array
 
 
 def grown_config(name: str, config: ModelConfig, target: ModelConfig) -> ModelConfig:

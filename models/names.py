@@ -1,10 +1,14 @@
-"""The names of the families and of their sizes, known without loading a model.
+"""The names of the families, of their sizes and of the fields of their configs, known without loading a model.
 
-A mistyped name is answered from this table before NumPy and Numba are loaded. `models.registry` holds the models under
+A mistyped name is answered from here before NumPy and Numba are loaded. `models.registry` holds the models under
 these names.
 """
 
 from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from pathlib import Path
 
 from minigrad.options import unknown
 
@@ -45,3 +49,25 @@ def ladder(family: str, size: str) -> tuple[str, ...]:
     """
     check_size(family, size, "auto")
     return LAPTOP_SIZES if size == "auto" else (size,)
+
+
+def check_fields(family: str, names: Iterable[str]) -> None:
+    """Raise InputError, naming the closest, for a name that is no field of the family's config.
+
+    The fields are read from the text of the family's file, because to import it would load NumPy and Numba.
+
+    >>> check_fields("vidya-v2", ["wdith"])
+    Traceback (most recent call last):
+    ...
+    minigrad.errors.InputError: unknown field of VidyaV2Config 'wdith'; did you mean 'width'? Known: vocab_size, ...
+    """
+    room = Path(__file__).parent / family.replace("-", "_")
+    source = room / "config.py" if room.is_dir() else room.with_suffix(".py")
+    classes = (node for node in ast.parse(source.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef))
+    config = next(node for node in classes if node.name.endswith("Config"))
+    fields = [
+        part.target.id for part in config.body if isinstance(part, ast.AnnAssign) if isinstance(part.target, ast.Name)
+    ]
+    for name in names:
+        if name not in fields:
+            raise unknown(f"field of {config.name}", name, fields)

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 
 from minigrad.errors import InputError
+from minigrad.formats.huggingface import require_floats
 from minigrad.formats.json_files import read_json
+from minigrad.nn import quantised_files
 from minigrad.nn.config import ModelConfig
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.quantising import quantise
 from models import gpt2, growth, initial_weights, vidya_v1, vidya_v2, vsla, wiola
 from models.family import CUSTOM, Family, override
 from models.family import skeleton as skeleton_of
@@ -59,17 +62,38 @@ def count(family: str, size: str = "nano", **overrides: Any) -> int:
     return skeleton(family, size, **overrides).num_parameters()
 
 
-def load(folder: str | Path, dtype: str | None = None, **overrides: Any) -> LanguageModel:
+def load(
+    folder: str | Path, dtype: str | None = None, *, quantize: str | None = None, **overrides: Any
+) -> LanguageModel:
     """Load a run folder, or a Hugging Face folder of a supported architecture, with any config field overridden.
 
-    `dtype` is by default that of the stored weights; half precision becomes float32.
+    `dtype` is by default that of the stored weights; half precision becomes float32. With `quantize`, the matrices stay
+    in a smaller format: float16, bfloat16, int8 or int4 (see `minigrad.nn.quantising`). Such a model writes faster, in
+    less memory, and cannot be trained. A folder that was saved as int8 or int4 is loaded as that.
     Raises InputError naming the file that is missing, damaged or of another kind.
     """
-    name, config = _read(folder)
+    path = Path(folder) / "config.json"
+    values = read_json(path)
+    name, config = initial_weights.read_config(FAMILIES, values, path)
     model = FAMILIES[name].skeleton(override(config, overrides))
-    weights = initial_weights.fitting_weights(model, folder)
-    model.initialise(dtype=dtype or np.result_type(*(array.dtype for array in weights.values())), draw=False)
-    model.load_state_dict(weights)
+    stored = quantised_files.read_entry(values, path)
+    if stored is not None and quantize not in (None, stored):
+        raise InputError(f"{folder} is stored as {stored}: its weights cannot be rounded again to {quantize}")
+    if (quantize := quantize or stored) is not None:
+        if dtype not in (None, "float32"):
+            raise InputError(f"a quantised model computes in float32, not in {dtype}")
+        quantise(model, quantize)
+    if stored is not None:
+        quantised_files.check_arrays(model, initial_weights.stored_weights(model, folder))
+        model.initialise(draw=False)
+        quantised_files.fill(model, initial_weights.read_renamed(model, folder))
+        return model
+    found, parameters = initial_weights.stored_weights(model, folder), dict(model.named_parameters())
+    weights = initial_weights.each_fitting_weight(model, folder)
+    kinds = {array.dtype for array in found.values()} if quantize is None else {np.float32}
+    model.initialise(dtype=dtype or np.result_type(*kinds), draw=False)
+    for weight, array in weights:
+        parameters[weight].data = array
     return model
 
 
@@ -101,6 +125,7 @@ def start_from(
     it gets the `norm_eps` with which it computes the same function.
     Raises InputError if the model is not of the given `family` (None allows any), or cannot grow to the size.
     """
+    require_floats(values, path)
     found, config = initial_weights.read_config(FAMILIES, values, path)
     if family not in (None, found):
         raise InputError(f"{path.parent} holds a model of {found}, but --model {family} was given")

@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as hnp
 from hypothesis.strategies import DrawFn
 
 from minigrad.ops.attention import causal_visible
+from minigrad.ops.joined_attention import SeenFarKeys, SeenKeys
 from tests.op_cases import COUNTS, Array, Case, heads, layouts, normal, sequences, values
 
 
@@ -55,8 +56,9 @@ def attention_with_own_key(draw: DrawFn) -> Case:
     own = (rows, groups, size)
     arrays = values(draw, normal, (rows, num_heads, size), keys, keys, own, own)
     visible = visible_keys(draw, offsets, ranges)
-    has_own = draw(hnp.arrays(bool, rows)) | (visible == 0)
-    return Case(arrays, {"offsets": offsets, "key_ranges": ranges, "visible": visible, "has_own": has_own})
+    first = draw(st.sampled_from([None, rising(draw, offsets, visible)]))
+    has_own = draw(hnp.arrays(bool, rows)) | (visible == (0 if first is None else first))
+    return Case(arrays, {"shared": SeenKeys(offsets, ranges, visible, first), "has_own": has_own})
 
 
 @st.composite
@@ -66,14 +68,15 @@ def attention_with_far_keys(draw: DrawFn) -> Case:
     counts = [draw(st.integers(0, 3)) for _ in offsets[1:]]
     ends = np.cumsum(counts, dtype=np.int64)
     arrays = values(draw, normal, (rows, num_heads, size), keys, keys, *[(int(sum(counts)), groups, size)] * 2)
-    options: dict[str, Any] = {"offsets": offsets, "key_ranges": ranges}
-    options["visible"] = visible_keys(draw, offsets, ranges)
-    options["first_visible"] = rising(draw, offsets, options["visible"])
-    options["far_ranges"] = np.stack([ends - np.array(counts, np.int64), ends], axis=1)
-    far = rising(draw, offsets, np.repeat(np.array(counts, np.int64), np.diff(offsets)))
-    options["far_visible"] = np.where(draw(hnp.arrays(bool, rows)), far, 0)  # some rows see near keys only
-    options["far_weight"] = draw(st.sampled_from([1.0, 2.0, 16.0]))
-    return Case(arrays, options)
+    visible = visible_keys(draw, offsets, ranges)
+    near = SeenKeys(offsets, ranges, visible, rising(draw, offsets, visible))
+    far_visible = rising(draw, offsets, np.repeat(np.array(counts, np.int64), np.diff(offsets)))
+    far = SeenFarKeys(
+        np.stack([ends - np.array(counts, np.int64), ends], axis=1),
+        np.where(draw(hnp.arrays(bool, rows)), far_visible, 0),  # some rows see near keys only
+        weight=draw(st.sampled_from([1.0, 2.0, 16.0])),
+    )
+    return Case(arrays, {"near": near, "far": far})
 
 
 @st.composite

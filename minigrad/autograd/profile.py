@@ -30,14 +30,25 @@ def _matmul(a: Array, b: Array) -> float:
 
 
 def _attention(
-    q: Array, k: Array, *_: Array, offsets: Array, key_ranges: Any = None, visible: Any = None, **more: Any
+    q: Array,
+    *_: Array,
+    offsets: Array,
+    key_ranges: Any = None,
+    visible: Any = None,
+    first_visible: Any = None,
+    **others: Any,
 ) -> float:
     """Count two products, scores and output, for each head and each pair of a query and a key that it sees."""
-    pairs = _pairs(offsets, key_ranges, visible)
-    pairs += float(sum(np.sum(more.get(name, 0)) for name in ("has_own", "far_visible")))
-    if more.get("first_visible") is not None:
-        pairs -= float(np.sum(more["first_visible"]))
+    pairs = _pairs(offsets, key_ranges, visible) - (0.0 if first_visible is None else float(np.sum(first_visible)))
     return 4.0 * pairs * q.shape[1] * q.shape[2]
+
+
+def _with_far_keys(q: Array, *_: Array, near: Any, far: Any) -> float:
+    return _attention(q, **near._asdict()) + 4.0 * float(np.sum(far.visible)) * q.shape[1] * q.shape[2]
+
+
+def _with_own_key(q: Array, *_: Array, shared: Any, has_own: Array) -> float:
+    return _attention(q, **shared._asdict()) + 4.0 * float(np.sum(has_own)) * q.shape[1] * q.shape[2]
 
 
 def _sparse_attention(q: Array, *_: Array, offsets: Array, top_k: int, key_ranges: Any = None) -> float:
@@ -59,8 +70,8 @@ _FLOPS: dict[str, tuple[Callable[..., float], float, float]] = {
     "swiglu_linear": (lambda gate, up, weight: 2.0 * gate.size * weight.shape[0], 1, 2),
     "linear_cross_entropy": (lambda x, weight, targets: 2.0 * x.size * weight.shape[0], 3, 0),  # 1 without a gradient
     "attention": (_attention, 1, 2.5),  # the backward pass recomputes the scores
-    "attention_with_far_keys": (_attention, 1, 2.5),
-    "attention_with_own_key": (_attention, 1, 2.5),
+    "attention_with_far_keys": (_with_far_keys, 1, 2.5),
+    "attention_with_own_key": (_with_own_key, 1, 2.5),
     "sparse_attention": (_sparse_attention, 1, 0),
 }
 """FLOPs: multiply and add count separately. For operations without matrix products only bytes are counted."""

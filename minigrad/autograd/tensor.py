@@ -205,13 +205,13 @@ class Tensor(Operators):
 
     def detach(self) -> Tensor:
         """Return a tensor over the same array that is not part of the graph."""
-        other = Tensor(self._data)
+        other = Tensor(self.data)
         other.version = self.version
         return other
 
     def numpy(self) -> Array:
         """Return the array, which is not part of the graph."""
-        return self._data
+        return self.data
 
     def item(self) -> float | int | bool:
         """Return the only element as a Python number."""
@@ -220,12 +220,12 @@ class Tensor(Operators):
     def _only_element(self, name: str) -> float | int | bool:
         if self.size != 1:
             raise ShapeError(f"{name} needs a tensor with one element; this one has shape {self.shape}")
-        value: float | int | bool = self._data.item()
+        value: float | int | bool = self.data.item()
         return value
 
     def tolist(self) -> Any:
         """Return the elements as nested Python lists."""
-        return self._data.tolist()
+        return self.data.tolist()
 
     def __setitem__(self, index: Any, value: ArrayLike | Tensor) -> None:
         if is_recording() and self.node is not None:
@@ -275,7 +275,7 @@ class Tensor(Operators):
 
     def __repr__(self) -> str:
         name = type(self).__name__
-        text = np.array2string(self._data, precision=4, threshold=20, prefix=f"{name}(")
+        text = np.array2string(self.data, precision=4, threshold=20, prefix=f"{name}(")
         return f"{name}({text}, dtype={self.dtype}{', requires_grad=True' if self.requires_grad else ''})"
 
     def __format__(self, specification: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from dataclasses import dataclass
 from typing import Any
@@ -53,6 +54,18 @@ class Batch:
         is_nearer = offsets[after] - shares <= shares - offsets[after - 1]
         cuts = np.unique(offsets[[0, *np.where(is_nearer, after, after - 1), -1]])
         return [self.between(int(first), int(last)) for first, last in itertools.pairwise(cuts)]
+
+    def cut(self, context: int) -> Batch:
+        """Cut every sequence that is longer than `context` into pieces of that many tokens, each a sequence of its own.
+
+        The tokens, their targets and their order stay the same.
+
+        >>> Batch(np.arange(7), np.arange(7), Layout.packed([5, 2])).cut(3).layout.lengths.tolist()
+        [3, 2, 2]
+        """
+        positions = self.layout.positions % context
+        offsets = np.append(np.flatnonzero(positions == 0), len(positions))
+        return dataclasses.replace(self, layout=Layout(offsets, positions))
 
     def between(self, first: int, last: int) -> Batch:
         """Return the sequences in rows `first` to `last`, each of which begins or ends a sequence."""

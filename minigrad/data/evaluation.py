@@ -58,6 +58,18 @@ def sequences(spans: Spans, *, context: int, overlap: float = 0.5) -> Sequences:
     return Sequences(np.repeat(spans.starts, counts) + first, lengths, np.where(number > 0, context - stride, 0))
 
 
+def tokens_read(spans: Spans, *, context: int, overlap: float = 0.5) -> int:
+    """Return how many tokens the `sequences` of these spans have, those included that are only read.
+
+    In one long span nearly every token is read `1 / (1 - overlap)` times, and in spans up to the context once.
+
+    >>> spans = Spans(np.arange(20), np.array([0, 12]), np.array([12, 7]))
+    >>> tokens_read(spans, context=8)  # the first eight of the first span, eight again from the fifth on; then seven
+    23
+    """
+    return int(sequences(spans, context=context, overlap=overlap).lengths.sum())
+
+
 def evaluation_batches(
     spans: Spans, *, context: int, overlap: float = 0.5, rows: int = 1, limit: int | None = None
 ) -> Iterator[Batch]:

@@ -59,7 +59,7 @@ def windows_per_epoch(num_tokens: int, context: int) -> int:
     if num_tokens < context + 1:
         raise InputError(
             f"the text has {num_tokens:,} tokens, but a context of {context:,} needs {context + 1:,}: "
-            "use a smaller --context or more text."
+            "use a smaller --context, more text, or --documents packed."
         )
     # One window less than fits, so that there is room for any shift below `context`.
     return max(1, num_tokens // context - 1)

@@ -66,6 +66,8 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
     way = config.documents or record.used.get("documents", "packed")
     if context > longest:
         raise InputError(f"--context {context:,} is more than the model's {longest:,}; --lengths {context} extends it")
+    if lengths and model.learns_positions:
+        raise InputError(f"--lengths needs a model with rotary positions; the one in {config.run} learns its positions")
     with phase("evaluating", sys.stderr):
         found = figures(model, text, text.spans(way, context), context=context, overlap=config.overlap)
         by_length = evaluate_lengths(model, text, config, way, lengths)
@@ -102,14 +104,11 @@ def evaluate_lengths(
     """Return the bits per byte with sequences of each length, without a rotary scaling and with each that there is.
 
     A scaling multiplies the context of the model by a factor of at least 1, so shorter sequences have none (NaN).
-    Raises InputError for a model that learns a vector for each position: it has none for positions beyond its context.
     """
     import models
     from minigrad.evaluate import measures
     from minigrad.nn.rotary_settings import SCALINGS
 
-    if lengths and model.learns_positions:
-        raise InputError(f"--lengths needs a model with rotary positions; the one in {config.run} learns its positions")
     known = getattr(model.config, "rope_original_context", None) or model.config.context_length
     scalings = SCALINGS if hasattr(model.config, "rope_scaling") else ()
 

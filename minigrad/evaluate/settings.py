@@ -15,7 +15,8 @@ class EvaluateConfig:
     run: str = option(REQUIRED, "a run folder, or a Hugging Face folder", positional=True, value="RUN")
     data: str | None = option(
         None,
-        "the text: a file, a folder or a URL, all of it; or python-docs, python-source, shakespeare, the held-out part",
+        "the text: a file, a folder or a URL, all of it; of python-docs, python-source and shakespeare, and of the "
+        "text that the run was trained on, the held-out part",
         value="TEXT",
         none_means="the held-out text of the run",
     )

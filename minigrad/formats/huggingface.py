@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from minigrad.errors import InputError
@@ -18,6 +19,19 @@ def require_variant(values: Mapping[str, Any], needed: Mapping[str, Any]) -> Non
         found = values.get(key, value)
         if found != value or type(found) is not type(value):
             raise InputError(f"config.json has {key} = {shown(found)}; this family needs {value!r}")
+
+
+QUANTISATION = "quantization_config"
+"""The key of config.json that says how weights were quantised, and by which program."""
+
+
+def require_floats(values: Mapping[str, Any], path: Path) -> None:
+    """Raise InputError if the config.json at `path` says that the weights are quantised."""
+    if values.get(QUANTISATION) is not None:
+        raise InputError(
+            f"{path} says that the weights are quantised ({QUANTISATION}), and this needs the unrounded ones; take the "
+            "folder of the model before it was quantised"
+        )
 
 
 def read_fields(

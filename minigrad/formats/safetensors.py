@@ -81,9 +81,15 @@ def read_tensors(path: Path) -> dict[str, Array]:
 
     Raises InputError, naming the file, if it is missing, damaged, or something else.
     """
+    return dict(read_each(path))
+
+
+def read_each(path: Path) -> Iterator[tuple[str, Array]]:
+    """Yield what `read_tensors` returns, one array after the other, so that they need not all be in memory."""
     headers = read_headers(path)
     with _opened(path) as file:
-        return {name: _read_array(path, file, name, header) for name, header in headers.items()}
+        for name, header in headers.items():
+            yield name, _read_array(path, file, name, header)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 
 from minigrad.errors import InputError
 from minigrad.formats.json_files import read_json
-from minigrad.formats.safetensors import Arrays, read_headers, read_tensors
+from minigrad.formats.safetensors import Arrays, read_each, read_headers
 from minigrad.formats.typed import read_dataclass
 from minigrad.typing import Array, PathLike
 
@@ -23,7 +23,13 @@ def read_weights(source: PathLike) -> dict[str, Array]:
     float16 and bfloat16 are widened to float32. Raises InputError for a file that is missing, damaged or of another
     format.
     """
-    return {name: array for file in _files(source) for name, array in read_tensors(file).items()}
+    return dict(read_each_weight(source))
+
+
+def read_each_weight(source: PathLike) -> Iterator[tuple[str, Array]]:
+    """Yield what `read_weights` returns, one array after the other, so that they need not all be in memory."""
+    for file in _files(source):
+        yield from read_each(file)
 
 
 def read_shapes(source: PathLike) -> dict[str, Array]:
@@ -64,13 +70,19 @@ def _files(source: PathLike) -> list[Path]:
     return files
 
 
-def check_weights(weights: Arrays, expected: Mapping[str, tuple[int, ...]], dtype: DTypeLike | None = None) -> None:
+def check_weights(
+    weights: Arrays,
+    expected: Mapping[str, tuple[int, ...]],
+    dtype: DTypeLike | None = None,
+    *,
+    types: Mapping[str, str] | None = None,
+) -> None:
     """Raise InputError unless `weights` holds exactly the `expected` names, each with the expected shape and type.
 
-    Without a `dtype`, any floating-point type is accepted.
+    The type is `dtype`, or for the names in `types` the one given there; without it, any floating-point type.
     """
     known = {name: array for name, array in weights.items() if name in expected}
-    wanted = "floating-point" if dtype is None else np.dtype(dtype).name
+    wanted = dict.fromkeys(known, "floating-point" if dtype is None else np.dtype(dtype).name) | dict(types or {})
     lists = {
         "missing": [name for name in expected if name not in weights],
         "unexpected": [name for name in weights if name not in expected],
@@ -80,9 +92,9 @@ def check_weights(weights: Arrays, expected: Mapping[str, tuple[int, ...]], dtyp
             if array.shape != expected[name]
         ],
         "of another type": [
-            f"{name} is {array.dtype}, should be {wanted}"
+            f"{name} is {array.dtype}, should be {wanted[name]}"
             for name, array in known.items()
-            if (array.dtype.kind != "f" if dtype is None else array.dtype != dtype)
+            if (array.dtype.kind != "f" if wanted[name] == "floating-point" else array.dtype != wanted[name])
         ],
     }
     problems = [f"{title}: {_some(found)}" for title, found in lists.items() if found]

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from minigrad.generation.texts import Token
+from minigrad.system.signals import stop_requests
 
 Message = dict[str, str]
 
-HELP = "/reset begins anew, /save FILE keeps the conversation, /exit ends it; a line that ends with \\ continues"
+HELP = (
+    "/reset begins anew, /save FILE keeps the conversation, /exit ends it; Ctrl-C ends an answer; "
+    "a line that ends with \\ continues"
+)
+_INTERRUPTED = "interrupted"
+_CUT = {
+    "length": "it reached --tokens",
+    _INTERRUPTED: "Ctrl-C was pressed; pressed again now, it ends the conversation",
+}
 DEFAULT_FILE = "conversation.jsonl"
 
 
@@ -49,7 +59,7 @@ class Chat:
     """The loop of `generate.py --chat`.
 
     `answer` returns the tokens of an answer, given token ids and the number of the turn, from 0; `tell` prints a
-    remark.
+    remark. Ctrl-C ends an answer after its current token, and what was shown of it stays in the conversation.
     """
 
     def __init__(
@@ -85,12 +95,15 @@ class Chat:
             self.tell(f"the message takes {len(ids):,} tokens, {fits}: the model may not see all of it")
         self._left_out = left_out
         parts, ended = list[str](), ""
-        for token in self.answer(ids, self.turn):
-            parts.append(token.text)
-            ended = token.ended
-            yield token.text + "\n" if ended else token.text
-        if ended == "length":
-            self.tell("the answer was cut: it reached --tokens")
+        with stop_requests([signal.SIGINT]) as request:
+            for token in self.answer(ids, self.turn):
+                parts.append(token.text)
+                ended = token.ended or (_INTERRUPTED if request.code else "")
+                yield token.text + "\n" if ended else token.text
+                if ended == _INTERRUPTED:
+                    break
+        if ended in _CUT:
+            self.tell(f"the answer was cut: {_CUT[ended]}")
         self.conversation.add("assistant", "".join(parts))
         self.turn += 1
 

@@ -10,10 +10,12 @@ import numpy as np
 
 from minigrad.errors import InputError
 from minigrad.generation.context import Context
+from minigrad.generation.prompt import document
 from minigrad.generation.sampling import as_mask
 from minigrad.generation.settings import Sampling
 from minigrad.generation.speculative import with_draft
 from minigrad.generation.texts import Rules, Text, Token
+from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.decoder import Decoder
 from minigrad.nn.language_model import LanguageModel
 from minigrad.typing import Array, Tokenizer
@@ -35,8 +37,9 @@ def stream(
 ) -> Iterator[Token]:
     """Yield the tokens that continue a prompt, as they are drawn; or those of several prompts, with their numbers.
 
-    `prompt` holds token ids, or is a sequence of prompts. An empty prompt begins like a document. `settings` are
-    those of generate.py, with the same defaults; fields that differ can be named instead, as in
+    `prompt` holds token ids, or is a sequence of prompts. An empty prompt begins like a document of the tokenizer
+    (without one, with the model's end of text). `settings` are those of generate.py, with the same defaults; fields
+    that differ can be named instead, as in
     ``stream(model, ids, temperature=0.5, samples=4)``. With a `tokenizer`, each token carries its text, stop strings
     end a text, and ids that stand for nothing are not drawn.
 
@@ -44,7 +47,8 @@ def stream(
     `end_ids`), which is its last token and adds no text; with a stop string; or after `settings.tokens`.
     Texts are written together, whatever their lengths. Each is a function of weights, prompt, settings and the number
     of its sample, which begins at `first_sample`: alone and among others it is the same, as far as rounding allows. A
-    text that outgrows the model's context continues from its last half.
+    text that outgrows the model's context continues from its last half. With `adaptive_context`, how much of a text the
+    model sees follows from what it reads (`minigrad.nn.adaptive_context`).
     With `draft`, a smaller model with the same tokenizer, the texts have the same distribution and come sooner, one
     after the other (see `speculative`); with temperature 0 they are the same texts.
     Raises InputError for a setting that is unknown or not allowed, token ids that the model does not know, or a
@@ -58,12 +62,14 @@ def stream(
     [(0, 0), (1, 0), (0, 1), (1, 1)]
     """
     rules = _rules(model, (settings or Sampling()).changed(changes), tokenizer, end_ids)
-    prompts = _prompts(prompt, model)
+    prompts = _prompts(prompt, model, tokenizer)
     if draft is not None and draft.config.vocab_size != model.config.vocab_size:
         raise InputError(
             f"the draft model knows {draft.config.vocab_size:,} tokens and the model {model.config.vocab_size:,}: it "
             "must have the same tokenizer"
         )
+    if draft is not None and rules.sampling.adaptive_context:
+        raise InputError("a draft proposes tokens for one view of the text: leave out the draft or adaptive_context")
     samples = range(first_sample, first_sample + rules.sampling.samples)
     if draft is None:
         return _in_evaluation(model, _batches(Decoder(model), rules, prompts, samples))
@@ -76,14 +82,14 @@ def _rules(
 ) -> Rules:
     """Return which tokens are never drawn and which end a text; raises InputError if none is left to draw."""
     size = model.config.vocab_size
-    forbidden, ends = np.zeros(size, bool), [model.config.end_of_text_id]
+    forbidden, special = np.zeros(size, bool), [model.config.end_of_text_id]
     if tokenizer is not None:
         if tokenizer.vocab_size > size:
             raise InputError(
                 f"the tokenizer has {tokenizer.vocab_size:,} tokens, but the model knows {size:,}: they do not belong "
                 "together"
             )
-        forbidden, ends = ~as_mask(tokenizer.ids, size), list(tokenizer.specials.values())
+        forbidden, special = ~as_mask(tokenizer.ids, size), list(tokenizer.specials.values())
     elif sampling.stop:
         raise InputError("a stop string needs a tokenizer, to compare it with the text of the tokens")
     for token in sampling.ban:
@@ -92,12 +98,15 @@ def _rules(
     forbidden |= as_mask(sampling.ban, size)
     if forbidden.all():
         raise InputError("every token is banned: none is left to draw")
-    known = [token for token in (ends if end_ids is None else end_ids) if 0 <= token < size]
-    return Rules(sampling, forbidden, as_mask(known, size), tokenizer)
+    known = [
+        [token for token in ids if 0 <= token < size] for ids in (special, special if end_ids is None else end_ids)
+    ]
+    uncounted, ends = (as_mask(ids, size) for ids in known)
+    return Rules(sampling, forbidden, ends, uncounted | ends, tokenizer)
 
 
-def _prompts(given: Any, model: LanguageModel) -> list[list[int]]:
-    """Return the prompts as lists, one that is empty with the token before a document."""
+def _prompts(given: Any, model: LanguageModel, tokenizer: Tokenizer | None) -> list[list[int]]:
+    """Return the prompts as lists, one that is empty with what stands before a document."""
     several = len(given) > 0 and all(np.ndim(part) == 1 for part in given)
     size, found = model.config.vocab_size, []
     for part in given if several else [given]:
@@ -110,7 +119,9 @@ def _prompts(given: Any, model: LanguageModel) -> list[list[int]]:
         if ids.size and (ids.min() < 0 or ids.max() >= size):
             span = f"{ids.min()} to {ids.max()}"
             raise InputError(f"the prompt has token ids from {span}, but the model knows 0 to {size - 1}")
-        found.append(ids.tolist() or [model.config.end_of_text_id])
+        if not ids.size:
+            ids = np.array([model.config.end_of_text_id] if tokenizer is None else document(tokenizer, ""))
+        found.append(ids.tolist())
     return found
 
 
@@ -147,13 +158,16 @@ def _together(decoder: Decoder, texts: list[Text], capacity: int) -> Iterator[To
     """
     prompts = {text.number: text.prompt for text in texts}
     rows = [list(prompts).index(text.number) for text in texts]
-    context = Context(decoder, list(prompts.values()), capacity)
+    adapts, most = texts[0].rules.sampling.adaptive_context, decoder.model.config.context_length
+    adaptive = [AdaptiveContext.up_to(most) for _ in prompts] if adapts else []
+    context = Context(decoder, list(prompts.values()), capacity, adaptive)
     logits = context.logits()[rows, -1]
     context.select(rows)
     while texts:
         drawn = []
-        for text, row in zip(texts, logits, strict=True):
+        for text, row, limit in zip(texts, logits, context.limits, strict=True):
             drawn.append(text.next(row))
+            drawn[-1].context = int(limit) if adapts else None
             yield drawn[-1]
         going = [number for number, token in enumerate(drawn) if not token.ended]
         if not going:

@@ -46,6 +46,7 @@ class Pace:
     def __init__(self) -> None:
         self.started = self.first = self.newest = time.perf_counter()
         self.count = self.firsts = self.texts = self.drafted = 0
+        self.contexts, self._context = list[str](), 0
 
     def note(self, token: Token) -> None:
         """Count a token that has just arrived."""
@@ -54,6 +55,9 @@ class Pace:
             self.first, self.firsts = self.newest, self.firsts + 1
         self.count, self.texts = self.count + 1, self.texts + bool(token.ended)
         self.drafted += token.drafted
+        if token.context and (not token.position or token.context != self._context):
+            self.contexts.append(f"{token.context:,} from token {token.position:,} on")
+        self._context = token.context or 0
 
     def summary(self) -> str:
         """Return the measured speed as a sentence, or "" where each text has one token."""
@@ -62,5 +66,6 @@ class Pace:
         rate = (self.count - self.firsts) / (self.newest - self.first)
         texts = f"{self.texts:,} texts, " if self.texts > 1 else ""
         drafted = f"; {self.drafted / self.count:.0%} of them proposed by the draft" if self.drafted else ""
+        drafted += f"; context: {', '.join(self.contexts)}" if self.contexts else ""
         wait = self.first - self.started
         return f"{texts}{self.count:,} tokens, {rate:,.0f} tokens/s, after {wait:.2f} s for the first{drafted}"

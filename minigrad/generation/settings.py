@@ -63,6 +63,12 @@ class Sampling:
         at_least=0,
         at_most=_MOST,
     )
+    adaptive_context: bool = option(
+        False,
+        "let the model see less of the text while the farther half of what it sees tells nothing, and more while it "
+        "does, up to its context",
+        group="how",
+    )
     seed: int = option(0, "seed of the draws", group="how", at_least=0)
     draft_tokens: int = option(
         4, "tokens that the model of --draft proposes at a time", group="how", at_least=1, at_most=64
@@ -139,6 +145,14 @@ class GenerateConfig(Sampling):
         group="how",
         value="RUN",
         none_means="",
+    )
+    quantize: str | None = option(
+        None,
+        "keep the matrices as float16, bfloat16, int8 or int4: less memory, and tokens sooner",
+        group="how",
+        value="FORMAT",
+        choices=("float16", "bfloat16", "int8", "int4"),
+        none_means="as in the folder",
     )
     set: str | None = option(
         None,

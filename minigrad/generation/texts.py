@@ -22,6 +22,7 @@ class Token(int):
     text: str  # the text that is certain with it: part of a character, or of a stop string, comes with a later token
     ended: str  # why the text ends with it: "end" (a special token), "stop", "length"; or "", and the text goes on
     drafted: bool  # whether a smaller model proposed it
+    context: int | None  # the most tokens before it that the model saw, if the context adapts
     log_probability: float | None  # in the model's own distribution; None unless `alternatives` are asked for
     alternatives: tuple[tuple[int, float], ...]  # the most likely tokens in its place, with their log-probabilities
 
@@ -33,14 +34,15 @@ class Rules:
     sampling: Sampling
     forbidden: Array  # (V,), True for tokens that are never drawn
     ends: Array  # (V,), True for tokens that end a text
+    uncounted: Array  # (V,), True for tokens that penalties leave out
     tokenizer: Tokenizer | None
 
 
 class Text:
     """A text that grows token by token; each draw is a function of (seed, sample, position) and the distribution.
 
-    Penalties count the tokens of prompt and continuation, but not those that end a text, and so not the one between
-    documents with which a prompt begins.
+    Penalties count the tokens of prompt and continuation, but neither special ones, and so not those with which a
+    document begins, nor those that end a text.
     """
 
     def __init__(self, rules: Rules, prompt: list[int], number: int, sample: int) -> None:
@@ -48,7 +50,7 @@ class Text:
         self.counts: Array | None = None
         if rules.sampling.penalises:
             self.counts = np.bincount(prompt, minlength=len(rules.ends)).astype(np.float64)
-            self.counts[rules.ends] = 0
+            self.counts[rules.uncounted] = 0
         decoder = None if rules.tokenizer is None else rules.tokenizer.stream_decoder()
         self._stream = None if decoder is None else TextStream(decoder, rules.sampling.stop)
 
@@ -62,7 +64,7 @@ class Text:
         counts = self.counts
         if counts is not None and len(ahead):
             counts = counts + np.bincount(ahead, minlength=len(counts))
-            counts[self.rules.ends] = 0
+            counts[self.rules.uncounted] = 0
         return distribution(logits, self.rules.sampling, counts=counts, forbidden=self.rules.forbidden)
 
     def uniform(self, purpose: str = "sampling", ahead: int = 0) -> float:
@@ -82,13 +84,13 @@ class Text:
         if not token.ended and self.left == 1:
             token.ended = "length"
             token.text += self._stream.flush() if self._stream else ""
-        token.drafted, token.log_probability, token.alternatives = drafted, None, ()
+        token.drafted, token.context, token.log_probability, token.alternatives = drafted, None, None, ()
         if sampling.alternatives is not None:
             known = log_probabilities(logits)
             token.log_probability = float(known[drawn])
             token.alternatives = tuple((int(i), float(known[i])) for i in most_likely(known, sampling.alternatives))
         self.position += 1
-        if self.counts is not None and not self.rules.ends[drawn]:
+        if self.counts is not None and not self.rules.uncounted[drawn]:
             self.counts[drawn] += 1
         return token
 

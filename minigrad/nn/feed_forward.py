@@ -9,6 +9,13 @@ from minigrad.nn.module import Module
 from minigrad.nn.programs import Program, Register
 
 
+def swiglu_linear(gate: Tensor, up: Tensor, down: Linear) -> Tensor:
+    """Apply a SwiGLU, then a layer without a bias: as one operation, unless the matrix is quantised."""
+    if down.weight.packed is not None:
+        return down(ops.swiglu(gate, up))
+    return ops.swiglu_linear(gate, up, down.weight)
+
+
 class SwiGLUFeedForward(Module):
     r"""Three matrices with a SwiGLU between them: $y = (\mathrm{silu}(x W_{gate}^T) \odot x W_{up}^T)\, W_{down}^T$.
 
@@ -22,7 +29,7 @@ class SwiGLUFeedForward(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the block to every row."""
-        return ops.swiglu_linear(self.gate_proj(x), self.up_proj(x), self.down_proj.weight)
+        return swiglu_linear(self.gate_proj(x), self.up_proj(x), self.down_proj)
 
     def write_program(self, program: Program, h: Register, add_to: Register) -> None:
         """Add the output for the normalised row h to a register (see `minigrad.nn.programs`)."""

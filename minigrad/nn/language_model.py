@@ -24,6 +24,8 @@ from minigrad.nn.module import Module
 from minigrad.nn.panels import Panel
 from minigrad.nn.parameter import Parameter
 from minigrad.nn.programs import Program, Register
+from minigrad.nn.quantised import linear, refuse_training
+from minigrad.nn.quantised_files import arrays_of, config_entry
 from minigrad.nn.trace import Trace
 from minigrad.ops.cross_entropy import linear_losses
 from minigrad.typing import Array
@@ -122,7 +124,7 @@ class LanguageModel(Module):
         rows, shape = self._rows(ids, layout, cache), ids.shape
         if last is not None:
             rows, shape = rows[(ends[:, None] - np.arange(last, 0, -1)).reshape(-1)], (len(ends), last)
-        return ops.linear(rows, self.head()).reshape(*shape, self.config.vocab_size)
+        return linear(rows, self.head()).reshape(*shape, self.config.vocab_size)
 
     def loss(self, tokens: ArrayLike | Tensor, targets: ArrayLike, *, layout: Layout | None = None) -> Tensor:
         """Return the mean cross-entropy in nats per target; targets of -100 do not count.
@@ -138,7 +140,7 @@ class LanguageModel(Module):
         True
         """
         rows, labels = self._rows_and_targets(tokens, targets, layout)
-        return ops.linear_cross_entropy(rows, self.head(), labels.reshape(-1))
+        return refuse_training(ops.linear_cross_entropy(rows, self.head(), labels.reshape(-1)), self.head())
 
     def losses(self, tokens: ArrayLike | Tensor, targets: ArrayLike, *, layout: Layout | None = None) -> Array:
         """Return the cross-entropy of each target in nats, 0 where it is -100; no gradient is computed.
@@ -168,11 +170,11 @@ class LanguageModel(Module):
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunError(f"cannot make the folder {folder}: {error.strerror}") from error
-        config = self.config.published() | {"torch_dtype": str(self.head().dtype)}
+        config = self.config.published() | {"torch_dtype": str(self.head().dtype)} | config_entry(self)
         ids = {key: config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id") if key in config}
         write_json(folder / "config.json", config)
         write_json(folder / "generation_config.json", ids)
-        save_tensors(folder / "model.safetensors", self.state_dict())
+        save_tensors(folder / "model.safetensors", arrays_of(self))
 
     def _rows(self, ids: Array, layout: Layout, cache: Cache | None) -> Tensor:
         if cache is None:

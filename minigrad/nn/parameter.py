@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
+from minigrad.kernels.decoding.lines import Packed
 from minigrad.random import generator
 from minigrad.typing import Array
 
@@ -80,6 +81,9 @@ class Parameter(Tensor):
     """
 
     __slots__ = ("init",)
+
+    packed: Packed | None = None
+    """The values in a small format, where the parameter has one (see `minigrad.nn.quantised`)."""
 
     def __init__(self, values: ArrayLike | Tensor | tuple[int, ...], init: Init | None = None) -> None:
         global _drawn

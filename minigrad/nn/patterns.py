@@ -83,9 +83,9 @@ class AttentionPattern:
             far_visible = np.where(entropy > self.entropy, far_visible, 0)
             self.far_share = float((far_visible > 0).mean()) if far_visible.size else 0.0
         far_k, far_v, far_ranges = self._far_keys(k, v, offsets) if far is None else far
-        options = {"offsets": offsets, "key_ranges": ranges, "visible": visible, "first_visible": first}
-        options |= {"far_ranges": far_ranges, "far_visible": far_visible}
-        return ops.attention_with_far_keys(q, k, v, far_k, far_v, **options, far_weight=float(self.block))
+        seen = ops.SeenKeys(offsets, ranges, visible, first)
+        seen_far = ops.SeenFarKeys(far_ranges, far_visible, weight=float(self.block))
+        return ops.attention_with_far_keys(q, k, v, far_k, far_v, near=seen, far=seen_far)
 
     def _far_keys(self, k: Tensor, v: Tensor, offsets: Array) -> FarKeys:
         far_k, far_v = (ops.block_mean(x, offsets=offsets, block=self.block) for x in (k, v))

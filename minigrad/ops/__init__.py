@@ -10,7 +10,7 @@ from minigrad.ops.dropout import dropout
 from minigrad.ops.elementwise import absolute, astype, exp, gelu, log, relu, sigmoid, silu, sqrt, tanh
 from minigrad.ops.embedding import embedding
 from minigrad.ops.gating import blend, sigmoid_gate
-from minigrad.ops.joined_attention import attention_with_far_keys, attention_with_own_key
+from minigrad.ops.joined_attention import SeenFarKeys, SeenKeys, attention_with_far_keys, attention_with_own_key
 from minigrad.ops.masked_attention import scaled_dot_product_attention
 from minigrad.ops.matmul import linear, matmul
 from minigrad.ops.norm import layer_norm, offset_rms_norm, rms_norm
@@ -26,6 +26,8 @@ from minigrad.ops.swiglu import swiglu, swiglu_linear
 from minigrad.ops.zero_extension import zero_extend, zero_extended_stack
 
 __all__ = [
+    "SeenFarKeys",
+    "SeenKeys",
     "absolute",
     "add",
     "astype",

@@ -103,6 +103,12 @@ def linear_cross_entropy(x: Array, weight: Array, targets: Array) -> tuple[Array
     return np.asarray(losses.sum() / losses.dtype.type(count)), backward
 
 
+def linear_losses_formula(x: Array, weight: Array, targets: Array) -> Array:
+    """Compute `linear_losses` in plain NumPy."""
+    rows, real = log_softmax_formula(x @ weight.T), targets != IGNORE
+    return np.where(real, -rows[np.arange(len(rows)), np.where(real, targets, 0)], rows.dtype.type(0))
+
+
 def linear_losses(x: Array, weight: Array, targets: Array) -> Array:
     """Return the loss of each row in nats, 0 where the target is -100: the terms of `linear_cross_entropy`.
 

@@ -28,7 +28,7 @@ def embedding(weight: Array, ids: Array) -> tuple[Array, Backward]:
     >>> ops.embedding(Tensor([[1.0, 2.0], [3.0, 4.0]]), Tensor([1, 1, 0])).tolist()
     [[3.0, 4.0], [3.0, 4.0], [1.0, 2.0]]
     """
-    _check_ids(weight, ids)
+    check_ids(weight, ids)
     flat, shape, dtype = ids.reshape(-1).astype(np.int64), weight.shape, weight.dtype
 
     def backward(dy: Array) -> tuple[Deferred, None]:
@@ -43,7 +43,8 @@ def embedding(weight: Array, ids: Array) -> tuple[Array, Backward]:
     return weight[ids], backward
 
 
-def _check_ids(weight: Array, ids: Array) -> None:
+def check_ids(weight: Array, ids: Array) -> None:
+    """Raise ShapeError unless a table is a matrix, and InputError unless all ids are numbers of its rows."""
     if weight.ndim != 2:
         raise ShapeError(f"embedding needs a table of shape (V, C), not {weight.shape}")
     if ids.dtype.kind not in "iu":

@@ -10,6 +10,7 @@ rowsum(P * dP) is rowsum(dY * Y) with the whole output Y. So the kernel computes
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,83 +25,75 @@ from minigrad.ops.softmax import softmax_formula
 from minigrad.typing import Array
 
 
+class SeenKeys(NamedTuple):
+    """Where the rows and the keys of each sequence are, and which of its keys a row sees, as in `attention`."""
+
+    offsets: Array  # (S + 1,): sequence s has the query rows offsets[s]:offsets[s + 1]
+    key_ranges: Array  # (S, 2): and the key rows key_ranges[s, 0]:key_ranges[s, 1]
+    visible: Array  # (rows,): a row sees this many of them, the first ones,
+    first_visible: Array | None = None  # (rows,): but not this many at the beginning; None: all
+
+
+class SeenFarKeys(NamedTuple):
+    """Where the far keys of each sequence are, how many of them a row sees, and for how many keys each stands."""
+
+    ranges: Array  # (S, 2): sequence s has the far rows ranges[s, 0]:ranges[s, 1]
+    visible: Array  # (rows,): a row sees this many of them, the first ones
+    weight: float
+
+
 def attention_with_far_keys_formula(
-    q: Array,
-    k: Array,
-    v: Array,
-    far_k: Array,
-    far_v: Array,
-    *,
-    offsets: Array,
-    key_ranges: Array,
-    visible: Array,
-    first_visible: Array,
-    far_ranges: Array,
-    far_visible: Array,
-    far_weight: float,
+    q: Array, k: Array, v: Array, far_k: Array, far_v: Array, *, near: SeenKeys, far: SeenFarKeys
 ) -> Array:
     """Compute `attention_with_far_keys` in plain NumPy: one softmax over the near and the far keys that a row sees."""
     group, out = q.shape[1] // k.shape[1], np.empty_like(q)
-    for s in range(len(offsets) - 1):
-        for row in range(offsets[s], offsets[s + 1]):
-            near = slice(key_ranges[s, 0] + first_visible[row], key_ranges[s, 0] + visible[row])
-            far = slice(far_ranges[s, 0], far_ranges[s, 0] + far_visible[row])
-            keys = np.concatenate([k[near], far_k[far]]).repeat(group, axis=1)  # (keys, H, D)
-            values = np.concatenate([v[near], far_v[far]]).repeat(group, axis=1)
+    first_visible = np.zeros(len(q), int) if near.first_visible is None else near.first_visible
+    for s in range(len(near.offsets) - 1):
+        first, first_far = near.key_ranges[s, 0], far.ranges[s, 0]
+        for row in range(near.offsets[s], near.offsets[s + 1]):
+            seen = slice(first + first_visible[row], first + near.visible[row])
+            seen_far = slice(first_far, first_far + far.visible[row])
+            keys = np.concatenate([k[seen], far_k[seen_far]]).repeat(group, axis=1)  # (keys, H, D)
+            values = np.concatenate([v[seen], far_v[seen_far]]).repeat(group, axis=1)
             scores = np.einsum("hd,uhd->hu", q[row], keys) / math.sqrt(q.shape[2])
-            scores[:, len(k[near]) :] += math.log(far_weight)
+            scores[:, len(k[seen]) :] += math.log(far.weight)
             out[row] = np.einsum("hu,uhd->hd", softmax_formula(scores), values)
     return out
 
 
 @op
 def attention_with_far_keys(
-    q: Array,
-    k: Array,
-    v: Array,
-    far_k: Array,
-    far_v: Array,
-    *,
-    offsets: Array,
-    key_ranges: Array,
-    visible: Array,
-    first_visible: Array,
-    far_ranges: Array,
-    far_visible: Array,
-    far_weight: float,
+    q: Array, k: Array, v: Array, far_k: Array, far_v: Array, *, near: SeenKeys, far: SeenFarKeys
 ) -> tuple[Array, Backward]:
     r"""Compute attention over near keys one by one and over far keys, each of which stands for several.
 
-    Query row r sees the near keys from ``first_visible[r]`` to ``visible[r]`` of its sequence, as in `attention`, and
-    the first ``far_visible[r]`` far keys of its sequence, whose rows are ``far_ranges[s, 0]:far_ranges[s, 1]``. Where
-    this number is not 0, it must not decrease within the sequence. A far key stands for `far_weight` keys: the
-    logarithm of that is added to its score, so that a far key and value that are the mean of equal ones get the
-    probability that these would have got together.
-    Shapes: q (rows, H, D), k and v (key rows, G, D), far_k and far_v (far rows, G, D), offsets (S + 1,), key_ranges and
-    far_ranges (S, 2), the numbers of keys (rows,) -> (rows, H, D).
-    Raises ShapeError if they do not fit, InputError unless far_weight is positive.
+    Query row r sees the near keys from ``near.first_visible[r]`` to ``near.visible[r]`` of its sequence, as in
+    `attention`, and the first ``far.visible[r]`` far keys of its sequence. Where this number is not 0, it must not
+    decrease within the sequence. A far key stands for ``far.weight`` keys: the logarithm of that is added to its score,
+    so that a far key and value that are the mean of equal ones get the probability that these would have got together.
+    Shapes: q (rows, H, D), k and v (key rows, G, D), far_k and far_v (far rows, G, D) -> (rows, H, D).
+    Raises ShapeError if they do not fit, InputError unless the weight is positive.
     """
-    if not far_weight > 0:
-        raise InputError(f"a far key stands for a positive number of keys, not {far_weight}")
+    if not far.weight > 0:
+        raise InputError(f"a far key stands for a positive number of keys, not {far.weight}")
     scale = 1 / math.sqrt(q.shape[2])
-    near = Plan(**visible_keys(q, k, v, offsets, key_ranges, visible, first_visible), scale=scale)
-    if far_visible.shape != near.visible.shape:
-        raise ShapeError(f"far_visible needs a number of keys for each of {len(q)} rows; got {far_visible.shape}")
-    rows = np.flatnonzero(far_visible)  # that see a far key
-    queries = q[rows]
-    far_offsets = np.searchsorted(rows, near.offsets)
-    far = Plan(**visible_keys(queries, far_k, far_v, far_offsets, far_ranges, far_visible[rows]), scale=scale)
+    plan = Plan(**visible_keys(q, k, v, *near), scale=scale)
+    if far.visible.shape != plan.visible.shape:
+        raise ShapeError(f"far.visible needs a number of keys for each of {len(q)} rows; got {far.visible.shape}")
+    rows = np.flatnonzero(far.visible)  # that see a far key
+    queries, far_offsets = q[rows], np.searchsorted(rows, plan.offsets)
+    far_plan = Plan(**visible_keys(queries, far_k, far_v, far_offsets, far.ranges, far.visible[rows]), scale=scale)
     q, k, v = (np.ascontiguousarray(x) for x in (q, k, v))
-    out, total = attention_forward(q, k, v, near)
-    far_out, far_logsumexp = attention_forward(queries, far_k, far_v, far)
-    log_weight = q.dtype.type(math.log(far_weight))
+    out, total = attention_forward(q, k, v, plan)
+    far_out, far_logsumexp = attention_forward(queries, far_k, far_v, far_plan)
+    log_weight = q.dtype.type(math.log(far.weight))
     out[rows], total[rows] = _joined(out[rows], total[rows], far_out, far_logsumexp + log_weight)
 
     def backward(dy: Array) -> tuple[Array, ...]:
         # The far scores are s + ln(weight), so their probabilities are exp(s - (Z - ln(weight))).
-        dq, dk, dv = attention_backward(dy, q, k, v, out, total, near)
+        dq, dk, dv = attention_backward(dy, q, k, v, out, total, plan)
         slopes, logsumexp = np.ascontiguousarray(dy[rows]), total[rows] - log_weight
-        far_dq, dfar_k, dfar_v = attention_backward(slopes, queries, far_k, far_v, out[rows], logsumexp, far)
+        far_dq, dfar_k, dfar_v = attention_backward(slopes, queries, far_k, far_v, out[rows], logsumexp, far_plan)
         dq[rows] += far_dq
         return dq, dk, dv, dfar_k, dfar_v
 
@@ -116,24 +109,17 @@ def _joined(out: Array, logsumexp: Array, other: Array, other_logsumexp: Array) 
 
 
 def attention_with_own_key_formula(
-    q: Array,
-    k: Array,
-    v: Array,
-    own_k: Array,
-    own_v: Array,
-    *,
-    offsets: Array,
-    key_ranges: Array,
-    visible: Array,
-    has_own: Array,
+    q: Array, k: Array, v: Array, own_k: Array, own_v: Array, *, shared: SeenKeys, has_own: Array
 ) -> Array:
     """Compute `attention_with_own_key` in plain NumPy: one softmax over the shared keys that a row sees and its own."""
     group, out = q.shape[1] // k.shape[1], np.empty_like(q)
-    for s, (first, _) in enumerate(key_ranges):
-        for row in range(offsets[s], offsets[s + 1]):
-            shared, own = slice(first, first + visible[row]), slice(row, row + int(has_own[row]))
-            keys = np.concatenate([k[shared], own_k[own]]).repeat(group, axis=1)  # (keys, H, D)
-            values = np.concatenate([v[shared], own_v[own]]).repeat(group, axis=1)
+    first_visible = np.zeros(len(q), int) if shared.first_visible is None else shared.first_visible
+    for s, (first, _) in enumerate(shared.key_ranges):
+        for row in range(shared.offsets[s], shared.offsets[s + 1]):
+            seen = slice(first + first_visible[row], first + shared.visible[row])
+            own = slice(row, row + int(has_own[row]))
+            keys = np.concatenate([k[seen], own_k[own]]).repeat(group, axis=1)  # (keys, H, D)
+            values = np.concatenate([v[seen], own_v[own]]).repeat(group, axis=1)
             p = softmax_formula(np.einsum("hd,uhd->hu", q[row], keys) / math.sqrt(q.shape[2]))
             out[row] = np.einsum("hu,uhd->hd", p, values)
     return out
@@ -141,16 +127,7 @@ def attention_with_own_key_formula(
 
 @op
 def attention_with_own_key(
-    q: Array,
-    k: Array,
-    v: Array,
-    own_k: Array,
-    own_v: Array,
-    *,
-    offsets: Array,
-    key_ranges: Array,
-    visible: Array,
-    has_own: Array,
+    q: Array, k: Array, v: Array, own_k: Array, own_v: Array, *, shared: SeenKeys, has_own: Array
 ) -> tuple[Array, Backward]:
     r"""Compute attention in which a row may see, besides the shared keys, one key and value that no other row sees.
 
@@ -159,14 +136,15 @@ def attention_with_own_key(
     Shapes: own_k and own_v (rows, G, D), has_own (rows,), the rest as in `attention` -> (rows, H, D).
     Raises ShapeError if they do not fit or a row sees no key at all.
     """
-    plan = Plan(**visible_keys(q, k, v, offsets, key_ranges, visible), scale=1 / math.sqrt(q.shape[2]))
-    _check_own_keys(q, k, own_k, own_v, has_own, plan.visible)
+    plan = Plan(**visible_keys(q, k, v, *shared), scale=1 / math.sqrt(q.shape[2]))
+    first, visible = plan.seen
+    _check_own_keys(q, k, own_k, own_v, has_own, visible - first)
     group, kv_heads = q.shape[1] // k.shape[1], k.shape[1]
     sees_own = has_own[:, None, None]
     keys, values = (np.where(sees_own, x, 0).repeat(group, axis=1) for x in (own_k, own_v))  # (rows, H, D)
-    shared, logsumexp = attention_forward(q, k, v, plan)
+    by_shared, logsumexp = attention_forward(q, k, v, plan)
     scores = np.where(has_own[:, None], (q * keys).sum(-1) * q.dtype.type(plan.scale), -np.inf).astype(q.dtype)
-    out, total = _joined(shared, logsumexp, values, scores)
+    out, total = _joined(by_shared, logsumexp, values, scores)
     p_own = np.exp(scores - np.where(np.isneginf(total), 0, total))  # (rows, H): the probability of the own key
 
     def backward(dy: Array) -> tuple[Array, ...]:
@@ -179,8 +157,8 @@ def attention_with_own_key(
     return out, backward
 
 
-def _check_own_keys(q: Array, k: Array, own_k: Array, own_v: Array, has_own: Array, visible: Array) -> None:
+def _check_own_keys(q: Array, k: Array, own_k: Array, own_v: Array, has_own: Array, counts: Array) -> None:
     if own_k.shape != (len(q), *k.shape[1:]) or own_v.shape != own_k.shape or has_own.shape != q.shape[:1]:
         raise ShapeError(f"own keys and values must be {(len(q), *k.shape[1:])}; got {own_k.shape} and {own_v.shape}")
-    if not (has_own | (visible > 0)).all():
+    if not (has_own | (counts > 0)).all():
         raise ShapeError("every row needs a key: a shared one or its own")

@@ -79,7 +79,7 @@ def linear(x: Array, weight: Array, bias: Array | None = None, *, inputs_first: 
     [11.5]
     """
     matrix = weight.T if inputs_first else weight  # (out, in)
-    _check_linear(x, weight, matrix, bias)
+    check_linear(x, weight, matrix, bias)
     count = math.prod(x.shape[:-1])
     rows = x.reshape(count, x.shape[-1])  # one large product instead of many small ones
 
@@ -95,7 +95,8 @@ def linear(x: Array, weight: Array, bias: Array | None = None, *, inputs_first: 
     return y.reshape(*x.shape[:-1], matrix.shape[0]), backward
 
 
-def _check_linear(x: Array, weight: Array, matrix: Array, bias: Array | None) -> None:
+def check_linear(x: Array, weight: Array, matrix: Array, bias: Array | None) -> None:
+    """Raise ShapeError unless a weight, which is the `matrix` (out, in) or its transpose, and a bias fit the input."""
     if weight.ndim != 2 or not x.ndim or x.shape[-1] != matrix.shape[1]:
         stored = "(out, in)" if matrix is weight else "(in, out)"
         raise ShapeError(

@@ -1,11 +1,11 @@
-"""Ctrl-C and SIGTERM become a request to stop after the current step."""
+"""Ctrl-C and SIGTERM become a request to stop after the current step, or the current token of an answer."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -39,8 +39,8 @@ class StopRequest:
 
 
 @contextlib.contextmanager
-def stop_requests() -> Iterator[StopRequest]:
-    """Turn Ctrl-C and SIGTERM into a request that the training loop checks between steps.
+def stop_requests(numbers: Iterable[signal.Signals] = tuple(EXIT_CODES)) -> Iterator[StopRequest]:
+    """Turn signals, by default Ctrl-C and SIGTERM, into a request that a loop checks between its steps.
 
     A second Ctrl-C interrupts at once, as usual. Signals can only be caught in the main thread; in other threads
     there is never a request.
@@ -49,13 +49,13 @@ def stop_requests() -> Iterator[StopRequest]:
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
-    before = {number: signal.getsignal(number) for number in EXIT_CODES}
+    before = {number: signal.getsignal(number) for number in numbers}
 
     def note(number: int, frame: FrameType | None) -> None:
         request.code = EXIT_CODES[signal.Signals(number)]
         signal.signal(number, before[signal.Signals(number)])
 
-    for number in EXIT_CODES:
+    for number in before:
         signal.signal(number, note)
     try:
         yield request

@@ -1,9 +1,10 @@
-"""Printing: phases with their duration, printable text, commands to paste, and output that was closed."""
+"""Printing: phases with their duration, text as it is shown, commands to paste, and output that was closed."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import os
 import re
 import shlex
@@ -37,6 +38,24 @@ def printable(text: str) -> str:
     'bell\ufffd and\\ttab'
     """
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", "\ufffd", text)
+
+
+def fold_blank_lines(text: str) -> str:
+    """Return `text` with each run of blank lines as one line with their number.
+
+    A model that has seen little text writes line breaks first of all, and its samples would be mostly empty.
+
+    >>> print(fold_blank_lines("one\\n\\n\\n\\ntwo\\n\\nthree"))
+    one
+    [3 blank lines]
+    two
+    <BLANKLINE>
+    three
+    """
+    lines = text.removesuffix("\n").split("\n")
+    runs = ((blank, list(run)) for blank, run in itertools.groupby(lines, lambda line: not line.strip()))
+    folded = ([f"[{len(run)} blank lines]"] if blank and len(run) > 1 else run for blank, run in runs)
+    return "\n".join(itertools.chain(*folded))
 
 
 def forgive_encoding() -> None:

@@ -12,6 +12,15 @@ def format_count(number: float) -> str:
     return f"{number:,.0f}"
 
 
+def format_estimate(number: float) -> str:
+    """Return an estimate with two significant digits.
+
+    >>> format_estimate(509_921)
+    '510,000'
+    """
+    return format_count(float(f"{number:.2g}"))
+
+
 def plural(number: int, noun: str) -> str:
     """Return a count with its noun.
 

@@ -16,6 +16,7 @@ from typing import Any
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import parse_object
 from minigrad.formats.typed import read_dataclass
+from minigrad.nn.adaptive_context import Decision
 from minigrad.options import REQUIRED, option
 from minigrad.system.files import read_bytes, reason, write_text
 from minigrad.typing import PathLike
@@ -50,6 +51,8 @@ class Measurement:
     val_bits_per_byte: float | None = None
     val_loss_repeated: float | None = None
     val_loss_others: float | None = None
+    context: int | None = option(None, "tokens of the longest sequence of the last step, if it adapts", at_least=1)
+    decisions: list[Decision] = field(default_factory=list)  # on the context, since the last line
     of_family: dict[str, list[float]] = field(default_factory=dict)
 
     def as_record(self) -> dict[str, Any]:
@@ -57,8 +60,10 @@ class Measurement:
         record: dict[str, Any] = {}
         for each in dataclasses.fields(self):
             value = getattr(self, each.name)
-            if value is not None and each.name != "of_family":
-                record[each.name] = int(value) if each.type == "int" else float(value)
+            if value is not None and each.name not in ("of_family", "decisions"):
+                record[each.name] = int(value) if each.type.startswith("int") else float(value)
+        if self.decisions:
+            record["decisions"] = [dataclasses.asdict(decision) for decision in self.decisions]
         return record | {name: [float(value) for value in values] for name, values in self.of_family.items()}
 
 
@@ -85,15 +90,15 @@ class Metrics:
 
 
 def _as_line(record: Mapping[str, Any]) -> str:
-    # JSON has no NaN and no infinity: a value that is not finite becomes null.
-    finite = {
-        key: [_finite(item) for item in value] if isinstance(value, list) else _finite(value)
-        for key, value in record.items()
-    }
-    return json.dumps(finite, allow_nan=False) + "\n"
+    return json.dumps(_finite(record), allow_nan=False) + "\n"
 
 
-def _finite(value: float | None) -> float | None:
+def _finite(value: Any) -> Any:
+    """Return a value as JSON can hold it, which has no NaN and no infinity: these become null."""
+    if isinstance(value, Mapping):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
     return value if value is None or math.isfinite(value) else None
 
 

@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from minigrad.data.documents import Documents
+from minigrad.data.evaluation import tokens_read
 from minigrad.data.reading import reader
 from minigrad.data.tokenized import TokenizedCorpus
-from minigrad.data.windows import Windows
 from minigrad.data.xz import xz_seconds
 from minigrad.errors import InputError
 from minigrad.kernels.gemm import backend
+from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.language_model import LanguageModel
 from minigrad.system import blas, hardware
-from minigrad.system.units import format_bytes, format_count, format_seconds, plural
+from minigrad.system.units import format_bytes, format_count, format_estimate, format_seconds, plural
 from minigrad.training import costs
 from minigrad.training.parallel import num_replicas
 from minigrad.training.settings import RunSettings, TrainConfig
@@ -109,13 +110,17 @@ class Plan:
     done: int = 0
 
     def check_text(self) -> None:
-        """Raise InputError if there is too little text for one window to train on and one to evaluate."""
-        context, held_out = self.settings.context, len(self.text.held_out)
-        Windows(self.text.train, context)
-        if held_out < context + 1:
+        """Raise InputError if there is too little text: windows need one to train on and one to evaluate.
+
+        Documents may be shorter than the context: a step then reads each of them several times.
+        """
+        settings, held_out = self.settings, len(self.text.held_out)
+        context = settings.context
+        reader(settings.documents, self.text.train, context)
+        if settings.documents == "windows" and held_out < context + 1:
             raise InputError(
                 f"the held-out text has {held_out:,} tokens, but one window of --context {context:,} needs "
-                f"{context + 1:,}: use a smaller --context or more text"
+                f"{context + 1:,}: use a smaller --context, more text, or --documents packed"
             )
 
     def check_vocabulary(self) -> None:
@@ -149,9 +154,13 @@ class Plan:
             replicas=num_replicas(self.model, settings.batch, settings.context),
         )
 
-    def flops_per_token(self) -> float:
-        """Return the FLOPs of training per token."""
-        return costs.flops_per_token(self.model, self._attended_length)
+    def adaptive_context(self) -> AdaptiveContext | None:
+        """Return the context with which training begins: a quarter of the largest; None if it does not adapt."""
+        return AdaptiveContext.up_to(self.settings.context, begin=0.25) if self.settings.adaptive_context else None
+
+    def flops_per_token(self, context: float = math.inf) -> float:
+        """Return the FLOPs of training per token, of sequences that are cut every `context` tokens."""
+        return costs.flops_per_token(self.model, min(self._attended_length, context))
 
     def tokens_per_second(self) -> float:
         """Estimate the speed of training."""
@@ -160,6 +169,12 @@ class Plan:
     @functools.cached_property
     def _attended_length(self) -> float:
         return reader(self.settings.documents, self.text.train, self.settings.context).attended_length()
+
+    @functools.cached_property
+    def evaluated_tokens(self) -> int:
+        """The number of tokens that are read to evaluate all held-out text."""
+        context = self.settings.context
+        return tokens_read(reader(self.settings.documents, self.text.held_out, context).spans(), context=context)
 
     def too_long_for_xz(self) -> str:
         """Return why the text is not compared with xz in a run of so few minutes, or "" if there is time for it.
@@ -186,9 +201,9 @@ class Plan:
     def seconds_after(self) -> float:
         """Estimate the seconds after the last step: the full evaluation, xz if there is time, a sample and the report.
 
-        Evaluation reads each token twice (windows overlap by half) and costs a third of a training step.
+        A token that is evaluated costs a third of one in a training step.
         """
-        evaluation = 2 * len(self.text.held_out) / (3 * self.tokens_per_second())
+        evaluation = self.evaluated_tokens / (3 * self.tokens_per_second())
         return evaluation + (0.0 if self.too_long_for_xz() else self._xz_seconds()) + 4.0
 
     def describe(self, folder: Path) -> str:
@@ -217,7 +232,15 @@ class Plan:
             f"{format_bytes(text.held_out.num_bytes)} held out for tests",
             "vocabulary": vocabulary,
             "step": self._step() + f", peak learning rate {settings.lr:g} after {plural(settings.warmup, 'step')}",
+            **self._context_row(),
         }
+
+    def _context_row(self) -> dict[str, str]:
+        """Return the bounds of a context that adapts; a step has as many tokens in any, and takes no more memory."""
+        if (context := self.adaptive_context()) is None:
+            return {}
+        bounds = f"adapts between {context.smallest:,} and {context.largest:,} tokens, from {context.current:,} on"
+        return {"context": f"{bounds}; memory and speed are those of the largest"}
 
     def _step(self) -> str:
         """Return what a step reads: its tokens, and how many documents and pieces of documents these are on average."""
@@ -242,7 +265,7 @@ class Plan:
             f"{format_bytes(memory.program)} for Python and its libraries; about {format_bytes(costs.COMPILING)} more "
             "while kernels are compiled, once on a machine",
             "machine": f"{hardware.describe()}; {products}",
-            "speed": f"about {_round(self.tokens_per_second())} tokens/s, "
+            "speed": f"about {format_estimate(self.tokens_per_second())} tokens/s, "
             f"at {self.flops_per_token() / 1e6:,.1f} MFLOP per token",
             "length": self._length(),
         }
@@ -256,19 +279,10 @@ class Plan:
         tokens = (steps - self.done) * self.settings.tokens_per_step if steps else max(seconds - after, 0.0) * speed
         passes = f"{tokens / max(len(self.text.train), 1):.1f} passes over the text"
         if not steps:
-            return f"{format_seconds(seconds)} in all; in that time about {_round(tokens)} tokens, {passes}"
+            return f"{format_seconds(seconds)} in all; in that time about {format_estimate(tokens)} tokens, {passes}"
         done = f", of which {self.done:,} are done" if self.done else ""
         in_all = f"in about {format_seconds(tokens / speed + after)}"
         return f"{plural(steps, 'step')}{done}: {format_count(tokens)} tokens, {passes}, {in_all}"
-
-
-def _round(number: float) -> str:
-    """Return an estimate with two significant digits.
-
-    >>> _round(509_921)
-    '510,000'
-    """
-    return format_count(float(f"{number:.2g}"))
 
 
 def _wrapped(name: str, value: str) -> str:

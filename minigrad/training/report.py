@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from minigrad.pages.chart import MAX_POINTS, Series, line_chart
 from minigrad.pages.page import escape, page
 from minigrad.system.files import write_text
+from minigrad.system.terminal import fold_blank_lines
 from minigrad.system.units import format_bytes, format_count, format_seconds
 from minigrad.training import metrics
 from minigrad.training.state import Sample
@@ -105,7 +106,7 @@ def _facts(summary: Summary, records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _sample(sample: Sample) -> str:
-    title, text = f"step {sample.step:,}", escape(sample.text)
+    title, text = f"step {sample.step:,}", escape(fold_blank_lines(sample.text))
     return f"<figure><figcaption>{title}</figcaption><pre>{text}</pre></figure>"
 
 
@@ -146,6 +147,7 @@ def _series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: fl
 def _charts(records: Sequence[Mapping[str, Any]], xz_bits_per_byte: float | None) -> str:
     losses = [_series("training", even(records), "bits_per_byte"), _series("held-out", records, "val_bits_per_byte")]
     xz = [] if xz_bits_per_byte is None else [(f"xz {xz_bits_per_byte:.2f}", xz_bits_per_byte)]
+    context = (("Context, tokens", "context", 1.0),) if any("context" in each for each in records) else ()
     charts = {
         "Loss, bits per byte": line_chart("Loss, bits per byte", losses, references=xz),
         **_copying_chart(records),
@@ -155,6 +157,7 @@ def _charts(records: Sequence[Mapping[str, Any]], xz_bits_per_byte: float | None
                 ("Learning rate", "learning_rate", 1.0),
                 ("Tokens per second", "tokens_per_second", 1.0),
                 ("Memory, MB", "memory_bytes", 1e6),
+                *context,
             )
         },
     }

@@ -17,10 +17,11 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.data.batches import Batch
 from minigrad.data.evaluation import Spans
 from minigrad.data.reading import Reader, reader
-from minigrad.errors import RunError
+from minigrad.errors import InputError, RunError
 from minigrad.formats.weights import check_weights
 from minigrad.generation.decoding import stream
 from minigrad.generation.settings import Sampling
+from minigrad.nn.context_signals import measure
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import AdamW, warmup_stable_decay
 from minigrad.system.terminal import phase
@@ -40,6 +41,7 @@ from minigrad.typing import Array
 _QUICK_EVALUATION = 16_384  # held-out tokens read during training; at the end all are
 _SAMPLE_TOKENS = 80
 _REPORT_SECONDS = 0.5  # to write the report, and to end the process
+ADAPT_EVERY = 25  # steps between decisions on an adaptive context, each of which costs about half a step
 
 
 class Run:
@@ -57,6 +59,7 @@ class Run:
         self.step = 0
         self.totals = Totals()  # since the last line of metrics
         self.samples: list[Sample] = []
+        self.adaptive = plan.adaptive_context()
         self.score: Score | None = None  # on all held-out text, once the last step is done
         self.baseline = Baseline(plan)
         self.profile: Profile | None = None  # of the steps, if wanted
@@ -128,17 +131,36 @@ class Run:
 
         The rest is for the evaluation of all held-out text, the last checkpoint and sample, and the report.
         """
-        # Windows overlap by half, and a token costs a third of one in training.
+        # A token costs a third of one in training.
         guess = BATCH_TOKENS * self.pace.seconds_per_step(1, {}) / (3 * self.settings.tokens_per_step)
-        batches = math.ceil(2 * len(self.text.held_out) / BATCH_TOKENS)
+        batches = math.ceil(self.plan.evaluated_tokens / BATCH_TOKENS)
         after = batches * self.pace.seconds_of("evaluated batch", guess)
         after += self.pace.seconds_of("sample", 1.0) + self.pace.seconds_of("save", 0.5) + _REPORT_SECONDS
         return (self.budget.seconds or 0.0) - self.seconds() - after
 
+    @property
+    def context(self) -> int:
+        """The tokens of the longest sequence in the step about to be taken."""
+        return self.adaptive.current if self.adaptive else self.settings.context
+
     def batch(self) -> Batch:
         """Return the inputs and targets of all parts of the step about to be taken."""
         settings = self.settings
-        return self.reader.batch(seed=settings.seed, step=self.step, batch_size=settings.batch * settings.accumulate)
+        batch = self.reader.batch(seed=settings.seed, step=self.step, batch_size=settings.batch * settings.accumulate)
+        return batch.cut(self.context) if self.adaptive else batch
+
+    def adapt_context(self) -> None:
+        """Every few steps, let the context adapt to what it tells about the batch of the step about to be taken."""
+        if self.adaptive and self.step and self.step % ADAPT_EVERY == 0:
+            batch = self.batch()
+            if signals := measure(self.model, batch.tokens, batch.targets, batch.layout, self.context):
+                self.adaptive.decide(self.step, signals)
+
+    def end_step(self, norm: float) -> None:
+        """Count a step, of which `norm` is the norm of the gradient."""
+        if self.adaptive:
+            self.adaptive.note_norm(norm)
+        self.step += 1
 
     def compile_kernels(self) -> None:
         """Compile every kernel by a pass over the smallest batch; no weight changes."""
@@ -198,7 +220,7 @@ class Run:
             for name, pair in self._moments().items()
             for kind, array in zip("mv", pair, strict=True)
         }
-        state = State(self.optimizer.steps, self.seconds(), self.totals, self.samples).as_dict()
+        state = State(self.optimizer.steps, self.seconds(), self.totals, self.samples, self.adaptive).as_dict()
         checkpoint.save(self.folder.path, self.step, weights=self.model.state_dict(), moments=moments, state=state)
         self.model.save(self.folder.path)
         self.folder.keep_tokenizer(self.text.tokenizer)
@@ -210,10 +232,12 @@ class Run:
         shapes = {f"{name}.{kind}": pair[0].shape for name, pair in self._moments().items() for kind in "mv"}
         check_weights(saved.moments, shapes, dtype)
         state = State.read(saved, self.folder.path)
+        if (state.context and state.context.largest) != (self.adaptive and self.adaptive.largest):
+            raise InputError(f"the context in state.json of step {saved.step} in {self.folder.path} is not this run's")
         self.model.load_state_dict(saved.weights)
         self.load_moments(saved.moments, state.updates)
         self.seconds_before, self.totals, self.samples = state.seconds, state.since_logged, state.samples
-        self.step, self._last_checked_step = saved.step, None
+        self.step, self._last_checked_step, self.adaptive = saved.step, None, state.context
 
     def load_moments(self, moments: Mapping[str, Array], updates: int) -> None:
         """Set the moments of the optimizer, named as `save` names them, and its number of updates."""

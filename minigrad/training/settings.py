@@ -88,6 +88,12 @@ class TrainConfig:
         at_most=_MOST,
     )
     context: int | None = option(None, "tokens of the longest sequence", group="how", at_least=2, at_most=_MOST)
+    adaptive_context: bool = option(
+        False,
+        "let the context grow while a longer one tells the model more, and shrink while it tells nothing, up to "
+        "--context; a step has the same tokens",
+        group="how",
+    )
     accumulate: int = option(
         1,
         "parts of a step, each of about --batch times --context tokens, whose gradients are added up",

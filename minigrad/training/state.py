@@ -8,6 +8,7 @@ from typing import Any
 
 from minigrad.errors import InputError
 from minigrad.formats.typed import read_dataclass
+from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.options import REQUIRED, option
 from minigrad.training.checkpoint import Checkpoint
 from minigrad.training.totals import Totals
@@ -30,15 +31,19 @@ class State:
     seconds: float = option(REQUIRED, "used so far by all processes of the run", at_least=0, at_most=1e12)
     since_logged: Totals = field(default_factory=Totals)
     samples: list[Sample] = field(default_factory=list)
+    context: AdaptiveContext | None = None  # of a run whose context adapts
 
     def as_dict(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
-        return dataclasses.asdict(self)
+        state = dataclasses.asdict(self)
+        if self.context is None:
+            del state["context"]
+        return state
 
     @classmethod
     def read(cls, saved: Checkpoint, folder: PathLike) -> State:
         """Return the state of a checkpoint in a run folder; raises InputError if a value is missing or damaged."""
         try:
-            return read_dataclass(cls, saved.state, complete=True)
+            return read_dataclass(cls, {"context": None} | saved.state, complete=True)
         except InputError as error:
             raise InputError(f"state.json of step {saved.step} in {folder} is damaged: {error}") from None

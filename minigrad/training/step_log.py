@@ -9,7 +9,7 @@ from typing import Self
 
 from minigrad.system import hardware
 from minigrad.system.signals import BROKEN_PIPE, StopRequest
-from minigrad.system.terminal import close_output
+from minigrad.system.terminal import close_output, fold_blank_lines
 from minigrad.training.evaluate import Score
 from minigrad.training.metrics import Measurement, Metrics
 from minigrad.training.progress import Progress
@@ -67,6 +67,8 @@ class StepLog:
             val_bits_per_byte=score.bits_per_byte if score else None,
             val_loss_repeated=score.loss_repeated if score else None,
             val_loss_others=score.loss_others if score else None,
+            context=run.context if run.adaptive else None,
+            decisions=run.adaptive.decisions if run.adaptive else [],
             of_family=run.replicas.measurements(),
         )
         run.totals, self._logged = Totals(), run.pace.seconds_of_steps
@@ -74,9 +76,16 @@ class StepLog:
         with self._stopping_when_nobody_reads():
             self.progress.log(
                 measured,
-                matmul_share=measured.tokens_per_second * run.plan.flops_per_token() / run.plan.rate,
+                matmul_share=measured.tokens_per_second * run.plan.flops_per_token(run.context) / run.plan.rate,
                 **self._time(),
             )
+            for each in measured.decisions:
+                if each.context != each.before:
+                    self.progress.say(
+                        f"context: {each.before:,} -> {each.context:,} tokens from step {each.place:,} on"
+                    )
+        if run.adaptive:
+            run.adaptive.decisions = []
 
     def _time(self) -> dict[str, float]:
         """Return the seconds that are left and the share of the budget that is used."""
@@ -86,7 +95,7 @@ class StepLog:
 
     def show_sample(self, sample: str) -> None:
         """Show a text that the model generated."""
-        indented = textwrap.indent(sample.strip(), "    | ", predicate=lambda line: True)
+        indented = textwrap.indent(fold_blank_lines(sample), "    | ", predicate=lambda line: True)
         with self._stopping_when_nobody_reads():
             self.progress.say(f"what it writes after {self.run.step:,} steps:\n{indented}")
 

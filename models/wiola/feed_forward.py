@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from minigrad import ops
 from minigrad.autograd.tensor import Tensor
+from minigrad.nn.feed_forward import swiglu_linear
 from minigrad.nn.layers import Linear
 from minigrad.nn.module import Module
 
@@ -26,6 +27,6 @@ class DualStreamFeedForward(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply both streams to every row and blend them."""
-        a = ops.swiglu_linear(self.gate_a(x), self.up_a(x), self.down_a.weight)
+        a = swiglu_linear(self.gate_a(x), self.up_a(x), self.down_a)
         b = self.down_b(ops.gelu(self.up_b(x)))
         return ops.blend(a, b, self.fusion(ops.concatenate(a, b, axis=-1)))

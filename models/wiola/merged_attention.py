@@ -71,8 +71,8 @@ def _with_averaged_keys(
     q = attention.queries(queries, reduced)
     own_k = run.angles.rotate(rows_at(keys, merge.rows), reduced.layout)
     own_v = rows_at(values, merge.rows)
-    k, v, options = _averages(keys, values, merge)
-    attended = ops.attention_with_own_key(q, k, v, own_k, own_v, offsets=reduced.layout.offsets, **options)
+    k, v, shared, has_own = _averages(keys, values, merge)
+    attended = ops.attention_with_own_key(q, k, v, own_k, own_v, shared=shared, has_own=has_own)
     out = attention.blend(queries, q, attended, summaries)
     if (pending := run.pending) is not None:
         _store(pending.keys, keys, run.layout)
@@ -80,8 +80,8 @@ def _with_averaged_keys(
     return out
 
 
-def _averages(k: Tensor, v: Tensor, merge: _Merge) -> tuple[Tensor, Tensor, dict[str, Array]]:
-    """Average keys and values over each complete group (eq. 31), and count how many of them each row sees.
+def _averages(k: Tensor, v: Tensor, merge: _Merge) -> tuple[Tensor, Tensor, ops.SeenKeys, Array]:
+    """Average keys and values over each complete group (eq. 31); return which of them, and whether its own, a row sees.
 
     Keys are averaged first, which gives the key of the averaged rows, and then rotated once, at the group's last
     position. The newest token of a sequence is an incomplete group while it is alone: it may still merge with the next.
@@ -105,12 +105,13 @@ def _averages(k: Tensor, v: Tensor, merge: _Merge) -> tuple[Tensor, Tensor, dict
     if run.cache is not None:
         stored = run.cache.filled[run.layer].copy()
         k, v, ranges = run.cache.append(run.layer, k, v, offsets)
-    sequence = np.repeat(np.arange(len(stored)), np.diff(merge.reduced.layout.offsets))
+    rows = merge.reduced.layout.offsets
+    sequence = np.repeat(np.arange(len(stored)), np.diff(rows))
     group = groups.group[merge.attending]
     # The first row of a group sees its own key; the second sees the average of both, which is its group's key.
     is_first = merge.attending == groups.first[group]
     visible = stored[sequence] + group - groups.offsets[sequence] + ~is_first
-    return k, v, {"key_ranges": ranges, "visible": visible, "has_own": is_first}
+    return k, v, ops.SeenKeys(rows, ranges, visible), is_first
 
 
 def _copy_to_members(out: Tensor, groups: Groups, pending: Pending | None) -> Tensor:

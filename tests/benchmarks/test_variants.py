@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -24,16 +24,19 @@ def test_the_interval_is_that_of_students_t() -> None:
     assert interval([0.0, 1.0] * 20).high == pytest.approx(0.5 + 2.0227 * 0.50637 / math.sqrt(40), rel=1e-3)
 
 
-def result(score: float, copied: float | None = 2.0) -> dict[str, Any]:
-    return {"bits_per_byte": score, "loss_repeated": copied, "tokens_per_second": 1000.0}
+def result(score: float, nats: float | None = 2.0, step: int | None = None) -> dict[str, Any]:
+    return {"bits_per_byte": score, "loss_repeated": nats, "tokens_per_second": 1000.0, "copies_from": step}
 
 
 def test_differences_are_paired_by_seed_and_failures_are_counted() -> None:
-    default = [result(1.7, 2.9), result(1.6), result(1.8, None)]
-    better = [result(1.6), None, result(1.7)]
+    default = [result(1.7, 2.9), result(1.6, step=1400), result(1.8, None)]
+    better = [result(1.6, step=900), None, result(1.7, step=1100)]
     lines = table({"the default": default, "--lr 1": better, "--lr 99": [None, None, None]})
-    assert "| the default | 3 of 3 | 1.7000 ± 0.1000 |  | 1 of 2 | 2.45 | 1,000 |" in lines
-    assert "| --lr 1 | 2 of 3 | 1.6500 ± 0.0707 | -0.1000, -0.1000 to -0.1000 | 2 of 2 | 2.00 | 1,000 |" in lines
+    assert "| the default | 3 of 3 | 1.7000 ± 0.1000 |  | 1 of 3, by step 1,400 | 2.45 | 1,000 |" in lines
+    assert (
+        "| --lr 1 | 2 of 3 | 1.6500 ± 0.0707 | -0.1000, -0.1000 to -0.1000 | 2 of 2, by step 1,100 | 2.00 | 1,000 |"
+        in lines
+    )
     assert "| --lr 99 | 0 of 3 | failed | | | | |" in lines
 
 
@@ -43,7 +46,7 @@ def test_runs_are_made_in_turns_once_and_a_stopped_one_continues(
     commands: list[list[str]] = []
     codes: list[int] = []
 
-    def fake_train(words: list[str], check: bool) -> subprocess.CompletedProcess[bytes]:
+    def fake_train(words: list[str]) -> Mock:
         commands.append(words[2:])
         code = codes.pop(0) if codes else 0
         out = Path(words[words.index("--resume" if "--resume" in words else "--out") + 1])
@@ -51,10 +54,13 @@ def test_runs_are_made_in_turns_once_and_a_stopped_one_continues(
             out.mkdir(parents=True, exist_ok=True)
             content = {"result": {}} if code else {"result": result(1.5 + len(commands) / 100)}
             (out / "minigrad.json").write_text(json.dumps(content), encoding="utf-8")
-            (out / "metrics.jsonl").write_text('{"tokens_per_second": 1000.0}\n', encoding="utf-8")
-        return subprocess.CompletedProcess(words, code)
+            lines = [
+                {"step": 10 * n, "tokens_per_second": 1000.0, "val_loss_repeated": 2.65 - n / 10} for n in range(9)
+            ]
+            (out / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+        return Mock(wait=Mock(return_value=code))
 
-    monkeypatch.setattr(variants.subprocess, "run", fake_train)
+    monkeypatch.setattr(variants.subprocess, "Popen", fake_train)
     words = ["variants.py", str(tmp_path), "--steps", "40", "--seeds", "2", "--common=--size nano", "--", "--lr 1"]
     monkeypatch.setattr(sys, "argv", words)
     codes += [0, 130]
@@ -76,3 +82,4 @@ def test_runs_are_made_in_turns_once_and_a_stopped_one_continues(
     kept = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
     assert kept["runs"]["--lr 1"][1] is None
     assert kept["runs"]["the default"][1]["bits_per_byte"] == 1.54
+    assert kept["runs"]["the default"][1]["copies_from"] == 50

@@ -64,3 +64,13 @@ def test_targets_that_do_not_count_are_not_counted() -> None:
     batch = Batch.rectangular([[1, 2], [3, 4]], [[2, IGNORE], [IGNORE, 5]])
     assert batch.num_targets == 2
     assert batch.layout.offsets.tolist() == [0, 2, 4]
+
+
+@given(st.lists(st.integers(0, 9), max_size=8), st.integers(1, 10))
+def test_long_sequences_are_cut_and_everything_else_stays(lengths: list[int], context: int) -> None:
+    batch, cut = numbered(lengths), numbered(lengths).cut(context)
+    assert cut.tokens is batch.tokens or cut.tokens.tolist() == batch.tokens.tolist()
+    assert (cut.targets.tolist(), cut.first_row) == (batch.targets.tolist(), 100)
+    pieces = [min(context, length - first) for length in lengths for first in range(0, length, context)]
+    assert cut.layout.lengths.tolist() == pieces
+    np.testing.assert_array_equal(cut.layout.positions, Layout.packed(pieces).positions)

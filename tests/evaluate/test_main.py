@@ -18,6 +18,7 @@ from minigrad.data.windows import Windows
 from minigrad.evaluate.__main__ import main
 from minigrad.kernels.gemm import backend
 from minigrad.training.evaluate import evaluate
+from tests.models import tiny
 from tests.small_runs import quick_runs, record, run, write_text
 
 
@@ -92,6 +93,17 @@ def test_longer_sequences_are_evaluated_with_each_rotary_scaling(finished, evalu
     assert "rotary scaling" in evaluated(finished, "--lengths", "24")
 
 
+def test_a_model_that_was_not_trained_here_needs_a_text_and_may_learn_its_positions(evaluated, text, tmp_path):
+    tok = tokenizer.train(["to be or not to be"] * 3, vocab_size=270)
+    tiny.build("gpt2", vocab_size=272).save(tmp_path)
+    tok.save(tmp_path)
+    found = evaluated(tmp_path, "--data", text, "--context", 8, "--json")
+    assert found["model"].endswith(f"parameters, in {tmp_path}")
+    assert found["bytes"] == text.stat().st_size
+    assert "names no text: it was not written by train.py. Give --data" in evaluated(tmp_path, code=2)
+    assert "learns its positions" in evaluated(tmp_path, "--data", text, "--lengths", 8, code=2)
+
+
 def test_mistakes_are_explained(finished, evaluated, text, tmp_path):
     copy = shutil.copytree(finished, tmp_path / "copy")
     text_there = shutil.copy(text, tmp_path / "words.txt")
@@ -102,8 +114,6 @@ def test_mistakes_are_explained(finished, evaluated, text, tmp_path):
     with (tmp_path / "words.txt").open("a", encoding="utf-8") as file:
         file.write("more words at the end\n")
     assert "is not the one that" in evaluated(copy, code=2)
-    (copy / "minigrad.json").unlink()
-    assert "names no text: it was not written by train.py. Give --data" in evaluated(copy, code=2)
     assert "there is no data called" in evaluated(finished, "--data", "nowhere", code=2)
     assert "--context 64 is more than the model's 16; --lengths 64 extends it" in evaluated(
         finished, "--context", 64, code=2

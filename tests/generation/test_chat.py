@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -71,6 +72,50 @@ def test_an_answer_that_reaches_the_limit_is_mentioned() -> None:
     told = Told(ended="length")
     assert told.say("one") == "turn 0\n"
     assert told.remarks == ["the answer was cut: it reached --tokens"]
+
+
+@pytest.fixture
+def handled_by_python() -> Iterator[None]:
+    """A shell starts background jobs with SIGINT ignored; here Ctrl-C does what it does on a terminal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("handled_by_python")
+def test_ctrl_c_ends_the_answer_and_keeps_what_was_shown_of_it() -> None:
+    told = Told()
+    said = []
+    for text in told.chat.run(["one", "three"]):
+        said.append(text)
+        if text == "turn ":
+            signal.raise_signal(signal.SIGINT)  # while the first part of each answer is printed
+    assert "".join(said) == "turn 0\nturn 1\n"
+    assert told.remarks == []  # the second token is the last one: nothing was cut
+    told.chat.answer = lambda ids, turn: answered(["a", "b", "c"])
+    interrupted = told.chat.run(["five", "seven"])
+    assert next(interrupted) == "a"
+    signal.raise_signal(signal.SIGINT)
+    assert "".join(interrupted) == "b\nabc\n"
+    assert [message["content"] for message in told.conversation.messages[4:]] == ["five", "ab", "seven", "abc"]
+    assert told.remarks == ["the answer was cut: Ctrl-C was pressed; pressed again now, it ends the conversation"]
+
+
+@pytest.mark.usefixtures("handled_by_python")
+def test_ctrl_c_ends_the_conversation_between_answers_and_when_it_is_pressed_twice() -> None:
+    def inputs() -> Iterator[str]:
+        yield "one"
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        list(Told().chat.run(inputs()))
+    twice = Told().chat.run(["one"])
+    next(twice)
+    signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    twice.close()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_reset_begins_anew_with_other_draws() -> None:

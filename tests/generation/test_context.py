@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,8 @@ from hypothesis import strategies as st
 from minigrad import no_grad
 from minigrad.generation import context as module
 from minigrad.generation.context import Context
+from minigrad.nn.adaptive_context import AdaptiveContext
+from minigrad.nn.context_signals import measure
 from minigrad.nn.decoder import Decoder
 from tests.models import tiny
 
@@ -22,13 +26,13 @@ def fresh(model, text, start=0):
 
 
 @pytest.mark.parametrize("family", tiny.TINY)
-@given(seed=st.integers(0, 99), length=st.integers(1, 9), data=st.data())
+@given(seed=st.integers(0, 99), length=st.integers(1, 5), data=st.data())
 @settings(max_examples=8)
 def test_texts_that_grow_are_chosen_and_cut_are_read_as_if_they_were_new(family, seed, length, data):
     model = tiny.build(family).eval()
-    texts = [tiny.tokens(seed + each, 1, size)[0].tolist() for each, size in enumerate((length, 1, 10 - length))]
+    texts = [tiny.tokens(seed + each, 1, size)[0].tolist() for each, size in enumerate((length, 1, 6 - length))]
     context = Context(Decoder(model), texts, LIMIT)
-    for step in range(6):
+    for step in range(5):  # the longest text has at most 5 tokens, gets at most 4 in a step, and may then try 3 more
         found = context.logits()
         for text, row in zip(context.texts, found, strict=True):
             wanted = fresh(model, text)
@@ -111,3 +115,30 @@ def test_texts_that_end_one_by_one_are_seldom_copied():
         context.append([2] * len(context.texts))
         assert context.logits().shape == (len(context.texts), 1, tiny.VOCAB)
     assert copied == 3
+
+
+@pytest.mark.parametrize("family", tiny.TINY)
+def test_an_adaptive_context_sees_the_newest_part_only(monkeypatch, family):
+    monkeypatch.setattr("minigrad.generation.context.ADAPT_EVERY", 3)
+    model, adaptive = tiny.build(family).eval(), AdaptiveContext.up_to(LIMIT)
+    text, start, views = [1, 2, 3], 0, []
+    context = Context(Decoder(model), [text], 200, [adaptive])
+    needs = iter([-1.0] * 6 + [1.0] * 99)
+    monkeypatch.setattr(
+        "minigrad.generation.context.measure",
+        lambda *given: measure(*given)._replace(need=next(needs), diversity_gain=-1.0, tokens=1_024),
+    )
+    for token in tiny.tokens(1, 1, 70)[0].tolist():
+        found = context.logits()[0, -1]
+        if len(text) - start > adaptive.current:  # it begins again from the newest half
+            start = len(text) - adaptive.current // 2
+        wanted = fresh(model, text, start)
+        assert np.abs(found - wanted).max() <= 1e-5 * max(1, np.abs(wanted).max())
+        views.append(len(text) - start)
+        text = [*text, token]
+        context.append([token])
+    places = [each.place for each in adaptive.decisions]
+    assert places[0] == 18  # three quarters of the context
+    assert min(after - before for before, after in itertools.pairwise(places)) >= 3
+    chosen = [each.context for each in adaptive.decisions]
+    assert min(chosen) < LIMIT == chosen[-1] == max(views)

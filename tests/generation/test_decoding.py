@@ -15,11 +15,14 @@ from minigrad import ops
 from minigrad.errors import InputError
 from minigrad.generation import decoding
 from minigrad.generation.decoding import stream
+from minigrad.generation.prompt import document
 from minigrad.generation.sampling import distribution
 from minigrad.generation.settings import Sampling
 from minigrad.generation.texts import Text
+from minigrad.nn.context_signals import Signals
 from minigrad.nn.language_model import LanguageModel
 from tests.models import tiny
+from tests.tokenizer import byte_fallback
 from tokenizer.vocabulary import Vocabulary
 
 FREE: dict[str, Any] = {"temperature": 1.0, "top_p": None, "end_ids": ()}
@@ -145,6 +148,16 @@ def test_penalties_do_not_concern_tokens_that_end_a_text(model):
     assert np.asarray(written.counts)[[0, 5, 9]].tolist() == [0, 3, 1]
 
 
+@pytest.mark.parametrize("end_ids", [None, (), [40]])
+def test_penalties_leave_out_the_special_tokens_of_a_prompt_whichever_end_a_text(end_ids):
+    tok = tokenizer.Tokenizer(byte_fallback.vocabulary())
+    large = models.build("vidya-v2", "nano", vocab_size=tok.vocab_size, num_layers=1, end_of_text_id=2)
+    prompt = document(tok, "to")
+    rules = decoding._rules(large, Sampling(frequency_penalty=1.0), tok, end_ids)
+    counts = np.asarray(Text(rules, prompt, 0, 0).counts)
+    assert np.flatnonzero(counts).tolist() == sorted(set(prompt) - {tok.specials["<s>"]})
+
+
 def test_special_tokens_end_a_text_and_unused_ids_are_never_drawn():
     tok = tokenizer.train(["to be or not to be"] * 3, vocab_size=300)
     large = models.build("vidya-v2", "nano", vocab_size=310, num_layers=1)
@@ -195,6 +208,26 @@ def test_dropout_is_off_during_generation_and_restored_after_it(model):
 def test_an_empty_prompt_begins_like_a_document(model):
     assert text(model, [], 5) == text(model, [0], 5)
     assert text(model, [[], [3]], 1) == [*text(model, [0], 1), *text(model, [3], 1)]
+    tok = tokenizer.Tokenizer(byte_fallback.vocabulary())
+    large = models.build("vidya-v2", "nano", vocab_size=tok.vocab_size, num_layers=1, end_of_text_id=2)
+    beginnings = [[], [tok.specials["<s>"]], [large.config.end_of_text_id]]
+    empty, start, end = ([int(token) for token in stream(large, ids, tokens=5, tokenizer=tok)] for ids in beginnings)
+    assert empty == start != end
+
+
+def test_an_adaptive_context_is_that_of_one_text_and_comes_with_its_tokens(monkeypatch, model):
+    monkeypatch.setattr("minigrad.generation.context.ADAPT_EVERY", 2)
+    signals = Signals(need=-1.0, perplexity=9.0, entropy=2.0, diversity=0.5, diversity_gain=0.0, tokens=1_024)
+    monkeypatch.setattr("minigrad.generation.context.measure", lambda *_: signals)
+    adaptive = FREE | {"adaptive_context": True, "tokens": 30}
+    together = list(stream(model, [[1, 2], [3, 4]], samples=2, **adaptive))
+    assert {(token.prompt, token.sample) for token in together} == {(0, 0), (0, 1), (1, 0), (1, 1)}
+    alone = list(stream(model, [3, 4], first_sample=1, **adaptive))
+    assert [token for token in together if (token.prompt, token.sample) == (1, 1)] == alone
+    contexts = [token.context for token in alone]
+    assert contexts[0] == 12
+    assert 2 <= min(contexts) < 5
+    assert next(stream(model, [1], **FREE)).context is None
 
 
 @pytest.mark.parametrize(
@@ -213,6 +246,11 @@ def test_an_empty_prompt_begins_like_a_document(model):
         ([0.5], {}, "a prompt is a sequence of token ids"),
         ([1, [2]], {}, "a prompt is a sequence of token ids"),
         ([1], {"draft": tiny.build("vidya-v2")}, "the draft model knows 13 tokens and the model 40"),
+        (
+            [1],
+            {"draft": tiny.build("vidya-v2", vocab_size=40), "adaptive_context": True},
+            "leave out the draft or adap",
+        ),
         ("text", {}, "a prompt is a sequence of token ids"),
     ],
 )

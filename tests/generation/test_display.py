@@ -14,7 +14,7 @@ from minigrad.generation.texts import Token
 def token(sample: int, position: int, text: str, ended: str = "", prompt: int = 0) -> Token:
     made = Token(7)
     made.prompt, made.sample, made.position, made.text, made.ended = prompt, sample, position, text, ended
-    made.drafted = False
+    made.drafted, made.context = False, None
     made.log_probability, made.alternatives = -0.5, ((7, -0.5), (8, -1.25))
     return made
 
@@ -69,3 +69,12 @@ def test_each_token_is_listed_with_the_most_likely_ones_in_its_place():
     tokens = [token(1, 0, "b"), token(1, 0, "c", prompt=1), token(0, 0, "a")]
     lines = alternatives(tokens, lambda ids: f"t{ids[0]}").splitlines()
     assert lines == [" -0.500 't7'            -0.500 't7'            -1.250 't8'", "---", lines[0], "---", lines[0]]
+
+
+def test_the_changes_of_an_adaptive_context_are_listed():
+    pace = Pace()
+    for position, context in enumerate([256, 256, 204, 204, 306]):
+        made = token(0, position, "a")
+        made.context = context
+        pace.note(made)
+    assert pace.summary().endswith("; context: 256 from token 0 on, 204 from token 2 on, 306 from token 4 on")

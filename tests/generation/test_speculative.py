@@ -94,7 +94,7 @@ def checked_tokens(number: int) -> tuple[Counter[Any], dict[int, float]]:
     rng = np.random.default_rng(3)
     logits, others = rng.normal(size=(2, tiny.VOCAB)), rng.normal(size=tiny.VOCAB)
     nothing = np.zeros(tiny.VOCAB, bool)
-    rules = Rules(Sampling(temperature=1, top_p=0.9), nothing, nothing, None)
+    rules = Rules(Sampling(temperature=1, top_p=0.9), nothing, nothing, nothing, None)
     p, q = (distribution(each, rules.sampling) for each in (logits[0], others))
     seen: Counter[Any] = Counter()
     for sample in range(number):

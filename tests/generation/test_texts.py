@@ -18,7 +18,7 @@ LOGITS = np.zeros(SIZE, np.float32)
 
 def fresh(prompt=(0,), sample=0, **settings) -> Text:
     ends = as_mask(TOK.specials.values(), SIZE)
-    return Text(Rules(Sampling(**settings), np.zeros(SIZE, bool), ends, TOK), list(prompt), 0, sample)
+    return Text(Rules(Sampling(**settings), np.zeros(SIZE, bool), ends, ends, TOK), list(prompt), 0, sample)
 
 
 def added(text: Text, ids: list[int]) -> list[Token]:

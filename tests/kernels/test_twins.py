@@ -21,10 +21,11 @@ from minigrad.kernels.jit import KERNELS
 from tests.kernels.attention import chosen_twins, panel_twins, softmax_twins, tile_twins
 from tests.kernels.attention import twins as attention
 from tests.kernels.codegen import twins as codegen
+from tests.kernels.decoding import line_twins
 from tests.kernels.decoding import twins as decoding
 from tests.kernels.gemm import packing_twins
 from tests.kernels.gemm import twins as gemm
-from tests.kernels.rowwise import draw_twins, layer_twins
+from tests.kernels.rowwise import draw_twins, layer_twins, selection_twins
 from tests.kernels.rowwise import twins as rowwise
 from tests.kernels.sequence import twins as sequence
 from tests.kernels.twin import Array, fenced, leaves, written
@@ -40,9 +41,11 @@ TABLES = (
     draw_twins,
     gemm,
     layer_twins,
+    line_twins,
     packing_twins,
     panel_twins,
     rowwise,
+    selection_twins,
     sequence,
     softmax_twins,
     tile_twins,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,17 @@ from models import names
 
 def test_the_names_are_those_of_the_models() -> None:
     assert {name: tuple(family.sizes) for name, family in models.FAMILIES.items()} == names.SIZES
+
+
+@pytest.mark.parametrize("family", names.SIZES)
+def test_the_fields_are_those_of_the_config(family: str) -> None:
+    config = models.FAMILIES[family].config
+    names.check_fields(family, [field.name for field in dataclasses.fields(config)])
+    with pytest.raises(InputError) as early:
+        names.check_fields(family, ["num_layers", "num_layesr"])
+    with pytest.raises(InputError) as late:
+        models.configure(family, num_layesr=2)
+    assert str(early.value) == str(late.value)
 
 
 def test_the_package_lists_and_has_what_it_imports_when_it_is_used() -> None:

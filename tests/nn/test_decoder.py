@@ -7,6 +7,7 @@ import pytest
 
 import models
 from minigrad import InputError, no_grad
+from minigrad.kernels.decoding.program import Step
 from minigrad.kernels.gemm import backend
 from minigrad.nn.decoder import Decoder
 from tests.models.tiny import TINY, build, tokens
@@ -81,3 +82,20 @@ def test_bad_input_is_refused_and_the_cache_stays(family: str) -> None:
     decoder.step([1, 2], cache)
     with pytest.raises(InputError, match="capacity of 2 tokens"):
         decoder.step([1, 2], cache)
+
+
+def test_decoders_of_one_model_read_the_same_memory_until_the_weights_change() -> None:
+    model = build("gpt2").eval()
+
+    def places() -> set[int]:
+        return set(Decoder(model)._table[:, Step._fields.index("weight")].tolist())
+
+    before = places()
+    assert places() == before  # the transposed copies of GPT-2's matrices, too
+    layer = model.h[0].mlp.c_fc
+    copy = layer.lines()
+    with no_grad():
+        layer.weight[...] = 2 * layer.weight.data
+    np.testing.assert_array_equal(layer.lines(), 2 * copy)
+    model.loss([[1, 2]], [[2, 3]])  # a step of training needs the memory
+    assert layer._copy is None

@@ -64,6 +64,20 @@ def test_targets_out_of_range_are_named(family: str) -> None:
 
 
 @every_family
+def test_the_loss_of_each_target_is_that_of_its_logits(family: str) -> None:
+    model, ids = MODELS[family], tokens(2, 2, 7)
+    targets = np.where(tokens(3, 2, 7) < 3, -100, tokens(4, 2, 7))
+    logits = model(ids).data.astype(np.float64)
+    logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    expected = -np.take_along_axis(logs, np.maximum(targets, 0)[..., None], -1)[..., 0] * (targets >= 0)
+    nats = model.losses(ids, targets)
+    np.testing.assert_allclose(nats, expected, rtol=1e-5, atol=1e-6)
+    assert model.loss(ids, targets).item() == pytest.approx(nats.sum() / (targets >= 0).sum(), rel=1e-5)
+    with pytest.raises(ShapeError, match=r"one target per token: tokens \(2, 7\), targets \(2, 6\)"):
+        model.losses(ids, targets[:, 1:])
+
+
+@every_family
 def test_only_the_logits_of_the_last_positions_are_computed_where_these_are_enough(family: str) -> None:
     model, ids = MODELS[family], tokens(1, 2, 7)
     whole = model(ids).data

@@ -9,7 +9,12 @@ import pytest
 
 from minigrad import InputError, ShapeError, Tensor, ops
 from minigrad.ops.attention import attention_formula, causal_visible
-from minigrad.ops.joined_attention import attention_with_far_keys_formula, attention_with_own_key_formula
+from minigrad.ops.joined_attention import (
+    SeenFarKeys,
+    SeenKeys,
+    attention_with_far_keys_formula,
+    attention_with_own_key_formula,
+)
 from tests import op_checks
 from tests.op_table import Case
 from tests.ops.test_attention import case_of
@@ -18,12 +23,12 @@ from tests.ops.test_attention import case_of
 def test_without_own_keys_attention_with_own_key_is_attention() -> None:
     case = case_of([3, 4], heads=4, groups=2)
     offsets, own = case.options["offsets"], np.zeros((7, 2, 3))
-    options = {"key_ranges": np.stack([offsets[:-1], offsets[1:]], axis=1), "visible": np.array([1, 2, 3, 1, 2, 3, 4])}
-    no_own = np.zeros(7, bool)
+    ranges = np.stack([offsets[:-1], offsets[1:]], axis=1)
+    shared, no_own = SeenKeys(offsets, ranges, np.array([1, 2, 3, 1, 2, 3, 4])), np.zeros(7, bool)
     wanted = attention_formula(*case.arrays, offsets=offsets)
-    got = attention_with_own_key_formula(*case.arrays, own, own, offsets=offsets, **options, has_own=no_own)
+    got = attention_with_own_key_formula(*case.arrays, own, own, shared=shared, has_own=no_own)
     np.testing.assert_allclose(got, wanted, rtol=1e-12)
-    result = ops.attention_with_own_key(*case.arrays, own, own, offsets=offsets, **options, has_own=no_own)
+    result = ops.attention_with_own_key(*case.arrays, own, own, shared=shared, has_own=no_own)
     np.testing.assert_allclose(result.data, wanted, rtol=1e-11)
 
 
@@ -35,16 +40,10 @@ def far_case(lengths: list[int], block: int, window: int) -> Case:
     first = np.maximum(visible - window, 0) // block * block
     far_k, far_v = (ops.block_mean(Tensor(x), offsets=offsets, block=block).data for x in (k, v))
     ends = np.cumsum(np.diff(offsets) // block)
-    options = {
-        "offsets": offsets,
-        "key_ranges": np.stack([offsets[:-1], offsets[1:]], axis=1),
-        "visible": visible,
-        "first_visible": first,
-        "far_ranges": np.stack([ends - np.diff(offsets) // block, ends], axis=1),
-        "far_visible": first // block,
-        "far_weight": float(block),
-    }
-    return Case((q, k, v, far_k, far_v), options)
+    near = SeenKeys(offsets, np.stack([offsets[:-1], offsets[1:]], axis=1), visible, first)
+    far_ranges = np.stack([ends - np.diff(offsets) // block, ends], axis=1)
+    far = SeenFarKeys(far_ranges, first // block, weight=float(block))
+    return Case((q, k, v, far_k, far_v), {"near": near, "far": far})
 
 
 @pytest.mark.parametrize(("lengths", "block", "window"), [([300], 7, 20), ([600, 0, 90], 16, 100), ([40], 64, 1)])
@@ -66,18 +65,19 @@ def test_far_keys_of_blocks_of_equal_keys_give_what_all_keys_give() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "message"),
+    ("changes", "error", "message"),
     [
-        ({"far_weight": 0.0}, InputError, r"a positive number of keys, not 0\.0"),
-        ({"far_visible": np.zeros(3, np.int64)}, ShapeError, r"for each of 4 rows; got \(3,\)"),
-        ({"far_visible": np.array([0, 0, 0, 3])}, ShapeError, "from 0 to the keys of its sequence"),
-        ({"far_ranges": np.array([[0, 5]])}, ShapeError, "within 2 key rows"),
+        ({"weight": 0.0}, InputError, r"a positive number of keys, not 0\.0"),
+        ({"visible": np.zeros(3, np.int64)}, ShapeError, r"for each of 4 rows; got \(3,\)"),
+        ({"visible": np.array([0, 0, 0, 3])}, ShapeError, "from 0 to the keys of its sequence"),
+        ({"ranges": np.array([[0, 5]])}, ShapeError, "within 2 key rows"),
     ],
 )
-def test_far_keys_that_do_not_fit_are_refused(options: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_far_keys_that_do_not_fit_are_refused(changes: dict[str, Any], error: type[Exception], message: str) -> None:
     case = far_case([4], 2, 1)
+    near, far = case.options["near"], case.options["far"]
     with pytest.raises(error, match=message):
-        ops.attention_with_far_keys(*map(Tensor, case.arrays), **(case.options | options))
+        ops.attention_with_far_keys(*map(Tensor, case.arrays), near=near, far=far._replace(**changes))
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,8 @@ def test_far_keys_that_do_not_fit_are_refused(options: dict[str, Any], error: ty
 )
 def test_own_keys_that_do_not_fit_are_refused(own_rows: int, has_own: list[bool], message: str) -> None:
     own = Tensor(np.zeros((own_rows, 1, 3)))
-    options = {"offsets": np.array([0, 2]), "key_ranges": np.array([[0, 2]]), "visible": np.array([0, 0])}
+    shared = SeenKeys(np.array([0, 2]), np.array([[0, 2]]), visible=np.array([0, 0]))
     with pytest.raises(ShapeError, match=message):
-        ops.attention_with_own_key(*map(Tensor, case_of([2]).arrays), own, own, **options, has_own=np.array(has_own))
+        ops.attention_with_own_key(
+            *map(Tensor, case_of([2]).arrays), own, own, shared=shared, has_own=np.array(has_own)
+        )

@@ -108,9 +108,18 @@ def test_a_draft_model_writes_the_same_greedy_text_and_must_have_the_same_tokeni
     assert "nowhere is no run folder" in refusal(capsys, folder, "--draft", "nowhere")
 
 
+def test_weights_can_be_rounded_when_they_are_loaded(write, folder, capsys):
+    exact = write("--tokens", 30, "--temperature", 0)
+    assert write("--tokens", 30, "--temperature", 0, "--quantize", "float16") == exact
+    assert len(write("--tokens", 30, "--quantize", "int4")) > 1
+    assert "--quantize takes one of float16, bfloat16, int8, int4" in refusal(capsys, folder, "--quantize", "int5")
+
+
 def test_generation_continues_beyond_the_context_and_a_longer_prompt_is_mentioned(folder, capsys):
     program.main([str(folder), "--tokens", "60"])
     assert "[60 tokens, " in capsys.readouterr().err
+    program.main([str(folder), "--tokens", "60", "--adaptive-context"])
+    assert "; context: 16 from token 0 on" in capsys.readouterr().err
     program.main([str(folder), "--prompt", "to be or not " * 20, "--tokens", "2"])
     notes = capsys.readouterr().err
     assert re.search(r"\[the prompt has \d+ tokens, more than the context of 16: its last part is used\]", notes)
@@ -277,7 +286,7 @@ def test_a_shape_that_the_weights_do_not_have_is_refused_before_anything_is_allo
     capsys, monkeypatch, folder, tmp_path, changes
 ):
     monkeypatch.setattr(Module, "initialise", lambda *_, **__: pytest.fail("memory was allocated"))
-    monkeypatch.setattr(initial_weights, "read_weights", lambda _: pytest.fail("weights were read"))
+    monkeypatch.setattr(initial_weights, "read_each_weight", lambda _: pytest.fail("weights were read"))
     copy = Path(shutil.copytree(folder, tmp_path / "copy"))
     config = json.loads((copy / "config.json").read_text(encoding="utf-8"))
     (copy / "config.json").write_text(json.dumps(config | changes), encoding="utf-8")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import json
 import re
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import generate as program
 import models
 import tokenizer
 from minigrad import optim
+from minigrad.generation.texts import Token
 
 TEACHING = (("hi", "hello"), ("bye", "see you"))
 Say = Callable[..., str]
@@ -69,6 +71,28 @@ def test_reset_and_save(say: Say, tmp_path: Path) -> None:
     assert say(f"bye\n/reset\nhi\n/save {file}\n/exit\nhi\n").endswith("hello\n")
     saved = json.loads(file.read_text(encoding="utf-8"))
     assert saved == {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]}
+
+
+def test_ctrl_c_ends_an_answer_and_the_next_line_is_answered(
+    say: Say, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    presses = iter([signal.SIGINT])  # one, while the first answer is written
+
+    def watched(tokens: Iterator[Token], *_: object) -> Iterator[Token]:
+        for token in tokens:
+            yield token
+            if token.text == "l":
+                for press in presses:
+                    signal.raise_signal(press)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background jobs of a shell
+    monkeypatch.setattr(program, "watched", watched)
+    try:
+        assert say(f"hi\n/save {tmp_path / 'talk'}\n/reset\nhi\n") == "hell\nhello\n"
+    finally:
+        signal.signal(signal.SIGINT, before)
+    saved = json.loads((tmp_path / "talk").read_text(encoding="utf-8"))
+    assert saved["messages"][1] == {"role": "assistant", "content": "hell"}
 
 
 def test_a_long_conversation_goes_on_within_the_context(say: Say, capsys: pytest.CaptureFixture[str]) -> None:

@@ -177,3 +177,17 @@ def test_the_command_line_runs_the_same_training(text, whole, tmp_path, capsys):
     flags = [word.replace(f"{whole}-again", str(tmp_path / "run")) for word in command_words(command)[2:]]
     assert train_program.main(flags) == 0
     assert outcome(tmp_path / "run") == outcome(whole)
+
+
+def test_a_run_whose_context_adapts_continues_exactly(monkeypatch, text, tmp_path):
+    monkeypatch.setattr("minigrad.training.run.ADAPT_EVERY", 2)
+    monkeypatch.setattr("minigrad.nn.adaptive_context.GROW_ABOVE", 0.001)
+    adaptive = {"adaptive_context": True, "batch": 8, "context": 32, "threads": 2, "log_every": 3}  # two replicas
+    whole = run(text, tmp_path / "whole", **adaptive).out
+    lines = timeless(whole)
+    assert len({line["context"] for line in lines}) > 2
+    assert [each["place"] for line in lines for each in line.get("decisions", [])] == list(range(2, 30, 2))
+    killed_at(monkeypatch, 12, settings(text, tmp_path / "run", **adaptive))
+    killed_at(monkeypatch, 23, TrainConfig(resume=str(tmp_path / "run")))
+    resume(tmp_path / "run")
+    assert outcome(tmp_path / "run") == outcome(whole)

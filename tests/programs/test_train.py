@@ -56,6 +56,15 @@ def test_a_comparison_with_xz_for_which_there_is_no_time_says_so(capsys, text, t
     assert "no figure of xz: it would have taken" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
+def test_a_text_shorter_than_the_context_is_read_several_times_in_a_step(capsys, tmp_path):
+    (tmp_path / "short.txt").write_text("to be or not to be, that is the question\n", encoding="utf-8")
+    result = run(tmp_path / "short.txt", tmp_path / "run", steps=3, context=64, vocab=261)
+    assert "passes over the text" in capsys.readouterr().out
+    assert (result.steps, result.tokens) == (3, 3 * 2 * 64)
+    assert 0 < result.val_bits_per_byte < 20
+    assert result.loss > 0
+
+
 def test_fields_of_the_config_can_be_set_and_stay_set(capsys, text, tmp_path):
     result = run(text, tmp_path / "run", steps=4, set="rope_theta=777,width=48,norm_eps=1e-6")
     described = read_json(result.out / "config.json")

@@ -1,4 +1,4 @@
-"""What is printed: phases with their duration, and text without control characters."""
+"""What is printed: phases with their duration, and text as it is shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad.system import terminal
-from minigrad.system.terminal import command, forgive_encoding, phase, printable, quoted
+from minigrad.system.terminal import command, fold_blank_lines, forgive_encoding, phase, printable, quoted
 from tests.command_words import command_words
 
 
@@ -39,6 +39,14 @@ def test_printable_text_has_no_control_characters_and_keeps_everything_else(text
     for before, after in zip(text, shown, strict=True):
         is_kept = before in "\t\n" or unicodedata.category(before) not in ("Cc", "Cs")
         assert after == (before if is_kept else "\ufffd")
+
+
+@given(st.text(alphabet="a \n"))
+def test_folded_text_says_how_many_blank_lines_it_leaves_out(text):
+    shown = fold_blank_lines(text)
+    counts = re.sub(r"\[(\d+) blank lines\]", lambda found: "\n" * (int(found[1]) - 1), shown)
+    assert re.sub(r"(?m)^ +$", "", counts) == re.sub(r"(?m)^ +$", "", text.removesuffix("\n"))
+    assert not re.search(r"^ *\n *$", shown, re.MULTILINE)
 
 
 @pytest.mark.parametrize("word", ["runs/a", "my runs/a", "C:\\my runs\\a", 'say "no"', "a'b", ""])

@@ -29,6 +29,7 @@ from minigrad.training.settings import RunSettings, TrainConfig
 LADDER = {size: models.skeleton("vidya-v2", size) for size in models.LAPTOP_SIZES}
 NANO = LADDER["nano"]
 RATE = 1e11
+READING = ("windows", "packed")
 
 
 class Ids:
@@ -104,12 +105,16 @@ def test_a_context_longer_than_the_model_has_is_refused():
 
 
 def test_too_little_text_is_refused_in_training_and_held_out_text():
-    small = TrainConfig(steps=5, context=16)
+    small = TrainConfig(steps=5, context=16, documents="windows")
     planned(small, text(17, 17)).check_text()
     with pytest.raises(InputError, match="the text has 16 tokens"):
         planned(small, text(train=16)).check_text()
     with pytest.raises(InputError, match="the held-out text has 16 tokens, but one window of --context 16 needs 17"):
         planned(small, text(held_out=16)).check_text()
+    packed = TrainConfig(steps=5, context=16)
+    planned(packed, text(2, 2)).check_text()
+    with pytest.raises(InputError, match="the text has 1 tokens and the context is 16: there must be 2 tokens"):
+        planned(packed, text(train=1)).check_text()
 
 
 def test_what_does_not_fit_into_memory_is_refused_with_the_figures(monkeypatch):
@@ -123,6 +128,16 @@ def test_what_does_not_fit_into_memory_is_refused_with_the_figures(monkeypatch):
     monkeypatch.setattr(hardware, "available_memory_bytes", lambda: needed - 1)
     with pytest.raises(InputError, match=r"training 984,288 parameters needs about .* MB are free\. Take a smaller"):
         five.check_memory()
+
+
+def test_the_time_of_the_evaluation_is_that_of_the_tokens_that_it_reads():
+    windows, packed = (planned(TrainConfig(minutes=1, documents=way), text(held_out=10_001)) for way in READING)
+    assert windows.evaluated_tokens == 77 * 256 + 144  # each after the first has 128 new ones, the last has the rest
+    assert packed.evaluated_tokens == windows.evaluated_tokens  # one document
+    row = (np.arange(10_001) % 100).astype(np.uint16)  # documents of 100 tokens
+    many = replace(text(), held_out=TokenFile(row, 30_003, None))
+    assert planned(TrainConfig(minutes=1), many).evaluated_tokens == 10_000
+    assert planned(TrainConfig(minutes=1), many).seconds_after() < packed.seconds_after()
 
 
 def test_more_held_out_text_takes_more_time_after_the_last_step():
@@ -143,7 +158,7 @@ def test_no_text_is_so_long_that_xz_uses_up_the_minutes(minutes, train):
     settings = replace(chosen(TrainConfig(steps=9)), minutes=minutes)
     file = TokenFile(np.zeros(2, np.uint16), train, None)
     long = replace(text(), train=file, held_out=replace(file, num_bytes=train // 16))
-    with_xz, without = (Plan(settings, NANO, words, RATE).seconds_after() for words in (long, text(2, 1)))
+    with_xz, without = (Plan(settings, NANO, words, RATE).seconds_after() for words in (long, text(2, 2)))
     assert with_xz - without <= 0.15 * 60 * minutes
     assert xz_seconds(train, 3_000) < 100
 
@@ -179,6 +194,14 @@ def test_the_cost_of_attention_is_that_of_the_documents():
     plans = [planned(TrainConfig(steps=5, documents=way), short) for way in ("packed", "windows")]
     assert plans[0].flops_per_token() == costs.flops_per_token(NANO, 40)
     assert plans[1].flops_per_token() == costs.flops_per_token(NANO, 256)
+
+
+def test_the_plan_says_between_which_bounds_the_context_adapts():
+    fixed, adaptive = (planned(TrainConfig(steps=5, adaptive_context=adapts)) for adapts in (False, True))
+    said = joined(adaptive.describe(Path("a")))
+    assert "context adapts between 32 and 256 tokens, from 64 on; memory and speed are those of the largest" in said
+    assert adaptive.memory() == fixed.memory()
+    assert adaptive.flops_per_token(32) < adaptive.flops_per_token() == fixed.flops_per_token(256)
 
 
 @pytest.mark.parametrize(("threads", "can_be_set", "is_said"), [(4, False, True), (4, True, False), (1, False, False)])

@@ -95,6 +95,12 @@ def test_the_page_names_the_model_and_its_result(run):
         assert expected in text
 
 
+def test_the_context_has_a_picture_if_it_adapts(run):
+    assert "Context, tokens" not in write(run)
+    Metrics(run).append(Measurement(*[1] * 9, context=64))
+    assert "Context, tokens" in write(run)
+
+
 def test_the_page_refers_to_no_other_file(run):
     page = write(run)
     reader = Reader(page)

@@ -212,3 +212,23 @@ def test_weights_are_checked_once_in_each_step(make, monkeypatch):
     run.restore(checkpoint.load(run.folder.path))
     run.write_sample()
     assert checks.count(8) == 3
+
+
+def test_an_adaptive_context_cuts_the_same_tokens_and_decides_every_few_steps(make):
+    run, fixed = make(adaptive_context=True, context=16), make(context=16)
+    assert run.context == 4
+    assert run.batch().tokens.tolist() == fixed.batch().tokens.tolist()
+    assert run.batch().layout.lengths.max() == 4 < fixed.batch().layout.lengths.max()
+    for _ in range(51):
+        run.adapt_context()
+        take_step(run)
+    assert [decision.place for decision in run.adaptive.decisions] == [25, 50]
+    assert run.adaptive.gradient_norm > 0
+
+
+def test_a_checkpoint_with_the_context_of_another_run_is_refused(make):
+    run, fixed = make(adaptive_context=True), make()
+    run.folder.path.mkdir()
+    run.save()
+    with pytest.raises(InputError, match=r"the context in state\.json of step 0 in .* is not this run's"):
+        fixed.restore(checkpoint.load(run.folder.path))

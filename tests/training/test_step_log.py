@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from unittest.mock import Mock
 
+from minigrad.nn.context_signals import Signals
 from minigrad.system.signals import BROKEN_PIPE, StopRequest
 from minigrad.training import metrics
 from minigrad.training.step_log import StepLog
@@ -69,3 +71,23 @@ def test_a_sample_is_shown_with_the_step_it_was_written_at(make, capsys):
     with StepLog(run, StopRequest()) as log:
         log.show_sample("to be\n\x1bnot\n")
     assert "after 1,200 steps:\n    | to be\n    | \ufffdnot\n" in capsys.readouterr().out
+
+
+def test_the_decisions_on_the_context_are_logged_once_and_changes_are_shown(make, capsys):
+    run = make(adaptive_context=True)
+    run.folder.path.mkdir()
+    with StepLog(run, StopRequest()) as log:
+        with log.timed():
+            _, norm = take_step(run)
+        for need in (0.5, 0.5):
+            run.adaptive.decide(run.step, Signals(need, 9.0, 2.0, math.nan, 0.0, 1_024))
+        log.write(0.01, norm, None)
+        with log.timed():
+            take_step(run)
+        log.write(0.01, norm, None)
+    first, second = metrics.read(run.folder.path)
+    assert [decision["context"] for decision in first["decisions"]] == [2, 3]
+    assert first["decisions"][0]["diversity"] is None
+    assert (first["context"], second["context"]) == (3, 3)
+    assert "decisions" not in second
+    assert "context: 2 -> 3 tokens from step 1 on" in capsys.readouterr().out

@@ -16,7 +16,7 @@ import numpy as np
 from minigrad.errors import InputError
 from minigrad.formats.gguf.container import Value
 from minigrad.formats.gguf.rotary import rotary_metadata
-from minigrad.formats.huggingface import require_variant
+from minigrad.formats.huggingface import require_floats, require_variant
 from minigrad.formats.json_files import read_json
 from minigrad.formats.typed import read_dataclass
 from minigrad.formats.weights import check_weights, read_weights
@@ -44,6 +44,7 @@ def read_network(folder: Path) -> Network:
     if not path.exists():
         raise InputError(f"{folder} is no run folder: it has no config.json")
     values = read_json(path)
+    require_floats(values, path)
     kind = values.get("model_type")
     if not isinstance(kind, str) or kind not in _ARCHITECTURES:
         known = " and ".join(f"{name} ({ours})" for name, (ours, _) in _ARCHITECTURES.items())

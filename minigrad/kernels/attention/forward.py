@@ -178,9 +178,7 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
             load_seen(limits, panel, heads, seen)
             # Keys before those that the first query sees are left out, in whole blocks of the packed factors.
             least, most = seen.first[0] // COLUMNS * COLUMNS, seen.visible[COLUMNS - 1]
-            largest[:] = -np.inf
-            total[:] = zero
-            attended[:] = zero
+            largest[:], total[:], attended[:] = -np.inf, zero, zero
             for begin in range(least // KEYS * KEYS, most, KEYS):
                 n, tile, skipped = min(KEYS, num_keys - begin), begin // KEYS, max(least - begin, 0)
                 keys = Tile(begin + skipped, round_up(min(KEYS, most - begin) - skipped, ROWS))

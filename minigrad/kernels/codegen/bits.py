@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from minigrad.kernels.jit import intrinsic, kernel, overload, types
+from minigrad.kernels.codegen.llvm import FLOAT, HALF, WORD, repeated
+from minigrad.kernels.jit import host_features, intrinsic, kernel, overload, types
 
 
 def bits_of(x: Any) -> Any:
@@ -48,6 +49,45 @@ def _float32_of_bits(typing_context, bits):  # type: ignore[no-untyped-def]
         return builder.bitcast(arguments[0], ir.FloatType())
 
     return types.float32(types.uint32), generate
+
+
+def float32_of_float16(bits: Any) -> Any:
+    """Return the float32 that equals the finite float16 with these 16 bits (uint16); plain Python runs this body."""
+    return np.float32(np.uint16(bits).view(np.float16))
+
+
+@overload(float32_of_float16)
+def _float32_of_float16(bits):  # type: ignore[no-untyped-def]
+    return lambda bits: _float32_of_float16_bits(bits)  # type: ignore[call-arg]
+
+
+@intrinsic
+def _float32_of_float16_bits(typing_context, bits):  # type: ignore[no-untyped-def]
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return emit_float32_of_float16(builder, arguments[0])
+
+    return types.float32(types.uint16), generate
+
+
+def emit_float32_of_float16(builder: Any, bits: Any) -> Any:
+    """Return the floats that equal finite float16 with these 16 bits, of an integer or of each lane of a vector."""
+    count = getattr(bits.type, "count", 0)
+
+    def kind(element: Any) -> Any:
+        return ir.VectorType(element, count) if count else element
+
+    def constant(element: Any, number: float) -> Any:
+        return repeated(kind(element), number) if count else ir.Constant(element, number)
+
+    if host_features() & {"f16c", "neon"}:
+        return builder.fpext(builder.bitcast(bits, kind(HALF)), kind(FLOAT))
+    # Without an instruction for it: exponent and fraction move to their places in a float32. The exponent of a float32
+    # counts from 127, that of a float16 from 15: so the number is too small by 2^112, also if it is subnormal.
+    word = builder.zext(bits, kind(WORD))
+    sign = builder.shl(builder.and_(word, constant(WORD, 0x8000)), constant(WORD, 16))
+    small = builder.shl(builder.and_(word, constant(WORD, 0x7FFF)), constant(WORD, 13))
+    size = builder.fmul(builder.bitcast(small, kind(FLOAT)), constant(FLOAT, 2.0**112))
+    return builder.bitcast(builder.or_(builder.bitcast(size, kind(WORD)), sign), kind(FLOAT))
 
 
 @kernel

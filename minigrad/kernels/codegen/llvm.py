@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 
-INT8, WORD, INT64, FLOAT = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType()
+INT8, SHORT, WORD, INT64 = (ir.IntType(size) for size in (8, 16, 32, 64))
+HALF, FLOAT, DOUBLE = ir.HalfType(), ir.FloatType(), ir.DoubleType()
 
 
 class BlockOperands(NamedTuple):
@@ -23,6 +24,11 @@ class BlockOperands(NamedTuple):
 def int64(number: int) -> Any:
     """Return an integer constant of 64 bits."""
     return ir.Constant(INT64, number)
+
+
+def repeated(kind: Any, number: float) -> Any:
+    """Return a vector constant, all of whose lanes hold a number."""
+    return ir.Constant(kind, [number] * kind.count)
 
 
 def pointer_at(builder: Any, pointer: Any, index: Any, kind: Any) -> Any:

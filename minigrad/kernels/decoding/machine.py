@@ -37,14 +37,14 @@ from minigrad.typing import Array
 def run_program(
     program: Array, eps: float, memory: Array, heads: Heads, texts: Texts, arrived: Array, share: Share
 ) -> None:
-    """Carry out every step of a program, (steps, 10) int64; memory (B, registers) holds the registers of each text.
+    """Carry out every step of a program, (steps, 12) int64; memory (B, registers) holds the registers of each text.
 
     `arrived` (1,) int64 is 0 in the beginning and the same array for all threads.
     """
     barriers = 0
     for number in range(len(program)):
         row = program[number]
-        step = Step(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[8], row[9])
+        step = Step(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[8], row[9], row[10], row[11])
         if step.waits and share.threads > 1:
             barriers += 1
             arrive_and_wait(arrived, barriers * share.threads)

@@ -22,11 +22,13 @@ class Step(NamedTuple):
     target: int = 0  # the first element of the register that is written
     inputs: int = 0  # elements that are read for each element of an output, or altogether
     outputs: int = 0
-    weight: int = 0  # the address of a matrix (outputs, inputs), of a table, or of the scale of a norm
+    weight: int = 0  # the address of a matrix (outputs, inputs), of a table, or of the weights of a norm
     bias: int = 0  # the address of a bias; 0: there is none
     adds: int = 0  # 1: the result is added to the target; of an embedding: 1 if it is that of the position
     layer: int = 0
     waits: int = 0  # 1: threads wait for each other before this step, because it uses what others wrote
+    format: int = 0  # of the lines of the matrix or table; see `minigrad.kernels.codegen.line_products`
+    scales: int = 0  # the address of the scales of its lines or groups
 
 
 class Heads(NamedTuple):

@@ -10,6 +10,8 @@ import math
 import numpy as np
 
 from minigrad.kernels.codegen.addresses import elements_at
+from minigrad.kernels.codegen.line_products import Lines
+from minigrad.kernels.decoding.lines import widen_line
 from minigrad.kernels.decoding.products import part_of
 from minigrad.kernels.decoding.program import Heads, Share, Step, Texts
 from minigrad.kernels.jit import kernel
@@ -20,10 +22,10 @@ from minigrad.typing import Array
 @kernel
 def embed(memory: Array, step: Step, texts: Texts, share: Share) -> None:
     """Copy the row of a table that belongs to the token of each text, or add the row of its position (`adds`)."""
-    table = elements_at(step.weight, step.inputs * step.outputs, memory.dtype)
+    table = Lines(step.format, step.weight, step.outputs, step.inputs, step.scales)
+    row = np.empty(step.outputs, memory.dtype)
     for text in range(share.number, memory.shape[0], share.threads):
-        number = texts.lengths[text] if step.adds else texts.tokens[text]
-        row = table[number * step.outputs : (number + 1) * step.outputs]
+        widen_line(table, texts.lengths[text] if step.adds else texts.tokens[text], row)
         out = memory[text, step.target : step.target + step.outputs]
         for j in range(out.size):
             out[j] = out[j] + row[j] if step.adds else row[j]

@@ -14,13 +14,18 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from minigrad.kernels.codegen.addresses import address_of, elements_at
+from minigrad.kernels.codegen.line_products import Lines
+from minigrad.kernels.codegen.line_tile import FULL
 from minigrad.kernels.decoding import program as codes
+from minigrad.kernels.decoding.lines import CODES, pack
 from minigrad.kernels.decoding.program import Heads, Share, Step, Texts
-from tests.kernels.twin import Arguments, Array, Twin, numbers
+from tests.kernels.decoding.line_twins import floats
+from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers
 
 _SIZE = 120  # elements of memory of each text: a source in the first third, a target in the second
 _SOURCE, _TARGET = 3, 48
 _KEPT: deque[Array] = deque(maxlen=64)
+_MATRICES: dict[int, Array] = {}  # the floats of matrices in small formats, by address
 _EPS = 1e-3
 
 
@@ -48,14 +53,25 @@ def _spans(size: int, share: Share) -> slice:
 @st.composite
 def _linear_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     inputs, outputs = draw(st.sampled_from([1, 5, 33, 40])), draw(st.sampled_from([1, 16, 40, 70]))
-    weight = _address(numbers(draw, dtype, outputs, inputs))
+    matrix = numbers(draw, dtype, outputs, inputs)
+    format = draw(st.sampled_from([None, *CODES])) if dtype == np.float32 else None
+    found = Lines(FULL, _address(matrix), inputs, outputs)
+    if format is not None:
+        packed = pack(matrix, format)
+        found, matrix = packed.lines(), floats(packed)
+        _KEPT.extend([packed.elements, packed.scales])
     bias = draw(st.booleans()) and _address(numbers(draw, dtype, outputs))
-    step = Step(codes.LINEAR, _SOURCE, _TARGET, inputs, outputs, weight, int(bias), int(draw(st.booleans())))
+    step = Step(codes.LINEAR, _SOURCE, _TARGET, inputs, outputs, found.address, int(bias), int(draw(st.booleans())))
+    step = step._replace(format=found.format, scales=found.scales)
+    _MATRICES[found.address] = matrix
     return [_memory(draw, dtype), step, draw(_shares())]
 
 
 def _linear(memory: Array, step: Step, share: Share) -> None:
-    weight = elements_at(step.weight, step.inputs * step.outputs, memory.dtype).reshape(step.outputs, step.inputs)
+    if step.format == FULL:
+        weight = elements_at(step.weight, step.inputs * step.outputs, memory.dtype).reshape(step.outputs, step.inputs)
+    else:
+        weight = _MATRICES[step.weight]
     y = memory[:, step.source : step.source + step.inputs] @ weight.T
     y += elements_at(step.bias, step.outputs, memory.dtype) if step.bias else 0
     out = memory[:, step.target : step.target + step.outputs]
@@ -209,6 +225,32 @@ def _part_of(size: int, share: Share) -> tuple[int, int]:
     return span.start, span.stop
 
 
+@st.composite
+def _keys_of_a_head(draw: DrawFn, dtype: Any) -> tuple[Array, int]:
+    heads, size, count = draw(st.integers(1, 3)), draw(st.sampled_from([1, 8, 32, 35])), draw(st.integers(0, 11))
+    return numbers(draw, dtype, count, heads, size), draw(st.integers(0, heads - 1))
+
+
+@st.composite
+def _scored(draw: DrawFn, dtype: Any) -> Arguments:
+    keys, g = draw(_keys_of_a_head(dtype))
+    return [numbers(draw, dtype, keys.shape[2]), keys, g, np.full(len(keys), UNTOUCHED, dtype)]
+
+
+def _score(query: Array, keys: Array, g: int, scores: Array) -> None:
+    scores[:] = keys[:, g] @ query
+
+
+@st.composite
+def _weighted(draw: DrawFn, dtype: Any) -> Arguments:
+    values, g = draw(_keys_of_a_head(dtype))
+    return [numbers(draw, dtype, len(values)), values, g, np.full(values.shape[2], UNTOUCHED, dtype)]
+
+
+def _add_values(weights: Array, values: Array, g: int, out: Array) -> None:
+    out[:] = weights @ values[:, g]
+
+
 TWINS: dict[str, Twin] = {
     "decoding.products.part_of": Twin(_part_arguments, _part_of),
     "decoding.products.linear": Twin(_linear_arguments, _linear),
@@ -217,6 +259,8 @@ TWINS: dict[str, Twin] = {
     "decoding.rows.activate": Twin(_step_arguments(codes.GELU, "flag", "share"), _activate),
     "decoding.rows.rotate": Twin(_step_arguments(codes.ROTATE, "heads", "texts", "share"), _rotate),
     "decoding.attention.store": Twin(_step_arguments(codes.STORE, "heads", "texts", "share"), _store),
+    "decoding.attention.score": Twin(_scored, _score),
+    "decoding.attention.add_values": Twin(_weighted, _add_values),
     "decoding.attention.attend": Twin(_step_arguments(codes.ATTEND, "heads", "texts", "share"), _attend),
     "decoding.machine.run_program": Twin(_program_arguments, _run_program),
 }

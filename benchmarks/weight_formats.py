@@ -1,0 +1,115 @@
+"""The formats of weights: tokens per second, memory, and what rounding costs in bits per byte.
+
+    python benchmarks/weight_formats.py --run runs/vidya-v2-nano    # bits per byte on the held-out text of a run
+    python benchmarks/weight_formats.py --family gpt2 --size 124m   # speed and memory, with random weights
+
+Each format is measured in a process of its own, because memory that a process has had is not always given back. The
+speed is that of a text of 128 tokens after a prompt of 16, alone and 16 at once; the memory is what is resident after
+loading. Run with nothing else on the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+PROMPT, COUNT, SAMPLES, TURNS = list(range(16)), 128, 16, 3
+FORMATS = (None, "float16", "bfloat16", "int8", "int4")
+
+
+def scored(run: str, format: str | None) -> dict[str, Any]:
+    """Return the bits per byte of a run on its held-out text."""
+    import models
+    import tokenizer
+    from minigrad.evaluate import measures
+    from minigrad.evaluate.__main__ import read_text
+    from minigrad.evaluate.settings import EvaluateConfig
+    from minigrad.training.record import Record
+
+    config, record = EvaluateConfig(run=run), Record.read(Path(run))
+    model, context = models.load(run, quantize=format), record.used["context"]
+    text = read_text(config, record, tokenizer.load(run), model.config.vocab_size)
+    spans = text.spans(record.used.get("documents", "packed"), context)
+    losses = measures.token_losses(model, spans, text.byte_lengths, context=context, overlap=config.overlap)
+    return {"bits_per_byte": measures.whole(losses).bits_per_byte}
+
+
+def resident_bytes() -> int:
+    """Return the memory of this process that is in use now (Linux)."""
+    for line in Path("/proc/self/status").read_text("ascii").splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def timed(folder: str, format: str | None) -> dict[str, Any]:
+    """Return the memory of a model after loading, and its tokens per second, alone and with several samples."""
+    import models
+    from minigrad.generation import Sampling, stream
+
+    before = resident_bytes()
+    start = time.perf_counter()
+    model = models.load(folder, quantize=format)
+    loading, memory = time.perf_counter() - start, resident_bytes() - before
+    greedy = Sampling(temperature=0, tokens=COUNT)
+    speeds = {}
+    for samples in (1, SAMPLES):
+        settings, best = greedy.changed({"samples": samples}), float("inf")
+        for _ in range(TURNS):
+            stamps = [time.perf_counter() for _ in stream(model, PROMPT, settings, end_ids=())]
+            best = min(best, (stamps[-1] - stamps[samples - 1]) / (len(stamps) - samples))
+        speeds[samples] = 1 / best
+    start = time.perf_counter()
+    list(stream(model, list(range(512)), greedy.changed({"tokens": 1}), end_ids=()))
+    prompt = time.perf_counter() - start
+    return {
+        "megabytes": memory / 1e6,
+        "seconds_to_load": loading,
+        "tokens_per_second": speeds[1],
+        "tokens_per_second_together": speeds[SAMPLES],
+        "prompt_tokens_per_second": 512 / prompt,
+    }
+
+
+def main() -> None:
+    """Measure every format, print a table and JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--run", help="a run folder, for the bits per byte of its held-out text")
+    parser.add_argument("--family", default="gpt2")
+    parser.add_argument("--size", default="124m")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        task = json.loads(arguments.one)
+        print(json.dumps((scored if task["kind"] == "scored" else timed)(task["folder"], task["format"])))
+        return
+    import models
+    from minigrad.system import hardware
+
+    with tempfile.TemporaryDirectory() as temporary:
+        kind, folder = ("scored", arguments.run) if arguments.run else ("timed", temporary)
+        if not arguments.run:
+            models.build(arguments.family, size=arguments.size).save(temporary)
+        print(hardware.describe())
+        results = {}
+        for format in FORMATS:
+            task = json.dumps({"kind": kind, "folder": folder, "format": format})
+            command = [sys.executable, __file__, "--one", task]
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            results[format or "float32"] = json.loads(done.stdout.splitlines()[-1])
+            figures = ", ".join(f"{name} {value:,.4f}" for name, value in results[format or "float32"].items())
+            print(f"{format or 'float32':<9} {figures}", flush=True)
+    print(json.dumps({"machine": hardware.describe(), "model": folder if arguments.run else arguments.size, **results}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,181 @@
+"""The code that multiplies four lines of weights with the vectors of one text or of several, in vector registers.
+
+See `minigrad.kernels.codegen.line_products` for what lines and their formats are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from minigrad.kernels.codegen.bits import emit_float32_of_float16
+from minigrad.kernels.codegen.llvm import DOUBLE, FLOAT, INT64, SHORT, WORD, declare, int64, repeated
+from minigrad.kernels.codegen.llvm import INT8 as BYTE
+from minigrad.kernels.codegen.vector_moves import SIDE
+
+FULL, FLOAT16, BFLOAT16, INT8, INT4 = range(5)
+"""The formats of lines."""
+LINES, TEXTS, GROUP = 4, 2 if SIDE == 8 else 4, 32
+"""Lines and texts that are multiplied together (AVX2 has registers for two), and the elements of a group."""
+GROUP_BYTES = {FLOAT16: 64, BFLOAT16: 64, INT8: 32, INT4: 16}
+"""The bytes of a group of one line."""
+
+
+class Tile:
+    """A product of LINES lines with one vector of each text: LLVM values, and the code that computes it."""
+
+    def __init__(self, kind: int, builder: Any, lines: list[Any], vectors: list[Any], scales: Any) -> None:
+        self.kind, self.builder, self.lines, self.vectors, self.scales = kind, builder, lines, vectors, scales
+        self.element = vectors[0].type.pointee
+        self.floats, self.words = ir.VectorType(self.element, SIDE), ir.VectorType(WORD, SIDE)
+        self.step = SIDE if kind == FULL else GROUP  # elements of each line that are multiplied at a time
+
+    def emit(self, inputs: Any, out: Any) -> None:
+        """Emit the loop over whole steps, then a step for the elements that are left; store the sum of each product."""
+        builder, count = self.builder, len(self.lines) * len(self.vectors)
+        whole = builder.sub(inputs, builder.urem(inputs, int64(self.step)))
+        before = builder.block
+        head, loop, after = (builder.append_basic_block(name) for name in ("lines", "step", "left"))
+        builder.branch(head)
+        builder.position_at_end(head)
+        k = builder.phi(INT64)
+        sums = [builder.phi(self.floats) for _ in range(count)]
+        builder.cbranch(builder.icmp_signed("<", k, whole), loop, after)
+        builder.position_at_end(loop)
+        added = self._add_step(sums, *self._places(k))
+        starts = [int64(0)] + [repeated(self.floats, 0.0)] * count
+        for value, start, following in zip([k, *sums], starts, [builder.add(k, int64(self.step)), *added], strict=True):
+            value.add_incoming(start, before)
+            value.add_incoming(following, loop)
+        builder.branch(head)
+        builder.position_at_end(after)
+        with builder.if_then(builder.icmp_signed("<", whole, inputs)):
+            with_rest, rest = self._add_step(sums, *self._filled(whole, inputs)), builder.block
+        totals = [builder.phi(self.floats) for _ in range(count)]
+        for total, one, other in zip(totals, sums, with_rest, strict=True):
+            total.add_incoming(one, after)
+            total.add_incoming(other, rest)
+        for start in range(0, count, LINES):
+            for i, total in enumerate(self._sums_of_lanes(totals[start : start + LINES])):
+                builder.store(total, builder.gep(out, [int64(start + i)]))
+
+    def _places(self, k: Any) -> tuple[list[Any], list[Any], list[Any]]:
+        """Return where lines, vectors and scales have the step that begins with element k."""
+        builder, group = self.builder, self.builder.udiv(k, int64(GROUP))
+        place = k if self.kind == FULL else builder.mul(group, int64(LINES * GROUP_BYTES[self.kind]))
+        scales = [
+            builder.gep(self.scales, [builder.add(builder.mul(group, int64(LINES)), int64(i))]) for i in range(LINES)
+        ]
+        lines, vectors = (
+            [builder.gep(line, [place]) for line in self.lines],
+            [builder.gep(x, [k]) for x in self.vectors],
+        )
+        return lines, vectors, scales
+
+    def _add_step(self, sums: list[Any], lines: list[Any], vectors: list[Any], scales: list[Any]) -> list[Any]:
+        """Return the sums, text by text, with the products of the step at these places added."""
+        builder, added = self.builder, list(sums)
+        x = [[self._load(vector, self.element, start) for start in range(0, self.step, SIDE)] for vector in vectors]
+        for i, line in enumerate(lines):
+            weights = self._widened(line)
+            for t, those in enumerate(x):
+                place = t * LINES + i
+                if self.kind != INT4:
+                    for part, other in zip(weights, those, strict=True):
+                        added[place] = self._multiply_add(part, other, added[place])
+                    continue
+                total = builder.fmul(weights[0], those[0])
+                for part, other in zip(weights[1:], those[1:], strict=True):
+                    total = self._multiply_add(part, other, total)
+                added[place] = self._multiply_add(total, self._in_all_lanes(builder.load(scales[i])), added[place])
+        return added
+
+    def _filled(self, whole: Any, inputs: Any) -> tuple[list[Any], list[Any], list[Any]]:
+        """Return the places of the last step: what is left of vectors, and of lines of FULL, copied and filled with 0.
+
+        So no memory behind them is read.
+        """
+        builder = self.builder
+        lines, vectors, scales = self._places(whole)
+        sources = lines + vectors if self.kind == FULL else vectors
+        targets = []
+        for source in sources:
+            kind = ir.ArrayType(source.type.pointee, self.step)
+            with builder.goto_entry_block():
+                memory = builder.alloca(kind)
+            builder.store(ir.Constant(kind, None), memory)
+            targets.append(builder.bitcast(memory, source.type))
+        before, loop, after = builder.block, builder.append_basic_block("copy"), builder.append_basic_block("copied")
+        builder.branch(loop)
+        builder.position_at_end(loop)
+        j = builder.phi(INT64)
+        for source, target in zip(sources, targets, strict=True):
+            builder.store(builder.load(builder.gep(source, [j])), builder.gep(target, [j]))
+        following = builder.add(j, int64(1))
+        j.add_incoming(int64(0), before)
+        j.add_incoming(following, loop)
+        builder.cbranch(builder.icmp_signed("<", following, builder.sub(inputs, whole)), loop, after)
+        builder.position_at_end(after)
+        return (targets[:LINES] if self.kind == FULL else lines), targets[-len(vectors) :], scales
+
+    def _load(self, start: Any, element: Any, place: int) -> Any:
+        """Load the vector of elements that begins `place` elements after `start`."""
+        builder = self.builder
+        first = builder.gep(builder.bitcast(start, element.as_pointer()), [int64(place)])
+        return builder.load(builder.bitcast(first, ir.VectorType(element, SIDE).as_pointer()), align=_ALIGNED[element])
+
+    def _widened(self, line: Any) -> list[Any]:
+        """Load a step of a line, as vectors of floats."""
+        builder, words = self.builder, self.words
+        if self.kind == FULL:
+            return [self._load(line, self.element, 0)]
+        if self.kind in (FLOAT16, BFLOAT16):
+            halves = [self._load(line, SHORT, place) for place in range(0, GROUP, SIDE)]
+            if self.kind == FLOAT16:
+                return [emit_float32_of_float16(builder, half) for half in halves]
+            upper = [builder.shl(builder.zext(half, words), repeated(words, 16)) for half in halves]
+            return [builder.bitcast(word, self.floats) for word in upper]
+        numbers = [
+            builder.sext(self._load(line, BYTE, place), words) for place in range(0, GROUP_BYTES[self.kind], SIDE)
+        ]
+        if self.kind == INT4:
+            up, down = repeated(words, 28), repeated(words, 4)
+            lower = [builder.ashr(builder.shl(number, up), up) for number in numbers]  # the sign is kept
+            numbers = lower + [builder.ashr(number, down) for number in numbers]
+        return [builder.sitofp(number, self.floats) for number in numbers]
+
+    def _multiply_add(self, x: Any, y: Any, total: Any) -> Any:
+        name = f"llvm.fmuladd.v{SIDE}f{8 * _ALIGNED[self.element]}"
+        return self.builder.call(declare(self.builder, name, self.floats, [self.floats] * 3), [x, y, total])
+
+    def _in_all_lanes(self, number: Any) -> Any:
+        empty, lanes = ir.Constant(self.floats, ir.Undefined), repeated(self.words, 0)
+        one = self.builder.insert_element(empty, number, ir.Constant(WORD, 0))
+        return self.builder.shuffle_vector(one, empty, lanes)
+
+    def _sums_of_lanes(self, totals: list[Any]) -> list[Any]:
+        """Return the sum of the lanes of each of four vectors, added in the same order for each.
+
+        Halves are added until one vector holds a part of the lanes of each, then those within it.
+        """
+        builder, distance = self.builder, SIDE // 2
+        while len(totals) > 1:
+            totals = [self._add_lanes(totals[i], totals[i + 1], distance) for i in range(0, len(totals), 2)]
+            distance //= 2
+        (total,) = totals
+        while distance:
+            total = self._add_lanes(total, total, distance)
+            distance //= 2
+        places = [number % 2 * SIDE // 2 + number // 2 * SIDE // 4 for number in range(LINES)]
+        return [builder.extract_element(total, ir.Constant(WORD, place)) for place in places]
+
+    def _add_lanes(self, a: Any, b: Any, distance: int) -> Any:
+        """Add lanes of a, and of b, that are `distance` apart: the sums of a where that bit of the lane is 0."""
+        near = [j if not j & distance else SIDE + j - distance for j in range(SIDE)]
+        far = [j + distance if not j & distance else SIDE + j for j in range(SIDE)]
+        parts = [self.builder.shuffle_vector(a, b, ir.Constant(self.words, order)) for order in (near, far)]
+        return self.builder.fadd(*parts)
+
+
+_ALIGNED = {BYTE: 1, SHORT: 2, FLOAT: 4, DOUBLE: 8}

@@ -1,0 +1,132 @@
+r"""What a longer view tells a model: measured, not guessed.
+
+Every token is predicted from the tokens in its view. Hide the farther half of the view, and predict the same tokens
+again: what the farther half told is how much worse the predictions become. With the mean loss $L$ in nats and the mean
+entropy $H$ of the predictions,
+
+    need = ((1 - L / L_half) + (1 - H / H_half)) / 2.
+
+It is 0 if the farther half tells nothing. It falls as the view grows, because near tokens tell most. Both predictions
+are of the same tokens, so their difference is far more exact than the loss itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from minigrad import ops
+from minigrad.autograd import observers
+from minigrad.autograd.graph import no_grad
+from minigrad.autograd.observers import Observer, Result
+from minigrad.autograd.tensor import Tensor
+from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.layout import Layout
+from minigrad.nn.quantised import linear
+from minigrad.ops.attention_entropy import relative_entropy
+from minigrad.typing import Array
+
+_MOST_TOKENS = 1_024  # that are read whole; with the halves, half as many more
+_CHUNK = 128  # rows of logits in memory at a time
+
+
+class Signals(NamedTuple):
+    """What was measured in sequences that fill more than half of a view; the tokens of their second halves count.
+
+    `diversity` is how far attention is spread out, from 0 (one key) to 1 (all keys alike), the mean over tokens, heads
+    and layers; NaN for a model whose attention cannot be measured. `diversity_gain` is what it loses if the farther
+    half is hidden.
+    """
+
+    need: float
+    perplexity: float
+    entropy: float  # of the predictions, in nats
+    diversity: float
+    diversity_gain: float
+    tokens: int
+
+
+def measure(model: LanguageModel, tokens: Array, targets: Array, layout: Layout, view: int) -> Signals | None:
+    """Measure what the farther half of a view of `view` tokens tells; None if no sequence is longer than that half.
+
+    The weights do not change, dropout is off. Of many sequences the first are read, up to about a thousand tokens.
+    Shapes: tokens and targets (rows,), packed as in `layout`.
+    """
+    starts, lengths = layout.offsets[:-1], layout.lengths
+    long = np.flatnonzero((lengths > view // 2) & (lengths > 1))
+    long = long[: max(1, int(np.searchsorted(np.cumsum(lengths[long]), _MOST_TOKENS, "right")))]
+    if not len(long):
+        return None
+    starts, lengths = starts[long], lengths[long]
+    hidden = lengths // 2
+    whole, half = Layout.packed(lengths), Layout.packed(lengths - hidden)
+    rows = np.repeat(starts, lengths) + whole.positions
+    is_second = whole.positions >= np.repeat(hidden, lengths)
+    wanted = targets[rows[is_second]]
+    training = model.training
+    model.eval()
+    try:
+        full = _predictions(model, tokens[rows], whole, is_second, wanted)
+        near = _predictions(model, tokens[rows[is_second]], half, np.full(len(wanted), True), wanted)
+    finally:
+        model.train(training)
+    need = (_gain(full.loss, near.loss) + _gain(full.entropy, near.entropy)) / 2
+    perplexity = math.exp(min(full.loss, 700.0))
+    gain = full.diversity - near.diversity
+    return Signals(need, perplexity, full.entropy, full.diversity, gain, len(wanted))
+
+
+def _gain(whole: float, half: float) -> float:
+    return 1 - whole / half if half > 0 else 0.0
+
+
+class _Predictions(NamedTuple):
+    """Means over the tokens that count, in nats; of the diversity, over all."""
+
+    loss: float
+    entropy: float
+    diversity: float
+
+
+def _predictions(model: LanguageModel, tokens: Array, layout: Layout, counts: Array, wanted: Array) -> _Predictions:
+    """Predict the tokens `wanted` at the rows that count."""
+    spread = _Spread()
+    with no_grad(), observers.watch(spread):
+        rows = model.hidden(Tensor(tokens), layout).data[counts]
+    losses, entropies = np.empty(len(rows)), np.empty(len(rows))
+    for first in range(0, len(rows), _CHUNK):
+        part = slice(first, first + _CHUNK)
+        with no_grad():
+            log_p = ops.log_softmax(linear(Tensor(rows[part]), model.head())).data  # (chunk, V)
+        losses[part] = -log_p[np.arange(len(log_p)), wanted[part]]
+        entropies[part] = -(np.exp(log_p) * log_p).sum(axis=1)
+    return _Predictions(float(losses.mean()), float(entropies.mean()), spread.mean())
+
+
+class _Spread(Observer):
+    """An observer that measures in every operation of attention how far it is spread out."""
+
+    def __init__(self) -> None:
+        self._found: list[float] = []
+
+    def mean(self) -> float:
+        """Return the mean over the operations."""
+        return float(np.mean(self._found)) if self._found else math.nan
+
+    @contextlib.contextmanager
+    def forward(
+        self, name: str, arrays: Sequence[Array], options: dict[str, Any]
+    ) -> Iterator[Callable[[Result], Result]]:
+        """Measure attention to single tokens: all of them, a window, or those among which sparse attention chooses."""
+        if name in ("attention", "sparse_attention") and len(arrays[0]):
+            q, k, offsets = arrays[0], arrays[1], options["offsets"]
+            ranges = np.stack([offsets[:-1], offsets[1:]], axis=1)
+            first = options.get("first_visible")
+            first = np.zeros(len(q), np.int64) if first is None else first
+            entropy = relative_entropy(q, k, offsets=offsets, key_ranges=ranges, first_visible=first)
+            self._found.append(float(entropy.mean(dtype=np.float64)))
+        yield lambda result: result

@@ -1,0 +1,126 @@
+"""Matrices in float16, bfloat16, int8 or int4: less memory, and tokens written as much faster.
+
+Products take place in float32: the weights are widened as they are read, while activations stay floats. So the pass
+over a prompt and the pass over one token compute with the same numbers, and their logits agree. To round activations as
+well, as some programs do for instructions on 8-bit numbers, would save no time where reading the weights is what takes
+the time, and the two passes would differ. A quantised matrix cannot be trained: its rounding has no gradient.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from minigrad import ops
+from minigrad.autograd.graph import Node, is_recording
+from minigrad.autograd.tensor import Tensor
+from minigrad.errors import GraphError, InputError
+from minigrad.kernels.decoding.lines import CODES, Packed, pack, widen
+from minigrad.kernels.decoding.products import multiply_few
+from minigrad.kernels.gemm.backend import product
+from minigrad.nn.parameter import Parameter
+from minigrad.ops.embedding import check_ids
+from minigrad.ops.matmul import check_linear
+from minigrad.typing import Array
+
+FORMATS = tuple(CODES)
+"""The names of the formats."""
+
+_FEW = 16  # rows that are multiplied with lines as they are; for more, it is faster to widen the lines once
+_WIDENED = 1 << 22  # elements of a matrix that are widened at a time: 16 MB
+
+
+class QuantisedParameter(Parameter):
+    """A frozen matrix in a small format. Reading its `data` makes a float32 array, and setting it rounds the values.
+
+    A matrix stored (in, out) is `transposed`: its lines are its columns, so that each line belongs to one output.
+    """
+
+    __slots__ = ("packed", "transposed")
+
+    packed: Packed
+
+    def __init__(self, parameter: Parameter, format: str, transposed: bool = False) -> None:
+        Tensor.__init__(self, np.broadcast_to(np.float32(0), parameter.shape))  # a shape that takes no memory
+        self.init, self.transposed = parameter.init, transposed
+        rows, columns = parameter.shape
+        self.packed = Packed.empty(format, (columns, rows) if transposed else (rows, columns))
+        if any(parameter.data.strides):  # a skeleton has no values yet
+            self.data = parameter.data
+
+    @property
+    def data(self) -> Array:
+        """The values, in a new float32 array."""
+        lines = widen(self.packed, np.arange(self.packed.shape[0]))
+        return lines.T if self.transposed else lines
+
+    @data.setter
+    def data(self, value: ArrayLike) -> None:
+        array = np.asarray(value)
+        if array.shape != self.shape:
+            raise InputError(f"values of shape {array.shape} cannot replace a matrix of shape {self.shape}")
+        self.packed = pack(array.T if self.transposed else array, self.packed.format)
+        self.version.count += 1
+
+    def without_values(self) -> Array:
+        """Return an array of the shape of the matrix that takes no memory."""
+        return self._data
+
+    @property
+    def requires_grad(self) -> bool:
+        """False: it has no gradient."""
+        return False
+
+    @requires_grad.setter
+    def requires_grad(self, wanted: bool) -> None:
+        if wanted:
+            raise InputError(f"a matrix stored as {self.packed.format} cannot be trained; load the model as float32")
+
+
+def linear(x: Tensor, weight: Parameter, bias: Parameter | None = None, *, inputs_first: bool = False) -> Tensor:
+    """Compute `ops.linear` with a matrix in any format; a quantised one passes on no gradient, or raises GraphError."""
+    if not isinstance(weight, QuantisedParameter):
+        return ops.linear(x, weight, bias, inputs_first=inputs_first)
+    if is_recording() and x.requires_grad:
+        raise GraphError("a quantised matrix passes on no gradient; load the model as float32 to train through it")
+    matrix = weight.without_values()
+    check_linear(x.data, matrix, matrix.T if inputs_first else matrix, None if bias is None else bias.data)
+    outputs, inputs = weight.packed.shape
+    rows = x.data.reshape(-1, inputs)
+    y = multiply_few(rows, weight.packed) if len(rows) <= _FEW else _multiply_many(rows, weight.packed)
+    if bias is not None:
+        y += bias.data
+    return Tensor(y.reshape(*x.shape[:-1], outputs))
+
+
+def refuse_training(loss: Tensor, weight: Parameter) -> Tensor:
+    """Let backward() of the loss of a model raise GraphError if `weight`, a matrix of it, is quantised."""
+    if weight.packed is None or not is_recording():
+        return loss
+    stored = weight.packed.format
+
+    def backward(dy: Array) -> None:
+        raise GraphError(f"a model whose weights are stored as {stored} cannot be trained; load it as float32")
+
+    loss.node = Node("the loss of a quantised model", loss.shape, loss.dtype, (), backward)
+    return loss
+
+
+def embedding(weight: Parameter, ids: Tensor) -> Tensor:
+    """Compute `ops.embedding` with a table in any format."""
+    if not isinstance(weight, QuantisedParameter):
+        return ops.embedding(weight, ids)
+    check_ids(weight.without_values(), ids.data)
+    found = widen(weight.packed, ids.data.reshape(-1).astype(np.int64))
+    return Tensor(found.reshape(*ids.shape, found.shape[1]))
+
+
+def _multiply_many(rows: Array, matrix: Packed) -> Array:
+    """Return rows (n, inputs) times a matrix, (n, outputs); only a part of it is widened at a time."""
+    outputs, inputs = matrix.shape
+    y = np.empty((len(rows), outputs), np.float32)
+    step = max(1, _WIDENED // max(inputs, 1))
+    for start in range(0, outputs, step):
+        numbers = np.arange(start, min(start + step, outputs))
+        y[:, numbers[0] : numbers[-1] + 1] = product(rows, widen(matrix, numbers).T)
+    return y

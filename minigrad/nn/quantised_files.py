@@ -1,0 +1,121 @@
+"""Quantised models in folders: what config.json and model.safetensors hold of them.
+
+config.json names the format, in the entry in which other programs name theirs:
+
+    "quantization_config": {"quant_method": "minigrad", "format": "int8", "version": 1}
+
+model.safetensors holds the numbers of a matrix, line by line, under its name, and their scales under that name with
+``.scales`` (see `minigrad.kernels.decoding.lines.Stored`). Anything else is stored as in any folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from minigrad.errors import InputError
+from minigrad.formats.huggingface import QUANTISATION
+from minigrad.formats.typed import read_dataclass
+from minigrad.formats.weights import check_weights
+from minigrad.kernels.decoding.lines import Stored
+from minigrad.nn.module import Module
+from minigrad.nn.quantising import check_format, format_of
+from minigrad.options import shown
+from minigrad.typing import Array
+
+_METHOD, _VERSION = "minigrad", 1
+_SCALES = ".scales"
+_READ_AS = {"float16": "float32", "bfloat16": "uint16", "int8": "int8", "int4": "uint8"}
+"""The types that reading a file gives the numbers of each format."""
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """The entry in config.json."""
+
+    quant_method: str
+    format: str
+    version: int
+
+
+def config_entry(model: Module) -> dict[str, Any]:
+    """Return what config.json says of the format of a model; nothing, if its matrices are floats of its dtype."""
+    found = format_of(model)
+    return {} if found is None else {QUANTISATION: {"quant_method": _METHOD, "format": found, "version": _VERSION}}
+
+
+def read_entry(values: Mapping[str, Any], path: Path) -> str | None:
+    """Return the format that the content of the config.json at `path` names, or None.
+
+    Raises InputError for an entry that this version does not know, such as that of another program.
+    """
+    if QUANTISATION not in values or values[QUANTISATION] is None:
+        return None
+    entry = values[QUANTISATION]
+    method = entry.get("quant_method") if isinstance(entry, dict) else entry
+    if method != _METHOD:
+        raise InputError(
+            f"{path} says that the weights were quantised by {shown(method)}, whose format is not read here; take the "
+            "folder of the model before it was quantised"
+        )
+    try:
+        known = read_dataclass(_Entry, entry, QUANTISATION, ignore_unknown=True)
+        check_format(known.format)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    if known.version != _VERSION:
+        raise InputError(
+            f"{path} says that the weights are stored as version {known.version} of {known.format}, and this minigrad "
+            f"reads version {_VERSION}; write the folder again with the other minigrad, or from the unquantised model"
+        )
+    return known.format
+
+
+def arrays_of(model: Module) -> dict[str, Array]:
+    """Return the arrays of a model by name, as files hold them."""
+    arrays = {}
+    for name, parameter in model.named_parameters():
+        if parameter.packed is None:
+            arrays[name] = parameter.data
+            continue
+        stored = parameter.packed.stored()
+        arrays[name] = stored.elements
+        if stored.scales is not None:
+            arrays[name + _SCALES] = stored.scales
+    return arrays
+
+
+def check_arrays(model: Module, found: Mapping[str, Array]) -> None:
+    """Raise InputError, listing every difference, unless arrays have the names, shapes and types of `arrays_of`."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    types: dict[str, str] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.packed is None:
+            shapes[name] = parameter.shape
+            continue
+        elements, scales = parameter.packed.stored_shapes()
+        shapes[name], types[name] = elements, _READ_AS[parameter.packed.format]
+        if scales is not None:
+            shapes[name + _SCALES] = scales
+    check_weights(found, shapes, np.float32, types=types)
+
+
+def fill(model: Module, arrays: Iterable[tuple[str, Array]]) -> None:
+    """Set the parameters of a quantised model to the arrays of a file, which come one after the other."""
+    parameters, halves = dict(model.named_parameters()), dict[str, Array]()
+    for name, array in arrays:
+        owner = name.removesuffix(_SCALES)
+        packed = parameters[owner].packed
+        if packed is None:
+            parameters[owner].data = array
+        elif not packed.scales.size:
+            packed.insert(0, Stored(array.astype(packed.stored_type)))
+        elif owner in halves:
+            elements, scales = (array, halves.pop(owner)) if owner == name else (halves.pop(owner), array)
+            packed.insert(0, Stored(elements, scales.astype(packed.scales.dtype)))
+        else:
+            halves[owner] = array

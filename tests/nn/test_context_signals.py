@@ -1,0 +1,91 @@
+"""What a longer view tells, measured and against a plain computation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from minigrad import no_grad
+from minigrad.autograd import observers
+from minigrad.nn import Layout
+from minigrad.nn.context_signals import measure
+from minigrad.nn.language_model import LanguageModel
+from minigrad.ops.attention_entropy import relative_entropy_formula
+from minigrad.ops.softmax import log_softmax_formula
+from tests.models import tiny
+
+
+def packed(*lengths: int) -> tuple[np.ndarray, np.ndarray, Layout]:
+    ids = tiny.tokens(0, 1, sum(lengths) + 1)[0]
+    return ids[:-1], ids[1:], Layout.packed(lengths)
+
+
+def plainly(model: LanguageModel, ids: np.ndarray, targets: np.ndarray, hidden: int) -> tuple[float, float]:
+    """Return loss and entropy of the targets after the first `hidden` tokens, summed."""
+    with no_grad():
+        log_p = log_softmax_formula(model([ids]).data[0].astype(np.float64))[-len(targets) + hidden :]
+    wanted = targets[hidden:]
+    return -log_p[np.arange(len(wanted)), wanted].sum(), -(np.exp(log_p) * log_p).sum()
+
+
+@pytest.mark.parametrize("family", tiny.TINY)
+def test_every_family_is_measured_on_the_second_halves_of_the_long_sequences(family: str) -> None:
+    model = tiny.build(family, dropout=0.5)
+    ids, targets, layout = packed(5, 12, 4, 9)
+    found = measure(model, ids, targets, layout, view=12)
+    assert found is not None
+    assert model.training
+    model.eval()
+    whole, half = np.zeros(2), np.zeros(2)
+    for first, length in ((5, 12), (21, 9)):  # 5 and 4 tokens are less than half of the view
+        sequence, wanted, hidden = ids[first : first + length], targets[first : first + length], length // 2
+        whole += plainly(model, sequence, wanted, hidden)
+        half += plainly(model, sequence[hidden:], wanted[hidden:], 0)
+    assert found.tokens == 6 + 5
+    assert found.perplexity == pytest.approx(math.exp(whole[0] / 11), rel=1e-4)
+    assert found.entropy == pytest.approx(whole[1] / 11, rel=1e-4)
+    assert found.need == pytest.approx((1 - whole / half).mean(), abs=1e-4)
+    assert 0 < found.diversity < 1
+    assert not observers.active
+
+
+def test_diversity_is_the_relative_entropy_of_attention() -> None:
+    seen = []
+    model = tiny.build("gpt2").eval()
+    attend = type(model.h[0].attn).forward
+
+    def note(self, x, *more):
+        with no_grad():
+            qkv = self.c_attn(x).data.reshape(len(x), 3, self.num_heads, -1)
+        options = {"offsets": np.array([0, len(x)]), "key_ranges": np.array([[0, len(x)]])}
+        seen.append(relative_entropy_formula(*qkv[:, :2].swapaxes(0, 1), **options, first_visible=[0] * len(x)).mean())
+        return attend(self, x, *more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(model.h[0].attn), "forward", note)
+        found = measure(model, *packed(8), view=8)
+    assert found is not None
+    assert len(seen) == 4  # two layers, the whole and the nearer half
+    assert found.diversity == pytest.approx(np.mean(seen[:2]), rel=1e-4)
+    assert found.diversity_gain == pytest.approx(np.mean(seen[:2]) - np.mean(seen[2:]), abs=1e-5)
+
+
+def test_a_model_that_ignores_the_past_needs_none() -> None:
+    model = tiny.build("vidya-v2")
+    for name, parameter in model.named_parameters():
+        if "o_proj" in name:
+            parameter.data[...] = 0
+    found = measure(model, *packed(20), view=20)
+    assert found is not None
+    assert found.need == pytest.approx(0, abs=1e-6)
+
+
+def test_of_many_sequences_the_first_are_read_and_of_short_ones_none() -> None:
+    model = tiny.build("vidya-v2")
+    found = measure(model, *packed(*[20] * 60), view=20)
+    assert found is not None
+    assert found.tokens == 51 * 10  # 1,020 tokens are read whole
+    assert measure(model, *packed(10, 3, 0), view=20) is None
+    assert measure(model, *packed(1, 1), view=1) is None

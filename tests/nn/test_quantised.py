@@ -1,0 +1,81 @@
+"""Quantised matrices: the products of the floats that they stand for, with few rows as with many; never trained."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from minigrad import GraphError, InputError, Tensor, nn, no_grad, ops
+from minigrad.errors import ShapeError
+from minigrad.nn.quantised import QuantisedParameter, embedding, linear
+from minigrad.nn.quantising import quantise
+from tests.models.tiny import build
+
+RNG = np.random.default_rng(0)
+
+
+def parameter(rows: int, columns: int, format: str, transposed: bool = False) -> QuantisedParameter:
+    values = RNG.normal(size=(rows, columns)).astype(np.float32)
+    return QuantisedParameter(nn.Parameter(values), format, transposed)
+
+
+@pytest.mark.parametrize(("format", "error"), [("float16", 5e-4), ("bfloat16", 4e-3), ("int8", 4e-3), ("int4", 0.13)])
+def test_values_come_back_rounded(format: str, error: float) -> None:
+    weight = nn.Parameter(RNG.normal(size=(6, 96)).astype(np.float32))
+    found = QuantisedParameter(weight, format).data
+    largest = np.abs(weight.data).max(axis=1, keepdims=True)
+    assert (np.abs(found - weight.data) <= error * largest).all()
+    assert found.any()
+    np.testing.assert_array_equal(QuantisedParameter(nn.Parameter(found), format).data, found)  # rounded only once
+
+
+@pytest.mark.parametrize("rows", [1, 16, 17])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_are_those_of_the_values(rows: int, transposed: bool) -> None:
+    weight, bias = parameter(40, 50, "int8", transposed), nn.Parameter(RNG.normal(size=50 if transposed else 40))
+    x = Tensor(RNG.normal(size=(rows, 1, 40 if transposed else 50)).astype(np.float32))
+    found = linear(x, weight, bias, inputs_first=transposed)
+    expected = ops.linear(x, Tensor(weight.data), bias, inputs_first=transposed)
+    np.testing.assert_allclose(found.data, expected.data, atol=1e-5)
+
+
+def test_rows_of_a_table_are_looked_up() -> None:
+    table = parameter(9, 33, "int4")
+    ids = Tensor([[3, 8], [0, 3]])
+    np.testing.assert_array_equal(embedding(table, ids).data, table.data[ids.data])
+    for wrong in (9, -1):
+        with pytest.raises(InputError, match="the table has rows 0 to 8"):
+            embedding(table, Tensor([wrong]))
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    weight = parameter(4, 6, "int8")
+    with pytest.raises(ShapeError, match=r"\(4, 6\)"):
+        linear(Tensor(np.zeros((2, 5), np.float32)), weight)
+    with pytest.raises(InputError, match=r"\(6, 4\)"):
+        weight.data = np.zeros((6, 4))
+
+
+def test_nothing_is_trained_through_a_quantised_matrix() -> None:
+    layer = nn.Linear(8, 4)
+    quantise(layer, "int8")
+    x = Tensor(np.ones((1, 8), np.float32), requires_grad=True)
+    with pytest.raises(GraphError, match="load the model as float32"):
+        layer(x)
+    with no_grad():
+        layer(x)
+    with pytest.raises(InputError, match="stored as int8 cannot be trained"):
+        layer.freeze(False)
+    model = build("vidya-v2")
+    expected = model.loss([[1, 2, 3]], [[2, 3, 4]]).item()
+    quantise(model, "float16")
+    loss = model.loss([[1, 2, 3]], [[2, 3, 4]])
+    assert abs(loss.item() - expected) < 0.01
+    with pytest.raises(GraphError, match="stored as float16 cannot be trained"):
+        loss.backward()
+
+
+def test_weights_that_a_format_cannot_hold_are_refused() -> None:
+    for format, value in (("float16", 1e6), ("int4", 1e6), ("int8", np.nan), ("bfloat16", np.inf)):
+        with pytest.raises(InputError, match=f"do not fit {format}"):
+            QuantisedParameter(nn.Parameter(np.array([[1, value]], np.float32)), format)

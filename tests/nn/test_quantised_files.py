@@ -1,0 +1,83 @@
+"""Quantised folders: written and opened as they were, and refused where their format is another one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import models
+from minigrad import InputError
+from minigrad.formats.gguf.network import read_network
+from minigrad.formats.safetensors import read_tensors, save_tensors
+from minigrad.kernels.decoding.lines import CODES
+from minigrad.nn.quantising import format_of, quantise
+from tests.models.tiny import build, tokens
+
+
+def changed(folder: Path, **entry: object) -> Path:
+    path = folder / "config.json"
+    values = json.loads(path.read_text("utf-8"))
+    values["quantization_config"] |= entry
+    path.write_text(json.dumps(values), "utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("format", CODES)
+def test_a_quantised_model_is_saved_and_opened_as_it_is(format: str, tmp_path: Path) -> None:
+    model = build("gpt2").eval()
+    model.save(tmp_path / "floats")
+    quantise(model, format)
+    model.save(tmp_path / "small")
+    opened = models.load(tmp_path / "small")
+    rounded = models.load(tmp_path / "floats", quantize=format)
+    assert format_of(opened) == format_of(rounded) == format
+    ids, expected = tokens(0, 2, 9), model(tokens(0, 2, 9)).data
+    for other in (opened, rounded):
+        np.testing.assert_array_equal(other.eval()(ids).data, expected)
+        assert other.state_dict().keys() == model.state_dict().keys()
+
+
+def test_a_quantised_folder_is_smaller(tmp_path: Path) -> None:
+    sizes = {}
+    for format in (None, *CODES):
+        folder = tmp_path / str(format)
+        model = models.build("gpt2", size="nano")
+        if format is not None:
+            quantise(model, format)
+        model.save(folder)
+        sizes[format] = (folder / "model.safetensors").stat().st_size / model.num_parameters()
+    assert sizes[None] > 3.9
+    assert max(sizes["float16"], sizes["bfloat16"]) < 2.1
+    assert sizes["int8"] < 1.2
+    assert sizes["int4"] < 0.7
+
+
+def test_an_unknown_format_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    model = build("vidya-v2")
+    quantise(model, "int8")
+    model.save(tmp_path)
+    for entry, message in (
+        ({"version": 2}, "reads version 1"),
+        ({"version": 1, "format": "int3"}, "did you mean int8|not as int3"),
+        ({"format": "int4"}, "do not fit the model"),
+        ({"format": 8}, "takes text, not 8"),
+        ({"quant_method": "gptq"}, "quantised by 'gptq'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            models.load(changed(tmp_path, **{"quant_method": "minigrad", "format": "int8", "version": 1} | entry))
+    changed(tmp_path, quant_method="minigrad", format="int8")
+    for refused in ("int4", "float16"):
+        with pytest.raises(InputError, match="stored as int8"):
+            models.load(tmp_path, quantize=refused)
+    with pytest.raises(InputError, match="float32, not in float64"):
+        models.load(tmp_path, "float64")
+    for read in (read_network, lambda folder: models.initial_weights_for(build("vidya-v2"), folder)):
+        with pytest.raises(InputError, match="needs the unrounded ones"):
+            read(tmp_path)
+    arrays = read_tensors(tmp_path / "model.safetensors")
+    save_tensors(tmp_path / "model.safetensors", {name: x for name, x in arrays.items() if "q_proj" not in name})
+    with pytest.raises(InputError, match=r"missing: .*q_proj\.weight\.scales"):
+        models.load(tmp_path)
