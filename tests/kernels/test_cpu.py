@@ -78,6 +78,7 @@ def test_the_split_block_is_that_of_tiles_with_three_parts() -> None:
 _WITHOUT_TILES = "+avx,+avx2,+fma,+avx512f,+avx512bw,+avx512dq,+avx512vl,+avx512bf16"
 
 
+@pytest.mark.machines
 @pytest.mark.parametrize("features", ["+avx,+avx2,+fma", _WITHOUT_TILES])
 def test_a_processor_with_fewer_features_multiplies_as_well(features: str) -> None:
     """Numba takes the features it may use from the environment.
@@ -114,6 +115,7 @@ sys.exit(pytest.main([*sys.argv[1:], "-n", "0"]))
 """
 
 
+@pytest.mark.machines
 def test_the_loops_for_tile_registers_multiply_in_plain_python() -> None:
     """Any processor can run them without the compiler; there they treat what is below 2^-126 as zero, too."""
     names = (

@@ -71,6 +71,7 @@ for length, heads, kv_heads, size in ((16, 3, 1, 16), (40, 2, 2, 8)):
 """
 
 
+@pytest.mark.machines
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 def test_a_process_that_compiles_kernels_and_one_that_loads_them_compute_the_same_bits(tmp_path: Path) -> None:
     """What a process did before must never show, or a run that is continued would not repeat."""
@@ -140,6 +141,7 @@ def test_every_64_bit_arm_processor_has_neon(monkeypatch: Any, machine: str) -> 
     assert "neon" in host_features()
 
 
+@pytest.mark.machines
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 def test_compiled_code_is_kept_apart_by_the_processor_that_numba_compiles_for(tmp_path: Path) -> None:
     """One home folder may serve several machines, and one machine can pretend to be another."""

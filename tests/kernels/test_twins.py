@@ -87,6 +87,7 @@ def test_kernel_equals_its_twin(name: str, dtype: Any, data: st.DataObject) -> N
             np.testing.assert_allclose(array, want, err_msg=f"argument {position} of {name}", **close)
 
 
+@pytest.mark.machines
 def test_kernels_run_without_a_compiler() -> None:
     # So that a debugger and a coverage report can look into them.
     names = "test_kernel_equals_its_twin"
