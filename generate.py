@@ -9,7 +9,7 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
 
 import itertools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from minigrad.generation.prompt import STANDARD_INPUT, document, is_terminal, re
 from minigrad.generation.settings import GenerateConfig
 from minigrad.options import assignments, nearest
 from minigrad.system import hardware
+from minigrad.system.files import check_new_file, write_text
 from minigrad.system.signals import raise_on_interrupt
 from minigrad.system.terminal import close_output, forgive_encoding, printable
 
@@ -33,8 +34,12 @@ if TYPE_CHECKING:  # the command line is read before NumPy and the rest are impo
 def generate(config: GenerateConfig) -> Iterator[str]:
     """Yield the texts in parts, each with its prompt first; between two of them are a blank line and a rule.
 
-    Raises InputError if the folder cannot be used.
+    Raises InputError if the folder cannot be used, or if the page of --explain cannot be written.
     """
+    if config.explain is not None:
+        check_new_file(Path(config.explain))
+        if config.samples * len(config.prompt) > 1:
+            raise InputError("--explain shows how one text came about: give one prompt, and leave out --samples")
     model, tok, draft = load(config)
     from minigrad.generation.decoding import stream
     from minigrad.generation.display import in_turn
@@ -46,12 +51,15 @@ def generate(config: GenerateConfig) -> Iterator[str]:
             which = f"prompt {number}" if len(prompts) > 1 else "the prompt"
             notice(f"{which} has {len(prompt):,} tokens, more than the context of {limit:,}: its last part is used")
     beginnings = [beginning for beginning in config.prompt for _ in range(config.samples)]
-    tokens = stream(model, prompts, config, tokenizer=tok, draft=draft)
+    drawn: list[Token] = []
+    tokens = watched(stream(model, prompts, config, tokenizer=tok, draft=draft), config, tok, drawn)
     yield beginnings[0]
-    for number, text, ended in in_turn(watched(tokens, config, tok), config.samples):
+    for number, text, ended in in_turn(tokens, config.samples):
         yield text
         if ended:
             yield "\n\n---\n\n" + beginnings[number + 1] if number + 1 < len(beginnings) else "\n"
+    if config.explain is not None:
+        write_explanation(model, tok, prompts[0], drawn, config)
 
 
 def chat(config: GenerateConfig) -> Iterator[str]:
@@ -59,6 +67,8 @@ def chat(config: GenerateConfig) -> Iterator[str]:
 
     Raises InputError if the folder holds no chat model, or if several samples are asked for.
     """
+    if config.explain is not None:
+        raise InputError("--explain shows how the text after a prompt came about; leave out --chat")
     if config.samples > 1:
         raise InputError("--chat writes one answer to each message; leave out --samples")
     model, tok, draft = load(config)
@@ -71,7 +81,7 @@ def chat(config: GenerateConfig) -> Iterator[str]:
     conversation = Conversation(form.encode, room=limit - min(config.tokens, limit // 2))
 
     def answer(ids: list[int], turn: int) -> Iterator[Token]:
-        return watched(stream(model, ids, config, tokenizer=tok, draft=draft, first_sample=turn), config, tok)
+        return watched(stream(model, ids, config, tokenizer=tok, draft=draft, first_sample=turn), config, tok, [])
 
     if is_terminal():
         notice(HELP)
@@ -104,38 +114,55 @@ def load(config: GenerateConfig) -> tuple[LanguageModel, Tokenizer, LanguageMode
 
 
 def compile_kernels(model: LanguageModel) -> None:
-    """Read and continue the shortest text if its kernels must be compiled first, and say so; nothing waits unsaid."""
+    """Read and continue a short text if its kernels must be compiled first, and say so; nothing waits unsaid."""
     from minigrad import no_grad
+    from minigrad.kernels.decoding.lines import widen_lines
     from minigrad.kernels.decoding.machine import run_program
+    from minigrad.kernels.decoding.products import linear
     from minigrad.kernels.jit import is_stored
     from minigrad.nn.decoder import Decoder
 
-    if is_stored(run_program) or not (decoder := Decoder(model)).has_program:
+    # A quantised model reads a short prompt with `linear` alone, and widens its matrices for a long one.
+    kernels: list[Callable[..., object]] = [run_program]
+    if model.head().packed is not None:
+        kernels += [linear, widen_lines]
+    if all(is_stored(kernel) for kernel in kernels) or not (decoder := Decoder(model)).has_program:
         return
     notice("compiling kernels, which are kept for the next time")
     model.eval()
     cache = model.new_cache(1, 2)
     with no_grad():
+        model([[0] * min(32, model.config.context_length)], last=1)
         model([[0]], cache=cache)
     decoder.step([0], cache)
 
 
-def watched(tokens: Iterator[Token], config: GenerateConfig, tok: Tokenizer) -> Iterator[Token]:
-    """Yield the tokens, then print their speed, and their log-probabilities if these are asked for."""
+def watched(tokens: Iterator[Token], config: GenerateConfig, tok: Tokenizer, drawn: list[Token]) -> Iterator[Token]:
+    """Yield the tokens and add them to `drawn`, then print their speed, and their log-probabilities if asked for."""
     from minigrad.generation.display import Pace, alternatives
 
     pace = Pace()
-    drawn: list[Token] = []
     for token in tokens:
         pace.note(token)
-        if config.alternatives is not None:
-            drawn.append(token)
+        drawn.append(token)
         yield token
-    if drawn:
+    if drawn and config.alternatives is not None:
         notice("each token with its log-probability, then the most likely ones in its place")
         print(alternatives(drawn, tok.decode), file=sys.stderr, flush=True)
     if summary := pace.summary():
         notice(summary)
+
+
+def write_explanation(
+    model: LanguageModel, tok: Tokenizer, prompt: list[int], drawn: list[Token], config: GenerateConfig
+) -> None:
+    """Write the page of --explain: a text, its prompt first, and what the model computed at each token."""
+    from minigrad.explain import explain
+
+    title, count = f"How {Path(config.run).resolve().name} wrote this", len(prompt)
+    text = explain(model, tok, [*prompt, *drawn], written=count, title=title, drawn=config.drawn_with())
+    write_text(str(config.explain), text)
+    notice(f"{config.explain} shows how this text came about; open it in a browser")
 
 
 def refuse_other_folders(folder: Path) -> None:

@@ -128,15 +128,14 @@ def writing(run: Path, documents: int, tokens: int) -> dict[str, dict[str, float
 def _read(decoder: Decoder, texts: list[list[int]], sizes: Any, limit: int, *, adapts: bool) -> dict[str, float]:
     """Predict each token of the texts from those in view; `sizes` (V,) is the number of bytes of each token."""
     nats, num_bytes, contexts, start = 0.0, 0, list[int](), time.perf_counter()
+    most = decoder.model.config.context_length
     for ids in texts:
-        adaptive = AdaptiveContext.up_to(limit) if adapts else None
-        if not adapts and limit < decoder.model.config.context_length:
-            adaptive = AdaptiveContext(limit, limit, limit)
-        context = Context(decoder, [ids[:_UNREAD]], len(ids), adaptive)
+        adaptive = AdaptiveContext.up_to(limit) if adapts else AdaptiveContext(limit, limit, limit)
+        context = Context(decoder, [ids[:_UNREAD]], len(ids), [adaptive] if adapts or limit < most else [])
         for token in ids[_UNREAD:]:
             nats -= float(log_softmax_formula(context.logits()[0, -1].astype(np.float64))[token])
             num_bytes += int(sizes[token])
-            contexts.append(context.limit)
+            contexts.append(int(context.limits[0]))
             context.append([token])
     seconds = time.perf_counter() - start
     speed = len(contexts) / seconds

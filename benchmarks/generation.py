@@ -1,9 +1,16 @@
-"""Generation with minigrad and with transformers on PyTorch, in turns: tokens per second, greedy, with a cache.
+"""Writing with minigrad, with transformers on PyTorch and with llama.cpp, in turns: tokens per second of each.
 
-Both generate 128 tokens after a prompt of 16, with models of the same shape in float32. The last column is minigrad
-with 16 samples of 32 tokens at once. Run with nothing else on the machine.
+All write the same models, with random weights in float32, greedily, with a cache (see `writers`). The measures:
 
-    python benchmarks/generation.py --peer-python ~/peers/bin/python
+- write: 32 tokens after a prompt of 16; for minigrad also as a share of the memory bandwidth that a plain read reaches;
+- prompt: the time to the first token after a prompt of 512;
+- together: 16 samples at once against one at a time, at the default temperature and top-p, minigrad alone;
+- far: 32 tokens after a prompt of 2,000 against those after 16, minigrad alone.
+
+A peer is left out if its interpreter has no such package. Run with nothing else on the machine:
+
+    python benchmarks/generation.py --torch-python ~/peers/bin/python --llama-python ~/llama/bin/python
+    python benchmarks/generation.py --models 2.0 --measures write prompt
 """
 
 from __future__ import annotations
@@ -12,86 +19,114 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-from turns import Contestant, has, serve
+from turns import Contestant, has
+from writers import FAR, LONG, MEMORY, SAMPLES, SHORT, TOKENS
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-PROMPT, COUNT, TURNS = list(range(16)), 128, 5
-SAMPLES, SAMPLE_TOKENS = 16, 32
-CASES = (("vidya-v2", "nano"), ("vidya-v2", "mini"), ("vidya-v2", "2.0"), ("gpt2", "124m"))
+MODELS = {"nano": ("vidya-v2", "nano"), "2.0": ("vidya-v2", "2.0"), "124m": ("gpt2", "124m")}
+LENGTHS = {"write": SHORT + TOKENS, "prompt": LONG, "together": SHORT + TOKENS, "far": FAR + TOKENS}
+MEASURES = tuple(LENGTHS)
+TURNS = {"write": 7, "prompt": 3, "together": 3, "far": 1}
 
 
-def serve_minigrad(family: str, size: str, threads: int) -> None:
-    """Generate with `minigrad.generation`."""
+def prepare(folder: Path, name: str) -> Path:
+    """Return a folder with a model of random weights and its GGUF file, which is made unless it is there."""
     import models
-    from minigrad.generation import Sampling, stream
+    import tokenizer
+    from minigrad.formats.gguf.__main__ import GGUFConfig, export
 
-    model, greedy = models.build(family, size=size), Sampling(temperature=0, tokens=COUNT)
-    many = greedy.changed({"samples": SAMPLES, "tokens": SAMPLE_TOKENS})
-    tasks = {"write": greedy, "write many": many}
-    serve({name: lambda each=each: list(stream(model, PROMPT, each, end_ids=())) for name, each in tasks.items()})
+    run = folder / name
+    if not (run / "model-f32.gguf").exists():
+        models.build(*MODELS[name]).save(run)
+        tokenizer.train([], vocab_size=261).save(run)
+        export(GGUFConfig(str(run), "f32"))
+    return run
 
 
-def serve_torch(published: str, threads: int) -> None:
-    """Generate with transformers."""
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
+def contestants(run: Path, peers: dict[str, str], context: int) -> dict[str, Contestant]:
+    """Start minigrad and the peers; each has read the model when this returns."""
+    from minigrad.system import hardware
 
-    torch.set_num_threads(threads)
-    values = json.loads(published)
-    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(values.pop("model_type"), **values)).eval()
-    prompt = torch.from_numpy(np.array([PROMPT]))
-    limits = {"min_new_tokens": COUNT, "max_new_tokens": COUNT, "do_sample": False, "pad_token_id": 0}
+    threads = hardware.threads()
+    options: dict[str, dict[str, Any]] = {
+        "minigrad": {"folder": str(run)},
+        "torch": {"folder": str(run)},
+        "llama": {"file": str(run / "model-f32.gguf"), "context": context},
+    }
+    script = str(Path(__file__).parent / "writers.py")
+    running = {}
+    for program, python in {"minigrad": sys.executable, **peers}.items():
+        given = {"program": program, "threads": threads, **options[program]}
+        running[program] = Contestant(script, python, given)
+        running[program].turn("write", times=0)  # alone, because starting uses all processors
+    return running
 
-    def write() -> None:
-        with torch.no_grad():
-            model.generate(prompt, attention_mask=torch.ones_like(prompt), **limits)
 
-    serve({"write": write})
+def run_measure(measure: str, running: dict[str, Contestant], weight_bytes: int) -> dict[str, float]:
+    """Let the contestants take turns; return tokens per second by program, and other figures by their names."""
+    ours, figures = running["minigrad"], dict[str, float]()
+    pieces = {"write": ("write", "memory"), "together": ("sample", "together"), "far": ("write", "far")}
+    for turn in range(TURNS[measure]):
+        for work in pieces.get(measure, (measure,)):
+            for contestant in running.values() if work == measure in ("write", "prompt") else (ours,):
+                contestant.turn(work, warm_up=turn == 0)
+    if measure in ("write", "prompt"):
+        tokens = TOKENS if measure == "write" else LONG
+        figures |= {program: tokens / contestant.median(measure) for program, contestant in running.items()}
+    if measure == "write":
+        figures["memory GB/s"] = MEMORY / ours.median("memory") / 1e9
+        figures["weights GB/s"] = weight_bytes * figures["minigrad"] / 1e9
+        figures["share"] = figures["weights GB/s"] / figures["memory GB/s"]
+    elif measure == "together":
+        figures["alone"] = TOKENS / ours.median("sample")
+        figures["together"] = SAMPLES * TOKENS / ours.median("together")
+        figures["ratio"] = figures["together"] / figures["alone"]
+    elif measure == "far":
+        figures["near"], figures["far"] = (TOKENS / ours.median(work) for work in ("write", "far"))
+        figures["ratio"] = figures["far"] / figures["near"]
+    return figures | {
+        f"over {peer}": figures["minigrad"] / figures[peer] for peer in ("torch", "llama") if peer in figures
+    }
 
 
 def main() -> None:
-    """Run every case with both, print a table and JSON."""
+    """Take every measure of every model, print a line for each, and JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--peer-python", default=sys.executable, help="an interpreter that has torch and transformers")
-    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
+    parser.add_argument("--measures", nargs="+", default=list(MEASURES), choices=MEASURES)
+    parser.add_argument("--torch-python", default=sys.executable, help="an interpreter with torch and transformers")
+    parser.add_argument("--llama-python", default=sys.executable, help="an interpreter with llama-cpp-python")
+    parser.add_argument("--folder", type=Path, default=Path("runs/writers"), help="where the models are kept")
     arguments = parser.parse_args()
-    if arguments.serve:
-        options = json.loads(arguments.serve)
-        (serve_torch if "published" in options else serve_minigrad)(**options)
-        return
     import models
     from minigrad.system import hardware
 
-    peer = has(arguments.peer_python, "torch", "transformers")
-    if not peer:
-        print(f"{arguments.peer_python} has no torch and transformers: only minigrad writes (see --peer-python)")
+    wanted = {
+        "torch": (arguments.torch_python, ["torch", "transformers"]),
+        "llama": (arguments.llama_python, ["llama_cpp"]),
+    }
+    peers = {peer: python for peer, (python, packages) in wanted.items() if has(python, *packages)}
+    for peer in wanted.keys() - peers.keys():
+        print(f"{wanted[peer][0]} has no {' and '.join(wanted[peer][1])}: left out")
     print(hardware.describe())
-    print(f"{'model':<16} {'tokens/s':>9} {'torch':>9} {'ratio':>7} {'16 at once':>11}")
     results = []
-    for family, size in CASES:
-        threads = hardware.threads()
-        running = [
-            Contestant(__file__, sys.executable, {"family": family, "size": size, "threads": threads}),
-        ]
-        if peer:
-            published = json.dumps(models.configure(family, size).published())
-            options = {"published": published, "threads": threads}
-            running.append(Contestant(__file__, arguments.peer_python, options))
-        for _ in range(TURNS):
-            for contestant in running:
-                contestant.turn("write")
-        running[0].turn("write many")
-        together = SAMPLES * SAMPLE_TOKENS / running[0].median("write many")
-        speeds = [COUNT / contestant.median("write") for contestant in running]
-        for contestant in running:
+    for name in arguments.models:
+        skeleton, run = models.skeleton(*MODELS[name]), prepare(arguments.folder, name)
+        context, weight_bytes = skeleton.config.context_length, 4 * int(skeleton.macs_per_token(0))
+        running = contestants(run, peers, context)
+        for measure in arguments.measures:
+            if LENGTHS[measure] > context:
+                continue
+            figures = run_measure(measure, running, weight_bytes)
+            results.append({"model": name, "measure": measure, **figures})
+            shown = "  ".join(f"{key} {value:,.2f}" for key, value in figures.items())
+            print(f"{name:<6} {measure:<9} {shown}", flush=True)
+        for contestant in running.values():
             contestant.close()
-        results.append({"model": f"{family} {size}", "tokens_per_second": speeds, "together": together})
-        ratio = f"{speeds[1]:9.1f} {speeds[0] / speeds[1]:6.2f}x" if peer else " " * 17
-        print(f"{family + ' ' + size:<16} {speeds[0]:9.1f} {ratio} {together:11.1f}", flush=True)
     print(json.dumps({"machine": hardware.describe(), "results": results}))
 
 

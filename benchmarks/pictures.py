@@ -25,9 +25,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from benchmarks import ngram
 from minigrad import draw_graph
 from minigrad.data import corpus
+from minigrad.pages.chart import Series, line_chart
 from minigrad.system.terminal import printable
 from minigrad.training import checkpoint, metrics
-from minigrad.training.chart import Series, line_chart
 from minigrad.training.record import Record
 from minigrad.training.report import even
 from minigrad.training.state import Sample, State

@@ -7,11 +7,13 @@ recomputed layer and work that is split among threads all get the same numbers.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 
 import numpy as np
 
 
+@functools.lru_cache(maxsize=64)
 def philox_key(seed: int, purpose: str) -> int:
     """Return the 64-bit key of a seed and a purpose (such as ``"dropout"``).
 

@@ -46,7 +46,9 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.optim": AUTOGRAD | {"minigrad.kernels"},
     "minigrad.data": SYSTEM | {"numpy", "minigrad.formats", "minigrad.nn.layout"},
     "minigrad.generation": NN | {"minigrad.data"},
-    "minigrad.training": NN | {"minigrad.optim", "minigrad.data", "minigrad.generation", "tqdm"},
+    "minigrad.pages": SYSTEM | {"numpy"},
+    "minigrad.explain": NN | {"minigrad.generation", "minigrad.pages"},
+    "minigrad.training": NN | {"minigrad.optim", "minigrad.data", "minigrad.generation", "minigrad.pages", "tqdm"},
     "minigrad.evaluate": NN | {"minigrad.data", "minigrad.training"},
     "minigrad.evaluate.__main__": NN  # a program, which stands above all rooms as train.py does
     | {"minigrad.cli", "minigrad.data", "minigrad.evaluate", "minigrad.training", "models", "tokenizer"},

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.autograd.gradients import Backward, Deferred
-from minigrad.autograd.observers import Gradients, RecordedOperation, Result, watch
+from minigrad.autograd.observers import Gradients, Observer, RecordedOperation, Result, watch
 from minigrad.errors import RunError
 from minigrad.typing import Array
 
@@ -42,8 +42,8 @@ def detect_anomaly() -> Iterator[None]:
         yield
 
 
-class AnomalyDetector:
-    """The observer that checks every result and every gradient."""
+class AnomalyDetector(Observer):
+    """The observer that checks every result and every gradient, and so what an update uses."""
 
     def __init__(self) -> None:
         self._call_sites: weakref.WeakKeyDictionary[Backward, str] = weakref.WeakKeyDictionary()
@@ -75,10 +75,6 @@ class AnomalyDetector:
             return computed
 
         yield check
-
-    def update(self, name: str) -> contextlib.AbstractContextManager[None]:
-        """Check nothing: the gradients that an update uses were checked when they were computed."""
-        return contextlib.nullcontext()
 
 
 def call_site() -> str:

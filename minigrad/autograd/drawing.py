@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from minigrad.autograd.gradients import Backward
-from minigrad.autograd.observers import Gradients, RecordedOperation, Result, watch
+from minigrad.autograd.observers import Gradients, Observer, RecordedOperation, Result, watch
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import GraphError
 from minigrad.typing import Array
@@ -64,7 +64,7 @@ def _leaf(value: ArrayLike) -> Tensor:
     return Tensor(value, requires_grad=True, dtype=np.float32 if array.dtype.kind in "iub" else None)
 
 
-class Recording:
+class Recording(Observer):
     """The observer that notes every result on the way forward, and every gradient on the way back."""
 
     def __init__(self) -> None:
@@ -89,10 +89,6 @@ class Recording:
         if node.backward is not None:
             self._visited[node] = node.backward, node.parents, dy
         yield lambda gradients: gradients
-
-    def update(self, name: str) -> contextlib.AbstractContextManager[None]:
-        """Note nothing."""
-        return contextlib.nullcontext()
 
     def boxes(self, root: RecordedOperation, leaves: dict[str, Tensor]) -> list[Box]:
         """Return a box for every value that the root was computed from, each after its inputs, and the root's last."""

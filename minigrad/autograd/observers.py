@@ -1,21 +1,23 @@
-"""The hook through which a profiler or a check observes every operation, forward and backward.
+"""The hook through which a profiler, a check or a trace observes every operation and every module.
 
-An observer surrounds each operation with a context manager, which yields a function. The result is passed through that
-function as soon as it is computed, to be measured or checked. Without observers, the cost is the test of an empty list.
+An observer surrounds each operation, forward and backward, and each call of a module, with a context manager, which
+yields a function. The result is passed through that function as soon as it is computed, to be measured, checked or
+kept. Without observers, the cost is the test of an empty list.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any, Protocol, TypeVar
 
 from minigrad.autograd.gradients import Backward, Gradient
 from minigrad.typing import Array
 
 Result = tuple[Array, Backward]
 Gradients = Sequence[Gradient | None]
+_Value = TypeVar("_Value")
 
 
 class RecordedOperation(Protocol):
@@ -29,19 +31,30 @@ class RecordedOperation(Protocol):
         """The operations and leaves that computed the arguments; None for an argument without a gradient."""
 
 
-class Observer(Protocol):
-    """An object that observes the operations of every thread."""
+def _unchanged(value: _Value) -> _Value:
+    return value
+
+
+class Observer:
+    """The base of what observes the operations and modules of every thread; by itself it changes and keeps nothing."""
 
     def forward(
         self, name: str, arrays: Sequence[Array], options: dict[str, Any]
     ) -> AbstractContextManager[Callable[[Result], Result]]:
         """Surround the forward function of operation `name`, called with `arrays` and `options`."""
+        return nullcontext(_unchanged)
 
     def backward(self, node: RecordedOperation, dy: Array) -> AbstractContextManager[Callable[[Gradients], Gradients]]:
         """Surround the backward function of `node`, called with `dy`, and the accumulation of its gradients."""
+        return nullcontext(_unchanged)
 
     def update(self, name: str) -> AbstractContextManager[object]:
         """Surround an update of parameters by optimizer `name`."""
+        return nullcontext()
+
+    def module(self, module: object, arguments: Sequence[Any]) -> AbstractContextManager[Callable[[Any], Any]]:
+        """Surround the call of a module with these positional arguments."""
+        return nullcontext(_unchanged)
 
 
 active: list[Observer] = []
@@ -61,17 +74,32 @@ def watch(observer: Observer) -> Iterator[None]:
 @contextmanager
 def forward(name: str, arrays: Sequence[Array], options: dict[str, Any]) -> Iterator[Callable[[Result], Result]]:
     """Surround a forward function with every active observer."""
-    with ExitStack() as stack:
-        steps = [stack.enter_context(observer.forward(name, arrays, options)) for observer in active]
-        yield lambda result: functools.reduce(lambda value, step: step(value), steps, result)
+    with _surrounded(observer.forward(name, arrays, options) for observer in active) as observed:
+        yield observed
 
 
 @contextmanager
 def backward(node: RecordedOperation, dy: Array) -> Iterator[Callable[[Gradients], Gradients]]:
     """Surround a backward function with every active observer."""
+    with _surrounded(observer.backward(node, dy) for observer in active) as observed:
+        yield observed
+
+
+@contextmanager
+def module(called: object, arguments: Sequence[Any]) -> Iterator[Callable[[Any], Any]]:
+    """Surround the call of a module with every active observer."""
+    with _surrounded(observer.module(called, arguments) for observer in active) as observed:
+        yield observed
+
+
+@contextmanager
+def _surrounded(
+    managers: Iterable[AbstractContextManager[Callable[[_Value], _Value]]],
+) -> Iterator[Callable[[_Value], _Value]]:
+    """Enter every context manager; yield what passes a result through all their functions, one after the other."""
     with ExitStack() as stack:
-        steps = [stack.enter_context(observer.backward(node, dy)) for observer in active]
-        yield lambda gradients: functools.reduce(lambda value, step: step(value), steps, gradients)
+        steps = [stack.enter_context(manager) for manager in managers]
+        yield lambda result: functools.reduce(lambda value, step: step(value), steps, result)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ import numpy as np
 
 from minigrad.autograd.gradients import Backward, saved_arrays
 from minigrad.autograd.graph import is_recording
-from minigrad.autograd.observers import Gradients, RecordedOperation, Result, active
+from minigrad.autograd.observers import Gradients, Observer, RecordedOperation, Result, active
 from minigrad.typing import Array
 
 
@@ -108,7 +108,7 @@ class Line:
     bytes_new: int = 0  # of new arrays: its result and the arrays that its backward function saves
 
 
-class Profile:
+class Profile(Observer):
     """Totals by operation and phase over all measured steps; a context manager around each step."""
 
     def __init__(self) -> None:

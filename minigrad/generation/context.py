@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import numpy as np
@@ -25,10 +26,9 @@ class Context:
 
     A model reads at most `context_length` tokens. A text that begins with more is read from its last ones; a text that
     outgrows the context is read again from its last half on, so the next half context costs no more than before.
-    With an `adaptive` context, that context takes the place of `context_length`: it is how much of a text is in the
+    Adaptive `contexts`, one for each text, take the place of `context_length`: that is how much of a text is in the
     cache, which is all that a model of any family sees of it, whatever windows its layers have. What the farther half
     of the cache tells about the newest tokens is measured every now and then, and less or more is kept from then on.
-    That is a function of one text, so there must be only one.
     """
 
     def __init__(
@@ -36,13 +36,13 @@ class Context:
         decoder: Decoder,
         texts: Sequence[Sequence[int]],
         capacity: int,
-        adaptive: AdaptiveContext | None = None,
+        contexts: Sequence[AdaptiveContext] = (),
     ) -> None:
         """Take texts, at least one token each, and the number of tokens that the longest may grow to."""
-        self.decoder, self.model, self.adaptive = decoder, decoder.model, adaptive
+        self.decoder, self.model, self.contexts = decoder, decoder.model, list(contexts)
         self.texts = [list(text) for text in texts]
-        self._decided = len(self.texts[0])  # the length of the text at the last decision
-        self._starts = np.maximum(self.lengths - self.limit, 0)  # of each text, the first token that the cache holds
+        self._decided = self.lengths  # of each text, its length at the last decision
+        self._starts = np.maximum(self.lengths - self.limits, 0)  # of each text, the first token that the cache holds
         memory = min(self.model.config.context_length, max(capacity, int(self.lengths.max())))
         self._cache: Cache = self.model.new_cache(len(texts), memory)
         self._places = np.arange(len(texts))  # of each text, its number in the cache, which may hold others too
@@ -53,14 +53,15 @@ class Context:
         return np.array([len(text) for text in self.texts])
 
     @property
-    def limit(self) -> int:
-        """The number of tokens that the cache may hold."""
-        return self.adaptive.current if self.adaptive else self.model.config.context_length
+    def limits(self) -> Array:
+        """How many tokens of each text the cache may hold, (texts,)."""
+        most = [context.current for context in self.contexts]
+        return np.array(most or [self.model.config.context_length] * len(self.texts))
 
     @property
     def room(self) -> int:
         """The number of tokens that fit before one of the texts outgrows the context."""
-        return self.limit - int((self.lengths - self._starts).max())
+        return int((self.limits - self.lengths + self._starts).min())
 
     def append(self, tokens: Sequence[int]) -> None:
         """Add one token to each text."""
@@ -69,8 +70,8 @@ class Context:
 
     def logits(self, last: int = 1) -> Array:
         """Read the tokens that are new; return the logits after each of the `last` ones, (texts, last, V)."""
-        if self.adaptive:
-            self._adapt(self.adaptive)
+        for number, context in enumerate(self.contexts):
+            self._adapt(number, context)
         self._make_room()
         begins = not self._held.any()
         if self._new.sum() > _MOST_ROWS or (last == 1 and not begins):
@@ -84,6 +85,11 @@ class Context:
         are left out: so texts that end one by one do not cost a copy of the cache each.
         """
         self.texts = [self.texts[number].copy() for number in numbers]
+        if self.contexts:
+            several = len(set(numbers)) < len(numbers)  # the samples of one prompt adapt apart
+            chosen = [self.contexts[number] for number in numbers]
+            self.contexts = [copy.deepcopy(each) for each in chosen] if several else chosen
+        self._decided = self._decided[list(numbers)]
         self._starts, self._places = self._starts[list(numbers)], self._places[list(numbers)]
         if (np.diff(self._places) <= 0).any() or 2 * len(numbers) <= self._cache.batch_size:
             self._cache = self._cache.select(self._places)
@@ -118,21 +124,21 @@ class Context:
         lengths[self._places] = held
         self._cache.truncate(lengths)
 
-    def _adapt(self, context: AdaptiveContext) -> None:
-        """Measure what the farther half of the view tells, if it is nearly full and some tokens are new; decide."""
-        length = len(self.texts[0])
-        held = min(length - int(self._starts[0]), self.model.config.context_length + 1)
-        if length < self._decided + ADAPT_EVERY or 4 * held < 3 * context.current:
+    def _adapt(self, number: int, context: AdaptiveContext) -> None:
+        """Measure what the farther half of a view tells, if it is nearly full and some tokens are new; decide."""
+        length = len(self.texts[number])
+        held = min(length - int(self._starts[number]), self.model.config.context_length + 1)
+        if length < self._decided[number] + ADAPT_EVERY or 4 * held < 3 * context.current:
             return
-        self._decided = length
-        seen = np.array(self.texts[0][-held:])
+        self._decided[number] = length
+        seen = np.array(self.texts[number][-held:])
         if signals := measure(self.model, seen[:-1], seen[1:], Layout.packed([held - 1]), held - 1):
             context.decide(length, signals)
 
     def _make_room(self) -> None:
         """Let texts that have outgrown the context begin again from their last half."""
-        if (is_long := self.lengths - self._starts > self.limit).any():
-            self._starts = np.where(is_long, self.lengths - max(1, self.limit // 2), self._starts)
+        if (is_long := self.lengths - self._starts > self.limits).any():
+            self._starts = np.where(is_long, self.lengths - np.maximum(1, self.limits // 2), self._starts)
             self._cut(np.where(is_long, 0, self._held))
 
     def _read_ahead(self, kept: int) -> None:

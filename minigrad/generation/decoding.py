@@ -47,8 +47,8 @@ def stream(
     `end_ids`), which is its last token and adds no text; with a stop string; or after `settings.tokens`.
     Texts are written together, whatever their lengths. Each is a function of weights, prompt, settings and the number
     of its sample, which begins at `first_sample`: alone and among others it is the same, as far as rounding allows. A
-    text that outgrows the model's context continues from its last half. With `adaptive_context` each text is written
-    alone, and how much of it the model sees follows from what it reads (`minigrad.nn.adaptive_context`).
+    text that outgrows the model's context continues from its last half. With `adaptive_context`, how much of a text the
+    model sees follows from what it reads (`minigrad.nn.adaptive_context`).
     With `draft`, a smaller model with the same tokenizer, the texts have the same distribution and come sooner, one
     after the other (see `speculative`); with temperature 0 they are the same texts.
     Raises InputError for a setting that is unknown or not allowed, token ids that the model does not know, or a
@@ -140,7 +140,6 @@ def _batches(decoder: Decoder, rules: Rules, prompts: list[list[int]], samples: 
     model, capacity = decoder.model, max(map(len, prompts)) + rules.sampling.tokens
     bytes_each = model.new_cache(1, min(capacity, model.config.context_length)).num_bytes
     size = max(1, min(_MOST_TOGETHER, _MOST_CACHE_BYTES // bytes_each))
-    size = 1 if rules.sampling.adaptive_context else size  # each text has a context of its own
     texts = (Text(rules, ids, number, sample) for number, ids in enumerate(prompts) for sample in samples)
     while batch := list(itertools.islice(texts, size)):
         yield from _together(decoder, batch, capacity)
@@ -159,16 +158,16 @@ def _together(decoder: Decoder, texts: list[Text], capacity: int) -> Iterator[To
     """
     prompts = {text.number: text.prompt for text in texts}
     rows = [list(prompts).index(text.number) for text in texts]
-    is_adaptive = texts[0].rules.sampling.adaptive_context
-    adaptive = AdaptiveContext.up_to(decoder.model.config.context_length) if is_adaptive else None
+    adapts, most = texts[0].rules.sampling.adaptive_context, decoder.model.config.context_length
+    adaptive = [AdaptiveContext.up_to(most) for _ in prompts] if adapts else []
     context = Context(decoder, list(prompts.values()), capacity, adaptive)
     logits = context.logits()[rows, -1]
     context.select(rows)
     while texts:
         drawn = []
-        for text, row in zip(texts, logits, strict=True):
+        for text, row, limit in zip(texts, logits, context.limits, strict=True):
             drawn.append(text.next(row))
-            drawn[-1].context = adaptive.current if adaptive else None
+            drawn[-1].context = int(limit) if adapts else None
             yield drawn[-1]
         going = [number for number, token in enumerate(drawn) if not token.ended]
         if not going:

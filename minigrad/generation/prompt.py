@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator, Sequence
@@ -23,13 +24,17 @@ def read_prompts(given: Sequence[str]) -> tuple[str, ...]:
     """Return the prompts: those that are `given`, but the text of standard input where one is "-".
 
     Without any there is one, which is empty, unless another program or a file is standard input, as in
-    `echo Once | generate.py RUN`. Raises InputError if standard input is closed, is no UTF-8 text, or is asked for
-    twice.
+    `echo Once | generate.py RUN`. Raises InputError if standard input is closed or asked for twice, or if a prompt is
+    no UTF-8 text.
     """
     if not given:
         return (_read_standard_input() if _is_piped() else "",)
     if given.count(STANDARD_INPUT) > 1:
         raise InputError(f"standard input holds one prompt: give --prompt {STANDARD_INPUT} once")
+    for each in given:
+        if wrong := re.search("[\ud800-\udfff]", each):  # Python's form of a byte that is no part of a character
+            place = f"its character {wrong.start() + 1:,} is 0x{ord(wrong[0]) & 0xFF:02x}"
+            raise InputError(f"--prompt is not UTF-8 text: {place}")
     return tuple(_read_standard_input() if each == STANDARD_INPUT else each for each in given)
 
 

@@ -8,10 +8,11 @@ import numpy as np
 
 from minigrad.errors import InputError
 from minigrad.generation.settings import Sampling
-from minigrad.random import generator
+from minigrad.kernels.rowwise.selection import draw_index, select_largest
+from minigrad.kernels.rowwise.uniform import first_uniform
+from minigrad.random import philox_key
 from minigrad.typing import Array
 
-_FIRST_CANDIDATES = 64  # the most likely tokens that top-p looks at first; they nearly always reach p
 _GROUP = 16  # values of which only the largest is looked at first
 
 
@@ -28,23 +29,24 @@ def distribution(
     [0.625, 0.375, 0.0]
     """
     values = logits.astype(np.float64)
-    if not np.isfinite(values).all():
+    if not (np.isfinite(values.max()) and np.isfinite(values.min())):
         raise InputError("the model's logits are not finite: its weights are damaged, or it diverged in training")
     if counts is not None and sampling.penalises:
         penalise(values, sampling, counts)
     if forbidden is not None:
-        values[forbidden] = -np.inf
+        np.copyto(values, -np.inf, where=forbidden)
+    probabilities = np.zeros_like(values)
     if sampling.temperature == 0:
-        return np.eye(1, len(values), int(values.argmax()))[0]
+        probabilities[values.argmax()] = 1
+        return probabilities
     with np.errstate(over="ignore"):  # a tiny temperature gives all but the most likely exp(-inf) = 0
-        values = (values - values.max()) / sampling.temperature
+        values -= values.max()
+        values /= sampling.temperature
     weights = np.exp(values)  # 1 for the most likely token
-    count = _number_kept(weights, sampling)
-    if count < len(weights):
-        kept = _largest(values, count)  # by the logits: different ones may round to equal weights
-        weights, chosen = np.zeros_like(weights), weights[kept]
-        weights[kept] = chosen
-    return weights / weights.sum()
+    kept = _kept(values, weights, sampling)
+    probabilities[kept] = weights[kept]
+    probabilities /= probabilities.sum()
+    return probabilities
 
 
 def penalise(values: Array, sampling: Sampling, counts: Array) -> None:
@@ -54,32 +56,27 @@ def penalise(values: Array, sampling: Sampling, counts: Array) -> None:
     values[seen] -= sampling.frequency_penalty * counts[seen]
 
 
-def _number_kept(weights: Array, sampling: Sampling) -> int:
-    """Return how many of the most likely tokens may be drawn, given weights (V,) of which the largest is 1."""
-    kept = len(weights)
-    if sampling.top_k is not None:
-        kept = min(kept, sampling.top_k)
-    if sampling.min_p is not None:
-        kept = min(kept, int(np.count_nonzero(weights >= sampling.min_p)))
-    if sampling.top_p is None or sampling.top_p == 1:
-        return kept
+def _kept(values: Array, weights: Array, sampling: Sampling) -> Array | slice:
+    """Return which tokens may be drawn, given their logits (V,) and weights (V,), of which the largest is 1.
+
+    They are chosen by the logits, because different logits may round to equal weights.
+    """
+    share = 1.0 if sampling.top_p is None else sampling.top_p
+    if sampling.top_k is not None or sampling.min_p is not None:
+        found = np.arange(len(values)) if sampling.top_k is None else candidates(values, sampling.top_k)
+        if sampling.min_p is not None:
+            found = found[weights[found] >= sampling.min_p]
+        if sampling.top_k is not None:
+            found = found[: select_largest(values, np.ones_like(weights), found, sampling.top_k)]
+        total = weights[found].sum()
+    elif share < 1:
+        # All tokens less likely than (1 - p) / V have less than 1 - p together, so the others reach p without them.
+        total = weights.sum()
+        found = np.flatnonzero(weights >= (1 - share) * total / len(weights))
+    else:
+        return slice(None)
     # Top-p (Holtzman et al. 2019, section 3.1): a token stays unless those before it already reach the share p.
-    total = weights.sum() if kept == len(weights) else weights[_largest(weights, kept)].sum()
-    enough, count = sampling.top_p * total, _FIRST_CANDIDATES
-    while True:
-        largest = -np.sort(-weights[candidates(weights, min(count, kept))])[:kept]
-        before = np.cumsum(largest) - largest
-        if count >= kept or before[-1] >= enough:
-            return int(np.count_nonzero(before < enough))
-        count *= 8
-
-
-def _largest(values: Array, count: int) -> Array:
-    """Return the indices of the `count` largest values, in no order; of equal values the first."""
-    found = candidates(values, count)
-    smallest = np.partition(values[found], len(found) - count)[len(found) - count]
-    above, equal = found[values[found] > smallest], found[values[found] == smallest]
-    return np.concatenate([above, equal[: count - len(above)]])
+    return found if share == 1 else found[: select_largest(values, weights, found, share * total)]
 
 
 def most_likely(values: Array, count: int) -> Array:
@@ -115,14 +112,12 @@ def draw(probabilities: Array, uniform: float) -> int:
     >>> [draw(np.array([0.5, 0.0, 0.5]), uniform) for uniform in (0.0, 0.4, 0.5, 0.99)]
     [0, 0, 2, 2]
     """
-    sums = np.cumsum(probabilities)
-    token = int(np.searchsorted(sums, uniform * sums[-1], side="right"))
-    return min(token, int(np.searchsorted(sums, sums[-1])))  # uniform * sums[-1] may round to sums[-1]
+    return int(draw_index(probabilities, uniform))
 
 
 def uniform(seed: int, purpose: str, sample: int, position: int) -> float:
     """Return the random number in [0, 1) of one position of one sample: it depends on nothing else."""
-    return float(generator(seed, purpose, step=position, index=sample).random())
+    return float(first_uniform(np.uint64(philox_key(seed, purpose)), np.uint64(position), np.uint64(sample)))
 
 
 def log_probabilities(logits: Array) -> Array:

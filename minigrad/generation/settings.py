@@ -98,6 +98,17 @@ class Sampling:
                 raise unknown("setting of generation", name, sorted(names))
         return replace(self, **changes)
 
+    def drawn_with(self) -> str:
+        """Name the settings that decide which token is drawn, as far as they are in use.
+
+        >>> Sampling(top_p=None, top_k=40).drawn_with()
+        'temperature 0.8, top-k 40, seed 0'
+        """
+        usual = {"temperature": None, "seed": None, "repetition_penalty": 1.0, "frequency_penalty": 0.0, "ban": ()}
+        names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "frequency_penalty", "ban", "seed")
+        used = ((name, getattr(self, name)) for name in names)
+        return ", ".join(f"{name.replace('_', '-')} {value}" for name, value in used if value != usual.get(name))
+
     @property
     def penalises(self) -> bool:
         """Whether the draw of a token depends on how often it occurred."""
@@ -119,6 +130,13 @@ class GenerateConfig(Sampling):
         False,
         "talk with a model that was trained on conversations: it answers each line of standard input (/help)",
         group="what",
+    )
+    explain: str | None = option(
+        None,
+        "write a page that shows how the text came about: probabilities, alternatives, layers and attention",
+        group="what",
+        value="FILE",
+        none_means="",
     )
     draft: str | None = option(
         None,

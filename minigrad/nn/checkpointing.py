@@ -34,7 +34,7 @@ class CheckpointedLayer(Module):
                     return self.forward(*given, **options)
 
             return recompute(forward, *arguments, parameters=self.parameters())
-        return self.forward(*arguments, **options)
+        return super().__call__(*arguments, **options)
 
 
 def _settings(layer: Module) -> tuple[tuple[bool, ...], list[dict[str, Any]]]:

@@ -22,10 +22,11 @@ import numpy as np
 from minigrad import ops
 from minigrad.autograd import observers
 from minigrad.autograd.graph import no_grad
-from minigrad.autograd.observers import Gradients, RecordedOperation, Result
+from minigrad.autograd.observers import Observer, Result
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
+from minigrad.nn.quantised import linear
 from minigrad.ops.attention_entropy import relative_entropy
 from minigrad.typing import Array
 
@@ -100,13 +101,13 @@ def _predictions(model: LanguageModel, tokens: Array, layout: Layout, counts: Ar
     for first in range(0, len(rows), _CHUNK):
         part = slice(first, first + _CHUNK)
         with no_grad():
-            log_p = ops.log_softmax(ops.linear(rows[part], model.head())).data  # (chunk, V)
+            log_p = ops.log_softmax(linear(Tensor(rows[part]), model.head())).data  # (chunk, V)
         losses[part] = -log_p[np.arange(len(log_p)), wanted[part]]
         entropies[part] = -(np.exp(log_p) * log_p).sum(axis=1)
     return _Predictions(float(losses.mean()), float(entropies.mean()), spread.mean())
 
 
-class _Spread:
+class _Spread(Observer):
     """An observer that measures in every operation of attention how far it is spread out."""
 
     def __init__(self) -> None:
@@ -129,13 +130,3 @@ class _Spread:
             entropy = relative_entropy(q, k, offsets=offsets, key_ranges=ranges, first_visible=first)
             self._found.append(float(entropy.mean(dtype=np.float64)))
         yield lambda result: result
-
-    @contextlib.contextmanager
-    def backward(self, node: RecordedOperation, dy: Array) -> Iterator[Callable[[Gradients], Gradients]]:
-        """Measure nothing."""
-        yield lambda gradients: gradients
-
-    @contextlib.contextmanager
-    def update(self, name: str) -> Iterator[None]:
-        """Measure nothing."""
-        yield

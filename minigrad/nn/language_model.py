@@ -21,10 +21,12 @@ from minigrad.nn.config import ModelConfig
 from minigrad.nn.layers import Embedding, Linear
 from minigrad.nn.layout import Layout
 from minigrad.nn.module import Module
+from minigrad.nn.panels import Panel
 from minigrad.nn.parameter import Parameter
 from minigrad.nn.programs import Program, Register
 from minigrad.nn.quantised import linear, refuse_training
 from minigrad.nn.quantised_files import arrays_of, config_entry
+from minigrad.nn.trace import Trace
 from minigrad.ops.cross_entropy import linear_losses
 from minigrad.typing import Array
 
@@ -72,6 +74,10 @@ class LanguageModel(Module):
     def measurements(self) -> dict[str, list[float]]:
         """Return what to log about the last training step, besides the loss."""
         return {}
+
+    def panels(self, trace: Trace) -> list[Panel]:
+        """Return what only this family can show of a text that it read, given its trace with all gates."""
+        return []
 
     def recompute_layers(self, on: bool = True) -> None:
         """Switch activation checkpointing of the layers on or off (see `CheckpointedLayer`)."""

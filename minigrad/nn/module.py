@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from minigrad.autograd import observers
 from minigrad.autograd.operators import unwrap
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError, ShapeError
@@ -43,8 +44,11 @@ class Module:
     training = True
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Call `forward`."""
-        return self.forward(*arguments, **options)
+        """Call `forward`, surrounded by the observers in use."""
+        if not observers.active:
+            return self.forward(*arguments, **options)
+        with observers.module(self, arguments) as observed:
+            return observed(self.forward(*arguments, **options))
 
     def forward(self, *arguments: Any, **options: Any) -> Any:
         """Compute the output; each module implements this."""

@@ -104,6 +104,23 @@ class AttentionPattern:
         ends = np.cumsum(counts)
         return FarKeys(far_k, far_v, np.stack([ends - counts, ends], axis=1))
 
+    def describe(self) -> str:
+        """Say in a sentence which tokens the pattern lets a token attend to.
+
+        >>> AttentionPattern("local", window=64, block=8, top_k=32, entropy=0.5).describe()
+        'Pattern local: a token attends to the newest 64 tokens only.'
+        """
+        far = f"and to all tokens before them as the means of blocks of {self.block}"
+        said = {
+            "full": "to all tokens up to itself",
+            "local": f"to the newest {self.window} tokens only",
+            "sparse": f"in each head to the {self.top_k} tokens with the highest scores",
+            "pyramid": f"to the newest {self.window} tokens or a few more, {far}",
+            "adaptive": f"to the newest {self.window} tokens or a few more, {far} if its attention to the near ones is "
+            "spread out",
+        }
+        return f"Pattern {self.kind}: a token attends {said[self.kind]}."
+
     def keys_per_token(self, context: float) -> float:
         """Return how many keys a token of a sequence of `context` tokens multiplies with on average, twice each.
 

@@ -63,6 +63,20 @@ def read_start(path: Path, count: int) -> bytes:
         raise InputError(f"cannot read {str(path)!r}: {error}") from error
 
 
+def check_new_file(path: Path) -> None:
+    """Raise InputError if a file exists already, because none is overwritten, or if it has no folder to be in."""
+    try:
+        exists, folder = path.exists() or path.is_symlink(), path.parent.is_dir()
+    except (OSError, ValueError) as error:  # a name that no file can have: too long, or with a NUL
+        raise InputError(f"cannot write {str(path)!r}: {getattr(error, 'strerror', None) or error}") from error
+    if exists:
+        raise InputError(f"{path} exists and is not overwritten; delete it, or name another file")
+    if not folder:
+        raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise InputError(f"cannot write {path}: the folder {path.parent} may not be written to")
+
+
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
     """Replace the file at `path`, completely or not at all; raises RunError if it cannot be written."""
     try:

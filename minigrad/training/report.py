@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import itertools
 import operator
 import statistics
@@ -10,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from minigrad.pages.chart import MAX_POINTS, Series, line_chart
+from minigrad.pages.page import escape, page
 from minigrad.system.files import write_text
-from minigrad.system.terminal import fold_blank_lines, printable
+from minigrad.system.terminal import fold_blank_lines
 from minigrad.system.units import format_bytes, format_count, format_seconds
 from minigrad.training import metrics
-from minigrad.training.chart import MAX_POINTS, Series, line_chart
 from minigrad.training.state import Sample
 from minigrad.typing import PathLike
 
@@ -61,19 +61,19 @@ def write_report(
     verdict = compare_with_xz(summary.bits_per_byte, summary.xz_bits_per_byte, summary.no_xz)
     trained = f"{format_count(summary.parameters)} parameters, trained on {summary.data}"
     body = [
-        f"<h1>{_escape(title)}</h1><p>{_escape(trained)}</p>",
-        f"<p class=verdict>{_escape(verdict)}</p>",
+        f"<h1>{escape(title)}</h1><p>{escape(trained)}</p>",
+        f"<p class=verdict>{escape(verdict)}</p>",
         _facts(summary, records) if records else "<p>No step was logged.</p>",
         _charts(records, summary.xz_bits_per_byte) if records else "",
         "<h2>What it wrote</h2>" if samples else "",
         *(_sample(sample) for sample in samples),
-        f"<h2>Repeat this run</h2><pre>{_escape(command)}</pre>",
+        f"<h2>Repeat this run</h2><pre>{escape(command)}</pre>",
         "<h2>Settings</h2><table>",
-        *(f"<tr><th>{_escape(name)}<td>{_escape(value)}" for name, value in settings.items() if value is not None),
+        *(f"<tr><th>{escape(name)}<td>{escape(value)}" for name, value in settings.items() if value is not None),
         "</table>",
     ]
     path = Path(run) / "report.html"
-    write_text(path, _PAGE.format(title=_escape(title), style=_STYLE, body="\n".join(body)))
+    write_text(path, page(title, "\n".join(body), _STYLE))
     return path
 
 
@@ -106,12 +106,8 @@ def _facts(summary: Summary, records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _sample(sample: Sample) -> str:
-    title, text = f"step {sample.step:,}", _escape(fold_blank_lines(sample.text))
+    title, text = f"step {sample.step:,}", escape(fold_blank_lines(sample.text))
     return f"<figure><figcaption>{title}</figcaption><pre>{text}</pre></figure>"
-
-
-def _escape(value: Any) -> str:
-    return html.escape(printable(str(value)))
 
 
 def even(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -180,35 +176,8 @@ def _copying_chart(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 _STYLE = """
-:root { color-scheme: light dark; --paper: #fdfdfc; --ink: #22252a; --soft: #6b7078; --line: #d9dbdf; }
-@media (prefers-color-scheme: dark) {
-  :root { --paper: #17191c; --ink: #e4e6e9; --soft: #9aa0a8; --line: #363a40; }
-}
-body { max-width: 64rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; font: 1rem/1.5 system-ui, sans-serif;
-  background: var(--paper); color: var(--ink); }
-h1 { margin: 0; } h1 + p { margin: 0; color: var(--soft); } h2 { margin: 2.5rem 0 .75rem; }
 .verdict { font-size: 1.35rem; }
-dl { display: flex; flex-wrap: wrap; gap: .75rem 2.5rem; } dt, figcaption, th { color: var(--soft); }
-dt, figcaption { font-size: .875rem; } dd { margin: 0; font-size: 1.2rem; }
 section { display: grid; gap: 1rem 1.5rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
-figure { margin: 0 0 1rem; } svg { display: block; width: 100%; height: auto; stroke-linejoin: round; }
-pre { margin: .25rem 0; padding: .75rem; border: 1px solid var(--line); border-radius: .4rem;
-  white-space: pre-wrap; overflow-wrap: anywhere; font-size: .875rem; }
-table { border-collapse: collapse; } th { text-align: left; font-weight: normal; white-space: nowrap; }
 th, td { padding: .2rem 1.5rem .2rem 0; border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
-"""
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>{style}</style>
-</head>
-<body>
-{body}
-</body>
-</html>
 """

@@ -13,7 +13,9 @@ from minigrad.errors import InputError
 from minigrad.nn import Layout
 from minigrad.nn.cache import Cache, refuse_gradient
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.panels import Panel
 from minigrad.nn.programs import Program, Register
+from minigrad.nn.trace import Trace
 from models.wiola.attention import GatedCrossLayerAttention, Pass
 from models.wiola.cache import WiolaCache
 from models.wiola.config import WiolaConfig
@@ -21,6 +23,7 @@ from models.wiola.feed_forward import DualStreamFeedForward
 from models.wiola.merged_attention import merged_attention
 from models.wiola.merging import rows_at
 from models.wiola.norm import WiolaRMSNorm
+from models.wiola.panels import panels
 from models.wiola.spiral import SpiralAngles
 
 
@@ -164,3 +167,7 @@ class Wiola(LanguageModel):
         """Return the merge ratio of each merging layer in the last training step."""
         layers = self.config.merging_layers
         return {"merge_ratio": [self.model.layers[layer].merge_ratio for layer in layers]} if layers else {}
+
+    def panels(self, trace: Trace) -> list[Panel]:
+        """Return the gates of each layer and the merges of a text that the model read."""
+        return panels(self, trace)

@@ -11,10 +11,11 @@ import pytest
 
 from minigrad import Tensor, ops
 from minigrad.autograd import observers
+from minigrad.nn import Linear, Sequential
 from minigrad.optim import AdamW
 
 
-class Recorder:
+class Recorder(observers.Observer):
     """An observer that records what it surrounds, and may change the result."""
 
     def __init__(self, name: str = "", factor: float = 1.0) -> None:
@@ -42,6 +43,16 @@ class Recorder:
         yield change
 
     @contextlib.contextmanager
+    def module(self, module: object, arguments: Any) -> Iterator[Any]:
+        self.record(f"{type(module).__name__} begins with {len(arguments)} arguments")
+
+        def change(output: Any) -> Any:
+            self.record(f"{type(module).__name__} returned {output.shape}")
+            return output * self.factor
+
+        yield change
+
+    @contextlib.contextmanager
     def update(self, name: str) -> Iterator[None]:
         self.record(f"{name} begins")
         yield
@@ -62,6 +73,30 @@ def test_an_observer_sees_forward_backward_and_update() -> None:
         "AdamW begins",
         "AdamW ends",
     ]
+
+
+def test_an_observer_sees_modules_and_the_operations_inside_them() -> None:
+    model, recorder = Sequential(Linear(3, 2, bias=False), ops.tanh), Recorder(factor=2.0)
+    model.initialise()
+    x = Tensor(np.ones((1, 3), np.float32))
+    alone = model(x).data
+    with observers.watch(recorder):
+        doubled = model(x)
+    outer = [event for event in recorder.events if "Sequential" in event]
+    assert outer == ["Sequential begins with 1 arguments", "Sequential returned (1, 2)"]
+    linear = recorder.events.index("linear computed from 2 arrays and []")
+    assert recorder.events.index("Linear begins with 1 arguments") < linear
+    assert linear < recorder.events.index("Linear returned (1, 2)")
+    assert not np.array_equal(doubled.data, alone)
+
+
+def test_an_observer_by_itself_changes_nothing() -> None:
+    weight, layer = Tensor([[2.0]], requires_grad=True), Linear(1, 1, bias=False)
+    layer.initialise()
+    with observers.watch(observers.Observer()):
+        ops.linear(weight, layer(weight)).sum().backward()
+        AdamW([weight]).step()
+    assert weight.grad is not None
 
 
 def test_each_observer_receives_the_result_of_the_one_before() -> None:

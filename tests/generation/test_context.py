@@ -122,7 +122,7 @@ def test_an_adaptive_context_sees_the_newest_part_only(monkeypatch, family):
     monkeypatch.setattr("minigrad.generation.context.ADAPT_EVERY", 3)
     model, adaptive = tiny.build(family).eval(), AdaptiveContext.up_to(LIMIT)
     text, start, views = [1, 2, 3], 0, []
-    context = Context(Decoder(model), [text], 200, adaptive)
+    context = Context(Decoder(model), [text], 200, [adaptive])
     needs = iter([-1.0] * 6 + [1.0] * 99)
     monkeypatch.setattr(
         "minigrad.generation.context.measure",

@@ -67,6 +67,8 @@ def test_without_a_flag_a_null_device_or_a_closed_input_is_no_prompt(monkeypatch
 def test_what_is_not_utf8_is_refused_with_its_place() -> None:
     for data, place in ((b"list\xff", "byte 5 is 0xff"), (b"caf\xc3\xff", "byte 4 is 0xc3")):
         assert piped("-", data)[1].strip() == f"standard input is not UTF-8 text: its {place}"
+    with pytest.raises(InputError, match="--prompt is not UTF-8 text: its character 4 is 0xe9"):
+        read_prompts(["fine", os.fsdecode(b"caf\xe9s")])
 
 
 def test_a_terminal_is_told_how_to_end_the_prompt(

@@ -25,7 +25,7 @@ from tests.kernels.decoding import line_twins
 from tests.kernels.decoding import twins as decoding
 from tests.kernels.gemm import packing_twins
 from tests.kernels.gemm import twins as gemm
-from tests.kernels.rowwise import draw_twins, layer_twins
+from tests.kernels.rowwise import draw_twins, layer_twins, selection_twins
 from tests.kernels.rowwise import twins as rowwise
 from tests.kernels.sequence import twins as sequence
 from tests.kernels.twin import Array, fenced, leaves, written
@@ -45,6 +45,7 @@ TABLES = (
     packing_twins,
     panel_twins,
     rowwise,
+    selection_twins,
     sequence,
     softmax_twins,
     tile_twins,

@@ -11,7 +11,7 @@ import pytest
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
-from minigrad.system.files import replacing, write_text
+from minigrad.system.files import check_new_file, replacing, write_text
 
 DTYPES = ["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool"]
 
@@ -78,3 +78,20 @@ def test_an_error_of_the_writer_leaves_the_file_as_it_was(tmp_path):
         fail()
     assert (tmp_path / "file").read_text(encoding="utf-8") == "old"
     assert names(tmp_path) == ["file"]
+
+
+def test_a_new_file_needs_a_free_name_in_a_folder(tmp_path, monkeypatch):
+    check_new_file(tmp_path / "free")
+    (tmp_path / "taken").write_text("", encoding="utf-8")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name in ("taken", "link"):
+        with pytest.raises(InputError, match=f"{name} exists and is not overwritten"):
+            check_new_file(tmp_path / name)
+    for name in ("nowhere/a", "taken/a"):
+        with pytest.raises(InputError, match="there is no folder"):
+            check_new_file(tmp_path / name)
+    with pytest.raises(InputError, match="cannot write"):
+        check_new_file(tmp_path / ("x" * 300))
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(InputError, match="may not be written to"):
+        check_new_file(tmp_path / "free")

@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 
 import pytest
 
+from minigrad.pages.chart import MAX_POINTS
 from minigrad.training import metrics, report
-from minigrad.training.chart import MAX_POINTS
 from minigrad.training.metrics import Measurement, Metrics
 from minigrad.training.report import Summary, even, write_report
 from minigrad.training.state import Sample

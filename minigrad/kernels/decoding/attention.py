@@ -72,42 +72,37 @@ def attend(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) 
                 is_spread = relative_entropy(queries, keys[first // block * block : count], heads, scores) > least
                 far = first // block if is_spread else 0
             first = first // block * block
-        far_keys, far_values = texts.far_keys[step.layer, place, :far], texts.far_values[step.layer, place, :far]
-        score_keys(query, far_keys, g, scale, scores)
-        for number in range(far):
-            scores[number] += memory.dtype.type(math.log(block))
-        score_keys(query, keys[first:count], g, scale, scores[far:])
         seen = far + count - first
-        if top_k:
+        score(query, keys[first:count], g, scores[far:seen])
+        if far:  # a mean stands for `block` keys: the logarithm of that is added to its scaled score
+            score(query, texts.far_keys[step.layer, place], g, scores[:far])
+            for number in range(far):
+                scores[number] += memory.dtype.type(math.log(block)) / scale
+        if 0 < top_k < seen:
             for number in range(seen):
                 numbers[number] = number
-            seen = keep_best(numbers, scores, seen, top_k, 0).number if seen > top_k else seen
-        total = exponentials(scores[:seen])
+            seen = keep_best(numbers, scores, seen, top_k, 0).number
+        total = exponentials(scores[:seen], scale)
         out = memory[text, step.target + head * heads.size : step.target + (head + 1) * heads.size]
         out[:] = 0
-        for number in range(seen):
-            position = first + number - far if top_k == 0 else numbers[number]
-            value = far_values[number, g] if number < far else values[position, g]
-            weight = scores[number] / total
-            for d in range(out.size):
-                out[d] += weight * value[d]
+        if 0 < top_k < count:
+            for number in range(seen):
+                add_values(scores[number : number + 1], values[numbers[number] : numbers[number] + 1], g, out)
+        else:
+            add_values(scores[:far], texts.far_values[step.layer, place], g, out)
+            add_values(scores[far:seen], values[first:count], g, out)
+        for d in range(out.size):
+            out[d] /= total
 
 
 @kernel
-def score_keys(query: Array, keys: Array, g: int, scale: float, scores: Array) -> None:
-    """Set the first scores to the scaled products of a query with the keys (positions, kv_heads, size) of a head."""
-    for position in range(keys.shape[0]):
-        scores[position] = dot(query, keys[position, g], False) * scale
-
-
-@kernel
-def exponentials(scores: Array) -> float:
-    """Replace scores by exponentials relative to the largest; return their sum."""
+def exponentials(scores: Array, scale: float) -> float:
+    """Replace scores by exponentials of the scaled ones, relative to the largest; return their sum."""
     largest, total = scores.dtype.type(-np.inf), scores.dtype.type(0)
     for number in range(scores.size):
         largest = max(largest, scores[number])
     for number in range(scores.size):
-        scores[number] = exp(scores[number] - largest)
+        scores[number] = exp((scores[number] - largest) * scale)
         total += scores[number]
     return total
 
@@ -121,10 +116,42 @@ def relative_entropy(queries: Array, keys: Array, heads: Heads, scores: Array) -
     """
     scale, found = scores.dtype.type(1 / math.sqrt(heads.size)), 0.0
     for head in range(heads.num_heads):
-        query = queries[head * heads.size : (head + 1) * heads.size]
-        score_keys(query, keys, head // (heads.num_heads // heads.kv_heads), scale, scores)
-        total, weighted = exponentials(scores[: keys.shape[0]]), 0.0
-        for number in range(keys.shape[0]):
-            weighted += scores[number] * math.log(scores[number]) if scores[number] > 0 else 0.0
+        query, weights = queries[head * heads.size : (head + 1) * heads.size], scores[: keys.shape[0]]
+        score(query, keys, head // (heads.num_heads // heads.kv_heads), weights)
+        total, weighted = exponentials(weights, scale), 0.0
+        for number in range(weights.size):
+            weighted += weights[number] * math.log(weights[number]) if weights[number] > 0 else 0.0
         found += math.log(total) - weighted / total
     return found / (heads.num_heads * math.log(keys.shape[0])) if keys.shape[0] > 1 else 0.0
+
+
+@kernel
+def score(query: Array, keys: Array, g: int, scores: Array) -> None:
+    """Set the scores to the products of a query with the keys (positions, G, D) of head g, four keys at a time."""
+    fours = scores.size // 4 * 4
+    for first in range(0, fours, 4):
+        a, b, c, d = keys[first, g], keys[first + 1, g], keys[first + 2, g], keys[first + 3, g]
+        to_a, to_b, to_c, to_d = query.dtype.type(0), query.dtype.type(0), query.dtype.type(0), query.dtype.type(0)
+        for j in range(query.size):
+            to_a += query[j] * a[j]
+            to_b += query[j] * b[j]
+            to_c += query[j] * c[j]
+            to_d += query[j] * d[j]
+        scores[first], scores[first + 1], scores[first + 2], scores[first + 3] = to_a, to_b, to_c, to_d
+    for position in range(fours, scores.size):
+        scores[position] = dot(query, keys[position, g], False)
+
+
+@kernel
+def add_values(weights: Array, values: Array, g: int, out: Array) -> None:
+    """Add the weighted sum of the values (positions, G, D) of head g to `out`, four values at a time."""
+    fours = weights.size // 4 * 4
+    for first in range(0, fours, 4):
+        a, b, c, d = values[first, g], values[first + 1, g], values[first + 2, g], values[first + 3, g]
+        by_a, by_b, by_c, by_d = weights[first], weights[first + 1], weights[first + 2], weights[first + 3]
+        for j in range(out.size):
+            out[j] += by_a * a[j] + by_b * b[j] + by_c * c[j] + by_d * d[j]
+    for position in range(fours, weights.size):
+        weight, value = weights[position], values[position, g]
+        for j in range(out.size):
+            out[j] += weight * value[j]

@@ -45,8 +45,8 @@ def attend_to_few(memory: Array, step: Step, heads: Heads, share: Share) -> None
             query = source[head * heads.size : (head + 1) * heads.size]
             for n in range(count):
                 key = source[first + n * line : first + n * line + heads.size]
-                scores[n] = dot(query, key, False) * scale
-            share_of_one = beta / exponentials(scores)
+                scores[n] = dot(query, key, False)
+            share_of_one = beta / exponentials(scores, scale)
             out = memory[text, step.target + head * heads.size : step.target + (head + 1) * heads.size]
             for d in range(out.size):
                 out[d] *= rest

@@ -20,7 +20,7 @@ from minigrad.kernels.decoding import program as codes
 from minigrad.kernels.decoding.lines import CODES, pack
 from minigrad.kernels.decoding.program import Heads, Pattern, Share, Step, Texts
 from tests.kernels.decoding.line_twins import floats
-from tests.kernels.twin import Arguments, Array, Twin, numbers
+from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers
 
 _SIZE = 120  # elements of memory of each text: a source in the first third, a target in the second
 _SOURCE, _TARGET = 3, 48
@@ -329,10 +329,6 @@ def _part_of(size: int, share: Share) -> tuple[int, int]:
     return span.start, span.stop
 
 
-def _stored(draw: DrawFn, dtype: Any) -> Array:
-    return numbers(draw, dtype, draw(st.sampled_from([0, 1, 4, 9])), 2, 3)
-
-
 @st.composite
 def _block_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     return [numbers(draw, dtype, 4, 2, 3), draw(st.integers(0, 1)), _BLOCK, numbers(draw, dtype, 2, 2, 3)]
@@ -343,27 +339,17 @@ def _mean_of_block(rows: Array, number: int, block: int, means: Array) -> None:
 
 
 @st.composite
-def _score_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    keys = _stored(draw, dtype)
-    return [numbers(draw, dtype, 3), keys, draw(st.integers(0, 1)), dtype(0.3), numbers(draw, dtype, len(keys))]
-
-
-def _score_keys(query: Array, keys: Array, g: int, scale: float, scores: Array) -> None:
-    scores[:] = keys[:, g] @ query * scale
-
-
-@st.composite
 def _exponential_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    return [numbers(draw, dtype, draw(st.integers(1, 40)))]
+    return [numbers(draw, dtype, draw(st.integers(1, 40))), dtype(0.3)]
 
 
-def _exponentials(scores: Array) -> Any:
-    return np.exp(scores.astype(np.float64) - scores.max()).sum()
+def _exponentials(scores: Array, scale: float) -> Any:
+    return np.exp((scores.astype(np.float64) - scores.max()) * scale).sum()
 
 
 @st.composite
 def _entropy_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    none, keys = np.zeros((0, 0), dtype), _stored(draw, dtype)
+    none, keys = np.zeros((0, 0), dtype), numbers(draw, dtype, draw(st.sampled_from([0, 1, 4, 9])), 2, 3)
     heads = Heads(4, 2, 3, np.zeros((1, 4)), none, none, False)
     return [numbers(draw, dtype, 12), keys, heads, numbers(draw, dtype, len(keys))]
 
@@ -372,9 +358,34 @@ def _relative_entropy(queries: Array, keys: Array, heads: Heads, scores: Array) 
     return _entropies(queries.astype(np.float64), keys, heads).mean() if len(keys) > 1 else 0.0
 
 
+@st.composite
+def _keys_of_a_head(draw: DrawFn, dtype: Any) -> tuple[Array, int]:
+    heads, size, count = draw(st.integers(1, 3)), draw(st.sampled_from([1, 8, 32, 35])), draw(st.integers(0, 11))
+    return numbers(draw, dtype, count, heads, size), draw(st.integers(0, heads - 1))
+
+
+@st.composite
+def _scored(draw: DrawFn, dtype: Any) -> Arguments:
+    keys, g = draw(_keys_of_a_head(dtype))
+    return [numbers(draw, dtype, keys.shape[2]), keys, g, np.full(len(keys), UNTOUCHED, dtype)]
+
+
+def _score(query: Array, keys: Array, g: int, scores: Array) -> None:
+    scores[:] = keys[:, g] @ query
+
+
+@st.composite
+def _weighted(draw: DrawFn, dtype: Any) -> Arguments:
+    values, g = draw(_keys_of_a_head(dtype))
+    return [numbers(draw, dtype, len(values)), values, g, numbers(draw, dtype, values.shape[2])]
+
+
+def _add_values(weights: Array, values: Array, g: int, out: Array) -> None:
+    out += weights @ values[:, g]
+
+
 TWINS: dict[str, Twin] = {
     "decoding.attention.mean_of_block": Twin(_block_arguments, _mean_of_block),
-    "decoding.attention.score_keys": Twin(_score_arguments, _score_keys),
     "decoding.attention.exponentials": Twin(_exponential_arguments, _exponentials, error=1e-5),
     "decoding.attention.relative_entropy": Twin(_entropy_arguments, _relative_entropy, error=1e-5),
     "decoding.products.part_of": Twin(_part_arguments, _part_of),
@@ -388,5 +399,7 @@ TWINS: dict[str, Twin] = {
     "decoding.summaries.blend": Twin(_blend_arguments, _blend),
     "decoding.attention.store": Twin(_step_arguments((codes.STORE,), "heads", "texts", "share"), _store),
     "decoding.attention.attend": Twin(_step_arguments((codes.ATTEND,), "heads", "texts", "share"), _attend),
+    "decoding.attention.score": Twin(_scored, _score),
+    "decoding.attention.add_values": Twin(_weighted, _add_values),
     "decoding.machine.run_program": Twin(_program_arguments, _run_program),
 }

@@ -80,8 +80,20 @@ def _dropout_blocks(x: Array, y: Array, draws: Draws, start: int, stop: int) -> 
     y[0, part] = np.where(kept, x[0, part] * draws.keep_scale, 0)
 
 
+@st.composite
+def _words(draw: DrawFn, dtype: Any, count: int) -> Arguments:
+    return [np.uint64(draw(st.integers(0, 2**64 - 1))) for _ in range(count)]
+
+
+def _first_uniform(key: Any, step: Any, index: Any) -> float:
+    counter = (int(step) << 192) | (int(index) << 128)
+    return float(np.random.Generator(np.random.Philox(key=int(key), counter=counter)).random())
+
+
 TWINS: dict[str, Twin] = {
     "rowwise.dropout.philox_round": Twin(_philox_arguments, _philox_round),
     "rowwise.dropout.draw_mask": Twin(_mask_arguments, _draw_mask),
+    "rowwise.uniform.upper_half": Twin(lambda dtype: _words(dtype, 2), lambda x, y: int(x) * int(y) >> 64),
+    "rowwise.uniform.first_uniform": Twin(lambda dtype: _words(dtype, 3), _first_uniform),
     "rowwise.dropout._dropout_blocks": Twin(_dropout_arguments, _dropout_blocks),
 }

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad.training.chart import Series, line_chart, round_step
+from minigrad.pages.chart import Series, line_chart, round_step
 
 VALUES = st.floats(-1e12, 1e12, allow_nan=False) | st.sampled_from([math.nan, math.inf])
 

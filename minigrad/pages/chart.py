@@ -17,15 +17,19 @@ _COLOURS = ("#3b82c4", "#d9822b")
 
 @dataclass(frozen=True)
 class Series:
-    """One line of a chart; a value that is not finite leaves a gap."""
+    """One line of a chart, over whole numbers; a value that is not finite leaves a gap."""
 
     label: str
     steps: Sequence[int]
     values: Sequence[float]
 
 
-def line_chart(title: str, series: Sequence[Series], *, references: Sequence[tuple[str, float]] = ()) -> str:
-    """Return an SVG chart of values over steps, with a dashed horizontal line at each of `references` (label, value).
+def line_chart(
+    title: str, series: Sequence[Series], *, references: Sequence[tuple[str, float]] = (), over: str = "step"
+) -> str:
+    """Return an SVG chart of values over steps, or `over` something else that is counted.
+
+    A dashed horizontal line stands at each of `references` (label, value).
 
     A chart of a single series starts at zero: otherwise a change of 1% would fill the whole height. It ends an eighth
     above the largest value, so that a constant is no line at the edge.
@@ -38,7 +42,7 @@ def line_chart(title: str, series: Sequence[Series], *, references: Sequence[tup
     y = _Axis(low - margin if len(series) > 1 or low < 0 else low, high + margin, _HEIGHT - _BOTTOM, _TOP)
     steps = [step for each in series for step in each.steps] or [0]
     x = _Axis(0.0, float(max(*steps, 1)), _LEFT, _WIDTH - _RIGHT)
-    parts = [*_grid(x, y)]
+    parts = [*_grid(x, y, over)]
     for each, colour in zip(series, _COLOURS, strict=False):
         parts += _line(each, colour, x, y)
     ends = [float(y.place(value)) for value in _last_values(series)]
@@ -82,7 +86,7 @@ def round_step(least: float) -> float:
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
 
 
-def _grid(x: _Axis, y: _Axis) -> list[str]:
+def _grid(x: _Axis, y: _Axis, over: str) -> list[str]:
     right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
     parts = []
     for tick in y.ticks():
@@ -96,7 +100,7 @@ def _grid(x: _Axis, y: _Axis) -> list[str]:
         label = f"{tick:,.0f}"
         parts.append(f'<text x="{place}" y="{bottom + 18}" text-anchor="middle">{label}</text>')
     middle = (_LEFT + right) / 2
-    parts.append(f'<text x="{middle}" y="{_HEIGHT - 6}" text-anchor="middle">step</text>')
+    parts.append(f'<text x="{middle}" y="{_HEIGHT - 6}" text-anchor="middle">{html.escape(over)}</text>')
     parts.append(f'<path d="M{_LEFT} {_TOP}V{bottom}H{right}" fill="none" stroke="currentColor" stroke-opacity=".6"/>')
     return parts
 

@@ -1,0 +1,118 @@
+"""Attention on the page: a map for each layer and head, of which token reads which."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from minigrad.explain.attention import ATTENTIONS, attention_weights
+from minigrad.explain.ribbon import percent
+from minigrad.nn.patterns import AttentionPattern
+from minigrad.nn.trace import Operation
+from minigrad.pages.chart import round_step
+from minigrad.pages.page import escape
+from minigrad.pages.picture import data_address, shares_as_png
+from minigrad.typing import Array
+
+MOST_PIXELS = 3_000_000  # of all maps together: about as many bytes of the page, at most
+MOST_SIDE = 256
+
+_LEFT, _TOP, _SIDE = 36, 4, 160  # of a map, in a picture of 200 x 204
+
+
+def largest_side(num_maps: int) -> int:
+    """Return how many of the newest tokens each of so many maps can show, so that the page stays small.
+
+    >>> largest_side(18), largest_side(300)
+    (256, 100)
+    """
+    return min(MOST_SIDE, math.isqrt(MOST_PIXELS // max(num_maps, 1)))
+
+
+def attention_maps(operations: Sequence[Operation], length: int) -> tuple[str, int]:
+    """Return the maps of all layers of a model that read `length` tokens, and how many of the newest they show."""
+    chosen = [operation for operation in operations if operation.name in ATTENTIONS]
+    side = largest_side(sum(operation.arrays[0].shape[1] + 1 for operation in chosen))
+    return "".join(_layer(operation, length, side) for operation in chosen), min(side, length)
+
+
+def _layer(operation: Operation, length: int, side: int) -> str:
+    weights = attention_weights(operation)
+    rows, heads, keys = weights.shape
+    layer, pattern = operation.layer + 1, getattr(operation.module, "pattern", None)
+    notes, figures = [], []
+    if isinstance(pattern, AttentionPattern):
+        seen = (weights > 0).mean(axis=1)
+        notes.append(f"{escape(pattern.describe())} On average a token sees {_mean_seen(weights)}.")
+        figures.append(_figure(seen, side, f"layer {layer}, the tokens that are seen", "seen by a head"))
+    if (rows, keys) != (length, length):
+        notes.append(f"Joined tokens share a row or a column here: {length} tokens are {rows} rows and {keys} columns.")
+    for head in range(heads):
+        habit = _habit(weights[:, head]) if rows == keys else ""
+        spoken = f"layer {layer}, head {head + 1}: {habit}"
+        figures.append(_figure(weights[:, head], side, spoken, f"<b>head {head + 1}</b> {habit}"))
+    words = f"<p>{' '.join(notes)}</p>" if notes else ""
+    return f"<h3>Layer {layer}</h3>{words}<div class=maps>{''.join(figures)}</div>"
+
+
+def _mean_seen(weights: Array) -> str:
+    """Say how many keys have a weight, on average over tokens and heads, of how many there are up to each token."""
+    seen, possible = float((weights > 0).sum(axis=2).mean()), (len(weights) + 1) / 2
+    return f"{seen:.1f} of the {possible:.1f} tokens up to itself"
+
+
+def _habit(weights: Array) -> str:
+    """Return what a head attends to most, on average over the tokens: itself, the token before, the first token."""
+    size = len(weights)
+    if size < 2:
+        return "itself 100%"
+    diagonal, before = np.diagonal(weights)[1:].mean(), np.diagonal(weights, -1).mean()
+    habits = {"itself": diagonal, "the one before": before, "the first": weights[1:, 0].mean()}
+    if size == 2:
+        del habits["the first"]  # it is the one before
+    ranked = sorted(habits.items(), key=lambda habit: -habit[1])
+    return ", ".join(f"{name} {percent(float(share))}" for name, share in ranked)
+
+
+def _figure(weights: Array, side: int, spoken: str, caption: str) -> str:
+    """Return the map of weights (rows, keys) with its axes: who reads from top to bottom, what is read across."""
+    (first_row, first_key), (rows, keys) = (max(0, size - side) for size in weights.shape), weights.shape
+    picture = data_address(shares_as_png(weights[first_row:, first_key:]))
+    right, bottom = _LEFT + _SIDE, _TOP + _SIDE
+    parts = [
+        f'<image x="{_LEFT}" y="{_TOP}" width="{_SIDE}" height="{_SIDE}" preserveAspectRatio="none" href="{picture}"/>'
+    ]
+    for tick, place in _ticks(first_key, keys):
+        parts.append(f'<text x="{_LEFT + place:.1f}" y="{bottom + 16}" text-anchor="middle">{tick}</text>')
+    for tick, place in _ticks(first_row, rows):
+        parts.append(f'<text x="{_LEFT - 5}" y="{_TOP + place:.1f}" dy=".35em" text-anchor="end">{tick}</text>')
+    parts.append(f'<text x="{(_LEFT + right) / 2}" y="{bottom + 34}" text-anchor="middle">is read</text>')
+    parts.append(f'<path d="M{_LEFT} {_TOP}V{bottom}H{right}" fill="none" stroke="currentColor" stroke-opacity=".6"/>')
+    box = 'viewBox="0 0 200 204" font-size="14" fill="currentColor"'
+    svg = f'<svg role="img" aria-label="Attention, {spoken}" {box}>{"".join(parts)}</svg>'
+    return f"<figure>{svg}<figcaption>{caption}</figcaption></figure>"
+
+
+def _ticks(first: int, stop: int) -> list[tuple[int, float]]:
+    """Return round positions from `first` up to `stop`, and their places on the axis."""
+    count = stop - first
+    step = int(round_step(max(count / 4, 1)))
+    return [(tick, (tick - first + 0.5) / count * _SIDE) for tick in range(-(-first // step) * step, stop, step)]
+
+
+def legend() -> str:
+    """Return the scale of the maps: patches with their weights."""
+    patches = "".join(f'<span style="--w:{math.sqrt(share):.3f}">{percent(share)}</span>' for share in _SCALE)
+    return f"<p class=scale>weight {patches}</p>"
+
+
+_SCALE = (0.0, 0.01, 0.1, 0.3, 1.0)
+
+STYLE = """
+.maps { display: grid; gap: .5rem 1rem; grid-template-columns: repeat(auto-fill, minmax(min(46%, 11rem), 1fr)); }
+.maps image { image-rendering: pixelated; } .maps figcaption { line-height: 1.25; padding-left: .5rem; }
+.scale span { display: inline-block; padding: .1rem .5rem; border: 1px solid var(--line);
+  background: rgb(47 128 205 / var(--w)); }
+"""

@@ -1,0 +1,200 @@
+"""The page that explains a text: one file of text, tables and pictures, which opens offline and runs no script."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from minigrad.explain import lens_table, maps, panel, ribbon
+from minigrad.explain.attention import ATTENTIONS
+from minigrad.explain.lens import Lens, last_logits, logit_lens
+from minigrad.explain.prediction import Prediction, predictions
+from minigrad.explain.tokens import TokenNames
+from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.trace import Trace, trace
+from minigrad.pages.chart import Series, line_chart
+from minigrad.pages.page import escape, page
+from minigrad.system.units import format_count
+from minigrad.typing import Tokenizer
+
+MOST_TOKENS = 400
+"""The newest tokens of a longer text are shown; the model reads all that its context holds."""
+
+GATES = ("sigmoid_gate", "blend")
+
+
+class Reading(NamedTuple):
+    """What a model computed as it read a text: all that the page shows."""
+
+    model: LanguageModel
+    names: TokenNames
+    tokens: list[int]  # those that the model read in its pass, from position 0
+    written: int  # the position of the first token that the model wrote
+    first: int  # the position of the first token that the page shows
+    trace: Trace
+    expected: list[Prediction | None]  # of the tokens from `first` on; None for position 0
+    lens: Lens  # of the same places
+
+    @property
+    def shown(self) -> list[int]:
+        """The tokens that the page shows."""
+        return self.tokens[self.first :]
+
+
+def explain(
+    model: LanguageModel,
+    tokenizer: Tokenizer,
+    tokens: Sequence[int],
+    *,
+    written: int | None = None,
+    title: str = "A text, explained",
+    drawn: str = "",
+) -> str:
+    """Return a page that shows what the model computed at each token of a text, at least one.
+
+    The first `written` tokens are the prompt; None: all of them. `drawn` says how the others were drawn. Of a text that
+    is longer than the model's context, the newest part is explained.
+
+        ids = [tok.end_of_text_id, *tok.encode("The list type")]
+        Path("page.html").write_text(explain(model, tok, ids), encoding="utf-8")
+    """
+    reading = read(model, tokenizer, tokens, len(tokens) if written is None else written)
+    sections = [
+        _head(reading, title, drawn, left_out=len(tokens) - len(reading.shown)),
+        _text(reading),
+        _choices(reading),
+        _lens(reading),
+        _attention(reading),
+        *(panel.show_panel(each, reading.tokens, reading.first, reading.names) for each in model.panels(reading.trace)),
+    ]
+    return page(title, "\n".join(sections), _STYLE + ribbon.STYLE + lens_table.STYLE + maps.STYLE + panel.STYLE)
+
+
+def read(model: LanguageModel, tokenizer: Tokenizer, tokens: Sequence[int], written: int) -> Reading:
+    """Let the model read a text in one pass, and keep what the page shows."""
+    kept = [int(token) for token in tokens][-model.config.context_length :]
+    left_out = len(tokens) - len(kept)
+    first = max(0, len(kept) - MOST_TOKENS)
+    found = trace(model, kept, [*ATTENTIONS, *GATES])
+    start = max(first - 1, 0)  # what is said after a token is the prediction of the next
+    logits = last_logits(model, found, start)
+    expected: list[Prediction | None] = [] if first else [None]  # nothing stands before position 0
+    expected += predictions(logits[:-1], kept[start + 1 :])
+    lens, names = logit_lens(model, found, first), TokenNames(tokenizer)
+    return Reading(model, names, kept, max(written - left_out, 0), first, found, expected, lens)
+
+
+def _head(reading: Reading, title: str, drawn: str, left_out: int) -> str:
+    model, count = reading.model, len(reading.tokens)
+    prompt = min(reading.written, count)
+    facts = f"{format_count(model.num_parameters())} parameters, {model.config.num_layers} layers"
+    links = "".join(f'<a href="#{name}">{text}</a> ' for name, text in _PARTS)
+    long = f" The text is longer: its first {left_out:,} tokens are not shown." if left_out else ""
+    how = f" Drawn with {escape(drawn)}." if drawn else ""
+    return (
+        f"<h1>{escape(title)}</h1><p>{facts}; {count:,} tokens, of which the model wrote {count - prompt:,}.{how}{long}"
+        f"</p><nav>{links}</nav>"
+    )
+
+
+_PARTS = (("text", "the text"), ("choices", "the alternatives"), ("lens", "layer by layer"), ("attention", "attention"))
+
+
+def _text(reading: Reading) -> str:
+    pairs = list(zip(reading.shown, reading.expected, strict=True))
+    size, border = reading.model.config.vocab_size, max(reading.written - reading.first, 0)
+    parts = []
+    for name, part in (("The beginning, as it was given", pairs[:border]), ("What the model wrote", pairs[border:])):
+        if part:
+            parts.append(f"<h3>{name}</h3>{ribbon.ribbon(part, reading.names, size)}")
+    words = _TEXT.format(size=size, most=math.log2(size))
+    return (
+        f"<h2 id=text>The text, token by token</h2><p>{words}</p>{_summary(reading)}{''.join(parts)}{_curves(reading)}"
+    )
+
+
+_TEXT = """A model reads and writes tokens: words, parts of words, signs. Its vocabulary has {size:,} of them. <b>The \
+number under a token</b> is the probability that the model gave it, knowing only what stands before it. <b>The \
+colour</b> shows surprise: strong where the token was unlikely. <b>The bar at the bottom</b> shows the entropy, how \
+open the choice was: no bar if only one token was possible, a full one ({most:.1f} bits) if all were equally likely. \
+Two bits are as open as a choice among four equals."""
+
+
+def _summary(reading: Reading) -> str:
+    """Return the averages over the tokens that the model wrote, or over the prompt if it wrote none."""
+    border = reading.written - reading.first
+    written = [each for each in reading.expected[max(border, 0) :] if each is not None]
+    known = written or [each for each in reading.expected if each is not None]
+    if not known:
+        return ""
+    which = "the model wrote" if written else "it was given"
+    surprise = sum(min(each.surprise, 99.0) for each in known) / len(known)
+    entropy = sum(each.entropy for each in known) / len(known)
+    first = sum(each.rank == 1 for each in known) / len(known)
+    return (
+        f"<p>Over the tokens that {which}: surprise {surprise:.1f} bits and entropy {entropy:.1f} bits on average; "
+        f"{ribbon.percent(first)} of the tokens were the most likely ones.</p>"
+    )
+
+
+def _curves(reading: Reading) -> str:
+    """Return a chart of the surprise and one of the entropy, over the positions."""
+    known = [(n, each) for n, each in enumerate(reading.expected, start=reading.first) if each is not None]
+    if not known:
+        return ""
+    places, figures = [place for place, _ in known], []
+    for title, values in (
+        ("Surprise of each token, bits", [min(each.surprise, 99.0) for _, each in known]),
+        ("Entropy at each token, bits", [each.entropy for _, each in known]),
+    ):
+        chart = line_chart(title, [Series(title, places, values)], over="position")
+        figures.append(f"<figure><figcaption>{title}</figcaption>{chart}</figure>")
+    return f"<div class=charts>{''.join(figures)}</div>"
+
+
+def _choices(reading: Reading) -> str:
+    known = [
+        (place, token, found)
+        for place, (token, found) in enumerate(zip(reading.shown, reading.expected, strict=True), start=reading.first)
+        if found is not None
+    ]
+    return f"<h2 id=choices>What could have stood there</h2><p>{_CHOICES}</p>{ribbon.choices(known, reading.names)}"
+
+
+_CHOICES = """For each position: the token that stands there, and the five tokens that the model held most likely. \
+The token of the text has a ✓ among them. A dot · is a space, ↵ a line break, \\x.. a byte that is only a part of a \
+character."""
+
+
+def _lens(reading: Reading) -> str:
+    table = lens_table.lens_table(reading.lens, reading.shown, reading.first, reading.names)
+    return f"<h2 id=lens>What each layer would have said</h2><p>{_LENS}</p>{lens_table.agreement(reading.lens)}{table}"
+
+
+_LENS = """A model is a stack of layers, and each adds to what the layers before it have found out. Here the answer \
+is read off early: the most likely next token, had the model ended after that layer, and its probability (this is \
+called the logit lens). Each row is a token that the model has just read; the columns are its guesses for the token \
+after it. Bold is what the last layer says in the end. Early layers were never trained to answer, so their guesses \
+may make no sense."""
+
+
+def _attention(reading: Reading) -> str:
+    pictures, count = maps.attention_maps(reading.trace.operations, len(reading.tokens))
+    limit = "" if count == len(reading.tokens) else f" The maps show the newest {count:,} tokens."
+    words = f"<p>{_ATTENTION}{limit}</p>{maps.legend()}"
+    return f"<h2 id=attention>Which token reads which</h2>{words}{pictures}"
+
+
+_ATTENTION = """In each layer, every token collects information from itself and the tokens before it. A layer has \
+several heads, each with its own habit. A map has a row for each token that reads and a column for each token that is \
+read; the stronger the colour, the more is taken from there. A row adds up to 100%. The part above the diagonal is \
+empty: no token sees a later one. Under each map stands what the head takes on average from the token itself, from \
+the one before it and from the first one. Numbers on the axes are positions, as in the tables above."""
+
+_STYLE = """
+nav a { display: inline-block; margin: .5rem 1rem 0 0; } a { color: rgb(47 128 205); }
+h2 + p, h3 + p { max-width: 46rem; } h3 { margin: 1.5rem 0 .25rem; font-size: 1.05rem; }
+.charts { display: grid; gap: 1rem 1.5rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); }
+h2 ~ figure { max-width: 30rem; }
+"""

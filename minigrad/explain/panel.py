@@ -1,0 +1,64 @@
+"""What only one family of models can show, on the page: tables of shares, and tokens that were joined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from minigrad.explain.ribbon import percent
+from minigrad.explain.tokens import TokenNames
+from minigrad.nn.panels import Pairs, Panel, Shares
+from minigrad.pages.page import escape
+
+
+def show_panel(panel: Panel, tokens: Sequence[int], first: int, names: TokenNames) -> str:
+    """Return the section of a panel; the page shows the tokens from position `first` on."""
+    body = _table(panel) if isinstance(panel, Shares) else _pairs(panel, tokens, first, names)
+    return f"<h2>{escape(panel.title)}</h2><p>{escape(panel.words)}</p>{body}"
+
+
+def _table(panel: Shares) -> str:
+    heads = "".join(f"<th scope=col>{escape(column)}" for column in panel.columns)
+    rows = "".join(
+        f"<tr><th scope=row>{escape(name)}{''.join(map(_share, shares))}" for name, shares in panel.rows.items()
+    )
+    table = f"<table class=shares><thead><tr><th>{heads}</thead><tbody>{rows}</tbody></table>"
+    return f'<div class=wide role=region tabindex=0 aria-label="{escape(panel.title)}">{table}</div>'
+
+
+def _share(share: float | None) -> str:
+    return "<td>–" if share is None else f'<td style="--p:{share:.3f}">{percent(share)}'
+
+
+def _pairs(panel: Pairs, tokens: Sequence[int], first: int, names: TokenNames) -> str:
+    sections = []
+    for layer, (joined, similarity) in panel.layers.items():
+        parts, place = [], first
+        while place < len(tokens):
+            text = names.running(tokens[place])
+            if place + 1 < len(tokens) and joined[place + 1]:
+                text += f"<i>+</i>{names.running(tokens[place + 1])}<small>{similarity[place + 1]:.2f}</small>"
+                place += 1
+                parts.append(f"<b>{text}</b>")
+            else:
+                parts.append(f"<span>{text}</span>")
+            place += 1
+        count = int(np.count_nonzero(joined[first + 1 :]))
+        found = f"{count} of {len(tokens) - first} tokens join the one before them."
+        sections.append(f"<h3>{escape(layer)}</h3><p>{found}</p><p class=pairs>{''.join(parts)}</p>")
+    return "".join(sections)
+
+
+STYLE = """
+.shares th, .shares td { padding: .25rem 1.25rem .25rem .25rem; border-bottom: 1px solid var(--line);
+  font-size: .875rem; vertical-align: bottom; }
+.shares thead th { white-space: normal; max-width: 9rem; }
+.shares td { background: linear-gradient(rgb(47 128 205 / .3) 0 0) left / calc(100% * var(--p, 0)) 100% no-repeat;
+  min-width: 4.5rem; }
+.pairs { line-height: 1.3; } .pairs > * { display: inline-block; white-space: pre; vertical-align: top;
+  margin-bottom: .3rem; }
+.pairs b { font-weight: inherit; border: 1.5px solid rgb(47 128 205); border-radius: .3rem; margin: 0 .1rem .3rem;
+  padding: 0 .1rem; text-align: center; }
+.pairs i { color: rgb(47 128 205); font-style: normal; margin: 0 .1rem; }
+"""

@@ -1,0 +1,79 @@
+"""What only Wiola can show of a text that it read: its gates, what it takes from layers below, and its merges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from minigrad import ops
+from minigrad.autograd.graph import no_grad
+from minigrad.autograd.tensor import Tensor
+from minigrad.nn.panels import Pairs, Panel, Shares
+from minigrad.nn.trace import Trace
+from minigrad.typing import Array
+from models.wiola.merging import find_groups
+
+if TYPE_CHECKING:
+    from models.wiola.model import Wiola
+
+_GATES = """Each layer mixes two things into its attention: what it reads in the text, and summaries of the layers \
+below it. The first column is the share of those summaries. The other columns are gates, the share of a signal that \
+they let pass, on average over the tokens: the gate of the attention, and that of the feed-forward block, which \
+passes its narrow stream and, with the rest, its wide one."""
+
+_MERGES = (
+    "Neighbouring tokens whose inner states point in nearly the same direction are joined (a cosine above {bound}; \
+the number under a pair). "
+)
+_WRITING = {
+    True: "A joined pair shares its attention in these layers: that saves work.",
+    False: "In training a joined pair shares its attention in these layers. While this model writes it joins none \
+(atm_at_generation is off): shown is what its rule says about this text.",
+}
+
+
+def panels(model: Wiola, trace: Trace) -> list[Panel]:
+    """Return a table of the gates of each layer, and the pairs that the merging layers join."""
+    found: list[Panel] = [_gates(model, trace)]
+    if model.config.merging_layers:
+        found.append(_merges(model, trace))
+    return found
+
+
+def _gates(model: Wiola, trace: Trace) -> Shares:
+    gates = {
+        (operation.layer, operation.name): _open(operation.arrays[-1])
+        for operation in trace.operations
+        if operation.name in ("sigmoid_gate", "blend")
+    }
+    rows = {}
+    for number, layer in enumerate(model.model.layers):
+        beta = _open(layer.attn.blend_logit.data) if number else None  # the first has no layer below it
+        rows[f"layer {number + 1}"] = [beta, gates[number, "sigmoid_gate"], gates[number, "blend"]]
+    columns = ("layers below", "gate of the attention", "narrow stream")
+    return Shares("Wiola's gates", _GATES, columns, rows)
+
+
+def _merges(model: Wiola, trace: Trace) -> Pairs:
+    config, layers = model.config, {}
+    for number in config.merging_layers:
+        with no_grad():
+            rows = model.model.layers[number].input_norm(Tensor(trace.stream[number])).data
+        groups = find_groups(rows, np.array([0, len(rows)]), config.atm_threshold, None)
+        joined = np.ones(len(rows), bool)
+        joined[groups.first] = False
+        layers[f"layer {number + 1}"] = joined, _cosines(rows)
+    words = _MERGES.format(bound=config.atm_threshold) + _WRITING[config.atm_at_generation]
+    return Pairs("Wiola's merges", words, layers)
+
+
+def _cosines(rows: Array) -> Array:
+    """Return the cosine of each row with the row before it, 0 for the first: (rows, C) -> (rows,)."""
+    units = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(rows.dtype).tiny)
+    return np.concatenate([[0.0], (units[1:] * units[:-1]).sum(axis=1)])
+
+
+def _open(gate: Array) -> float:
+    """Return the share that a gate lets pass, on average over its elements."""
+    return float(ops.sigmoid(gate).data.mean())

@@ -1,0 +1,53 @@
+"""The logit lens ends with the model's own logits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from minigrad import Tensor, no_grad, ops
+from minigrad.explain.lens import last_logits, logit_lens
+from minigrad.nn.trace import trace
+
+
+def test_the_last_layer_gives_the_models_logits(model, text):
+    found = trace(model, text)
+    with no_grad():
+        logits = model.eval()([text]).data[0]
+    np.testing.assert_allclose(last_logits(model, found), logits, rtol=0, atol=1e-5)
+    lens = logit_lens(model, found)
+    p = np.exp(logits.astype(np.float64))
+    p /= p.sum(axis=1, keepdims=True)
+    assert lens.tokens.shape == lens.probabilities.shape == (model.config.num_layers + 1, len(text))
+    assert lens.tokens[-1].tolist() == p.argmax(axis=1).tolist()
+    np.testing.assert_allclose(lens.probabilities[-1], p.max(axis=1), rtol=1e-4)
+
+
+def test_an_earlier_layer_gives_what_a_model_of_fewer_layers_would_say(small, text):
+    model = small("gpt2")
+    lens = logit_lens(model, trace(model, text))
+    layers, model.h = model.h, model.h[:2]
+    try:
+        with no_grad():
+            logits = model.eval()([text]).data[0]
+    finally:
+        model.h = layers
+    assert lens.tokens[2].tolist() == logits.argmax(axis=1).tolist()
+
+
+def test_the_newest_places_alone(small, text):
+    model = small("vidya-v2")
+    found = trace(model, text)
+    whole, part = logit_lens(model, found), logit_lens(model, found, first=20)
+    assert part.tokens.tolist() == whole.tokens[:, 20:].tolist()
+    np.testing.assert_allclose(part.probabilities, whole.probabilities[:, 20:], rtol=1e-5)
+
+
+def test_more_rows_than_are_computed_at_once(small, monkeypatch, text):
+    model = small("vidya-v2")
+    found = trace(model, text)
+    whole = last_logits(model, found)
+    monkeypatch.setattr("minigrad.explain.lens._ROWS_AT_ONCE", 4)
+    np.testing.assert_allclose(last_logits(model, found), whole, rtol=0, atol=1e-5)
+    with no_grad():
+        rows = found.after[0](Tensor(found.stream[-1]))
+        np.testing.assert_array_equal(ops.linear(rows, model.head()).data, whole)

@@ -1,0 +1,20 @@
+"""A page is whole, and text on it is only text."""
+
+from __future__ import annotations
+
+from minigrad.pages.page import escape, page
+
+
+def test_a_page_has_title_body_and_style_and_refers_to_nothing():
+    text = page("a < b", "<p>body</p>", ".own { margin: 0; }")
+    assert text.startswith("<!doctype html>")
+    assert "<title>a &lt; b</title>" in text
+    assert "<p>body</p>" in text
+    assert ".own { margin: 0; }" in text
+    assert "prefers-color-scheme: dark" in text
+    assert "http" not in text
+
+
+def test_text_cannot_become_markup_or_leave_an_attribute():
+    assert escape('<b> "x" \x1b') == "&lt;b&gt; &quot;x&quot; \ufffd"
+    assert escape(7) == "7"

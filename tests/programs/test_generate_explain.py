@@ -1,0 +1,76 @@
+"""generate.py --explain: a page about the text that was written, and clear words where there can be none."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import generate as program
+from tests.small_runs import quick_runs, run, write_text
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("run")
+    with quick_runs():
+        return run(write_text(place / "words.txt"), place / "vidya", steps=5).out
+
+
+def refusal(capsys, folder, *arguments: object) -> str:
+    assert program.main([str(folder), "--tokens", "3", *map(str, arguments)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert re.fullmatch(r"generate\.py: .+\n", said.err)
+    return said.err
+
+
+def test_the_page_explains_the_text_that_was_printed(folder, capsys, tmp_path):
+    page = tmp_path / "page.html"
+    words = [str(folder), "--prompt", "to be", "--tokens", "9"]
+    program.main(words)
+    plain = capsys.readouterr()
+    assert program.main([*words, "--explain", str(page)]) == 0
+    said = capsys.readouterr()
+    assert said.out == plain.out
+    assert f"[{page} shows how this text came about; open it in a browser]" in said.err
+    text = page.read_text(encoding="utf-8")
+    assert "<title>How vidya wrote this</title>" in text
+    assert "of which the model wrote 9. Drawn with temperature 0.8, top-p 0.95, seed 0." in text
+    given, written = re.findall(r"<p class=ribbon>(.*?)</p>", text)
+    assert given.count("<span") > 1
+    assert written.count("<span") == 9
+
+
+def test_a_page_is_never_written_over_a_file(folder, capsys, tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text("mine", encoding="utf-8")
+    message = refusal(capsys, folder, "--explain", page)
+    assert f"{page} exists and is not overwritten; delete it, or name another file" in message
+    assert page.read_text(encoding="utf-8") == "mine"
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_the_model_is_loaded(folder, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(program, "load", None)
+    assert "there is no folder" in refusal(capsys, folder, "--explain", tmp_path / "nowhere" / "page.html")
+    assert "cannot write" in refusal(capsys, folder, "--explain", "x" * 300)
+    two = ("--prompt", "a", "--prompt", "b")
+    assert "give one prompt" in refusal(capsys, folder, "--explain", tmp_path / "a.html", *two)
+    assert "leave out --samples" in refusal(capsys, folder, "--explain", tmp_path / "a.html", "--samples", 2)
+    assert "leave out --chat" in refusal(capsys, folder, "--explain", tmp_path / "a.html", "--chat", "--prompt", "a")
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    assert "may not be written to" in refusal(capsys, folder, "--explain", tmp_path / "a.html")
+
+
+def test_a_disk_that_fills_up_is_a_fault_and_the_text_was_printed(folder, capsys, tmp_path, monkeypatch):
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    page = tmp_path / "page.html"
+    assert program.main([str(folder), "--prompt", "to be", "--tokens", "3", "--explain", str(page)]) == 1
+    said = capsys.readouterr()
+    assert said.out.startswith("to be")
+    assert f"generate.py: cannot write {page}: No space left on device" in said.err
+    assert not page.exists()
