@@ -159,6 +159,7 @@ def write_explanation(
     """Write the page of --explain: a text, its prompt first, and what the model computed at each token."""
     from minigrad.explain import explain
 
+    notice(f"reading the text again, for {config.explain}")
     title, count = f"How {Path(config.run).resolve().name} wrote this", len(prompt)
     text = explain(model, tok, [*prompt, *drawn], written=count, title=title, drawn=config.drawn_with())
     write_text(str(config.explain), text)

@@ -118,6 +118,7 @@ def writing(run: Path, documents: int, tokens: int) -> dict[str, dict[str, float
     spans = Documents(text.held_out, limit).spans()
     longest = np.argsort(-spans.lengths, kind="stable")[:documents]
     texts = [spans.row[spans.starts[n] :][: min(tokens, spans.lengths[n])].astype(np.int64).tolist() for n in longest]
+    _read(decoder, [texts[0][: 2 * _UNREAD]], text.byte_lengths, limit, adapts=False)  # loads the kernels
     found = {}
     for name in ("whole", "adaptive", "fixed"):
         context = limit if name != "fixed" else round(found["adaptive"]["mean_context"])

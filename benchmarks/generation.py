@@ -1,6 +1,7 @@
 """Writing with minigrad, with transformers on PyTorch and with llama.cpp, in turns: tokens per second of each.
 
-All write the same models, with random weights in float32, greedily, with a cache (see `writers`). The measures:
+All write the same models, with random weights, greedily, with a cache (see `writers`); with --formats also weights in
+smaller formats, against llama.cpp's files of type F16 and Q8_0. The measures:
 
 - write: 32 tokens after a prompt of 16; for minigrad also as a share of the memory bandwidth that a plain read reaches;
 - prompt: the time to the first token after a prompt of 512;
@@ -16,6 +17,7 @@ A peer is left out if its interpreter has no such package. Run with nothing else
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -27,39 +29,44 @@ from writers import FAR, LONG, MEMORY, SAMPLES, SHORT, TOKENS
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+FORMATS = {"float32": (4, "f32"), "float16": (2, "f16"), "int8": (1, "q8_0")}
+"""Bytes of a weight, and the type of the GGUF file that holds as much."""
 MODELS = {"nano": ("vidya-v2", "nano"), "2.0": ("vidya-v2", "2.0"), "124m": ("gpt2", "124m")}
 LENGTHS = {"write": SHORT + TOKENS, "prompt": LONG, "together": SHORT + TOKENS, "far": FAR + TOKENS}
 MEASURES = tuple(LENGTHS)
 TURNS = {"write": 7, "prompt": 3, "together": 3, "far": 1}
 
 
-def prepare(folder: Path, name: str) -> Path:
-    """Return a folder with a model of random weights and its GGUF file, which is made unless it is there."""
+def prepare(folder: Path, name: str, kind: str) -> Path:
+    """Return a folder with a model of random weights and a GGUF file of a type; what is missing is made."""
     import models
     import tokenizer
     from minigrad.formats.gguf.__main__ import GGUFConfig, export
 
     run = folder / name
-    if not (run / "model-f32.gguf").exists():
+    if not (run / "tokenizer.json").exists():
         models.build(*MODELS[name]).save(run)
         tokenizer.train([], vocab_size=261).save(run)
-        export(GGUFConfig(str(run), "f32"))
+    if not (run / f"model-{kind}.gguf").exists():
+        export(GGUFConfig(str(run), kind))
     return run
 
 
-def contestants(run: Path, peers: dict[str, str], context: int) -> dict[str, Contestant]:
-    """Start minigrad and the peers; each has read the model when this returns."""
+def contestants(run: Path, peers: dict[str, str], context: int, format: str) -> dict[str, Contestant]:
+    """Start minigrad and the peers that have this format; each has read the model when this returns."""
     from minigrad.system import hardware
 
     threads = hardware.threads()
     options: dict[str, dict[str, Any]] = {
-        "minigrad": {"folder": str(run)},
+        "minigrad": {"folder": str(run), "quantize": None if format == "float32" else format},
         "torch": {"folder": str(run)},
-        "llama": {"file": str(run / "model-f32.gguf"), "context": context},
+        "llama": {"file": str(run / f"model-{FORMATS[format][1]}.gguf"), "context": context},
     }
     script = str(Path(__file__).parent / "writers.py")
     running = {}
     for program, python in {"minigrad": sys.executable, **peers}.items():
+        if program == "torch" and format != "float32":
+            continue
         given = {"program": program, "threads": threads, **options[program]}
         running[program] = Contestant(script, python, given)
         running[program].turn("write", times=0)  # alone, because starting uses all processors
@@ -98,6 +105,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
     parser.add_argument("--measures", nargs="+", default=list(MEASURES), choices=MEASURES)
+    parser.add_argument("--formats", nargs="+", default=["float32"], choices=FORMATS)
     parser.add_argument("--torch-python", default=sys.executable, help="an interpreter with torch and transformers")
     parser.add_argument("--llama-python", default=sys.executable, help="an interpreter with llama-cpp-python")
     parser.add_argument("--folder", type=Path, default=Path("runs/writers"), help="where the models are kept")
@@ -114,17 +122,18 @@ def main() -> None:
         print(f"{wanted[peer][0]} has no {' and '.join(wanted[peer][1])}: left out")
     print(hardware.describe())
     results = []
-    for name in arguments.models:
-        skeleton, run = models.skeleton(*MODELS[name]), prepare(arguments.folder, name)
-        context, weight_bytes = skeleton.config.context_length, 4 * int(skeleton.macs_per_token(0))
-        running = contestants(run, peers, context)
+    for name, format in itertools.product(arguments.models, arguments.formats):
+        width, kind = FORMATS[format]
+        skeleton, run = models.skeleton(*MODELS[name]), prepare(arguments.folder, name, kind)
+        context, weight_bytes = skeleton.config.context_length, width * int(skeleton.macs_per_token(0))
+        running = contestants(run, peers, context, format)
         for measure in arguments.measures:
             if LENGTHS[measure] > context:
                 continue
             figures = run_measure(measure, running, weight_bytes)
-            results.append({"model": name, "measure": measure, **figures})
+            results.append({"model": name, "format": format, "measure": measure, **figures})
             shown = "  ".join(f"{key} {value:,.2f}" for key, value in figures.items())
-            print(f"{name:<6} {measure:<9} {shown}", flush=True)
+            print(f"{name:<6} {format:<8} {measure:<9} {shown}", flush=True)
         for contestant in running.values():
             contestant.close()
     print(json.dumps({"machine": hardware.describe(), "results": results}))

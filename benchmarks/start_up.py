@@ -57,7 +57,7 @@ def write_run(run: Path) -> None:
     import tokenizer
 
     models.build("vidya-v2", "nano").save(run)
-    texts = (path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py")))
+    texts = (path.read_text(encoding="utf-8") for path in sorted((ROOT / "minigrad").rglob("*.py")))
     tokenizer.train(texts, vocab_size=4096).save(run)
 
 

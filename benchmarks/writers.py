@@ -53,7 +53,7 @@ def prompt_of(length: int) -> list[int]:
     return [300 + 7 * number % 1_000 for number in range(length)]
 
 
-def serve_minigrad(folder: str, threads: int) -> None:
+def serve_minigrad(folder: str, threads: int, quantize: str | None) -> None:
     """Write with `minigrad.generation`; also several samples at once, and a plain read of memory."""
     sys.path.insert(0, str(Path(__file__).parent.parent))
     import models
@@ -61,7 +61,7 @@ def serve_minigrad(folder: str, threads: int) -> None:
     from minigrad.system import hardware
 
     hardware.prepare(threads)
-    model, sampled = models.load(folder), Sampling(tokens=TOKENS + 1)
+    model, sampled = models.load(folder, quantize=quantize), Sampling(tokens=TOKENS + 1)
 
     def begin(prompt: list[int], tokens: int) -> Iterator[int]:
         return stream(model, prompt, temperature=0, tokens=tokens, end_ids=())

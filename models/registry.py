@@ -15,6 +15,7 @@ from minigrad.nn import quantised_files
 from minigrad.nn.config import ModelConfig
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.quantising import quantise
+from minigrad.system import hardware
 from models import gpt2, growth, initial_weights, vidya_v1, vidya_v2, vsla, wiola
 from models.family import CUSTOM, Family, override
 from models.family import skeleton as skeleton_of
@@ -87,6 +88,7 @@ def load(
         quantised_files.check_arrays(model, initial_weights.stored_weights(model, folder))
         model.initialise(draw=False)
         quantised_files.fill(model, initial_weights.read_renamed(model, folder))
+        hardware.give_back_memory()
         return model
     found, parameters = initial_weights.stored_weights(model, folder), dict(model.named_parameters())
     weights = initial_weights.each_fitting_weight(model, folder)
@@ -94,6 +96,8 @@ def load(
     model.initialise(dtype=dtype or np.result_type(*kinds), draw=False)
     for weight, array in weights:
         parameters[weight].data = array
+        del array  # before the next one is read
+    hardware.give_back_memory()
     return model
 
 

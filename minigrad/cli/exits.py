@@ -6,9 +6,10 @@ output closed it.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from minigrad.errors import InputError, RunError
 from minigrad.system.signals import BROKEN_PIPE, INTERRUPTED, Stopped
@@ -22,7 +23,8 @@ def exit_code(program: str, work: Callable[[], object], *, interrupted: str, les
     raised. `interrupted` is printed after Ctrl-C; `less_memory` says what needs less memory when there is too little.
     """
     try:
-        work()
+        with noticing_lost_interrupts():
+            work()
     except Stopped as stopped:
         print(stopped, file=sys.stderr)
         return stopped.code
@@ -45,6 +47,32 @@ def exit_code(program: str, work: Callable[[], object], *, interrupted: str, les
         print(interrupted, file=sys.stderr)
         return INTERRUPTED
     return 0
+
+
+@contextlib.contextmanager
+def noticing_lost_interrupts() -> Iterator[None]:
+    """Raise KeyboardInterrupt for an error that Ctrl-C caused in a callback of compiled code.
+
+    Python can raise nothing through such a callback: it reports the KeyboardInterrupt and goes on. The compiler of the
+    kernels calls back with its result, which is then missing, and fails a little later with an error of its own.
+    """
+    lost, before = list[type[BaseException]](), sys.unraisablehook
+
+    def note(found: sys.UnraisableHookArgs) -> None:
+        if issubclass(found.exc_type, KeyboardInterrupt):
+            lost.append(found.exc_type)
+        else:
+            before(found)
+
+    sys.unraisablehook = note
+    try:
+        yield
+    except RuntimeError as error:
+        if lost and type(error) is RuntimeError:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        sys.unraisablehook = before
 
 
 def complain(program: str, error: Exception) -> int:

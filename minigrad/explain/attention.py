@@ -46,7 +46,7 @@ def _attention(operation: Operation) -> Question:
 
 def _far_keys(operation: Operation) -> Question:
     q, k, _, far_k, _ = operation.arrays
-    offsets, block = operation.options["offsets"], round(operation.options["far_weight"])
+    offsets, block = operation.options["near"].offsets, round(operation.options["far"].weight)
 
     def ask(start: int) -> Tensor:
         values = _unit_vectors(np.arange(len(k)), start, k)
@@ -58,7 +58,7 @@ def _far_keys(operation: Operation) -> Question:
 
 def _own_key(operation: Operation) -> Question:
     q, k, _, own_k, _ = operation.arrays
-    own = operation.options["visible"]  # the place of the own key of each row
+    own = operation.options["shared"].visible  # the place of the own key of each row
 
     def ask(start: int) -> Tensor:
         values, own_values = _unit_vectors(np.arange(len(k)), start, k), _unit_vectors(own, start, own_k)

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minigrad import ops
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.quantised import linear
 from minigrad.nn.trace import Trace
 from minigrad.typing import Array
 
@@ -54,7 +54,7 @@ def _parts(model: LanguageModel, trace: Trace, stream: Array) -> Iterator[Array]
             rows = Tensor(stream[start : start + _ROWS_AT_ONCE])
             for module in trace.after:
                 rows = module(rows)
-            yield ops.linear(rows, model.head()).data
+            yield linear(rows, model.head()).data
 
 
 def _best(logits: Array) -> tuple[Array, Array]:

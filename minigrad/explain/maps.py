@@ -19,7 +19,7 @@ from minigrad.typing import Array
 MOST_PIXELS = 3_000_000  # of all maps together: about as many bytes of the page, at most
 MOST_SIDE = 256
 
-_LEFT, _TOP, _SIDE = 36, 4, 160  # of a map, in a picture of 200 x 204
+_LEFT, _TOP, _SIDE = 48, 9, 160  # of a map, in a picture of 212 x 208
 
 
 def largest_side(num_maps: int) -> int:
@@ -46,7 +46,8 @@ def _layer(operation: Operation, length: int, side: int) -> str:
     if isinstance(pattern, AttentionPattern):
         seen = (weights > 0).mean(axis=1)
         notes.append(f"{escape(pattern.describe())} On average a token sees {_mean_seen(weights)}.")
-        figures.append(_figure(seen, side, f"layer {layer}, the tokens that are seen", "seen by a head"))
+        words = "the tokens that are seen, by all heads or by some"
+        figures.append(_figure(seen, side, f"layer {layer}, {words}", words))
     if (rows, keys) != (length, length):
         notes.append(f"Joined tokens share a row or a column here: {length} tokens are {rows} rows and {keys} columns.")
     for head in range(heads):
@@ -81,16 +82,16 @@ def _figure(weights: Array, side: int, spoken: str, caption: str) -> str:
     (first_row, first_key), (rows, keys) = (max(0, size - side) for size in weights.shape), weights.shape
     picture = data_address(shares_as_png(weights[first_row:, first_key:]))
     right, bottom = _LEFT + _SIDE, _TOP + _SIDE
-    parts = [
-        f'<image x="{_LEFT}" y="{_TOP}" width="{_SIDE}" height="{_SIDE}" preserveAspectRatio="none" href="{picture}"/>'
-    ]
+    frame = f'x="{_LEFT}" y="{_TOP}" width="{_SIDE}" height="{_SIDE}" preserveAspectRatio="none"'
+    parts = [f'<image {frame} href="{picture}"/>']
     for tick, place in _ticks(first_key, keys):
         parts.append(f'<text x="{_LEFT + place:.1f}" y="{bottom + 16}" text-anchor="middle">{tick}</text>')
     for tick, place in _ticks(first_row, rows):
         parts.append(f'<text x="{_LEFT - 5}" y="{_TOP + place:.1f}" dy=".35em" text-anchor="end">{tick}</text>')
     parts.append(f'<text x="{(_LEFT + right) / 2}" y="{bottom + 34}" text-anchor="middle">is read</text>')
+    parts.append(f'<text transform="translate(13 {_TOP + _SIDE / 2}) rotate(-90)" text-anchor="middle">reads</text>')
     parts.append(f'<path d="M{_LEFT} {_TOP}V{bottom}H{right}" fill="none" stroke="currentColor" stroke-opacity=".6"/>')
-    box = 'viewBox="0 0 200 204" font-size="14" fill="currentColor"'
+    box = 'viewBox="0 0 212 208" font-size="14" fill="currentColor"'
     svg = f'<svg role="img" aria-label="Attention, {spoken}" {box}>{"".join(parts)}</svg>'
     return f"<figure>{svg}<figcaption>{caption}</figcaption></figure>"
 
@@ -111,8 +112,9 @@ def legend() -> str:
 _SCALE = (0.0, 0.01, 0.1, 0.3, 1.0)
 
 STYLE = """
-.maps { display: grid; gap: .5rem 1rem; grid-template-columns: repeat(auto-fill, minmax(min(46%, 11rem), 1fr)); }
-.maps image { image-rendering: pixelated; } .maps figcaption { line-height: 1.25; padding-left: .5rem; }
+.maps { display: grid; gap: .5rem 1rem; grid-template-columns: repeat(auto-fit, minmax(min(46%, 11rem), 1fr)); }
+.maps figure { max-width: 15rem; } .maps image { image-rendering: pixelated; }
+.maps figcaption { line-height: 1.25; padding-left: .5rem; }
 .scale span { display: inline-block; padding: .1rem .5rem; border: 1px solid var(--line);
   background: rgb(47 128 205 / var(--w)); }
 """

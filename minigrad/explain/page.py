@@ -60,13 +60,16 @@ def explain(
         Path("page.html").write_text(explain(model, tok, ids), encoding="utf-8")
     """
     reading = read(model, tokenizer, tokens, len(tokens) if written is None else written)
+    panels = {f"panel{number}": each for number, each in enumerate(model.panels(reading.trace))}
+    links = _PARTS | {name: each.title for name, each in panels.items()}
     sections = [
         _head(reading, title, drawn, left_out=len(tokens) - len(reading.shown)),
+        f"<nav>{''.join(f'<a href=#{name}>{escape(text)}</a> ' for name, text in links.items())}</nav>",
         _text(reading),
         _choices(reading),
         _lens(reading),
         _attention(reading),
-        *(panel.show_panel(each, reading.tokens, reading.first, reading.names) for each in model.panels(reading.trace)),
+        *(panel.show_panel(each, name, reading.tokens, reading.first, reading.names) for name, each in panels.items()),
     ]
     return page(title, "\n".join(sections), _STYLE + ribbon.STYLE + lens_table.STYLE + maps.STYLE + panel.STYLE)
 
@@ -89,16 +92,15 @@ def _head(reading: Reading, title: str, drawn: str, left_out: int) -> str:
     model, count = reading.model, len(reading.tokens)
     prompt = min(reading.written, count)
     facts = f"{format_count(model.num_parameters())} parameters, {model.config.num_layers} layers"
-    links = "".join(f'<a href="#{name}">{text}</a> ' for name, text in _PARTS)
     long = f" The text is longer: its first {left_out:,} tokens are not shown." if left_out else ""
     how = f" Drawn with {escape(drawn)}." if drawn else ""
     return (
-        f"<h1>{escape(title)}</h1><p>{facts}; {count:,} tokens, of which the model wrote {count - prompt:,}.{how}{long}"
-        f"</p><nav>{links}</nav>"
+        f"<h1>{escape(title)}</h1>"
+        f"<p>{facts}; {count:,} tokens, of which the model wrote {count - prompt:,}.{how}{long}</p>"
     )
 
 
-_PARTS = (("text", "the text"), ("choices", "the alternatives"), ("lens", "layer by layer"), ("attention", "attention"))
+_PARTS = {"text": "The text", "choices": "Alternatives", "lens": "Layer by layer", "attention": "Attention"}
 
 
 def _text(reading: Reading) -> str:
@@ -162,9 +164,9 @@ def _choices(reading: Reading) -> str:
     return f"<h2 id=choices>What could have stood there</h2><p>{_CHOICES}</p>{ribbon.choices(known, reading.names)}"
 
 
-_CHOICES = """For each position: the token that stands there, and the five tokens that the model held most likely. \
-The token of the text has a ✓ among them. A dot · is a space, ↵ a line break, \\x.. a byte that is only a part of a \
-character."""
+_CHOICES = """For each position: the token that stands there with its probability and rank (rank 1 is the most likely \
+one), and the five tokens that the model held most likely. The token of the text has a ✓ among them. A dot · is a \
+space, ↵ a line break, \\x.. a byte that is only a part of a character."""
 
 
 def _lens(reading: Reading) -> str:
@@ -194,7 +196,7 @@ the one before it and from the first one. Numbers on the axes are positions, as 
 
 _STYLE = """
 nav a { display: inline-block; margin: .5rem 1rem 0 0; } a { color: rgb(47 128 205); }
-h2 + p, h3 + p { max-width: 46rem; } h3 { margin: 1.5rem 0 .25rem; font-size: 1.05rem; }
+p:not(.ribbon, .pairs) { max-width: 46rem; } h3 { margin: 1.5rem 0 .25rem; font-size: 1.05rem; }
 .charts { display: grid; gap: 1rem 1.5rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); }
 h2 ~ figure { max-width: 30rem; }
 """

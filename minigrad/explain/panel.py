@@ -12,10 +12,10 @@ from minigrad.nn.panels import Pairs, Panel, Shares
 from minigrad.pages.page import escape
 
 
-def show_panel(panel: Panel, tokens: Sequence[int], first: int, names: TokenNames) -> str:
-    """Return the section of a panel; the page shows the tokens from position `first` on."""
+def show_panel(panel: Panel, name: str, tokens: Sequence[int], first: int, names: TokenNames) -> str:
+    """Return the section of a panel, under a name; the page shows the tokens from position `first` on."""
     body = _table(panel) if isinstance(panel, Shares) else _pairs(panel, tokens, first, names)
-    return f"<h2>{escape(panel.title)}</h2><p>{escape(panel.words)}</p>{body}"
+    return f"<h2 id={name}>{escape(panel.title)}</h2><p>{escape(panel.words)}</p>{body}"
 
 
 def _table(panel: Shares) -> str:

@@ -36,8 +36,8 @@ def choices(places: Sequence[tuple[int, int, Prediction]], names: TokenNames) ->
     items = []
     for position, token, found in places:
         others = "".join(_chance(each, chance, each == token, names) for each, chance in found.likely)
-        rank = "the most likely" if found.rank == 1 else f"number {found.rank:,}"
-        head = f"<b>{names.alone(token)}</b> {percent(found.probability)}, {rank}; entropy {found.entropy:.1f} bits"
+        head = f"<b>{names.alone(token)}</b> {percent(found.probability)}, rank {found.rank:,}; "
+        head += f"entropy {found.entropy:.1f} bits"
         items.append(f"<li><span class=place>{position}</span><div>{head}<div class=chances>{others}</div></div>")
     return f"<ol class=choices>{''.join(items)}</ol>"
 
@@ -66,12 +66,12 @@ STYLE = """
 .ribbon span { display: inline-block; white-space: pre; padding: .3rem .1rem .35rem; margin-bottom: .35rem;
   min-width: 1ch; vertical-align: top; border-left: 1px solid var(--line); font-size: 1.05rem;
   background: linear-gradient(var(--ink) 0 0) left bottom / calc(100% * var(--e, 0)) 3px no-repeat,
+    linear-gradient(var(--line) 0 0) left bottom / 100% 3px no-repeat,
     rgb(224 122 31 / calc(.75 * var(--s, 0))); }
 .ribbon small, .lens small, .pairs small { display: block; font-size: .6875rem; color: var(--ink); opacity: .8;
   margin-top: .2rem; letter-spacing: -.02em; }
-.choices { list-style: none; padding: 0; margin: 0; columns: 30rem; column-gap: 2rem; }
-.choices li { display: flex; gap: .5rem; padding: .3rem 0; border-bottom: 1px solid var(--line); break-inside: avoid;
-  font-size: .875rem; }
+.choices { list-style: none; padding: 0; margin: 0; }
+.choices li { display: flex; gap: .5rem; padding: .3rem 0; border-bottom: 1px solid var(--line); font-size: .875rem; }
 .place { flex: 0 0 2.2rem; text-align: right; color: var(--soft); }
 .choices b { white-space: pre; }
 .chances { display: flex; flex-wrap: wrap; gap: .2rem .3rem; margin-top: .15rem; }

@@ -1,4 +1,4 @@
-"""How a token is written on a page: a special token by its name, an incomplete character by its bytes."""
+"""How a token is written on a page: a special token by its name, what cannot be shown by its bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TokenNames:
 
     def running(self, token: int) -> str:
         """Return a token as a part of running text: spaces stay spaces, and a line break is a sign."""
-        return escape(self._plain(token).translate(_SIGNS))
+        return escape(self._plain(token))
 
     def alone(self, token: int) -> str:
         """Return a token that stands by itself, with a dot for each space.
@@ -37,6 +37,8 @@ class TokenNames:
             return f"[{token}]"
         content = self.tokenizer.decode_bytes([token])
         try:
-            return content.decode("utf-8") or f"[{token}]"
+            text = content.decode("utf-8").translate(_SIGNS)
         except UnicodeDecodeError:
             return "".join(f"\\x{byte:02x}" for byte in content)
+        written = (each if each.isprintable() or not each.isascii() else f"\\x{ord(each):02x}" for each in text)
+        return "".join(written) or f"[{token}]"

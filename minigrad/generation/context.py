@@ -73,8 +73,11 @@ class Context:
         for number, context in enumerate(self.contexts):
             self._adapt(number, context)
         self._make_room()
+        new = self._new
+        if new.max() == last == 1:  # the usual case costs as little as it can
+            return self._read(new, last)
         begins = not self._held.any()
-        if self._new.sum() > _MOST_ROWS or (last == 1 and not begins):
+        if new.sum() > _MOST_ROWS or (last == 1 and not begins):
             self._read_ahead(last)
         return self._read(self._new, last)
 
@@ -84,6 +87,8 @@ class Context:
         A text that is left out stays in the cache, where it costs nothing but memory, until half of the texts there
         are left out: so texts that end one by one do not cost a copy of the cache each.
         """
+        if list(numbers) == list(range(len(self.texts))):
+            return
         self.texts = [self.texts[number].copy() for number in numbers]
         if self.contexts:
             several = len(set(numbers)) < len(numbers)  # the samples of one prompt adapt apart

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -53,7 +54,7 @@ class Layout:
         offsets = np.concatenate([[0], np.cumsum(counts)])
         return cls(offsets, np.arange(offsets[-1]) + np.repeat(past - offsets[:-1], counts))
 
-    @property
+    @cached_property
     def lengths(self) -> Array:
         """The number of rows of each sequence, (sequences,)."""
         return np.diff(self.offsets)

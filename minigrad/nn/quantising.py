@@ -10,6 +10,7 @@ from minigrad.nn.layers import Conv1D, Embedding, Linear
 from minigrad.nn.module import Module
 from minigrad.nn.quantised import QuantisedParameter
 from minigrad.options import nearest
+from minigrad.system import hardware
 
 
 def check_format(name: str) -> None:
@@ -30,7 +31,7 @@ def quantise(model: Module, format: str) -> None:
     >>> import models
     >>> model = models.build("vidya-v2", size="nano")
     >>> quantise(model, "int8")
-    >>> format_of(model), model.embed_tokens.weight.packed.elements.dtype
+    >>> format_of(model), model.head().packed.elements.dtype
     ('int8', dtype('uint8'))
     """
     check_format(format)
@@ -53,6 +54,7 @@ def quantise(model: Module, format: str) -> None:
         model.initialise(draw=False)
         for parameter, value in zip(rest, values, strict=True):
             parameter.data = value
+        hardware.give_back_memory()
 
 
 def format_of(model: Module) -> str | None:

@@ -26,7 +26,10 @@ from minigrad.typing import Array
 
 
 class SeenKeys(NamedTuple):
-    """Where the rows and the keys of each sequence are, and which of its keys a row sees, as in `attention`."""
+    """Where the rows and the keys of each sequence are, and which of its keys a row sees, as in `attention`.
+
+    Shapes: offsets (S + 1,), key_ranges (S, 2), visible and first_visible (rows,).
+    """
 
     offsets: Array  # (S + 1,): sequence s has the query rows offsets[s]:offsets[s + 1]
     key_ranges: Array  # (S, 2): and the key rows key_ranges[s, 0]:key_ranges[s, 1]
@@ -35,7 +38,10 @@ class SeenKeys(NamedTuple):
 
 
 class SeenFarKeys(NamedTuple):
-    """Where the far keys of each sequence are, how many of them a row sees, and for how many keys each stands."""
+    """Where the far keys of each sequence are, how many of them a row sees, and for how many keys each stands.
+
+    Shapes: ranges (S, 2), visible (rows,).
+    """
 
     ranges: Array  # (S, 2): sequence s has the far rows ranges[s, 0]:ranges[s, 1]
     visible: Array  # (rows,): a row sees this many of them, the first ones

@@ -85,6 +85,15 @@ def _keep_freed_memory() -> None:
     libc.mallopt(_M_ARENA_MAX, 1)
 
 
+def give_back_memory() -> None:
+    """Give the system the freed memory that `prepare` lets malloc keep: after a model was loaded, for example.
+
+    What a file holds is read into memory of its own before it is copied or rounded.
+    """
+    if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def memory_bytes() -> int:
     """Return the resident memory of this process in bytes (its peak where only the peak is known)."""
     statm = Path("/proc/self/statm")

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from models.wiola.model import Wiola
 
 _GATES = """Each layer mixes two things into its attention: what it reads in the text, and summaries of the layers \
-below it. The first column is the share of those summaries. The other columns are gates, the share of a signal that \
-they let pass, on average over the tokens: the gate of the attention, and that of the feed-forward block, which \
-passes its narrow stream and, with the rest, its wide one."""
+below it. First column: the share of those summaries. Second: how far the gate of the attention is open, from 0%, \
+which lets nothing pass, to 100%. Third: the feed-forward block blends a narrow and a wide stream, and this is the \
+share of the narrow one. The last two are averages over the tokens."""
 
 _MERGES = (
     "Neighbouring tokens whose inner states point in nearly the same direction are joined (a cosine above {bound}; \
@@ -63,7 +63,7 @@ def _merges(model: Wiola, trace: Trace) -> Pairs:
         groups = find_groups(rows, np.array([0, len(rows)]), config.atm_threshold, None)
         joined = np.ones(len(rows), bool)
         joined[groups.first] = False
-        layers[f"layer {number + 1}"] = joined, _cosines(rows)
+        layers[f"Layer {number + 1}"] = joined, _cosines(rows)
     words = _MERGES.format(bound=config.atm_threshold) + _WRITING[config.atm_at_generation]
     return Pairs("Wiola's merges", words, layers)
 

@@ -84,7 +84,7 @@ def test_an_observer_sees_modules_and_the_operations_inside_them() -> None:
         doubled = model(x)
     outer = [event for event in recorder.events if "Sequential" in event]
     assert outer == ["Sequential begins with 1 arguments", "Sequential returned (1, 2)"]
-    linear = recorder.events.index("linear computed from 2 arrays and []")
+    linear = recorder.events.index("linear computed from 2 arrays and ['inputs_first']")
     assert recorder.events.index("Linear begins with 1 arguments") < linear
     assert linear < recorder.events.index("Linear returned (1, 2)")
     assert not np.array_equal(doubled.data, alone)

@@ -65,7 +65,7 @@ def test_the_own_key_of_an_incomplete_pair_has_its_own_place(small, text, varian
         weights = attention_weights(operation)
         assert weights.shape[2] < len(text)
         np.testing.assert_allclose(weights.sum(axis=2), 1, rtol=1e-5)
-        seen = operation.options["visible"] + operation.options["has_own"]
+        seen = operation.options["shared"].visible + operation.options["has_own"]
         assert all(not row[:, count:].any() for row, count in zip(weights, seen, strict=True))
 
 

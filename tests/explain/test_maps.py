@@ -46,7 +46,7 @@ def test_a_text_of_one_or_two_tokens(small, text):
 
 def test_a_pattern_is_described_and_what_it_sees_is_drawn(small, text):
     page, _ = drawn(small("vsla"), text)
-    assert page.count("seen by a head") == 6
+    assert page.count("<figcaption>the tokens that are seen") == 6
     assert "Pattern local: a token attends to the newest 8 tokens only." in page
     seen = sum(min(place + 1, 8) for place in range(len(text))) / len(text)
     assert f"On average a token sees {seen:.1f} of the {(len(text) + 1) / 2:.1f} tokens up to itself." in page

@@ -8,10 +8,12 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+import models
 from minigrad import no_grad
 from minigrad.explain import explain
 from minigrad.explain import page as page_module
 from minigrad.explain.ribbon import percent
+from minigrad.nn.quantising import quantise
 
 ALONE = {"meta", "br"}
 LEFT_OPEN = {"li", "th", "td", "tr", "thead", "tbody"}  # elements whose end HTML lets one leave out
@@ -116,3 +118,14 @@ def test_of_a_long_context_the_newest_tokens_are_shown(small, tok, text, monkeyp
     assert shown.count("<span") == 8
     assert shown in whole
     assert page.count("<th scope=row>") == 8
+
+
+def test_quantised_weights_are_explained_as_they_compute(tok, text):
+    model = models.build("vidya-v2", "nano", vocab_size=261, num_layers=2)
+    quantise(model, "int8")
+    found = page_module.read(model, tok, text, len(text))
+    with no_grad():
+        logits = model.eval()([text]).data[0].astype(np.float64)
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(found.lens.probabilities[-1], (p / p.sum(axis=1, keepdims=True)).max(axis=1), rtol=1e-3)
+    Checker(explain(model, tok, text))

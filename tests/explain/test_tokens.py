@@ -16,4 +16,4 @@ def test_text_signs_specials_bytes_and_unused_ids(tok):
 
 
 def test_a_control_character_is_no_control_character_on_the_page(tok):
-    assert TokenNames(tok).running(tok.encode("\x1b")[0]) == "\ufffd"
+    assert TokenNames(tok).running(tok.encode("\x1b")[0]) == "\\x1b"

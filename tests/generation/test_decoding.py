@@ -88,9 +88,9 @@ def test_a_prompt_costs_the_logits_of_one_row(model, monkeypatch):
     shapes, linear = [], ops.linear
     head = model.head()
 
-    def watched(x: Any, weight: Any, *rest: Any) -> Any:
+    def watched(x: Any, weight: Any, *rest: Any, **options: Any) -> Any:
         shapes.extend([x.shape] if weight is head else [])
-        return linear(x, weight, *rest)
+        return linear(x, weight, *rest, **options)
 
     monkeypatch.setattr(ops, "linear", watched)
     assert len(text(model, [1, 2, 3, 4, 5], 2)) == 2

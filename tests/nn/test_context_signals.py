@@ -12,6 +12,7 @@ from minigrad.autograd import observers
 from minigrad.nn import Layout
 from minigrad.nn.context_signals import measure
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.quantising import quantise
 from minigrad.ops.attention_entropy import relative_entropy_formula
 from minigrad.ops.softmax import log_softmax_formula
 from tests.models import tiny
@@ -89,3 +90,13 @@ def test_of_many_sequences_the_first_are_read_and_of_short_ones_none() -> None:
     assert found.tokens == 51 * 10  # 1,020 tokens are read whole
     assert measure(model, *packed(10, 3, 0), view=20) is None
     assert measure(model, *packed(1, 1), view=1) is None
+
+
+def test_quantised_weights_are_measured_as_those_that_they_were_made_of() -> None:
+    model = tiny.build("vidya-v2").eval()
+    exact = measure(model, *packed(20), view=20)
+    quantise(model, "float16")
+    rounded = measure(model, *packed(20), view=20)
+    assert exact is not None
+    assert rounded is not None
+    np.testing.assert_allclose(rounded, exact, atol=0.02)

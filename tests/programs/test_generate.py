@@ -146,7 +146,7 @@ def test_the_speed_is_printed_after_a_stop_string_too(folder, capsys, write):
         (("RUN", "--temprature", 1), "unknown flag --temprature; did you mean --temperature?"),
         (("RUN", "--max-tokens", 1), "unknown flag --max-tokens; did you mean --tokens?"),
         (("RUN", "--top-p", 2), "--top-p takes a finite number above 0 and at most 1, not '2'"),
-        (("RUN", "--prompt", "\udcff"), "surrogate"),
+        (("RUN", "--prompt", "\udcff"), "--prompt is not UTF-8 text: its character 1 is 0xff"),
         (("RUN", "--temperature", -1), "--temperature takes a finite number of at least 0, not '-1'"),
         (("RUN", "--stop", ""), "--stop takes text that is not empty, not ''"),
         (("RUN", "--tokens", 0), "--tokens takes a whole number of at least 1"),

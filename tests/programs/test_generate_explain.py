@@ -8,14 +8,16 @@ from pathlib import Path
 import pytest
 
 import generate as program
-from tests.small_runs import quick_runs, run, write_text
+import models
+import tokenizer
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("run")
-    with quick_runs():
-        return run(write_text(place / "words.txt"), place / "vidya", steps=5).out
+    place, tok = tmp_path_factory.mktemp("run") / "vidya", tokenizer.train([], vocab_size=261)
+    models.build("vidya-v2", "nano", vocab_size=261, num_layers=2).save(place)
+    tok.save(place)
+    return place
 
 
 def refusal(capsys, folder, *arguments: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 
 import pytest
 
@@ -87,3 +88,12 @@ def test_malloc_keeps_what_the_installed_glibc_lets_it_keep(monkeypatch, limit, 
     monkeypatch.setattr(hardware.ctypes, "CDLL", lambda name: Library())
     hardware._keep_freed_memory()
     assert settings == accepted | {hardware._M_ARENA_MAX: 1}
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is told to keep freed memory")
+def test_memory_that_was_freed_can_be_given_back() -> None:
+    held = [b"x" * (1 << 20) for _ in range(64)]
+    before = hardware.memory_bytes()
+    del held
+    hardware.give_back_memory()
+    assert hardware.memory_bytes() < before - (48 << 20)

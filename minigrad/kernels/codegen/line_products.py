@@ -2,12 +2,12 @@
 
 To write a token is to read every weight once, so the time of a product is the time of reading its bytes: a format with
 smaller elements is faster by as much. Elements are widened to float32 in registers, where they are multiplied and
-added. Four lines at a time give the processor four sums to work on, and a vector is read once for all four; with four
-texts, an element that was read and widened serves all of them.
+added; with four texts, an element that was read and widened serves all of them.
 
 A line of a matrix holds the weights of one output. In the format FULL, lines lie where the model has them, in the type
-of the vectors, float32 or float64. In the others, the groups of 32 elements of four lines follow each other, so that
-memory is read from front to back: measured, int8 at 24 instead of 10 GB/s. A line that ends within a group is filled
+of the vectors, float32 or float64, and are multiplied one by one. In the others, four lines are multiplied at a time,
+so that a vector is read once for all four, and the groups of 32 elements of the four follow each other, so that memory
+is read from front to back: measured, int8 at 24 instead of 10 GB/s. A line that ends within a group is filled
 with zeros, and so are missing lines. The elements of a group are, in
 
 * FLOAT16, BFLOAT16: two bytes each;
@@ -41,6 +41,7 @@ from minigrad.kernels.codegen.line_tile import (
 from minigrad.kernels.codegen.llvm import (
     DOUBLE,
     FLOAT,
+    INT64,
     data_of,
     int64,
     pointer_at,
@@ -138,15 +139,19 @@ def _intrinsic_for(kind: int) -> Any:
                 start = pointer_at(builder, builder.bitcast(memory.data, BYTE.as_pointer()), offset, element)
                 return builder.gep(start, [source])
 
-            lines_of = _full_lines if kind == FULL else _packed_lines
-            weights = lines_of(kind, builder, matrix, arguments[1], element)
             scale, out = (data_of(context, builder, signature.args[number], arguments[number]) for number in (4, 5))
             alone = builder.icmp_signed("==", arguments[3], last_text)
             with builder.if_else(alone) as (one, several):
                 for block, count in ((one, 1), (several, TEXTS)):
                     with block:
-                        tile = Tile(kind, builder, weights, [vector(number) for number in range(count)], scale)
-                        tile.emit(matrix.inputs, out)
+                        vectors = [vector(number) for number in range(count)]
+                        if kind == FULL:
+                            _emit_full(builder, matrix, arguments[1], vectors, out)
+                        else:
+                            lines = _packed_lines(kind, builder, matrix, arguments[1])
+                            sums = Tile(kind, builder, lines, vectors, scale).emit(matrix.inputs)
+                            for number, total in enumerate(sums):
+                                builder.store(total, builder.gep(out, [int64(number)]))
             return context.get_dummy_value()
 
         return types.void(lines, types.int64, vectors, types.int64, scales, sums), generate
@@ -157,14 +162,25 @@ def _intrinsic_for(kind: int) -> Any:
 _full, _float16, _bfloat16, _int8, _int4 = (_intrinsic_for(kind) for kind in (FULL, FLOAT16, BFLOAT16, INT8, INT4))
 
 
-def _full_lines(kind: int, builder: Any, matrix: Lines, first: Any, element: Any) -> list[Any]:
-    """Return the places of four lines of FULL; the last one instead of those that do not exist."""
-    start, last = builder.inttoptr(matrix.address, element.as_pointer()), builder.sub(matrix.outputs, int64(1))
-    numbers = [_at_most(builder, builder.add(first, int64(i)), last) for i in range(LINES)]
-    return [builder.gep(start, [builder.mul(number, matrix.inputs)]) for number in numbers]
+def _emit_full(builder: Any, matrix: Lines, first: Any, vectors: list[Any], out: Any) -> None:
+    """Emit a loop over four lines of FULL; the last line is multiplied again in place of those that do not exist."""
+    start, last = builder.inttoptr(matrix.address, vectors[0].type), builder.sub(matrix.outputs, int64(1))
+    before, loop, after = builder.block, builder.append_basic_block("line"), builder.append_basic_block("multiplied")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    i = builder.phi(INT64)
+    number = _at_most(builder, builder.add(first, i), last)
+    tile = Tile(FULL, builder, [builder.gep(start, [builder.mul(number, matrix.inputs)])], vectors)
+    for t, total in enumerate(tile.emit(matrix.inputs)):
+        builder.store(total, builder.gep(out, [builder.add(i, int64(t * LINES))]))
+    following = builder.add(i, int64(1))
+    i.add_incoming(int64(0), before)
+    i.add_incoming(following, builder.block)
+    builder.cbranch(builder.icmp_signed("<", following, int64(LINES)), loop, after)
+    builder.position_at_end(after)
 
 
-def _packed_lines(kind: int, builder: Any, matrix: Lines, first: Any, element: Any) -> list[Any]:
+def _packed_lines(kind: int, builder: Any, matrix: Lines, first: Any) -> list[Any]:
     """Return the places of the first groups of four lines."""
     groups = builder.udiv(builder.add(matrix.inputs, int64(GROUP - 1)), int64(GROUP))
     offset = builder.mul(builder.mul(groups, first), int64(GROUP_BYTES[kind]))

@@ -23,70 +23,93 @@ GROUP_BYTES = {FLOAT16: 64, BFLOAT16: 64, INT8: 32, INT4: 16}
 
 
 class Tile:
-    """A product of LINES lines with one vector of each text: LLVM values, and the code that computes it."""
+    """A product of lines with one vector of each text: LLVM values, and the code that computes it.
 
-    def __init__(self, kind: int, builder: Any, lines: list[Any], vectors: list[Any], scales: Any) -> None:
+    Each text has four sums at a time, so that one multiply-add need not wait for another: in a packed format those of
+    four lines, whose groups follow each other; in FULL, where lines lie apart, those of four parts of one line.
+    """
+
+    def __init__(self, kind: int, builder: Any, lines: list[Any], vectors: list[Any], scales: Any = None) -> None:
         self.kind, self.builder, self.lines, self.vectors, self.scales = kind, builder, lines, vectors, scales
         self.element = vectors[0].type.pointee
         self.floats, self.words = ir.VectorType(self.element, SIDE), ir.VectorType(WORD, SIDE)
         self.step = SIDE if kind == FULL else GROUP  # elements of each line that are multiplied at a time
 
-    def emit(self, inputs: Any, out: Any) -> None:
-        """Emit the loop over whole steps, then a step for the elements that are left; store the sum of each product."""
-        builder, count = self.builder, len(self.lines) * len(self.vectors)
+    def emit(self, inputs: Any) -> list[Any]:
+        """Emit the loops over whole steps, then a step for what is left; return the sums, text by text."""
+        builder, count = self.builder, LINES * len(self.vectors)
         whole = builder.sub(inputs, builder.urem(inputs, int64(self.step)))
+        sums, begin = [repeated(self.floats, 0.0)] * count, int64(0)
+        if self.kind == FULL:
+            end = builder.sub(inputs, builder.urem(inputs, int64(LINES * SIDE)))
+            sums, begin = self._loop(sums, begin, end, LINES), end
+        sums, before = self._loop(sums, begin, whole, 1), builder.block
+        with builder.if_then(builder.icmp_signed("<", whole, inputs)):
+            with_rest, rest = self._add_step(sums, *self._filled(whole, inputs)), builder.block
+        totals = [builder.phi(self.floats) for _ in range(count)]
+        for total, one, other in zip(totals, sums, with_rest, strict=True):
+            total.add_incoming(one, before)
+            total.add_incoming(other, rest)
+        texts = [totals[start : start + LINES] for start in range(0, count, LINES)]
+        if self.kind == FULL:
+            pairs = [(builder.fadd(a, b), builder.fadd(c, d)) for a, b, c, d in texts]
+            return self._sums_of_lanes([builder.fadd(*pair) for pair in pairs])
+        return [total for text in texts for total in self._sums_of_lanes(text)]
+
+    def _loop(self, sums: list[Any], begin: Any, end: Any, steps: int) -> list[Any]:
+        """Add the products of the elements from `begin` to `end`, some steps at a time; return the sums."""
+        builder = self.builder
         before = builder.block
         head, loop, after = (builder.append_basic_block(name) for name in ("lines", "step", "left"))
         builder.branch(head)
         builder.position_at_end(head)
         k = builder.phi(INT64)
-        sums = [builder.phi(self.floats) for _ in range(count)]
-        builder.cbranch(builder.icmp_signed("<", k, whole), loop, after)
+        found = [builder.phi(self.floats) for _ in sums]
+        builder.cbranch(builder.icmp_signed("<", k, end), loop, after)
         builder.position_at_end(loop)
-        added = self._add_step(sums, *self._places(k))
-        starts = [int64(0)] + [repeated(self.floats, 0.0)] * count
-        for value, start, following in zip([k, *sums], starts, [builder.add(k, int64(self.step)), *added], strict=True):
+        following = [builder.add(k, int64(steps * self.step)), *self._add_step(found, *self._places(k), steps)]
+        for value, start, next_value in zip([k, *found], [begin, *sums], following, strict=True):
             value.add_incoming(start, before)
-            value.add_incoming(following, loop)
+            value.add_incoming(next_value, loop)
         builder.branch(head)
         builder.position_at_end(after)
-        with builder.if_then(builder.icmp_signed("<", whole, inputs)):
-            with_rest, rest = self._add_step(sums, *self._filled(whole, inputs)), builder.block
-        totals = [builder.phi(self.floats) for _ in range(count)]
-        for total, one, other in zip(totals, sums, with_rest, strict=True):
-            total.add_incoming(one, after)
-            total.add_incoming(other, rest)
-        for start in range(0, count, LINES):
-            for i, total in enumerate(self._sums_of_lanes(totals[start : start + LINES])):
-                builder.store(total, builder.gep(out, [int64(start + i)]))
+        return found
 
     def _places(self, k: Any) -> tuple[list[Any], list[Any], list[Any]]:
         """Return where lines, vectors and scales have the step that begins with element k."""
         builder, group = self.builder, self.builder.udiv(k, int64(GROUP))
         place = k if self.kind == FULL else builder.mul(group, int64(LINES * GROUP_BYTES[self.kind]))
-        scales = [
-            builder.gep(self.scales, [builder.add(builder.mul(group, int64(LINES)), int64(i))]) for i in range(LINES)
-        ]
-        lines, vectors = (
-            [builder.gep(line, [place]) for line in self.lines],
-            [builder.gep(x, [k]) for x in self.vectors],
-        )
-        return lines, vectors, scales
+        scales = []
+        if self.kind == INT4:
+            first_scale = builder.gep(self.scales, [builder.mul(group, int64(LINES))])
+            scales = [builder.gep(first_scale, [int64(i)]) for i in range(LINES)]
+        lines = [builder.gep(line, [place]) for line in self.lines]
+        return lines, [builder.gep(vector, [k]) for vector in self.vectors], scales
 
-    def _add_step(self, sums: list[Any], lines: list[Any], vectors: list[Any], scales: list[Any]) -> list[Any]:
-        """Return the sums, text by text, with the products of the step at these places added."""
+    def _add_step(
+        self, sums: list[Any], lines: list[Any], vectors: list[Any], scales: list[Any], steps: int = 1
+    ) -> list[Any]:
+        """Return the sums with the products of the steps at these places added."""
         builder, added = self.builder, list(sums)
-        x = [[self._load(vector, self.element, start) for start in range(0, self.step, SIDE)] for vector in vectors]
+        places = range(0, steps * self.step, SIDE)
+        x = [[self._load(vector, self.element, place) for place in places] for vector in vectors]
+        if self.kind == FULL:
+            for part, start in enumerate(places):
+                weights = self._load(lines[0], self.element, start)
+                for t, those in enumerate(x):
+                    place = t * LINES + part
+                    added[place] = self._multiply_add(weights, those[part], added[place])
+            return added
         for i, line in enumerate(lines):
-            weights = self._widened(line)
+            widened = self._widened(line)
             for t, those in enumerate(x):
                 place = t * LINES + i
                 if self.kind != INT4:
-                    for part, other in zip(weights, those, strict=True):
+                    for part, other in zip(widened, those, strict=True):
                         added[place] = self._multiply_add(part, other, added[place])
                     continue
-                total = builder.fmul(weights[0], those[0])
-                for part, other in zip(weights[1:], those[1:], strict=True):
+                total = builder.fmul(widened[0], those[0])
+                for part, other in zip(widened[1:], those[1:], strict=True):
                     total = self._multiply_add(part, other, total)
                 added[place] = self._multiply_add(total, self._in_all_lanes(builder.load(scales[i])), added[place])
         return added
@@ -117,7 +140,7 @@ class Tile:
         j.add_incoming(following, loop)
         builder.cbranch(builder.icmp_signed("<", following, builder.sub(inputs, whole)), loop, after)
         builder.position_at_end(after)
-        return (targets[:LINES] if self.kind == FULL else lines), targets[-len(vectors) :], scales
+        return (targets[:1] if self.kind == FULL else lines), targets[-len(vectors) :], scales
 
     def _load(self, start: Any, element: Any, place: int) -> Any:
         """Load the vector of elements that begins `place` elements after `start`."""
@@ -126,10 +149,8 @@ class Tile:
         return builder.load(builder.bitcast(first, ir.VectorType(element, SIDE).as_pointer()), align=_ALIGNED[element])
 
     def _widened(self, line: Any) -> list[Any]:
-        """Load a step of a line, as vectors of floats."""
+        """Load a group of a packed line, as vectors of floats."""
         builder, words = self.builder, self.words
-        if self.kind == FULL:
-            return [self._load(line, self.element, 0)]
         if self.kind in (FLOAT16, BFLOAT16):
             halves = [self._load(line, SHORT, place) for place in range(0, GROUP, SIDE)]
             if self.kind == FLOAT16:
@@ -155,11 +176,11 @@ class Tile:
         return self.builder.shuffle_vector(one, empty, lanes)
 
     def _sums_of_lanes(self, totals: list[Any]) -> list[Any]:
-        """Return the sum of the lanes of each of four vectors, added in the same order for each.
+        """Return the sum of the lanes of each of one, two or four vectors, added in the same order for each.
 
         Halves are added until one vector holds a part of the lanes of each, then those within it.
         """
-        builder, distance = self.builder, SIDE // 2
+        builder, count, distance = self.builder, len(totals), SIDE // 2
         while len(totals) > 1:
             totals = [self._add_lanes(totals[i], totals[i + 1], distance) for i in range(0, len(totals), 2)]
             distance //= 2
@@ -167,7 +188,7 @@ class Tile:
         while distance:
             total = self._add_lanes(total, total, distance)
             distance //= 2
-        places = [number % 2 * SIDE // 2 + number // 2 * SIDE // 4 for number in range(LINES)]
+        places = [number % 2 * SIDE // 2 + number // 2 * SIDE // 4 for number in range(count)]
         return [builder.extract_element(total, ir.Constant(WORD, place)) for place in places]
 
     def _add_lanes(self, a: Any, b: Any, distance: int) -> Any:

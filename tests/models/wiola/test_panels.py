@@ -33,7 +33,7 @@ def test_the_gates_are_those_of_the_pass():
 @pytest.mark.parametrize("variant", ["first", "avg_causal", "kv_only"])
 def test_the_merges_are_those_of_the_pass(variant):
     model, _, (_, merges) = shown(atm=variant, atm_at_generation=True, atm_threshold=0.3)
-    assert list(merges.layers) == ["layer 3", "layer 4"]
+    assert list(merges.layers) == ["Layer 3", "Layer 4"]
     for number, (joined, cosines) in zip(model.config.merging_layers, merges.layers.values(), strict=True):
         assert joined.mean() == pytest.approx(model.model.layers[number].merge_ratio)
         assert joined.any()
