@@ -85,10 +85,11 @@ class Cache:
 
 
 class KeyValueCache(Cache):
-    """The keys and values of every layer.
+    """The keys and values of every layer, and those that a pattern of attention derives from them, the far ones.
 
     Memory is allocated once: 2 x layers x batch x max_length x G x D elements. Shapes: keys and values
-    (layers, batch, max_length, G, D), of which the first `lengths` positions of each sequence are filled.
+    (layers, batch, max_length, G, D), of which the first `lengths` positions of each sequence are filled; far_keys and
+    far_values (layers, batch, blocks, G, D), here no blocks; sums (layers, batch, C) of what layers give, here none.
     """
 
     def __init__(
@@ -103,10 +104,12 @@ class KeyValueCache(Cache):
         super().__init__(batch_size, max_length)
         shape = (num_layers, batch_size, max_length, num_kv_heads, head_dim)
         self.keys, self.values = np.zeros(shape, dtype), np.zeros(shape, dtype)
+        self.far_keys, self.far_values = self.keys[:, :, :0], self.values[:, :, :0]
+        self.sums = np.zeros((0, 0, 0))
 
     def arrays(self) -> Iterable[Array]:
-        """Return keys and values."""
-        return self.keys, self.values
+        """Return keys and values, and the far ones."""
+        return self.keys, self.values, self.far_keys, self.far_values
 
     def stored(self, layer: int) -> Array:
         """Return how many keys a layer holds of each sequence, (batch,): one for each token."""
@@ -116,12 +119,11 @@ class KeyValueCache(Cache):
         """Return a cache of these sequences, by their numbers: fewer of them, or one of them several times."""
         chosen, numbers, filled = copy.copy(self), np.asarray(sequences), slice(self.lengths.max())
         chosen.batch_size, chosen.lengths = len(numbers), self.lengths[numbers]
-        chosen.keys, chosen.values = (
-            np.zeros((len(memory), len(numbers), *memory.shape[2:]), memory.dtype)
-            for memory in (self.keys, self.values)
-        )
-        for new, old in ((chosen.keys, self.keys), (chosen.values, self.values)):
+        for name in ("keys", "values", "far_keys", "far_values"):
+            old = getattr(self, name)
+            new = np.zeros((len(old), len(numbers), *old.shape[2:]), old.dtype)
             new[:, :, filled] = old[:, numbers, filled]
+            setattr(chosen, name, new)
         return chosen
 
     def append(self, layer: int, k: Tensor, v: Tensor, offsets: Array) -> tuple[Tensor, Tensor, Array]:

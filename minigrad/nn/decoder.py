@@ -62,7 +62,8 @@ class Decoder:
             self._memory = np.empty((len(ids), self._program.size), dtype)
         memory = self._memory[: len(ids)]
         places = np.flatnonzero(layout.lengths)
-        texts = Texts(ids.astype(np.int64), layout.positions, places, cache.keys, cache.values)
+        stored = cache.keys, cache.values, cache.far_keys, cache.far_values, cache.sums
+        texts = Texts(ids.astype(np.int64), layout.positions, places, *stored)
         run(self._table, self.model.config.norm_eps, memory, self._heads(cache), texts, self._program.num_weights)
         cache.advance(layout.lengths)
         return memory[:, self._logits.place : self._logits.place + self._logits.size].copy()
@@ -70,8 +71,7 @@ class Decoder:
     def _heads(self, cache: KeyValueCache) -> Heads:
         """Return the sizes of the heads, and the angles of all positions that the cache has memory for."""
         config, angles, dtype = self.model.config, self._program.angles, cache.keys.dtype
-        if angles is None:
-            none = np.empty((0, 0), dtype)
-            return Heads(config.num_heads, config.num_kv_heads, config.head_dim, none, none, False)
-        cosine, sine = angles.tables(cache.max_length, dtype)
-        return Heads(config.num_heads, config.num_kv_heads, config.head_dim, cosine, sine, angles.interleaved)
+        none, interleaved = np.empty((0, 0), dtype), angles is not None and angles.interleaved
+        tables = (none, none) if angles is None else angles.tables(cache.max_length, dtype)
+        sizes, patterns = (config.num_heads, config.num_kv_heads, config.head_dim), self._program.patterns
+        return Heads(*sizes, np.array(patterns, np.float64), *tables, interleaved)

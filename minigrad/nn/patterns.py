@@ -15,15 +15,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import DTypeLike
 
 from minigrad import ops
 from minigrad.autograd.tensor import Tensor
+from minigrad.kernels.decoding.program import Pattern
 from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.layout import Layout
 from minigrad.ops.attention import causal_visible
@@ -87,6 +88,16 @@ class AttentionPattern:
         seen_far = ops.SeenFarKeys(far_ranges, far_visible, weight=float(self.block))
         return ops.attention_with_far_keys(q, k, v, far_k, far_v, near=seen, far=seen_far)
 
+    def in_program(self) -> Pattern:
+        """Return the pattern as a program of decoding takes it."""
+        if self.kind == "full":
+            return Pattern()
+        if self.kind == "sparse":
+            return Pattern(top_k=self.top_k)
+        if self.kind == "local":
+            return Pattern(self.window)
+        return Pattern(self.window, self.block, entropy=self.entropy if self.kind == "adaptive" else -1)
+
     def _far_keys(self, k: Tensor, v: Tensor, offsets: Array) -> FarKeys:
         far_k, far_v = (ops.block_mean(x, offsets=offsets, block=self.block) for x in (k, v))
         counts = np.diff(offsets) // self.block
@@ -132,10 +143,7 @@ def _mean_of_newest(count: int, context: float) -> float:
 
 
 class PatternCache(KeyValueCache):
-    """The keys and values of every layer, and the means of their complete blocks in the layers with far keys.
-
-    Shapes: each mean (batch, max_length // block, G, D).
-    """
+    """The keys and values of every layer, and the means of their complete blocks in the layers with far keys."""
 
     def __init__(
         self,
@@ -148,20 +156,9 @@ class PatternCache(KeyValueCache):
     ) -> None:
         super().__init__(len(patterns), batch_size, max_length, num_kv_heads, head_dim, dtype)
         self.blocks = {n: pattern.block for n, pattern in enumerate(patterns) if pattern.kind in WITH_FAR_KEYS}
-        self.means = {
-            layer: np.zeros((2, batch_size, max_length // block, num_kv_heads, head_dim), dtype)
-            for layer, block in self.blocks.items()
-        }
-
-    def arrays(self) -> Iterable[Array]:
-        """Return keys, values, and the means of blocks."""
-        return *super().arrays(), *self.means.values()
-
-    def select(self, sequences: ArrayLike) -> Self:
-        """Return a cache of these sequences, by their numbers: fewer of them, or one of them several times."""
-        chosen = super().select(sequences)
-        chosen.means = {layer: mean[:, np.asarray(sequences)] for layer, mean in self.means.items()}
-        return chosen
+        most = max((max_length // block for block in self.blocks.values()), default=0)
+        shape = (len(patterns), batch_size, most, num_kv_heads, head_dim)
+        self.far_keys, self.far_values = np.zeros(shape, dtype), np.zeros(shape, dtype)
 
     def append(self, layer: int, k: Tensor, v: Tensor, offsets: Array) -> tuple[Tensor, Tensor, Array]:
         """Store the new keys and values of one layer, and the means of the blocks that they complete."""
@@ -171,9 +168,9 @@ class PatternCache(KeyValueCache):
             first, last = self.lengths // block, (self.lengths + np.diff(offsets)) // block
             sequences, done = np.repeat(np.arange(self.batch_size), last - first), Layout.packed(last - first, first)
             places = done.positions[:, None] * block + np.arange(block)
-            for mean, memory in zip(self.means[layer], (self.keys, self.values), strict=True):
+            for means, memory in ((self.far_keys, self.keys), (self.far_values, self.values)):
                 in_blocks = memory[layer, sequences[:, None], places]  # (blocks, block, G, D)
-                mean[sequences, done.positions] = in_blocks.sum(axis=1) * memory.dtype.type(1 / block)
+                means[layer, sequences, done.positions] = in_blocks.sum(axis=1) * memory.dtype.type(1 / block)
         return found
 
     def far(self, layer: int, key_ranges: Array) -> FarKeys | None:
@@ -181,7 +178,7 @@ class PatternCache(KeyValueCache):
         if layer not in self.blocks:
             return None
         counts = (key_ranges[:, 1] - key_ranges[:, 0]) // self.blocks[layer]
-        keys, values = self.means[layer]
+        keys, values = self.far_keys[layer], self.far_values[layer]
         first = np.arange(self.batch_size) * keys.shape[1]
-        flat_keys, flat_values = (mean.reshape(-1, *mean.shape[2:]) for mean in (keys, values))
+        flat_keys, flat_values = (means.reshape(-1, *means.shape[2:]) for means in (keys, values))
         return FarKeys(Tensor(flat_keys), Tensor(flat_values), np.stack([first, first + counts], axis=1))

@@ -16,14 +16,21 @@ from minigrad.kernels.codegen.addresses import address_of
 from minigrad.kernels.decoding.lines import Packed
 from minigrad.kernels.decoding.program import (
     ATTEND,
+    ATTEND_TO_FEW,
+    BLEND,
     EMBED,
+    EXACT_GELU,
     GELU,
     LAYER_NORM,
     LINEAR,
+    OFFSET_RMS_NORM,
     RMS_NORM,
     ROTATE,
+    SIGMOID_GATE,
     STORE,
+    SUMMARISE,
     SWIGLU,
+    Pattern,
     Step,
 )
 from minigrad.nn.layers import Conv1D, Embedding, LayerNorm, Linear, RMSNorm
@@ -56,13 +63,19 @@ class _Use(NamedTuple):
 _ROLES = {
     EMBED: ("none", "texts"),
     RMS_NORM: ("texts", "texts"),
+    OFFSET_RMS_NORM: ("texts", "texts"),
     LAYER_NORM: ("texts", "texts"),
     LINEAR: ("all", "elements"),
     ROTATE: ("texts", "texts"),
     STORE: ("texts", "texts"),
     ATTEND: ("all", "all"),
     GELU: ("elements", "elements"),
+    EXACT_GELU: ("elements", "elements"),
     SWIGLU: ("elements", "elements"),
+    SIGMOID_GATE: ("elements", "elements"),
+    SUMMARISE: ("texts", "texts"),
+    ATTEND_TO_FEW: ("texts", "texts"),
+    BLEND: ("all", "elements"),
 }
 """How threads share the source and the target of each kind of step."""
 
@@ -75,6 +88,7 @@ class Program:
         self.size = 0  # elements of memory that each text needs
         self.num_weights = 0
         self.angles: RotaryAngles | None = None
+        self.patterns: list[Pattern] = []  # of each layer
         self._uses: list[_Use] = []  # since the last barrier
         self._free = 0  # the first element of memory that belongs to no register
         self._weights: list[Array] = []  # kept alive, because steps hold only their addresses
@@ -106,15 +120,20 @@ class Program:
 
     def norm(self, module: RMSNorm | LayerNorm, x: Register, out: Register | None = None) -> Register:
         """Normalise x, into a new register unless `out` is given."""
-        out = out or self.register(x.size)
-        code, bias = (LAYER_NORM, self._address(module.bias.data)) if isinstance(module, LayerNorm) else (RMS_NORM, 0)
-        self._add(code, x, out, weight=self._address(module.weight.data), bias=bias)
-        return out
+        if isinstance(module, LayerNorm):
+            return self._norm(LAYER_NORM, x, out, module.weight, module.bias)
+        return self._norm(RMS_NORM, x, out, module.weight, None)
 
-    def linear(self, module: Linear | Conv1D, x: Register, add_to: Register | None = None) -> Register:
-        """Apply a layer to x: into a new register, or added to another one."""
+    def offset_norm(self, weight: Parameter, offset: Parameter, x: Register) -> Register:
+        """Add an offset to x and normalise the sum, into a new register."""
+        return self._norm(OFFSET_RMS_NORM, x, None, weight, offset)
+
+    def linear(
+        self, module: Linear | Conv1D, x: Register, *, add_to: Register | None = None, out: Register | None = None
+    ) -> Register:
+        """Apply a layer to x: added to a register, or into one, a new one unless `out` is given."""
         bias = 0 if module.bias is None else self._address(module.bias.data)
-        out = add_to or self.register(module.weight.shape[1 if isinstance(module, Conv1D) else 0])
+        out = add_to or out or self.register(module.weight.shape[1 if isinstance(module, Conv1D) else 0])
         matrix = self._matrix(module.weight, module.lines)
         self._add(LINEAR, x, out, bias=bias, adds=int(add_to is not None), **matrix)
         self.num_weights += x.size * out.size
@@ -132,16 +151,38 @@ class Program:
         self.angles = angles
         self._add(ROTATE, x, x)
 
-    def attend(self, layer: int, q: Register, k: Register, v: Register) -> Register:
-        """Store key and value, and attend from the query to all that are stored."""
+    def attend(self, layer: int, q: Register, k: Register, v: Register, pattern: Pattern | None = None) -> Register:
+        """Store key and value, and attend from the query to all that are stored, or to those that a pattern shows."""
+        self.patterns.append(pattern or Pattern())
         self._add(STORE, k, v, layer=layer)
         out = self.register(q.size)
         self._add(ATTEND, q, out, layer=layer)
         return out
 
-    def gelu(self, x: Register) -> None:
-        """Apply GELU, in its form with tanh, to x."""
-        self._add(GELU, x, x)
+    def summarise(self, layer: int, x: Register) -> Register:
+        """Return the mean of x, the output of a layer, over the text so far."""
+        out = self.register(x.size)
+        self._add(SUMMARISE, x, out, layer=layer)
+        return out
+
+    def attend_to_few(self, source: Register, beta: Array, attended: Register) -> None:
+        """Mix `attended` with the attention to a few keys, which gets the share `beta` (1,).
+
+        The source holds the queries, all keys, and all values, one after the other.
+        """
+        self._add(ATTEND_TO_FEW, source, attended, weight=self._address(beta))
+
+    def sigmoid_gate(self, gate: Register, x: Register) -> None:
+        """Multiply x by the logistic function of a gate."""
+        self._add(SIGMOID_GATE, gate, x)
+
+    def blend(self, source: Register, add_to: Register) -> None:
+        """Add a mixture of a and b to a register; the source holds a, b and the gate, one after the other."""
+        self._add(BLEND, source, add_to)
+
+    def gelu(self, x: Register, *, is_exact: bool = False) -> None:
+        """Apply GELU to x, in its exact form or in that with tanh."""
+        self._add(EXACT_GELU if is_exact else GELU, x, x)
 
     def swiglu(self, gate: Register, up: Register) -> None:
         """Set `up` to silu(gate) * up."""
@@ -150,6 +191,14 @@ class Program:
     def table(self) -> Array:
         """Return the steps as an array (steps, 12) of int64."""
         return np.array(self.steps, np.int64)
+
+    def _norm(
+        self, code: int, x: Register, out: Register | None, weight: Parameter, bias: Parameter | None
+    ) -> Register:
+        out = out or self.register(x.size)
+        beside = 0 if bias is None else self._address(bias.data)
+        self._add(code, x, out, weight=self._address(weight.data), bias=beside)
+        return out
 
     def _matrix(self, weight: Parameter, lines_of: Callable[[], Array]) -> dict[str, int]:
         """Return where the lines of a matrix lie, and in which format; `lines_of` gives those of floats."""

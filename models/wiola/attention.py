@@ -12,11 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from minigrad import ops
+from minigrad.autograd.graph import no_grad
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.layers import Linear
 from minigrad.nn.layout import Layout
 from minigrad.nn.module import Module
 from minigrad.nn.parameter import Init, Parameter
+from minigrad.nn.programs import Program, Register
 from minigrad.typing import Array
 from models.wiola.cache import Pending, WiolaCache
 from models.wiola.spiral import SpiralAngles
@@ -97,3 +99,31 @@ class GatedCrossLayerAttention(Module):
         if self._order is not None:
             attended = attended[:, np.argsort(self._order)]
         return self.o_proj(ops.sigmoid_gate(attended.reshape(len(x), self.q_proj.weight.shape[0]), self.gate_proj(x)))
+
+    def write_program(
+        self,
+        program: Program,
+        h: Register,
+        layer: int,
+        add_to: Register,
+        summaries: list[Register],
+        angles: SpiralAngles,
+    ) -> None:
+        """Add the output for the normalised row h to a register (see `minigrad.nn.programs`)."""
+        width, line = h.size, self.k_proj.weight.shape[0]
+        source = program.register(width + 2 * len(summaries) * line)  # queries, then keys and values of the summaries
+        q = program.linear(self.q_proj, h, out=source.part(0, width))
+        k, v = program.linear(self.k_proj, h), program.linear(self.v_proj, h)
+        program.rotate(q, angles)
+        program.rotate(k, angles)
+        attended = program.attend(layer, q, k, v)
+        if summaries:
+            for n, project in enumerate((self.k_ctx_proj, self.v_ctx_proj)):
+                for m, summary in enumerate(summaries):
+                    start = width + (n * len(summaries) + m) * line
+                    program.linear(project, summary, out=source.part(start, start + line))
+            with no_grad():
+                beta = ops.sigmoid(self.blend_logit).data.reshape(1)
+            program.attend_to_few(source, beta, attended)
+        program.sigmoid_gate(program.linear(self.gate_proj, h), attended)
+        program.linear(self.o_proj, attended, add_to=add_to)

@@ -60,7 +60,7 @@ class WiolaCache(KeyValueCache):
     """The state of every layer.
 
     A merging layer stores fewer keys than there are tokens: `filled` (layers, batch) of them. Shapes: sums
-    (layers, batch, C) in float64, because a running sum in fewer bits stops growing.
+    (layers, batch, C) of outputs, in float64, because a running sum in fewer bits stops growing.
     """
 
     def __init__(self, config: WiolaConfig, batch_size: int, max_length: int, dtype: DTypeLike = "float32") -> None:
@@ -78,12 +78,13 @@ class WiolaCache(KeyValueCache):
 
     def stored(self, layer: int) -> Array:
         """Return how many keys a layer holds of each sequence, (batch,): in a merging layer, one for each group."""
-        return self.filled[layer]
+        return self.filled[layer] if layer in self.pending else self.lengths
 
     def select(self, sequences: ArrayLike) -> Self:
         """Return a cache of these sequences, by their numbers: fewer of them, or one of them several times."""
         chosen, numbers = super().select(sequences), np.asarray(sequences)
-        chosen.filled, chosen.sums, chosen._mark = self.filled[:, numbers], self.sums[:, numbers], None
+        chosen.filled, chosen._mark = self.filled[:, numbers], None
+        chosen.sums = np.ascontiguousarray(self.sums[:, numbers])
         chosen.pending = {layer: pending.select(numbers) for layer, pending in self.pending.items()}
         return chosen
 
@@ -115,9 +116,10 @@ class WiolaCache(KeyValueCache):
         self.lengths = wanted
 
     def append(self, layer: int, k: Tensor, v: Tensor, offsets: Array) -> tuple[Tensor, Tensor, Array]:
-        """Store the new keys and values of one layer, and count them; see `KeyValueCache.append`."""
+        """Store the new keys and values of one layer, and count groups; see `KeyValueCache.append`."""
         found = super().append(layer, k, v, offsets)
-        self.filled[layer] += np.diff(offsets)
+        if layer in self.pending:
+            self.filled[layer] += np.diff(offsets)
         return found
 
     def add_to_sums(self, layer: int, x: Tensor, offsets: Array) -> None:

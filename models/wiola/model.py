@@ -14,6 +14,7 @@ from minigrad.nn import Layout
 from minigrad.nn.cache import Cache, refuse_gradient
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.panels import Panel
+from minigrad.nn.programs import Program, Register
 from minigrad.nn.trace import Trace
 from models.wiola.attention import GatedCrossLayerAttention, Pass
 from models.wiola.cache import WiolaCache
@@ -102,6 +103,28 @@ class Wiola(LanguageModel):
             if index + 1 < self.config.num_layers:
                 summaries.append(self._summary(x, layout, cache, index))
         return self.model.final_norm(x)
+
+    def write_program(self, program: Program) -> Register | None:
+        """Describe the pass over one token, as `hidden` computes it.
+
+        None where tokens merge, because a program computes the same steps for every token, and for the variants that
+        generation does not have or that reorder heads.
+        """
+        config = self.config
+        merges = bool(config.merging_layers) and config.atm_at_generation
+        if merges or config.gcla_summary == "paper" or config.gqa_layout == "interleaved":
+            return None
+        x, summaries = program.embed(self.model.embed_tokens), list[Register]()
+        for index, layer in enumerate(self.model.layers):
+            with program.temporary():
+                h = program.offset_norm(layer.input_norm.weight, layer.input_norm.offset, x)
+                layer.attn.write_program(program, h, index, x, summaries[-config.gcla_lookback :], self._angles)
+            with program.temporary():
+                h = program.offset_norm(layer.post_attn_norm.weight, layer.post_attn_norm.offset, x)
+                layer.ffn.write_program(program, h, x)
+            if index + 1 < config.num_layers:
+                summaries.append(program.summarise(index, x))
+        return program.offset_norm(self.model.final_norm.weight, self.model.final_norm.offset, x)
 
     def _summary(self, x: Tensor, layout: Layout, cache: WiolaCache | None, layer: int) -> Tensor:
         """Return for each row the mean of a layer's output over its sequence up to that row (eq. 20, made causal)."""

@@ -21,7 +21,7 @@ from minigrad.kernels.jit import KERNELS
 from tests.kernels.attention import chosen_twins, panel_twins, softmax_twins, tile_twins
 from tests.kernels.attention import twins as attention
 from tests.kernels.codegen import twins as codegen
-from tests.kernels.decoding import line_twins
+from tests.kernels.decoding import attention_twins, line_twins
 from tests.kernels.decoding import twins as decoding
 from tests.kernels.gemm import packing_twins
 from tests.kernels.gemm import twins as gemm
@@ -35,6 +35,7 @@ for module in pkgutil.walk_packages(kernels.__path__, "minigrad.kernels."):
 
 TABLES = (
     attention,
+    attention_twins,
     chosen_twins,
     codegen,
     decoding,

@@ -141,8 +141,10 @@ def test_with_its_cache_chunks_give_what_the_whole_gives(kind: str, chunks: list
 def test_the_cache_holds_the_means_of_layers_with_far_keys_only() -> None:
     patterns = [pattern(kind) for kind in PATTERNS]
     cache = PatternCache(patterns, batch_size=2, max_length=21, num_kv_heads=3, head_dim=5)
-    assert set(cache.means) == {3, 4}
-    assert cache.num_bytes == 4 * 2 * 2 * 3 * 5 * (len(patterns) * 21 + 2 * (21 // BLOCK))
+    assert set(cache.blocks) == {3, 4}
+    assert cache.far_keys.shape == cache.far_values.shape == (len(patterns), 2, 21 // BLOCK, 3, 5)
+    assert cache.num_bytes == 4 * 2 * 2 * 3 * 5 * len(patterns) * (21 + 21 // BLOCK)
+    assert PatternCache(patterns[:3], 2, 21, 3, 5).far_keys.size == 0
     assert cache.far(0, np.zeros((2, 2), np.int64)) is None
 
 

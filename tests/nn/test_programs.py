@@ -18,7 +18,7 @@ WITH_PROGRAM = [family for family in TINY if build(family).write_program(Program
 
 
 def test_the_families_that_describe_their_pass() -> None:
-    assert set(WITH_PROGRAM) >= {"gpt2", "vidya-v1", "vidya-v2"}
+    assert set(WITH_PROGRAM) >= {"gpt2", "vidya-v1", "vidya-v2", "vsla", "wiola"}
 
 
 def test_registers_do_not_overlap_unless_they_are_temporary() -> None:
@@ -35,7 +35,7 @@ def test_registers_do_not_overlap_unless_they_are_temporary() -> None:
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 @pytest.mark.parametrize("family", WITH_PROGRAM)
 def test_between_two_barriers_the_order_of_threads_does_not_matter(family: str, order: tuple[int, ...]) -> None:
-    model, count, threads = build(family, feed_forward=40), 4, 3
+    model, count, threads = build(family, **{"dsff_narrow" if family == "wiola" else "feed_forward": 40}), 4, 3
     program = Program()
     rows = model.write_program(program)
     assert rows is not None
@@ -44,7 +44,7 @@ def test_between_two_barriers_the_order_of_threads_does_not_matter(family: str, 
     none = np.empty((0, 0), np.float32)
     tables = (none, none) if angles is None else angles.tables(8, np.dtype(np.float32))
     sizes = config.num_heads, config.num_kv_heads, config.head_dim
-    heads = Heads(*sizes, *tables, angles is not None and angles.interleaved)
+    heads = Heads(*sizes, np.array(program.patterns, np.float64), *tables, angles is not None and angles.interleaved)
     table = program.table()
     waits = Step._fields.index("waits")
     starts = [0, *np.flatnonzero(table[:, waits]), len(table)]
@@ -55,7 +55,8 @@ def test_between_two_barriers_the_order_of_threads_does_not_matter(family: str, 
         cache = model.new_cache(count, 8)
         assert isinstance(cache, KeyValueCache)
         for position, ids in enumerate(tokens(0, count, 5).T):
-            texts = Texts(ids.astype(np.int64), np.full(count, position), np.arange(count), cache.keys, cache.values)
+            stored = cache.keys, cache.values, cache.far_keys, cache.far_values, cache.sums
+            texts = Texts(ids.astype(np.int64), np.full(count, position), np.arange(count), *stored)
             for start, stop in itertools.pairwise(starts):
                 part = table[start:stop].copy()
                 part[:, waits] = 0

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from minigrad.kernels.attention.chosen import keep_best
 from minigrad.kernels.decoding.program import Heads, Share, Step, Texts
 from minigrad.kernels.gemm.narrow import dot
 from minigrad.kernels.jit import kernel
@@ -19,37 +20,109 @@ from minigrad.typing import Array
 
 @kernel
 def store(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -> None:
-    """Store the key of each text, the source, and its value, the target, at its position."""
+    """Store the key of each text, the source, and its value, the target, at its position; and means of whole blocks."""
+    block = int(heads.patterns[step.layer, 1])
     for text in range(share.number, memory.shape[0], share.threads):
-        keys, values = texts.keys[step.layer, texts.places[text]], texts.values[step.layer, texts.places[text]]
+        position, place = texts.lengths[text], texts.places[text]
+        keys, values = texts.keys[step.layer, place], texts.values[step.layer, place]
         for g in range(heads.kv_heads):
-            first, key, value = g * heads.size, keys[texts.lengths[text], g], values[texts.lengths[text], g]
+            first, key, value = g * heads.size, keys[position, g], values[position, g]
             for d in range(heads.size):
                 key[d], value[d] = memory[text, step.source + first + d], memory[text, step.target + first + d]
+        if block and (position + 1) % block == 0:
+            mean_of_block(keys, position // block, block, texts.far_keys[step.layer, place])
+            mean_of_block(values, position // block, block, texts.far_values[step.layer, place])
+
+
+@kernel
+def mean_of_block(rows: Array, number: int, block: int, means: Array) -> None:
+    """Store the mean of a block of rows: rows (positions, kv_heads, size), means (blocks, kv_heads, size)."""
+    mean = means[number]
+    mean[:] = 0
+    for position in range(number * block, (number + 1) * block):
+        for g in range(mean.shape[0]):
+            row, line = rows[position, g], mean[g]
+            for d in range(line.size):
+                line[d] += row[d]
+    mean *= rows.dtype.type(1 / block)
 
 
 @kernel
 def attend(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -> None:
-    """Set the target to the attention of the queries in the source, by heads, over the keys up to this position."""
-    scale = memory.dtype.type(1 / math.sqrt(heads.size))
-    scores, group = np.empty(texts.keys.shape[2], memory.dtype), heads.num_heads // heads.kv_heads
-    tasks = memory.shape[0] * heads.num_heads
-    for task in range(tasks * share.number // share.threads, tasks * (share.number + 1) // share.threads):
+    """Set the target to the attention of the queries in the source, by heads, in the pattern of the layer.
+
+    Threads share the heads of all texts; where the heads of a text decide together what they see, they share texts.
+    """
+    scale, pattern = memory.dtype.type(1 / math.sqrt(heads.size)), heads.patterns[step.layer]
+    window, block, top_k, least = int(pattern[0]), int(pattern[1]), int(pattern[2]), pattern[3]
+    scores = np.empty(texts.keys.shape[2] + texts.far_keys.shape[2], memory.dtype)
+    numbers, far, unit = np.empty(scores.size if top_k else 0, np.int32), 0, heads.num_heads if least >= 0 else 1
+    units = memory.shape[0] * heads.num_heads // unit
+    for task in range(units * share.number // share.threads * unit, units * (share.number + 1) // share.threads * unit):
         text, head = task // heads.num_heads, task % heads.num_heads
-        count, g = texts.lengths[text] + 1, head // group
+        count, place = texts.lengths[text] + 1, texts.places[text]
+        g, first = head // (heads.num_heads // heads.kv_heads), max(count - window, 0) if window else 0
         query = memory[text, step.source + head * heads.size : step.source + (head + 1) * heads.size]
+        keys, values = texts.keys[step.layer, place], texts.values[step.layer, place]
+        if block:
+            if least < 0:
+                far = first // block
+            elif head == 0:
+                queries = memory[text, step.source : step.source + heads.num_heads * heads.size]
+                is_spread = relative_entropy(queries, keys[first // block * block : count], heads, scores) > least
+                far = first // block if is_spread else 0
+            first = first // block * block
+        seen = far + count - first
+        score(query, keys[first:count], g, scores[far:seen])
+        if far:  # a mean stands for `block` keys: the logarithm of that is added to its scaled score
+            score(query, texts.far_keys[step.layer, place], g, scores[:far])
+            for number in range(far):
+                scores[number] += memory.dtype.type(math.log(block)) / scale
+        if 0 < top_k < seen:
+            for number in range(seen):
+                numbers[number] = number
+            seen = keep_best(numbers, scores, seen, top_k, 0).number
+        total = exponentials(scores[:seen], scale)
         out = memory[text, step.target + head * heads.size : step.target + (head + 1) * heads.size]
-        keys, values = texts.keys[step.layer, texts.places[text]], texts.values[step.layer, texts.places[text]]
-        score(query, keys, g, scores[:count])
-        largest, total = memory.dtype.type(-np.inf), memory.dtype.type(0)
-        for position in range(count):
-            largest = max(largest, scores[position])
-        for position in range(count):
-            scores[position] = exp((scores[position] - largest) * scale)
-            total += scores[position]
-        add_values(scores[:count], values, g, out)
+        out[:] = 0
+        if 0 < top_k < count:
+            for number in range(seen):
+                add_values(scores[number : number + 1], values[numbers[number] : numbers[number] + 1], g, out)
+        else:
+            add_values(scores[:far], texts.far_values[step.layer, place], g, out)
+            add_values(scores[far:seen], values[first:count], g, out)
         for d in range(out.size):
             out[d] /= total
+
+
+@kernel
+def exponentials(scores: Array, scale: float) -> float:
+    """Replace scores by exponentials of the scaled ones, relative to the largest; return their sum."""
+    largest, total = scores.dtype.type(-np.inf), scores.dtype.type(0)
+    for number in range(scores.size):
+        largest = max(largest, scores[number])
+    for number in range(scores.size):
+        scores[number] = exp((scores[number] - largest) * scale)
+        total += scores[number]
+    return total
+
+
+@kernel
+def relative_entropy(queries: Array, keys: Array, heads: Heads, scores: Array) -> float:
+    """Return the mean entropy of the heads' attention to keys (n, kv_heads, size), as a share of its largest, ln n.
+
+    With the weights w = exp(s - largest), the probabilities are w / sum(w), and the entropy is
+    ln sum(w) - sum(w ln w) / sum(w). Shapes: queries (num_heads * size,), scores scratch memory.
+    """
+    scale, found = scores.dtype.type(1 / math.sqrt(heads.size)), 0.0
+    for head in range(heads.num_heads):
+        query, weights = queries[head * heads.size : (head + 1) * heads.size], scores[: keys.shape[0]]
+        score(query, keys, head // (heads.num_heads // heads.kv_heads), weights)
+        total, weighted = exponentials(weights, scale), 0.0
+        for number in range(weights.size):
+            weighted += weights[number] * math.log(weights[number]) if weights[number] > 0 else 0.0
+        found += math.log(total) - weighted / total
+    return found / (heads.num_heads * math.log(keys.shape[0])) if keys.shape[0] > 1 else 0.0
 
 
 @kernel
@@ -71,8 +144,7 @@ def score(query: Array, keys: Array, g: int, scores: Array) -> None:
 
 @kernel
 def add_values(weights: Array, values: Array, g: int, out: Array) -> None:
-    """Set `out` to the weighted sum of the values (positions, G, D) of head g, four values at a time."""
-    out[:] = 0
+    """Add the weighted sum of the values (positions, G, D) of head g to `out`, four values at a time."""
     fours = weights.size // 4 * 4
     for first in range(0, fours, 4):
         a, b, c, d = values[first, g], values[first + 1, g], values[first + 2, g], values[first + 3, g]

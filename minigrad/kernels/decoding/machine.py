@@ -16,19 +16,21 @@ from minigrad.kernels.decoding.attention import attend, store
 from minigrad.kernels.decoding.products import linear
 from minigrad.kernels.decoding.program import (
     ATTEND,
+    ATTEND_TO_FEW,
     EMBED,
-    GELU,
     LAYER_NORM,
     LINEAR,
-    RMS_NORM,
     ROTATE,
+    SIGMOID_GATE,
     STORE,
+    SUMMARISE,
     Heads,
     Share,
     Step,
     Texts,
 )
 from minigrad.kernels.decoding.rows import activate, embed, normalise, rotate
+from minigrad.kernels.decoding.summaries import attend_to_few, blend, summarise
 from minigrad.kernels.jit import kernel
 from minigrad.typing import Array
 
@@ -58,10 +60,16 @@ def run_program(
             rotate(memory, step, heads, texts, share)
         elif step.code == EMBED:
             embed(memory, step, texts, share)
-        elif step.code == RMS_NORM or step.code == LAYER_NORM:
-            normalise(memory, step, eps, step.code == LAYER_NORM, share)
+        elif step.code <= LAYER_NORM:
+            normalise(memory, step, eps, share)
+        elif step.code <= SIGMOID_GATE:
+            activate(memory, step, share)
+        elif step.code == SUMMARISE:
+            summarise(memory, step, texts, share)
+        elif step.code == ATTEND_TO_FEW:
+            attend_to_few(memory, step, heads, share)
         else:
-            activate(memory, step, step.code != GELU, share)
+            blend(memory, step, share)
 
 
 def run(program: Array, eps: float, memory: Array, heads: Heads, texts: Texts, work: int) -> None:

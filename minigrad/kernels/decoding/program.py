@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from minigrad.typing import Array
 
-EMBED, RMS_NORM, LAYER_NORM, LINEAR, ROTATE, STORE, ATTEND, GELU, SWIGLU = range(9)
+EMBED, RMS_NORM, OFFSET_RMS_NORM, LAYER_NORM, LINEAR, ROTATE, STORE, ATTEND = range(8)
+GELU, EXACT_GELU, SWIGLU, SIGMOID_GATE, SUMMARISE, ATTEND_TO_FEW, BLEND = range(8, 15)
 """What a step does; see `minigrad.kernels.decoding.machine`."""
 
 
@@ -23,7 +24,7 @@ class Step(NamedTuple):
     inputs: int = 0  # elements that are read for each element of an output, or altogether
     outputs: int = 0
     weight: int = 0  # the address of a matrix (outputs, inputs), of a table, or of the weights of a norm
-    bias: int = 0  # the address of a bias; 0: there is none
+    bias: int = 0  # the address of a bias, or of the offset of a norm; 0: there is none
     adds: int = 0  # 1: the result is added to the target; of an embedding: 1 if it is that of the position
     layer: int = 0
     waits: int = 0  # 1: threads wait for each other before this step, because it uses what others wrote
@@ -31,12 +32,22 @@ class Step(NamedTuple):
     scales: int = 0  # the address of the scales of its lines or groups
 
 
+class Pattern(NamedTuple):
+    """Which of the stored keys an attention step sees; by default all of them."""
+
+    window: int = 0  # only so many of the newest keys, one by one; 0: all
+    block: int = 0  # of the keys before those, the means of blocks of so many; 0: none
+    top_k: int = 0  # only so many keys, those of the highest scores; 0: all
+    entropy: float = -1  # means only if the relative entropy of the attention to the newest keys is above this
+
+
 class Heads(NamedTuple):
-    """The heads of all attention steps, and the angles of all positions."""
+    """The heads of all attention steps, the pattern of each layer, and the angles of all positions."""
 
     num_heads: int
     kv_heads: int
     size: int
+    patterns: Array  # (layers, 4) float64: a `Pattern` in each row
     cosine: Array  # (positions, size / 2); no rows where a model has no rotary positions
     sine: Array
     interleaved: bool
@@ -50,6 +61,9 @@ class Texts(NamedTuple):
     places: Array  # (B,) int64: the text's number among those of which keys and values are stored
     keys: Array  # (layers, stored texts, max_length, kv_heads, size)
     values: Array  # as keys
+    far_keys: Array  # (layers, stored texts, blocks, kv_heads, size): the means of blocks of keys, if there are any
+    far_values: Array  # as far_keys
+    sums: Array  # (layers, stored texts, width) float64: running sums of the outputs of layers, if there are any
 
 
 class Share(NamedTuple):

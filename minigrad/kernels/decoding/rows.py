@@ -13,9 +13,20 @@ from minigrad.kernels.codegen.addresses import elements_at
 from minigrad.kernels.codegen.line_products import Lines
 from minigrad.kernels.decoding.lines import widen_line
 from minigrad.kernels.decoding.products import part_of
-from minigrad.kernels.decoding.program import Heads, Share, Step, Texts
+from minigrad.kernels.decoding.program import (
+    EXACT_GELU,
+    LAYER_NORM,
+    OFFSET_RMS_NORM,
+    SIGMOID_GATE,
+    SWIGLU,
+    Heads,
+    Share,
+    Step,
+    Texts,
+)
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.rowwise.exponential import exp
+from minigrad.kernels.rowwise.normal_cdf import normal
 from minigrad.typing import Array
 
 
@@ -32,15 +43,22 @@ def embed(memory: Array, step: Step, texts: Texts, share: Share) -> None:
 
 
 @kernel
-def normalise(memory: Array, step: Step, eps: float, centred: bool, share: Share) -> None:
-    """Divide a register by its root mean square, or, `centred`, by the deviation from its mean; scale, add the bias."""
+def normalise(memory: Array, step: Step, eps: float, share: Share) -> None:
+    """Divide a register by its root mean square, or by the deviation from its mean; scale it.
+
+    A layer norm adds its bias in the end, and an RMSNorm its offset, if there is one, in the beginning.
+    """
     weight = elements_at(step.weight, step.outputs, memory.dtype)
     bias = elements_at(step.bias, step.outputs if step.bias else 0, memory.dtype)
     for text in range(share.number, memory.shape[0], share.threads):
         x = memory[text, step.source : step.source + step.outputs]
         y = memory[text, step.target : step.target + step.outputs]
         mean, square, size = memory.dtype.type(0), memory.dtype.type(0), memory.dtype.type(step.outputs)
-        if centred:
+        if step.code == OFFSET_RMS_NORM:
+            for j in range(x.size):
+                y[j] = x[j] + bias[j]
+            x = y
+        elif step.code == LAYER_NORM:
             for j in range(x.size):
                 mean += x[j]
             mean /= size
@@ -49,20 +67,30 @@ def normalise(memory: Array, step: Step, eps: float, centred: bool, share: Share
         factor = memory.dtype.type(1) / np.sqrt(square / size + memory.dtype.type(eps))
         for j in range(x.size):
             value = (x[j] - mean) * factor * weight[j]
-            y[j] = value + bias[j] if bias.size else value
+            y[j] = value + bias[j] if step.code == LAYER_NORM else value
 
 
 @kernel
-def activate(memory: Array, step: Step, gated: bool, share: Share) -> None:
-    """Set the target to the GELU (with tanh) of the source, or, `gated`, multiply it by the source's SiLU (SwiGLU)."""
+def activate(memory: Array, step: Step, share: Share) -> None:
+    """Set the target to the GELU of the source, or multiply it by a gate: the source's SiLU, or its logistic function.
+
+    Of the GELU there are the exact form and that with tanh; with the SiLU it is a SwiGLU.
+    """
     one, two = memory.dtype.type(1), memory.dtype.type(2 * math.sqrt(2 / math.pi))
     cubic, (start, stop) = memory.dtype.type(0.044715), part_of(step.outputs, share)
     for text in range(memory.shape[0]):
         x = memory[text, step.source + start : step.source + stop]
         y = memory[text, step.target + start : step.target + stop]
-        if gated:
+        if step.code == SWIGLU:
             for j in range(y.size):
                 y[j] = x[j] / (one + exp(-x[j])) * y[j]
+        elif step.code == SIGMOID_GATE:
+            for j in range(y.size):
+                y[j] = y[j] / (one + exp(-x[j]))
+        elif step.code == EXACT_GELU:
+            for j in range(y.size):
+                probability, _ = normal(x[j])
+                y[j] = x[j] * probability
         else:
             for j in range(y.size):
                 v = x[j]

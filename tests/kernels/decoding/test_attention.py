@@ -5,17 +5,26 @@ from __future__ import annotations
 import numpy as np
 
 from minigrad.kernels.decoding.attention import attend, store
-from minigrad.kernels.decoding.program import ATTEND, STORE, Heads, Share, Step, Texts
+from minigrad.kernels.decoding.program import ATTEND, STORE, Heads, Pattern, Share, Step, Texts
 
 NONE = np.empty((0, 0), np.float32)
-HEADS, ALONE = Heads(2, 1, 2, NONE, NONE, False), Share(0, 1)
+HEADS, ALONE = Heads(2, 1, 2, np.array([Pattern()], np.float64), NONE, NONE, False), Share(0, 1)
 
 
 def texts(length: int) -> Texts:
     """Return one text of `length` stored tokens, the second in memory; the rest of the memory holds NaN."""
     keys, values = (np.full((1, 2, 5, 1, 2), np.nan, np.float32) for _ in range(2))
     keys[0, 1, :length] = values[0, 1, :length] = 1
-    return Texts(np.zeros(1, np.int64), np.array([length], np.int64), np.ones(1, np.int64), keys, values)
+    return Texts(
+        np.zeros(1, np.int64),
+        np.array([length], np.int64),
+        np.ones(1, np.int64),
+        keys,
+        values,
+        keys,
+        values,
+        np.zeros((0, 0, 0)),
+    )
 
 
 def test_the_first_token_sees_itself_alone() -> None:

@@ -19,10 +19,10 @@ RNG = np.random.default_rng(0)
 WEIGHTS = [RNG.normal(0, SIZE**-0.5, (SIZE, SIZE)).astype(np.float32) for _ in range(2)]
 SCALE = np.ones(SIZE, np.float32)
 NONE = np.empty((0, 0), np.float32)
-HEADS = Heads(1, 1, 2, NONE, NONE, False)
+HEADS = Heads(1, 1, 2, np.zeros((1, 4)), NONE, NONE, False)
 STORED = np.empty((1, TEXTS, 1, 1, 2), np.float32)
 ZEROS = np.zeros(TEXTS, np.int64)
-TEXTS_HELD = Texts(ZEROS, ZEROS, np.arange(TEXTS), STORED, STORED)
+TEXTS_HELD = Texts(ZEROS, ZEROS, np.arange(TEXTS), STORED, STORED, STORED, STORED, np.zeros((0, 0, 0)))
 
 
 @pytest.fixture(autouse=True)

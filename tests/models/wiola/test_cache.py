@@ -25,13 +25,13 @@ def rows(*values: float) -> Tensor:
 
 
 def test_each_sequence_is_filled_on_its_own() -> None:
-    cache = cache_of()
-    cache.append(1, rows(1, 2, 3), rows(-1, -2, -3), np.array([0, 1, 3]))
-    keys, values, ranges = cache.append(1, rows(4, 5), rows(-4, -5), np.array([0, 2, 2]))
+    cache = cache_of(atm_at_generation=True)
+    cache.append(2, rows(1, 2, 3), rows(-1, -2, -3), np.array([0, 1, 3]))
+    keys, values, ranges = cache.append(2, rows(4, 5), rows(-4, -5), np.array([0, 2, 2]))
     assert ranges.tolist() == [[0, 3], [4, 6]]
     assert keys.data[:3, 0, 0].tolist() == [1, 4, 5]
     assert values.data[4:6, 0, 0].tolist() == [-2, -3]
-    assert cache.filled.tolist() == [[0, 0], [3, 2], [0, 0], [0, 0], [0, 0], [0, 0]]
+    assert (cache.stored(2).tolist(), cache.stored(1).tolist()) == ([3, 2], [0, 0])
     assert np.shares_memory(keys.data, cache.keys)
 
 

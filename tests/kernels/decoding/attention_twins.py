@@ -1,0 +1,138 @@
+"""Twins of attention to stored keys: what a query sees in each pattern, and the weighted sum of it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from minigrad.kernels.decoding import program as codes
+from minigrad.kernels.decoding.program import Heads, Pattern, Share, Step, Texts
+from tests.kernels.decoding.drawn_steps import BLOCK, step_arguments, texts_of_share
+from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers
+
+
+def _store(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -> None:
+    block = Pattern(*heads.patterns[step.layer]).block
+    for text in texts_of_share(memory, share):
+        place, stop = texts.places[text], texts.lengths[text] + 1
+        both = (step.source, texts.keys, texts.far_keys), (step.target, texts.values, texts.far_values)
+        for start, stored, means in both:
+            new = memory[text, start : start + step.outputs].reshape(heads.kv_heads, heads.size)
+            stored[step.layer, place, stop - 1] = new
+            if block and stop % block == 0:
+                means[step.layer, place, int(stop // block) - 1] = stored[step.layer, place, stop - BLOCK : stop].mean(
+                    0
+                )
+
+
+def _entropies(queries: Array, keys: Array, heads: Heads) -> Array:
+    """Return the entropy of the attention of each head, as a share of the largest."""
+    keys = keys.repeat(heads.num_heads // heads.kv_heads, axis=1)
+    scores = np.einsum("hd,uhd->hu", queries.reshape(heads.num_heads, heads.size), keys) / math.sqrt(heads.size)
+    p = np.exp(scores - scores.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    return -(p * np.log(p)).sum(axis=1) / math.log(max(len(keys), 2))
+
+
+def _seen_by(query: Array, keys: Array, values: Array, pattern: Pattern, is_spread: bool) -> tuple[Array, Array]:
+    """Return the scores (n,) and the values (n, size) of the keys that a head sees: keys and values (count, size)."""
+    first = max(len(keys) - int(pattern.window), 0) if pattern.window else 0
+    scores = keys @ query / math.sqrt(len(query))
+    if pattern.top_k:
+        chosen = np.argsort(-scores, kind="stable")[: int(pattern.top_k)]
+        return scores[chosen], values[chosen]
+    if not pattern.block:
+        return scores[first:], values[first:]
+    first = first // BLOCK * BLOCK
+    means, mean_values = (x[: first if is_spread else 0].reshape(-1, BLOCK, len(query)).mean(1) for x in (keys, values))
+    far = means @ query / math.sqrt(len(query)) + math.log(BLOCK)
+    return np.concatenate([far, scores[first:]]), np.concatenate([mean_values, values[first:]])
+
+
+def attend(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -> None:
+    pattern = Pattern(*heads.patterns[step.layer])
+    unit = heads.num_heads if pattern.entropy >= 0 else 1
+    units = len(memory) * heads.num_heads // unit
+    for task in range(units * share.number // share.threads * unit, units * (share.number + 1) // share.threads * unit):
+        text, head = divmod(task, heads.num_heads)
+        seen = (step.layer, texts.places[text], slice(texts.lengths[text] + 1))
+        g, size = head * heads.kv_heads // heads.num_heads, heads.size
+        queries = memory[text, step.source : step.source + heads.num_heads * size]
+        first = max(int(texts.lengths[text]) + 1 - int(pattern.window), 0) // BLOCK * BLOCK
+        is_spread = pattern.entropy < 0
+        if not is_spread:
+            is_spread = _entropies(queries, texts.keys[seen][first:], heads).mean() > pattern.entropy
+        query = queries[head * size : (head + 1) * size]
+        scores, values = _seen_by(query, texts.keys[seen][:, g], texts.values[seen][:, g], pattern, is_spread)
+        p = np.exp(scores - scores.max())
+        memory[text, step.target + head * size : step.target + (head + 1) * size] = p @ values / p.sum()
+
+
+@st.composite
+def _block_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    return [numbers(draw, dtype, 4, 2, 3), draw(st.integers(0, 1)), BLOCK, numbers(draw, dtype, 2, 2, 3)]
+
+
+def _mean_of_block(rows: Array, number: int, block: int, means: Array) -> None:
+    means[number] = rows[number * block : (number + 1) * block].mean(axis=0)
+
+
+@st.composite
+def _exponential_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    return [numbers(draw, dtype, draw(st.integers(1, 40))), dtype(0.3)]
+
+
+def _exponentials(scores: Array, scale: float) -> Any:
+    return np.exp((scores.astype(np.float64) - scores.max()) * scale).sum()
+
+
+@st.composite
+def _entropy_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    none, keys = np.zeros((0, 0), dtype), numbers(draw, dtype, draw(st.sampled_from([0, 1, 4, 9])), 2, 3)
+    heads = Heads(4, 2, 3, np.zeros((1, 4)), none, none, False)
+    return [numbers(draw, dtype, 12), keys, heads, numbers(draw, dtype, len(keys))]
+
+
+def _relative_entropy(queries: Array, keys: Array, heads: Heads, scores: Array) -> Any:
+    return _entropies(queries.astype(np.float64), keys, heads).mean() if len(keys) > 1 else 0.0
+
+
+@st.composite
+def _keys_of_a_head(draw: DrawFn, dtype: Any) -> tuple[Array, int]:
+    heads, size, count = draw(st.integers(1, 3)), draw(st.sampled_from([1, 8, 32, 35])), draw(st.integers(0, 11))
+    return numbers(draw, dtype, count, heads, size), draw(st.integers(0, heads - 1))
+
+
+@st.composite
+def _scored(draw: DrawFn, dtype: Any) -> Arguments:
+    keys, g = draw(_keys_of_a_head(dtype))
+    return [numbers(draw, dtype, keys.shape[2]), keys, g, np.full(len(keys), UNTOUCHED, dtype)]
+
+
+def _score(query: Array, keys: Array, g: int, scores: Array) -> None:
+    scores[:] = keys[:, g] @ query
+
+
+@st.composite
+def _weighted(draw: DrawFn, dtype: Any) -> Arguments:
+    values, g = draw(_keys_of_a_head(dtype))
+    return [numbers(draw, dtype, len(values)), values, g, numbers(draw, dtype, values.shape[2])]
+
+
+def _add_values(weights: Array, values: Array, g: int, out: Array) -> None:
+    out += weights @ values[:, g]
+
+
+TWINS: dict[str, Twin] = {
+    "decoding.attention.mean_of_block": Twin(_block_arguments, _mean_of_block),
+    "decoding.attention.exponentials": Twin(_exponential_arguments, _exponentials, error=1e-5),
+    "decoding.attention.relative_entropy": Twin(_entropy_arguments, _relative_entropy, error=1e-5),
+    "decoding.attention.store": Twin(step_arguments((codes.STORE,), "heads", "texts", "share"), _store),
+    "decoding.attention.attend": Twin(step_arguments((codes.ATTEND,), "heads", "texts", "share"), attend),
+    "decoding.attention.score": Twin(_scored, _score),
+    "decoding.attention.add_values": Twin(_weighted, _add_values),
+}
