@@ -38,7 +38,8 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.kernels.gemm": LOOPS | {"minigrad.kernels.codegen"},
     "minigrad.kernels.attention": LOOPS | {f"minigrad.kernels.{name}" for name in ("codegen", "rowwise", "gemm")},
     "minigrad.kernels.sequence": LOOPS | {"minigrad.kernels.rowwise"},
-    "minigrad.kernels.decoding": LOOPS | {f"minigrad.kernels.{name}" for name in ("codegen", "rowwise", "gemm")},
+    "minigrad.kernels.decoding": LOOPS
+    | {f"minigrad.kernels.{name}" for name in ("codegen", "rowwise", "gemm", "attention")},
     "minigrad.autograd": GROUND | {"numpy"},
     "minigrad.ops": AUTOGRAD | {"minigrad.kernels"},
     "minigrad.nn": OPS | SYSTEM | {"minigrad.formats"},

@@ -106,6 +106,7 @@ def test_without_a_folder_that_can_be_written_to_there_is_none(monkeypatch: Any,
     assert jit._code_folder() is None
 
 
+@pytest.mark.machines
 @pytest.mark.parametrize(
     ("variable", "value", "present", "absent"),
     [

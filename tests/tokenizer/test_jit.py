@@ -41,6 +41,7 @@ def run(folder=None, **environment):
     assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
 
 
+@pytest.mark.machines
 def test_compiled_code_goes_to_the_cache_folder(tmp_path):
     run(MINIGRAD_CACHE=str(tmp_path), NUMBA_DISABLE_JIT="0")
     (folder,) = (tmp_path / "kernels").iterdir()
@@ -48,17 +49,20 @@ def test_compiled_code_goes_to_the_cache_folder(tmp_path):
     assert any(file.name.startswith("heap.drop_smallest") for file in folder.rglob("*.nbi"))
 
 
+@pytest.mark.machines
 def test_the_systems_cache_folder_is_the_default(tmp_path):
     name = "LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME"
     run(**{name: str(tmp_path)}, NUMBA_DISABLE_JIT="1")
     assert (tmp_path / "minigrad" / "kernels").is_dir()
 
 
+@pytest.mark.machines
 def test_an_unwritable_cache_folder_only_costs_time(tmp_path):
     (tmp_path / "file").write_text("not a folder", encoding="utf-8")
     run(MINIGRAD_CACHE=str(tmp_path / "file"), NUMBA_DISABLE_JIT="0")
 
 
+@pytest.mark.machines
 def test_a_change_in_any_room_makes_a_new_folder(tmp_path):
     copy = tmp_path / "tokenizer"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
