@@ -112,8 +112,11 @@ def relative_entropy(queries: Array, keys: Array, heads: Heads, scores: Array) -
     """Return the mean entropy of the heads' attention to keys (n, kv_heads, size), as a share of its largest, ln n.
 
     With the weights w = exp(s - largest), the probabilities are w / sum(w), and the entropy is
-    ln sum(w) - sum(w ln w) / sum(w). Shapes: queries (num_heads * size,), scores scratch memory.
+    ln sum(w) - sum(w ln w) / sum(w). Of fewer than two keys it is 0.
+    Shapes: queries (num_heads * size,), scores scratch memory.
     """
+    if keys.shape[0] < 2:
+        return 0.0
     scale, found = scores.dtype.type(1 / math.sqrt(heads.size)), 0.0
     for head in range(heads.num_heads):
         query, weights = queries[head * heads.size : (head + 1) * heads.size], scores[: keys.shape[0]]
@@ -122,7 +125,7 @@ def relative_entropy(queries: Array, keys: Array, heads: Heads, scores: Array) -
         for number in range(weights.size):
             weighted += weights[number] * math.log(weights[number]) if weights[number] > 0 else 0.0
         found += math.log(total) - weighted / total
-    return found / (heads.num_heads * math.log(keys.shape[0])) if keys.shape[0] > 1 else 0.0
+    return found / (heads.num_heads * math.log(keys.shape[0]))
 
 
 @kernel
