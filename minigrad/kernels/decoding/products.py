@@ -1,6 +1,6 @@
 """Products of a matrix with one vector of each text: every weight is read once, from front to back.
 
-The time of a pass over one token is the time to read the weights: two FLOPs are done for each. So four lines are read
+The time of a pass over one token is the time to read the weights: two FLOPs are done for each. So a few lines are read
 once and multiplied with the vectors of all texts while they are in the caches, and nothing is packed or copied.
 """
 
