@@ -86,6 +86,7 @@ def linear_cross_entropy(
         losses = head.losses()
     divisor = losses.dtype.type(head.count)
     weighted = losses if row_weights is None else losses * row_weights
+    shares = losses / divisor if row_weights_wanted else None
 
     def backward(dy: Array) -> tuple[Array | None, Deferred | None, None, Array | None]:
         # A graph runs backward once, so both gradients are scaled in place: no second array of (V, C) is needed.
@@ -97,7 +98,7 @@ def linear_cross_entropy(
 
         scaled = None if dx is None else np.multiply(dx, dy, out=dx)
         deferred = None if dw is None else Deferred(dw.shape, dw.dtype, write)
-        return scaled, deferred, None, losses / divisor * dy if row_weights_wanted else None
+        return scaled, deferred, None, None if shares is None else shares * dy
 
     return np.asarray(weighted.sum() / divisor), backward
 

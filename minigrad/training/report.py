@@ -50,11 +50,12 @@ def write_report(
     samples: Sequence[Sample],
     settings: Mapping[str, Any],
     command: str,
+    sections: Sequence[str] = (),
 ) -> Path:
     """Write report.html into the run folder `run` from its metrics.jsonl, and return its path.
 
-    `settings` becomes a table without those that are None; `command` repeats the run. Raises RunError if the file
-    cannot be written.
+    `settings` becomes a table without those that are None; `command` repeats the run; `sections` of HTML stand below
+    the charts. Raises RunError if the file cannot be written.
     """
     records = metrics.read(run)
     title = f"{summary.model} {summary.size}"
@@ -65,6 +66,7 @@ def write_report(
         f"<p class=verdict>{escape(verdict)}</p>",
         _facts(summary, records) if records else "<p>No step was logged.</p>",
         _charts(records, summary.xz_bits_per_byte) if records else "",
+        *sections,
         "<h2>What it wrote</h2>" if samples else "",
         *(_sample(sample) for sample in samples),
         f"<h2>Repeat this run</h2><pre>{escape(command)}</pre>",
