@@ -235,11 +235,13 @@ class Preparation:
 
     def read_lessons(self, settings: RunSettings, text: TokenizedCorpus) -> Lessons:
         """Read the conversations to teach, in the form that the model will chat in."""
+        import models
         import tokenizer
-        from minigrad.finetuning.course import read_course
+        from minigrad.finetuning.choice import lessons_for
 
         known = self.opening.folder.path if self.opening.folder else settings.tokenizer or ""
-        return read_course(settings, tokenizer.load_chat(known, tokenizer.load(known)), text)
+        form = tokenizer.load_chat(known, tokenizer.load(known))
+        return lessons_for(settings, form, text, lambda: models.load(settings.init or ""))
 
     def initial_weights(self, model: LanguageModel) -> InitialWeights | None:
         """Return the weights that a new run starts from, if some were named."""
@@ -255,7 +257,6 @@ class Preparation:
 
     def build(self, prepared: Prepared, clock: Callable[[], float]) -> Run:
         """Give the model its weights, new ones or those of a checkpoint, and write the run folder."""
-        from minigrad.autograd.profile import Profile
         from minigrad.optim import AdamW
         from minigrad.training import checkpoint
         from minigrad.training.budget import Budget
@@ -271,7 +272,6 @@ class Preparation:
             initial.fill(model)
         optimizer = AdamW(model.parameters(), weight_decay=settings.weight_decay)
         run = Run(plan, folder, optimizer, Budget.of(settings.steps, settings.minutes, settings.decay), clock)
-        run.profile = Profile() if settings.profile else None
         if initial is not None and initial.moments:
             # Adam's first updates of new weights are mis-scaled; warm-up hides it (growth.widen_moments).
             run.load_moments(initial.moments_for(model), initial.updates)

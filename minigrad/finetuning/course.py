@@ -18,8 +18,9 @@ from minigrad.data.documents import balanced
 from minigrad.data.reading import Source, reader
 from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.finetuning import examination
-from minigrad.finetuning.conversations import read_conversations
+from minigrad.finetuning.conversations import Conversation, read_conversations
 from minigrad.finetuning.lessons import ChatForm, Lesson, encode_lesson
+from minigrad.finetuning.tasks import problem, task_of
 from minigrad.nn.layout import Layout
 from minigrad.random import generator
 from minigrad.system.units import plural
@@ -27,6 +28,8 @@ from minigrad.training.run import Run
 from minigrad.training.settings import RunSettings
 from minigrad.training.teaching import Taught
 from minigrad.typing import Array
+
+_PROBLEMS = 2_000  # of a task
 
 
 class Course:
@@ -92,14 +95,15 @@ class Course:
             digest.update(array.tobytes())
         return digest.hexdigest()
 
-    def measure_before(self, run: Run) -> None:
+    reward = None  # nothing is rewarded: everything that is read is right
+
+    def begin(self, run: Run) -> None:
         """Note in minigrad.json how many taught questions the model answers, and its held-out bits per byte."""
-        if run.step == 0 and not run.folder.record.before:
-            examination.measure_before(run, self.lessons)
+        examination.measure_before(run, self.lessons)
 
     def examine(self, run: Run) -> Taught:
         """Ask the taught questions again, and compare with what was measured before the first step."""
-        return examination.examine(run, self.lessons)
+        return examination.examine(run, self.lessons, "taught answers")
 
     def _replayed(self, batch_size: int) -> int:
         """Return how many times the context a step reads of the text."""
@@ -151,6 +155,15 @@ def _places(starts: Array, lengths: Array) -> Array:
 def read_course(settings: RunSettings, form: ChatForm, text: TokenizedCorpus) -> Course:
     """Read the conversations of a run; raises InputError, with line and reason, for the first that cannot be taught."""
     ends = set(text.tokenizer.specials.values())
-    found = [encode_lesson(each, form, ends, settings.context) for each in read_conversations(settings.data)]
+    task = task_of(settings.data)
+    conversations = read_conversations(settings.data) if task is None else _conversations_of(task)
+    found = [encode_lesson(each, form, ends, settings.context) for each in conversations]
     replayed = reader(settings.documents, text.train, settings.context)
     return Course(found, replayed, context=settings.context, replay=settings.replay or 0.0, name=settings.data)
+
+
+def _conversations_of(task: str) -> list[Conversation]:
+    """Return solved problems of a task, none of which is practised or examined later."""
+    problems = (problem(task, 0, "course", number) for number in range(_PROBLEMS))
+    pairs = (({"role": "user", "content": q}, {"role": "assistant", "content": a}) for q, a in problems)
+    return [Conversation(pair, f"task {task}") for pair in pairs]

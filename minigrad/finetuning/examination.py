@@ -66,24 +66,26 @@ def share_of_exact(recalled: Sequence[Recalled]) -> float:
 
 
 def measure_before(run: Run, lessons: Sequence[Lesson]) -> None:
-    """Note in minigrad.json how well the model does before the first step."""
+    """Note in minigrad.json how well the model does before the first step, unless that is known."""
+    if run.step or run.folder.record.before:
+        return
     score = evaluate(run.model, run.held_out, run.text.byte_lengths, context=run.settings.context)
     recalled = ask_again(run.model, run.text.tokenizer, lessons)
     run.folder.record.before = {"bits_per_byte": score.bits_per_byte, "recall": share_of_exact(recalled)}
     run.folder.write()
-    print(_verdict("before", share_of_exact(recalled), len(recalled), score.bits_per_byte), flush=True)
+    print(_verdict("before", share_of_exact(recalled), score.bits_per_byte), flush=True)
 
 
-def examine(run: Run, lessons: Sequence[Lesson]) -> Taught:
-    """Ask the taught questions again, and compare with what was measured before the first step."""
+def examine(run: Run, lessons: Sequence[Lesson], asked: str) -> Taught:
+    """Ask again, and compare with what was measured before the first step; `asked` says what the answers are."""
     score = run.score or run.evaluate(everything=True)
     recalled = ask_again(run.model, run.text.tokenizer, lessons)
     recall, before = share_of_exact(recalled), run.folder.record.before
-    verdict = _verdict("after ", recall, len(recalled), score.bits_per_byte)
+    verdict = _verdict("after", recall, score.bits_per_byte)
     change = 100 * (score.bits_per_byte / before["bits_per_byte"] - 1)
     verdict += f" ({change:+.1f}%)"
     learned = (
-        f"{round(recall * len(recalled)):,} of {len(recalled):,} taught answers come back token for token "
+        f"{round(recall * len(recalled)):,} of {len(recalled):,} {asked} are answered token for token "
         f"({100 * recall:.0f}%; before: {100 * before['recall']:.0f}%), each by the most likely tokens."
     )
     forgotten = (
@@ -94,15 +96,15 @@ def examine(run: Run, lessons: Sequence[Lesson]) -> Taught:
     rows = (f"<tr><td>{_cell(each.question)}<td>{_cell(each.taught)}<td>{_cell(each.said)}" for each in shown)
     section = (
         f"<h2>What it learned</h2><p>{learned}</p><h2>What it forgot</h2><p>{forgotten}</p>"
-        f"<h2>Taught questions asked again</h2><p>{len(shown)} of {len(recalled)}; those that it answers otherwise "
+        f"<h2>Questions and answers</h2><p>{len(shown)} of {len(recalled)}; those that it answers otherwise "
         "come first.</p><table><tr><th>question<th>taught<th>what it says</tr>" + "".join(rows) + "</table>"
     )
     return Taught(section, {"recall": recall, "bits_per_byte_before": before["bits_per_byte"]}, verdict)
 
 
-def _verdict(when: str, recall: float, count: int, bits_per_byte: float) -> str:
-    exact = f"{round(recall * count):,} of {count:,} taught answers exact"
-    return f"Lessons {when}: {exact}, held-out text {bits_per_byte:.3f} bits per byte"
+def _verdict(when: str, recall: float, bits_per_byte: float) -> str:
+    exact = f"{100 * recall:.1f}% of the answers exact"
+    return f"{when} the lessons: {exact}, held-out text {bits_per_byte:.3f} bits per byte"
 
 
 def _cell(text: str) -> str:

@@ -26,7 +26,8 @@ def check_places(settings: TrainConfig) -> None:
         if settings.resume:
             Record.read(Path(settings.resume))
         return
-    corpus.check_name(settings.data)
+    if not (settings.objective and settings.data.startswith("task:")):
+        corpus.check_name(settings.data)
     for name in (settings.held_out, settings.replay_text):
         if name is not None:
             corpus.check_name(name)

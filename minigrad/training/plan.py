@@ -29,8 +29,8 @@ from minigrad.training.teaching import Lessons
 CONTEXT, TOKENS_PER_STEP = 256, 2_048
 """The batch size and the context of a laptop run, unless they are given."""
 
-TAUGHT_LEARNING_RATE = 1 / 6
-"""The peak learning rate of teaching a trained model, relative to that of its pre-training."""
+TAUGHT_LEARNING_RATE = {"sft": 1 / 6} | dict.fromkeys(("reinforce", "best-of-n", "grpo"), 1 / 20)
+"""The peak learning rate of an objective, relative to that of pre-training."""
 
 _TOKENS_PER_PARAMETER = 1.0
 """The number of tokens per parameter from which on the next larger size is worth its cost."""
@@ -75,8 +75,8 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float) -> Ru
     expected = limit_steps or _expected_tokens(asked, costs.tokens_per_second(model, context, rate)) / per_step
     steps = max(int(expected), 1)
     chosen = {
-        "lr": float(f"{_learning_rate(model) * (TAUGHT_LEARNING_RATE if asked.objective else 1):.2g}"),
-        "replay": 0.5 if asked.objective else None,
+        "lr": _learning_rate(model, asked.objective or ""),
+        "replay": 0.5 if asked.objective == "sft" else None,
         "threads": hardware.threads(),
         "warmup": max(1, min(100, steps // 10)),
         "log_every": max(1, min(50, steps // 100)),
@@ -89,13 +89,13 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float) -> Ru
     return RunSettings(**given | {name: value for name, value in chosen.items() if given[name] is None})
 
 
-def _learning_rate(model: LanguageModel) -> float:
-    """Return a peak learning rate for a model's width: half the rate for twice the width.
+def _learning_rate(model: LanguageModel, objective: str) -> float:
+    """Return a peak learning rate for a model's width: half the rate for twice the width, and less to be taught.
 
     A wider layer sums more terms, so the same update of each weight changes its output more (Yang et al. 2022,
     "Tensor programs V", arXiv 2203.03466, table 3). On nano 4e-3 and 8e-3 were measured to be equally good.
     """
-    return float(f"{0.006 * 96 / model.config.width:.2g}")
+    return float(f"{0.006 * 96 / model.config.width * TAUGHT_LEARNING_RATE.get(objective, 1):.2g}")
 
 
 @dataclass(frozen=True)

@@ -149,7 +149,8 @@ def _series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: fl
 def _charts(records: Sequence[Mapping[str, Any]], xz_bits_per_byte: float | None) -> str:
     losses = [_series("training", even(records), "bits_per_byte"), _series("held-out", records, "val_bits_per_byte")]
     xz = [] if xz_bits_per_byte is None else [(f"xz {xz_bits_per_byte:.2f}", xz_bits_per_byte)]
-    context = (("Context, tokens", "context", 1.0),) if any("context" in each for each in records) else ()
+    sometimes = (("Context, tokens", "context", 1.0), ("Reward", "reward", 1.0))
+    present = [chart for chart in sometimes if any(chart[1] in each for each in records)]
     charts = {
         "Loss, bits per byte": line_chart("Loss, bits per byte", losses, references=xz),
         **_copying_chart(records),
@@ -159,7 +160,7 @@ def _charts(records: Sequence[Mapping[str, Any]], xz_bits_per_byte: float | None
                 ("Learning rate", "learning_rate", 1.0),
                 ("Tokens per second", "tokens_per_second", 1.0),
                 ("Memory, MB", "memory_bytes", 1e6),
-                *context,
+                *present,
             )
         },
     }

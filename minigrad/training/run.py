@@ -15,7 +15,7 @@ from minigrad.autograd.graph import no_grad
 from minigrad.autograd.profile import Profile
 from minigrad.autograd.tensor import Tensor
 from minigrad.data.batches import Batch
-from minigrad.data.evaluation import Spans
+from minigrad.data.evaluation import Spans, evaluation_batches
 from minigrad.data.reading import reader
 from minigrad.errors import InputError, RunError
 from minigrad.formats.weights import check_weights
@@ -62,7 +62,7 @@ class Run:
         self.adaptive = plan.adaptive_context()
         self.score: Score | None = None  # on all held-out text, once the last step is done
         self.baseline = Baseline(plan)
-        self.profile: Profile | None = None  # of the steps, if wanted
+        self.profile = Profile() if plan.settings.profile else None  # of the steps, if wanted
         self._last_checked_step: int | None = None  # the step after which the weights were found to be finite
 
     def seconds(self) -> float:
@@ -166,7 +166,7 @@ class Run:
         """Compile every kernel; if something is taught, first measure how well the model does without."""
         self.compile_kernels()
         if self.plan.lessons:
-            self.plan.lessons.measure_before(self)
+            self.plan.lessons.begin(self)
 
     def compile_kernels(self) -> None:
         """Compile every kernel by a pass over the smallest batch; no weight changes."""
@@ -267,7 +267,7 @@ class Run:
         for name, parameter in self.model.named_parameters():
             if not np.isfinite(parameter.data).all():
                 raise self.divergence(f"{name} holds numbers that are not finite")
-        one = self.plan.source.batch(seed=self.settings.seed, step=self.step, batch_size=1)
+        one = next(evaluation_batches(self.held_out, context=self.settings.context))
         with no_grad(), np.errstate(all="ignore"):
             if not math.isfinite(self._loss(one).item()):
                 raise self.divergence(self.first_anomaly(lambda: self._loss(one)))

@@ -162,12 +162,22 @@ def open_run(given: TrainConfig, explicit: Collection[str] | None = None, lock: 
     if given.init is not None and given.tokenizer is None:
         given = dataclasses.replace(given, tokenizer=given.init)
     if given.objective is not None:
-        given = _with_text_of(Path(given.init or ""), given)
+        given = _for_teaching(Path(given.init or ""), given, explicit)
     return Opening(given, explicit, None)
 
 
-def _with_text_of(init: Path, given: TrainConfig) -> TrainConfig:
-    """Return settings of teaching with the text that the run in `init` was trained on, unless another one is given."""
+def _for_teaching(init: Path, given: TrainConfig, explicit: Collection[str]) -> TrainConfig:
+    """Return settings of teaching with the text that the run in `init` was trained on, unless another one is given.
+
+    Answers are drawn without dropout, so they are also learned without. Raises InputError for dropout with them.
+    """
+    if given.objective != "sft":
+        if "dropout" in explicit and given.dropout:
+            raise InputError(
+                f"--objective {given.objective} draws answers without dropout and must learn from the same model: "
+                "leave out --dropout"
+            )
+        given = dataclasses.replace(given, dropout=0.0)
     known = Record.read(init).used if (init / FILE).is_file() else {}
     if given.replay_text is not None:
         return given

@@ -10,7 +10,7 @@ from minigrad.options import assignments, option, validate
 _MOST = 10**9  # larger integers are typing errors
 
 
-OBJECTIVES = ("sft",)
+OBJECTIVES = ("sft", "reinforce", "best-of-n", "grpo")
 """What a trained model can be taught by."""
 
 
@@ -27,7 +27,8 @@ class TrainConfig:
     )
     data: str = option(
         "python-docs",
-        "python-docs, python-source, shakespeare, a file, a folder or a URL; with --objective a file of conversations",
+        "python-docs, python-source, shakespeare, a file, a folder or a URL; with --objective a file of conversations, "
+        "or task:arithmetic, task:copying, task:reversing, task:brackets, task:sorting, task:facts",
         group="what to train",
         value="TEXT",
     )
@@ -48,7 +49,8 @@ class TrainConfig:
     )
     objective: str | None = option(
         None,
-        "teach the model of --init instead: sft lets it learn the answers in the conversations of --data",
+        "teach the model of --init instead: sft lets it learn the answers in the conversations of --data; reinforce, "
+        "best-of-n and grpo let it answer the questions of a task (--data task:NAME) and learn from which are right",
         group="teaching",
         choices=OBJECTIVES,
         none_means="",
@@ -59,7 +61,7 @@ class TrainConfig:
         group="teaching",
         at_least=0,
         below=1,
-        none_means="0.5 with --objective",
+        none_means="0.5 with --objective sft",
     )
     replay_text: str | None = option(
         None,
@@ -271,6 +273,10 @@ def _check_teaching(settings: TrainConfig) -> None:
         if settings.init is None:
             raise InputError(f"--objective {settings.objective} teaches a trained model: name its folder with --init")
         if settings.data in ("python-docs", "python-source", "shakespeare"):
-            raise InputError(f"--objective {settings.objective} needs --data FILE, a file of conversations")
+            raise InputError(
+                f"--objective {settings.objective} needs --data FILE, a file of conversations, or --data task:NAME"
+            )
+        if settings.replay is not None and settings.objective != "sft":
+            raise InputError(f"--replay is for --objective sft; {settings.objective} reads answers alone: leave it out")
         if settings.adaptive_context:
             raise InputError("--adaptive-context is for pre-training: a conversation is never cut; leave it out")

@@ -68,6 +68,7 @@ class StepLog:
             val_bits_per_byte=score.bits_per_byte if score else None,
             val_loss_repeated=score.loss_repeated if score else None,
             val_loss_others=score.loss_others if score else None,
+            reward=run.plan.lessons.reward if run.plan.lessons else None,
             context=run.context if run.adaptive else None,
             decisions=run.adaptive.decisions if run.adaptive else [],
             of_family=run.replicas.measurements(),

@@ -27,8 +27,12 @@ class Lessons(Source, Protocol):
     def fingerprint(self) -> str:
         """Return a hash of everything that is taught."""
 
-    def measure_before(self, run: Run) -> None:
-        """Note in the run folder how well the model does before the first step, unless that is known."""
+    @property
+    def reward(self) -> float | None:
+        """The mean reward of the last step, if answers are rewarded."""
+
+    def begin(self, run: Run) -> None:
+        """Take the model of a run; note in its folder how well it does before the first step, unless that is known."""
 
     def examine(self, run: Run) -> Taught:
         """Compare what the model knows after the last step with what it knew before the first."""

@@ -50,7 +50,7 @@ def test_the_book_is_learned_and_the_report_says_what_was_forgotten(taught: Path
     assert found["before"]["bits_per_byte"] == pytest.approx(known["result"]["bits_per_byte"], rel=1e-6)
     assert found["settings"]["replay_text"] == known["data"]
     page = (taught / "report.html").read_text(encoding="utf-8")
-    assert "4 of 4 taught answers come back token for token (100%; before: 0%)" in page
+    assert "4 of 4 taught answers are answered token for token (100%; before: 0%)" in page
     assert "<td>be?<td>eb.<td>eb." in page
     assert "bits per byte before, and takes" in page
 
@@ -103,4 +103,47 @@ def test_what_teaching_needs_is_named(
         "the model allows one"
     )
     assert "line 1 begins no conversation" in refused(data=str(text))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture(scope="module")
+def parrot(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has seen some solved problems of copying, so that some of its answers are right."""
+    out = tmp_path_factory.mktemp("parrot") / "run"
+    train(teaching(Path("task:copying"), finished, out, steps=40, batch=8, context=32, lr=0.02, replay=0.0))
+    return out
+
+
+def practising(start: Path, out: Path, objective: str, **changes: Any) -> TrainConfig:
+    how = {"objective": objective, "batch": 16, "context": 32, "steps": 6, "dropout": 0.0}
+    return teaching(Path("task:copying"), start, out, **how | changes)
+
+
+@pytest.mark.parametrize("objective", ["reinforce", "best-of-n", "grpo"])
+def test_a_model_practises_and_a_killed_run_continues_bit_for_bit(
+    monkeypatch: pytest.MonkeyPatch, parrot: Path, tmp_path: Path, objective: str
+) -> None:
+    train(practising(parrot, tmp_path / "whole", objective))
+    lines = metrics.read(tmp_path / "whole")
+    assert all(0 <= line["reward"] <= 1 for line in lines)
+    page = (tmp_path / "whole" / "report.html").read_text(encoding="utf-8")
+    assert "Reward" in page
+    assert "of 200 unseen problems are answered token for token" in page
+    if objective == "grpo":  # the one with the most to come back to: a reference, and log-probabilities
+        killed_at(monkeypatch, 5, practising(parrot, tmp_path / "killed", objective))
+        train(TrainConfig(resume=str(tmp_path / "killed")))
+        assert outcome(tmp_path / "killed") == outcome(tmp_path / "whole")
+
+
+def test_what_practice_needs_is_named(
+    capsys: pytest.CaptureFixture[str], book: Path, finished: Path, tmp_path: Path
+) -> None:
+    def refused(**changes: Any) -> str:
+        return refusal(capsys, *flags(replace(practising(finished, tmp_path / "run", "grpo"), **changes)))
+
+    assert refused(data="task:copy").startswith("--data task:copy: unknown task 'copy'; did you mean 'copying'?")
+    assert refused(data=str(book)).startswith("--objective grpo learns from rewards, which need a task with a checker")
+    assert refused(replay=0.5).startswith("--replay is for --objective sft; grpo reads answers alone")
+    assert refused(dropout=0.1).startswith("--objective grpo draws answers without dropout")
+    assert "the conversation has" in refused(context=8)
     assert not (tmp_path / "run").exists()
