@@ -29,7 +29,7 @@ from minigrad.system.signals import Stopped, raise_on_interrupt, stop_requests
 from minigrad.system.terminal import forgive_encoding, phase
 from minigrad.training.places import check_places, unused_folder
 from minigrad.training.result import TrainResult
-from minigrad.training.settings import TRAIN_ALIASES, TrainConfig, check_settings
+from minigrad.training.settings import TRAIN_ALIASES, RunSettings, TrainConfig, check_settings
 from models.names import check_family, check_fields, ladder
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from minigrad.training.plan import Plan
     from minigrad.training.run import Run
     from minigrad.training.run_folder import Opening, RunFolder
+    from minigrad.training.teaching import Lessons
     from minigrad.typing import Array
     from models.initial_weights import InitialWeights
 
@@ -136,7 +137,7 @@ def accumulate_gradients(run: Run, batch: Batch) -> float:
 
 def forward_backward(model: LanguageModel, batch: Batch, weight: Array) -> float:
     """Add the gradient of the mean loss, times `weight`, to that of every parameter; return the loss."""
-    loss = model.loss(batch.tokens, batch.targets, layout=batch.layout)
+    loss = model.loss(batch.tokens, batch.targets, layout=batch.layout, weights=batch.weights)
     loss.backward(weight)
     return float(loss.item())
 
@@ -166,7 +167,7 @@ class Preparation:
         """
         from minigrad.training.plan import Plan, choose_settings, choose_size
         from minigrad.training.record import Record
-        from minigrad.training.run_folder import RunFolder, fingerprint
+        from minigrad.training.run_folder import RunFolder, fingerprints
         from models import claims, variant
 
         folder = self.opening.folder
@@ -184,17 +185,17 @@ class Preparation:
             shape["context_length"] = settings.context
         model = variant(skeletons[size], **shape)
         done = folder.step if folder else 0
-        plan = Plan(settings, model, text, rate, claims.compare(family, size, skeletons[size]), done)
+        lessons = self.read_lessons(settings, text) if settings.objective else None
+        plan = Plan(settings, model, text, rate, claims.compare(family, size, skeletons[size]), done, lessons)
         plan.check_vocabulary()
         initial = self.initial_weights(model)
         plan.check_text()
         if folder is None:
-            texts = {"text": fingerprint(text.train), "held_out_text": fingerprint(text.held_out)}
-            facts = {"parameters": model.num_parameters(), "matmul_rate": rate} | texts
+            facts = {"parameters": model.num_parameters(), "matmul_rate": rate} | fingerprints(text, lessons)
             record = Record.new(asked, settings, **facts, architecture=model.config.published())
             folder = RunFolder(path, record, is_new=True)
         else:
-            folder.check_text(text.train, text.held_out)
+            folder.check_text(fingerprints(text, lessons))
         print(plan.describe(path), flush=True)
         return Prepared(plan, folder, initial)
 
@@ -223,14 +224,24 @@ class Preparation:
         from minigrad.data.tokenized import TokenizedCorpus
 
         asked, folder = self.opening.asked, self.opening.folder
-        with phase(f"reading {asked.data}"):
-            source = corpus.load(asked.data, held_out=asked.held_out, progress=print)
+        with phase(f"reading {asked.text}"):
+            source = corpus.load(asked.text, held_out=asked.held_out, progress=print)
             train_documents, _ = source.split()
         with phase("preparing the tokens"):
             known = folder.path if folder else asked.tokenizer
             wanted = asked.vocab or skeleton.config.vocab_size
             tok = tokenizer.load(known) if known else tokenizer.train(train_documents, vocab_size=wanted)
             return TokenizedCorpus.of(source, tok)
+
+    def read_lessons(self, settings: RunSettings, text: TokenizedCorpus) -> Lessons:
+        """Read the conversations to teach, in the form that the model will chat in."""
+        import models
+        import tokenizer
+        from minigrad.finetuning.choice import lessons_for
+
+        known = self.opening.folder.path if self.opening.folder else settings.tokenizer or ""
+        form = tokenizer.load_chat(known, tokenizer.load(known))
+        return lessons_for(settings, form, text, lambda: models.load(settings.init or ""))
 
     def initial_weights(self, model: LanguageModel) -> InitialWeights | None:
         """Return the weights that a new run starts from, if some were named."""
@@ -246,9 +257,8 @@ class Preparation:
 
     def build(self, prepared: Prepared, clock: Callable[[], float]) -> Run:
         """Give the model its weights, new ones or those of a checkpoint, and write the run folder."""
-        from minigrad.autograd.profile import Profile
         from minigrad.training import checkpoint
-        from minigrad.training.budget import Budget, read_decay
+        from minigrad.training.budget import Budget
         from minigrad.training.optimizers import optimizer_of
         from minigrad.training.run import Run
 
@@ -261,10 +271,7 @@ class Preparation:
         if initial is not None:
             initial.fill(model)
         optimizer = optimizer_of(model, settings)
-        seconds = None if settings.minutes is None else 60 * settings.minutes
-        decay = read_decay(settings.decay, settings.steps)
-        run = Run(plan, folder, optimizer, Budget(settings.steps, seconds, decay), clock)
-        run.profile = Profile() if settings.profile else None
+        run = Run(plan, folder, optimizer, Budget.of(settings.steps, settings.minutes, settings.decay), clock)
         if initial is not None and initial.moments:
             # Adam's first updates of new weights are mis-scaled; warm-up hides it (growth.widen_moments).
             run.load_moments(initial.moments_for(model), initial.updates)
@@ -272,7 +279,7 @@ class Preparation:
             run.restore(saved)
             print(f"continuing after step {run.step:,}")
         folder.begin_or_continue(plan.text.tokenizer, settings, self.lock)
-        run.compile_kernels()
+        run.begin()
         return run
 
 

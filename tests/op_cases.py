@@ -185,11 +185,18 @@ def cross_entropy(draw: DrawFn) -> Case:
 
 
 @st.composite
-def linear_cross_entropy(draw: DrawFn) -> Case:
+def linear_losses(draw: DrawFn) -> Case:
     rows, width, classes = (draw(st.sampled_from([1, 2, 3, 5])) for _ in range(3))
     rows = draw(st.sampled_from([rows, 0]))
     targets = draw(hnp.arrays(np.int64, (rows,), elements=st.sampled_from([-100, *range(classes)])))
     return Case((*values(draw, normal, (rows, width), (classes, width)), targets))
+
+
+@st.composite
+def linear_cross_entropy(draw: DrawFn) -> Case:
+    case = draw(linear_losses())
+    row_weights = values(draw, normal, case.arrays[2].shape) if draw(st.booleans()) else ()
+    return Case((*case.arrays, *row_weights))
 
 
 @st.composite

@@ -17,7 +17,7 @@ from hypothesis.strategies import SearchStrategy
 from minigrad.ops.attention import attention_formula
 from minigrad.ops.block_mean import block_mean_formula
 from minigrad.ops.context_attention import context_attention_formula
-from minigrad.ops.cross_entropy import cross_entropy_formula, linear_cross_entropy_formula
+from minigrad.ops.cross_entropy import cross_entropy_formula, linear_cross_entropy_formula, linear_losses_formula
 from minigrad.ops.dropout import dropout_formula
 from minigrad.ops.elementwise import gelu_formula
 from minigrad.ops.embedding import embedding_formula
@@ -132,6 +132,7 @@ TABLE: dict[str, Row] = {
     "layer_norm": norm(layer_norm_formula, vectors=2),
     "linear": Row(op_cases.linear(), linear_formula),
     "linear_cross_entropy": Row(op_cases.linear_cross_entropy(), linear_cross_entropy_formula),
+    "linear_losses": Row(op_cases.linear_losses(), linear_losses_formula),
     "log": elementwise(np.log, positive),
     "log_softmax": along_one_axis(log_softmax_formula),
     "logsumexp": reduction(lambda x, **options: np.log(np.exp(x).sum(**options))),

@@ -68,7 +68,8 @@ _FLOPS: dict[str, tuple[Callable[..., float], float, float]] = {
     "linear": (lambda x, weight, *bias, **options: 2.0 * math.prod(x.shape[:-1]) * weight.size, 1, 2),
     "matmul": (_matmul, 1, 2),
     "swiglu_linear": (lambda gate, up, weight: 2.0 * gate.size * weight.shape[0], 1, 2),
-    "linear_cross_entropy": (lambda x, weight, targets: 2.0 * x.size * weight.shape[0], 3, 0),  # 1 without a gradient
+    "linear_cross_entropy": (lambda x, weight, *rest: 2.0 * x.size * weight.shape[0], 3, 0),  # 1 without a gradient
+    "linear_losses": (lambda x, weight, targets: 2.0 * x.size * weight.shape[0], 1, 3),  # the logits a second time
     "attention": (_attention, 1, 2.5),  # the backward pass recomputes the scores
     "attention_with_far_keys": (_with_far_keys, 1, 2.5),
     "attention_with_own_key": (_with_own_key, 1, 2.5),

@@ -19,14 +19,16 @@ from minigrad.nn.layout import Layout
 class Batch:
     """Packed sequences of tokens, and for each token the one that follows it.
 
-    Shapes: tokens and targets (rows,) int32. A target of -100 does not count. If the batch is a part of that of a step,
-    `first_row` is the number of its first row there.
+    Shapes: tokens and targets (rows,) int32, weights (rows,) float32. A target of -100 does not count; with `weights`,
+    the loss of each target is multiplied by its own. If the batch is a part of that of a step, `first_row` is the
+    number of its first row there.
     """
 
     tokens: npt.NDArray[np.int32]
     targets: npt.NDArray[np.int32]
     layout: Layout
     first_row: int = 0
+    weights: npt.NDArray[np.float32] | None = None
 
     @classmethod
     def rectangular(cls, tokens: npt.ArrayLike, targets: npt.ArrayLike) -> Batch:
@@ -71,7 +73,8 @@ class Batch:
         """Return the sequences in rows `first` to `last`, each of which begins or ends a sequence."""
         offsets, rows = self.layout.offsets, slice(first, last)
         layout = Layout(offsets[(offsets >= first) & (offsets <= last)] - first, self.layout.positions[rows])
-        return Batch(self.tokens[rows], self.targets[rows], layout, self.first_row + first)
+        weights = None if self.weights is None else self.weights[rows]
+        return Batch(self.tokens[rows], self.targets[rows], layout, self.first_row + first, weights)
 
 
 def gather(tokens: Tokens, starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Batch:

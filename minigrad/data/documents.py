@@ -84,15 +84,24 @@ class Documents:
         """Return the documents, each of which is evaluated on its own."""
         return Spans(self.row, self.starts, self.lengths)
 
+    def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
+        """Return the number of tokens that the steps before `step` read, with any seed."""
+        return step * batch_size * self.context
+
+    def tokens_per_pass(self, batch_size: int) -> int:
+        """Return the number of tokens of the text, in steps of any size."""
+        return len(self.row)
+
     def attended_length(self) -> float:
         """Return the length of the sequence of a token, averaged over the tokens."""
         begins, ends, _ = self._epoch(0, 0)
         return float(((ends - begins) ** 2).sum() / self.num_rows)
 
-    def sequences_per_token(self) -> tuple[float, float]:
-        """Return the number of whole documents and that of pieces of longer ones, divided by the tokens of the text."""
-        is_whole = self._pieces_of == 1
-        return float(is_whole.sum() / self.num_rows), float(self._pieces_of[~is_whole].sum() / self.num_rows)
+    def describe(self, batch_size: int) -> str:
+        """Return how many documents and pieces of longer ones a step reads on average, in words."""
+        is_whole, per_step = self._pieces_of == 1, batch_size * self.context
+        documents, pieces = is_whole.sum() / self.num_rows, self._pieces_of[~is_whole].sum() / self.num_rows
+        return f": about {documents * per_step:.2g} documents and {pieces * per_step:.2g} pieces of longer ones"
 
 
 def balanced(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""The two ways of reading a text: packed documents, or windows that cross them."""
+"""What a run trains on; and the two ways of reading a text: packed documents, or windows that cross them."""
 
 from __future__ import annotations
 
@@ -11,20 +11,33 @@ from minigrad.data.token_files import TokenFile, Tokens
 from minigrad.data.windows import Windows
 
 
-class Reader(Protocol):
-    """A text with a context: the batches to train on, and the spans to evaluate.
+class Source(Protocol):
+    """Where the batches of a run come from.
 
     There is no position that a checkpoint would have to save, and nothing to rewind on resume.
     """
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Return the ``batch_size * context`` tokens of one step, a function of the arguments alone."""
+        """Return the tokens of one step, about ``batch_size * context``, a function of the arguments alone."""
 
-    def spans(self) -> Spans:
-        """Return the texts that are evaluated one by one."""
+    def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
+        """Return the number of tokens that the steps before `step` read."""
+
+    def tokens_per_pass(self, batch_size: int) -> int:
+        """Return the number of tokens of one pass over everything there is to read."""
 
     def attended_length(self) -> float:
         """Return the length of the sequence of a token, averaged over the tokens."""
+
+    def describe(self, batch_size: int) -> str:
+        """Return what a step reads, in words that follow its tokens."""
+
+
+class Reader(Source, Protocol):
+    """A text with a context: batches of exactly ``batch_size * context`` tokens, and the spans to evaluate."""
+
+    def spans(self) -> Spans:
+        """Return the texts that are evaluated one by one."""
 
 
 def reader(documents: str, tokens: TokenFile | Tokens, context: int) -> Reader:

@@ -59,11 +59,20 @@ def documents_in(file: IO[bytes], name: str, *, whole: bool = False) -> list[str
     are cut (see `chunks`) unless they should stay `whole`.
     Raises InputError, with the place, for bytes that are not such text, and if they do not fit into memory.
     """
-    is_packed, kind = name.lower().endswith(".gz"), name.lower().removesuffix(".gz")
-    text = _decode(_unpacked(file, name) if is_packed else _text_bytes(file, name), name)
-    documents = _json_lines(text, name) if kind.endswith(".jsonl") else [text]
+    text = text_in(file, name)
+    documents = _json_lines(text, name) if is_json_lines(name) else [text]
     documents = [document for document in documents if document.strip()]
     return documents if whole else [chunk for document in documents for chunk in chunks(document)]
+
+
+def text_in(file: IO[bytes], name: str) -> str:
+    """Return the text in the bytes of one file, unpacked if its name ends in .gz; errors as those of `documents_in`."""
+    return _decode(_unpacked(file, name) if name.lower().endswith(".gz") else _text_bytes(file, name), name)
+
+
+def is_json_lines(name: str) -> bool:
+    """Whether a file holds lines of JSON, as its name says."""
+    return name.lower().removesuffix(".gz").endswith(".jsonl")
 
 
 def chunks(text: str) -> list[str]:

@@ -44,9 +44,21 @@ class Windows:
         """Return the text as what is evaluated: one span."""
         return Spans(self.row, np.array([0]), np.array([len(self.row) - 1]))
 
+    def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
+        """Return the number of tokens that the steps before `step` read, with any seed."""
+        return step * batch_size * self.context
+
+    def tokens_per_pass(self, batch_size: int) -> int:
+        """Return the number of tokens of the text, in steps of any size."""
+        return len(self.row)
+
     def attended_length(self) -> float:
         """Return the length of the sequence of a token, averaged over the tokens."""
         return float(self.context)
+
+    def describe(self, batch_size: int) -> str:
+        """Return what a step of any size reads, in words."""
+        return " in windows that cross documents"
 
 
 def windows_per_epoch(num_tokens: int, context: int) -> int:

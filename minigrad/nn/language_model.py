@@ -27,7 +27,6 @@ from minigrad.nn.programs import Program, Register
 from minigrad.nn.quantised import linear, refuse_training
 from minigrad.nn.quantised_files import arrays_of, config_entry
 from minigrad.nn.trace import Trace
-from minigrad.ops.cross_entropy import linear_losses
 from minigrad.typing import Array
 
 
@@ -128,9 +127,18 @@ class LanguageModel(Module):
             rows, shape = rows[(ends[:, None] - np.arange(last, 0, -1)).reshape(-1)], (len(ends), last)
         return linear(rows, self.head()).reshape(*shape, self.config.vocab_size)
 
-    def loss(self, tokens: ArrayLike | Tensor, targets: ArrayLike, *, layout: Layout | None = None) -> Tensor:
+    def loss(
+        self,
+        tokens: ArrayLike | Tensor,
+        targets: ArrayLike,
+        *,
+        layout: Layout | None = None,
+        weights: ArrayLike | None = None,
+    ) -> Tensor:
         """Return the mean cross-entropy in nats per target; targets of -100 do not count.
 
+        With `weights`, of the shape of the targets, the loss of each target is multiplied by its weight; the sum is
+        divided by the number of targets all the same.
         Shapes: tokens (B, T), targets (B, T) integers -> (); with a layout, tokens (rows,), targets (rows,) -> ().
         Raises ShapeError if these differ, InputError for ids or targets out of range.
 
@@ -142,16 +150,21 @@ class LanguageModel(Module):
         True
         """
         rows, labels = self._rows_and_targets(tokens, targets, layout)
-        return refuse_training(ops.linear_cross_entropy(rows, self.head(), labels.reshape(-1)), self.head())
+        given = None if weights is None else np.asarray(weights, rows.dtype)
+        if given is not None and given.shape != labels.shape:
+            raise ShapeError(f"a loss needs one weight per target: targets {labels.shape}, weights {given.shape}")
+        flat = None if given is None else given.reshape(-1)
+        loss = ops.linear_cross_entropy(rows, self.head(), labels.reshape(-1), flat)
+        return refuse_training(loss, self.head())
 
-    def losses(self, tokens: ArrayLike | Tensor, targets: ArrayLike, *, layout: Layout | None = None) -> Array:
-        """Return the cross-entropy of each target in nats, 0 where it is -100; no gradient is computed.
+    def losses(self, tokens: ArrayLike | Tensor, targets: ArrayLike, *, layout: Layout | None = None) -> Tensor:
+        """Return the cross-entropy of each target in nats, 0 where it is -100.
 
         Shapes and errors: as those of `loss`, but the result has the shape of the targets.
         """
-        with no_grad():
-            rows, labels = self._rows_and_targets(tokens, targets, layout)
-        return linear_losses(rows.data, self.head().data, labels.reshape(-1)).reshape(labels.shape)
+        rows, labels = self._rows_and_targets(tokens, targets, layout)
+        losses = ops.linear_losses(rows, self.head(), labels.reshape(-1)).reshape(*labels.shape)
+        return refuse_training(losses, self.head())
 
     def _rows_and_targets(
         self, tokens: ArrayLike | Tensor, targets: ArrayLike, layout: Layout | None

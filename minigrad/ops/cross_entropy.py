@@ -49,13 +49,17 @@ def cross_entropy(logits: Array, targets: Array) -> tuple[Array, Backward]:
     return np.asarray(losses.sum() / losses.dtype.type(count)), backward
 
 
-def linear_cross_entropy_formula(x: Array, weight: Array, targets: Array) -> Array:
+def linear_cross_entropy_formula(x: Array, weight: Array, targets: Array, row_weights: Array | None = None) -> Array:
     """Compute `linear_cross_entropy` in plain NumPy."""
-    return cross_entropy_formula(x @ weight.T, targets)
+    losses = linear_losses_formula(x, weight, targets)
+    total = (losses if row_weights is None else row_weights * losses).sum()
+    return np.asarray(total / losses.dtype.type(max((targets != IGNORE).sum(), 1)))
 
 
 @op(integers=("targets",))
-def linear_cross_entropy(x: Array, weight: Array, targets: Array) -> tuple[Array, Backward]:
+def linear_cross_entropy(
+    x: Array, weight: Array, targets: Array, row_weights: Array | None = None
+) -> tuple[Array, Backward]:
     r"""Compute the logits $x W^T$ and their mean cross-entropy, without storing the logits.
 
     The same value as ``cross_entropy(linear(x, weight), targets)``. The logits of a vocabulary are by far the widest
@@ -63,33 +67,28 @@ def linear_cross_entropy(x: Array, weight: Array, targets: Array) -> tuple[Array
     from which follow $dx = G\,W$ and $dW = G^T x$. So both gradients are computed in the forward pass, while the logits
     exist. The loss is the last operation of a forward pass, so backward only multiplies them by dy. The gradient of an
     argument that needs none, such as a frozen matrix, is not computed.
-    Shapes: x (rows, C), weight (V, C), targets (rows,) integers -> ().
+    With a weight $w_t$ for each row it is $L = \frac1N \sum_t w_t \ell_t$, where $\ell_t$ is the loss of row t
+    (`linear_losses`) and N the number of targets that are not -100, and $dw_t = \ell_t / N$.
+    Shapes: x (rows, C), weight (V, C), targets (rows,) integers, row_weights (rows,) -> ().
     Raises ShapeError if the shapes do not fit, InputError if a target is out of range.
     """
-    if x.ndim != 2 or weight.ndim != 2 or x.shape[1] != weight.shape[1] or targets.shape != x.shape[:1]:
-        raise ShapeError(
-            f"linear_cross_entropy needs x (rows, C), weight (V, C) and targets (rows,); got {x.shape}, "
-            f"{weight.shape} and {targets.shape}"
-        )
-    flat, count = _checked_targets(targets, len(weight))
-    x_wanted, weight_wanted, _ = gradients_wanted()
-    if not x_wanted and not weight_wanted:
-        losses = linear_losses(x, weight, flat)
-        return np.asarray(losses.sum() / losses.dtype.type(count)), lambda dy: (None, None, None)
-    losses = np.empty(len(x), x.dtype)
-    dx, dw = np.empty_like(x) if x_wanted else None, np.empty_like(weight) if weight_wanted else None
-    for chunk in _chunks(len(x), len(weight)):
-        logits = product(x[chunk], weight.T)
-        losses[chunk] = kernels.cross_entropy_in_place(logits, flat[chunk], IGNORE, 1 / count)
-        gradient = logits  # its memory now holds (softmax - one-hot) / N
-        if dx is not None:
-            product_into(gradient, weight, dx[chunk], False)
-        if dw is not None:
-            product_into(gradient.T, x[chunk], dw, chunk.start > 0)
-    if dw is not None and not len(x):
-        dw[...] = 0
+    head = _Head("linear_cross_entropy", x, weight, targets)
+    if row_weights is not None and row_weights.shape != targets.shape:
+        raise ShapeError(f"linear_cross_entropy needs row_weights {targets.shape}, not {row_weights.shape}")
+    x_wanted, weight_wanted, _, row_weights_wanted = gradients_wanted()
+    dx = dw = None
+    if x_wanted or weight_wanted:
+        scales = np.full(len(x), 1 / head.count, x.dtype)
+        if row_weights is not None:
+            scales *= row_weights
+        losses, dx, dw = head.losses_and_gradients(scales, x_wanted, weight_wanted)
+    else:
+        losses = head.losses()
+    divisor = losses.dtype.type(head.count)
+    weighted = losses if row_weights is None else losses * row_weights
+    shares = losses / divisor if row_weights_wanted else None
 
-    def backward(dy: Array) -> tuple[Array | None, Deferred | None, None]:
+    def backward(dy: Array) -> tuple[Array | None, Deferred | None, None, Array | None]:
         # A graph runs backward once, so both gradients are scaled in place: no second array of (V, C) is needed.
         def write(out: Array, add: bool) -> None:
             assert dw is not None
@@ -98,9 +97,10 @@ def linear_cross_entropy(x: Array, weight: Array, targets: Array) -> tuple[Array
                 out += dw
 
         scaled = None if dx is None else np.multiply(dx, dy, out=dx)
-        return scaled, None if dw is None else Deferred(dw.shape, dw.dtype, write), None
+        deferred = None if dw is None else Deferred(dw.shape, dw.dtype, write)
+        return scaled, deferred, None, None if shares is None else shares * dy
 
-    return np.asarray(losses.sum() / losses.dtype.type(count)), backward
+    return np.asarray(weighted.sum() / divisor), backward
 
 
 def linear_losses_formula(x: Array, weight: Array, targets: Array) -> Array:
@@ -109,21 +109,78 @@ def linear_losses_formula(x: Array, weight: Array, targets: Array) -> Array:
     return np.where(real, -rows[np.arange(len(rows)), np.where(real, targets, 0)], rows.dtype.type(0))
 
 
-def linear_losses(x: Array, weight: Array, targets: Array) -> Array:
-    """Return the loss of each row in nats, 0 where the target is -100: the terms of `linear_cross_entropy`.
+@op(integers=("targets",))
+def linear_losses(x: Array, weight: Array, targets: Array) -> tuple[Array, Backward]:
+    r"""Compute the cross-entropy of each row in nats, $\ell_t = -\ln p(target_t)$; it is 0 where the target is -100.
 
-    No gradient is computed. Shapes: x (rows, C), weight (V, C), targets (rows,) integers -> (rows,).
+    `linear_cross_entropy` is the mean of these. Any function of them can be differentiated, as the objectives are that
+    compare whole answers. The logits are not stored, so backward, which knows the gradient $dy_t$ of each loss only
+    then, computes them a second time: one product more than a weighted mean with known weights.
+    Shapes: x (rows, C), weight (V, C), targets (rows,) integers -> (rows,).
+    Raises ShapeError if the shapes do not fit, InputError if a target is out of range.
+
+    >>> import numpy as np
+    >>> from minigrad import ops
+    >>> ops.linear_losses(np.eye(2), np.zeros((4, 2)), [3, -100]).tolist()  # ln 4; the second row has no target
+    [1.3862943611198906, 0.0]
     """
-    flat, _ = _checked_targets(targets, len(weight))
-    losses = np.empty(len(x), x.dtype)
-    for chunk in _chunks(len(x), len(weight)):
-        losses[chunk], _ = kernels.cross_entropy_forward(product(x[chunk], weight.T), flat[chunk], IGNORE)
-    return losses
+    head = _Head("linear_losses", x, weight, targets)
+    x_wanted, weight_wanted, _ = gradients_wanted()
+
+    def backward(dy: Array) -> tuple[Array | None, Array | None, None]:
+        # The gradient of a weighted sum of losses, whose weights are dy.
+        _, dx, dw = _Head("linear_losses", x, weight, targets).losses_and_gradients(
+            np.require(dy, x.dtype, ["C", "W"]), x_wanted, weight_wanted
+        )
+        return dx, dw, None
+
+    return head.losses(), backward
 
 
-def _chunks(rows: int, vocab_size: int) -> list[slice]:
-    size = max(-(-rows // logit_chunks(rows, vocab_size)), 1)
-    return [slice(start, start + size) for start in range(0, rows, size)]
+class _Head:
+    """Rows, the matrix of their logits, and their targets, whose losses are computed in chunks of rows."""
+
+    def __init__(self, name: str, x: Array, weight: Array, targets: Array) -> None:
+        """Raise ShapeError or InputError, in the name of an operation, if they do not fit."""
+        if x.ndim != 2 or weight.ndim != 2 or x.shape[1] != weight.shape[1] or targets.shape != x.shape[:1]:
+            raise ShapeError(
+                f"{name} needs x (rows, C), weight (V, C) and targets (rows,); got {x.shape}, "
+                f"{weight.shape} and {targets.shape}"
+            )
+        self.x, self.weight = x, weight
+        self.targets, self.count = _checked_targets(targets, len(weight))
+
+    def losses(self) -> Array:
+        """Return the loss of each row (rows,)."""
+        losses = np.empty(len(self.x), self.x.dtype)
+        for chunk in self._chunks():
+            logits = product(self.x[chunk], self.weight.T)
+            losses[chunk], _ = kernels.cross_entropy_forward(logits, self.targets[chunk], IGNORE)
+        return losses
+
+    def losses_and_gradients(
+        self, scales: Array, x_wanted: bool, weight_wanted: bool
+    ) -> tuple[Array, Array | None, Array | None]:
+        """Return the losses (rows,), and of their sum weighted by `scales` (rows,) the gradients dx and dW."""
+        x, weight = self.x, self.weight
+        losses = np.empty(len(x), x.dtype)
+        dx, dw = np.empty_like(x) if x_wanted else None, np.empty_like(weight) if weight_wanted else None
+        for chunk in self._chunks():
+            logits = product(x[chunk], weight.T)
+            losses[chunk] = kernels.cross_entropy_in_place(logits, self.targets[chunk], IGNORE, scales[chunk])
+            gradient = logits  # its memory now holds (softmax - one-hot) times the scale of the row
+            if dx is not None:
+                product_into(gradient, weight, dx[chunk], False)
+            if dw is not None:
+                product_into(gradient.T, x[chunk], dw, chunk.start > 0)
+        if dw is not None and not len(x):
+            dw[...] = 0
+        return losses, dx, dw
+
+    def _chunks(self) -> list[slice]:
+        rows = len(self.x)
+        size = max(-(-rows // logit_chunks(rows, len(self.weight))), 1)
+        return [slice(start, start + size) for start in range(0, rows, size)]
 
 
 def logit_chunks(rows: int, vocab_size: int) -> int:

@@ -33,6 +33,11 @@ class Budget:
         self.decay = list(decay) if decay or steps is None else [(decay_start(steps), steps)]
         self._next_look = 0, math.inf  # the step, or the seconds left, at which the number is corrected
 
+    @classmethod
+    def of(cls, steps: int | None, minutes: float | None, decay: str | None) -> Budget:
+        """Return the budget of settings; raises InputError if `decay` is not the course of that of `steps` steps."""
+        return cls(steps, None if minutes is None else 60 * minutes, read_decay(decay, steps))
+
     def decide(self, step: int, left: float, seconds_per_step: float) -> bool:
         """Choose the number of steps if the learning rate should begin to decay at `step` (0-based, about to run).
 

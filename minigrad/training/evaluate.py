@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from minigrad.autograd.graph import no_grad
 from minigrad.constants import IGNORE
 from minigrad.data.batches import Batch
 from minigrad.data.evaluation import Spans, evaluation_batches
@@ -94,6 +95,8 @@ def predictions(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[Pred
     model.eval()
     try:
         for batch in batches:
-            yield Predicted(batch, model.losses(batch.tokens, batch.targets, layout=batch.layout))
+            with no_grad():
+                losses = model.losses(batch.tokens, batch.targets, layout=batch.layout).data
+            yield Predicted(batch, losses)
     finally:
         model.train(training)

@@ -21,13 +21,14 @@ def finish(run: Run) -> TrainResult:
     """Compare with xz, write the report, and print the result and how to repeat it."""
     settings, folder, lines = run.settings, run.folder, metrics.read(run.folder.path)
     score = run.score or run.evaluate(everything=True)
+    taught = run.plan.lessons.examine(run) if run.plan.lessons else None
     figure, no_figure = run.baseline.wait()
     ended = replace(settings, steps=run.step, decay=write_decay(run.budget.decay))
     repeat = repeat_command(ended, folder.path, folder.record.stages, folder.record.decays)
     result = TrainResult(
         out=folder.path,
         steps=run.step,
-        tokens=run.step * settings.tokens_per_step,
+        tokens=run.tokens_before(run.step),
         loss=lines[-1]["loss"] if lines else math.nan,
         val_loss=score.loss,
         val_bits_per_byte=score.bits_per_byte,
@@ -39,7 +40,7 @@ def finish(run: Run) -> TrainResult:
     copying = {name: getattr(score, name) for name in ("loss_repeated", "loss_others")}
     copying = {name: value if math.isfinite(value) else None for name, value in copying.items()}
     ends: dict[str, Any] = {"steps": run.step, "tokens": result.tokens, "command": repeat}
-    folder.record.result = figures | copying | ends
+    folder.record.result = figures | copying | ends | (taught.figures if taught else {})
     folder.write()
     parameters, memory = run.model.num_parameters(), hardware.peak_memory_bytes()
     path = report.write_report(
@@ -50,10 +51,13 @@ def finish(run: Run) -> TrainResult:
         samples=run.samples,
         settings=stored(settings),
         command=repeat,
+        sections=[taught.section] if taught else [],
     )
     if run.profile is not None:
         print(run.profile.table(run.plan.rate, len(run.replicas.models)))
     print(report.compare_with_xz(**figures))
+    if taught:
+        print(taught.verdict)
     print(f"{result.tokens:,} tokens in {format_seconds(result.seconds)}, at most {format_bytes(memory)} of memory")
     print(f"report   {path}")
     print(f"write    {command('generate.py', folder.path)}")

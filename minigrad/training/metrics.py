@@ -51,6 +51,7 @@ class Measurement:
     val_bits_per_byte: float | None = None
     val_loss_repeated: float | None = None
     val_loss_others: float | None = None
+    reward: float | None = option(None, "mean of the answers of the last step, if answers are rewarded")
     context: int | None = option(None, "tokens of the longest sequence of the last step, if it adapts", at_least=1)
     decisions: list[Decision] = field(default_factory=list)  # on the context, since the last line
     of_family: dict[str, list[float]] = field(default_factory=dict)

@@ -26,9 +26,11 @@ def check_places(settings: TrainConfig) -> None:
         if settings.resume:
             Record.read(Path(settings.resume))
         return
-    corpus.check_name(settings.data)
-    if settings.held_out is not None:
-        corpus.check_name(settings.held_out)
+    if not (settings.objective and settings.data.startswith("task:")):
+        corpus.check_name(settings.data)
+    for name in (settings.held_out, settings.replay_text):
+        if name is not None:
+            corpus.check_name(name)
     if settings.tokenizer is not None:
         try:
             Path(settings.tokenizer).stat()

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minigrad.data.documents import Documents
 from minigrad.data.evaluation import tokens_read
-from minigrad.data.reading import reader
+from minigrad.data.reading import Source, reader
 from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.data.xz import xz_seconds
 from minigrad.errors import InputError
@@ -25,9 +24,13 @@ from minigrad.system.units import format_bytes, format_count, format_estimate, f
 from minigrad.training import costs
 from minigrad.training.parallel import num_replicas
 from minigrad.training.settings import RunSettings, TrainConfig
+from minigrad.training.teaching import Lessons
 
 CONTEXT, TOKENS_PER_STEP = 256, 2_048
 """The batch size and the context of a laptop run, unless they are given."""
+
+TAUGHT_LEARNING_RATE = {"sft": 1 / 6} | dict.fromkeys(("reinforce", "best-of-n", "grpo"), 1 / 20)
+"""The peak learning rate of an objective, relative to that of pre-training."""
 
 _TOKENS_PER_PARAMETER = 1.0
 """The number of tokens per parameter from which on the next larger size is worth its cost."""
@@ -72,7 +75,8 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float) -> Ru
     expected = limit_steps or _expected_tokens(asked, costs.tokens_per_second(model, context, rate)) / per_step
     steps = max(int(expected), 1)
     chosen = {
-        "lr": _learning_rate(model),
+        "lr": _learning_rate(model, asked.objective or ""),
+        "replay": 0.5 if asked.objective == "sft" else None,
         "threads": hardware.threads(),
         "warmup": max(1, min(100, steps // 10)),
         "log_every": max(1, min(50, steps // 100)),
@@ -85,13 +89,13 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float) -> Ru
     return RunSettings(**given | {name: value for name, value in chosen.items() if given[name] is None})
 
 
-def _learning_rate(model: LanguageModel) -> float:
-    """Return a peak learning rate for a model's width: half the rate for twice the width.
+def _learning_rate(model: LanguageModel, objective: str) -> float:
+    """Return a peak learning rate for a model's width: half the rate for twice the width, and less to be taught.
 
     A wider layer sums more terms, so the same update of each weight changes its output more (Yang et al. 2022,
     "Tensor programs V", arXiv 2203.03466, table 3). On nano 4e-3 and 8e-3 were measured to be equally good.
     """
-    return float(f"{0.006 * 96 / model.config.width:.2g}")
+    return float(f"{0.006 * 96 / model.config.width * TAUGHT_LEARNING_RATE.get(objective, 1):.2g}")
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,8 @@ class Plan:
     """A run before it begins: a model to train on a text, with settings, on a machine of a known speed.
 
     `rate` is the speed of the machine's matrix products in FLOP/s, `claim` the figure of the model's source document
-    where it differs from this model, `done` the number of steps of a continued run. The model may be a skeleton.
+    where it differs from this model, `done` the number of steps of a continued run. With `lessons`, these are trained
+    on, and the text is that of the pre-training. The model may be a skeleton.
     """
 
     settings: RunSettings
@@ -108,6 +113,12 @@ class Plan:
     rate: float
     claim: str = ""
     done: int = 0
+    lessons: Lessons | None = None
+
+    @functools.cached_property
+    def source(self) -> Source:
+        """What is trained on: the lessons if there are some, else the text."""
+        return self.lessons or reader(self.settings.documents, self.text.train, self.settings.context)
 
     def check_text(self) -> None:
         """Raise InputError if there is too little text: windows need one to train on and one to evaluate.
@@ -116,7 +127,7 @@ class Plan:
         """
         settings, held_out = self.settings, len(self.text.held_out)
         context = settings.context
-        reader(settings.documents, self.text.train, context)
+        self.source.attended_length()
         if settings.documents == "windows" and held_out < context + 1:
             raise InputError(
                 f"the held-out text has {held_out:,} tokens, but one window of --context {context:,} needs "
@@ -160,15 +171,11 @@ class Plan:
 
     def flops_per_token(self, context: float = math.inf) -> float:
         """Return the FLOPs of training per token, of sequences that are cut every `context` tokens."""
-        return costs.flops_per_token(self.model, min(self._attended_length, context))
+        return costs.flops_per_token(self.model, min(self.source.attended_length(), context))
 
     def tokens_per_second(self) -> float:
         """Estimate the speed of training."""
-        return costs.tokens_per_second(self.model, self._attended_length, self.rate)
-
-    @functools.cached_property
-    def _attended_length(self) -> float:
-        return reader(self.settings.documents, self.text.train, self.settings.context).attended_length()
+        return costs.tokens_per_second(self.model, self.source.attended_length(), self.rate)
 
     @functools.cached_property
     def evaluated_tokens(self) -> int:
@@ -227,6 +234,7 @@ class Plan:
             "model": f"{settings.model} {settings.size}: {model.num_parameters():,} parameters, "
             f"{model.config.num_layers} layers of width {model.config.width}",
             **({"claimed": self.claim} if self.claim else {}),
+            **({"lessons": self.lessons.summary()} if self.lessons else {}),
             "text": f"{text.corpus.description}: {plural(len(text.corpus.documents), 'document')}, "
             f"{format_bytes(train.num_bytes)} to train on{without}, "
             f"{format_bytes(text.held_out.num_bytes)} held out for tests",
@@ -248,11 +256,7 @@ class Plan:
         tokens = f"{settings.batch} x {settings.context} tokens"
         if settings.accumulate > 1:
             tokens += f" x {settings.accumulate} parts"
-        if settings.documents == "windows":
-            return f"{tokens} in windows that cross documents"
-        documents, pieces = Documents(self.text.train, settings.context).sequences_per_token()
-        per_step = settings.tokens_per_step
-        return f"{tokens}: about {documents * per_step:.2g} documents and {pieces * per_step:.2g} pieces of longer ones"
+        return tokens + self.source.describe(settings.batch * settings.accumulate)
 
     def _budget_rows(self) -> dict[str, str]:
         memory = self.memory()
@@ -277,7 +281,8 @@ class Plan:
             return f"all {plural(steps, 'step')} are done; a larger --steps, --tokens or --minutes continues this run"
         seconds = 60 * (self.settings.minutes or 0.0)
         tokens = (steps - self.done) * self.settings.tokens_per_step if steps else max(seconds - after, 0.0) * speed
-        passes = f"{tokens / max(len(self.text.train), 1):.1f} passes over the text"
+        each = max(self.source.tokens_per_pass(self.settings.batch * self.settings.accumulate), 1)
+        passes = f"{tokens / each:.1f} passes over the {'lessons' if self.lessons else 'text'}"
         if not steps:
             return f"{format_seconds(seconds)} in all; in that time about {format_estimate(tokens)} tokens, {passes}"
         done = f", of which {self.done:,} are done" if self.done else ""

@@ -50,11 +50,12 @@ def write_report(
     samples: Sequence[Sample],
     settings: Mapping[str, Any],
     command: str,
+    sections: Sequence[str] = (),
 ) -> Path:
     """Write report.html into the run folder `run` from its metrics.jsonl, and return its path.
 
-    `settings` becomes a table without those that are None; `command` repeats the run. Raises RunError if the file
-    cannot be written.
+    `settings` becomes a table without those that are None; `command` repeats the run; `sections` of HTML stand below
+    the charts. Raises RunError if the file cannot be written.
     """
     records = metrics.read(run)
     title = f"{summary.model} {summary.size}"
@@ -65,6 +66,7 @@ def write_report(
         f"<p class=verdict>{escape(verdict)}</p>",
         _facts(summary, records) if records else "<p>No step was logged.</p>",
         _charts(records, summary.xz_bits_per_byte) if records else "",
+        *sections,
         "<h2>What it wrote</h2>" if samples else "",
         *(_sample(sample) for sample in samples),
         f"<h2>Repeat this run</h2><pre>{escape(command)}</pre>",
@@ -147,7 +149,8 @@ def _series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: fl
 def _charts(records: Sequence[Mapping[str, Any]], xz_bits_per_byte: float | None) -> str:
     losses = [_series("training", even(records), "bits_per_byte"), _series("held-out", records, "val_bits_per_byte")]
     xz = [] if xz_bits_per_byte is None else [(f"xz {xz_bits_per_byte:.2f}", xz_bits_per_byte)]
-    context = (("Context, tokens", "context", 1.0),) if any("context" in each for each in records) else ()
+    sometimes = (("Context, tokens", "context", 1.0), ("Reward", "reward", 1.0))
+    present = [chart for chart in sometimes if any(chart[1] in each for each in records)]
     charts = {
         "Loss, bits per byte": line_chart("Loss, bits per byte", losses, references=xz),
         **_copying_chart(records),
@@ -157,7 +160,7 @@ def _charts(records: Sequence[Mapping[str, Any]], xz_bits_per_byte: float | None
                 ("Learning rate", "learning_rate", 1.0),
                 ("Tokens per second", "tokens_per_second", 1.0),
                 ("Memory, MB", "memory_bytes", 1e6),
-                *context,
+                *present,
             )
         },
     }

@@ -15,8 +15,8 @@ from minigrad.autograd.graph import no_grad
 from minigrad.autograd.profile import Profile
 from minigrad.autograd.tensor import Tensor
 from minigrad.data.batches import Batch
-from minigrad.data.evaluation import Spans
-from minigrad.data.reading import Reader, reader
+from minigrad.data.evaluation import Spans, evaluation_batches
+from minigrad.data.reading import reader
 from minigrad.errors import InputError, RunError
 from minigrad.formats.weights import check_weights
 from minigrad.generation.decoding import stream
@@ -62,7 +62,7 @@ class Run:
         self.adaptive = plan.adaptive_context()
         self.score: Score | None = None  # on all held-out text, once the last step is done
         self.baseline = Baseline(plan)
-        self.profile: Profile | None = None  # of the steps, if wanted
+        self.profile = Profile() if plan.settings.profile else None  # of the steps, if wanted
         self._last_checked_step: int | None = None  # the step after which the weights were found to be finite
 
     def seconds(self) -> float:
@@ -78,10 +78,10 @@ class Run:
         """Whether something that is done every `every` steps is done now; after the last step everything is."""
         return self.is_finished or self.step % every == 0
 
-    @functools.cached_property
-    def reader(self) -> Reader:
-        """The text to train on, as batches."""
-        return reader(self.settings.documents, self.text.train, self.settings.context)
+    def tokens_before(self, step: int) -> int:
+        """Return the number of tokens that the steps before `step` read."""
+        size = self.settings.batch * self.settings.accumulate
+        return self.plan.source.tokens_before(step, seed=self.settings.seed, batch_size=size)
 
     @functools.cached_property
     def held_out(self) -> Spans:
@@ -148,8 +148,8 @@ class Run:
 
     def batch(self) -> Batch:
         """Return the inputs and targets of all parts of the step about to be taken."""
-        settings = self.settings
-        batch = self.reader.batch(seed=settings.seed, step=self.step, batch_size=settings.batch * settings.accumulate)
+        settings, source = self.settings, self.plan.source
+        batch = source.batch(seed=settings.seed, step=self.step, batch_size=settings.batch * settings.accumulate)
         return batch.cut(self.context) if self.adaptive else batch
 
     def adapt_context(self) -> None:
@@ -164,6 +164,12 @@ class Run:
         if self.adaptive:
             self.adaptive.note_norm(norm)
         self.step += 1
+
+    def begin(self) -> None:
+        """Compile every kernel; if something is taught, first measure how well the model does without."""
+        self.compile_kernels()
+        if self.plan.lessons:
+            self.plan.lessons.begin(self)
 
     def compile_kernels(self) -> None:
         """Compile every kernel by a pass over the smallest batch; no weight changes."""
@@ -264,14 +270,14 @@ class Run:
         for name, parameter in self.model.named_parameters():
             if not np.isfinite(parameter.data).all():
                 raise self.divergence(f"{name} holds numbers that are not finite")
-        one = self.reader.batch(seed=self.settings.seed, step=self.step, batch_size=1)
+        one = next(evaluation_batches(self.held_out, context=self.settings.context))
         with no_grad(), np.errstate(all="ignore"):
             if not math.isfinite(self._loss(one).item()):
                 raise self.divergence(self.first_anomaly(lambda: self._loss(one)))
         self._last_checked_step = self.step
 
     def _loss(self, batch: Batch) -> Tensor:
-        return self.model.loss(batch.tokens, batch.targets, layout=batch.layout)
+        return self.model.loss(batch.tokens, batch.targets, layout=batch.layout, weights=batch.weights)
 
     def first_anomaly(self, repeat: Callable[[], object]) -> str:
         """Repeat the work of a step with every operation checked; name the first that made a NaN or an infinity."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from minigrad.data.token_files import TokenFile
+from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.errors import InputError, RunError
 from minigrad.kernels.gemm import backend
 from minigrad.system import hardware, processors
@@ -22,6 +23,7 @@ from minigrad.training.budget import Budget, Decay, read_decay, write_decay
 from minigrad.training.places import RUNS, refuse_existing
 from minigrad.training.record import FILE, NOT_STORED, Record
 from minigrad.training.settings import TrainConfig
+from minigrad.training.teaching import Lessons
 from minigrad.typing import Tokenizer
 
 _LIMITS = ("steps", "tokens", "minutes")
@@ -78,12 +80,18 @@ class RunFolder:
         self.record.chosen |= {"steps": decay[-1][1], "decay_start": decay[0][0], "decay": write_decay(decay)}
         self.write()
 
-    def check_text(self, train: TokenFile, held_out: TokenFile) -> None:
-        """Raise InputError if the run would continue with another text than it began with, or be judged by another."""
+    def check_text(self, found: Mapping[str, str]) -> None:
+        """Raise InputError if the run would continue with another text than it began with, or be judged by another.
+
+        `found` are the `fingerprints` of what it would read now.
+        """
         data, known = self.record.data, self.record.held_out_text
-        changed = f"the text of {data} or the tokenizer" if self.record.text != fingerprint(train) else ""
-        if not changed and known and known != fingerprint(held_out):
-            changed = f"the held-out text of {self.record.used.get('held_out') or data}"
+        name = self.record.used.get("replay_text") or data
+        changed = f"the text of {name} or the tokenizer" if self.record.text != found["text"] else ""
+        if not changed and self.record.lessons != found["lessons"]:
+            changed = f"what {data} teaches"
+        if not changed and known and known != found["held_out_text"]:
+            changed = f"the held-out text of {self.record.used.get('held_out') or name}"
         if changed:
             raise InputError(
                 f"{changed} is not the one that {self.path} began with, so the "
@@ -153,7 +161,35 @@ def open_run(given: TrainConfig, explicit: Collection[str] | None = None, lock: 
         given = dataclasses.replace(given, minutes=10.0)
     if given.init is not None and given.tokenizer is None:
         given = dataclasses.replace(given, tokenizer=given.init)
+    if given.objective is not None:
+        given = _for_teaching(Path(given.init or ""), given, explicit)
     return Opening(given, explicit, None)
+
+
+def _for_teaching(init: Path, given: TrainConfig, explicit: Collection[str]) -> TrainConfig:
+    """Return settings of teaching with the text that the run in `init` was trained on, unless another one is given.
+
+    Answers are drawn without dropout, so they are also learned without. Raises InputError for dropout with them.
+    """
+    if given.objective != "sft":
+        if "dropout" in explicit and given.dropout:
+            raise InputError(
+                f"--objective {given.objective} draws answers without dropout and must learn from the same model: "
+                "leave out --dropout"
+            )
+        given = dataclasses.replace(given, dropout=0.0)
+    known = Record.read(init).used if (init / FILE).is_file() else {}
+    if given.replay_text is not None:
+        return given
+    # A run that was itself taught has its conversations as data, and a text beside them.
+    text = known.get("replay_text") or known.get("data") or TrainConfig.data
+    return dataclasses.replace(given, replay_text=text, held_out=given.held_out or known.get("held_out"))
+
+
+def fingerprints(text: TokenizedCorpus, lessons: Lessons | None) -> dict[str, str]:
+    """Return the hashes of what a run reads, under the names of their fields in the record."""
+    texts = {"text": fingerprint(text.train), "held_out_text": fingerprint(text.held_out)}
+    return texts | {"lessons": lessons.fingerprint() if lessons else ""}
 
 
 def fingerprint(tokens: TokenFile) -> str:

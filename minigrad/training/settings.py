@@ -10,6 +10,10 @@ from minigrad.options import assignments, option, validate
 _MOST = 10**9  # larger integers are typing errors
 
 
+OBJECTIVES = ("sft", "reinforce", "best-of-n", "grpo")
+"""What a trained model can be taught by."""
+
+
 @dataclass(frozen=True)
 class TrainConfig:
     """The settings of a training run; train.py chooses a value where one is None."""
@@ -23,7 +27,8 @@ class TrainConfig:
     )
     data: str = option(
         "python-docs",
-        "python-docs, python-source, shakespeare, a file, a folder or a URL",
+        "python-docs, python-source, shakespeare, a file, a folder or a URL; with --objective a file of conversations, "
+        "or task:arithmetic, task:copying, task:reversing, task:brackets, task:sorting, task:facts",
         group="what to train",
         value="TEXT",
     )
@@ -41,6 +46,29 @@ class TrainConfig:
         group="what to train",
         value="DIR",
         none_means="",
+    )
+    objective: str | None = option(
+        None,
+        "teach the model of --init instead: sft lets it learn the answers in the conversations of --data; reinforce, "
+        "best-of-n and grpo let it answer the questions of a task (--data task:NAME) and learn from which are right",
+        group="teaching",
+        choices=OBJECTIVES,
+        none_means="",
+    )
+    replay: float | None = option(
+        None,
+        "share of the loss, and about that share of the tokens, that is text of the pre-training, against forgetting",
+        group="teaching",
+        at_least=0,
+        below=1,
+        none_means="0.5 with --objective sft",
+    )
+    replay_text: str | None = option(
+        None,
+        "text that is replayed, given like --data; its held-out part tells what is forgotten",
+        group="teaching",
+        value="TEXT",
+        none_means="the text that the run in --init was trained on, or else python-docs",
     )
     minutes: float | None = option(
         None,
@@ -185,6 +213,11 @@ class TrainConfig:
     plan: bool = option(False, "print the plan and stop", group="other")
     profile: bool = option(False, "print the time of each operation at the end", group="other")
 
+    @property
+    def text(self) -> str:
+        """The text to read: what is trained on, or what is replayed while something else is taught."""
+        return self.replay_text or self.data
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(TrainConfig):
@@ -244,5 +277,25 @@ def check_settings(settings: TrainConfig) -> None:
     for name, flag in _OWN_FLAGS.items():
         if name in assignments(settings.set):
             raise InputError(f"--set {name}=... has a flag of its own: {flag}")
+    _check_teaching(settings)
     if settings.resume and settings.out:
         raise InputError(f"--resume {settings.resume} continues in that folder, so --out cannot be given with it")
+
+
+def _check_teaching(settings: TrainConfig) -> None:
+    """Raise InputError for settings of teaching that lack what they need, or are given without an objective."""
+    if settings.objective is None:
+        for name in ("replay", "replay_text"):
+            if getattr(settings, name) is not None:
+                raise InputError(f"--{name.replace('_', '-')} is for teaching a trained model: give --objective too")
+    elif settings.resume is None:
+        if settings.init is None:
+            raise InputError(f"--objective {settings.objective} teaches a trained model: name its folder with --init")
+        if settings.data in ("python-docs", "python-source", "shakespeare"):
+            raise InputError(
+                f"--objective {settings.objective} needs --data FILE, a file of conversations, or --data task:NAME"
+            )
+        if settings.replay is not None and settings.objective != "sft":
+            raise InputError(f"--replay is for --objective sft; {settings.objective} reads answers alone: leave it out")
+        if settings.adaptive_context:
+            raise InputError("--adaptive-context is for pre-training: a conversation is never cut; leave it out")

@@ -52,21 +52,23 @@ class StepLog:
         cannot be written.
         """
         run, totals = self.run, self.run.totals
-        tokens_per_step = run.settings.tokens_per_step
+        tokens = run.tokens_before(run.step)
+        new_tokens = tokens - run.tokens_before(run.step - int(totals.steps))
         measured = Measurement(
             step=run.step,
-            tokens=run.step * tokens_per_step,
+            tokens=tokens,
             loss=totals.mean_loss,
             bits_per_byte=totals.bits_per_byte,
             learning_rate=learning_rate,
             gradient_norm=gradient_norm,
             seconds=run.seconds(),
-            tokens_per_second=totals.steps * tokens_per_step / max(run.pace.seconds_of_steps - self._logged, 1e-9),
+            tokens_per_second=new_tokens / max(run.pace.seconds_of_steps - self._logged, 1e-9),
             memory_bytes=hardware.memory_bytes(),
             val_loss=score.loss if score else None,
             val_bits_per_byte=score.bits_per_byte if score else None,
             val_loss_repeated=score.loss_repeated if score else None,
             val_loss_others=score.loss_others if score else None,
+            reward=run.plan.lessons.reward if run.plan.lessons else None,
             context=run.context if run.adaptive else None,
             decisions=run.adaptive.decisions if run.adaptive else [],
             of_family=run.replicas.measurements(),

@@ -79,6 +79,8 @@ def test_the_loss_computes_its_gradients_in_the_forward_pass_if_they_are_needed(
     with no_grad():
         measured = profiled(lambda: ops.linear_cross_entropy(x, weight, targets))
     assert measured.lines["linear_cross_entropy", "forward"].flops == product
+    measured = profiled(lambda: ops.linear_losses(x, weight, targets).sum().backward())
+    assert flops_of(measured, "linear_losses") == [product, 3 * product]
 
 
 def attention_pairs(offsets: Array, ranges: Array | None, visible: Array | None) -> int:

@@ -65,8 +65,9 @@ def test_an_epoch_of_short_documents_is_whole_documents(lengths, seed):
     begins, ends, where = documents._pieces(seed, 3)
     assert sorted(where) == np.flatnonzero(row[:-1] == 0).tolist()
     assert sorted(ends - begins) == sorted(lengths)
-    per_token, pieces = documents.sequences_per_token()
-    assert (per_token * sum(lengths), pieces) == (pytest.approx(len(lengths)), 0.0)
+    per_step = 2 * 16 * len(lengths) / sum(lengths)
+    assert documents.describe(2) == f": about {per_step:.2g} documents and 0 pieces of longer ones"
+    assert (documents.tokens_before(3, seed=seed, batch_size=2), documents.tokens_per_pass(2)) == (96, len(row))
 
 
 @given(st.integers(2, 200), seeds, st.integers(1, 20))

@@ -70,11 +70,16 @@ def test_the_loss_of_each_target_is_that_of_its_logits(family: str) -> None:
     logits = model(ids).data.astype(np.float64)
     logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     expected = -np.take_along_axis(logs, np.maximum(targets, 0)[..., None], -1)[..., 0] * (targets >= 0)
-    nats = model.losses(ids, targets)
+    nats = model.losses(ids, targets).data
     np.testing.assert_allclose(nats, expected, rtol=1e-5, atol=1e-6)
     assert model.loss(ids, targets).item() == pytest.approx(nats.sum() / (targets >= 0).sum(), rel=1e-5)
     with pytest.raises(ShapeError, match=r"one target per token: tokens \(2, 7\), targets \(2, 6\)"):
         model.losses(ids, targets[:, 1:])
+    weights = np.cos(np.arange(14)).reshape(2, 7)
+    weighted = model.loss(ids, targets, weights=weights).item()
+    assert weighted == pytest.approx((weights * nats).sum() / (targets >= 0).sum(), rel=1e-4)
+    with pytest.raises(ShapeError, match=r"one weight per target: targets \(2, 7\), weights \(7,\)"):
+        model.loss(ids, targets, weights=weights[0])
 
 
 @every_family

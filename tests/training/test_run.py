@@ -75,7 +75,7 @@ def test_every_part_of_every_step_draws_its_own_dropout(make, monkeypatch):
     run = make(dropout=0.5, accumulate=2, seed=7)
     for _ in range(3):
         take_step(run)
-    batches = [run.reader.batch(seed=7, step=step, batch_size=4) for step in range(3)]
+    batches = [run.plan.source.batch(seed=7, step=step, batch_size=4) for step in range(3)]
     expected = [(7, step, part.first_row) for step, batch in enumerate(batches) for part in batch.parts(2)]
     assert drawn == expected
     assert len(set(drawn)) == 6

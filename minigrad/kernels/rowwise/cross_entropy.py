@@ -60,9 +60,9 @@ def _cross_entropy_backward_rows(
 
 @kernel
 def _cross_entropy_in_place_rows(
-    logits: Array, targets: Targets, losses: Array, scale: float, start: int, stop: int
+    logits: Array, targets: Targets, losses: Array, scales: Array, start: int, stop: int
 ) -> None:
-    """Replace the logits by (softmax - one-hot) * scale; the exponentials are computed once."""
+    """Replace the logits of each row by (softmax - one-hot) * its scale; the exponentials are computed once."""
     width, classes, zero = logits.shape[1], targets.classes, logits.dtype.type(0)
     lanes = np.empty(LANES, logits.dtype)
     for i in range(start, stop):
@@ -80,10 +80,10 @@ def _cross_entropy_in_place_rows(
             total += e
         # In a row of nothing but -inf every probability is 0, as in softmax, so the loss is infinite.
         losses[i] = shift + np.log(total) - logit if total != zero else -logit
-        factor = scale / total if total != zero else zero
+        factor = scales[i] / total if total != zero else zero
         for j in range(width):
             logits[i, j] *= factor
-        logits[i, classes[i]] -= scale
+        logits[i, classes[i]] -= scales[i]
 
 
 def cross_entropy_forward(logits: Array, targets: Array, ignore: int) -> tuple[Array, Array]:
@@ -110,15 +110,15 @@ def cross_entropy_backward(logits: Array, targets: Array, ignore: int, logsumexp
     return dx.reshape(logits.shape)
 
 
-def cross_entropy_in_place(logits: Array, targets: Array, ignore: int, scale: float) -> Array:
-    """Return each row's loss in nats, and replace its logits by (softmax - one-hot) * `scale`.
+def cross_entropy_in_place(logits: Array, targets: Array, ignore: int, scales: Array) -> Array:
+    """Return each row's loss in nats, and replace its logits by (softmax - one-hot) times its scale.
 
     Both are 0 where the target is `ignore`; the loss is not scaled.  Shapes: logits (rows, V), contiguous, targets
-    (rows,) int64 -> (rows,).
+    (rows,) int64, scales (rows,) of the dtype of the logits -> (rows,).
     """
-    losses, factor, given = np.empty(len(logits), logits.dtype), logits.dtype.type(scale), Targets(targets, ignore)
+    losses, given = np.empty(len(logits), logits.dtype), Targets(targets, ignore)
     over_rows(
-        lambda start, stop: _cross_entropy_in_place_rows(logits, given, losses, factor, start, stop),
+        lambda start, stop: _cross_entropy_in_place_rows(logits, given, losses, scales, start, stop),
         len(logits),
         4 * logits.shape[1],
     )

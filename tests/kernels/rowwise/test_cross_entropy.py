@@ -34,7 +34,7 @@ def test_in_place_the_loss_and_the_gradient_are_the_same(dtype: type) -> None:
     logits, targets = (3 * np.random.default_rng(1).normal(size=(5, 40))).astype(dtype), np.array([0, -1, 39, 7, -1])
     losses, logsumexp = cross_entropy_forward(logits, targets, -1)
     gradient = cross_entropy_backward(logits, targets, -1, logsumexp, 0.25)
-    again = cross_entropy_in_place(logits, targets, -1, 0.25)
+    again = cross_entropy_in_place(logits, targets, -1, np.full(5, 0.25, dtype))
     close = {"rtol": 0, "atol": 1e-6 if dtype == np.float32 else 1e-14}
     np.testing.assert_allclose(again, losses, **close)
     np.testing.assert_allclose(logits, gradient, **close)

@@ -151,15 +151,16 @@ def _cross_entropy_rows(
 @st.composite
 def _cross_entropy_in_place_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     logits, targets, losses, _, start, stop = draw(_cross_entropy_arguments(dtype))
-    return [logits, targets, losses, dtype(0.25), start, stop]
+    return [logits, targets, losses, numbers(draw, dtype, len(losses)), start, stop]
 
 
 def _cross_entropy_in_place_rows(
-    logits: Array, targets: Targets, losses: Array, scale: float, start: int, stop: int
+    logits: Array, targets: Targets, losses: Array, scales: Array, start: int, stop: int
 ) -> None:
     before = logits.copy()
     _cross_entropy_rows(before, targets, losses, np.empty_like(losses), start, stop)
-    _cross_entropy_backward_rows(before, targets, log_sum_exp(before), scale, logits, start, stop)
+    _cross_entropy_backward_rows(before, targets, log_sum_exp(before), 1.0, logits, start, stop)
+    logits[start:stop] *= scales[start:stop, None]
 
 
 @st.composite

@@ -1,0 +1,146 @@
+"""Conversations from files, in one of three forms, and what is wrong with a line that is none.
+
+    {"messages": [{"role": "user", "content": "Hi!"}, {"role": "assistant", "content": "Hello."}]}    a .jsonl file
+
+    <|user|> Hi! <|assistant|> Hello. <|user|> ...                 the lines of Vidya, one conversation each
+
+    Q: What is a tuple?                                             a book: questions and answers,
+    A: A sequence that cannot be changed.                           each pair a conversation
+
+The markers of a line are cut out before anything is encoded: what the model reads are special tokens, given by id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minigrad.data.text_files import is_json_lines, text_in
+from minigrad.errors import InputError
+from minigrad.formats.json_files import parse_object
+from minigrad.options import shown, unknown
+from minigrad.system.files import reason
+
+ROLES = ("system", "user", "assistant")
+FORMS = (
+    'a .jsonl file of lines {"messages": [{"role": "user", "content": "..."}, ...]}, lines '
+    "<|user|> ... <|assistant|> ..., or a book of questions and answers, Q: ... and A: ..."
+)
+
+Message = Mapping[str, str]
+
+_MARKER = re.compile(r"<\|(user|assistant|system)\|>")
+_PAIR = re.compile(r"(Q|A):[ \t]*")
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """Messages with their roles, at least one of them an answer; `place` says where they were written."""
+
+    messages: tuple[Message, ...]
+    place: str
+
+
+def read_conversations(path: str | Path) -> list[Conversation]:
+    """Return the conversations in a file.
+
+    Raises InputError, with the line and the reason, if the file cannot be read or is in none of the three forms, or if
+    a conversation has no answer, an empty message, or two messages of one speaker in a row.
+    """
+    name = Path(path)
+    found = list(_of_json(_lines(name)) if is_json_lines(name.name) else _of_text(_lines(name)))
+    if not found:
+        raise InputError(f"{name} holds no conversation; expected {FORMS}")
+    for each in found:
+        if problem := _problem(each.messages):
+            raise InputError(f"{each.place}: {problem}")
+    return found
+
+
+def _lines(path: Path) -> list[tuple[str, str]]:
+    """Return the lines of a file that are not blank, each with its place."""
+    try:
+        with path.open("rb") as file:
+            text = text_in(file, str(path))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {reason(error)}.") from error
+    numbered = enumerate(text.split("\n"), start=1)
+    return [(f"{path}, line {number:,}", line) for number, line in numbered if line.strip()]
+
+
+def _of_json(lines: list[tuple[str, str]]) -> Iterator[Conversation]:
+    for place, line in lines:
+        try:
+            messages = parse_object(line.encode()).get("messages")
+        except InputError as error:
+            raise InputError(f"{place} is no JSON object: {error}") from None
+        if not isinstance(messages, list) or not all(map(_is_message, messages)):
+            raise InputError(
+                f'{place} has no messages (its field "messages" is {shown(messages)}): expected '
+                '{"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]}'
+            )
+        yield Conversation(tuple({"role": each["role"], "content": each["content"]} for each in messages), place)
+
+
+def _is_message(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("role"), str) and isinstance(value.get("content"), str)
+
+
+def _of_text(lines: list[tuple[str, str]]) -> Iterator[Conversation]:
+    """Read lines of Vidya, or a book; the first line decides."""
+    first = lines[0][1] if lines else ""
+    reads: Callable[[list[tuple[str, str]]], Iterator[Conversation]] = _of_book
+    if _MARKER.match(first.lstrip()):
+        reads = _of_marked_lines
+    elif first and not _PAIR.match(first):
+        raise InputError(f"{lines[0][0]} begins no conversation ({shown(first)}); expected {FORMS}")
+    yield from reads(lines)
+
+
+def _of_marked_lines(lines: list[tuple[str, str]]) -> Iterator[Conversation]:
+    for place, line in lines:
+        before, *parts = _MARKER.split(line)
+        if before.strip() or not parts:
+            raise InputError(f"{place} does not begin with <|user|>: {shown(line)}")
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        yield Conversation(tuple({"role": role, "content": content.strip()} for role, content in pairs), place)
+
+
+def _of_book(lines: list[tuple[str, str]]) -> Iterator[Conversation]:
+    """Join the lines of each question and of each answer; a line without Q: or A: continues the one before it."""
+    pairs: list[tuple[str, dict[str, list[str]]]] = []  # the place, and the lines of question and answer
+    speaks = ""
+    for place, line in lines:
+        if (begun := _PAIR.match(line)) is None:
+            pairs[-1][1][speaks].append(line.strip())
+            continue
+        if begun[1] == (speaks or "A"):
+            expected = "Q:" if begun[1] == "A" else f"A:, the answer to {pairs[-1][0]},"
+            raise InputError(f"{place} is {shown(line)}, where {expected} is expected")
+        speaks = begun[1]
+        if speaks == "Q":
+            pairs.append((place, {"Q": [], "A": []}))
+        pairs[-1][1][speaks].append(line[begun.end() :].strip())
+    for place, spoken in pairs:
+        asked, said = ("\n".join(spoken[speaker]).strip() for speaker in "QA")
+        yield Conversation(({"role": "user", "content": asked}, {"role": "assistant", "content": said}), place)
+
+
+def _problem(messages: tuple[Message, ...]) -> str:
+    """Return what is wrong with the messages of a conversation; nothing if they can be taught."""
+    for number, (before, message) in enumerate(zip(("", *(each["role"] for each in messages)), messages, strict=False)):
+        role, which = message["role"], f"message {number + 1}"
+        if role not in ROLES:
+            return f"{which}: {unknown('role', role, ROLES)}"
+        if not message["content"].strip():
+            return f"{which}, of the {role}, is empty"
+        if role == before:
+            return f"{which} is a second one of the {role} in a row; join the two"
+        if role == "system" and number:
+            return f"{which} is of the system, which speaks only at the beginning"
+        if role == "assistant" and before != "user":
+            return f"{which} is an answer, and no question stands before it"
+    return "" if any(each["role"] == "assistant" for each in messages) else "it has no answer to learn"

@@ -1,0 +1,169 @@
+"""The batches of a course: conversations to learn, and text of the pre-training, so that it is not forgotten.
+
+Reading old text again while something new is learned is called replay or rehearsal (Ratcliff 1990, "Connectionist
+models of recognition memory"; Robins 1995, "Catastrophic forgetting, rehearsal and pseudorehearsal").
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from minigrad.constants import IGNORE
+from minigrad.data.batches import Batch
+from minigrad.data.documents import balanced
+from minigrad.data.reading import Source, reader
+from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.finetuning import examination
+from minigrad.finetuning.conversations import Conversation, read_conversations
+from minigrad.finetuning.lessons import ChatForm, Lesson, encode_lesson
+from minigrad.finetuning.tasks import problem, task_of
+from minigrad.nn.layout import Layout
+from minigrad.random import generator
+from minigrad.system.units import plural
+from minigrad.training.run import Run
+from minigrad.training.settings import RunSettings
+from minigrad.training.teaching import Taught
+from minigrad.typing import Array
+
+_PROBLEMS = 2_000  # of a task
+
+
+class Course:
+    """Conversations to learn as the batches of a run: a share `replay` of each step is text, read by `text`.
+
+    An epoch takes the conversations in a random order and deals them out to its steps, about equally many to each, so
+    that every one is read once in an epoch and none is cut. The loss of a step is ``1 - replay`` times the mean over
+    the answers plus `replay` times the mean over the text, whatever the lengths of the two.
+    """
+
+    def __init__(self, lessons: Sequence[Lesson], text: Source, *, context: int, replay: float, name: str) -> None:
+        self.lessons, self.text, self.context, self.replay, self.name = lessons, text, context, replay, name
+        self.lengths = np.array([len(lesson.tokens) - 1 for lesson in lessons])
+        self.starts = np.cumsum(self.lengths) - self.lengths
+        self.tokens = np.concatenate([np.array(lesson.tokens[:-1], np.int32) for lesson in lessons])
+        self.targets = np.concatenate([lesson.targets() for lesson in lessons])
+
+    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+        """Return the conversations of one step and the text read with them, a function of the arguments alone."""
+        chosen = self._chosen(seed, step, batch_size)
+        places = _places(self.starts[chosen], self.lengths[chosen])
+        taught = Batch(self.tokens[places], self.targets[places], Layout.packed(self.lengths[chosen]))
+        if not self.replay:
+            return _joined([taught])
+        text = self.text.batch(seed=seed, step=step, batch_size=self._replayed(batch_size))
+        count = taught.num_targets + text.num_targets
+        shares = ((taught, 1 - self.replay), (text, self.replay))
+        return _joined([_weighted(part, count * share / max(part.num_targets, 1)) for part, share in shares])
+
+    def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
+        """Return the number of tokens, those of the text included, that the steps before `step` read."""
+        epoch, begun = self._place(step, batch_size)
+        taught = epoch * self.lengths.sum() + self.lengths[self._order(seed, epoch)[:begun]].sum()
+        return int(taught) + self.text.tokens_before(step, seed=seed, batch_size=self._replayed(batch_size))
+
+    def tokens_per_pass(self, batch_size: int) -> int:
+        """Return the number of tokens that are read while every conversation is read once."""
+        return self.tokens_before(self._steps_per_epoch(batch_size), seed=0, batch_size=batch_size)
+
+    def attended_length(self) -> float:
+        """Return the length of the sequence of a token, averaged over the tokens."""
+        taught = float((self.lengths**2).sum() / self.lengths.sum())
+        return (1 - self.replay) * taught + self.replay * self.text.attended_length()
+
+    def describe(self, batch_size: int) -> str:
+        """Return what a step reads, in words."""
+        count = len(self.lessons) / self._steps_per_epoch(batch_size)
+        text = f" and {self._replayed(batch_size) * self.context:,} tokens of text" if self.replay else ""
+        return f": about {count:.2g} conversations{text}"
+
+    def summary(self) -> str:
+        """Return what is taught, in words."""
+        learned = int((self.targets != IGNORE).sum())
+        return (
+            f"{plural(len(self.lessons), 'conversation')} in {self.name}: {int(self.lengths.sum()):,} tokens, "
+            f"{learned:,} of them in answers"
+        )
+
+    def fingerprint(self) -> str:
+        """Return a hash of the tokens, of those that are learned, and of the share of the text."""
+        digest = hashlib.blake2b(str(self.replay).encode(), digest_size=16)
+        for array in (self.tokens, self.targets, self.lengths):
+            digest.update(array.tobytes())
+        return digest.hexdigest()
+
+    reward = None  # nothing is rewarded: everything that is read is right
+
+    def begin(self, run: Run) -> None:
+        """Note in minigrad.json how many taught questions the model answers, and its held-out bits per byte."""
+        examination.measure_before(run, self.lessons)
+
+    def examine(self, run: Run) -> Taught:
+        """Ask the taught questions again, and compare with what was measured before the first step."""
+        return examination.examine(run, self.lessons, "taught answers")
+
+    def _replayed(self, batch_size: int) -> int:
+        """Return how many times the context a step reads of the text."""
+        return max(1, round(self.replay * batch_size)) if self.replay else 0
+
+    def _steps_per_epoch(self, batch_size: int) -> int:
+        room = max(1, batch_size - self._replayed(batch_size)) * self.context
+        return -(-int(self.lengths.sum()) // room)
+
+    def _chosen(self, seed: int, step: int, batch_size: int) -> Array:
+        """Return the numbers of the conversations of one step; there are always some, as none exceeds the context."""
+        (epoch, first), (_, last) = (self._place(each, batch_size) for each in (step, step + 1))
+        return self._order(seed, epoch)[first : last or None]
+
+    def _place(self, step: int, batch_size: int) -> tuple[int, int]:
+        """Return the epoch of a step, and how many conversations of the epoch the steps before it have read."""
+        steps = self._steps_per_epoch(batch_size)
+        return step // steps, step % steps * len(self.lessons) // steps
+
+    def _order(self, seed: int, epoch: int) -> Array:
+        return generator(seed, "lesson order", epoch).permutation(len(self.lessons))
+
+
+def _weighted(batch: Batch, weight: float) -> Batch:
+    return dataclasses.replace(batch, weights=np.full(len(batch.tokens), weight, np.float32))
+
+
+def _joined(parts: Sequence[Batch]) -> Batch:
+    """Return the sequences of several batches as one, in an order whose halves have about equally many tokens."""
+    lengths = np.concatenate([part.layout.lengths for part in parts])
+    order = balanced(lengths)
+    places = _places((np.cumsum(lengths) - lengths)[order], lengths[order])
+    tokens, targets = (np.concatenate([getattr(part, name) for part in parts]) for name in ("tokens", "targets"))
+    weights = None if parts[0].weights is None else np.concatenate(list(_weights(parts)))[places]
+    return Batch(tokens[places], targets[places], Layout.packed(lengths[order]), weights=weights)
+
+
+def _weights(parts: Sequence[Batch]) -> Iterator[Array]:
+    for part in parts:
+        assert part.weights is not None
+        yield part.weights
+
+
+def _places(starts: Array, lengths: Array) -> Array:
+    """Return the rows of sequences that begin at `starts` and have these lengths."""
+    return np.repeat(starts, lengths) + Layout.packed(lengths).positions
+
+
+def read_course(settings: RunSettings, form: ChatForm, text: TokenizedCorpus) -> Course:
+    """Read the conversations of a run; raises InputError, with line and reason, for the first that cannot be taught."""
+    ends = set(text.tokenizer.specials.values())
+    task = task_of(settings.data)
+    conversations = read_conversations(settings.data) if task is None else _conversations_of(task)
+    found = [encode_lesson(each, form, ends, settings.context) for each in conversations]
+    replayed = reader(settings.documents, text.train, settings.context)
+    return Course(found, replayed, context=settings.context, replay=settings.replay or 0.0, name=settings.data)
+
+
+def _conversations_of(task: str) -> list[Conversation]:
+    """Return solved problems of a task, none of which is practised or examined later."""
+    problems = (problem(task, 0, "course", number) for number in range(_PROBLEMS))
+    pairs = (({"role": "user", "content": q}, {"role": "assistant", "content": a}) for q, a in problems)
+    return [Conversation(pair, f"task {task}") for pair in pairs]

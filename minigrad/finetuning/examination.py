@@ -1,0 +1,111 @@
+"""What was learned and what was forgotten: taught questions are asked again, and held-out text is read again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from minigrad.finetuning.lessons import Lesson
+from minigrad.generation.decoding import stream
+from minigrad.generation.settings import Sampling
+from minigrad.nn.language_model import LanguageModel
+from minigrad.pages.page import escape
+from minigrad.training.evaluate import evaluate
+from minigrad.training.run import Run
+from minigrad.training.teaching import Taught
+from minigrad.typing import Tokenizer
+
+_MOST_ASKED = 500  # questions; of more, some are taken evenly over the lessons
+_MOST_SHOWN = 40  # in the report
+_TOGETHER = 64  # questions that are answered at once
+
+
+class Recalled(NamedTuple):
+    """A taught question asked again: what was taught, what the model says, and whether it is the same to the token."""
+
+    question: str
+    taught: str
+    said: str
+    exact: bool
+
+
+def ask_again(model: LanguageModel, tokenizer: Tokenizer, lessons: Sequence[Lesson]) -> list[Recalled]:
+    """Ask for the answers of the lessons, each after the messages before it, and take the most likely token each time.
+
+    An answer is exact if it has the same tokens, the token that ends it included.
+    """
+    asked = [(lesson, place, begin, end) for lesson in lessons for place, (begin, end) in enumerate(lesson.answers)]
+    count = min(len(asked), _MOST_ASKED)
+    asked = [asked[number * len(asked) // count] for number in range(count)]
+    asked.sort(key=lambda each: each[3] - each[2])  # answers of one length are written together
+    found = []
+    for first in range(0, count, _TOGETHER):
+        group = asked[first : first + _TOGETHER]
+        said: list[list[int]] = [[] for _ in group]
+        longest = max(end - begin for _, _, begin, end in group)
+        prompts = [lesson.tokens[:begin] for lesson, _, begin, _ in group]
+        greedy = Sampling(temperature=0, top_p=None, tokens=longest)
+        for token in stream(model, prompts, greedy, tokenizer=tokenizer):
+            said[token.prompt].append(int(token))
+        for (lesson, place, begin, end), ids in zip(group, said, strict=True):
+            question, taught = _texts(lesson, place)
+            found.append(Recalled(question, taught, tokenizer.decode(ids), ids == lesson.tokens[begin:end]))
+    return found
+
+
+def _texts(lesson: Lesson, place: int) -> tuple[str, str]:
+    """Return the question and the taught text of an answer, given its number."""
+    messages = lesson.conversation.messages
+    number = [number for number, message in enumerate(messages) if message["role"] == "assistant"][place]
+    return messages[number - 1]["content"], messages[number]["content"]
+
+
+def share_of_exact(recalled: Sequence[Recalled]) -> float:
+    """Return the share of the questions whose answer is exact."""
+    return sum(each.exact for each in recalled) / max(len(recalled), 1)
+
+
+def measure_before(run: Run, lessons: Sequence[Lesson]) -> None:
+    """Note in minigrad.json how well the model does before the first step, unless that is known."""
+    if run.step or run.folder.record.before:
+        return
+    score = evaluate(run.model, run.held_out, run.text.byte_lengths, context=run.settings.context)
+    recalled = ask_again(run.model, run.text.tokenizer, lessons)
+    run.folder.record.before = {"bits_per_byte": score.bits_per_byte, "recall": share_of_exact(recalled)}
+    run.folder.write()
+    print(_verdict("before", share_of_exact(recalled), score.bits_per_byte), flush=True)
+
+
+def examine(run: Run, lessons: Sequence[Lesson], asked: str) -> Taught:
+    """Ask again, and compare with what was measured before the first step; `asked` says what the answers are."""
+    score = run.score or run.evaluate(everything=True)
+    recalled = ask_again(run.model, run.text.tokenizer, lessons)
+    recall, before = share_of_exact(recalled), run.folder.record.before
+    verdict = _verdict("after", recall, score.bits_per_byte)
+    change = 100 * (score.bits_per_byte / before["bits_per_byte"] - 1)
+    verdict += f" ({change:+.1f}%)"
+    learned = (
+        f"{round(recall * len(recalled)):,} of {len(recalled):,} {asked} are answered token for token "
+        f"({100 * recall:.0f}%; before: {100 * before['recall']:.0f}%), each by the most likely tokens."
+    )
+    forgotten = (
+        f"The held-out text of the pre-training took {before['bits_per_byte']:.3f} bits per byte before, and takes "
+        f"{score.bits_per_byte:.3f} now ({change:+.1f}%; lower is better)."
+    )
+    shown = sorted(recalled, key=lambda each: each.exact)[:_MOST_SHOWN]
+    rows = (f"<tr><td>{_cell(each.question)}<td>{_cell(each.taught)}<td>{_cell(each.said)}" for each in shown)
+    section = (
+        f"<h2>What it learned</h2><p>{learned}</p><h2>What it forgot</h2><p>{forgotten}</p>"
+        f"<h2>Questions and answers</h2><p>{len(shown)} of {len(recalled)}; those that it answers otherwise "
+        "come first.</p><table><tr><th>question<th>taught<th>what it says</tr>" + "".join(rows) + "</table>"
+    )
+    return Taught(section, {"recall": recall, "bits_per_byte_before": before["bits_per_byte"]}, verdict)
+
+
+def _verdict(when: str, recall: float, bits_per_byte: float) -> str:
+    exact = f"{100 * recall:.1f}% of the answers exact"
+    return f"{when} the lessons: {exact}, held-out text {bits_per_byte:.3f} bits per byte"
+
+
+def _cell(text: str) -> str:
+    return escape(text).replace("\n", "<br>")

@@ -1,0 +1,92 @@
+"""Rollouts: several answers to each question, drawn from the model, and what they were worth.
+
+Answers are drawn from the model's own distribution, the softmax of its logits: no temperature, no top-p, no penalty,
+no token left out. Only then is the gradient of their log-probabilities that of the expected reward. (Vidya drew with
+temperature 0.7, top-k 40 and a penalty, and differentiated the plain softmax: the gradient of something else.) The
+token that ends an answer is a part of it, so that stopping is learned like everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from minigrad.constants import IGNORE
+from minigrad.data.batches import Batch
+from minigrad.generation.decoding import stream
+from minigrad.generation.settings import Sampling
+from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.layout import Layout
+from minigrad.typing import Array
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """Answers to questions, `group` of them to each, one question after the other.
+
+    `log_probs` (tokens,) are those of the tokens of all answers, one answer after the other, when they were drawn.
+    """
+
+    prompts: list[list[int]]
+    answers: list[list[int]]
+    log_probs: Array
+    group: int
+
+    @property
+    def offsets(self) -> Array:
+        """The places of the answers among their tokens: answer i has ``offsets[i]:offsets[i + 1]``."""
+        return np.cumsum([0, *map(len, self.answers)])
+
+    def batch(self, weights: Array) -> Batch:
+        """Return the batch whose loss is the sum over the tokens of the answers of -log p times `weights` (tokens,).
+
+        Each answer stands after its prompt, of which nothing is learned.
+        """
+        texts = [[*prompt, *answer] for prompt, answer in zip(self.prompts, self.answers, strict=True)]
+        layout = Layout.packed([len(text) - 1 for text in texts])
+        targets = np.concatenate([np.array(text[1:], np.int32) for text in texts])
+        first = np.repeat([len(prompt) - 1 for prompt in self.prompts], layout.lengths)
+        targets[layout.positions < first] = IGNORE
+        by_row = np.zeros(len(targets), np.float32)
+        by_row[targets != IGNORE] = len(weights) * weights  # a loss is the mean over its targets
+        tokens = np.concatenate([np.array(text[:-1], np.int32) for text in texts])
+        return Batch(tokens, targets, layout, weights=by_row)
+
+
+def roll_out(
+    model: LanguageModel,
+    prompts: Sequence[Sequence[int]],
+    *,
+    group: int,
+    tokens: int,
+    ends: Collection[int],
+    seed: int,
+    step: int,
+) -> Rollouts:
+    """Draw `group` answers of at most `tokens` tokens to each prompt; one of the tokens `ends` ends an answer.
+
+    The draws are a function of seed and step. All answers are written together, from one cache.
+    """
+    answers: list[list[int]] = [[] for _ in range(len(prompts) * group)]
+    log_probs: list[list[float]] = [[] for _ in answers]
+    own = Sampling(temperature=1.0, top_p=None, tokens=tokens, samples=group, seed=seed, alternatives=0)
+    for token in stream(model, prompts, own, end_ids=ends, first_sample=step * group):
+        number = token.prompt * group + token.sample - step * group
+        answers[number].append(int(token))
+        log_probs[number].append(float(token.log_probability or 0.0))
+    repeated = [list(prompt) for prompt in prompts for _ in range(group)]
+    return Rollouts(repeated, answers, np.concatenate([np.array(each) for each in log_probs]), group)
+
+
+def log_probabilities(model: LanguageModel, batch: Batch) -> Array:
+    """Return the log-probabilities of the tokens of the answers in a batch, (tokens,); no gradient is computed."""
+    from minigrad.autograd.graph import no_grad
+
+    training = model.training
+    model.eval()
+    with no_grad():
+        losses = model.losses(batch.tokens, batch.targets, layout=batch.layout).data
+    model.train(training)
+    return np.asarray(-losses[batch.targets != IGNORE], np.float64)

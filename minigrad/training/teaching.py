@@ -1,0 +1,38 @@
+"""What a run knows of teaching: lessons in place of a text, and what was learned and forgotten in the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from minigrad.data.reading import Source
+
+if TYPE_CHECKING:
+    from minigrad.training.run import Run
+
+
+class Taught(NamedTuple):
+    """What was learned and what was forgotten: a section of the report, figures for minigrad.json, and a sentence."""
+
+    section: str
+    figures: dict[str, float]
+    verdict: str
+
+
+class Lessons(Source, Protocol):
+    """What is taught to a trained model, in place of a text."""
+
+    def summary(self) -> str:
+        """Return what is taught, in words."""
+
+    def fingerprint(self) -> str:
+        """Return a hash of everything that is taught."""
+
+    @property
+    def reward(self) -> float | None:
+        """The mean reward of the last step, if answers are rewarded."""
+
+    def begin(self, run: Run) -> None:
+        """Take the model of a run; note in its folder how well it does before the first step, unless that is known."""
+
+    def examine(self, run: Run) -> Taught:
+        """Compare what the model knows after the last step with what it knew before the first."""

@@ -1,0 +1,48 @@
+"""Which objective trains on what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from minigrad import InputError
+from minigrad.finetuning.choice import lessons_for
+from minigrad.finetuning.course import Course
+from minigrad.finetuning.practice import Practice
+from minigrad.training.settings import RunSettings
+from minigrad.training.teaching import Lessons
+from tests.finetuning.conftest import TOK
+from tests.finetuning.test_practice import EVERY
+from tokenizer.chat import ChatTemplate
+
+
+def chosen(objective: str, data: str) -> Lessons:
+    settings = RunSettings(
+        objective=objective, data=data, batch=8, context=64, lr=1.0, warmup=1, threads=1, replay=0.5, **EVERY
+    )
+    text: Any = SimpleNamespace(tokenizer=TOK, train=np.array([0, 7, 8, 9] * 30 + [0]))
+
+    def refuse() -> Any:
+        pytest.fail("the reference is loaded before it is needed")
+
+    return lessons_for(settings, ChatTemplate(TOK), text, refuse)
+
+
+def test_conversations_become_a_course_and_a_task_becomes_practice_or_a_course(tmp_path: Path) -> None:
+    book = tmp_path / "book.txt"
+    book.write_text("Q: a\nA: b\n", encoding="utf-8")
+    assert isinstance(chosen("sft", str(book)), Course)
+    solved = chosen("sft", "task:arithmetic")
+    assert isinstance(solved, Course)
+    assert solved.summary().startswith("2,000 conversations in task:arithmetic")
+    for objective in ("reinforce", "best-of-n", "grpo"):
+        assert isinstance(chosen(objective, "task:arithmetic"), Practice)
+
+
+def test_rewards_need_a_task() -> None:
+    with pytest.raises(InputError, match="--objective grpo learns from rewards, which need a task with a checker"):
+        chosen("grpo", "book.txt")

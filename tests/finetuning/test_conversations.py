@@ -1,0 +1,93 @@
+"""Conversations in files: three forms, one meaning; and the line and the reason where there is none."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minigrad import InputError
+from minigrad.finetuning.conversations import read_conversations
+
+HELLO = [{"role": "user", "content": "Hi!"}, {"role": "assistant", "content": "Hello."}]
+
+
+def written(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return path
+
+
+def as_line(*messages: tuple[str, str]) -> str:
+    return json.dumps({"messages": [{"role": role, "content": content} for role, content in messages]})
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("talk.jsonl", json.dumps({"messages": HELLO}) + "\n\n"),
+        ("talk.jsonl.gz", json.dumps({"messages": [each | {"name": "x"} for each in HELLO]})),
+        ("talk.txt", "<|user|> Hi! <|assistant|> Hello.\r\n"),
+        ("book.txt", "Q: Hi!\nA: Hello.\n"),
+        ("book.txt.gz", "\nQ:Hi!\n\nA:   Hello.  "),
+    ],
+)
+def test_every_form_gives_the_same_messages(tmp_path: Path, name: str, text: str) -> None:
+    (found,) = read_conversations(written(tmp_path, name, text))
+    assert list(found.messages) == HELLO
+    assert found.place.startswith(f"{tmp_path / name}, line ")
+
+
+def test_several_turns_and_several_lines(tmp_path: Path) -> None:
+    line = "<|user|> a <|assistant|> b <|user|> c <|assistant|> d"
+    (found,) = read_conversations(written(tmp_path, "talk.txt", line))
+    assert [each["content"] for each in found.messages] == ["a", "b", "c", "d"]
+    book = "Q: What is\nthis?\n\nA: It is\n  long.\n\nQ: b\nA: c <|end|>\n"
+    first, second = read_conversations(written(tmp_path, "book.txt", book))
+    assert [each["content"] for each in first.messages] == ["What is\nthis?", "It is\nlong."]
+    assert second.messages[1]["content"] == "c <|end|>"  # characters; only the form writes special tokens
+    assert second.place.endswith("line 7")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.jsonl", '{"messages": []}\n', "line 1: it has no answer to learn"),
+        ("a.jsonl", as_line(("user", "a"), ("assistant", "b")) + "\n{oops", "line 2 is no JSON object"),
+        ("a.jsonl", '{"text": "a"}', 'line 1 has no messages (its field "messages" is None)'),
+        ("a.jsonl", '{"messages": [{"role": "user"}]}', "line 1 has no messages"),
+        ("a.jsonl", as_line(("user", "a"), ("assistant", " ")), "line 1: message 2, of the assistant, is empty"),
+        ("a.jsonl", as_line(("user", "a"), ("asistant", "b")), "unknown role 'asistant'; did you mean 'assistant'?"),
+        ("a.jsonl", as_line(("user", "a"), ("user", "b")), "message 2 is a second one of the user in a row"),
+        ("a.jsonl", as_line(("assistant", "a")), "message 1 is an answer, and no question stands before it"),
+        ("a.jsonl", as_line(("user", "a"), ("system", "b")), "message 2 is of the system"),
+        ("a.jsonl", "", "holds no conversation; expected a .jsonl file"),
+        ("a.txt", "Once upon a time", "line 1 begins no conversation ('Once upon a time'); expected a .jsonl"),
+        ("a.txt", "<|user|> a <|assistant|> b\nc", "line 2 does not begin with <|user|>: 'c'"),
+        ("a.txt", "<|user|> a", "line 1: it has no answer to learn"),
+        ("a.txt", "Q: a\nQ: b\nA: c", "line 2 is 'Q: b', where A:, the answer to"),
+        ("a.txt", "Q: a\nA: b\nA: c", "line 3 is 'A: c', where Q: is expected"),
+        ("a.txt", "A: b", "line 1 is 'A: b', where Q: is expected"),
+        ("a.txt", "Q: a\nA:\nQ: b\nA: c", "line 1: message 2, of the assistant, is empty"),
+        ("a.txt", "Q: a", "line 1: message 2, of the assistant, is empty"),
+    ],
+)
+def test_what_is_no_conversation_is_named_with_its_line(tmp_path: Path, name: str, text: str, message: str) -> None:
+    path = written(tmp_path, name, text)
+    with pytest.raises(InputError) as caught:
+        read_conversations(path)
+    assert message in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    for path in (tmp_path / "missing.jsonl", tmp_path):
+        with pytest.raises(InputError, match=f"cannot read {path}"):
+            read_conversations(path)
+    broken: Any = tmp_path / "broken.txt"
+    broken.write_bytes(b"Q: \xff")
+    with pytest.raises(InputError, match="not UTF-8 text: byte 3"):
+        read_conversations(broken)

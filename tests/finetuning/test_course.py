@@ -1,0 +1,97 @@
+"""The batches of a course: every conversation once in an epoch, whole, and the share of replayed text in the loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minigrad.constants import IGNORE
+from minigrad.data.batches import Batch
+from minigrad.data.documents import Documents
+from minigrad.finetuning.course import Course
+from minigrad.finetuning.lessons import Lesson
+from tests.finetuning.conftest import TOK
+
+CONTEXT = 16
+TEXT = Documents(np.array([0, 7, 8, 9] * 30 + [0]), CONTEXT)
+
+Make = Callable[..., Lesson]
+
+
+def course(make: Make, count: int, replay: float) -> Course:
+    """Return a course of `count` conversations of different lengths, each with its number in it."""
+    lessons = [make(chr(97 + number), "x" * (1 + number % 5)) for number in range(count)]
+    return Course(lessons, TEXT, context=CONTEXT, replay=replay, name="book.txt")
+
+
+def sequences(batch: Batch) -> list[list[int]]:
+    return [part.tolist() for part in np.split(batch.tokens, batch.layout.offsets[1:-1])]
+
+
+@pytest.mark.parametrize("replay", [0.0, 0.5])
+def test_an_epoch_reads_every_conversation_once_and_whole(lesson: Make, replay: float) -> None:
+    taught = course(lesson, 23, replay)
+    wanted = sorted(each.tokens[:-1] for each in taught.lessons)
+    read, orders, steps = list[list[int]](), set(), taught._steps_per_epoch(4)
+    assert steps > 1
+    for step in range(2 * steps):
+        batch = taught.batch(seed=1, step=step, batch_size=4)
+        found = [each for each in sequences(batch) if each[0] == TOK.specials["<|user|>"]]
+        read += found
+        orders.add(str(found))
+        if step + 1 in (steps, 2 * steps):
+            assert sorted(read) == wanted
+            read.clear()
+    assert len(orders) == 2 * steps  # another order in every epoch
+    assert taught.describe(4).startswith(f": about {23 / steps:.2g} conversations")
+
+
+@settings(max_examples=10)
+@given(count=st.integers(1, 12), replay=st.sampled_from([0.0, 0.25, 0.5]), size=st.integers(1, 5))
+def test_the_tokens_read_are_counted_exactly(count: int, replay: float, size: int) -> None:
+    from tests.finetuning.conftest import lesson as fixture
+
+    taught = course(fixture.__wrapped__(), count, replay)  # type: ignore[attr-defined]
+    total = 0
+    for step in range(7):
+        assert taught.tokens_before(step, seed=3, batch_size=size) == total
+        total += len(taught.batch(seed=3, step=step, batch_size=size).tokens)
+
+
+@pytest.mark.parametrize("replay", [0.25, 0.5])
+def test_the_loss_has_the_share_of_the_text_whatever_the_lengths(lesson: Make, replay: float) -> None:
+    batch = course(lesson, 9, replay).batch(seed=0, step=0, batch_size=4)
+    assert batch.weights is not None
+    is_text = np.repeat([each[0] != TOK.specials["<|user|>"] for each in sequences(batch)], batch.layout.lengths)
+    counted = batch.targets != IGNORE
+    share = batch.weights[counted & is_text].sum() / batch.num_targets
+    assert share == pytest.approx(replay, rel=1e-5)
+    assert batch.weights[counted].sum() == pytest.approx(batch.num_targets, rel=1e-5)
+    assert (batch.targets[is_text] != IGNORE).all()
+    halves = [part for part in batch.parts(2) if part.weights is not None]
+    np.testing.assert_array_equal(np.concatenate([part.weights for part in halves]), batch.weights)  # type: ignore[misc]
+
+
+def test_without_replay_only_conversations_are_read_and_nothing_is_weighted(lesson: Make) -> None:
+    taught = course(lesson, 5, 0.0)
+    batch = taught.batch(seed=0, step=0, batch_size=4)
+    assert batch.weights is None
+    assert len(sequences(batch)) == 5
+    assert "text" not in taught.describe(4)
+
+
+def test_the_fingerprint_changes_with_what_is_taught(lesson: Make) -> None:
+    prints = {course(lesson, count, replay).fingerprint() for count, replay in ((5, 0.5), (6, 0.5), (5, 0.25))}
+    assert len(prints) == 3
+    assert course(lesson, 5, 0.5).fingerprint() in prints
+
+
+def test_a_summary_counts_what_is_learned(lesson: Make) -> None:
+    taught = Course([lesson("ab", "cde")], TEXT, context=CONTEXT, replay=0.0, name="book.txt")
+    assert taught.summary() == "1 conversation in book.txt: 8 tokens, 4 of them in answers"
+    assert taught.tokens_per_pass(4) == 8
+    assert taught.attended_length() == 8.0

@@ -1,0 +1,53 @@
+"""Asking again: greedy answers are compared to the token, in the order and the number in which they were taught."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from minigrad.finetuning import examination
+from minigrad.finetuning.examination import ask_again, share_of_exact
+from minigrad.finetuning.lessons import Lesson
+from tests.finetuning.conftest import TOK
+
+Make = Callable[..., Lesson]
+
+
+def test_an_answer_is_exact_if_it_has_the_same_tokens_and_ends(lesson: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    end = TOK.specials["<|end|>"]
+    lessons = [lesson("a", "x"), lesson("b", "y", "c", "zz"), lesson("d", "w")]
+    said = {"a": [*TOK.encode("x"), end], "b": [*TOK.encode("y"), end], "c": TOK.encode("zzz"), "d": [end]}
+    asked = []
+
+    class Drawn(int):
+        prompt: int
+
+    def stream(model, prompts, settings, *, tokenizer):
+        assert (settings.temperature, settings.tokens) in ((0, 3), (0, 2))
+        for number, prompt in enumerate(prompts):
+            question = TOK.decode([token for token in prompt[:-2] if token > 4])[-1]
+            asked.append(question)
+            for token in said[question][: settings.tokens]:
+                drawn = Drawn(token)
+                drawn.prompt = number
+                yield drawn
+
+    monkeypatch.setattr(examination, "stream", stream)
+    found = ask_again(None, TOK, lessons)  # type: ignore[arg-type]
+    assert {(each.question, each.taught): each.exact for each in found} == {
+        ("a", "x"): True,
+        ("b", "y"): True,
+        ("c", "zz"): False,
+        ("d", "w"): False,
+    }
+    assert share_of_exact(found) == 0.5
+    assert sorted(asked) == ["a", "b", "c", "d"]
+
+
+def test_of_many_questions_some_are_asked_evenly(lesson: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examination, "_MOST_ASKED", 4)
+    monkeypatch.setattr(examination, "stream", lambda *_, **__: iter(()))
+    found = ask_again(None, TOK, [lesson(chr(97 + n), "x") for n in range(8)])  # type: ignore[arg-type]
+    assert [each.question for each in found] == ["a", "c", "e", "g"]
+    assert share_of_exact([]) == 0

@@ -1,0 +1,149 @@
+"""`train.py --objective sft`: a book is learned, the text is not forgotten unnoticed, and a killed run continues."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import generate
+from minigrad.training import metrics
+from minigrad.training.settings import TrainConfig
+from tests.killed_runs import killed_at
+from tests.killed_runs import repeat as repeated
+from tests.small_runs import flags, outcome, record, refusal, settings, timeless
+from train import train
+
+BOOK = "".join(f"Q: {word}?\nA: {word[::-1]}.\n" for word in ("to", "be", "or", "not"))
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("book") / "book.txt"
+    path.write_text(BOOK, encoding="utf-8")
+    return path
+
+
+def teaching(book: Path, start: Path, out: Path, **changes: Any) -> TrainConfig:
+    how = {"init": str(start), "objective": "sft", "vocab": None, "batch": 4, "steps": 8, "dropout": 0.1}
+    return settings(book, out, **how | changes)
+
+
+@pytest.fixture(scope="module")
+def taught(book: Path, finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 60 steps that learns the book."""
+    out = tmp_path_factory.mktemp("taught") / "run"
+    train(teaching(book, finished, out, steps=60, lr=0.02, replay=0.25, dropout=0.0, save_every=30))
+    return out
+
+
+def test_the_book_is_learned_and_the_report_says_what_was_forgotten(taught: Path, finished: Path) -> None:
+    found = record(taught)
+    assert found["before"]["recall"] == 0
+    assert found["result"]["recall"] == 1
+    assert found["result"]["bits_per_byte_before"] == found["before"]["bits_per_byte"]
+    known = record(finished)
+    assert found["before"]["bits_per_byte"] == pytest.approx(known["result"]["bits_per_byte"], rel=1e-6)
+    assert found["settings"]["replay_text"] == known["data"]
+    page = (taught / "report.html").read_text(encoding="utf-8")
+    assert "4 of 4 taught answers are answered token for token (100%; before: 0%)" in page
+    assert "<td>be?<td>eb.<td>eb." in page
+    assert "bits per byte before, and takes" in page
+
+
+def test_a_taught_model_answers_in_a_chat(
+    taught: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert generate.main([str(taught), "--chat", "--temperature", "0", "--prompt", "not?"]) == 0
+    assert capsys.readouterr().out.startswith("ton.")
+
+
+def test_a_killed_course_continues_bit_for_bit_and_its_command_repeats_it(
+    monkeypatch: pytest.MonkeyPatch, book: Path, finished: Path, tmp_path: Path
+) -> None:
+    whole = train(teaching(book, finished, tmp_path / "whole", accumulate=2))
+    killed_at(monkeypatch, 7, teaching(book, finished, tmp_path / "killed", accumulate=2))
+    train(TrainConfig(resume=str(tmp_path / "killed")))
+    assert outcome(tmp_path / "killed") == outcome(tmp_path / "whole")
+    assert record(tmp_path / "killed")["before"] == record(tmp_path / "whole")["before"]
+    assert whole is not None
+    assert timeless(repeated(whole.command, tmp_path)) == timeless(tmp_path / "whole")
+    assert metrics.read(tmp_path / "whole")[-1]["tokens"] == whole.tokens < 8 * 2 * 4 * 16
+
+
+def test_a_changed_book_is_refused_on_resume(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, finished: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "book.jsonl"
+    talk = {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}
+    path.write_text(json.dumps(talk), encoding="utf-8")
+    killed_at(monkeypatch, 6, teaching(path, finished, tmp_path / "run"))
+    path.write_text(json.dumps(talk).replace('"b"', '"c"'), encoding="utf-8")
+    error = refusal(capsys, "--resume", tmp_path / "run")
+    assert error.startswith(f"what {path} teaches is not the one that {tmp_path / 'run'} began with")
+
+
+def test_what_teaching_needs_is_named(
+    capsys: pytest.CaptureFixture[str], book: Path, finished: Path, text: Path, tmp_path: Path
+) -> None:
+    def refused(**changes: Any) -> str:
+        return refusal(capsys, *flags(replace(teaching(book, finished, tmp_path / "run"), **changes)))
+
+    assert refused(init=None) == "--objective sft teaches a trained model: name its folder with --init"
+    assert refused(data="python-docs").startswith("--objective sft needs --data FILE, a file of conversations")
+    assert refused(objective=None, replay=0.5).startswith("--replay is for teaching a trained model: give --objective")
+    assert refused(adaptive_context=True).startswith("--adaptive-context is for pre-training")
+    assert refused(context=4) == (
+        f"{book}, line 1: the conversation has 9 tokens, and --context is 4: shorten it, or take a larger --context if "
+        "the model allows one"
+    )
+    assert "line 1 begins no conversation" in refused(data=str(text))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture(scope="module")
+def parrot(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that has seen some solved problems of copying, so that some of its answers are right."""
+    out = tmp_path_factory.mktemp("parrot") / "run"
+    train(teaching(Path("task:copying"), finished, out, steps=40, batch=8, context=32, lr=0.02, replay=0.0))
+    return out
+
+
+def practising(start: Path, out: Path, objective: str, **changes: Any) -> TrainConfig:
+    how = {"objective": objective, "batch": 16, "context": 32, "steps": 6, "dropout": 0.0}
+    return teaching(Path("task:copying"), start, out, **how | changes)
+
+
+@pytest.mark.parametrize("objective", ["reinforce", "best-of-n", "grpo"])
+def test_a_model_practises_and_a_killed_run_continues_bit_for_bit(
+    monkeypatch: pytest.MonkeyPatch, parrot: Path, tmp_path: Path, objective: str
+) -> None:
+    train(practising(parrot, tmp_path / "whole", objective))
+    lines = metrics.read(tmp_path / "whole")
+    assert all(0 <= line["reward"] <= 1 for line in lines)
+    page = (tmp_path / "whole" / "report.html").read_text(encoding="utf-8")
+    assert "Reward" in page
+    assert "of 200 unseen problems are answered token for token" in page
+    if objective == "grpo":  # the one with the most to come back to: a reference, and log-probabilities
+        killed_at(monkeypatch, 5, practising(parrot, tmp_path / "killed", objective))
+        train(TrainConfig(resume=str(tmp_path / "killed")))
+        assert outcome(tmp_path / "killed") == outcome(tmp_path / "whole")
+
+
+def test_what_practice_needs_is_named(
+    capsys: pytest.CaptureFixture[str], book: Path, finished: Path, tmp_path: Path
+) -> None:
+    def refused(**changes: Any) -> str:
+        return refusal(capsys, *flags(replace(practising(finished, tmp_path / "run", "grpo"), **changes)))
+
+    assert refused(data="task:copy").startswith("--data task:copy: unknown task 'copy'; did you mean 'copying'?")
+    assert refused(data=str(book)).startswith("--objective grpo learns from rewards, which need a task with a checker")
+    assert refused(replay=0.5).startswith("--replay is for --objective sft; grpo reads answers alone")
+    assert refused(dropout=0.1).startswith("--objective grpo draws answers without dropout")
+    assert "the conversation has" in refused(context=8)
+    assert not (tmp_path / "run").exists()
