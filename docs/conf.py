@@ -21,7 +21,7 @@ myst_update_mathjax = False
 # Cells. An error in a cell fails the build. A cell finds the project and its figures as the pages do.
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
-nb_execution_timeout = 120  # seconds
+nb_execution_timeout = 300  # seconds
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # would be loaded from elsewhere
 os.environ["PYTHONPATH"] = os.pathsep.join([str(DOCS.parent), str(DOCS / "extensions")])
 os.environ["MPLBACKEND"] = "module://page_figures"

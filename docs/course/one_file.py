@@ -8,9 +8,13 @@ Shapes are written with the letters B (sequences in a batch), T (positions in a 
 """
 
 import ast
+import os
 import sysconfig
 import time
 from pathlib import Path
+
+if __name__ == "__main__":
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # small products: several cores would only wait
 
 import numpy as np
 
