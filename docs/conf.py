@@ -30,6 +30,7 @@ os.environ["MATPLOTLIBRC"] = str(DOCS / "matplotlibrc")
 # Appearance.
 html_theme = "furo"
 html_title = "minigrad"
+pygments_dark_style = "github-dark"
 html_static_path = ["static"]
 html_css_files = ["course.css"]
 html_show_sphinx = False

@@ -20,9 +20,6 @@ import numpy as np
 
 WIDTH, LAYERS, HEADS, CONTEXT = 96, 3, 4, 64  # the model: channels, blocks, attention heads, positions it looks back
 BATCH, STEPS, RATE = 16, 1000, 6e-3  # its training: sequences a step, steps, highest learning rate
-SLOPES = 2 * 4.0 ** -np.arange(
-    HEADS
-)  # what a head subtracts from a score for each token between: the first looks nearby
 VOCABULARY = 128  # a token is one ASCII character
 
 

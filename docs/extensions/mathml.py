@@ -23,7 +23,8 @@ def mathml(formula: str, display: str = "inline") -> str:
 
 def visit_math(self: Any, node: nodes.math) -> None:
     """Write a formula inside a line."""
-    self.body.append(mathml(node.astext()))
+    # A word joiner at both ends keeps the bracket before a formula, and the comma after it, on its line.
+    self.body.append(f"&#8288;{mathml(node.astext())}&#8288;")
     raise nodes.SkipNode
 
 

@@ -37,7 +37,9 @@ def svg_of(figure: Figure) -> str:
         if axes.axison and not (axes.get_xlabel() and axes.get_ylabel()):
             raise ValueError(f"label both axes of {description!r} with what they measure and its unit")
     file = io.StringIO()
-    figure.savefig(file, format="svg", transparent=True, bbox_inches="tight", metadata={"Date": None})
+    figure.savefig(file, format="svg", transparent=True, bbox_inches="tight")
     svg = file.getvalue()
     svg = svg[svg.index("<svg") :].replace("#000000", "currentColor")
+    # A style inside the picture would hold for the whole page.
+    svg = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
     return re.sub("<svg ", f'<svg role="img" aria-label="{html.escape(description)}" ', svg, count=1)
