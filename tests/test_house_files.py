@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.source_files import BENCHMARKS, FILES, PROGRAMS, ROOT, TESTS, imports_of, module_of, name_of
+from tests.source_files import BENCHMARKS, DOCS, FILES, PAGES, PROGRAMS, ROOT, TESTS, imports_of, module_of, name_of
 
-ALL = FILES + PROGRAMS + TESTS + BENCHMARKS
+ALL = FILES + PROGRAMS + TESTS + BENCHMARKS + DOCS
 
 
 @functools.cache
@@ -92,6 +92,7 @@ LAWS = {
     "tests/autograd/test_deferred_gradients.py",
     "tests/autograd/test_profiling_changes_nothing.py",
     "tests/autograd/test_random_graphs.py",
+    "tests/docs/course/test_solutions.py",
     "tests/docs/test_readme.py",
     "tests/kernels/test_signatures.py",
     "tests/kernels/test_twins.py",
@@ -135,9 +136,7 @@ def is_in_a_table(path: Path) -> bool:
     return any(module_of(path) in {name for name, _ in imports_of(table)} for table in tables)
 
 
-PAGES = sorted((ROOT / "docs").glob("*.md"))  # whose programs are run by tests/docs
-
-SOURCES = [path for path in FILES + PROGRAMS if path.name != "__init__.py"]
+SOURCES = [path for path in FILES + PROGRAMS + DOCS if path.name != "__init__.py"]
 
 
 TEST_NAMES = {name_of(path) for path in TESTS if path.name.startswith("test_")}

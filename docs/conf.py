@@ -1,0 +1,38 @@
+"""Settings of the documentation (Sphinx); `python docs/build.py` builds it."""
+
+import os
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+
+project = "minigrad"
+extensions = ["myst_nb", "annotate", "mathml"]
+sys.path.insert(0, str(DOCS / "extensions"))
+
+# Pages. A page that begins with `file_format: mystnb` has cells, which are run while it is built.
+root_doc = "index"
+source_suffix = {".md": "myst-nb"}
+myst_enable_extensions = ["amsmath", "dollarmath"]
+myst_heading_anchors = 3
+html_math_renderer = "mathml"
+myst_update_mathjax = False
+
+# Cells. An error in a cell fails the build. A cell finds the project and its figures as the pages do.
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300  # seconds
+nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # would be loaded from elsewhere
+os.environ["PYTHONPATH"] = os.pathsep.join([str(DOCS.parent), str(DOCS / "extensions")])
+os.environ["MPLBACKEND"] = "module://page_figures"
+os.environ["MATPLOTLIBRC"] = str(DOCS / "matplotlibrc")
+
+# Appearance.
+html_theme = "furo"
+html_title = "minigrad"
+pygments_dark_style = "github-dark"
+html_static_path = ["static"]
+html_css_files = ["course.css"]
+html_show_sphinx = False
+html_show_copyright = False
+html_copy_source = False

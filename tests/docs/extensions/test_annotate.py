@@ -1,0 +1,51 @@
+"""The directive shows real lines with their numbers, and a name that is not there breaks the build."""
+
+from __future__ import annotations
+
+import html
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.source_files import ROOT
+
+pytestmark = [pytest.mark.docs, pytest.mark.filterwarnings("default")]
+SETTINGS = f"""
+import sys
+sys.path.insert(0, {str(ROOT / "docs" / "extensions")!r})
+extensions = ["myst_nb", "annotate", "mathml"]
+source_suffix = {{".md": "myst-nb"}}
+myst_enable_extensions = ["dollarmath"]
+html_math_renderer = "mathml"
+"""
+
+
+def build(folder: Path, name: str) -> tuple[int, str]:
+    """Build a page that shows an object; return the exit code and the page."""
+    from sphinx.cmd.build import build_main
+
+    (folder / "conf.py").write_text(SETTINGS, encoding="utf-8")
+    (folder / "index.md").write_text(f"# Page\n\n```{{annotate}} {name}\n```\n", encoding="utf-8")
+    code = build_main(["--fail-on-warning", "--quiet", str(folder), str(folder / "out")])
+    page = folder / "out" / "index.html"
+    return code, page.read_text(encoding="utf-8") if page.exists() else ""
+
+
+def test_the_lines_are_those_of_the_file(tmp_path: Path) -> None:
+    code, page = build(tmp_path, "minigrad.ops.softmax.softmax")
+    assert code == 0
+    lines = (ROOT / "minigrad" / "ops" / "softmax.py").read_text(encoding="utf-8").splitlines()
+    shown = re.findall(r'<span class="line" data-line="(\d+)">(.*?)\n</span>', page, flags=re.DOTALL)
+    assert len(shown) > 5
+    for number, line in shown:
+        assert html.unescape(re.sub("<[^>]+>", "", line)) == lines[int(number) - 1]
+    assert "<math" in page
+    assert "Convert real values to probabilities" in page
+    assert "r&quot;&quot;&quot;" not in page  # the docstring is prose, and not shown twice
+
+
+def test_a_name_that_is_not_there_breaks_the_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _ = build(tmp_path, "minigrad.ops.softmax.softmux")
+    assert code != 0
+    assert "softmux" in capsys.readouterr().err
