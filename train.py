@@ -29,7 +29,8 @@ from minigrad.system.signals import Stopped, raise_on_interrupt, stop_requests
 from minigrad.system.terminal import forgive_encoding, phase
 from minigrad.training.places import check_places, unused_folder
 from minigrad.training.result import TrainResult
-from minigrad.training.settings import TRAIN_ALIASES, RunSettings, TrainConfig, check_settings
+from minigrad.training.settings import TRAIN_ALIASES, RunSettings, TrainConfig
+from minigrad.training.settings_check import check_settings
 from models.names import check_family, check_fields, ladder
 
 if TYPE_CHECKING:
@@ -81,9 +82,6 @@ def train(
         run = preparation.build(prepared, clock or (lambda: time.perf_counter() - started))
         train_loop(run)
         return finish(run)
-
-
-# The training itself.
 
 
 def train_loop(run: Run) -> None:
@@ -140,9 +138,6 @@ def forward_backward(model: LanguageModel, batch: Batch, weight: Array) -> float
     loss = model.loss(batch.tokens, batch.targets, layout=batch.layout, weights=batch.weights)
     loss.backward(weight)
     return float(loss.item())
-
-
-# What is trained on what.
 
 
 class Prepared(NamedTuple):

@@ -49,17 +49,3 @@ def test_the_printed_command_names_both_and_repeats_the_run(whole: Path) -> None
     assert "--schedule cosine" in command
     assert train_program.main(command_words(command)[2:]) == 0
     assert outcome(Path(f"{whole}-again")) == outcome(whole)
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ({"minutes": 1.0}, "a cosine must know its last step: give --steps or --tokens"),
-        ({"steps": 9, "decay": "5:9"}, "--decay is the end of --schedule wsd; a cosine has none"),
-    ],
-)
-def test_a_cosine_without_an_end_or_with_two_is_refused(
-    text: Path, tmp_path: Path, more: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        train(settings(text, tmp_path / "run", schedule="cosine", **more))

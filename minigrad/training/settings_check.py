@@ -1,0 +1,50 @@
+"""Which settings of a training run exclude or need each other."""
+
+from __future__ import annotations
+
+from minigrad.errors import InputError
+from minigrad.options import assignments, validate
+from minigrad.training.settings import TrainConfig
+
+_OWN_FLAGS = {"vocab_size": "--vocab", "dropout": "--dropout", "end_of_text_id": "--tokenizer"}
+
+
+def check_settings(settings: TrainConfig) -> None:
+    """Raise InputError for a setting out of its bounds, or for settings that exclude each other."""
+    validate(settings)
+    limits = [f"--{name}" for name in ("minutes", "steps", "tokens") if getattr(settings, name) is not None]
+    if len(limits) > 1:
+        raise InputError(f"{' and '.join(limits)} both say how long to train; give one of them")
+    if settings.schedule == "cosine" and not settings.resume:
+        if settings.steps is None and settings.tokens is None:
+            raise InputError("a cosine must know its last step: give --steps or --tokens with --schedule cosine")
+        if settings.decay is not None:
+            raise InputError("--decay is the end of --schedule wsd; a cosine has none")
+    if settings.vocab is not None and (settings.tokenizer or settings.init):
+        flag = "--tokenizer" if settings.tokenizer else "--init"
+        raise InputError(f"--vocab is for training a tokenizer, but {flag} brings one; give one of them")
+    for name, flag in _OWN_FLAGS.items():
+        if name in assignments(settings.set):
+            raise InputError(f"--set {name}=... has a flag of its own: {flag}")
+    _check_teaching(settings)
+    if settings.resume and settings.out:
+        raise InputError(f"--resume {settings.resume} continues in that folder, so --out cannot be given with it")
+
+
+def _check_teaching(settings: TrainConfig) -> None:
+    """Raise InputError for settings of teaching that lack what they need, or are given without an objective."""
+    if settings.objective is None:
+        for name in ("replay", "replay_text"):
+            if getattr(settings, name) is not None:
+                raise InputError(f"--{name.replace('_', '-')} is for teaching a trained model: give --objective too")
+    elif settings.resume is None:
+        if settings.init is None:
+            raise InputError(f"--objective {settings.objective} teaches a trained model: name its folder with --init")
+        if settings.data in ("python-docs", "python-source", "shakespeare"):
+            raise InputError(
+                f"--objective {settings.objective} needs --data FILE, a file of conversations, or --data task:NAME"
+            )
+        if settings.replay is not None and settings.objective != "sft":
+            raise InputError(f"--replay is for --objective sft; {settings.objective} reads answers alone: leave it out")
+        if settings.adaptive_context:
+            raise InputError("--adaptive-context is for pre-training: a conversation is never cut; leave it out")

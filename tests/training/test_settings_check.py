@@ -1,0 +1,36 @@
+"""Settings that exclude each other are refused, and the defaults do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from minigrad.errors import InputError
+from minigrad.training.settings import TrainConfig
+from minigrad.training.settings_check import check_settings
+
+
+def test_the_defaults_exclude_nothing():
+    check_settings(TrainConfig())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (TrainConfig(minutes=1, steps=1), "--minutes and --steps both say how long to train"),
+        (TrainConfig(minutes=1, tokens=1), "--minutes and --tokens both"),
+        (TrainConfig(minutes=1, steps=1, tokens=1), "--minutes and --steps and --tokens both"),
+        (TrainConfig(vocab=300, tokenizer="a"), "--tokenizer brings one"),
+        (TrainConfig(vocab=300, init="a"), "--init brings one"),
+        (TrainConfig(resume="a", out="b"), "--out cannot be given with it"),
+        (TrainConfig(set="vocab_size=300"), "--set vocab_size=... has a flag of its own: --vocab"),
+        (TrainConfig(schedule="cosine", minutes=1.0), "a cosine must know its last step: give --steps or --tokens"),
+        (
+            TrainConfig(schedule="cosine", steps=9, decay="5:9"),
+            "--decay is the end of --schedule wsd; a cosine has none",
+        ),
+        (TrainConfig(set="width"), "--set takes NAME=VALUE, with commas between several, not 'width'"),
+    ],
+)
+def test_settings_that_exclude_each_other_are_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        check_settings(settings)
