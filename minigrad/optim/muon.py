@@ -40,6 +40,16 @@ def orthogonalise(u: Array) -> Array:
     return x if u.shape[0] <= u.shape[1] else x.T
 
 
+def flops_to_orthogonalise(rows: int, columns: int) -> int:
+    """Return the FLOPs of `orthogonalise`: with n the smaller and m the larger, 5 times 3 n^2 m + n^3.
+
+    >>> flops_to_orthogonalise(96, 256)
+    39813120
+    """
+    n, m = min(rows, columns), max(rows, columns)
+    return _ITERATIONS * (3 * n * n * m + n**3)
+
+
 class Muon(AdamW):
     r"""Momentum, orthogonalised, for some `matrices`; AdamW for all other parameters.
 

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from minigrad.autograd.tensor import Tensor
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layers import Embedding
 from minigrad.optim import AdamW, Muon
+from minigrad.optim.muon import flops_to_orthogonalise
+from minigrad.training import costs
 from minigrad.training.settings import RunSettings
+
+NAMES = {"adamw": "AdamW", "muon": "Muon"}
+"""The optimizers as people write them."""
+
+_MOST_SHARE = 0.25  # of the FLOPs of a step, that Muon may take
+
+
+def choose(model: LanguageModel, tokens: int, context: int) -> str:
+    """Return the name of the optimizer for steps of so many tokens: Muon, unless it takes too large a share of a step.
+
+    What Muon does takes the same time for any number of tokens, so it pays with small models and large steps.
+    """
+    extra = sum(flops_to_orthogonalise(*matrix.shape) for matrix in matrices_of(model))
+    return "muon" if extra < _MOST_SHARE * tokens * costs.flops_per_token(model, context) else "adamw"
 
 
 def optimizer_of(model: LanguageModel, settings: RunSettings) -> AdamW:
@@ -13,7 +30,11 @@ def optimizer_of(model: LanguageModel, settings: RunSettings) -> AdamW:
     parameters, decay = model.parameters(), settings.weight_decay
     if settings.optimizer == "adamw":
         return AdamW(parameters, weight_decay=decay)
+    return Muon(parameters, matrices=matrices_of(model), weight_decay=decay)
+
+
+def matrices_of(model: LanguageModel) -> list[Tensor]:
+    """Return the matrices within the layers of a model: neither an embedding, nor the head."""
     tables = {id(module.weight) for _, module in model.named_modules() if isinstance(module, Embedding)}
     tables.add(id(model.head()))
-    matrices = [each for each in parameters if each.ndim == 2 and id(each) not in tables]
-    return Muon(parameters, matrices=matrices, weight_decay=decay)
+    return [each for each in model.parameters() if each.ndim == 2 and id(each) not in tables]

@@ -21,7 +21,7 @@ from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.language_model import LanguageModel
 from minigrad.system import blas, hardware
 from minigrad.system.units import format_bytes, format_count, format_estimate, format_seconds, plural
-from minigrad.training import costs
+from minigrad.training import costs, optimizers
 from minigrad.training.parallel import num_replicas
 from minigrad.training.settings import RunSettings, TrainConfig
 from minigrad.training.teaching import Lessons
@@ -77,6 +77,7 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float) -> Ru
     chosen = {
         "lr": _learning_rate(model, asked.objective or ""),
         "replay": 0.5 if asked.objective == "sft" else None,
+        "optimizer": "adamw" if asked.objective else optimizers.choose(model, per_step, context),
         "threads": hardware.threads(),
         "warmup": max(1, min(100, steps // 10)),
         "log_every": max(1, min(50, steps // 100)),
@@ -239,7 +240,8 @@ class Plan:
             f"{format_bytes(train.num_bytes)} to train on{without}, "
             f"{format_bytes(text.held_out.num_bytes)} held out for tests",
             "vocabulary": vocabulary,
-            "step": self._step() + f", peak learning rate {settings.lr:g} after {plural(settings.warmup, 'step')}",
+            "step": self._step() + f", peak learning rate {settings.lr:g} after {plural(settings.warmup, 'step')}, "
+            f"updates by {optimizers.NAMES[settings.optimizer]}",
             **self._context_row(),
         }
 

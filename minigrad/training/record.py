@@ -98,8 +98,10 @@ class Record:
             read_values(declared | {"decay_start": declared["steps"]}, record.chosen)
         except InputError as error:
             raise InputError(f"{folder / FILE} is damaged: {error}") from None
-        if "documents" not in record.used:
-            record.settings["documents"] = "windows"  # as every run read its text before there was a choice
+        # What every run did before there was a choice.
+        for name, value in (("documents", "windows"), ("optimizer", "adamw")):
+            if name not in record.used:
+                record.settings[name] = value
         return record
 
     def write(self, folder: Path) -> None:

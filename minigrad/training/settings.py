@@ -147,12 +147,13 @@ class TrainConfig:
         group="how",
         choices=("wsd", "cosine"),
     )
-    optimizer: str = option(
-        "adamw",
+    optimizer: str | None = option(
+        None,
         "what makes the updates; with muon those of the matrices within layers are orthogonalised, which learns more "
         "in a step and takes more time",
         group="how",
         choices=("adamw", "muon"),
+        none_means="muon if it takes less than a quarter of a step",
     )
     weight_decay: float = option(0.1, "decay of the weight matrices towards zero", group="how", at_least=0)
     dropout: float = option(
@@ -226,6 +227,7 @@ class RunSettings(TrainConfig):
     context: int
     lr: float
     warmup: int
+    optimizer: str
     threads: int
     log_every: int
     eval_every: int

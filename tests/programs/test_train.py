@@ -131,7 +131,7 @@ def test_minigrad_json_keeps_what_was_asked_apart_from_what_was_chosen(finished)
     assert content["threads"] == 1
     assert content["hardware"]
     assert content["settings"]["lr"] is None
-    assert content["chosen"] == {"lr": content["chosen"]["lr"], "warmup": 1}
+    assert content["chosen"] == {"lr": content["chosen"]["lr"], "warmup": 1, "optimizer": "adamw"}
     assert content["result"]["steps"] == 12
     assert content["result"]["command"].startswith(f"{command('train.py')} --model vidya-v2 --size nano --data ")
 

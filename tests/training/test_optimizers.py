@@ -5,8 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import models
 from minigrad.optim import AdamW, Muon
-from minigrad.training.optimizers import optimizer_of
+from minigrad.training.optimizers import choose, optimizer_of
 from tests.models import tiny
 
 
@@ -24,8 +25,14 @@ def test_muon_turns_the_matrices_within_the_layers() -> None:
     assert all((model.state_dict()[name] != before[name]).any() for name in turned)
 
 
-def test_adamw_is_the_default() -> None:
+def test_adamw_leaves_no_matrix_to_muon() -> None:
     settings: Any = SimpleNamespace(optimizer="adamw", weight_decay=0.25)
     optimizer = optimizer_of(tiny.build("gpt2"), settings)
     assert type(optimizer) is AdamW
     assert optimizer.weight_decay == 0.25
+
+
+def test_muon_is_chosen_where_it_is_a_small_part_of_a_step() -> None:
+    nano, large = models.skeleton("vidya-v2", "nano"), models.skeleton("vidya-v2", "2.0")
+    assert [choose(nano, tokens, 256) for tokens in (2_048, 128)] == ["muon", "adamw"]
+    assert [choose(large, tokens, 256) for tokens in (2_048, 65_536)] == ["adamw", "muon"]
