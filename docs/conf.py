@@ -1,5 +1,6 @@
 """Settings of the documentation (Sphinx); `python docs/build.py` builds it."""
 
+import logging
 import os
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ myst_update_mathjax = False
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300  # seconds
+logging.getLogger("traitlets").setLevel(logging.WARNING)  # no line for every page that is run
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # would be loaded from elsewhere
 os.environ["PYTHONPATH"] = os.pathsep.join([str(DOCS.parent), str(DOCS / "extensions")])
 os.environ["MPLBACKEND"] = "module://page_figures"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
+from sphinx.transforms.post_transforms import SphinxPostTransform
 
 
 def mathml(formula: str, display: str = "inline") -> str:
@@ -23,8 +25,7 @@ def mathml(formula: str, display: str = "inline") -> str:
 
 def visit_math(self: Any, node: nodes.math) -> None:
     """Write a formula inside a line."""
-    # A word joiner at both ends keeps the bracket before a formula, and the comma after it, on its line.
-    self.body.append(f"&#8288;{mathml(node.astext())}&#8288;")
+    self.body.append(mathml(node.astext()))
     raise nodes.SkipNode
 
 
@@ -34,7 +35,38 @@ def visit_math_block(self: Any, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def with_marks(paragraph: nodes.Element) -> None:
+    """Put each formula of a paragraph into a group with the bracket before it and the comma or full stop after it.
+
+    A browser may break a line at both sides of a formula, and would begin the next line with the comma.
+    """
+    for formula in [child for child in paragraph.children if isinstance(child, nodes.math)]:
+        place = paragraph.index(formula)
+        before, after = ("", "")
+        if place and isinstance(paragraph[place - 1], nodes.Text):
+            before = paragraph[place - 1].astext()
+        if place + 1 < len(paragraph) and isinstance(paragraph[place + 1], nodes.Text):
+            after = paragraph[place + 1].astext()
+        brackets, marks = re.search(r"[(\[]*$", before)[0], re.match(r"[])’,.;:?!]*", after)[0]  # type: ignore[index]
+        group = nodes.inline(classes=["formula-with-marks"])
+        group += [nodes.Text(brackets), formula.deepcopy(), nodes.Text(marks)]
+        around = [nodes.Text(before[: len(before) - len(brackets)]), group, nodes.Text(after[len(marks) :])]
+        paragraph[place - bool(before) : place + 1 + bool(after)] = around
+
+
+class FormulasWithMarks(SphinxPostTransform):
+    """Apply `with_marks` to whatever holds formulas."""
+
+    default_priority = 700
+
+    def run(self, **options: Any) -> None:
+        """Change the document that is about to be written."""
+        for parent in {id(formula.parent): formula.parent for formula in self.document.findall(nodes.math)}.values():
+            with_marks(parent)
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Register the renderer under the name that `html_math_renderer` in conf.py gives."""
+    """Register the transform, and the renderer under the name that `html_math_renderer` in conf.py gives."""
+    app.add_post_transform(FormulasWithMarks)
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -24,3 +24,17 @@ def test_an_unknown_command_is_an_error() -> None:
 
     with pytest.raises(ExtensionError, match=r"x \\nonsense"):
         mathml(r"x \nonsense")
+
+
+def test_a_line_breaks_neither_after_a_bracket_nor_before_a_comma() -> None:
+    from docutils import nodes
+
+    from docs.extensions.mathml import with_marks
+
+    paragraph = nodes.paragraph()
+    paragraph += [nodes.Text("Let (in "), nodes.emphasis("", "C"), nodes.Text(" that is ("), nodes.math("", "x")]
+    paragraph += [nodes.Text("), and "), nodes.math("", "y"), nodes.math("", "z"), nodes.Text(".")]
+    with_marks(paragraph)
+    groups = [child.astext() for child in paragraph.findall(nodes.inline)]
+    assert groups == ["(x),", "y", "z."]
+    assert paragraph.astext() == "Let (in C that is (x), and yz."
