@@ -10,7 +10,7 @@ from minigrad.options import assignments, option, validate
 _MOST = 10**9  # larger integers are typing errors
 
 
-OBJECTIVES = ("sft", "reinforce", "best-of-n", "grpo")
+OBJECTIVES = ("sft", "reinforce", "best-of-n", "grpo", "dpo")
 """What a trained model can be taught by."""
 
 
@@ -50,7 +50,8 @@ class TrainConfig:
     objective: str | None = option(
         None,
         "teach the model of --init instead: sft lets it learn the answers in the conversations of --data; reinforce, "
-        "best-of-n and grpo let it answer the questions of a task (--data task:NAME) and learn from which are right",
+        "best-of-n and grpo let it answer the questions of a task (--data task:NAME) and learn from which are right; "
+        "dpo raises chosen answers above rejected ones",
         group="teaching",
         choices=OBJECTIVES,
         none_means="",
@@ -276,6 +277,8 @@ def _check_teaching(settings: TrainConfig) -> None:
             raise InputError(
                 f"--objective {settings.objective} needs --data FILE, a file of conversations, or --data task:NAME"
             )
+        if settings.data.startswith("task:") and settings.objective == "dpo":
+            raise InputError("--objective dpo needs --data FILE.jsonl, pairs of a chosen and a rejected answer")
         if settings.replay is not None and settings.objective != "sft":
             raise InputError(f"--replay is for --objective sft; {settings.objective} reads answers alone: leave it out")
         if settings.adaptive_context:
