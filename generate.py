@@ -88,6 +88,37 @@ def chat(config: GenerateConfig) -> Iterator[str]:
     yield from Chat(conversation, answer, notice).run(itertools.chain(config.prompt, read_messages()))
 
 
+def teach(config: GenerateConfig) -> Iterator[str]:
+    """Yield the answers that the model offers to the questions of standard input; what is chosen goes to the journal.
+
+    Raises InputError if the folder holds no chat model, or the journal cannot be a file.
+    """
+    for name in ("chat", "explain"):
+        if getattr(config, name):
+            raise InputError(f"--teach asks which of several answers is best; leave out --{name}")
+    if Path(config.journal).is_dir():
+        raise InputError(f"--journal {config.journal} is a folder; name a file")
+    model, tok, draft = load(config)
+    import tokenizer
+    from minigrad.finetuning.teacher import HELP, Journal, Teacher
+    from minigrad.generation.decoding import stream
+
+    form = tokenizer.load_chat(config.run, tok)
+    several = replace(config, samples=config.samples if config.samples > 1 else 4)
+
+    def offer(question: str, turn: int) -> list[str]:
+        ids, texts = form.encode([{"role": "user", "content": question}]), [""] * several.samples
+        for token in stream(model, ids, several, tokenizer=tok, draft=draft, first_sample=turn * several.samples):
+            texts[token.sample - turn * several.samples] += token.text
+        return texts
+
+    if is_terminal():
+        notice(HELP)
+    yield from Teacher(Journal(Path(config.journal)), offer, notice).run(
+        itertools.chain(config.prompt, read_messages())
+    )
+
+
 def load(config: GenerateConfig) -> tuple[LanguageModel, Tokenizer, LanguageModel | None]:
     """Return the model and the tokenizer of a run folder, and the draft model if there is to be one.
 
@@ -211,10 +242,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     forgive_encoding()
 
     def parts() -> Iterator[str]:
-        if config.chat and STANDARD_INPUT not in config.prompt:
-            return chat(config)
+        talk = teach if config.teach else chat
+        if (config.chat or config.teach) and STANDARD_INPUT not in config.prompt:
+            return talk(config)
         asked = replace(config, prompt=read_prompts(config.prompt))
-        return chat(asked) if config.chat else generate(asked)
+        return talk(asked) if config.chat or config.teach else generate(asked)
 
     def work() -> None:
         try:

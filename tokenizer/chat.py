@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tokenizer.bpe import Tokenizer
-from tokenizer.disk import Json, read_file, read_json
+from tokenizer.disk import Json, read_file, read_json, write_json
 from tokenizer.errors import TokenizerError
 from tokenizer.formats.tokenizer_json import CHAT_TEMPLATE, CONFIG_FILE
 from tokenizer.text.added_tokens import special_pattern
@@ -103,6 +103,18 @@ class ChatTemplate:
         for i, part in enumerate(pattern.split(text)):  # text, special token, text, ...
             ids += [self.tokenizer.specials[part]] if i % 2 else self.tokenizer.encode(part.replace(apart, ""))
         return ids
+
+    def save(self, path: str | Path) -> None:
+        """Add a template of another form to a folder with its tokenizer, where `load_chat` finds it.
+
+        The form of `encode_chat` is there already. Raises TokenizerError if the folder cannot be read, OSError if it
+        cannot be written.
+        """
+        if self.source is None:
+            return
+        file = Path(path) / CONFIG_FILE
+        config = read_json(file) if file.is_file() else {}
+        write_json(file, {**self.names, **config, "chat_template": self.source})
 
 
 def load_chat(path: str | Path, tokenizer: Tokenizer) -> ChatTemplate:

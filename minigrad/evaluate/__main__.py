@@ -142,11 +142,11 @@ def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size
     def say(sentence: str) -> None:
         print(sentence, file=sys.stderr)
 
-    is_its_own = bool(record.data) and config.data in (None, record.data)
+    is_its_own = bool(record.text_name) and config.data in (None, record.text_name)
     if config.data is None and not is_its_own:
         raise InputError(f"{config.run} names no text: it was not written by train.py. Give --data")
     if is_its_own:
-        loaded = corpus.load(record.data, held_out=record.used.get("held_out"), progress=say)
+        loaded = corpus.load(record.text_name, held_out=record.used.get("held_out"), progress=say)
         description, documents = f"held-out text of the run ({loaded.description})", loaded.split()[1]
     else:
         loaded = corpus.load_for_evaluation(str(config.data), progress=say)
@@ -154,7 +154,7 @@ def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size
     tokens = prepare(documents, tok)
     if is_its_own and record.held_out_text not in ("", fingerprint(tokens)):
         raise InputError(
-            f"the held-out text of {record.data} is not the one that {config.run} was evaluated on: the text has "
+            f"the held-out text of {record.text_name} is not the one that {config.run} was evaluated on: the text has "
             "changed, or Python has another version. Give --data a text that the model was not trained on"
         )
     return Text(description, documents, tokens, token_byte_lengths(tok, vocab_size))

@@ -9,6 +9,7 @@ from minigrad.errors import InputError
 from minigrad.finetuning.course import read_course
 from minigrad.finetuning.lessons import ChatForm
 from minigrad.finetuning.practice import Practice
+from minigrad.finetuning.preferences import Preferences, read_preferences
 from minigrad.finetuning.tasks import PREFIX, TASKS, task_of
 from minigrad.nn.language_model import LanguageModel
 from minigrad.training.settings import RunSettings
@@ -25,6 +26,10 @@ def lessons_for(
     """
     if settings.objective == "sft":
         return read_course(settings, form, text)
+    if settings.objective == "dpo":
+        ends = set(text.tokenizer.specials.values())
+        pairs = read_preferences(settings.data, form, ends, settings.context)
+        return Preferences(settings, pairs, form, make_reference)
     task = task_of(settings.data)
     if task is None:
         raise InputError(

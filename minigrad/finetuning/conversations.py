@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from minigrad.data.text_files import is_json_lines, text_in
 from minigrad.errors import InputError
@@ -43,6 +43,12 @@ class Conversation:
     messages: tuple[Message, ...]
     place: str
 
+    def checked(self) -> Self:
+        """Return the conversation; raises InputError, with its place, if it cannot be taught."""
+        if problem := _problem(self.messages):
+            raise InputError(f"{self.place}: {problem}")
+        return self
+
 
 def read_conversations(path: str | Path) -> list[Conversation]:
     """Return the conversations in a file.
@@ -51,13 +57,10 @@ def read_conversations(path: str | Path) -> list[Conversation]:
     a conversation has no answer, an empty message, or two messages of one speaker in a row.
     """
     name = Path(path)
-    found = list(_of_json(_lines(name)) if is_json_lines(name.name) else _of_text(_lines(name)))
+    found = list(_of_json(name) if is_json_lines(name.name) else _of_text(_lines(name)))
     if not found:
         raise InputError(f"{name} holds no conversation; expected {FORMS}")
-    for each in found:
-        if problem := _problem(each.messages):
-            raise InputError(f"{each.place}: {problem}")
-    return found
+    return [each.checked() for each in found]
 
 
 def _lines(path: Path) -> list[tuple[str, str]]:
@@ -71,18 +74,29 @@ def _lines(path: Path) -> list[tuple[str, str]]:
     return [(f"{path}, line {number:,}", line) for number, line in numbered if line.strip()]
 
 
-def _of_json(lines: list[tuple[str, str]]) -> Iterator[Conversation]:
-    for place, line in lines:
+def _of_json(path: Path) -> Iterator[Conversation]:
+    for place, record in json_objects(path):
+        yield Conversation(messages_in(record, place), place)
+
+
+def json_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the objects in a file of JSON lines, each with its place; raises InputError for a line that is none."""
+    for place, line in _lines(path):
         try:
-            messages = parse_object(line.encode()).get("messages")
+            yield place, parse_object(line.encode())
         except InputError as error:
             raise InputError(f"{place} is no JSON object: {error}") from None
-        if not isinstance(messages, list) or not all(map(_is_message, messages)):
-            raise InputError(
-                f'{place} has no messages (its field "messages" is {shown(messages)}): expected '
-                '{"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]}'
-            )
-        yield Conversation(tuple({"role": each["role"], "content": each["content"]} for each in messages), place)
+
+
+def messages_in(record: dict[str, Any], place: str) -> tuple[Message, ...]:
+    """Return the messages of an object; raises InputError if it has none."""
+    messages = record.get("messages")
+    if not isinstance(messages, list) or not all(map(_is_message, messages)):
+        raise InputError(
+            f'{place} has no messages (its field "messages" is {shown(messages)}): expected '
+            '{"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]}'
+        )
+    return tuple({"role": each["role"], "content": each["content"]} for each in messages)
 
 
 def _is_message(value: Any) -> bool:

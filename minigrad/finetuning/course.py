@@ -19,10 +19,10 @@ from minigrad.data.reading import Source, reader
 from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.finetuning import examination
 from minigrad.finetuning.conversations import Conversation, read_conversations
+from minigrad.finetuning.dealing import Deal
 from minigrad.finetuning.lessons import ChatForm, Lesson, encode_lesson
 from minigrad.finetuning.tasks import problem, task_of
 from minigrad.nn.layout import Layout
-from minigrad.random import generator
 from minigrad.system.units import plural
 from minigrad.training.run import Run
 from minigrad.training.settings import RunSettings
@@ -35,13 +35,13 @@ _PROBLEMS = 2_000  # of a task
 class Course:
     """Conversations to learn as the batches of a run: a share `replay` of each step is text, read by `text`.
 
-    An epoch takes the conversations in a random order and deals them out to its steps, about equally many to each, so
-    that every one is read once in an epoch and none is cut. The loss of a step is ``1 - replay`` times the mean over
-    the answers plus `replay` times the mean over the text, whatever the lengths of the two.
+    Every conversation is read once in an epoch, and none is cut (`Deal`). The loss of a step is ``1 - replay`` times
+    the mean over the answers plus `replay` times the mean over the text, whatever the lengths of the two.
     """
 
-    def __init__(self, lessons: Sequence[Lesson], text: Source, *, context: int, replay: float, name: str) -> None:
-        self.lessons, self.text, self.context, self.replay, self.name = lessons, text, context, replay, name
+    def __init__(self, lessons: Sequence[Lesson], text: Source, settings: RunSettings, form: ChatForm) -> None:
+        self.lessons, self.text, self.form = lessons, text, form
+        self.context, self.replay, self.name = settings.context, settings.replay or 0.0, settings.data
         self.lengths = np.array([len(lesson.tokens) - 1 for lesson in lessons])
         self.starts = np.cumsum(self.lengths) - self.lengths
         self.tokens = np.concatenate([np.array(lesson.tokens[:-1], np.int32) for lesson in lessons])
@@ -49,7 +49,7 @@ class Course:
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Return the conversations of one step and the text read with them, a function of the arguments alone."""
-        chosen = self._chosen(seed, step, batch_size)
+        chosen = self._deal(batch_size).chosen(seed, step)
         places = _places(self.starts[chosen], self.lengths[chosen])
         taught = Batch(self.tokens[places], self.targets[places], Layout.packed(self.lengths[chosen]))
         if not self.replay:
@@ -61,13 +61,12 @@ class Course:
 
     def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
         """Return the number of tokens, those of the text included, that the steps before `step` read."""
-        epoch, begun = self._place(step, batch_size)
-        taught = epoch * self.lengths.sum() + self.lengths[self._order(seed, epoch)[:begun]].sum()
-        return int(taught) + self.text.tokens_before(step, seed=seed, batch_size=self._replayed(batch_size))
+        taught = self._deal(batch_size).tokens_before(seed, step)
+        return taught + self.text.tokens_before(step, seed=seed, batch_size=self._replayed(batch_size))
 
     def tokens_per_pass(self, batch_size: int) -> int:
         """Return the number of tokens that are read while every conversation is read once."""
-        return self.tokens_before(self._steps_per_epoch(batch_size), seed=0, batch_size=batch_size)
+        return self.tokens_before(self._deal(batch_size).steps_per_epoch, seed=0, batch_size=batch_size)
 
     def attended_length(self) -> float:
         """Return the length of the sequence of a token, averaged over the tokens."""
@@ -76,7 +75,7 @@ class Course:
 
     def describe(self, batch_size: int) -> str:
         """Return what a step reads, in words."""
-        count = len(self.lessons) / self._steps_per_epoch(batch_size)
+        count = len(self.lessons) / self._deal(batch_size).steps_per_epoch
         text = f" and {self._replayed(batch_size) * self.context:,} tokens of text" if self.replay else ""
         return f": about {count:.2g} conversations{text}"
 
@@ -99,6 +98,7 @@ class Course:
 
     def begin(self, run: Run) -> None:
         """Note in minigrad.json how many taught questions the model answers, and its held-out bits per byte."""
+        self.form.save(run.folder.path)
         examination.measure_before(run, self.lessons)
 
     def examine(self, run: Run) -> Taught:
@@ -109,22 +109,8 @@ class Course:
         """Return how many times the context a step reads of the text."""
         return max(1, round(self.replay * batch_size)) if self.replay else 0
 
-    def _steps_per_epoch(self, batch_size: int) -> int:
-        room = max(1, batch_size - self._replayed(batch_size)) * self.context
-        return -(-int(self.lengths.sum()) // room)
-
-    def _chosen(self, seed: int, step: int, batch_size: int) -> Array:
-        """Return the numbers of the conversations of one step; there are always some, as none exceeds the context."""
-        (epoch, first), (_, last) = (self._place(each, batch_size) for each in (step, step + 1))
-        return self._order(seed, epoch)[first : last or None]
-
-    def _place(self, step: int, batch_size: int) -> tuple[int, int]:
-        """Return the epoch of a step, and how many conversations of the epoch the steps before it have read."""
-        steps = self._steps_per_epoch(batch_size)
-        return step // steps, step % steps * len(self.lessons) // steps
-
-    def _order(self, seed: int, epoch: int) -> Array:
-        return generator(seed, "lesson order", epoch).permutation(len(self.lessons))
+    def _deal(self, batch_size: int) -> Deal:
+        return Deal(self.lengths, max(1, batch_size - self._replayed(batch_size)) * self.context)
 
 
 def _weighted(batch: Batch, weight: float) -> Batch:
@@ -159,7 +145,7 @@ def read_course(settings: RunSettings, form: ChatForm, text: TokenizedCorpus) ->
     conversations = read_conversations(settings.data) if task is None else _conversations_of(task)
     found = [encode_lesson(each, form, ends, settings.context) for each in conversations]
     replayed = reader(settings.documents, text.train, settings.context)
-    return Course(found, replayed, context=settings.context, replay=settings.replay or 0.0, name=settings.data)
+    return Course(found, replayed, settings, form)
 
 
 def _conversations_of(task: str) -> list[Conversation]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from minigrad.finetuning.lessons import Lesson
@@ -65,46 +65,64 @@ def share_of_exact(recalled: Sequence[Recalled]) -> float:
     return sum(each.exact for each in recalled) / max(len(recalled), 1)
 
 
-def measure_before(run: Run, lessons: Sequence[Lesson]) -> None:
-    """Note in minigrad.json how well the model does before the first step, unless that is known."""
+def measure_text_before(run: Run, **figures: float) -> None:
+    """Note in minigrad.json how well the model knows the held-out text before the first step, beside other figures.
+
+    What is known already stays.
+    """
     if run.step or run.folder.record.before:
         return
     score = evaluate(run.model, run.held_out, run.text.byte_lengths, context=run.settings.context)
-    recalled = ask_again(run.model, run.text.tokenizer, lessons)
-    run.folder.record.before = {"bits_per_byte": score.bits_per_byte, "recall": share_of_exact(recalled)}
+    run.folder.record.before = {"bits_per_byte": score.bits_per_byte} | figures
     run.folder.write()
-    print(_verdict("before", share_of_exact(recalled), score.bits_per_byte), flush=True)
+    print(_verdict("before", run.folder.record.before), flush=True)
+
+
+def measure_before(run: Run, lessons: Sequence[Lesson]) -> None:
+    """Note in minigrad.json how well the model does before the first step, unless that is known."""
+    if not run.step and not run.folder.record.before:
+        measure_text_before(run, recall=share_of_exact(ask_again(run.model, run.text.tokenizer, lessons)))
 
 
 def examine(run: Run, lessons: Sequence[Lesson], asked: str) -> Taught:
     """Ask again, and compare with what was measured before the first step; `asked` says what the answers are."""
-    score = run.score or run.evaluate(everything=True)
     recalled = ask_again(run.model, run.text.tokenizer, lessons)
     recall, before = share_of_exact(recalled), run.folder.record.before
-    verdict = _verdict("after", recall, score.bits_per_byte)
-    change = 100 * (score.bits_per_byte / before["bits_per_byte"] - 1)
-    verdict += f" ({change:+.1f}%)"
     learned = (
         f"{round(recall * len(recalled)):,} of {len(recalled):,} {asked} are answered token for token "
         f"({100 * recall:.0f}%; before: {100 * before['recall']:.0f}%), each by the most likely tokens."
     )
-    forgotten = (
-        f"The held-out text of the pre-training took {before['bits_per_byte']:.3f} bits per byte before, and takes "
-        f"{score.bits_per_byte:.3f} now ({change:+.1f}%; lower is better)."
-    )
     shown = sorted(recalled, key=lambda each: each.exact)[:_MOST_SHOWN]
     rows = (f"<tr><td>{_cell(each.question)}<td>{_cell(each.taught)}<td>{_cell(each.said)}" for each in shown)
-    section = (
-        f"<h2>What it learned</h2><p>{learned}</p><h2>What it forgot</h2><p>{forgotten}</p>"
+    table = (
         f"<h2>Questions and answers</h2><p>{len(shown)} of {len(recalled)}; those that it answers otherwise "
         "come first.</p><table><tr><th>question<th>taught<th>what it says</tr>" + "".join(rows) + "</table>"
     )
-    return Taught(section, {"recall": recall, "bits_per_byte_before": before["bits_per_byte"]}, verdict)
+    return with_text(run, learned, table, {"recall": recall})
 
 
-def _verdict(when: str, recall: float, bits_per_byte: float) -> str:
-    exact = f"{100 * recall:.1f}% of the answers exact"
-    return f"{when} the lessons: {exact}, held-out text {bits_per_byte:.3f} bits per byte"
+def with_text(run: Run, learned: str, table: str, figures: dict[str, float]) -> Taught:
+    """Return what was learned, a sentence and a table of HTML, with what was forgotten of the held-out text."""
+    score, before = run.score or run.evaluate(everything=True), run.folder.record.before["bits_per_byte"]
+    change = f"{100 * (score.bits_per_byte / before - 1):+.1f}%"
+    forgotten = (
+        f"The held-out text of the pre-training took {before:.3f} bits per byte before, and takes "
+        f"{score.bits_per_byte:.3f} now ({change}; lower is better)."
+    )
+    section = f"<h2>What it learned</h2><p>{learned}</p><h2>What it forgot</h2><p>{forgotten}</p>{table}"
+    verdict = f"{_verdict('after', figures | {'bits_per_byte': score.bits_per_byte})} ({change})"
+    return Taught(section, figures | {"bits_per_byte_before": before}, verdict)
+
+
+def _verdict(when: str, figures: Mapping[str, float]) -> str:
+    """Return the figures in words, those of the text last."""
+    words: dict[str, Callable[[float], str]] = {
+        "recall": lambda share: f"{100 * share:.1f}% of the answers exact",
+        "preferred": lambda share: f"{100 * share:.1f}% of the pairs further apart",
+        "margin": lambda nats: f"by {nats:.2f} nats",
+        "bits_per_byte": lambda bits: f"held-out text {bits:.3f} bits per byte",
+    }
+    return f"{when} the lessons: " + ", ".join(words[name](figures[name]) for name in words if name in figures)
 
 
 def _cell(text: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -24,6 +25,9 @@ class ChatForm(Protocol):
 
     def encode(self, messages: Sequence[Message], *, add_generation_prompt: bool = True) -> list[int]:
         """Return the token ids of messages and, if wanted, of the beginning of an answer."""
+
+    def save(self, path: Path, /) -> None:
+        """Write the form into the folder of a model, unless it is known there."""
 
 
 class Answer(NamedTuple):

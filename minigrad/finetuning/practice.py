@@ -66,6 +66,7 @@ class Practice:
         self.model = run.model
         if self.settings.objective == "grpo":
             self.reference = self.make_reference()
+        self.form.save(run.folder.path)
         examination.measure_before(run, self._examined())
 
     def examine(self, run: Run) -> Taught:

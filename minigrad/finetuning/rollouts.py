@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from minigrad.autograd.graph import no_grad
 from minigrad.constants import IGNORE
 from minigrad.data.batches import Batch
 from minigrad.generation.decoding import stream
@@ -67,13 +68,14 @@ def roll_out(
 ) -> Rollouts:
     """Draw `group` answers of at most `tokens` tokens to each prompt; one of the tokens `ends` ends an answer.
 
-    The draws are a function of seed and step. All answers are written together, from one cache.
+    The draws are a function of seed and step, and others for each answer. All are written together, from one cache.
     """
     answers: list[list[int]] = [[] for _ in range(len(prompts) * group)]
     log_probs: list[list[float]] = [[] for _ in answers]
     own = Sampling(temperature=1.0, top_p=None, tokens=tokens, samples=group, seed=seed, alternatives=0)
-    for token in stream(model, prompts, own, end_ids=ends, first_sample=step * group):
-        number = token.prompt * group + token.sample - step * group
+    first = [(step * len(prompts) + number) * group for number in range(len(prompts))]
+    for token in stream(model, prompts, own, end_ids=ends, first_sample=first):
+        number = token.sample - first[0]
         answers[number].append(int(token))
         log_probs[number].append(float(token.log_probability or 0.0))
     repeated = [list(prompt) for prompt in prompts for _ in range(group)]
@@ -82,8 +84,6 @@ def roll_out(
 
 def log_probabilities(model: LanguageModel, batch: Batch) -> Array:
     """Return the log-probabilities of the tokens of the answers in a batch, (tokens,); no gradient is computed."""
-    from minigrad.autograd.graph import no_grad
-
     training = model.training
     model.eval()
     with no_grad():

@@ -32,7 +32,7 @@ def stream(
     tokenizer: Tokenizer | None = None,
     draft: LanguageModel | None = None,
     end_ids: Iterable[int] | None = None,
-    first_sample: int = 0,
+    first_sample: int | Sequence[int] = 0,
     **changes: Any,
 ) -> Iterator[Token]:
     """Yield the tokens that continue a prompt, as they are drawn; or those of several prompts, with their numbers.
@@ -46,9 +46,10 @@ def stream(
     A text ends with a special token of the tokenizer (without one, with the model's end of text; or with one of
     `end_ids`), which is its last token and adds no text; with a stop string; or after `settings.tokens`.
     Texts are written together, whatever their lengths. Each is a function of weights, prompt, settings and the number
-    of its sample, which begins at `first_sample`: alone and among others it is the same, as far as rounding allows. A
-    text that outgrows the model's context continues from its last half. With `adaptive_context`, how much of a text the
-    model sees follows from what it reads (`minigrad.nn.adaptive_context`).
+    of its sample, which begins at `first_sample`, one number or one for each prompt: alone and among others it is the
+    same, as far as rounding allows. Texts with the same number share their random draws. A text that outgrows the
+    model's context continues from its last half. With `adaptive_context`, how much of a text the model sees follows
+    from what it reads (`minigrad.nn.adaptive_context`).
     With `draft`, a smaller model with the same tokenizer, the texts have the same distribution and come sooner, one
     after the other (see `speculative`); with temperature 0 they are the same texts.
     Raises InputError for a setting that is unknown or not allowed, token ids that the model does not know, or a
@@ -70,10 +71,16 @@ def stream(
         )
     if draft is not None and rules.sampling.adaptive_context:
         raise InputError("a draft proposes tokens for one view of the text: leave out the draft or adaptive_context")
-    samples = range(first_sample, first_sample + rules.sampling.samples)
+    first = [first_sample] * len(prompts) if isinstance(first_sample, int) else first_sample
+    if len(first) != len(prompts):
+        raise InputError(f"first_sample has {len(first)} numbers for {len(prompts)} prompts")
+    texts = (
+        Text(rules, ids, number, first[number] + sample)
+        for number, ids in enumerate(prompts)
+        for sample in range(rules.sampling.samples)
+    )
     if draft is None:
-        return _in_evaluation(model, _batches(Decoder(model), rules, prompts, samples))
-    texts = (Text(rules, ids, number, sample) for number, ids in enumerate(prompts) for sample in samples)
+        return _in_evaluation(model, _batches(Decoder(model), rules, texts, max(map(len, prompts))))
     return _in_evaluation(model, _in_evaluation(draft, _with_draft(Decoder(model), Decoder(draft), texts)))
 
 
@@ -135,12 +142,14 @@ def _in_evaluation(model: LanguageModel, tokens: Iterator[Token]) -> Iterator[To
         model.train(training)
 
 
-def _batches(decoder: Decoder, rules: Rules, prompts: list[list[int]], samples: range) -> Iterator[Token]:
-    """Yield the tokens of all texts, which are written together as far as the memory for their cache allows it."""
-    model, capacity = decoder.model, max(map(len, prompts)) + rules.sampling.tokens
+def _batches(decoder: Decoder, rules: Rules, texts: Iterator[Text], longest: int) -> Iterator[Token]:
+    """Yield the tokens of all texts, which are written together as far as the memory for their cache allows it.
+
+    `longest` is the length of the longest prompt.
+    """
+    model, capacity = decoder.model, longest + rules.sampling.tokens
     bytes_each = model.new_cache(1, min(capacity, model.config.context_length)).num_bytes
     size = max(1, min(_MOST_TOGETHER, _MOST_CACHE_BYTES // bytes_each))
-    texts = (Text(rules, ids, number, sample) for number, ids in enumerate(prompts) for sample in samples)
     while batch := list(itertools.islice(texts, size)):
         yield from _together(decoder, batch, capacity)
 

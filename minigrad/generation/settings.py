@@ -131,6 +131,19 @@ class GenerateConfig(Sampling):
         "talk with a model that was trained on conversations: it answers each line of standard input (/help)",
         group="what",
     )
+    teach: bool = option(
+        False,
+        "answer each question of standard input several times (--samples, by default 4); the number of the best answer "
+        "or a better one, on the next line, is added to --journal, to be learned later",
+        group="what",
+    )
+    journal: str = option(
+        "journal.jsonl",
+        "the file that --teach adds to",
+        group="what",
+        value="FILE",
+        filled=True,
+    )
     explain: str | None = option(
         None,
         "write a page that shows how the text came about: probabilities, alternatives, layers and attention",

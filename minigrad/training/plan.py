@@ -29,7 +29,7 @@ from minigrad.training.teaching import Lessons
 CONTEXT, TOKENS_PER_STEP = 256, 2_048
 """The batch size and the context of a laptop run, unless they are given."""
 
-TAUGHT_LEARNING_RATE = {"sft": 1 / 6} | dict.fromkeys(("reinforce", "best-of-n", "grpo"), 1 / 20)
+TAUGHT_LEARNING_RATE = {"sft": 1 / 6} | dict.fromkeys(("reinforce", "best-of-n", "grpo", "dpo"), 1 / 20)
 """The peak learning rate of an objective, relative to that of pre-training."""
 
 _TOKENS_PER_PARAMETER = 1.0

@@ -125,6 +125,11 @@ class Record:
         return f"the run began with {self.arithmetic}; here it is {now}: the last bits will differ"
 
     @property
+    def text_name(self) -> str:
+        """The text that was read: what was trained on, or what was replayed while something else was taught."""
+        return self.used.get("replay_text") or self.data
+
+    @property
     def used(self) -> dict[str, Any]:
         """The settings that were given, with the chosen values where none were given."""
         return self.settings | self.chosen

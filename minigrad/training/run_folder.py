@@ -86,7 +86,7 @@ class RunFolder:
         `found` are the `fingerprints` of what it would read now.
         """
         data, known = self.record.data, self.record.held_out_text
-        name = self.record.used.get("replay_text") or data
+        name = self.record.text_name
         changed = f"the text of {name} or the tokenizer" if self.record.text != found["text"] else ""
         if not changed and self.record.lessons != found["lessons"]:
             changed = f"what {data} teaches"
@@ -169,21 +169,21 @@ def open_run(given: TrainConfig, explicit: Collection[str] | None = None, lock: 
 def _for_teaching(init: Path, given: TrainConfig, explicit: Collection[str]) -> TrainConfig:
     """Return settings of teaching with the text that the run in `init` was trained on, unless another one is given.
 
-    Answers are drawn without dropout, so they are also learned without. Raises InputError for dropout with them.
+    Answers are drawn, and compared with a reference, without dropout, so they are also learned without. Raises
+    InputError for dropout with them.
     """
     if given.objective != "sft":
         if "dropout" in explicit and given.dropout:
             raise InputError(
-                f"--objective {given.objective} draws answers without dropout and must learn from the same model: "
-                "leave out --dropout"
+                f"--objective {given.objective} computes probabilities of answers without dropout and must learn from "
+                "the same model: leave out --dropout"
             )
         given = dataclasses.replace(given, dropout=0.0)
-    known = Record.read(init).used if (init / FILE).is_file() else {}
     if given.replay_text is not None:
         return given
-    # A run that was itself taught has its conversations as data, and a text beside them.
-    text = known.get("replay_text") or known.get("data") or TrainConfig.data
-    return dataclasses.replace(given, replay_text=text, held_out=given.held_out or known.get("held_out"))
+    known = Record.read(init) if (init / FILE).is_file() else Record(data=TrainConfig.data)
+    held_out = given.held_out or known.used.get("held_out")
+    return dataclasses.replace(given, replay_text=known.text_name, held_out=held_out)
 
 
 def fingerprints(text: TokenizedCorpus, lessons: Lessons | None) -> dict[str, str]:

@@ -9,7 +9,7 @@ from minigrad.options import option
 _MOST = 10**9  # larger integers are typing errors
 
 
-OBJECTIVES = ("sft", "reinforce", "best-of-n", "grpo")
+OBJECTIVES = ("sft", "reinforce", "best-of-n", "grpo", "dpo")
 """What a trained model can be taught by."""
 
 
@@ -49,7 +49,8 @@ class TrainConfig:
     objective: str | None = option(
         None,
         "teach the model of --init instead: sft lets it learn the answers in the conversations of --data; reinforce, "
-        "best-of-n and grpo let it answer the questions of a task (--data task:NAME) and learn from which are right",
+        "best-of-n and grpo let it answer the questions of a task (--data task:NAME) and learn from which are right; "
+        "dpo raises chosen answers above rejected ones",
         group="teaching",
         choices=OBJECTIVES,
         none_means="",

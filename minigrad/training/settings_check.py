@@ -44,6 +44,8 @@ def _check_teaching(settings: TrainConfig) -> None:
             raise InputError(
                 f"--objective {settings.objective} needs --data FILE, a file of conversations, or --data task:NAME"
             )
+        if settings.data.startswith("task:") and settings.objective == "dpo":
+            raise InputError("--objective dpo needs --data FILE.jsonl, pairs of a chosen and a rejected answer")
         if settings.replay is not None and settings.objective != "sft":
             raise InputError(f"--replay is for --objective sft; {settings.objective} reads answers alone: leave it out")
         if settings.adaptive_context:

@@ -81,6 +81,9 @@ class StepLog:
                 matmul_share=measured.tokens_per_second * run.plan.flops_per_token(run.context) / run.plan.rate,
                 **self._time(),
             )
+            if measured.reward is not None:
+                equal = ": all answers are equally good, so they teach nothing" if measured.reward in (0, 1) else ""
+                self.progress.say(f"reward: {measured.reward:.2f} on average{equal}")
             for each in measured.decisions:
                 if each.context != each.before:
                     self.progress.say(

@@ -12,9 +12,9 @@ from minigrad.training.evaluate import bits_per_byte
 class Totals:
     """Sums over training steps: losses in nats, the bytes of the targets, and the mean loss of each step."""
 
-    nats: float = option(0.0, "losses of all targets", at_least=0)
+    nats: float = option(0.0, "losses of all targets; below 0 where some count against, as answers without a reward do")
     bytes: float = option(0.0, "bytes of the text of all targets", at_least=0)
-    loss: float = option(0.0, "mean losses of the steps", at_least=0)
+    loss: float = option(0.0, "mean losses of the steps")
     steps: float = option(0.0, "steps", at_least=0)
 
     def add_step(self, nats: float, num_bytes: float, loss: float) -> None:

@@ -13,6 +13,7 @@ from minigrad import InputError
 from minigrad.finetuning.choice import lessons_for
 from minigrad.finetuning.course import Course
 from minigrad.finetuning.practice import Practice
+from minigrad.finetuning.preferences import Preferences
 from minigrad.training.settings import RunSettings
 from minigrad.training.teaching import Lessons
 from tests.finetuning.conftest import TOK
@@ -41,6 +42,14 @@ def test_conversations_become_a_course_and_a_task_becomes_practice_or_a_course(t
     assert solved.summary().startswith("2,000 conversations in task:arithmetic")
     for objective in ("reinforce", "best-of-n", "grpo"):
         assert isinstance(chosen(objective, "task:arithmetic"), Practice)
+
+
+def test_pairs_of_answers_are_read_for_dpo(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(
+        '{"messages": [{"role": "user", "content": "a"}], "chosen": "b", "rejected": "c"}', encoding="utf-8"
+    )
+    assert isinstance(chosen("dpo", str(path)), Preferences)
 
 
 def test_rewards_need_a_task() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from minigrad.data.batches import Batch
 from minigrad.data.documents import Documents
 from minigrad.finetuning.course import Course
 from minigrad.finetuning.lessons import Lesson
+from minigrad.training.settings import RunSettings
 from tests.finetuning.conftest import TOK
+from tokenizer.chat import ChatTemplate
 
 CONTEXT = 16
 TEXT = Documents(np.array([0, 7, 8, 9] * 30 + [0]), CONTEXT)
@@ -22,10 +25,16 @@ TEXT = Documents(np.array([0, 7, 8, 9] * 30 + [0]), CONTEXT)
 Make = Callable[..., Lesson]
 
 
+def settings_of(replay: float) -> RunSettings:
+    numbers: dict[str, Any] = {"batch": 4, "context": CONTEXT, "lr": 1.0, "warmup": 1, "threads": 1, "replay": replay}
+    every = dict.fromkeys(("log_every", "eval_every", "save_every", "sample_every"), 10)
+    return RunSettings(data="book.txt", **numbers, **every)
+
+
 def course(make: Make, count: int, replay: float) -> Course:
     """Return a course of `count` conversations of different lengths, each with its number in it."""
     lessons = [make(chr(97 + number), "x" * (1 + number % 5)) for number in range(count)]
-    return Course(lessons, TEXT, context=CONTEXT, replay=replay, name="book.txt")
+    return Course(lessons, TEXT, settings_of(replay), ChatTemplate(TOK))
 
 
 def sequences(batch: Batch) -> list[list[int]]:
@@ -36,7 +45,7 @@ def sequences(batch: Batch) -> list[list[int]]:
 def test_an_epoch_reads_every_conversation_once_and_whole(lesson: Make, replay: float) -> None:
     taught = course(lesson, 23, replay)
     wanted = sorted(each.tokens[:-1] for each in taught.lessons)
-    read, orders, steps = list[list[int]](), set(), taught._steps_per_epoch(4)
+    read, orders, steps = list[list[int]](), set(), taught._deal(4).steps_per_epoch
     assert steps > 1
     for step in range(2 * steps):
         batch = taught.batch(seed=1, step=step, batch_size=4)
@@ -91,7 +100,7 @@ def test_the_fingerprint_changes_with_what_is_taught(lesson: Make) -> None:
 
 
 def test_a_summary_counts_what_is_learned(lesson: Make) -> None:
-    taught = Course([lesson("ab", "cde")], TEXT, context=CONTEXT, replay=0.0, name="book.txt")
+    taught = Course([lesson("ab", "cde")], TEXT, settings_of(0.0), ChatTemplate(TOK))
     assert taught.summary() == "1 conversation in book.txt: 8 tokens, 4 of them in answers"
     assert taught.tokens_per_pass(4) == 8
     assert taught.attended_length() == 8.0

@@ -45,6 +45,8 @@ def test_the_draws_are_a_function_of_seed_and_step(model: LanguageModel) -> None
 
     assert drawn(0, 3) == drawn(0, 3)
     assert len({str(drawn(*each)) for each in ((0, 3), (0, 4), (1, 3))}) == 3
+    equal = roll_out(model, [[5, 6]] * 2, group=4, tokens=6, ends=ENDS, seed=0, step=0).answers
+    assert equal[:4] != equal[4:]  # the answers to each question have draws of their own
 
 
 def test_the_batch_is_the_weighted_loss_of_the_answers_alone(model: LanguageModel) -> None:

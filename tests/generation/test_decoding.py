@@ -49,6 +49,11 @@ def test_a_text_is_a_function_of_seed_and_sample(model):
     assert text(model, [1], 10, seed=3) == text(model, [1], 10, seed=3)
     assert text(model, [1], 10, seed=3) != text(model, [1], 10, seed=4)
     assert text(model, [1], 10, seed=3, first_sample=1) != text(model, [1], 10, seed=3)
+    several = by_place(stream(model, [[1], [1]], tokens=10, seed=3, samples=2, first_sample=[1, 5], **FREE))
+    assert list(several) == [(0, 1), (0, 2), (1, 5), (1, 6)]
+    assert several[1, 5] == text(model, [1], 10, seed=3, first_sample=5) != several[0, 1]
+    with pytest.raises(InputError, match="first_sample has 1 numbers for 2 prompts"):
+        stream(model, [[1], [1]], first_sample=[1])
     assert text(model, [1], 10, seed=3)[:4] == text(model, [1], 4, seed=3)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +13,13 @@ from typing import Any
 import pytest
 
 import generate
+import tokenizer
+from minigrad.evaluate import __main__ as evaluate
 from minigrad.training import metrics
 from minigrad.training.settings import TrainConfig
 from tests.killed_runs import killed_at
 from tests.killed_runs import repeat as repeated
-from tests.small_runs import flags, outcome, record, refusal, settings, timeless
+from tests.small_runs import WORDS, flags, outcome, record, refusal, settings, timeless
 from train import train
 
 BOOK = "".join(f"Q: {word}?\nA: {word[::-1]}.\n" for word in ("to", "be", "or", "not"))
@@ -53,6 +57,14 @@ def test_the_book_is_learned_and_the_report_says_what_was_forgotten(taught: Path
     assert "4 of 4 taught answers are answered token for token (100%; before: 0%)" in page
     assert "<td>be?<td>eb.<td>eb." in page
     assert "bits per byte before, and takes" in page
+
+
+def test_a_taught_model_is_evaluated_on_the_text_and_not_on_the_book(
+    taught: Path, finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert evaluate.main([str(taught), "--json"]) == 0
+    measured = json.loads(capsys.readouterr().out)
+    assert measured["bits_per_byte"] == pytest.approx(record(taught)["result"]["bits_per_byte"], rel=1e-4)
 
 
 def test_a_taught_model_answers_in_a_chat(
@@ -121,10 +133,15 @@ def practising(start: Path, out: Path, objective: str, **changes: Any) -> TrainC
 
 @pytest.mark.parametrize("objective", ["reinforce", "best-of-n", "grpo"])
 def test_a_model_practises_and_a_killed_run_continues_bit_for_bit(
-    monkeypatch: pytest.MonkeyPatch, parrot: Path, tmp_path: Path, objective: str
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    parrot: Path,
+    tmp_path: Path,
+    objective: str,
 ) -> None:
     train(practising(parrot, tmp_path / "whole", objective))
     lines = metrics.read(tmp_path / "whole")
+    assert f"reward: {lines[-1]['reward']:.2f} on average" in capsys.readouterr().out
     assert all(0 <= line["reward"] <= 1 for line in lines)
     page = (tmp_path / "whole" / "report.html").read_text(encoding="utf-8")
     assert "Reward" in page
@@ -144,6 +161,65 @@ def test_what_practice_needs_is_named(
     assert refused(data="task:copy").startswith("--data task:copy: unknown task 'copy'; did you mean 'copying'?")
     assert refused(data=str(book)).startswith("--objective grpo learns from rewards, which need a task with a checker")
     assert refused(replay=0.5).startswith("--replay is for --objective sft; grpo reads answers alone")
-    assert refused(dropout=0.1).startswith("--objective grpo draws answers without dropout")
+    assert refused(dropout=0.1).startswith("--objective grpo computes probabilities of answers without dropout")
     assert "the conversation has" in refused(context=8)
     assert not (tmp_path / "run").exists()
+
+
+def test_chosen_answers_gain_on_rejected_ones_and_a_killed_run_continues(
+    monkeypatch: pytest.MonkeyPatch, finished: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "pairs.jsonl"
+    asked = [[{"role": "user", "content": word}] for word in WORDS]
+    pairs = [{"messages": each, "chosen": "be", "rejected": "or not"} for each in asked]
+    path.write_text("\n".join(map(json.dumps, pairs)), encoding="utf-8")
+
+    def preferring(out: str) -> TrainConfig:
+        return teaching(path, finished, tmp_path / out, objective="dpo", batch=8, lr=0.003, steps=12, dropout=0.0)
+
+    train(preferring("whole"))
+    result = record(tmp_path / "whole")["result"]
+    assert result["preferred"] == 1
+    assert result["margin"] > 0.1
+    assert "held-out pairs the chosen answer gained" in (tmp_path / "whole/report.html").read_text(encoding="utf-8")
+    killed_at(monkeypatch, 7, preferring("killed"))
+    train(TrainConfig(resume=str(tmp_path / "killed")))
+    assert outcome(tmp_path / "killed") == outcome(tmp_path / "whole")
+
+
+def test_a_teacher_at_the_keyboard_fills_a_journal_that_can_be_learned(
+    taught: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = tmp_path / "journal.jsonl"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"not?\n1\nbe?\nnever.\n")))
+    assert generate.main([str(taught), "--teach", "--temperature", "0", "--journal", str(journal)]) == 0
+    assert "  1  ton.\n" in capsys.readouterr().out
+    lines = [json.loads(line)["messages"] for line in journal.read_text(encoding="utf-8").splitlines()]
+    assert [[each["content"] for each in messages] for messages in lines] == [["not?", "ton."], ["be?", "never."]]
+    train(teaching(journal, taught, tmp_path / "run", steps=1))
+    for words, message in (
+        (["--chat"], "leave out --chat"),
+        (["--journal", str(tmp_path)], "is a folder; name a file"),
+    ):
+        assert generate.main([str(taught), "--teach", *words]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_the_form_of_another_author_is_learned_and_kept(
+    book: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a model that was downloaded: nothing but its weights, its tokenizer and its template."""
+    pytest.importorskip("jinja2")
+    source = shutil.copytree(finished, tmp_path / "theirs", ignore=shutil.ignore_patterns("minigrad.json", "check*"))
+    config = json.loads((source / "tokenizer_config.json").read_text(encoding="utf-8"))
+    config["chat_template"] = "{% for m in messages %}<|system|>{{ m.role }}: {{ m.content }}<|end|>{% endfor %}"
+    config["chat_template"] += "{% if add_generation_prompt %}<|system|>assistant: {% endif %}"
+    (source / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
+    known = record(finished)["settings"]["data"]
+    changes: dict[str, Any] = {"replay_text": known, "context": 64, "steps": 6}
+    killed_at(monkeypatch, 5, teaching(book, source, tmp_path / "run", **changes))
+    shutil.rmtree(source)
+    train(TrainConfig(resume=str(tmp_path / "run")))
+    tok = tokenizer.load(tmp_path / "run")
+    ids = tokenizer.load_chat(tmp_path / "run", tok).encode([{"role": "user", "content": "a"}])
+    assert tok.decode(ids).replace("<|system|>", "").startswith("user: a")

@@ -1,0 +1,179 @@
+"""Preferences: pairs of answers to a question, one chosen and one rejected, from which DPO learns.
+
+    {"messages": [{"role": "user", "content": "Hi!"}], "chosen": "Hello.", "rejected": "What?"}      a line of a .jsonl
+
+Every tenth pair is held out: what is learned shows on pairs that no step saw.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from minigrad.data.batches import Batch
+from minigrad.errors import InputError
+from minigrad.finetuning import examination, objectives
+from minigrad.finetuning.conversations import Conversation, Message, json_objects, messages_in
+from minigrad.finetuning.dealing import Deal
+from minigrad.finetuning.lessons import ChatForm, encode_lesson
+from minigrad.finetuning.rollouts import Rollouts, log_probabilities
+from minigrad.nn.language_model import LanguageModel
+from minigrad.system.units import plural
+from minigrad.training.run import Run
+from minigrad.training.settings import RunSettings
+from minigrad.training.teaching import Taught
+from minigrad.typing import Array
+
+_EVERY = 10  # the tenth pair is held out
+_TOGETHER = 32  # pairs whose log-probabilities are computed at once
+
+
+class Pair(NamedTuple):
+    """The tokens of a prompt, of its chosen answer and of its rejected one, each with its end token."""
+
+    prompt: list[int]
+    chosen: list[int]
+    rejected: list[int]
+
+    @property
+    def length(self) -> int:
+        """The tokens that are read of both."""
+        return 2 * len(self.prompt) + len(self.chosen) + len(self.rejected) - 2
+
+
+def read_preferences(path: str | Path, form: ChatForm, ends: Collection[int], context: int) -> list[Pair]:
+    """Return the pairs in a file of JSON lines.
+
+    Raises InputError, with the line and the reason, for a line that is no pair, for two equal answers, or for an answer
+    that does not fit into the context.
+    """
+    pairs = []
+    for place, record in json_objects(Path(path)):
+        answers = [record.get(name) for name in ("chosen", "rejected")]
+        if not all(isinstance(each, str) and each.strip() for each in answers):
+            raise InputError(f'{place} lacks one of the answers: expected texts in the fields "chosen" and "rejected"')
+        if answers[0] == answers[1]:
+            raise InputError(
+                f"{place}: the chosen answer and the rejected one are the same, so there is nothing to learn"
+            )
+        asked = messages_in(record, place)
+        found = []
+        for answer in answers:
+            messages: tuple[Message, ...] = (*asked, {"role": "assistant", "content": str(answer)})
+            lesson = encode_lesson(Conversation(messages, place).checked(), form, ends, context)
+            found.append((lesson.tokens, lesson.answers[-1]))
+        (chosen, (begin, end)), (rejected, (_, other_end)) = found
+        pairs.append(Pair(chosen[:begin], chosen[begin:end], rejected[begin:other_end]))
+    if not pairs:
+        raise InputError(f"{path} holds no pair of answers")
+    return pairs
+
+
+class Preferences:
+    """The batches of learning from preferences; `make_reference` loads the model that the learning one began as.
+
+    The log-probabilities of the reference are computed once, before the first step of a process: then it is given up.
+    """
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        pairs: Sequence[Pair],
+        form: ChatForm,
+        make_reference: Callable[[], LanguageModel],
+    ) -> None:
+        self.settings, self.form, self.make_reference = settings, form, make_reference
+        self.held_out = [pair for number, pair in enumerate(pairs) if number % _EVERY == _EVERY - 1]
+        self.pairs = [pair for number, pair in enumerate(pairs) if number % _EVERY != _EVERY - 1]
+        self.lengths = np.array([pair.length for pair in self.pairs])
+        self.model: LanguageModel | None = None
+        self.reference: list[Array] = []  # of each pair, the log-probabilities of the tokens of both answers
+        self.held_out_reference: list[Array] = []
+
+    reward = None  # nothing is rewarded: which answer is better is known
+
+    def begin(self, run: Run) -> None:
+        """Take the model, and compute the log-probabilities of the reference; note how well held-out text is known."""
+        self.model, reference = run.model, self.make_reference()
+        self.reference = _log_probs_of(reference, self.pairs)
+        self.held_out_reference = _log_probs_of(reference, self.held_out)
+        self.form.save(run.folder.path)
+        examination.measure_text_before(run)
+
+    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+        """Return the pairs of one step, their tokens weighted by DPO."""
+        assert self.model is not None
+        chosen = self._deal(batch_size).chosen(seed, step)
+        rollouts = _as_rollouts([self.pairs[number] for number in chosen])
+        now = log_probabilities(self.model, rollouts.batch(np.zeros(rollouts.offsets[-1])))
+        reference = np.concatenate([self.reference[number] for number in chosen])
+        dpo = functools.partial(objectives.dpo, offsets=rollouts.offsets, reference=reference)
+        return rollouts.batch(objectives.token_weights(dpo, now))
+
+    def examine(self, run: Run) -> Taught:
+        """Compare the held-out pairs, and what the model knows of the text, with what they were before."""
+        pairs, reference = self.held_out or self.pairs, self.held_out_reference or self.reference
+        raised = [
+            [part.sum() for part in np.split(now - before, [len(pair.chosen)])]
+            for pair, now, before in zip(pairs, _log_probs_of(run.model, pairs), reference, strict=True)
+        ]
+        chosen, rejected = np.array(raised).T
+        share, margin = float((chosen > rejected).mean()), float((chosen - rejected).mean())
+        which = "held-out pairs" if self.held_out else "pairs, all of which were learned"
+        learned = (
+            f"In {100 * share:.0f}% of {len(pairs):,} {which} the chosen answer gained on the rejected one, by "
+            f"{margin:.2f} nats on average: chosen answers changed by {chosen.mean():+.2f}, rejected ones by "
+            f"{rejected.mean():+.2f} nats."
+        )
+        figures = {"preferred": share, "margin": margin, "chosen": float(chosen.mean())}
+        return examination.with_text(run, learned, "", figures)
+
+    def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
+        """Return the number of tokens that the steps before `step` read."""
+        return self._deal(batch_size).tokens_before(seed, step)
+
+    def tokens_per_pass(self, batch_size: int) -> int:
+        """Return the number of tokens of all pairs to learn from."""
+        return int(self.lengths.sum())
+
+    def attended_length(self) -> float:
+        """Return the length of the sequence of a token, averaged over the tokens: about half of its pair."""
+        return float((self.lengths**2).sum() / self.lengths.sum() / 2)
+
+    def describe(self, batch_size: int) -> str:
+        """Return what a step reads, in words."""
+        return f": about {len(self.pairs) / self._deal(batch_size).steps_per_epoch:.2g} pairs of answers"
+
+    def summary(self) -> str:
+        """Return what is taught, in words."""
+        held_out = f", {len(self.held_out):,} more are held out" if self.held_out else ""
+        return f"{plural(len(self.pairs), 'pair')} of answers in {self.settings.data}{held_out}"
+
+    def fingerprint(self) -> str:
+        """Return a hash of all pairs, as tokens."""
+        return hashlib.blake2b(str((self.pairs, self.held_out)).encode(), digest_size=16).hexdigest()
+
+    def _deal(self, batch_size: int) -> Deal:
+        # Both answers of a pair belong to one step, and each may be as long as the context.
+        return Deal(self.lengths, max(2, batch_size) * self.settings.context)
+
+
+def _as_rollouts(pairs: Sequence[Pair]) -> Rollouts:
+    """Return both answers of each pair, the chosen one first."""
+    prompts = [pair.prompt for pair in pairs for _ in range(2)]
+    return Rollouts(prompts, [answer for pair in pairs for answer in (pair.chosen, pair.rejected)], np.zeros(0), 2)
+
+
+def _log_probs_of(model: LanguageModel, pairs: Sequence[Pair]) -> list[Array]:
+    """Return for each pair the log-probabilities of the tokens of both answers, one after the other."""
+    found: list[Array] = []
+    for first in range(0, len(pairs), _TOGETHER):
+        rollouts = _as_rollouts(pairs[first : first + _TOGETHER])
+        log_probs = log_probabilities(model, rollouts.batch(np.zeros(rollouts.offsets[-1])))
+        found += np.split(log_probs, rollouts.offsets[2:-1:2])
+    return found

@@ -1,0 +1,88 @@
+"""A teacher at the keyboard: the model offers answers, the person takes one or types a better one, a journal keeps it.
+
+The journal is a file of conversations, one a line, to train on later (`--objective sft --data journal.jsonl`). Changing
+the weights at once after each choice is not done: of that, eight variants failed for the author of Vidya ("Why RL broke
+at 50M", 2026), while the curated answers, trained on as a book, were learned.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from minigrad.errors import RunError
+from minigrad.system.files import reason
+
+HELP = "type a question; then the number of the best answer, or a better answer; an empty line skips, /exit ends"
+
+
+class Journal:
+    """A file to which lines are only ever added; what was added survives a crash."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def add(self, question: str, answer: str, offered: Sequence[str]) -> None:
+        """Add a conversation, and the answers among which it was chosen; raises RunError if that fails.
+
+        A last line that a crash cut short stays, and the new one begins on a line of its own.
+        """
+        messages = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+        line = json.dumps({"messages": messages, "offered": list(offered)}, ensure_ascii=False) + "\n"
+        try:
+            with self.path.open("a+b") as file:
+                if file.tell() and not _ends_a_line(file.fileno(), file.tell()):
+                    line = "\n" + line
+                file.write(line.encode())
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise RunError(f"cannot write {self.path}: {reason(error)}") from error
+
+
+def _ends_a_line(descriptor: int, length: int) -> bool:
+    os.lseek(descriptor, length - 1, os.SEEK_SET)
+    return os.read(descriptor, 1) == b"\n"
+
+
+class Teacher:
+    """The loop of `generate.py --teach`.
+
+    `offer` returns answers to a question, given the number of the question, from 0; `tell` prints a remark. Each
+    question is a conversation of its own: a model this small is distracted by what was said before.
+    """
+
+    def __init__(
+        self, journal: Journal, offer: Callable[[str, int], Iterable[str]], tell: Callable[[str], None]
+    ) -> None:
+        self.journal, self.offer, self.tell = journal, offer, tell
+
+    def run(self, inputs: Iterable[str]) -> Iterator[str]:
+        """Yield what is to be shown; the inputs are a question and a choice in turn, until /exit."""
+        lines, turn, kept = iter(inputs), 0, 0
+        for question in lines:
+            if question.strip() == "/exit":
+                break
+            if not question.strip():
+                continue
+            offered = list(dict.fromkeys(text for text in map(str.strip, self.offer(question, turn)) if text))
+            yield "".join(f"  {number}  {text}\n" for number, text in enumerate(offered, start=1))
+            turn += 1
+            answer = self._chosen(lines, offered)
+            if answer == "/exit":
+                break
+            if answer:
+                self.journal.add(question.strip(), answer, offered)
+                kept += 1
+        self.tell(f"{kept} answers were added to {self.journal.path}")
+
+    def _chosen(self, lines: Iterator[str], offered: Sequence[str]) -> str:
+        """Return the answer that was picked or typed, or nothing."""
+        for line in lines:
+            text = line.strip()
+            if not text.isdecimal() or 1 <= int(text) <= len(offered):
+                return offered[int(text) - 1] if text.isdecimal() else text
+            self.tell(f"there are answers 1 to {len(offered)}; {HELP}" if offered else "there is no answer: type one")
+        return ""

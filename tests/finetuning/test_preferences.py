@@ -1,0 +1,90 @@
+"""Preferences: pairs in a file, a reference that is computed once, and margins that grow on pairs nobody trained on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from minigrad import InputError, no_grad
+from minigrad.constants import IGNORE
+from minigrad.finetuning.objectives import BETA
+from minigrad.finetuning.preferences import Pair, Preferences, read_preferences
+from minigrad.training.settings import RunSettings
+from tests.finetuning.conftest import TOK
+from tests.finetuning.test_practice import EVERY, build
+from tokenizer.chat import ChatTemplate
+
+ENDS = set(TOK.specials.values())
+
+
+def line(chosen: Any = "yes", rejected: Any = "no", asked: str = "b?") -> str:
+    messages = [{"role": "user", "content": asked}]
+    return json.dumps({"messages": messages, "chosen": chosen, "rejected": rejected})
+
+
+def read(folder: Path, *lines: str, context: int = 64) -> list[Pair]:
+    path = folder / "pairs.jsonl"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return read_preferences(path, ChatTemplate(TOK), ENDS, context)
+
+
+def test_a_pair_has_one_prompt_and_two_answers_with_their_ends(tmp_path: Path) -> None:
+    (pair,) = read(tmp_path, line())
+    end, ask = TOK.specials["<|end|>"], TOK.specials["<|assistant|>"]
+    assert pair.prompt == [TOK.specials["<|user|>"], *TOK.encode("b?"), end, ask]
+    assert (pair.chosen, pair.rejected) == ([*TOK.encode("yes"), end], [*TOK.encode("no"), end])
+    assert pair.length == 2 * 5 + 4 + 3 - 2
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([line(), line(rejected="")], "line 2 lacks one of the answers"),
+        ([line(chosen=None)], "line 1 lacks one of the answers"),
+        ([line(), "oops"], "line 2 is no JSON object"),
+        ([line(chosen="no")], "line 1: the chosen answer and the rejected one are the same"),
+        ([line(asked="")], "line 1: message 1, of the user, is empty"),
+        (['{"chosen": "a", "rejected": "b"}'], "line 1 has no messages"),
+        ([line(chosen="x" * 90)], "line 1: the conversation has 96 tokens, and --context is 64"),
+        ([""], "holds no pair of answers"),
+    ],
+)
+def test_what_is_no_pair_is_named_with_its_line(tmp_path: Path, lines: list[str], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read(tmp_path, *lines)
+    assert message in str(caught.value)
+
+
+def test_the_weights_of_a_step_are_those_of_dpo_against_the_frozen_reference(tmp_path: Path) -> None:
+    pairs = read(tmp_path, *(line(asked=chr(97 + number)) for number in range(11)))
+    settings = RunSettings(
+        objective="dpo", data="pairs.jsonl", batch=8, context=64, lr=1.0, warmup=1, threads=1, **EVERY
+    )
+    form = ChatTemplate(TOK)
+    some = Preferences(settings, pairs, form, build)
+    assert (len(some.pairs), len(some.held_out)) == (10, 1)
+    assert some.summary() == "10 pairs of answers in pairs.jsonl, 1 more are held out"
+    assert some.tokens_before(3, seed=0, batch_size=8) == 3 * some.tokens_per_pass(8)
+    assert some.describe(8) == ": about 10 pairs of answers"
+    assert some.attended_length() == pairs[0].length / 2
+    assert some.fingerprint() != Preferences(settings, pairs[:5], form, build).fingerprint()
+    model: Any = build()
+    record = SimpleNamespace(before={"bits_per_byte": 2.0})
+    run: Any = SimpleNamespace(model=model, step=0, folder=SimpleNamespace(record=record, path=tmp_path))
+    some.begin(run)
+    batch = some.batch(seed=0, step=0, batch_size=8)
+    assert batch.weights is not None
+    counted = batch.targets != IGNORE
+    steps = np.sign(batch.weights[counted]) * batch.num_targets * BETA / 2 / 10
+    np.testing.assert_allclose(batch.weights[counted], steps, rtol=1e-4)  # every margin is 0
+    assert (batch.weights[counted] > 0).sum() == 10 * 4
+    with no_grad():
+        model.head()[...] = 0.5 * model.head().data
+    moved = some.batch(seed=0, step=0, batch_size=8)
+    assert moved.weights is not None
+    assert np.abs(moved.weights - batch.weights).max() > 1e-3

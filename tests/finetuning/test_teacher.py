@@ -1,0 +1,54 @@
+"""A teacher at the keyboard: what is chosen or typed is kept, line by line, and can be trained on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from minigrad import RunError
+from minigrad.finetuning.conversations import read_conversations
+from minigrad.finetuning.teacher import Journal, Teacher
+
+
+def taught(path: Path, *inputs: str, offered: tuple[str, ...] = ("yes", "no", " yes ", "")) -> tuple[str, list[str]]:
+    """Return what was shown and told."""
+    told = list[str]()
+    teacher = Teacher(Journal(path), lambda question, turn: [*offered, f"{question} {turn}"], told.append)
+    return "".join(teacher.run(inputs)), told
+
+
+def kept(path: Path) -> list[list[str]]:
+    return [[each["content"] for each in found.messages] for found in read_conversations(path)]
+
+
+def test_a_number_takes_an_answer_and_anything_else_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    shown, told = taught(path, "a?", "2", " ", "b?", "No, never.", "c?", "", "d?", "9", "1", "/exit", "e?")
+    assert shown.startswith("  1  yes\n  2  no\n  3  a? 0\n")  # equal answers and empty ones are offered once, or never
+    assert kept(path) == [["a?", "no"], ["b?", "No, never."], ["d?", "yes"]]
+    assert json.loads(path.read_text(encoding="utf-8").splitlines()[0])["offered"] == ["yes", "no", "a? 0"]
+    assert told[0].startswith("there are answers 1 to 3")
+    assert told[-1] == f"3 answers were added to {path}"
+
+
+@pytest.mark.parametrize("inputs", [("a?",), ("a?", "/exit"), ("/exit",), ()])
+def test_without_a_choice_nothing_is_kept(tmp_path: Path, inputs: tuple[str, ...]) -> None:
+    path = tmp_path / "journal.jsonl"
+    assert taught(path, *inputs)[1] == [f"0 answers were added to {path}"]
+    assert not path.exists()
+
+
+def test_a_journal_grows_and_a_line_that_was_cut_spoils_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    taught(path, "a?", "1")
+    path.write_bytes(path.read_bytes() + b'{"messages": [{"ro')  # a crash
+    taught(path, "b?", "2")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert [json.loads(lines[number])["messages"][0]["content"] for number in (0, 2)] == ["a?", "b?"]
+
+
+def test_a_journal_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=f"cannot write {tmp_path}"):
+        taught(tmp_path, "a?", "1")
