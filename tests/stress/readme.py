@@ -26,6 +26,7 @@ SHORTER = (
     (r"--minutes \d+", "--steps 30"),
     (r"(train\.py --model vidya-v2)$", r"\1 --steps 30"),
     (r"(-m pytest)$", r"\1 tests/test_options.py"),
+    (r" --open$", ""),
 )
 """Parts of commands, and what they are replaced by: 30 steps instead of minutes, and one file of the tests."""
 
