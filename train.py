@@ -208,7 +208,7 @@ class Preparation:
         changes = assignments(asked.set)
         if not asked.init:
             sizes = ladder(asked.model, asked.size)
-            return asked.model, {size: models.skeleton(asked.model, size, **changes) for size in sizes}
+            return asked.model, {size: models.for_training(asked.model, size, **changes) for size in sizes}
         # A run that is continued has noted the shape of what it started from, which may be gone by now.
         source = folder.path / FILE if folder else Path(asked.init) / "config.json"
         described = (folder.record.architecture if folder else None) or read_json(source)

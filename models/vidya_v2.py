@@ -2,7 +2,8 @@
 
 Pre-norm with RMSNorm, rotary positions with theta 100,000, three query heads to each key/value head, SwiGLU, one matrix
 for embedding and head (unless `tied_head` is off), no biases. Names, shapes and config are those of the published Llama
-checkpoints.
+checkpoints. Runs of the laptop sizes add one thing that no Llama has: with `key_shift`, half of each key is that of the
+token before, and copying from the context is learned early (see `minigrad.ops.key_shift`).
 
 Its source document calls the 576-wide model "135M": that is the count at SmolLM2's vocabulary of 49,152 (134,515,008);
 at its own vocabulary of 32,000 the model has 124,635,456 parameters and the shape of MobileLLM-125M.
@@ -72,6 +73,7 @@ class VidyaV2Config:
     init_std: float = option(0.02, "initial standard deviation of matrices; see residual_std", at_least=0)
     dropout: float = option(0.0, "on the embedding and on the output of each block", at_least=0, below=1)
     tied_head: bool = option(True, "whether the embedding is the head as well")
+    key_shift: bool = option(False, "whether half of each key is that of the token before; Llama has no such thing")
     end_of_text_id: int = option(0, "the token between documents", at_least=0)
 
     def __post_init__(self) -> None:
@@ -84,10 +86,9 @@ class VidyaV2Config:
         rotary_settings.check(self)
 
     def published(self) -> dict[str, Any]:
-        """Return the config in the published format, a Llama that transformers can open."""
+        """Return the config in the published format: a Llama that transformers can open, unless keys are shifted."""
         return {
-            "architectures": ["LlamaForCausalLM"],
-            "model_type": "llama",
+            **_KINDS[self.key_shift],
             "vocab_size": self.vocab_size,
             "hidden_size": self.width,
             "intermediate_size": self.feed_forward,
@@ -121,7 +122,7 @@ class VidyaV2Config:
     @classmethod
     def recognises(cls, values: dict[str, Any]) -> bool:
         """Return whether a config.json describes a model of this family."""
-        return bool(values.get("model_type") == "llama")
+        return values.get("model_type") in ("llama", "vidya-v2")
 
     @classmethod
     def from_published(cls, values: dict[str, Any]) -> VidyaV2Config:
@@ -135,8 +136,15 @@ class VidyaV2Config:
             "tie_word_embeddings": False,  # the default of a Llama is two matrices
         }
         given = {key: value for key, value in values.items() if key != "head_dim" or value is not None}
-        return cls(**read_fields(cls, given, _KEYS, defaults), **rotary_settings.read(values))
+        shift = values["model_type"] == "vidya-v2"
+        return cls(**read_fields(cls, given, _KEYS, defaults), **rotary_settings.read(values), key_shift=shift)
 
+
+_KINDS = {
+    False: {"architectures": ["LlamaForCausalLM"], "model_type": "llama"},
+    True: {"architectures": ["VidyaV2ForCausalLM"], "model_type": "vidya-v2"},
+}
+"""What config.json names the model, with and without `key_shift`: programs that know only Llama refuse what is none."""
 
 _KEYS = {
     "vocab_size": "vocab_size",
@@ -181,7 +189,13 @@ class Block(nn.CheckpointedLayer):
         std, out_std = config.init_std, residual_std(config)
         self.input_layernorm = nn.RMSNorm(config.width, eps=config.norm_eps)
         self.self_attn = nn.GroupedQueryAttention(
-            config.width, config.num_heads, config.num_kv_heads, config.head_dim, std=std, out_std=out_std
+            config.width,
+            config.num_heads,
+            config.num_kv_heads,
+            config.head_dim,
+            key_shift=config.key_shift,
+            std=std,
+            out_std=out_std,
         )
         self.post_attention_layernorm = nn.RMSNorm(config.width, eps=config.norm_eps)
         self.mlp = nn.SwiGLUFeedForward(config.width, config.feed_forward, std=std, out_std=out_std)
@@ -212,7 +226,7 @@ class VidyaV2(LanguageModel):
         self.config: VidyaV2Config = config
         self.model = Decoder(config)
         head = None if config.tied_head else nn.Linear(config.width, config.vocab_size, bias=False, std=config.init_std)
-        self.lm_head = head
+        self.lm_head, self.shifts_keys = head, config.key_shift
         self._angles = rotary_settings.angles(config)
 
     def embedding(self) -> nn.Embedding:

@@ -203,6 +203,12 @@ def prefix_mean(draw: DrawFn) -> Case:
 
 
 @st.composite
+def key_shift(draw: DrawFn) -> Case:
+    offsets, heads, half = draw(sequences()), draw(st.integers(0, 2)), draw(st.integers(1, 4))
+    return Case(values(draw, normal, (int(offsets[-1]), heads, 2 * half)), {"offsets": offsets})
+
+
+@st.composite
 def rotary(draw: DrawFn) -> Case:
     rows, num_heads, half = draw(st.integers(0, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 4))
     angles = values(draw, normal, (5, half))[0]

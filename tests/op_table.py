@@ -23,6 +23,7 @@ from minigrad.ops.elementwise import gelu_formula
 from minigrad.ops.embedding import embedding_formula
 from minigrad.ops.gating import blend_formula, sigmoid_gate_formula
 from minigrad.ops.joined_attention import attention_with_far_keys_formula, attention_with_own_key_formula
+from minigrad.ops.key_shift import key_shift_formula
 from minigrad.ops.matmul import linear_formula, matmul_formula
 from minigrad.ops.norm import layer_norm_formula, offset_rms_norm_formula, rms_norm_formula
 from minigrad.ops.prefix_mean import prefix_mean_formula
@@ -127,6 +128,7 @@ TABLE: dict[str, Row] = {
     "embedding": Row(op_cases.embedding(), embedding_formula),
     "exp": elementwise(np.exp),
     "gelu": elementwise(gelu_formula, approximate=st.sampled_from(["none", "tanh"])),
+    "key_shift": Row(op_cases.key_shift(), key_shift_formula),
     "layer_norm": norm(layer_norm_formula, vectors=2),
     "linear": Row(op_cases.linear(), linear_formula),
     "linear_cross_entropy": Row(op_cases.linear_cross_entropy(), linear_cross_entropy_formula),

@@ -71,13 +71,22 @@ class GroupedQueryAttention(Module):
     """Causal self-attention, in which groups of query heads share keys and values; rotary positions with `angles`.
 
     Ainslie et al. 2023, "GQA", arXiv 2305.13245. With one key/value head per query head it is ordinary multi-head
-    attention. Shapes: x (rows, width) -> (rows, width).
+    attention. With `key_shift`, half of each key is that of the token before (see `ops.key_shift`).
+    Shapes: x (rows, width) -> (rows, width).
     """
 
     def __init__(
-        self, width: int, num_heads: int, num_kv_heads: int, head_dim: int, *, std: float = 0.02, out_std: float = 0.02
+        self,
+        width: int,
+        num_heads: int,
+        num_kv_heads: int,
+        head_dim: int,
+        *,
+        key_shift: bool = False,
+        std: float = 0.02,
+        out_std: float = 0.02,
     ) -> None:
-        self.head_dim = head_dim
+        self.head_dim, self.key_shift = head_dim, key_shift
         self.q_proj = Linear(width, num_heads * head_dim, bias=False, std=std)
         self.k_proj = Linear(width, num_kv_heads * head_dim, bias=False, std=std)
         self.v_proj = Linear(width, num_kv_heads * head_dim, bias=False, std=std)
@@ -100,7 +109,9 @@ class GroupedQueryAttention(Module):
             q, k = angles.rotate(q, layout), angles.rotate(k, layout)
         key_ranges = None
         if cache is not None:
-            k, v, key_ranges = cache.append(layer, k, v, layout.offsets)
+            k, v, key_ranges = cache.append(layer, k, v, layout.offsets)  # which shifts the keys
+        elif self.key_shift:
+            k = ops.key_shift(k, offsets=layout.offsets)
         attended = ops.attention(q, k, v, offsets=layout.offsets, key_ranges=key_ranges)
         return self.o_proj(attended.reshape(len(x), self.q_proj.weight.shape[0]))
 
@@ -112,4 +123,4 @@ class GroupedQueryAttention(Module):
         if angles is not None:
             program.rotate(q, angles)
             program.rotate(k, angles)
-        program.linear(self.o_proj, program.attend(layer, q, k, v), add_to=add_to)
+        program.linear(self.o_proj, program.attend(layer, q, k, v, key_shift=self.key_shift), add_to=add_to)

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from minigrad.autograd.graph import Node, is_recording
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import GraphError, InputError
+from minigrad.ops.key_shift import pairs_of
 from minigrad.typing import Array
 
 
@@ -87,6 +88,8 @@ class Cache:
 class KeyValueCache(Cache):
     """The keys and values of every layer, and those that a pattern of attention derives from them, the far ones.
 
+    With `key_shift`, half of each key is stored with the token after it (see `ops.key_shift`), so also for the token
+    that is not there yet; nothing is ever stored in that half of a first key, which is 0.
     Memory is allocated once: 2 x layers x batch x max_length x G x D elements. Shapes: keys and values
     (layers, batch, max_length, G, D), of which the first `lengths` positions of each sequence are filled; far_keys and
     far_values (layers, batch, blocks, G, D), here no blocks; sums (layers, batch, C) of what layers give, here none.
@@ -100,8 +103,11 @@ class KeyValueCache(Cache):
         num_kv_heads: int,
         head_dim: int,
         dtype: DTypeLike = "float32",
+        *,
+        key_shift: bool = False,
     ) -> None:
         super().__init__(batch_size, max_length)
+        self.key_shift = key_shift
         shape = (num_layers, batch_size, max_length, num_kv_heads, head_dim)
         self.keys, self.values = np.zeros(shape, dtype), np.zeros(shape, dtype)
         self.far_keys, self.far_values = self.keys[:, :, :0], self.values[:, :, :0]
@@ -117,7 +123,7 @@ class KeyValueCache(Cache):
 
     def select(self, sequences: ArrayLike) -> Self:
         """Return a cache of these sequences, by their numbers: fewer of them, or one of them several times."""
-        chosen, numbers, filled = copy.copy(self), np.asarray(sequences), slice(self.lengths.max())
+        chosen, numbers, filled = copy.copy(self), np.asarray(sequences), slice(self.lengths.max() + 1)
         chosen.batch_size, chosen.lengths = len(numbers), self.lengths[numbers]
         for name in ("keys", "values", "far_keys", "far_values"):
             old = getattr(self, name)
@@ -137,8 +143,15 @@ class KeyValueCache(Cache):
         counts, stored = np.diff(offsets), self.stored(layer)
         sequences = np.repeat(np.arange(self.batch_size), counts)
         places = np.arange(len(k)) + np.repeat(stored - offsets[:-1], counts)
-        for memory, rows in ((self.keys, k), (self.values, v)):
-            memory[layer, sequences, places] = rows.data
+        self.values[layer, sequences, places] = v.data
+        if self.key_shift:
+            has_next = places + 1 < self.max_length
+            staying, shifted = pairs_of(self.keys)
+            staying_pairs, shifted_pairs = pairs_of(k.data)
+            staying[layer, sequences, places] = staying_pairs
+            shifted[layer, sequences[has_next], places[has_next] + 1] = shifted_pairs[has_next]
+        else:
+            self.keys[layer, sequences, places] = k.data
         first = np.arange(self.batch_size) * self.max_length
         ranges = np.stack([first, first + stored + counts], axis=1)
         keys, values = (memory[layer].reshape(-1, *memory.shape[3:]) for memory in (self.keys, self.values))

@@ -41,6 +41,7 @@ class LanguageModel(Module):
     config: ModelConfig
     lm_head: Linear | None = None
     learns_positions = False  # whether the weights contain a row per position, so that the context cannot change
+    shifts_keys = False  # whether half of each key is that of the token before, see `ops.key_shift`
 
     def embedding(self) -> Embedding:
         """Return the embedding module."""
@@ -58,7 +59,8 @@ class LanguageModel(Module):
         """Return an empty cache for `batch_size` sequences of up to `max_length` tokens (by default the context)."""
         config, dtype = self.config, self.head().dtype
         length = config.context_length if max_length is None else max_length
-        return KeyValueCache(config.num_layers, batch_size, length, config.num_kv_heads, config.head_dim, dtype)
+        shape = config.num_layers, batch_size, length, config.num_kv_heads, config.head_dim
+        return KeyValueCache(*shape, dtype, key_shift=self.shifts_keys)
 
     def write_program(self, program: Program) -> Register | None:
         """Describe the pass over one token as a program; return the register of the last norm.

@@ -151,10 +151,22 @@ class Program:
         self.angles = angles
         self._add(ROTATE, x, x)
 
-    def attend(self, layer: int, q: Register, k: Register, v: Register, pattern: Pattern | None = None) -> Register:
-        """Store key and value, and attend from the query to all that are stored, or to those that a pattern shows."""
+    def attend(
+        self,
+        layer: int,
+        q: Register,
+        k: Register,
+        v: Register,
+        pattern: Pattern | None = None,
+        *,
+        key_shift: bool = False,
+    ) -> Register:
+        """Store key and value, and attend from the query to all that are stored, or to those that a pattern shows.
+
+        With `key_shift`, half of the key is stored with the next token.
+        """
         self.patterns.append(pattern or Pattern())
-        self._add(STORE, k, v, layer=layer)
+        self._add(STORE, k, v, layer=layer, adds=int(key_shift))
         out = self.register(q.size)
         self._add(ATTEND, q, out, layer=layer)
         return out

@@ -11,6 +11,7 @@ from minigrad.ops.elementwise import absolute, astype, exp, gelu, log, relu, sig
 from minigrad.ops.embedding import embedding
 from minigrad.ops.gating import blend, sigmoid_gate
 from minigrad.ops.joined_attention import SeenFarKeys, SeenKeys, attention_with_far_keys, attention_with_own_key
+from minigrad.ops.key_shift import key_shift
 from minigrad.ops.masked_attention import scaled_dot_product_attention
 from minigrad.ops.matmul import linear, matmul
 from minigrad.ops.norm import layer_norm, offset_rms_norm, rms_norm
@@ -45,6 +46,7 @@ __all__ = [
     "embedding",
     "exp",
     "gelu",
+    "key_shift",
     "layer_norm",
     "linear",
     "linear_cross_entropy",

@@ -30,6 +30,7 @@ UNUSUAL: dict[str, dict[str, Any]] = {
     "vidya-v1": {"head_dim": 6, "feed_forward": 9, "rope_theta": 9.0},
     "vidya-v2": {
         "num_kv_heads": 2,
+        "key_shift": True,
         "head_dim": 6,
         "feed_forward": 9,
         "tied_head": False,

@@ -14,7 +14,15 @@ VOCAB, CONTEXT = 13, 24
 TINY: dict[str, dict[str, Any]] = {
     "gpt2": {"num_layers": 2, "width": 12, "num_heads": 3, "feed_forward": 20},
     "vidya-v1": {"num_layers": 2, "width": 12, "num_heads": 3, "head_dim": 4, "feed_forward": 20},
-    "vidya-v2": {"num_layers": 2, "width": 12, "num_heads": 4, "num_kv_heads": 2, "head_dim": 4, "feed_forward": 16},
+    "vidya-v2": {
+        "num_layers": 2,
+        "width": 12,
+        "num_heads": 4,
+        "num_kv_heads": 2,
+        "head_dim": 4,
+        "feed_forward": 16,
+        "key_shift": True,
+    },
     "vsla": {
         "num_layers": 5,
         "width": 12,

@@ -105,8 +105,10 @@ def test_the_loss_stays_close_to_that_of_float32(plain: Path, wholes: dict[str, 
     near, wanted = losses(wholes[choice]), losses(plain)
     assert len(near) == 30
     if "precision" in CHOICES[choice]:
-        # In the first steps the runs differ by the rounding of factors to 8 bits; later the differences grow.
-        assert 0 < np.abs(near - wanted)[:3].max() < 2e-3
+        # The first loss differs by the rounding of factors to 8 bits. Then AdamW's first updates, which are as large
+        # for a gradient near 0 as for any, let the differences grow.
+        assert 0 < np.abs(near - wanted)[0] < 1e-4
+        assert np.abs(near - wanted)[:2].max() < 2e-3
         assert np.abs(near - wanted).max() < 0.03 * (wanted[0] - wanted[-1])
     else:
         np.testing.assert_allclose(near, wanted, rtol=1e-4)

@@ -88,8 +88,8 @@ def test_the_run_folder_holds_what_a_hugging_face_folder_holds_and_ours(finished
         "minigrad.json", "checkpoints", "metrics.jsonl", "report.html",
     }  # fmt: skip
     config = json.loads((finished / "config.json").read_text(encoding="utf-8"))
-    assert config["architectures"] == ["LlamaForCausalLM"]
-    assert config["model_type"] == "llama"
+    assert config["architectures"] == ["VidyaV2ForCausalLM"]
+    assert config["model_type"] == "vidya-v2"
     assert config["tie_word_embeddings"] is True
     assert (config["vocab_size"], config["hidden_size"], config["num_hidden_layers"]) == (300, 32, 2)
     ids = json.loads((finished / "generation_config.json").read_text(encoding="utf-8"))
@@ -102,6 +102,11 @@ def test_the_run_folder_holds_what_a_hugging_face_folder_holds_and_ours(finished
     assert {path.name for path in (finished / "checkpoints" / "12").iterdir()} == {
         "model.safetensors", "optimizer.safetensors", "state.json",
     }  # fmt: skip
+
+
+def test_without_the_key_shift_a_run_is_a_llama(text, tmp_path):
+    config = read_json(run(text, tmp_path, steps=1, set="key_shift=false").out / "config.json")
+    assert (config["architectures"], config["model_type"]) == (["LlamaForCausalLM"], "llama")
 
 
 def test_metrics_have_exactly_the_promised_fields(finished):

@@ -234,7 +234,7 @@ def _gpt2(values: dict[str, Any]) -> Described:
 
 
 _ARCHITECTURES: dict[str, tuple[str, Callable[[dict[str, Any]], Described]]] = {
-    "llama": ("vidya-v2", _llama),
+    "llama": ("vidya-v2, trained with --set key_shift=false", _llama),
     "gpt2": ("gpt2", _gpt2),
 }
 """From the model_type of config.json, which is also llama.cpp's name, to our family and what translates its config."""

@@ -17,18 +17,27 @@ from minigrad.kernels.jit import kernel
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.typing import Array
 
+_POSITIONS = 64
+
 
 @kernel
 def store(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -> None:
-    """Store the key of each text, the source, and its value, the target, at its position; and means of whole blocks."""
-    block = int(heads.patterns[step.layer, 1])
+    """Store the key of each text, the source, and its value, the target, at its position; and means of whole blocks.
+
+    If a step `adds`, the slow half of the key is stored at the next position (see `ops.key_shift`), if there is one.
+    """
+    block, half = int(heads.patterns[step.layer, 1]), heads.size // 2
     for text in range(share.number, memory.shape[0], share.threads):
         position, place = texts.lengths[text], texts.places[text]
         keys, values = texts.keys[step.layer, place], texts.values[step.layer, place]
         for g in range(heads.kv_heads):
             first, key, value = g * heads.size, keys[position, g], values[position, g]
             for d in range(heads.size):
-                key[d], value[d] = memory[text, step.source + first + d], memory[text, step.target + first + d]
+                value[d] = memory[text, step.target + first + d]
+                if not step.adds or d % half < half // 2:
+                    key[d] = memory[text, step.source + first + d]
+                elif position + 1 < keys.shape[0]:
+                    keys[position + 1, g, d] = memory[text, step.source + first + d]
         if block and (position + 1) % block == 0:
             mean_of_block(keys, position // block, block, texts.far_keys[step.layer, place])
             mean_of_block(values, position // block, block, texts.far_values[step.layer, place])
@@ -53,46 +62,45 @@ def attend(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) 
 
     Threads share the heads of all texts; where the heads of a text decide together what they see, they share texts.
     """
-    scale, pattern = memory.dtype.type(1 / math.sqrt(heads.size)), heads.patterns[step.layer]
+    scale, pattern, size = memory.dtype.type(1 / math.sqrt(heads.size)), heads.patterns[step.layer], heads.size
     window, block, top_k, least = int(pattern[0]), int(pattern[1]), int(pattern[2]), pattern[3]
-    scores = np.empty(texts.keys.shape[2] + texts.far_keys.shape[2], memory.dtype)
-    numbers, far, unit = np.empty(scores.size if top_k else 0, np.int32), 0, heads.num_heads if least >= 0 else 1
+    scores = np.empty((heads.num_heads, texts.keys.shape[2] + texts.far_keys.shape[2]), memory.dtype)
+    numbers, unit = np.empty(scores.shape[1] if top_k else 0, np.int32), heads.num_heads if least >= 0 else 1
     units = memory.shape[0] * heads.num_heads // unit
-    for task in range(units * share.number // share.threads * unit, units * (share.number + 1) // share.threads * unit):
-        text, head = task // heads.num_heads, task % heads.num_heads
-        count, place = texts.lengths[text] + 1, texts.places[text]
-        g, first = head // (heads.num_heads // heads.kv_heads), max(count - window, 0) if window else 0
-        query = memory[text, step.source + head * heads.size : step.source + (head + 1) * heads.size]
+    start, stop = units * share.number // share.threads * unit, units * (share.number + 1) // share.threads * unit
+    for text in range(start // heads.num_heads, (stop + heads.num_heads - 1) // heads.num_heads):
+        own = range(max(start - text * heads.num_heads, 0), min(stop - text * heads.num_heads, heads.num_heads))
+        count, place, far = texts.lengths[text] + 1, texts.places[text], 0
+        queries = memory[text, step.source : step.source + heads.num_heads * size]
+        out = memory[text, step.target : step.target + heads.num_heads * size]
         keys, values = texts.keys[step.layer, place], texts.values[step.layer, place]
+        first = max(count - window, 0) if window else 0
         if block:
-            if least < 0:
-                far = first // block
-            elif head == 0:
-                queries = memory[text, step.source : step.source + heads.num_heads * heads.size]
-                is_spread = relative_entropy(queries, keys[first // block * block : count], heads, scores) > least
-                far = first // block if is_spread else 0
-            first = first // block * block
+            far, first = first // block, first // block * block
+            if least >= 0 and relative_entropy(queries, keys[first:count], heads, scores[0]) <= least:
+                far = 0
         seen = far + count - first
-        score(query, keys[first:count], g, scores[far:seen])
-        if far:  # a mean stands for `block` keys: the logarithm of that is added to its scaled score
-            score(query, texts.far_keys[step.layer, place], g, scores[:far])
-            for number in range(far):
-                scores[number] += memory.dtype.type(math.log(block)) / scale
-        if 0 < top_k < seen:
-            for number in range(seen):
-                numbers[number] = number
-            seen = keep_best(numbers, scores, seen, top_k, 0).number
-        total = exponentials(scores[:seen], scale)
-        out = memory[text, step.target + head * heads.size : step.target + (head + 1) * heads.size]
-        out[:] = 0
-        if 0 < top_k < count:
-            for number in range(seen):
-                add_values(scores[number : number + 1], values[numbers[number] : numbers[number] + 1], g, out)
-        else:
-            add_values(scores[:far], texts.far_values[step.layer, place], g, out)
-            add_values(scores[far:seen], values[first:count], g, out)
-        for d in range(out.size):
-            out[d] /= total
+        score_heads(queries, keys[first:count], heads, own, scores[:, far:seen])
+        score_heads(queries, texts.far_keys[step.layer, place, :far], heads, own, scores[:, :far])
+        for head in own:
+            weights, result = scores[head, :seen], out[head * size : (head + 1) * size]
+            for number in range(far):  # a mean stands for `block` keys: the logarithm of that is added to its score
+                weights[number] += memory.dtype.type(math.log(block)) / scale
+            result[:] = 0
+            if 0 < top_k < seen:
+                for number in range(seen):
+                    numbers[number] = number
+                weights = weights[: keep_best(numbers, weights, seen, top_k, 0).number]
+            total = exponentials(weights, scale)
+            for number in range(weights.size):
+                weights[number] /= total
+            if 0 < top_k < seen:
+                for number in range(weights.size):
+                    value = values[numbers[number] : numbers[number] + 1]
+                    add_values(weights[number : number + 1], value, head // (heads.num_heads // heads.kv_heads), result)
+        if not 0 < top_k < seen:
+            add_values_of_heads(scores[:, :far], texts.far_values[step.layer, place, :far], heads, own, out)
+            add_values_of_heads(scores[:, far:seen], values[first:count], heads, own, out)
 
 
 @kernel
@@ -126,6 +134,30 @@ def relative_entropy(queries: Array, keys: Array, heads: Heads, scores: Array) -
             weighted += weights[number] * math.log(weights[number]) if weights[number] > 0 else 0.0
         found += math.log(total) - weighted / total
     return found / (heads.num_heads * math.log(keys.shape[0]))
+
+
+@kernel
+def score_heads(queries: Array, keys: Array, heads: Heads, own: range, scores: Array) -> None:
+    """Set the scores (num_heads, positions) of the heads in `own` to the products of their queries with the keys.
+
+    The keys of all heads of a position lie side by side. They are read in blocks of positions, each for all heads, so
+    that memory is read from front to back, and once.
+    """
+    for first in range(0, keys.shape[0], _POSITIONS):
+        last = min(first + _POSITIONS, keys.shape[0])
+        for head in own:
+            query, g = queries[head * heads.size : (head + 1) * heads.size], head // (heads.num_heads // heads.kv_heads)
+            score(query, keys[first:last], g, scores[head, first:last])
+
+
+@kernel
+def add_values_of_heads(weights: Array, values: Array, heads: Heads, own: range, out: Array) -> None:
+    """Add the weighted sums of the values to the outputs (num_heads * size,) of the heads in `own`, in such blocks."""
+    for first in range(0, values.shape[0], _POSITIONS):
+        last = min(first + _POSITIONS, values.shape[0])
+        for head in own:
+            result, g = out[head * heads.size : (head + 1) * heads.size], head // (heads.num_heads // heads.kv_heads)
+            add_values(weights[head, first:last], values[first:last], g, result)
 
 
 @kernel

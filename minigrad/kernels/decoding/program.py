@@ -25,7 +25,8 @@ class Step(NamedTuple):
     outputs: int = 0
     weight: int = 0  # the address of a matrix (outputs, inputs), of a table, or of the weights of a norm
     bias: int = 0  # the address of a bias, or of the offset of a norm; 0: there is none
-    adds: int = 0  # 1: the result is added to the target; of an embedding: 1 if it is that of the position
+    adds: int = 0  # 1: the result is added to the target; of an embedding: 1 if it is that of the position;
+    # of a key: 1 if half of it is stored with the next token
     layer: int = 0
     waits: int = 0  # 1: threads wait for each other before this step, because it uses what others wrote
     format: int = 0  # of the lines of the matrix or table; see `minigrad.kernels.codegen.line_products`

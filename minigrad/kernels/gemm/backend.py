@@ -48,7 +48,7 @@ BACKENDS, PRECISIONS = ("auto", "blas", "numba"), ("float32", "bfloat16", "float
 _SPLIT_FROM = 64  # rows and columns from which splitting the factors pays (benchmarks/matmul.py)
 _PER_OPERATION = 8  # multiply-adds of a product that take as long as an element operation of a row loop
 _SHARED_FROM = 4_000_000  # such operations, about half a millisecond
-_PART_LANES, _MOST_PARTS = 384, 16  # of a product that threads share: the fewest rows or columns of a part
+_PART_LANES, _MOST_PARTS = 256, 16  # of a product that threads share: the fewest rows or columns of a part
 _PART = 1 << 22  # elements of a result that are computed at a time, in whole rows: 16 MB
 
 _backend, _precision = "auto", "float32"

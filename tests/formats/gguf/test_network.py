@@ -18,7 +18,8 @@ from tests.models import tiny
 @pytest.fixture
 def saved(tmp_path):
     def save(family, **changes):
-        tiny.build(family, **changes).save(tmp_path)
+        shape = {"key_shift": False} if family == "vidya-v2" else {}
+        tiny.build(family, **(shape | changes)).save(tmp_path)
         return tmp_path
 
     return save
@@ -119,8 +120,15 @@ def test_what_other_programs_store_besides_is_left_out(saved, family):
 
 @pytest.mark.parametrize("family", sorted({*models.FAMILIES} - {"gpt2", "vidya-v2"}))
 def test_a_family_that_llama_cpp_does_not_know_is_refused(saved, family):
-    with pytest.raises(InputError, match=r"cannot run; it can run llama \(vidya-v2\) and gpt2 \(gpt2\)"):
+    with pytest.raises(
+        InputError, match=r"cannot run; it can run llama \(vidya-v2, .*key_shift=false\) and gpt2 \(gpt2\)"
+    ):
         read_network(saved(family))
+
+
+def test_shifted_keys_are_refused_because_llama_cpp_would_leave_out_the_shift(saved):
+    with pytest.raises(InputError, match=r"model_type 'vidya-v2', which llama\.cpp cannot run"):
+        read_network(saved("vidya-v2", key_shift=True))
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
