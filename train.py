@@ -247,9 +247,9 @@ class Preparation:
     def build(self, prepared: Prepared, clock: Callable[[], float]) -> Run:
         """Give the model its weights, new ones or those of a checkpoint, and write the run folder."""
         from minigrad.autograd.profile import Profile
-        from minigrad.optim import AdamW
         from minigrad.training import checkpoint
         from minigrad.training.budget import Budget, read_decay
+        from minigrad.training.optimizers import optimizer_of
         from minigrad.training.run import Run
 
         plan, folder, initial = prepared
@@ -260,7 +260,7 @@ class Preparation:
         model.recompute_layers(settings.checkpointing)
         if initial is not None:
             initial.fill(model)
-        optimizer = AdamW(model.parameters(), weight_decay=settings.weight_decay)
+        optimizer = optimizer_of(model, settings)
         seconds = None if settings.minutes is None else 60 * settings.minutes
         decay = read_decay(settings.decay, settings.steps)
         run = Run(plan, folder, optimizer, Budget(settings.steps, seconds, decay), clock)

@@ -2,6 +2,7 @@
 
 from minigrad.optim.adamw import AdamW
 from minigrad.optim.clip import clip_gradients, global_norm
+from minigrad.optim.muon import Muon
 from minigrad.optim.optimizer import Optimizer
 from minigrad.optim.schedules import decay_start, warmup_cosine, warmup_stable_decay
 from minigrad.optim.sgd import SGD
@@ -9,6 +10,7 @@ from minigrad.optim.sgd import SGD
 __all__ = [
     "SGD",
     "AdamW",
+    "Muon",
     "Optimizer",
     "clip_gradients",
     "decay_start",

@@ -26,11 +26,12 @@ class Segment:
 
     def views(self, flat: Array) -> list[Array]:
         """Return the part of `flat`, an array like `data`, that belongs to each member, in its shape."""
+        return [flat[place].reshape(member.shape) for member, place in zip(self.members, self.places(), strict=True)]
+
+    def places(self) -> list[slice]:
+        """Return the range of the flat arrays that belongs to each member."""
         stops = itertools.accumulate(member.size for member in self.members)
-        return [
-            flat[stop - member.size : stop].reshape(member.shape)
-            for member, stop in zip(self.members, stops, strict=True)
-        ]
+        return [slice(stop - member.size, stop) for member, stop in zip(self.members, stops, strict=True)]
 
     def runs(self) -> list[slice]:
         """Return the longest ranges of the flat arrays in which every member has a gradient."""

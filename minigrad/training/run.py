@@ -23,7 +23,7 @@ from minigrad.generation.decoding import stream
 from minigrad.generation.settings import Sampling
 from minigrad.nn.context_signals import measure
 from minigrad.nn.language_model import LanguageModel
-from minigrad.optim import AdamW, warmup_stable_decay
+from minigrad.optim import AdamW, warmup_cosine, warmup_stable_decay
 from minigrad.system.terminal import phase
 from minigrad.training import checkpoint
 from minigrad.training.baseline import Baseline
@@ -100,6 +100,9 @@ class Run:
 
     def learning_rate(self) -> float:
         """Return the learning rate of the step about to be taken."""
+        if self.settings.schedule == "cosine":
+            assert self.budget.steps is not None
+            return warmup_cosine(self.step, peak=self.settings.lr, warmup=self.settings.warmup, steps=self.budget.steps)
         start, steps = next(iter(self.budget.decay), (self.step + 1, self.step + 1))
         return warmup_stable_decay(
             self.step,

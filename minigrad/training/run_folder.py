@@ -211,7 +211,7 @@ def _extended(record: Record, larger: Mapping[str, Any], folder: Path) -> Record
     saved, steps = checkpoint.steps(folder), record.used.get("steps")
     step, stages, decays = saved[-1] if saved else 0, list(record.stages), list(record.decays)
     decay = Budget(steps, None, read_decay(record.used.get("decay"), steps)).decay
-    if steps is not None and decay[0][0] < step < steps:
+    if steps is not None and (0 if record.used.get("schedule") == "cosine" else decay[0][0]) < step < steps:
         raise InputError(
             f"{folder} is at step {step:,} of {steps:,}, and its learning rate has begun to decay. Finish it first "
             f"(--resume {folder}), then continue with a larger limit."

@@ -113,7 +113,21 @@ class TrainConfig:
         value="START:STEPS,...",
         none_means="the last fifth of --steps",
     )
-    weight_decay: float = option(0.1, "decay of the weight matrices towards zero (AdamW)", group="how", at_least=0)
+    schedule: str = option(
+        "wsd",
+        "course of the learning rate after the warm-up: wsd stays at the peak and decays in the last fifth of the run, "
+        "whose length may be chosen then; cosine falls slowly to zero, and needs --steps or --tokens",
+        group="how",
+        choices=("wsd", "cosine"),
+    )
+    optimizer: str = option(
+        "adamw",
+        "what makes the updates; with muon those of the matrices within layers are orthogonalised, which learns more "
+        "in a step and takes more time",
+        group="how",
+        choices=("adamw", "muon"),
+    )
+    weight_decay: float = option(0.1, "decay of the weight matrices towards zero", group="how", at_least=0)
     dropout: float = option(
         0.1,
         "probability of setting an activation to zero in training, against memorising a text that is read many times",
@@ -219,6 +233,11 @@ def check_settings(settings: TrainConfig) -> None:
     limits = [f"--{name}" for name in ("minutes", "steps", "tokens") if getattr(settings, name) is not None]
     if len(limits) > 1:
         raise InputError(f"{' and '.join(limits)} both say how long to train; give one of them")
+    if settings.schedule == "cosine" and not settings.resume:
+        if settings.steps is None and settings.tokens is None:
+            raise InputError("a cosine must know its last step: give --steps or --tokens with --schedule cosine")
+        if settings.decay is not None:
+            raise InputError("--decay is the end of --schedule wsd; a cosine has none")
     if settings.vocab is not None and (settings.tokenizer or settings.init):
         flag = "--tokenizer" if settings.tokenizer else "--init"
         raise InputError(f"--vocab is for training a tokenizer, but {flag} brings one; give one of them")

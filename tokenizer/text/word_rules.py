@@ -33,7 +33,7 @@ RULES = {"none": ONE_WORD, "gpt2": GPT2, "digits": DIGITS, "gpt4": GPT4, "qwen2"
 @cache
 def character_classes() -> Classes:
     """Return the class of every code point, (0x110000,): LETTER, NUMBER, SPACE or OTHER."""
-    everything = "".join(map(chr, range(sys.maxunicode + 1)))
+    everything = np.arange(sys.maxunicode + 1, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
     table = np.full(len(everything), OTHER, np.uint8)
     for kind, pattern in ((LETTER, r"\p{L}+"), (NUMBER, r"\p{N}+"), (SPACE, r"\s+")):
         for run in regex.finditer(pattern, everything):

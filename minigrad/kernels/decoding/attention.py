@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from minigrad.kernels.attention.chosen import keep_best
+from minigrad.kernels.codegen.prefetch import prefetch
 from minigrad.kernels.decoding.program import Heads, Share, Step, Texts
 from minigrad.kernels.gemm.narrow import dot
 from minigrad.kernels.jit import kernel
@@ -141,10 +142,11 @@ def score_heads(queries: Array, keys: Array, heads: Heads, own: range, scores: A
     """Set the scores (num_heads, positions) of the heads in `own` to the products of their queries with the keys.
 
     The keys of all heads of a position lie side by side. They are read in blocks of positions, each for all heads, so
-    that memory is read from front to back, and once.
+    that memory is read from front to back, and once; the next block comes while this one is multiplied.
     """
     for first in range(0, keys.shape[0], _POSITIONS):
         last = min(first + _POSITIONS, keys.shape[0])
+        prefetch(keys[last : min(last + _POSITIONS, keys.shape[0])])
         for head in own:
             query, g = queries[head * heads.size : (head + 1) * heads.size], head // (heads.num_heads // heads.kv_heads)
             score(query, keys[first:last], g, scores[head, first:last])
@@ -155,6 +157,7 @@ def add_values_of_heads(weights: Array, values: Array, heads: Heads, own: range,
     """Add the weighted sums of the values to the outputs (num_heads * size,) of the heads in `own`, in such blocks."""
     for first in range(0, values.shape[0], _POSITIONS):
         last = min(first + _POSITIONS, values.shape[0])
+        prefetch(values[last : min(last + _POSITIONS, values.shape[0])])
         for head in own:
             result, g = out[head * heads.size : (head + 1) * heads.size], head // (heads.num_heads // heads.kv_heads)
             add_values(weights[head, first:last], values[first:last], g, result)

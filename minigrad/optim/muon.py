@@ -1,0 +1,103 @@
+"""Muon: the update of a matrix turns every direction equally far.
+
+The gradient of a matrix, averaged over some steps, is mostly a sum of a few large directions; an update by it hardly
+moves the others. Muon replaces it by the nearest orthogonal matrix: the same directions, all of the same size. AdamW
+does so for single elements, whose updates all have about the same size; Muon does it for the matrix as a whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from minigrad.autograd.tensor import Tensor
+from minigrad.errors import InputError
+from minigrad.kernels import threads
+from minigrad.optim.adamw import AdamW
+from minigrad.optim.optimizer import Group, Part
+from minigrad.typing import Array
+
+_ITERATIONS, _A, _B, _C = 5, 3.4445, -4.7750, 2.0315  # of the polynomial that brings singular values towards 1
+_MOMENTUM, _FIRST_MOMENTUM, _MOMENTUM_STEPS = 0.95, 0.85, 300
+_SIZE = 0.2  # root mean square of the elements of an update at a learning rate of 1: about that of AdamW's updates
+
+
+def orthogonalise(u: Array) -> Array:
+    r"""Return about the nearest matrix with orthonormal rows or columns: $U V^T$, where $u = U S V^T$.
+
+    Newton-Schulz iterations (Jordan et al. 2024, "Muon: an optimizer for hidden layers"): $x = u / |u|$, and five times
+    $x \leftarrow a x + b\, x x^T x + c\, (x x^T)^2 x$, which maps a singular value s to $a s + b s^3 + c s^5$. All but
+    tiny ones end between 0.7 and 1.2, which is near enough.
+    Shapes: u (rows, columns) -> (rows, columns). A matrix of zeros stays one.
+    """
+    wide = u if u.shape[0] <= u.shape[1] else u.T
+    x = wide / (np.linalg.norm(wide) + np.finfo(u.dtype).tiny)
+    for _ in range(_ITERATIONS):
+        s = x @ x.T  # symmetric, so NumPy computes half of it
+        x = _A * x + (_B * s + _C * (s @ s.T)) @ x
+    return x if u.shape[0] <= u.shape[1] else x.T
+
+
+class Muon(AdamW):
+    r"""Momentum, orthogonalised, for some `matrices`; AdamW for all other parameters.
+
+    Jordan et al. 2024 (see `orthogonalise`), with the momentum $m \leftarrow \mu m + (1-\mu) g$, its look ahead
+    $u = \mu m + (1-\mu) g$, and the scale of Liu et al. 2025, arXiv 2502.16982, eq. 4, which lets a learning rate and a
+    weight decay for AdamW serve here too: $w \leftarrow w - \eta\, (0.2 \sqrt{\max(r, c)}\, O(u) + \lambda w)$ for a
+    matrix of r rows and c columns. $\mu$ rises from 0.85 to 0.95 in 300 steps.
+    `matrices` are those within a model's layers: the rows of an embedding and of the head are one token each, and have
+    no common directions. Their second moment v stays zero. Groups, and which parameters are decayed: see `Optimizer`.
+    Raises InputError for one that is no matrix or not among the parameters.
+
+    >>> from minigrad import nn
+    >>> model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    >>> optimizer = Muon(model.parameters(), lr=1e-3, matrices=[model[0].weight])
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Tensor] | Iterable[Group],
+        lr: float = 1e-3,
+        *,
+        matrices: Iterable[Tensor],
+        betas: tuple[float, float] = (0.9, 0.95),
+        weight_decay: float = 0.1,
+        decay_vectors: bool = False,
+    ) -> None:
+        super().__init__(parameters, lr, betas=betas, weight_decay=weight_decay, decay_vectors=decay_vectors)
+        chosen, known = list(matrices), {id(parameter) for parameter in self.parameters}
+        for matrix in chosen:
+            if matrix.ndim != 2 or id(matrix) not in known:
+                raise InputError(f"Muon turns matrices among its parameters, not what has the shape {matrix.shape}")
+        self._matrices = {id(matrix) for matrix in chosen}
+
+    def update(self, part: Part, run: slice, lr: float, gradient_scale: float) -> None:
+        """Update a range of parameters; threads share its matrices, each of which one thread computes."""
+        chosen: list[tuple[slice, tuple[int, ...]]] = []
+        for member, place in zip(part.segment.members, part.segment.places(), strict=True):
+            if run.start <= place.start < run.stop and member.size:
+                if id(member) in self._matrices:
+                    chosen.append((place, member.shape))
+                else:
+                    super().update(part, place, lr, gradient_scale)
+
+        def turn_some(start: int, stop: int) -> None:
+            for place, shape in chosen[start:stop]:
+                self._turn(part, place, shape, lr, gradient_scale)
+
+        if chosen:
+            work = sum(math.prod(shape) * min(shape) for _, shape in chosen)
+            threads.over_rows(turn_some, len(chosen), work // len(chosen))
+
+    def _turn(self, part: Part, place: slice, shape: tuple[int, ...], lr: float, gradient_scale: float) -> None:
+        w, g = part.segment.data[place], gradient_scale * part.segment.gradient[place]
+        rise = min(self.steps / _MOMENTUM_STEPS, 1)
+        mu = _FIRST_MOMENTUM + (_MOMENTUM - _FIRST_MOMENTUM) * rise
+        m = part.moments[0][place]
+        m *= mu
+        m += (1 - mu) * g
+        turned = orthogonalise((mu * m + (1 - mu) * g).reshape(shape))
+        w *= 1 - lr * part.decay
+        w -= (lr * _SIZE * math.sqrt(max(shape))) * turned.reshape(-1)

@@ -1,0 +1,48 @@
+"""The operation that the chapter adds to the library passes the tests of the library, with the row that it gives."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from minigrad import ShapeError, Tensor, op
+from minigrad.autograd.gradients import Backward
+from minigrad.typing import Array
+from tests import op_checks
+from tests.op_table import Row, elementwise
+from tests.source_files import ROOT
+
+PAGE = (ROOT / "docs" / "course" / "op_pattern.md").read_text(encoding="utf-8")
+OPERATION, ROW = re.findall(r"^```{code-block} python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def names() -> dict[str, Any]:
+    names = {"__name__": "program", "Array": Array, "Backward": Backward, "ShapeError": ShapeError, "np": np, "op": op}
+    exec(OPERATION, names)
+    return names
+
+
+@settings(max_examples=20)
+@given(data=st.data())
+def test_the_operation_passes_with_its_row(names: dict[str, Any], data: st.DataObject) -> None:
+    table: dict[str, Row] = eval(f"{{{ROW}}}", {"elementwise": elementwise, "np": np})
+    ((name, row),) = table.items()
+    operation, case = names[name], data.draw(row.cases)
+    op_checks.check_forward(operation, row, case)
+    op_checks.check_gradient(operation, case)
+    op_checks.check_inputs_unchanged(operation, case)
+    op_checks.check_float32(operation, row, case)
+    op_checks.check_any_layout(operation, case)
+    op_checks.check_special_values(operation, row, op_checks.with_special_values(case, seed=0))
+    op_checks.check_dtype(operation, case, data.draw(st.sampled_from(op_checks.DTYPES)))
+
+
+def test_its_error_says_what_is_wrong(names: dict[str, Any]) -> None:
+    with pytest.raises(ShapeError, match="cumulative_sum needs an axis"):
+        names["cumulative_sum"](Tensor(1.0))

@@ -1,0 +1,75 @@
+"""Muon: orthogonal updates of the chosen matrices, AdamW for the rest, whatever the threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from minigrad import InputError, Tensor, nn
+from minigrad.kernels import threads
+from minigrad.optim import AdamW, Muon
+from minigrad.optim.muon import orthogonalise
+from minigrad.system import hardware
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (3, 8), (9, 4), (1, 6)])
+def test_the_update_has_the_directions_of_the_matrix_and_singular_values_near_1(shape: tuple[int, int]) -> None:
+    u = np.random.default_rng(0).normal(size=shape)
+    left, sizes, right = np.linalg.svd(u, full_matrices=False)
+    turned = left.T @ orthogonalise(u) @ right.T
+    kept = np.diag(turned)[sizes > 0.05 * sizes.max()]
+    assert 0.6 < kept.min() <= kept.max() < 1.3
+    np.testing.assert_allclose(turned, np.diag(np.diag(turned)), atol=1e-10)
+
+
+def test_a_gradient_of_zeros_gives_no_update() -> None:
+    assert not orthogonalise(np.zeros((3, 4), np.float32)).any()
+
+
+def test_steps_are_those_of_the_definition() -> None:
+    layers = nn.Sequential(nn.Linear(4, 3), nn.Linear(3, 4, bias=False))
+    layers.initialise(0, "float64")
+    matrix = layers[0].weight
+    optimizer = Muon(layers.parameters(), 0.01, matrices=[matrix], weight_decay=0.3)
+    rest = [each.data.copy() for each in layers.parameters()]
+    others = [Tensor(each, requires_grad=True) for each in rest]
+    plain, w, m = AdamW(others, 0.01, weight_decay=0.3), rest[0].copy(), np.zeros((3, 4))
+    for t in range(1, 5):
+        for i, (parameter, other) in enumerate(zip(layers.parameters(), others, strict=True)):
+            parameter.grad = other.grad = np.random.default_rng([t, i]).normal(size=parameter.shape)
+        g = layers[0].weight.grad
+        mu = 0.85 + 0.1 * t / 300
+        m = mu * m + (1 - mu) * g
+        w = w - 0.01 * (0.2 * 2 * orthogonalise(mu * m + (1 - mu) * g) + 0.3 * w)
+        optimizer.step()
+        plain.step()
+    np.testing.assert_allclose(matrix.data, w, rtol=1e-12)
+    for parameter, other in list(zip(layers.parameters(), others, strict=True))[1:]:
+        np.testing.assert_allclose(parameter.data, other.data, rtol=1e-12)
+
+
+def test_the_number_of_threads_does_not_change_an_update() -> None:
+    def trained(count: int) -> Any:
+        threads.set_threads(count)
+        layers = nn.Sequential(*(nn.Linear(40, 40) for _ in range(7)))
+        layers.initialise(1)
+        optimizer = Muon(layers.parameters(), matrices=[layer.weight for layer in layers.layers])
+        for index, parameter in enumerate(layers.parameters()):
+            parameter.grad = np.random.default_rng(index).normal(size=parameter.shape).astype(np.float32)
+        optimizer.step()
+        return [parameter.data for parameter in layers.parameters()]
+
+    try:
+        assert all(map(np.array_equal, trained(1), trained(3)))
+    finally:
+        threads.set_threads(hardware.threads())
+
+
+def test_what_is_no_matrix_of_its_parameters_is_refused() -> None:
+    layer, other = nn.Linear(2, 2), nn.Linear(2, 2)
+    for wrong in (layer.bias, other.weight):
+        assert wrong is not None
+        with pytest.raises(InputError, match="matrices among its parameters"):
+            Muon(layer.parameters(), matrices=[wrong])
