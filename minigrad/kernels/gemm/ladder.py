@@ -53,13 +53,14 @@ def blocked(a: Array, b: Array, c: Array) -> None:
     """Rung 3: rung 2 on blocks of b of 64 x 512 elements, which stay in the second-level cache."""
     c[...] = 0
     for first in range(0, b.shape[1], 512):
-        last = min(first + 512, b.shape[1])
         for begin in range(0, a.shape[1], 64):
-            end = min(begin + 64, a.shape[1])
             for i in range(a.shape[0]):
-                for k in range(begin, end):
-                    for j in range(first, last):
-                        c[i, j] += a[i, k] * b[k, j]
+                for k in range(begin, min(begin + 64, a.shape[1])):
+                    # Slices indexed from 0: an index that starts at `first` might be negative for all that the compiler
+                    # knows, and it would load single elements instead of whole registers.
+                    factor, sums, line = a[i, k], c[i, first : first + 512], b[k, first : first + 512]
+                    for j in range(sums.size):
+                        sums[j] += factor * line[j]
 
 
 @kernel
