@@ -72,8 +72,9 @@ def encode_lesson(conversation: Conversation, form: ChatForm, ends: Collection[i
         last = max((place for place in range(len(prompt), len(until)) if until[place] in ends), default=None)
         if tokens[: len(prompt)] != prompt or tokens[: len(until)] != until or last is None:
             raise InputError(
-                f"{conversation.place}: the chat template of this model changes earlier messages, or ends no answer "
-                "with a special token, so its answers cannot be found among the tokens"
+                f"{conversation.place}: the chat template of this model changes earlier messages, ends no answer with "
+                "a special token, or has a space before an answer that joins its first word, so its answers cannot be "
+                "found among the tokens"
             )
         answers.append(Answer(len(prompt), last + 1))
     if len(tokens) - 1 > context:

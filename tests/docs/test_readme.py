@@ -98,5 +98,5 @@ def test_the_commands_are_found() -> None:
     assert (
         found[0] == "python -m venv .venv && .venv/bin/pip install -e . && .venv/bin/python train.py --model vidya-v2"
     )
-    assert all(each.startswith((".venv/bin/python ", "python -m venv ")) for each in found)
+    assert all(each.startswith((".venv/bin/python ", ".venv/bin/pip ", "python -m venv ")) for each in found)
     assert len(found) > 8

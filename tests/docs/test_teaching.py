@@ -12,7 +12,8 @@ from minigrad.cli.parser import Parser
 from minigrad.finetuning.conversations import read_conversations
 from minigrad.finetuning.tasks import TASKS
 from minigrad.generation.settings import GenerateConfig
-from minigrad.training.settings import OBJECTIVES, TrainConfig, check_settings
+from minigrad.training.settings import OBJECTIVES, TrainConfig
+from minigrad.training.settings_check import check_settings
 from tests.docs.python_blocks import python_blocks, run
 from tests.source_files import ROOT
 

@@ -212,8 +212,8 @@ def test_the_form_of_another_author_is_learned_and_kept(
     pytest.importorskip("jinja2")
     source = shutil.copytree(finished, tmp_path / "theirs", ignore=shutil.ignore_patterns("minigrad.json", "check*"))
     config = json.loads((source / "tokenizer_config.json").read_text(encoding="utf-8"))
-    config["chat_template"] = "{% for m in messages %}<|system|>{{ m.role }}: {{ m.content }}<|end|>{% endfor %}"
-    config["chat_template"] += "{% if add_generation_prompt %}<|system|>assistant: {% endif %}"
+    config["chat_template"] = "{% for m in messages %}<|system|>{{ m.role }}:\n{{ m.content }}<|end|>{% endfor %}"
+    config["chat_template"] += "{% if add_generation_prompt %}<|system|>assistant:\n{% endif %}"
     (source / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
     known = record(finished)["settings"]["data"]
     changes: dict[str, Any] = {"replay_text": known, "context": 64, "steps": 6}
@@ -222,4 +222,4 @@ def test_the_form_of_another_author_is_learned_and_kept(
     train(TrainConfig(resume=str(tmp_path / "run")))
     tok = tokenizer.load(tmp_path / "run")
     ids = tokenizer.load_chat(tmp_path / "run", tok).encode([{"role": "user", "content": "a"}])
-    assert tok.decode(ids).replace("<|system|>", "").startswith("user: a")
+    assert tok.decode(ids).replace("<|system|>", "").startswith("user:\na")

@@ -70,7 +70,7 @@ def attend(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) 
     units = memory.shape[0] * heads.num_heads // unit
     start, stop = units * share.number // share.threads * unit, units * (share.number + 1) // share.threads * unit
     for text in range(start // heads.num_heads, (stop + heads.num_heads - 1) // heads.num_heads):
-        own = range(max(start - text * heads.num_heads, 0), min(stop - text * heads.num_heads, heads.num_heads))
+        own = max(start - text * heads.num_heads, 0), min(stop - text * heads.num_heads, heads.num_heads)
         count, place, far = texts.lengths[text] + 1, texts.places[text], 0
         queries = memory[text, step.source : step.source + heads.num_heads * size]
         out = memory[text, step.target : step.target + heads.num_heads * size]
@@ -83,7 +83,7 @@ def attend(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) 
         seen = far + count - first
         score_heads(queries, keys[first:count], heads, own, scores[:, far:seen])
         score_heads(queries, texts.far_keys[step.layer, place, :far], heads, own, scores[:, :far])
-        for head in own:
+        for head in range(own[0], own[1]):
             weights, result = scores[head, :seen], out[head * size : (head + 1) * size]
             for number in range(far):  # a mean stands for `block` keys: the logarithm of that is added to its score
                 weights[number] += memory.dtype.type(math.log(block)) / scale
@@ -138,8 +138,8 @@ def relative_entropy(queries: Array, keys: Array, heads: Heads, scores: Array) -
 
 
 @kernel
-def score_heads(queries: Array, keys: Array, heads: Heads, own: range, scores: Array) -> None:
-    """Set the scores (num_heads, positions) of the heads in `own` to the products of their queries with the keys.
+def score_heads(queries: Array, keys: Array, heads: Heads, own: tuple[int, int], scores: Array) -> None:
+    """Set the scores (num_heads, positions) of the heads own[0] to own[1] to the products of queries and keys.
 
     The keys of all heads of a position lie side by side. They are read in blocks of positions, each for all heads, so
     that memory is read from front to back, and once; the next block comes while this one is multiplied.
@@ -147,18 +147,18 @@ def score_heads(queries: Array, keys: Array, heads: Heads, own: range, scores: A
     for first in range(0, keys.shape[0], _POSITIONS):
         last = min(first + _POSITIONS, keys.shape[0])
         prefetch(keys[last : min(last + _POSITIONS, keys.shape[0])])
-        for head in own:
+        for head in range(own[0], own[1]):
             query, g = queries[head * heads.size : (head + 1) * heads.size], head // (heads.num_heads // heads.kv_heads)
             score(query, keys[first:last], g, scores[head, first:last])
 
 
 @kernel
-def add_values_of_heads(weights: Array, values: Array, heads: Heads, own: range, out: Array) -> None:
-    """Add the weighted sums of the values to the outputs (num_heads * size,) of the heads in `own`, in such blocks."""
+def add_values_of_heads(weights: Array, values: Array, heads: Heads, own: tuple[int, int], out: Array) -> None:
+    """Add weighted sums of the values to the outputs (num_heads * size,) of the heads own[0] to own[1], likewise."""
     for first in range(0, values.shape[0], _POSITIONS):
         last = min(first + _POSITIONS, values.shape[0])
         prefetch(values[last : min(last + _POSITIONS, values.shape[0])])
-        for head in own:
+        for head in range(own[0], own[1]):
             result, g = out[head * heads.size : (head + 1) * heads.size], head // (heads.num_heads // heads.kv_heads)
             add_values(weights[head, first:last], values[first:last], g, result)
 

@@ -46,11 +46,11 @@ def draw_index(weights: Array, uniform: float) -> int:
     total = 0.0
     for start in range(0, len(weights), _BLOCK):
         total += _sum(weights[start : start + _BLOCK])
-    goal, before, chosen = uniform * total, 0.0, 0
+    goal, before, chosen, reached = uniform * total, 0.0, 0, 0.0  # `reached` is the sum before the chosen block
     for start in range(0, len(weights), _BLOCK):
         part = _sum(weights[start : start + _BLOCK])
         if part > 0:
-            chosen = start
+            chosen, reached = start, before
         if before + part > goal:
             break
         before += part
@@ -58,8 +58,8 @@ def draw_index(weights: Array, uniform: float) -> int:
     for i in range(chosen, min(chosen + _BLOCK, len(weights))):
         if weights[i] > 0:
             index = i
-            before += weights[i]
-            if before > goal:
+            reached += weights[i]
+            if reached > goal:
                 break
     return index
 

@@ -22,7 +22,12 @@ def _store(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) 
         both = (step.source, texts.keys, texts.far_keys), (step.target, texts.values, texts.far_values)
         for start, stored, means in both:
             new = memory[text, start : start + step.outputs].reshape(heads.kv_heads, heads.size)
-            stored[step.layer, place, stop - 1] = new
+            shifted = np.arange(heads.size) % (heads.size // 2) >= heads.size // 4
+            if step.adds and stored is texts.keys:
+                stored[step.layer, place, stop - 1][:, ~shifted] = new[:, ~shifted]
+                stored[step.layer, place, stop : stop + 1][:, :, shifted] = new[:, shifted]
+            else:
+                stored[step.layer, place, stop - 1] = new
             if block and stop % block == 0:
                 means[step.layer, place, int(stop // block) - 1] = stored[step.layer, place, stop - BLOCK : stop].mean(
                     0
@@ -127,6 +132,41 @@ def _add_values(weights: Array, values: Array, g: int, out: Array) -> None:
     out += weights @ values[:, g]
 
 
+@st.composite
+def _keys_of_heads(draw: DrawFn, dtype: Any) -> tuple[Array, Heads, tuple[int, int]]:
+    heads, none = draw(st.sampled_from([(1, 1), (3, 1), (6, 2)])), np.zeros((0, 0), dtype)
+    first = draw(st.integers(0, heads[0]))
+    own = first, draw(st.integers(first, heads[0]))
+    keys = numbers(draw, dtype, draw(st.sampled_from([0, 1, 70, 130])), heads[1], 8)
+    return keys, Heads(*heads, 8, np.zeros((1, 4)), none, none, False), own
+
+
+@st.composite
+def _scored_heads(draw: DrawFn, dtype: Any) -> Arguments:
+    keys, heads, own = draw(_keys_of_heads(dtype))
+    scores = np.full((heads.num_heads, len(keys)), UNTOUCHED, dtype)
+    return [numbers(draw, dtype, heads.num_heads * heads.size), keys, heads, own, scores]
+
+
+def _score_heads(queries: Array, keys: Array, heads: Heads, own: tuple[int, int], scores: Array) -> None:
+    of_head = keys.repeat(heads.num_heads // heads.kv_heads, axis=1)
+    for head in range(*own):
+        scores[head] = of_head[:, head] @ queries.reshape(-1, heads.size)[head]
+
+
+@st.composite
+def _weighted_heads(draw: DrawFn, dtype: Any) -> Arguments:
+    values, heads, own = draw(_keys_of_heads(dtype))
+    weights = numbers(draw, dtype, heads.num_heads, len(values))
+    return [weights, values, heads, own, numbers(draw, dtype, heads.num_heads * heads.size)]
+
+
+def _add_values_of_heads(weights: Array, values: Array, heads: Heads, own: tuple[int, int], out: Array) -> None:
+    of_head = values.repeat(heads.num_heads // heads.kv_heads, axis=1)
+    for head in range(*own):
+        out[head * heads.size : (head + 1) * heads.size] += weights[head] @ of_head[:, head]
+
+
 TWINS: dict[str, Twin] = {
     "decoding.attention.mean_of_block": Twin(_block_arguments, _mean_of_block),
     "decoding.attention.exponentials": Twin(_exponential_arguments, _exponentials, error=1e-5),
@@ -135,4 +175,6 @@ TWINS: dict[str, Twin] = {
     "decoding.attention.attend": Twin(step_arguments((codes.ATTEND,), "heads", "texts", "share"), attend),
     "decoding.attention.score": Twin(_scored, _score),
     "decoding.attention.add_values": Twin(_weighted, _add_values),
+    "decoding.attention.score_heads": Twin(_scored_heads, _score_heads),
+    "decoding.attention.add_values_of_heads": Twin(_weighted_heads, _add_values_of_heads),
 }

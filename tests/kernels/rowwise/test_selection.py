@@ -31,3 +31,9 @@ def test_a_draw_never_has_the_weight_zero() -> None:
     weights = np.zeros(300)
     weights[[70, 140]] = 0.1, 0.3
     assert [draw_index(weights, uniform) for uniform in (0.0, 0.2, 0.26, 1.0)] == [70, 70, 140, 140]
+
+
+def test_the_whole_sum_is_that_of_the_last_weight() -> None:
+    weights = np.zeros(200)
+    weights[:2] = 1
+    assert [draw_index(weights, uniform) for uniform in (0.4, 0.6, 1.0)] == [0, 1, 1]
