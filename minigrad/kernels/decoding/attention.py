@@ -18,7 +18,7 @@ from minigrad.kernels.jit import kernel
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.typing import Array
 
-_POSITIONS = 64
+_POSITIONS = 64  # of which keys or values are read together
 
 
 @kernel
