@@ -233,7 +233,7 @@ class Plan:
             )
         return {
             "model": f"{settings.model} {settings.size}: {model.num_parameters():,} parameters, "
-            f"{model.config.num_layers} layers of width {model.config.width}",
+            f"{model.config.num_layers} layers of width {model.config.width}{costs.in_each_token(model)}",
             **({"claimed": self.claim} if self.claim else {}),
             **({"lessons": self.lessons.summary()} if self.lessons else {}),
             "text": f"{text.corpus.description}: {plural(len(text.corpus.documents), 'document')}, "
