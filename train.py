@@ -134,10 +134,10 @@ def accumulate_gradients(run: Run, batch: Batch) -> float:
 
 
 def forward_backward(model: LanguageModel, batch: Batch, weight: Array) -> float:
-    """Add the gradient of the mean loss, times `weight`, to that of every parameter; return the loss."""
+    """Add the gradient of the mean loss, times `weight`, to that of every parameter; return the cross-entropy."""
     loss = model.loss(batch.tokens, batch.targets, layout=batch.layout, weights=batch.weights)
     loss.backward(weight)
-    return float(loss.item())
+    return float(loss.item()) - model.balance_loss
 
 
 class Prepared(NamedTuple):

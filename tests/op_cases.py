@@ -171,6 +171,14 @@ def embedding(draw: DrawFn) -> Case:
 
 
 @st.composite
+def combine_experts(draw: DrawFn) -> Case:
+    rows, each, width = draw(st.integers(0, 5)), draw(st.integers(1, 3)), draw(st.sampled_from([2, 3, 1, 0, 17]))
+    arrays = values(draw, normal, (rows * each, width), (rows, each))
+    places = np.random.default_rng(draw(st.integers(0, 99))).permutation(rows * each).reshape(rows, each)
+    return Case(arrays, {"places": places})
+
+
+@st.composite
 def swiglu_linear(draw: DrawFn) -> Case:
     lead, width, out = draw(shapes().map(lambda s: s[:2])), draw(st.integers(0, 4)), draw(st.integers(0, 3))
     return Case(values(draw, normal, (*lead, width), (*lead, width), (out, width)))

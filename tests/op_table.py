@@ -21,6 +21,7 @@ from minigrad.ops.cross_entropy import cross_entropy_formula, linear_cross_entro
 from minigrad.ops.dropout import dropout_formula
 from minigrad.ops.elementwise import gelu_formula
 from minigrad.ops.embedding import embedding_formula
+from minigrad.ops.experts import combine_experts_formula
 from minigrad.ops.gating import blend_formula, sigmoid_gate_formula
 from minigrad.ops.joined_attention import attention_with_far_keys_formula, attention_with_own_key_formula
 from minigrad.ops.key_shift import key_shift_formula
@@ -115,6 +116,7 @@ TABLE: dict[str, Row] = {
     "attention_with_own_key": Row(attention_cases.attention_with_own_key(), attention_with_own_key_formula),
     "blend": elementwise(blend_formula, count=3, min_dims=1),
     "block_mean": Row(attention_cases.block_mean(), block_mean_formula),
+    "combine_experts": Row(op_cases.combine_experts(), combine_experts_formula),
     "concatenate": Row(op_cases.concatenate(), lambda *parts, axis: np.concatenate(parts, axis)),
     "context_attention": Row(attention_cases.context_attention(), context_attention_formula),
     "convolve": Row(variable_cases.convolve(), variable_cases.convolve_reference),

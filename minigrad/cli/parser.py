@@ -141,6 +141,16 @@ class _Help(argparse.Action):
         sys.exit(0)
 
 
+class _Continued(argparse.Action):
+    """Reads a list with commas; a flag that is given again continues it, as in ``--set experts=8 --set width=64``."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, value: Any, option_string: str | None = None
+    ) -> None:
+        before = getattr(namespace, self.dest, None)
+        setattr(namespace, self.dest, value if before is None else f"{before},{value}")
+
+
 def _declare(group: Any, option: Option) -> None:
     """Declare one option to argparse. An option that is not given stays out of the result (SUPPRESS)."""
     words: dict[str, Any] = {"help": _help(option).replace("%", "%%")}
@@ -151,6 +161,8 @@ def _declare(group: Any, option: Option) -> None:
         words |= {"type": _converter(option), "metavar": option.value or "|".join(option.choices) or fallback}
     if option.many:
         words["action"] = "append"
+    elif (option.value or "").endswith(",..."):
+        words["action"] = _Continued
     if option.bare is not None:
         words |= {"nargs": "?", "const": option.bare}
     if option.positional:

@@ -44,6 +44,19 @@ def flops_per_token(model: LanguageModel, context: float) -> float:
     return 6 * model.macs_per_token(context)
 
 
+def in_each_token(model: LanguageModel) -> str:
+    """Return in words how many experts a token passes through, and how many parameters take part; "" without experts.
+
+    >>> import models
+    >>> in_each_token(models.skeleton("vidya-v2", "nano", experts=8))
+    '; each token passes through 2 of 8 experts, so through 1,431,264 of them'
+    """
+    for block in model.mixtures()[:1]:
+        shares = f"{block.per_token} of {len(block.experts)} experts"
+        return f"; each token passes through {shares}, so through {model.active_parameters():,} of them"
+    return ""
+
+
 def tokens_per_second(model: LanguageModel, context: float, rate: float) -> float:
     """Estimate the training speed on a machine with this matmul rate."""
     config = model.config

@@ -227,7 +227,7 @@ class Plan:
         tokens = None if self.lessons else self.done * settings.tokens_per_step + self._tokens_to_come()
         return {
             "model": f"{settings.model} {settings.size}: {model.num_parameters():,} parameters, "
-            f"{model.config.num_layers} layers of width {model.config.width}",
+            f"{model.config.num_layers} layers of width {model.config.width}{costs.in_each_token(model)}",
             **({"claimed": self.claim} if self.claim else {}),
             **({"lessons": self.lessons.summary()} if self.lessons else {}),
             **text_rows(self.text, model.config.vocab_size, tokens),
