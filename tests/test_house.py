@@ -50,6 +50,7 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.pages": SYSTEM | {"numpy"},
     "minigrad.explain": NN | {"minigrad.generation", "minigrad.pages"},
     "minigrad.training": NN | {"minigrad.optim", "minigrad.data", "minigrad.generation", "minigrad.pages", "tqdm"},
+    "minigrad.training.report.__main__": NN | {"minigrad.training", "minigrad.cli"},  # a program
     "minigrad.finetuning": NN | {"minigrad.data", "minigrad.generation", "minigrad.pages", "minigrad.training"},
     "minigrad.evaluate": NN | {"minigrad.data", "minigrad.training"},
     "minigrad.evaluate.__main__": NN  # a program, which stands above all rooms as train.py does
