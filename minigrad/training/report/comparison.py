@@ -118,7 +118,7 @@ def _results(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
 def _warnings(runs: Sequence[ComparedRun]) -> list[str]:
     """Return paragraphs on why figures of the runs do not compare, if they do not."""
     found = []
-    if len({run.record.held_out_text for run in runs}) > 1:
+    if len({run.record.held_out_text or run.record.text_name for run in runs}) > 1:
         found.append(  # the hash is of the tokens, so another tokenizer on the same text looks like another text
             "The held-out texts of the runs, or their tokenizers, are not the same. On different texts the figures do "
             "not compare."
