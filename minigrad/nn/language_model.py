@@ -27,7 +27,7 @@ from minigrad.nn.programs import Program, Register
 from minigrad.nn.quantised import linear, refuse_training
 from minigrad.nn.quantised_files import arrays_of, config_entry
 from minigrad.nn.trace import Trace
-from minigrad.typing import Array
+from minigrad.typing import Array, Teaching
 
 
 class LanguageModel(Module):
@@ -134,11 +134,13 @@ class LanguageModel(Module):
         *,
         layout: Layout | None = None,
         weights: ArrayLike | None = None,
+        teaching: Teaching | None = None,
     ) -> Tensor:
         """Return the mean cross-entropy in nats per target; targets of -100 do not count.
 
         With `weights`, of the shape of the targets, the loss of each target is multiplied by its weight; the sum is
-        divided by the number of targets all the same.
+        divided by the number of targets all the same. With `teaching` it is the loss of a student (see
+        `ops.linear_distillation`), without weights.
         Shapes: tokens (B, T), targets (B, T) integers -> (); with a layout, tokens (rows,), targets (rows,) -> ().
         Raises ShapeError if these differ, InputError for ids or targets out of range.
 
@@ -150,6 +152,11 @@ class LanguageModel(Module):
         True
         """
         rows, labels = self._rows_and_targets(tokens, targets, layout)
+        if teaching is not None:
+            if weights is not None:
+                raise InputError("the loss of a student has no weights: give weights or teaching")
+            loss = ops.linear_distillation(rows, self.head(), labels.reshape(-1), teaching=teaching)
+            return refuse_training(loss, self.head())
         given = None if weights is None else np.asarray(weights, rows.dtype)
         if given is not None and given.shape != labels.shape:
             raise ShapeError(f"a loss needs one weight per target: targets {labels.shape}, weights {given.shape}")
