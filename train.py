@@ -216,17 +216,17 @@ class Preparation:
     def read_text(self, skeleton: LanguageModel) -> TokenizedCorpus:
         """Read the corpus, load or train its tokenizer, and encode it."""
         import tokenizer
-        from minigrad.data import corpus
+        from minigrad.data import mixture
         from minigrad.data.tokenized import TokenizedCorpus
 
         asked, folder = self.opening.asked, self.opening.folder
         with phase(f"reading {asked.text}"):
-            source = corpus.load(asked.text, held_out=asked.held_out, progress=print)
-            train_documents, _ = source.split()
+            source = mixture.load(asked.text, held_out=asked.held_out, progress=print)
+            documents = source.sample()
         with phase("preparing the tokens"):
             known = folder.path if folder else asked.tokenizer
             wanted = asked.vocab or skeleton.config.vocab_size
-            tok = tokenizer.load(known) if known else tokenizer.train(train_documents, vocab_size=wanted)
+            tok = tokenizer.load(known) if known else tokenizer.train(documents, vocab_size=wanted)
             return TokenizedCorpus.of(source, tok)
 
     def read_lessons(self, settings: RunSettings, text: TokenizedCorpus) -> Lessons:

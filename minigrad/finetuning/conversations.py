@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from minigrad.data.text_files import is_json_lines, text_in
+from minigrad.data.decoding import text_in
+from minigrad.data.text_files import is_json_lines
 from minigrad.errors import InputError
 from minigrad.formats.json_files import parse_object
 from minigrad.options import shown, unknown

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from minigrad.constants import IGNORE
-from minigrad.data.batches import Batch
-from minigrad.data.documents import balanced
-from minigrad.data.reading import Source, reader
+from minigrad.data.batches import Batch, join
+from minigrad.data.reading import Source, training_source
 from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.finetuning import examination
 from minigrad.finetuning.conversations import Conversation, read_conversations
@@ -53,11 +52,11 @@ class Course:
         places = _places(self.starts[chosen], self.lengths[chosen])
         taught = Batch(self.tokens[places], self.targets[places], Layout.packed(self.lengths[chosen]))
         if not self.replay:
-            return _joined([taught])
+            return join([taught])
         text = self.text.batch(seed=seed, step=step, batch_size=self._replayed(batch_size))
         count = taught.num_targets + text.num_targets
         shares = ((taught, 1 - self.replay), (text, self.replay))
-        return _joined([_weighted(part, count * share / max(part.num_targets, 1)) for part, share in shares])
+        return join([_weighted(part, count * share / max(part.num_targets, 1)) for part, share in shares])
 
     def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
         """Return the number of tokens, those of the text included, that the steps before `step` read."""
@@ -118,22 +117,6 @@ def _weighted(batch: Batch, weight: float) -> Batch:
     return dataclasses.replace(batch, weights=np.full(len(batch.tokens), weight, np.float32))
 
 
-def _joined(parts: Sequence[Batch]) -> Batch:
-    """Return the sequences of several batches as one, in an order whose halves have about equally many tokens."""
-    lengths = np.concatenate([part.layout.lengths for part in parts])
-    order = balanced(lengths)
-    places = _places((np.cumsum(lengths) - lengths)[order], lengths[order])
-    tokens, targets = (np.concatenate([getattr(part, name) for part in parts]) for name in ("tokens", "targets"))
-    weights = None if parts[0].weights is None else np.concatenate(list(_weights(parts)))[places]
-    return Batch(tokens[places], targets[places], Layout.packed(lengths[order]), weights=weights)
-
-
-def _weights(parts: Sequence[Batch]) -> Iterator[Array]:
-    for part in parts:
-        assert part.weights is not None
-        yield part.weights
-
-
 def _places(starts: Array, lengths: Array) -> Array:
     """Return the rows of sequences that begin at `starts` and have these lengths."""
     return np.repeat(starts, lengths) + Layout.packed(lengths).positions
@@ -145,7 +128,7 @@ def read_course(settings: RunSettings, form: ChatForm, text: TokenizedCorpus) ->
     task = task_of(settings.data)
     conversations = read_conversations(settings.data) if task is None else _conversations_of(task)
     found = [encode_lesson(each, form, ends, settings.context) for each in conversations]
-    replayed = reader(settings.documents, text.train, settings.context)
+    replayed = training_source(settings.documents, text.train, settings.context)
     return Course(found, replayed, settings, form)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from minigrad.data.evaluation import tokens_read
-from minigrad.data.reading import Source, reader
+from minigrad.data.reading import Source, reader, training_source
 from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.data.xz import xz_seconds
 from minigrad.errors import InputError
@@ -22,6 +22,7 @@ from minigrad.training import costs, optimizers
 from minigrad.training.parallel import num_replicas
 from minigrad.training.settings import RunSettings
 from minigrad.training.teaching import Lessons
+from minigrad.training.text_rows import text_rows
 
 _LINE = 79  # characters of a line of the plan
 _XZ_SHARE = 0.15  # the part of the minutes that a comparison with xz may take
@@ -47,7 +48,8 @@ class Plan:
     @functools.cached_property
     def source(self) -> Source:
         """What is trained on: the lessons if there are some, else the text."""
-        return self.lessons or reader(self.settings.documents, self.text.train, self.settings.context)
+        settings = self.settings
+        return self.lessons or training_source(settings.documents, self.text.train, settings.context)
 
     def check_text(self) -> None:
         """Raise InputError if there is too little text: windows need one to train on and one to evaluate.
@@ -159,25 +161,14 @@ class Plan:
         return "\n".join(_wrapped(f"  {name:<{width}}  ", value) for name, value in rows.items())
 
     def _model_rows(self) -> dict[str, str]:
-        settings, model, text = self.settings, self.model, self.text
-        vocab, train = model.config.vocab_size, text.train
-        vocabulary = f"{vocab:,} tokens, {train.num_bytes / max(len(train), 1):.2f} bytes each"
-        left_out = text.corpus.left_out
-        without = f", without {plural(left_out, 'paragraph')} that the held-out text has too" if left_out else ""
-        if text.tokenizer.used < vocab:
-            vocabulary += (
-                f"; the text has pairs for {text.tokenizer.used:,} only, the other ids stay unused "
-                "(--data python-source would fill more)"
-            )
+        settings, model = self.settings, self.model
+        tokens = None if self.lessons else self.done * settings.tokens_per_step + self._tokens_to_come()
         return {
             "model": f"{settings.model} {settings.size}: {model.num_parameters():,} parameters, "
             f"{model.config.num_layers} layers of width {model.config.width}{costs.in_each_token(model)}",
             **({"claimed": self.claim} if self.claim else {}),
             **({"lessons": self.lessons.summary()} if self.lessons else {}),
-            "text": f"{text.corpus.description}: {plural(len(text.corpus.documents), 'document')}, "
-            f"{format_bytes(train.num_bytes)} to train on{without}, "
-            f"{format_bytes(text.held_out.num_bytes)} held out for tests",
-            "vocabulary": vocabulary,
+            **text_rows(self.text, model.config.vocab_size, tokens),
             "step": self._step() + f", peak learning rate {settings.lr:g} after {plural(settings.warmup, 'step')}, "
             f"updates by {optimizers.NAMES[settings.optimizer]}",
             **self._context_row(),
@@ -214,17 +205,24 @@ class Plan:
             "length": self._length(),
         }
 
+    def _tokens_to_come(self) -> float:
+        """Estimate the number of tokens of the steps that are still to be taken."""
+        settings = self.settings
+        if settings.steps:
+            return max(settings.steps - self.done, 0) * settings.tokens_per_step
+        return max(60 * (settings.minutes or 0.0) - self.seconds_after(), 0.0) * self.tokens_per_second()
+
     def _length(self) -> str:
         """Return how long the run is in steps or in time, in tokens, and in passes over the text."""
         steps, speed, after = self.settings.steps, self.tokens_per_second(), self.seconds_after()
         if steps and self.done >= steps:
             return f"all {plural(steps, 'step')} are done; a larger --steps, --tokens or --minutes continues this run"
-        seconds = 60 * (self.settings.minutes or 0.0)
-        tokens = (steps - self.done) * self.settings.tokens_per_step if steps else max(seconds - after, 0.0) * speed
+        tokens = self._tokens_to_come()
         each = max(self.source.tokens_per_pass(self.settings.batch * self.settings.accumulate), 1)
         passes = f"{tokens / each:.1f} passes over the {'lessons' if self.settings.is_lesson else 'text'}"
         if not steps:
-            return f"{format_seconds(seconds)} in all; in that time about {format_estimate(tokens)} tokens, {passes}"
+            in_all = f"{format_seconds(60 * (self.settings.minutes or 0.0))} in all"
+            return f"{in_all}; in that time about {format_estimate(tokens)} tokens, {passes}"
         done = f", of which {self.done:,} are done" if self.done else ""
         in_all = f"in about {format_seconds(tokens / speed + after)}"
         return f"{plural(steps, 'step')}{done}: {format_count(tokens)} tokens, {passes}, {in_all}"

@@ -16,7 +16,7 @@ from minigrad.autograd.profile import Profile
 from minigrad.autograd.tensor import Tensor
 from minigrad.data.batches import Batch
 from minigrad.data.evaluation import Spans, evaluation_batches
-from minigrad.data.reading import reader
+from minigrad.data.reading import reader, training_source
 from minigrad.errors import InputError, RunError
 from minigrad.formats.weights import check_weights
 from minigrad.generation.decoding import stream
@@ -174,7 +174,7 @@ class Run:
     def compile_kernels(self) -> None:
         """Compile every kernel by a pass over the smallest batch; no weight changes."""
         with phase("loading kernels (new ones are compiled and kept)"):
-            self._loss(reader("windows", self.text.train, 2).batch(seed=0, step=0, batch_size=1)).backward()
+            self._loss(training_source("windows", self.text.train, 2).batch(seed=0, step=0, batch_size=1)).backward()
         self.optimizer.zero_grad()
 
     def evaluate(self, everything: bool) -> Score:

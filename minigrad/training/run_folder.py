@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minigrad.data.token_files import TokenFile
+from minigrad.data.token_files import MixedTokens, TokenFile
 from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.errors import InputError, RunError
 from minigrad.kernels.gemm import backend
@@ -27,6 +27,7 @@ from minigrad.training.teaching import Lessons
 from minigrad.typing import Tokenizer
 
 _LIMITS = ("steps", "tokens", "minutes")
+_PART = 1 << 22  # tokens that are hashed at a time
 
 
 @dataclass
@@ -194,9 +195,13 @@ def fingerprints(text: TokenizedCorpus, lessons: Lessons | None) -> dict[str, st
     return texts | {"lessons": lessons.fingerprint() if lessons else ""}
 
 
-def fingerprint(tokens: TokenFile) -> str:
-    """Return a hash of the tokens: it changes with the text and with the tokenizer."""
-    return hashlib.blake2b(tokens.tokens.tobytes(), digest_size=16).hexdigest()
+def fingerprint(tokens: TokenFile | MixedTokens) -> str:
+    """Return a hash of the tokens of one text or of several: it changes with the text and with the tokenizer."""
+    digest = hashlib.blake2b(digest_size=16)
+    for file in tokens.files if isinstance(tokens, MixedTokens) else (tokens,):
+        for start in range(0, len(file), _PART):  # a file may be larger than the memory
+            digest.update(file.tokens[start : start + _PART].tobytes())
+    return digest.hexdigest()
 
 
 def newest(root: Path, family: str | None = None) -> Path:

@@ -26,7 +26,8 @@ class TrainConfig:
     )
     data: str = option(
         "python-docs",
-        "python-docs, python-source, shakespeare, a file, a folder or a URL; with --objective a file of conversations, "
+        "python-docs, python-source, shakespeare, a file, a folder or a URL; several of them with weights, as in "
+        "wiki.jsonl:0.7,books:0.3, the shares of the tokens that are read; with --objective a file of conversations, "
         "or task:arithmetic, task:copying, task:reversing, task:brackets, task:sorting, task:facts",
         group="what to train",
         value="TEXT",
