@@ -134,8 +134,8 @@ def accumulate_gradients(run: Run, batch: Batch) -> float:
 
 
 def forward_backward(model: LanguageModel, batch: Batch, weight: Array) -> float:
-    """Add the gradient of the mean loss, times `weight`, to that of every parameter; return the cross-entropy."""
-    loss = model.loss(batch.tokens, batch.targets, layout=batch.layout, weights=batch.weights)
+    """Add the gradient of the mean loss, times `weight`, to that of every parameter; return the part that judges."""
+    loss = model.loss(batch.tokens, batch.targets, layout=batch.layout, weights=batch.weights, teaching=batch.teaching)
     loss.backward(weight)
     return float(loss.item()) - model.balance_loss
 
@@ -160,7 +160,8 @@ class Preparation:
 
         Nothing is written, and everything given was found usable, when this returns. The model is a skeleton.
         """
-        from minigrad.training.plan import Plan, choose_settings, choose_size
+        from minigrad.training.choices import choose_settings, choose_size
+        from minigrad.training.plan import Plan
         from minigrad.training.record import Record
         from minigrad.training.run_folder import RunFolder, fingerprints
         from models import claims, variant
@@ -229,14 +230,14 @@ class Preparation:
             return TokenizedCorpus.of(source, tok)
 
     def read_lessons(self, settings: RunSettings, text: TokenizedCorpus) -> Lessons:
-        """Read the conversations to teach, in the form that the model will chat in."""
+        """Read what is taught in place of a text, in the form that the model will chat in, or load a teacher."""
         import models
         import tokenizer
         from minigrad.finetuning.choice import lessons_for
 
         known = self.opening.folder.path if self.opening.folder else settings.tokenizer or ""
         form = tokenizer.load_chat(known, tokenizer.load(known))
-        return lessons_for(settings, form, text, lambda: models.load(settings.init or ""))
+        return lessons_for(settings, form, text, models.load, tokenizer.load)
 
     def initial_weights(self, model: LanguageModel) -> InitialWeights | None:
         """Return the weights that a new run starts from, if some were named."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from minigrad.data import standard_library
+from minigrad.data import installed_packages, standard_library
 from minigrad.data.download import download
 from minigrad.data.overlap import without_repeats
 from minigrad.data.text_files import documents_in, read_documents, read_folder
@@ -86,8 +86,12 @@ def load(
     and RunError if a download fails or this Python has no source of its standard library.
     """
     description, documents = _read(name, progress)
+    if held_out is None and name == "python-docs":  # of the library's own documents, whatever is trained on beside them
+        _, chosen = _split(tuple(standard_library.documentation()))
+        rest = tuple(text for text in documents if text not in set(chosen))
+        return Corpus(name, description, rest, chosen, unrepeated=True)
     if held_out is None:
-        return Corpus(name, description, documents, unrepeated=name == "python-docs")
+        return Corpus(name, description, documents)
     other = load_for_evaluation(held_out, progress=progress)
     description += f"; held out: {other.description}"
     return Corpus(name, description, documents, other.documents, unrepeated=True)
@@ -109,7 +113,7 @@ def _read(name: str, progress: Callable[[str], None] | None, *, whole: bool = Fa
     """Return a description of the text of that name, and its documents; long ones are cut unless they stay whole."""
     python = f"Python {platform.python_version()}"
     if name == "python-docs":
-        description, documents = f"documentation and docstrings of {python}", standard_library.documentation()
+        description, documents = _python_docs(f"documentation and docstrings of {python}")
     elif name == "python-source":
         description, documents = f"source of the standard library of {python}", standard_library.source()
     elif name == "shakespeare":
@@ -130,6 +134,20 @@ def _read(name: str, progress: Callable[[str], None] | None, *, whole: bool = Fa
     if not documents:
         raise InputError(f"{name} holds no text.")
     return description, tuple(documents)
+
+
+def _python_docs(library: str) -> tuple[str, list[str]]:
+    """Return the documents of the library and of the packages that minigrad needs, and what share each has of them."""
+    documents = standard_library.documentation()
+    if not documents:
+        return library, []
+    sources = {library: num_bytes(documents)}
+    for package in installed_packages.PACKAGES:
+        found = installed_packages.documentation(package, documents)
+        sources[f"docstrings of {package} {installed_packages.version(package)}"] = num_bytes(found)
+        documents = [*documents, *found]
+    shares = [f"{name} ({size / sum(sources.values()):.0%})" for name, size in sources.items()]
+    return ", ".join(shares), documents
 
 
 def num_bytes(documents: Iterable[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from dataclasses import dataclass
 
@@ -87,6 +88,14 @@ class Memory:
     def total(self) -> int:
         """Everything together."""
         return self.state + self.activations + self.program
+
+    def beside(self, teacher: LanguageModel, tokens: int) -> Memory:
+        """Return the memory with a frozen float32 model beside the one that learns, and one more chunk of logits."""
+        vocab = teacher.config.vocab_size
+        logits = tokens * vocab // logit_chunks(tokens, 2 * vocab)
+        return dataclasses.replace(
+            self, state=self.state + 4 * teacher.num_parameters(), activations=self.activations + 4 * logits
+        )
 
 
 def memory(

@@ -161,7 +161,9 @@ def open_run(given: TrainConfig, explicit: Collection[str] | None = None, lock: 
         given = dataclasses.replace(given, minutes=10.0)
     if given.init is not None and given.tokenizer is None:
         given = dataclasses.replace(given, tokenizer=given.init)
-    if given.objective is not None:
+    if given.teacher is not None and given.tokenizer is None:
+        given = dataclasses.replace(given, tokenizer=given.teacher)
+    if given.is_lesson:
         given = _for_teaching(Path(given.init or ""), given, explicit)
     return Opening(given, explicit, None)
 
