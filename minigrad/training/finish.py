@@ -9,7 +9,7 @@ from typing import Any
 from minigrad.system import hardware
 from minigrad.system.terminal import command
 from minigrad.system.units import format_bytes, format_seconds
-from minigrad.training import metrics, report
+from minigrad.training import expert_load, metrics, report
 from minigrad.training.budget import write_decay
 from minigrad.training.record import stored
 from minigrad.training.result import TrainResult
@@ -51,7 +51,7 @@ def finish(run: Run) -> TrainResult:
         samples=run.samples,
         settings=stored(settings),
         command=repeat,
-        sections=[taught.section] if taught else [],
+        sections=[*([taught.section] if taught else []), *expert_load.sections(lines)],
     )
     if run.profile is not None:
         print(run.profile.table(run.plan.rate, len(run.replicas.models)))
