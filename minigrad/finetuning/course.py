@@ -98,7 +98,8 @@ class Course:
 
     def begin(self, run: Run) -> None:
         """Note in minigrad.json how many taught questions the model answers, and its held-out bits per byte."""
-        self.form.save(run.folder.path)
+        if run.world.rank == 0:
+            self.form.save(run.folder.path)
         examination.measure_before(run, self.lessons)
 
     def examine(self, run: Run) -> Taught:

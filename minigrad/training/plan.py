@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from minigrad.data.evaluation import tokens_read
 from minigrad.data.reading import Source, reader, training_source
 from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.data.xz import xz_seconds
+from minigrad.distributed.agreement import check_agreement
+from minigrad.distributed.world import ALONE, World
 from minigrad.errors import InputError
 from minigrad.kernels.gemm import backend
 from minigrad.nn.adaptive_context import AdaptiveContext
@@ -20,6 +23,7 @@ from minigrad.system import blas, hardware
 from minigrad.system.units import format_bytes, format_count, format_estimate, format_seconds, plural
 from minigrad.training import costs, optimizers
 from minigrad.training.parallel import num_replicas
+from minigrad.training.record import stored
 from minigrad.training.settings import RunSettings
 from minigrad.training.teaching import Lessons
 from minigrad.training.text_rows import text_rows
@@ -33,8 +37,8 @@ class Plan:
     """A run before it begins: a model to train on a text, with settings, on a machine of a known speed.
 
     `rate` is the speed of the machine's matrix products in FLOP/s, `claim` the figure of the model's source document
-    where it differs from this model, `done` the number of steps of a continued run. With `lessons`, these are trained
-    on, and the text is that of the pre-training. The model may be a skeleton.
+    where it differs from this model, `done` the number of steps of a continued run, `world` the processes that train.
+    With `lessons`, these are trained on, and the text is that of the pre-training. The model may be a skeleton.
     """
 
     settings: RunSettings
@@ -44,6 +48,7 @@ class Plan:
     claim: str = ""
     done: int = 0
     lessons: Lessons | None = None
+    world: World = ALONE
 
     @functools.cached_property
     def source(self) -> Source:
@@ -65,6 +70,16 @@ class Plan:
                 f"{context + 1:,}: use a smaller --context, more text, or --documents packed"
             )
 
+    def check_agreement(self, fingerprints: Mapping[str, str]) -> None:
+        """Raise InputError if processes have other settings, or read something with other fingerprints.
+
+        Their numbers of threads may differ.
+        """
+        if self.world.size > 1:
+            facts = {f"--{name.replace('_', '-')}": value for name, value in stored(self.settings).items()}
+            texts = {f"the {name.replace('_', ' ')}, by its hash": found for name, found in fingerprints.items()}
+            check_agreement(self.world, texts | facts | {"--threads": None})
+
     def check_vocabulary(self) -> None:
         """Raise InputError if the tokenizer has more tokens than the model."""
         settings, tokens, known = self.settings, self.text.tokenizer.vocab_size, self.model.config.vocab_size
@@ -75,8 +90,8 @@ class Plan:
             )
 
     def check_memory(self) -> None:
-        """Raise InputError if training needs more memory than this machine can give."""
-        needed, available = self.memory(), hardware.available_memory_bytes()
+        """Raise InputError if training needs more memory than this machine can give to each process on it."""
+        needed, available = self.memory(), hardware.available_memory_bytes() // self.world.sharing
         if available and needed.total > available:
             raise InputError(
                 f"training {self.model.num_parameters():,} parameters needs about {format_bytes(needed.total)} "
@@ -85,17 +100,23 @@ class Plan:
             )
 
     def memory(self) -> costs.Memory:
-        """Estimate the memory of training."""
+        """Estimate the memory of training, of each process."""
         settings = self.settings
         needed = costs.memory(
             self.model,
-            settings.batch,
+            self.own_batch,
             settings.context,
             itemsize=8 if settings.precision == "float64" else 4,
             recomputed=settings.checkpointing,
-            replicas=num_replicas(self.model, settings.batch, settings.context),
+            replicas=num_replicas(self.model, self.own_batch, settings.context),
+            processes=self.world.size,
         )
         return needed if self.teacher is None else needed.beside(self.teacher, settings.batch * settings.context)
+
+    @property
+    def own_batch(self) -> int:
+        """The batch of this process: its share of the sequences of a step, or of a part of one."""
+        return -(-self.settings.batch // self.world.size)
 
     def adaptive_context(self) -> AdaptiveContext | None:
         """Return the context with which training begins: a quarter of the largest; None if it does not adapt."""
@@ -200,6 +221,7 @@ class Plan:
             f"{format_bytes(memory.program)} for Python and its libraries; about {format_bytes(costs.COMPILING)} more "
             "while kernels are compiled, once on a machine",
             "machine": f"{hardware.describe()}; {products}",
+            **self._processes_row(),
             "speed": f"about {format_estimate(self.tokens_per_second())} tokens/s, "
             f"at {self.flops_per_token() / 1e6:,.1f} MFLOP per token",
             "length": self._length(),
@@ -211,6 +233,15 @@ class Plan:
         if settings.steps:
             return max(settings.steps - self.done, 0) * settings.tokens_per_step
         return max(60 * (settings.minutes or 0.0) - self.seconds_after(), 0.0) * self.tokens_per_second()
+
+    def _processes_row(self) -> dict[str, str]:
+        """Return how several processes divide the work."""
+        if (size := self.world.size) == 1:
+            return {}
+        return {
+            "processes": f"{size}, each with a {size}th of the sequences and of the updates of every step; speed and "
+            "matrix products are those of all, memory is that of each"
+        }
 
     def _length(self) -> str:
         """Return how long the run is in steps or in time, in tokens, and in passes over the text."""

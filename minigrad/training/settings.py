@@ -139,7 +139,8 @@ class TrainConfig:
     )
     batch: int | None = option(
         None,
-        "a step, or each part of a step (--accumulate), has --batch times --context tokens",
+        "a step, or each part of a step (--accumulate), has --batch times --context tokens; of several processes "
+        "(mpiexec) each has so many",
         group="how",
         at_least=1,
         at_most=_MOST,
