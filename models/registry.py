@@ -29,6 +29,7 @@ FAMILIES = {
     "vsla": Family(vsla.VSLA, vsla.VSLAConfig, vsla.SIZES),
     "wiola": Family(wiola.Wiola, wiola.WiolaConfig, wiola.SIZES),
 }
+"""The families by name: the class of the model, the class of its config, and the configs of its sizes."""
 
 RECIPES: dict[str, dict[str, Any]] = {"vidya-v2": {"key_shift": True}}
 """Fields that are in no published design, but learn better: new runs of a family's laptop sizes set them."""

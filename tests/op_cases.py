@@ -13,6 +13,8 @@ from hypothesis.extra import numpy as hnp
 from hypothesis.strategies import DrawFn, SearchStrategy
 from numpy.typing import NDArray
 
+from minigrad.typing import Teaching
+
 Array = NDArray[Any]
 Shape = tuple[int, ...]
 Values = Callable[[np.random.Generator, Shape], Array]
@@ -205,6 +207,14 @@ def linear_cross_entropy(draw: DrawFn) -> Case:
     case = draw(linear_losses())
     row_weights = values(draw, normal, case.arrays[2].shape) if draw(st.booleans()) else ()
     return Case((*case.arrays, *row_weights))
+
+
+@st.composite
+def linear_distillation(draw: DrawFn) -> Case:
+    case, width = draw(linear_losses()), draw(st.integers(1, 3))
+    rows, classes = len(case.arrays[0]), len(case.arrays[1])
+    how = draw(st.sampled_from([(1.0, 0.5, False), (2.0, 1.0, False), (1.5, 0.25, True), (1.0, 0.0, True)]))
+    return Case(case.arrays, {"teaching": Teaching(*values(draw, normal, (rows, width), (classes, width)), *how)})
 
 
 @st.composite

@@ -62,12 +62,13 @@ class Parser(Generic[Settings]):
         printed as one paragraph on standard error and exits with 2.
         """
         try:
-            return self.read(sys.argv[1:] if arguments is None else arguments)
+            return self.read(arguments)
         except InputError as error:
             sys.exit(complain(self.prog, error))
 
-    def read(self, arguments: Sequence[str]) -> tuple[Settings, set[str]]:
+    def read(self, arguments: Sequence[str] | None = None) -> tuple[Settings, set[str]]:
         """Do the work of `parse`, but raise InputError instead of exiting."""
+        arguments = sys.argv[1:] if arguments is None else arguments
         try:
             namespace, surplus = self._parser.parse_known_args(arguments)
         except argparse.ArgumentError as error:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from minigrad.constants import IGNORE
 from minigrad.data.token_files import Tokens
 from minigrad.nn.layout import Layout
+from minigrad.typing import Teaching
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,8 +22,8 @@ class Batch:
     """Packed sequences of tokens, and for each token the one that follows it.
 
     Shapes: tokens and targets (rows,) int32, weights (rows,) float32. A target of -100 does not count; with `weights`,
-    the loss of each target is multiplied by its own. If the batch is a part of that of a step, `first_row` is the
-    number of its first row there.
+    the loss of each target is multiplied by its own. `teaching` is what a teacher says of each row. If the batch is a
+    part of that of a step, `first_row` is the number of its first row there.
     """
 
     tokens: npt.NDArray[np.int32]
@@ -30,6 +31,7 @@ class Batch:
     layout: Layout
     first_row: int = 0
     weights: npt.NDArray[np.float32] | None = None
+    teaching: Teaching | None = None
 
     @classmethod
     def rectangular(cls, tokens: npt.ArrayLike, targets: npt.ArrayLike) -> Batch:
@@ -75,7 +77,8 @@ class Batch:
         offsets, rows = self.layout.offsets, slice(first, last)
         layout = Layout(offsets[(offsets >= first) & (offsets <= last)] - first, self.layout.positions[rows])
         weights = None if self.weights is None else self.weights[rows]
-        return Batch(self.tokens[rows], self.targets[rows], layout, self.first_row + first, weights)
+        said = self.teaching and self.teaching._replace(rows=self.teaching.rows[rows])
+        return Batch(self.tokens[rows], self.targets[rows], layout, self.first_row + first, weights, said)
 
 
 def gather(tokens: Tokens, starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Batch:

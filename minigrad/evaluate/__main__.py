@@ -137,7 +137,7 @@ def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size
     from minigrad.data import corpus, mixture
     from minigrad.data.token_files import prepare
     from minigrad.data.tokenized import token_byte_lengths
-    from minigrad.training.run_folder import fingerprint
+    from minigrad.training.fingerprints import fingerprint
 
     def say(sentence: str) -> None:
         print(sentence, file=sys.stderr)

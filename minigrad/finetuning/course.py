@@ -93,11 +93,13 @@ class Course:
             digest.update(array.tobytes())
         return digest.hexdigest()
 
+    teacher = None
     reward = None  # nothing is rewarded: everything that is read is right
 
     def begin(self, run: Run) -> None:
         """Note in minigrad.json how many taught questions the model answers, and its held-out bits per byte."""
-        self.form.save(run.folder.path)
+        if run.world.rank == 0:
+            self.form.save(run.folder.path)
         examination.measure_before(run, self.lessons)
 
     def examine(self, run: Run) -> Taught:

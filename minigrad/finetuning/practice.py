@@ -61,6 +61,8 @@ class Practice:
         self.reference: LanguageModel | None = None
         self.reward: float | None = None  # the mean of the last step
 
+    teacher = None  # the reference reads only the answers
+
     def begin(self, run: Run) -> None:
         """Take the model and load its reference; note how many problems it solves before the first step."""
         self.model = run.model

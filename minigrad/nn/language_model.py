@@ -29,7 +29,7 @@ from minigrad.nn.programs import Program, Register
 from minigrad.nn.quantised import linear, refuse_training
 from minigrad.nn.quantised_files import arrays_of, config_entry
 from minigrad.nn.trace import Trace
-from minigrad.typing import Array
+from minigrad.typing import Array, Teaching
 
 
 class LanguageModel(Module):
@@ -150,13 +150,15 @@ class LanguageModel(Module):
         *,
         layout: Layout | None = None,
         weights: ArrayLike | None = None,
+        teaching: Teaching | None = None,
     ) -> Tensor:
         """Return the mean cross-entropy in nats per target; targets of -100 do not count.
 
         In training mode, a model with experts adds what balances their load, which is then `balance_loss`.
 
         With `weights`, of the shape of the targets, the loss of each target is multiplied by its weight; the sum is
-        divided by the number of targets all the same.
+        divided by the number of targets all the same. With `teaching` it is the loss of a student (see
+        `ops.linear_distillation`), without weights.
         Shapes: tokens (B, T), targets (B, T) integers -> (); with a layout, tokens (rows,), targets (rows,) -> ().
         Raises ShapeError if these differ, InputError for ids or targets out of range.
 
@@ -168,12 +170,17 @@ class LanguageModel(Module):
         True
         """
         rows, labels, layout = self._rows_and_targets(tokens, targets, layout)
-        given = None if weights is None else np.asarray(weights, rows.dtype)
-        if given is not None and given.shape != labels.shape:
-            raise ShapeError(f"a loss needs one weight per target: targets {labels.shape}, weights {given.shape}")
-        flat = None if given is None else given.reshape(-1)
-        loss = ops.linear_cross_entropy(rows, self.head(), labels.reshape(-1), flat)
-        return refuse_training(self._balanced(loss, labels.reshape(-1) != IGNORE, layout), self.head())
+        flat = labels.reshape(-1)
+        if teaching is not None and weights is not None:
+            raise InputError("the loss of a student has no weights: give weights or teaching")
+        if teaching is not None:
+            loss = ops.linear_distillation(rows, self.head(), flat, teaching=teaching)
+        else:
+            given = None if weights is None else np.asarray(weights, rows.dtype)
+            if given is not None and given.shape != labels.shape:
+                raise ShapeError(f"a loss needs one weight per target: targets {labels.shape}, weights {given.shape}")
+            loss = ops.linear_cross_entropy(rows, self.head(), flat, None if given is None else given.reshape(-1))
+        return refuse_training(self._balanced(loss, flat != IGNORE, layout), self.head())
 
     def losses(self, tokens: ArrayLike | Tensor, targets: ArrayLike, *, layout: Layout | None = None) -> Tensor:
         """Return the cross-entropy of each target in nats, 0 where it is -100.

@@ -6,6 +6,7 @@ from minigrad.ops.block_mean import block_mean
 from minigrad.ops.context_attention import context_attention
 from minigrad.ops.convolution import convolve
 from minigrad.ops.cross_entropy import cross_entropy, linear_cross_entropy, linear_losses
+from minigrad.ops.distillation import linear_distillation
 from minigrad.ops.dropout import dropout
 from minigrad.ops.elementwise import absolute, astype, exp, gelu, log, relu, sigmoid, silu, sqrt, tanh
 from minigrad.ops.embedding import embedding
@@ -52,6 +53,7 @@ __all__ = [
     "layer_norm",
     "linear",
     "linear_cross_entropy",
+    "linear_distillation",
     "linear_losses",
     "log",
     "log_softmax",

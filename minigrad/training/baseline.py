@@ -23,7 +23,7 @@ class Baseline:
         self._figure: float | None = None
         self._reason = plan.too_long_for_xz()
         self._thread = threading.Thread(target=self._compress, name="xz", daemon=True)
-        if not self._reason:
+        if not self._reason and plan.world.rank == 0:
             self._thread.start()
 
     def _compress(self) -> None:

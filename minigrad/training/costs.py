@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from dataclasses import dataclass
 
@@ -88,6 +89,14 @@ class Memory:
         """Everything together."""
         return self.state + self.activations + self.program
 
+    def beside(self, teacher: LanguageModel, tokens: int) -> Memory:
+        """Return the memory with a frozen float32 model beside the one that learns, and one more chunk of logits."""
+        vocab = teacher.config.vocab_size
+        logits = tokens * vocab // logit_chunks(tokens, 2 * vocab)
+        return dataclasses.replace(
+            self, state=self.state + 4 * teacher.num_parameters(), activations=self.activations + 4 * logits
+        )
+
 
 def memory(
     model: LanguageModel,
@@ -97,13 +106,15 @@ def memory(
     itemsize: int = 4,
     recomputed: bool = False,
     replicas: int = 1,
+    processes: int = 1,
 ) -> Memory:
     """Estimate the memory of training with `batch_size` sequences of `context` tokens; within 10% of measurements.
 
-    State is four values per parameter, and one gradient more for every replica after the first. Of the activations,
-    those are kept that backward passes need; each family counts its own (`activations_per_token`), or, if layers are
-    `recomputed`, the input of each layer and the activations of one. The loss adds one chunk of logits and the
-    gradient of the head's matrix, twice if computed in chunks.
+    State is a weight, two moments and a gradient per parameter, and one gradient more for every replica after the
+    first; of several processes each has its share of the moments, and once more that of the gradients. Of the
+    activations, those are kept that backward passes need; each family counts its own (`activations_per_token`), or, if
+    layers are `recomputed`, the input of each layer and the activations of one. The loss adds one chunk of logits and
+    the gradient of the head's matrix, twice if computed in chunks.
     """
     config, tokens = model.config, batch_size * context
     per_token = config.activations_per_token()
@@ -111,4 +122,6 @@ def memory(
         per_token = config.num_layers * config.width + per_token // config.num_layers
     chunks = logit_chunks(tokens // replicas, config.vocab_size)
     head = tokens * config.vocab_size // chunks + replicas * min(chunks, 2) * config.vocab_size * config.width
-    return Memory((3 + replicas) * model.num_parameters() * itemsize, (tokens * per_token + head) * itemsize)
+    shared = 2 if processes == 1 else 3 / processes
+    state = int((1 + replicas + shared) * model.num_parameters()) * itemsize
+    return Memory(state, (tokens * per_token + head) * itemsize)

@@ -37,8 +37,9 @@ def check_places(settings: TrainConfig) -> None:
             Path(settings.tokenizer).stat()
         except OSError as error:
             raise InputError(f"cannot read {settings.tokenizer}: {reason(error)}.") from None
-    if settings.init is not None and not os.path.isdir(settings.init):  # noqa: PTH112  (False for a name that no folder can have)
-        raise InputError(f"--init {settings.init} is no folder; name a run folder, or a Hugging Face folder")
+    for flag, name in (("init", settings.init), ("teacher", settings.teacher)):
+        if name is not None and not os.path.isdir(name):  # noqa: PTH112  (False for a name that no folder can have)
+            raise InputError(f"--{flag} {name} is no folder; name a run folder, or a Hugging Face folder")
     if settings.out is not None and not settings.plan:
         refuse_existing(Path(settings.out))
 

@@ -48,6 +48,7 @@ class Record:
     hardware: str = ""
     arithmetic: str = ""  # what multiplied when the run began: "auto" means another thing on another machine
     started: str = ""
+    processes: int = 1  # that train together, lately
     stages: list[int] = field(default_factory=list)  # steps at which the run had ended before it was extended
     decays: list[str] = field(default_factory=list)  # the courses of the decay before these ends, where unusual
     result: dict[str, Any] = field(default_factory=dict)

@@ -7,6 +7,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import Self
 
+import numpy as np
+
 from minigrad.system import hardware
 from minigrad.system.signals import BROKEN_PIPE, StopRequest
 from minigrad.system.terminal import close_output, fold_blank_lines
@@ -22,7 +24,9 @@ class StepLog:
 
     def __init__(self, run: Run, request: StopRequest) -> None:
         self.run, self.request = run, request
-        self.metrics, self.progress = Metrics(run.folder.path, resume_step=run.step), Progress(run.budget.steps)
+        # Only the first process writes.
+        self.metrics = Metrics(run.folder.path, resume_step=run.step) if run.world.rank == 0 else None
+        self.progress = Progress(run.budget.steps)
         self._logged = run.pace.seconds_of_steps  # at the last line; evaluations, samples and checkpoints do not count
 
     def __enter__(self) -> Self:
@@ -74,7 +78,8 @@ class StepLog:
             of_family=run.replicas.measurements(),
         )
         run.totals, self._logged = Totals(), run.pace.seconds_of_steps
-        self.metrics.append(measured)
+        if self.metrics is not None:
+            self.metrics.append(measured)
         with self._stopping_when_nobody_reads():
             self.progress.log(
                 measured,
@@ -97,6 +102,13 @@ class StepLog:
         run = self.run
         left = run.budget.seconds_left(run.step, run.seconds_for_steps(), run.seconds_per_step())
         return {"seconds_left": left, "time_share": run.budget.share(run.step, run.seconds())}
+
+    def stop_code(self) -> int | None:
+        """Return the exit code if any process was asked to stop, the same in all, else None."""
+        codes = np.zeros(self.run.world.size, int)
+        codes[self.run.world.rank] = self.request.code or 0
+        self.run.world.add(codes)
+        return int(codes.max()) or None
 
     def show_sample(self, sample: str) -> None:
         """Show a text that the model generated."""

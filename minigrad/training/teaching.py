@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from minigrad.data.reading import Source
 
 if TYPE_CHECKING:
+    from minigrad.nn.language_model import LanguageModel
     from minigrad.training.run import Run
 
 
@@ -30,6 +31,10 @@ class Lessons(Source, Protocol):
     @property
     def reward(self) -> float | None:
         """The mean reward of the last step, if answers are rewarded."""
+
+    @property
+    def teacher(self) -> LanguageModel | None:
+        """The frozen model that reads every batch too, if there is one."""
 
     def begin(self, run: Run) -> None:
         """Take the model of a run; note in its folder how well it does before the first step, unless that is known."""

@@ -37,6 +37,13 @@ def test_a_replica_needs_a_gradient_of_its_own():
     assert three.activations - one.activations == 2 * 4_096 * 96 * 4  # of the head's matrix, in each thread
 
 
+def test_a_teacher_needs_its_weights_and_one_more_chunk_of_logits():
+    alone = costs.memory(NANO, 8, 64)
+    both = alone.beside(models.skeleton("vidya-v2", "micro"), 8 * 64)
+    assert both.state - alone.state == 4 * models.count("vidya-v2", "micro")
+    assert both.activations - alone.activations == 4 * 8 * 64 * 4_096
+
+
 def test_activations_grow_with_the_tokens_of_a_step_and_the_state_does_not():
     none, small, large = (costs.memory(NANO, batch, 64) for batch in (0, 2, 8))
     assert large.activations - none.activations == 4 * (small.activations - none.activations)

@@ -56,10 +56,11 @@ def series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: flo
 def of_family(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Series]]:
     """Return the curves of what only one family measures, under their names: a list of numbers on each line.
 
-    Such as Wiola's merge ratio of each merging layer, or the load of each expert of a layer.
+    Such as Wiola's merge ratio of each merging layer. The load of experts has a chart of its own (`expert_load`).
     """
     known = {each.name for each in dataclasses.fields(metrics.Measurement)}
-    names = dict.fromkeys(name for record in records for name in record if name not in known)
+    every = dict.fromkeys(name for record in records for name in record if name not in known)
+    names = (name for name in every if not name.startswith("expert_load_"))
     return {name: _lines(name, [record for record in records if record.get(name)]) for name in names}
 
 

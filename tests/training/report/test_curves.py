@@ -58,7 +58,7 @@ def test_a_curve_may_be_over_tokens_or_seconds():
 def test_what_only_a_family_measures_is_a_curve_for_each_number():
     records = [
         {"step": 1, "loss": 3.0},
-        {"step": 2, "loss": 2.0, "merge_ratio": [0.5, None], "load": list(range(10))},
+        {"step": 2, "loss": 2.0, "merge_ratio": [0.5, None], "load": list(range(10)), "expert_load_0": [1.0]},
         {"step": 3, "loss": 2.0, "merge_ratio": [0.25, 0.75], "load": [1.0] * 10},
     ]
     curves = of_family(records)
