@@ -53,6 +53,7 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.training": NN
     | {f"minigrad.{name}" for name in ("optim", "distributed", "data", "generation", "pages")}
     | {"tqdm"},
+    "minigrad.training.report.__main__": NN | {"minigrad.training", "minigrad.cli"},  # a program
     "minigrad.finetuning": NN | {"minigrad.data", "minigrad.generation", "minigrad.pages", "minigrad.training"},
     "minigrad.evaluate": NN | {"minigrad.data", "minigrad.training"},
     "minigrad.evaluate.__main__": NN  # a program, which stands above all rooms as train.py does

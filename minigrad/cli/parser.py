@@ -160,7 +160,9 @@ def _declare(group: Any, option: Option) -> None:
     else:
         fallback = {int: "N", float: "X", str: "TEXT"}[option.kind]
         words |= {"type": _converter(option), "metavar": option.value or "|".join(option.choices) or fallback}
-    if option.many:
+    if option.many and option.positional:
+        words["nargs"] = "+"
+    elif option.many:
         words["action"] = "append"
     elif (option.value or "").endswith(",..."):
         words["action"] = _Continued

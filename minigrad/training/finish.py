@@ -9,10 +9,11 @@ from typing import Any
 from minigrad.system import hardware
 from minigrad.system.terminal import command
 from minigrad.system.units import format_bytes, format_seconds
-from minigrad.training import expert_load, metrics, report
+from minigrad.training import expert_load, metrics
 from minigrad.training.budget import write_decay
 from minigrad.training.record import stored
 from minigrad.training.repeat import repeat_command
+from minigrad.training.report import one_run
 from minigrad.training.result import TrainResult
 from minigrad.training.run import Run
 
@@ -45,9 +46,9 @@ def finish(run: Run) -> TrainResult | None:
     folder.record.result = figures | copying | ends | (taught.figures if taught else {})
     folder.write()
     parameters, memory = run.model.num_parameters(), hardware.peak_memory_bytes()
-    path = report.write_report(
+    path = one_run.write_report(
         folder.path,
-        summary=report.Summary(
+        summary=one_run.Summary(
             settings.model, settings.size, settings.data, parameters, seconds=result.seconds, memory=memory, **figures
         ),
         samples=run.samples,
@@ -57,7 +58,7 @@ def finish(run: Run) -> TrainResult | None:
     )
     if run.profile is not None:
         print(run.profile.table(run.plan.rate, len(run.replicas.models)))
-    print(report.compare_with_xz(**figures))
+    print(one_run.compare_with_xz(**figures))
     if taught:
         print(taught.verdict)
     print(f"{result.tokens:,} tokens in {format_seconds(result.seconds)}, at most {format_bytes(memory)} of memory")
