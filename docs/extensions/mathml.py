@@ -23,13 +23,14 @@ def mathml(formula: str, display: str = "inline") -> str:
     return _with_spaces(converted)
 
 
-_NAME = r"<mi>(?:cos|exp|ln|log|sin|tanh)</mi>"
+# Not the base of an index: log with a base has both in one group, which a space would be a third part of.
+_NAME = r"(?<!<msub>)(?<!<msup>)<mi>(?:cos|exp|ln|log|sin|tanh)</mi>"
 
 
 def _with_spaces(converted: str) -> str:
     """Put a thin space between the name of a function and a letter or number beside it: ln p, not lnp."""
     after = re.sub(f"({_NAME})(?=<m(?:i|n|sub|sup|frac|sqrt)>)", r'\1<mspace width="0.17em"/>', converted)
-    return re.sub(f"(?<=</mi>|</mn>|msub>|msup>)(?<!<msub>|<msup>)({_NAME})", r'<mspace width="0.17em"/>\1', after)
+    return re.sub(f"(?<=</mi>|</mn>|msub>|msup>)({_NAME})", r'<mspace width="0.17em"/>\1', after)
 
 
 def visit_math(self: Any, node: nodes.math) -> None:
