@@ -16,7 +16,7 @@ sys.path[:0] = [str(DOCS.parent), str(DOCS / "extensions")]
 # Pages. A page that begins with `file_format: mystnb` has cells, which are run while it is built.
 root_doc = "index"
 source_suffix = {".md": "myst-nb"}
-myst_enable_extensions = ["amsmath", "dollarmath"]
+myst_enable_extensions = ["amsmath", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 html_math_renderer = "mathml"
 myst_update_mathjax = False
