@@ -27,9 +27,10 @@ from minigrad.system import hardware
 from minigrad.system.locks import FolderLock
 from minigrad.system.signals import Stopped, raise_on_interrupt, stop_requests
 from minigrad.system.terminal import forgive_encoding, phase
+from minigrad.training.aliases import TRAIN_ALIASES
 from minigrad.training.places import check_places, unused_folder
 from minigrad.training.result import TrainResult
-from minigrad.training.settings import TRAIN_ALIASES, RunSettings, TrainConfig
+from minigrad.training.settings import RunSettings, TrainConfig
 from minigrad.training.settings_check import check_settings
 from models.names import check_family, check_fields, ladder
 
@@ -182,16 +183,17 @@ class Preparation:
         model = variant(skeletons[size], **shape)
         done = folder.step if folder else 0
         lessons = self.read_lessons(settings, text) if settings.objective else None
+        initial = self.initial_weights(model)
         plan = Plan(settings, model, text, rate, claims.compare(family, size, skeletons[size]), done, lessons)
         plan.check_vocabulary()
-        initial = self.initial_weights(model)
         plan.check_text()
+        found = fingerprints(text, lessons, initial.base if initial else "")
         if folder is None:
-            facts = {"parameters": model.num_parameters(), "matmul_rate": rate} | fingerprints(text, lessons)
+            facts = {"parameters": model.num_parameters(), "matmul_rate": rate} | found
             record = Record.new(asked, settings, **facts, architecture=model.config.published())
             folder = RunFolder(path, record, is_new=True)
         else:
-            folder.check_text(fingerprints(text, lessons))
+            folder.check_text(found)
         print(plan.describe(path), flush=True)
         return Prepared(plan, folder, initial)
 
@@ -207,7 +209,7 @@ class Preparation:
             sizes = ladder(asked.model, asked.size)
             return asked.model, {size: models.for_training(asked.model, size, **changes) for size in sizes}
         # A run that is continued has noted the shape of what it started from, which may be gone by now.
-        source = folder.path / FILE if folder else Path(asked.init) / "config.json"
+        source = folder.path / FILE if folder else models.base_of(asked.init) / "config.json"
         described = (folder.record.architecture if folder else None) or read_json(source)
         wanted = asked.model if folder or "model" in self.opening.explicit else None
         family, size, skeleton = models.start_from(described, source, wanted, asked.size, **changes)
@@ -240,15 +242,17 @@ class Preparation:
         return lessons_for(settings, form, text, models.load, tokenizer.load)
 
     def initial_weights(self, model: LanguageModel) -> InitialWeights | None:
-        """Return the weights that a new run starts from, if some were named."""
+        """Return the weights that a run starts from, if some were named; to train adapters, freeze the model."""
         from models import initial_weights_for
 
-        source, folder = self.opening.asked.init, self.opening.folder
-        if not source or (folder and folder.has_checkpoint):
-            return None
-        initial = initial_weights_for(model, source)
+        asked, folder = self.opening.asked, self.opening.folder
+        if not asked.init or (folder and folder.has_checkpoint and not asked.adapter_rank):
+            return None  # a checkpoint has all weights, but for those that adapters leave as they were
+        initial = initial_weights_for(model, asked.init)
+        if asked.adapter_rank:
+            return initial.adapted(model, asked.adapter_rank)
         if initial.grown:
-            print(f"{source} grows, and computes the same function as before: {initial.grown}")
+            print(f"{asked.init} grows, and computes the same function as before: {initial.grown}")
         return initial
 
     def build(self, prepared: Prepared, clock: Callable[[], float]) -> Run:

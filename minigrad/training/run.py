@@ -23,6 +23,7 @@ from minigrad.generation.decoding import stream
 from minigrad.generation.settings import Sampling
 from minigrad.nn.context_signals import measure
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.low_rank_files import save, trained
 from minigrad.optim import AdamW, warmup_cosine, warmup_stable_decay
 from minigrad.system.terminal import phase
 from minigrad.training import checkpoint
@@ -230,20 +231,20 @@ class Run:
             for kind, array in zip("mv", pair, strict=True)
         }
         state = State(self.optimizer.steps, self.seconds(), self.totals, self.samples, self.adaptive).as_dict()
-        checkpoint.save(self.folder.path, self.step, weights=self.model.state_dict(), moments=moments, state=state)
-        self.model.save(self.folder.path)
+        checkpoint.save(self.folder.path, self.step, weights=trained(self.model), moments=moments, state=state)
+        save(self.model, self.folder.path, base=self.settings.init)
         self.folder.keep_tokenizer(self.text.tokenizer)
 
     def restore(self, saved: Checkpoint) -> None:
         """Continue from a checkpoint; raises InputError if it does not fit the model."""
         dtype = self.model.head().dtype
-        check_weights(saved.weights, {name: each.shape for name, each in self.model.named_parameters()}, dtype)
+        check_weights(saved.weights, {name: each.shape for name, each in trained(self.model).items()}, dtype)
         shapes = {f"{name}.{kind}": pair[0].shape for name, pair in self._moments().items() for kind in "mv"}
         check_weights(saved.moments, shapes, dtype)
         state = State.read(saved, self.folder.path)
         if (state.context and state.context.largest) != (self.adaptive and self.adaptive.largest):
             raise InputError(f"the context in state.json of step {saved.step} in {self.folder.path} is not this run's")
-        self.model.load_state_dict(saved.weights)
+        self.model.load_state_dict(self.model.state_dict() | saved.weights)
         self.load_moments(saved.moments, state.updates)
         self.seconds_before, self.totals, self.samples = state.seconds, state.since_logged, state.samples
         self.step, self._last_checked_step, self.adaptive = saved.step, None, state.context

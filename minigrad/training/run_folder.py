@@ -90,6 +90,8 @@ class RunFolder:
         changed = f"the text of {name} or the tokenizer" if self.record.text != found["text"] else ""
         if not changed and self.record.lessons != found["lessons"]:
             changed = f"what {data} teaches"
+        if not changed and self.record.base != found["base"]:
+            changed = f"the model in {self.record.used['init']}"
         if not changed and known and known != found["held_out_text"]:
             changed = f"the held-out text of {self.record.used.get('held_out') or name}"
         if changed:
@@ -188,10 +190,13 @@ def _for_teaching(init: Path, given: TrainConfig, explicit: Collection[str]) -> 
     return dataclasses.replace(given, replay_text=known.text_name, held_out=held_out)
 
 
-def fingerprints(text: TokenizedCorpus, lessons: Lessons | None) -> dict[str, str]:
-    """Return the hashes of what a run reads, under the names of their fields in the record."""
+def fingerprints(text: TokenizedCorpus, lessons: Lessons | None, base: str = "") -> dict[str, str]:
+    """Return the hashes of what a run reads, under the names of their fields in the record.
+
+    `base` is that of the weights which adapters leave as they are.
+    """
     texts = {"text": fingerprint(text.train), "held_out_text": fingerprint(text.held_out)}
-    return texts | {"lessons": lessons.fingerprint() if lessons else ""}
+    return texts | {"lessons": lessons.fingerprint() if lessons else "", "base": base}
 
 
 def fingerprint(tokens: TokenFile) -> str:

@@ -28,6 +28,8 @@ def check_settings(settings: TrainConfig) -> None:
             raise InputError(f"--set {name}=... has a flag of its own: {flag}")
     _check_teaching(settings)
     _check_teacher(settings)
+    if settings.adapter_rank is not None and settings.init is None and settings.resume is None:
+        raise InputError("--adapter-rank trains beside the weights of a trained model: name its folder with --init")
     if settings.resume and settings.out:
         raise InputError(f"--resume {settings.resume} continues in that folder, so --out cannot be given with it")
 
