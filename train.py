@@ -119,7 +119,7 @@ def take_step(run: Run) -> tuple[float, float]:
     predicted = batch.targets[batch.targets != IGNORE]
     loss, norm = nats / predicted.size, math.nan
     if math.isfinite(loss):
-        norm = run.optimizer.step(learning_rate, max_norm=MAX_GRADIENT_NORM)  # clip and update, unless it is not finite
+        norm = run.optimizer.step(learning_rate, max_norm=MAX_GRADIENT_NORM) if batch.counts else 0.0  # clip, update
     if not math.isfinite(norm):
         raise run.divergence(run.first_anomaly(lambda: accumulate_gradients(run, batch)))
     run.optimizer.zero_grad()
