@@ -187,6 +187,7 @@ class Plan:
         return {
             "model": f"{settings.model} {settings.size}: {model.num_parameters():,} parameters, "
             f"{model.config.num_layers} layers of width {model.config.width}{costs.in_each_token(model)}",
+            **self._adapter_row(),
             **({"claimed": self.claim} if self.claim else {}),
             **({"lessons": self.lessons.summary()} if self.lessons else {}),
             **text_rows(self.text, model.config.vocab_size, tokens),
@@ -194,6 +195,13 @@ class Plan:
             f"updates by {optimizers.NAMES[settings.optimizer]}",
             **self._context_row(),
         }
+
+    def _adapter_row(self) -> dict[str, str]:
+        rank, parameters = self.settings.adapter_rank, self.model.parameters()
+        if rank is None:
+            return {}
+        trained = sum(math.prod(each.shape) for each in parameters if each.requires_grad)
+        return {"adapters": f"of rank {rank}: {trained:,} of the parameters are trained, the others are frozen"}
 
     def _context_row(self) -> dict[str, str]:
         """Return the bounds of a context that adapts; a step has as many tokens in any, and takes no more memory."""
