@@ -29,9 +29,10 @@ from minigrad.system import hardware
 from minigrad.system.locks import FolderLock
 from minigrad.system.signals import Stopped, raise_on_interrupt, stop_requests
 from minigrad.system.terminal import forgive_encoding, phase
+from minigrad.training.aliases import TRAIN_ALIASES
 from minigrad.training.places import check_places, unused_folder
 from minigrad.training.result import TrainResult
-from minigrad.training.settings import TRAIN_ALIASES, RunSettings, TrainConfig
+from minigrad.training.settings import RunSettings, TrainConfig
 from minigrad.training.settings_check import check_settings
 from models.names import check_model, ladder
 
@@ -110,8 +111,7 @@ def train_loop(run: Run) -> None:
 def take_step(run: Run) -> tuple[float, float]:
     """Take one training step; return the learning rate and the norm of the gradient.
 
-    Raises RunError, naming the operation, if the loss or the gradient is not finite; weights and checkpoints are then
-    as they were.
+    Raises RunError, naming the operation, if the loss or the gradient is not finite; the weights are then unchanged.
     """
     learning_rate = run.learning_rate()
     batch = run.batch()  # tokens, and for each the one after it
@@ -119,7 +119,7 @@ def take_step(run: Run) -> tuple[float, float]:
     predicted = batch.targets[batch.targets != IGNORE]
     loss, norm = nats / predicted.size, math.nan
     if math.isfinite(loss):
-        norm = run.optimizer.step(learning_rate, max_norm=MAX_GRADIENT_NORM)  # clip and update, unless it is not finite
+        norm = run.optimizer.step(learning_rate, max_norm=MAX_GRADIENT_NORM) if batch.counts else 0.0  # clip, update
     if not math.isfinite(norm):
         raise run.divergence(run.first_anomaly(lambda: accumulate_gradients(run, batch)))
     run.optimizer.zero_grad()
@@ -181,18 +181,18 @@ class Preparation:
         model = variant(skeletons[size], **shape)
         done = folder.step if folder else 0
         lessons = self.read_lessons(settings, text) if settings.objective else None
+        initial = self.initial_weights(model)
         plan = Plan(settings, model, text, rate, claims.compare(family, size, skeletons[size]), done, lessons, world)
         plan.check_vocabulary()
-        initial = self.initial_weights(model)
         plan.check_text()
-        read = fingerprints(text, lessons)
-        plan.check_agreement(read)
+        found = fingerprints(text, lessons, initial.base if initial else "")
+        plan.check_agreement(found)
         if folder is None:
-            facts = {"parameters": model.num_parameters(), "matmul_rate": rate, "processes": world.size} | read
+            facts = {"parameters": model.num_parameters(), "matmul_rate": rate, "processes": world.size} | found
             record = Record.new(asked, settings, **facts, architecture=model.config.published())
             folder = RunFolder(path, record, is_new=True, world=world)
         else:
-            folder.check_text(read)
+            folder.check_text(found)
         print(plan.describe(path), flush=True)
         return Prepared(plan, folder, initial)
 
@@ -208,7 +208,7 @@ class Preparation:
             sizes = ladder(asked.model, asked.size)
             return asked.model, {size: models.for_training(asked.model, size, **changes) for size in sizes}
         # A run that is continued has noted the shape of what it started from, which may be gone by now.
-        source = folder.path / FILE if folder else Path(asked.init) / "config.json"
+        source = folder.path / FILE if folder else models.base_of(asked.init) / "config.json"
         described = (folder.record.architecture if folder else None) or read_json(source)
         wanted = asked.model if folder or "model" in self.opening.explicit else None
         family, size, skeleton = models.start_from(described, source, wanted, asked.size, **changes)
@@ -241,15 +241,17 @@ class Preparation:
         return lessons_for(settings, form, text, models.load, tokenizer.load)
 
     def initial_weights(self, model: LanguageModel) -> InitialWeights | None:
-        """Return the weights that a new run starts from, if some were named."""
+        """Return the weights that a run starts from, if some were named; to train adapters, freeze the model."""
         from models import initial_weights_for
 
-        source, folder = self.opening.asked.init, self.opening.folder
-        if not source or (folder and folder.has_checkpoint):
-            return None
-        initial = initial_weights_for(model, source)
+        asked, folder = self.opening.asked, self.opening.folder
+        if not asked.init or (folder and folder.has_checkpoint and not asked.adapter_rank):
+            return None  # a checkpoint has all weights, but for those that adapters leave as they were
+        initial = initial_weights_for(model, asked.init)
+        if asked.adapter_rank:
+            return initial.adapted(model, asked.adapter_rank)
         if initial.grown:
-            print(f"{source} grows, and computes the same function as before: {initial.grown}")
+            print(f"{asked.init} grows, and computes the same function as before: {initial.grown}")
         return initial
 
     def build(self, prepared: Prepared, clock: Callable[[], float]) -> Run:

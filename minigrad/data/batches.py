@@ -44,6 +44,14 @@ class Batch:
         """The number of targets that count."""
         return int((self.targets != IGNORE).sum())
 
+    @property
+    def counts(self) -> bool:
+        """Whether the loss of any target counts; none does if all have the weight 0, as those of equal rewards.
+
+        Then no step may be made: the averages of an optimizer would move the weights without any gradient.
+        """
+        return self.weights is None or bool(self.weights.any())
+
     def parts(self, count: int) -> list[Batch]:
         """Divide the batch between sequences into at most `count` parts of about equally many rows, none of them empty.
 

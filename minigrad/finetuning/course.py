@@ -19,7 +19,7 @@ from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.finetuning import examination
 from minigrad.finetuning.conversations import Conversation, read_conversations
 from minigrad.finetuning.dealing import Deal
-from minigrad.finetuning.lessons import ChatForm, Lesson, encode_lesson
+from minigrad.finetuning.lessons import ChatForm, Lesson, encode_lesson, reworded
 from minigrad.finetuning.tasks import problem, task_of
 from minigrad.nn.layout import Layout
 from minigrad.system.units import plural
@@ -34,12 +34,21 @@ _PROBLEMS = 2_000  # of a task
 class Course:
     """Conversations to learn as the batches of a run: a share `replay` of each step is text, read by `text`.
 
+    `reworded` are lessons with their questions in other words, which are asked in the end and never taught.
+
     Every conversation is read once in an epoch, and none is cut (`Deal`). The loss of a step is ``1 - replay`` times
     the mean over the answers plus `replay` times the mean over the text, whatever the lengths of the two.
     """
 
-    def __init__(self, lessons: Sequence[Lesson], text: Source, settings: RunSettings, form: ChatForm) -> None:
-        self.lessons, self.text, self.form = lessons, text, form
+    def __init__(
+        self,
+        lessons: Sequence[Lesson],
+        text: Source,
+        settings: RunSettings,
+        form: ChatForm,
+        reworded: Sequence[Lesson] = (),
+    ) -> None:
+        self.lessons, self.text, self.form, self.reworded = lessons, text, form, reworded
         self.context, self.replay, self.name = settings.context, settings.replay or 0.0, settings.data
         self.lengths = np.array([len(lesson.tokens) - 1 for lesson in lessons])
         self.starts = np.cumsum(self.lengths) - self.lengths
@@ -104,7 +113,7 @@ class Course:
 
     def examine(self, run: Run) -> Taught:
         """Ask the taught questions again, and compare with what was measured before the first step."""
-        return examination.examine(run, self.lessons, "taught answers")
+        return examination.examine(run, self.lessons, "taught answers", self.reworded)
 
     def _replayed(self, batch_size: int) -> int:
         """Return how many times the context a step reads of the text."""
@@ -130,7 +139,8 @@ def read_course(settings: RunSettings, form: ChatForm, text: TokenizedCorpus) ->
     conversations = read_conversations(settings.data) if task is None else _conversations_of(task)
     found = [encode_lesson(each, form, ends, settings.context) for each in conversations]
     replayed = training_source(settings.documents, text.train, settings.context)
-    return Course(found, replayed, settings, form)
+    asked = [] if task else [again for each in found for again in reworded(each, form, ends, settings.context)]
+    return Course(found, replayed, settings, form, asked)
 
 
 def _conversations_of(task: str) -> list[Conversation]:

@@ -63,7 +63,7 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float, proce
     chosen = {
         "lr": _learning_rate(model, asked.objective or ""),
         "replay": 0.5 if asked.objective == "sft" else None,
-        "optimizer": "adamw" if asked.is_lesson else optimizers.choose(model, per_step, context),
+        "optimizer": "adamw" if asked.is_lesson or asked.adapter_rank else optimizers.choose(model, per_step, context),
         "threads": hardware.threads(),
         "warmup": max(1, min(100, steps // 10)),
         "log_every": max(1, min(50, steps // 100)),

@@ -11,10 +11,13 @@ from minigrad.training.teaching import Lessons
 _PART = 1 << 22  # tokens that are hashed at a time
 
 
-def fingerprints(text: TokenizedCorpus, lessons: Lessons | None) -> dict[str, str]:
-    """Return the hashes of what a run reads, under the names of their fields in the record."""
+def fingerprints(text: TokenizedCorpus, lessons: Lessons | None, base: str = "") -> dict[str, str]:
+    """Return the hashes of what a run reads, under the names of their fields in the record.
+
+    `base` is that of the weights which adapters leave as they are.
+    """
     texts = {"text": fingerprint(text.train), "held_out_text": fingerprint(text.held_out)}
-    return texts | {"lessons": lessons.fingerprint() if lessons else ""}
+    return texts | {"lessons": lessons.fingerprint() if lessons else "", "base": base}
 
 
 def fingerprint(tokens: TokenFile | MixedTokens) -> str:

@@ -38,7 +38,7 @@ def optimizer_of(model: LanguageModel, settings: RunSettings, world: World = ALO
 
 
 def matrices_of(model: LanguageModel) -> list[Tensor]:
-    """Return the matrices within the layers of a model: neither an embedding, nor the head."""
+    """Return the matrices within the layers of a model that are trained: neither an embedding, nor the head."""
     tables = {id(module.weight) for _, module in model.named_modules() if isinstance(module, Embedding)}
     tables.add(id(model.head()))
-    return [each for each in model.parameters() if each.ndim == 2 and id(each) not in tables]
+    return [each for each in model.parameters() if each.ndim == 2 and each.requires_grad and id(each) not in tables]

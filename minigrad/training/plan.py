@@ -6,7 +6,7 @@ import functools
 import math
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minigrad.data.evaluation import tokens_read
@@ -111,6 +111,8 @@ class Plan:
             replicas=num_replicas(self.model, self.own_batch, settings.context),
             processes=self.world.size,
         )
+        text = costs.of_text(self.text.train.num_bytes, with_xz=not self.too_long_for_xz())
+        needed = replace(needed, program=needed.program + text)
         return needed if self.teacher is None else needed.beside(self.teacher, settings.batch * settings.context)
 
     @property
@@ -187,6 +189,7 @@ class Plan:
         return {
             "model": f"{settings.model} {settings.size}: {model.num_parameters():,} parameters, "
             f"{model.config.num_layers} layers of width {model.config.width}{costs.in_each_token(model)}",
+            **self._adapter_row(),
             **({"claimed": self.claim} if self.claim else {}),
             **({"lessons": self.lessons.summary()} if self.lessons else {}),
             **text_rows(self.text, model.config.vocab_size, tokens),
@@ -194,6 +197,13 @@ class Plan:
             f"updates by {optimizers.NAMES[settings.optimizer]}",
             **self._context_row(),
         }
+
+    def _adapter_row(self) -> dict[str, str]:
+        rank, parameters = self.settings.adapter_rank, self.model.parameters()
+        if rank is None:
+            return {}
+        trained = sum(math.prod(each.shape) for each in parameters if each.requires_grad)
+        return {"adapters": f"of rank {rank}: {trained:,} of the parameters are trained, the others are frozen"}
 
     def _context_row(self) -> dict[str, str]:
         """Return the bounds of a context that adapts; a step has as many tokens in any, and takes no more memory."""
@@ -217,9 +227,9 @@ class Plan:
             products += ", no replicas because the threads of NumPy's BLAS cannot be set"
         return {
             "memory": f"about {format_bytes(memory.total)}: {format_bytes(memory.state)} for weights, "
-            f"gradients and AdamW's averages, {format_bytes(memory.activations)} for activations, "
-            f"{format_bytes(memory.program)} for Python and its libraries; about {format_bytes(costs.COMPILING)} more "
-            "while kernels are compiled, once on a machine",
+            f"gradients and averages of gradients, {format_bytes(memory.activations)} for activations, "
+            f"{format_bytes(memory.program)} for Python, its libraries and the text; about "
+            f"{format_bytes(costs.COMPILING)} more while kernels are compiled, once on a machine",
             "machine": f"{hardware.describe()}; {products}",
             **self._processes_row(),
             "speed": f"about {format_estimate(self.tokens_per_second())} tokens/s, "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from minigrad.distributed.agreement import check_equal
 from minigrad.errors import InputError
 from minigrad.formats.weights import check_weights
+from minigrad.nn.low_rank_files import save, trained
 from minigrad.nn.parameter import Parameter
 from minigrad.training import checkpoint
 from minigrad.training.checkpoint import Checkpoint
@@ -33,8 +34,8 @@ def save_run(run: Run) -> None:
     if run.world.rank > 0:
         return
     state = State(run.optimizer.steps, run.seconds(), run.totals, run.samples, run.adaptive).as_dict()
-    checkpoint.save(run.folder.path, run.step, weights=run.model.state_dict(), moments=moments, state=state)
-    run.model.save(run.folder.path)
+    checkpoint.save(run.folder.path, run.step, weights=trained(run.model), moments=moments, state=state)
+    save(run.model, run.folder.path, base=run.settings.init)
     run.folder.keep_tokenizer(run.text.tokenizer)
     run.world.last_word(run.folder.last_word())
 
@@ -51,13 +52,13 @@ def _check_equal_weights(run: Run) -> None:
 def restore_run(run: Run, saved: Checkpoint) -> None:
     """Continue from a checkpoint; raises InputError if it does not fit the model."""
     model, dtype = run.model, run.model.head().dtype
-    check_weights(saved.weights, {name: each.shape for name, each in model.named_parameters()}, dtype)
+    check_weights(saved.weights, {name: each.shape for name, each in trained(model).items()}, dtype)
     shapes = {f"{name}.{kind}": parameter.shape for name, parameter in _trained(run).items() for kind in "mv"}
     check_weights(saved.moments, shapes, dtype)
     state = State.read(saved, run.folder.path)
     if (state.context and state.context.largest) != (run.adaptive and run.adaptive.largest):
         raise InputError(f"the context in state.json of step {saved.step} in {run.folder.path} is not this run's")
-    model.load_state_dict(saved.weights)
+    model.load_state_dict(model.state_dict() | saved.weights)
     load_moments(run, saved.moments, state.updates)
     run.seconds_before, run.totals, run.samples = state.seconds, state.since_logged, state.samples
     run.step, run.adaptive = saved.step, state.context

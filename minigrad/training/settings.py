@@ -99,6 +99,14 @@ class TrainConfig:
         group="teaching",
         choices=("forward", "reverse"),
     )
+    adapter_rank: int | None = option(
+        None,
+        "freeze the model of --init, and train two thin matrices of this rank beside each of its matrices; the run "
+        "folder holds these alone",
+        group="teaching",
+        at_least=1,
+        none_means="",
+    )
     minutes: float | None = option(
         None,
         "time for the whole run, from start to report",
@@ -274,21 +282,3 @@ class RunSettings(TrainConfig):
     def tokens_per_step(self) -> int:
         """The number of tokens in one training step."""
         return self.batch * self.context * self.accumulate
-
-
-TRAIN_ALIASES = {
-    "learning_rate": "lr",
-    "batch_size": "batch",
-    "context_length": "context",
-    "block_size": "context",
-    "iters": "steps",
-    "max_steps": "steps",
-    "epochs": "minutes",
-    "dataset": "data",
-    "output": "out",
-    "vocab_size": "vocab",
-    "gradient_accumulation": "accumulate",
-    "num_threads": "threads",
-    "dtype": "precision",
-}
-"""Other names of settings that people type, for suggestions in error messages."""

@@ -36,6 +36,8 @@ def check_settings(settings: TrainConfig, processes: int = 1) -> None:
             f"--objective {settings.objective} draws and compares answers while it learns, which one process does: "
             "start it without mpiexec"
         )
+    if settings.adapter_rank is not None and settings.init is None and settings.resume is None:
+        raise InputError("--adapter-rank trains beside the weights of a trained model: name its folder with --init")
     if settings.resume and settings.out:
         raise InputError(f"--resume {settings.resume} continues in that folder, so --out cannot be given with it")
 

@@ -56,6 +56,7 @@ class StepLog:
         cannot be written.
         """
         run, totals = self.run, self.run.totals
+        reward = run.plan.lessons.reward if run.plan.lessons else None
         tokens = run.tokens_before(run.step)
         new_tokens = tokens - run.tokens_before(run.step - int(totals.steps))
         measured = Measurement(
@@ -72,7 +73,7 @@ class StepLog:
             val_bits_per_byte=score.bits_per_byte if score else None,
             val_loss_repeated=score.loss_repeated if score else None,
             val_loss_others=score.loss_others if score else None,
-            reward=run.plan.lessons.reward if run.plan.lessons else None,
+            reward=reward.mean if reward else None,
             context=run.context if run.adaptive else None,
             decisions=run.adaptive.decisions if run.adaptive else [],
             of_family=run.replicas.measurements(),
@@ -86,9 +87,9 @@ class StepLog:
                 matmul_share=measured.tokens_per_second * run.plan.flops_per_token(run.context) / run.plan.rate,
                 **self._time(),
             )
-            if measured.reward is not None:
-                equal = ": all answers are equally good, so they teach nothing" if measured.reward in (0, 1) else ""
-                self.progress.say(f"reward: {measured.reward:.2f} on average{equal}")
+            if reward is not None:
+                equal = "" if reward.differs else ": all answers to a question are equally good, so no weight changes"
+                self.progress.say(f"reward: {reward.mean:.2f} on average{equal}")
             for each in measured.decisions:
                 if each.context != each.before:
                     self.progress.say(
