@@ -10,6 +10,7 @@ A name that the source does not have is an error of the build. Styles are in doc
 from __future__ import annotations
 
 import html
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +37,23 @@ class Annotate(SphinxDirective):
         except NotFoundError as error:
             raise self.error(str(error)) from None
         self.env.note_dependency(str(excerpt.path))
-        block = nodes.container(classes=["annotate"])
-        block += nodes.raw("", heading(excerpt), format="html")
-        code = highlighted(excerpt.text)
-        for part in parts_of(excerpt):
-            row = nodes.container(classes=["annotate-row"])
-            prose = nodes.container(classes=["annotate-prose"])
-            prose += self.parse_text_to_nodes(part.prose)
-            row += prose
-            row += nodes.raw("", code_html(part.lines, code), format="html")
-            block += row
+        block = annotated(self, excerpt, {})
+        block.insert(0, nodes.raw("", heading(excerpt), format="html"))
         return [block]
+
+
+def annotated(directive: SphinxDirective, excerpt: Excerpt, names: Mapping[int, str]) -> nodes.container:
+    """Return a block with a row for each part of an excerpt; `names` are the lines that can be linked to."""
+    block = nodes.container(classes=["annotate"])
+    code = highlighted(excerpt.text)
+    for part in parts_of(excerpt):
+        row = nodes.container(classes=["annotate-row"])
+        prose = nodes.container(classes=["annotate-prose"])
+        prose += directive.parse_text_to_nodes(part.prose)
+        row += prose
+        row += nodes.raw("", code_html(part.lines, code, names), format="html")
+        block += row
+    return block
 
 
 def heading(excerpt: Excerpt) -> str:
@@ -61,12 +68,19 @@ def highlighted(text: str) -> list[str]:
     return highlight(text, PythonLexer(stripnl=False), formatter).splitlines()
 
 
-def code_html(numbers: list[int], lines: list[str]) -> str:
-    """Return lines of code with their numbers, which are no part of the text that a reader copies."""
+def code_html(numbers: list[int], lines: list[str], names: Mapping[int, str]) -> str:
+    """Return lines of code with their numbers, which are no part of the text that a reader copies.
+
+    A line that has one of the `names` can be linked to by it.
+    """
     if not numbers:
         return ""
     # A region that scrolls needs a place in the order of the keyboard, or it could not be scrolled without a mouse.
-    rows = "".join(f'<span class="line" data-line="{number}">{lines[number - 1]}\n</span>' for number in numbers)
+    anchors = {number: f' id="{names[number]}"' for number in numbers if number in names}
+    rows = "".join(
+        f'<span class="line" data-line="{number}"{anchors.get(number, "")}>{lines[number - 1]}\n</span>'
+        for number in numbers
+    )
     label = f"lines {numbers[0]} to {numbers[-1]}"
     return (
         f'<div class="annotate-code highlight"><pre tabindex="0" role="region" aria-label="{label}">{rows}</pre></div>'

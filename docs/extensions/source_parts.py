@@ -61,7 +61,9 @@ def _in_file(path: Path, names: list[str]) -> Excerpt:
     text = path.read_text(encoding="utf-8")
     tree: Any = ast.parse(text)
     for name in names:
-        found = [node for node in tree.body if isinstance(node, Definition) and node.name == name]
+        found = [
+            node for node in tree.body if isinstance(node, Definition) and node.name == name and not _is_setter(node)
+        ]
         if not found:
             raise NotFoundError(f"{path.name} has no {'.'.join(names)}")
         tree = found[-1]  # of several overloads the last one is the function
@@ -69,6 +71,30 @@ def _in_file(path: Path, names: list[str]) -> Excerpt:
         return Excerpt(path, text, 1, len(text.splitlines()), tree)
     first = min([tree.lineno, *(decorator.lineno for decorator in tree.decorator_list)])
     return Excerpt(path, text, first, tree.end_lineno, tree)
+
+
+def _is_setter(node: Definition) -> bool:
+    return any(isinstance(each, ast.Attribute) and each.attr == "setter" for each in node.decorator_list)
+
+
+def definitions(module: Excerpt, name: str) -> dict[int, str]:
+    """Return the dotted names of the constants, functions, classes and methods of a module, by the first line of each.
+
+    Of overloads, and of a property with a setter, the first definition has the name.
+    """
+    found: dict[str, int] = {}
+    pending: list[tuple[str, ast.stmt]] = [(name, node) for node in module.tree.body]
+    for owner, node in pending:
+        if isinstance(node, Definition):
+            found.setdefault(f"{owner}.{node.name}", min([node.lineno, *(each.lineno for each in node.decorator_list)]))
+            if isinstance(node, ast.ClassDef):
+                pending += [(f"{owner}.{node.name}", each) for each in node.body if isinstance(each, Definition)]
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                if isinstance(target, ast.Name):
+                    found.setdefault(f"{owner}.{target.id}", node.lineno)
+    return {line: dotted for dotted, line in found.items()}
 
 
 def parts_of(excerpt: Excerpt) -> list[Part]:
@@ -154,10 +180,13 @@ def markdown(docstring: str) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Escape the characters that are arithmetic in a comment and markup in Markdown, outside of code and formulas.
+    r"""Escape what is arithmetic in a comment and markup in Markdown, and mark flags as code; code and formulas stay.
 
-    >>> print(escaped("x**2 of `a*b` and $a*b$"))
-    x\*\*2 of `a*b` and $a*b$
+    >>> print(escaped("x**2 of `a*b` and $a*b$ with --seed"))
+    x\*\*2 of `a*b` and $a*b$ with `--seed`
     """
     pieces = re.split(r"(``.+?``|`[^`]+`|\$[^$]+\$)", text, flags=re.DOTALL)
-    return "".join(piece if place % 2 else re.sub(r"[*<]", r"\\\g<0>", piece) for place, piece in enumerate(pieces))
+    for place in range(0, len(pieces), 2):
+        words = re.sub(r"[*<]", r"\\\g<0>", pieces[place])
+        pieces[place] = re.sub(r"(?<![\w-])--[a-z][a-z-]*", r"`\g<0>`", words)
+    return "".join(pieces)

@@ -51,8 +51,9 @@ def op(
     are never converted. `integer_dtype` is the dtype that an operation without any float argument computes in:
     "float32", "int64", or "any" if it only moves elements, so that their dtype does not matter; None refuses integers.
 
-    Raises InputError for dtypes that the operation cannot use and for options that it does not have. An error that
-    NumPy raises inside `function` gets a note with the name of the operation and the shapes of its arguments.
+    Raises InputError for a name that an operation of minigrad has already, and, when the operation is called, for
+    dtypes that it cannot use and options that it does not have. An error that NumPy raises inside `function` gets a
+    note with the name of the operation and the shapes of its arguments.
     """
     if function is None:
         return functools.partial(_operation, integers=integers, integer_dtype=integer_dtype)
@@ -61,6 +62,7 @@ def op(
 
 def _operation(function: Forward, integers: tuple[str, ...], integer_dtype: str | None) -> Operation:
     name = function.__name__
+    _check_name(name, function.__module__)
     given = inspect.signature(function).parameters.values()
     positional = [each for each in given if each.kind is each.POSITIONAL_OR_KEYWORD]
     required = sum(each.default is each.empty for each in positional)
@@ -97,6 +99,16 @@ def _operation(function: Forward, integers: tuple[str, ...], integer_dtype: str 
 
     OPS[name] = apply
     return apply
+
+
+def _check_name(name: str, module: str) -> None:
+    """Raise InputError if an operation of minigrad has this name: `a + b` and `x.tanh()` find theirs by its name."""
+    other = OPS[name].__module__ if name in OPS else module
+    if other != module and "minigrad" in (other.split(".")[0], module.split(".")[0]):
+        raise InputError(
+            f"an operation named {name} is in {other} already, and the operators of Tensor find operations by their "
+            f"names; give the one in {module} another name, such as own_{name}"
+        )
 
 
 class _Call(threading.local):

@@ -155,3 +155,22 @@ def test_operations_keep_their_names_and_docstrings_with_shapes() -> None:
         assert OPS.get(name, function) is function  # some functions are composed of operations
         assert function.__name__ == name
         assert "Shapes:" in function.__doc__, f"the docstring of {name} does not give shapes"
+
+
+def test_the_name_of_a_built_in_operation_is_refused() -> None:
+    def tanh(x: Array) -> tuple[Array, Backward]:
+        return x, lambda dy: dy
+
+    with pytest.raises(InputError, match=r"tanh is in minigrad\.ops\.elementwise already.*own_tanh"):
+        op(tanh)
+    assert OPS["tanh"] is ops.tanh
+
+
+def test_an_operation_of_ones_own_may_be_defined_again() -> None:
+    for factor in (2.0, 3.0):
+
+        @op
+        def times(x: Array) -> tuple[Array, Backward]:
+            return factor * x, lambda dy: factor * dy  # noqa: B023
+
+        assert times(Tensor([1.0])).tolist() == [factor]

@@ -13,27 +13,27 @@ from tests.source_files import ROOT
 pytestmark = [pytest.mark.docs, pytest.mark.filterwarnings("default")]
 SETTINGS = f"""
 import sys
-sys.path.insert(0, {str(ROOT / "docs" / "extensions")!r})
-extensions = ["myst_nb", "annotate", "mathml"]
+sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "docs" / "extensions")!r}]
+extensions = ["myst_nb", "annotate", "files", "mathml", "reference"]
 source_suffix = {{".md": "myst-nb"}}
 myst_enable_extensions = ["dollarmath"]
 html_math_renderer = "mathml"
 """
 
 
-def build(folder: Path, name: str) -> tuple[int, str]:
-    """Build a page that shows an object; return the exit code and the page."""
+def build(folder: Path, text: str) -> tuple[int, str]:
+    """Build a page with this text; return the exit code and the page."""
     from sphinx.cmd.build import build_main
 
     (folder / "conf.py").write_text(SETTINGS, encoding="utf-8")
-    (folder / "index.md").write_text(f"# Page\n\n```{{annotate}} {name}\n```\n", encoding="utf-8")
+    (folder / "index.md").write_text(f"# Page\n\n{text}", encoding="utf-8")
     code = build_main(["--fail-on-warning", "--quiet", str(folder), str(folder / "out")])
     page = folder / "out" / "index.html"
     return code, page.read_text(encoding="utf-8") if page.exists() else ""
 
 
 def test_the_lines_are_those_of_the_file(tmp_path: Path) -> None:
-    code, page = build(tmp_path, "minigrad.ops.softmax.softmax")
+    code, page = build(tmp_path, "```{annotate} minigrad.ops.softmax.softmax\n```\n")
     assert code == 0
     lines = (ROOT / "minigrad" / "ops" / "softmax.py").read_text(encoding="utf-8").splitlines()
     shown = re.findall(r'<span class="line" data-line="(\d+)">(.*?)\n</span>', page, flags=re.DOTALL)
@@ -46,6 +46,6 @@ def test_the_lines_are_those_of_the_file(tmp_path: Path) -> None:
 
 
 def test_a_name_that_is_not_there_breaks_the_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _ = build(tmp_path, "minigrad.ops.softmax.softmux")
+    code, _ = build(tmp_path, "```{annotate} minigrad.ops.softmax.softmux\n```\n")
     assert code != 0
     assert "softmux" in capsys.readouterr().err

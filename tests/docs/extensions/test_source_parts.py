@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.extensions.source_parts import NotFoundError, escaped, find, markdown, parts_of
+from docs.extensions.source_parts import NotFoundError, definitions, escaped, find, markdown, parts_of
 from tests.source_files import FILES, ROOT, module_of
 
 SOURCE = '''"""A module of $x^2$."""
@@ -66,6 +66,15 @@ def test_names_are_found(root: Path) -> None:
     assert find("shapes", root).path.name == "__init__.py"
 
 
+def test_definitions_have_the_number_of_their_first_line(root: Path) -> None:
+    assert definitions(find("shapes.round", root), "shapes.round") == {
+        7: "shapes.round.PI",
+        10: "shapes.round.area",
+        23: "shapes.round.Circle",
+        26: "shapes.round.Circle.area",
+    }
+
+
 @pytest.mark.parametrize("name", ["shapes.square", "shapes.round.perimeter", "shapes.round.Circle.radius", "other"])
 def test_a_name_that_is_not_there_is_an_error(name: str, root: Path) -> None:
     with pytest.raises(NotFoundError, match=name.rpartition(".")[2]):
@@ -85,6 +94,7 @@ def test_no_line_of_code_is_lost_or_shown_twice(path: Path) -> None:
         assert words_of_line.replace("\\\\", "\\") in words.replace("\\\\", "\\"), line
 
 
-def test_arithmetic_is_not_markup() -> None:
+def test_arithmetic_is_not_markup_and_flags_are_code() -> None:
     assert escaped("a*b < `a*b` and $a<b$") == "a\\*b \\< `a*b` and $a<b$"
+    assert escaped("Give --eval-every, not `--seed 1`; a -- b") == "Give `--eval-every`, not `--seed 1`; a -- b"
     assert markdown("Text.\nRaises E.") == "Text.\n\nRaises E."
