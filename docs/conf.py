@@ -8,7 +8,7 @@ from pathlib import Path
 DOCS = Path(__file__).parent
 
 project = "minigrad"
-extensions = ["myst_nb", "annotate", "files", "mathml", "reference"]
+extensions = ["myst_nb", "annotate", "claims", "files", "mathml", "reference"]
 sys.path[:0] = [str(DOCS.parent), str(DOCS / "extensions")]
 
 # Pages. A page that begins with `file_format: mystnb` has cells, which are run while it is built.
