@@ -29,6 +29,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from turns import has
+
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 SPECIALS = ["<|endoftext|>"]
@@ -203,11 +205,6 @@ def train_and_tell_memory(library: str, folder: Path, streamed: int) -> None:
 def environment() -> dict[str, str]:
     """Return the environment of all processes: two threads."""
     return os.environ | {"RAYON_NUM_THREADS": "2", "TOKENIZERS_PARALLELISM": "true"}
-
-
-def has(python: str, module: str) -> bool:
-    """Return whether an interpreter can import a module."""
-    return subprocess.run([python, "-c", f"import {module}"], cwd="/", capture_output=True, check=False).returncode == 0
 
 
 def compare(pythons: dict[str, str], folder: Path, rounds: int) -> dict[str, dict[str, float]]:

@@ -85,5 +85,9 @@ def peak_bytes() -> int:
 
 
 def has(python: str, *modules: str) -> bool:
-    """Return whether an interpreter can import all `modules`."""
-    return not subprocess.run([python, "-c", f"import {', '.join(modules)}"], capture_output=True).returncode
+    """Return whether there is such an interpreter and it can import all `modules`."""
+    try:
+        done = subprocess.run([python, "-c", f"import {', '.join(modules)}"], capture_output=True, check=False)
+    except OSError:  # no such program
+        return False
+    return done.returncode == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import ArrayLike, NDArray
 
@@ -13,6 +13,19 @@ Array = NDArray[Any]
 """A NumPy array of any shape and type; docstrings give the shapes."""
 
 PathLike = str | os.PathLike[str]
+
+
+class Teaching(NamedTuple):
+    """What a teacher says of a batch, and how much it counts in the loss of a student (`ops.linear_distillation`).
+
+    Its logits are ``rows @ head.T``; they are computed for a few rows at a time, where they are needed.
+    """
+
+    rows: Array  # (rows, width): the output of the teacher's last layer
+    head: Array  # (V, width): the matrix of its logits
+    temperature: float = 1.0  # what the logits are divided by; a higher one shows more of the unlikely tokens
+    share: float = 0.5  # of the teacher in the loss; the rest is the loss on the text
+    is_reverse: bool = False  # whether KL(student, teacher) is minimised, or KL(teacher, student)
 
 
 class Decoder(Protocol):

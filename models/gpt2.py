@@ -17,7 +17,7 @@ from minigrad import nn, ops
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
 from minigrad.formats.huggingface import read_fields, require_variant
-from minigrad.nn import KeyValueCache, Layout
+from minigrad.nn import KeyValueCache, Layout, expert_settings
 from minigrad.nn.config import (
     MOST_CONTEXT,
     MOST_HEADS,
@@ -54,10 +54,23 @@ class GPT2Config:
         0.0, "on the embedding, the attention probabilities and the output of each block", at_least=0, below=1
     )
     tied_head: bool = option(True, "whether the embedding is the head as well")
+    experts: int = option(
+        0,
+        "feed-forward blocks of a layer, of which a router chooses for each token; 0: one, and no router",
+        at_least=0,
+        at_most=expert_settings.MOST_EXPERTS,
+    )
+    experts_per_token: int = option(
+        2, "of the experts, if there are some, how many each token passes through", at_least=1
+    )
+    expert_balance: float = option(
+        0.01, "weight of the loss that balances the load of a layer's experts", at_least=0, at_most=1e3
+    )
     end_of_text_id: int = option(50_256, "the token between documents", at_least=0)
 
     def __post_init__(self) -> None:
         validate(self)
+        expert_settings.check(self)
         if self.width % self.num_heads:
             raise InputError(f"width ({self.width}) must be a multiple of num_heads ({self.num_heads})")
 
@@ -75,15 +88,16 @@ class GPT2Config:
         """Return the number of elements per token that training stores for the backward pass, without the logits.
 
         In each layer the inputs of two norms and of two products, queries, keys and values, the output of attention,
-        and the feed-forward block before and after the activation function.
+        and each feed-forward block that a token passes through before and after the activation function.
         """
-        return self.num_layers * (9 * self.width + 2 * self.feed_forward)
+        feed_forward = expert_settings.activations_per_token(self, 2 * self.feed_forward)
+        return self.num_layers * (9 * self.width + feed_forward)
 
     def published(self) -> dict[str, Any]:
-        """Return the config in the published format."""
+        """Return the config in the published format: a GPT-2 that transformers can open, unless it has experts."""
         return {
-            "architectures": ["GPT2LMHeadModel"],
-            "model_type": "gpt2",
+            "architectures": ["GPT2MoEForCausalLM" if self.experts else "GPT2LMHeadModel"],
+            "model_type": "gpt2-moe" if self.experts else "gpt2",
             "vocab_size": self.vocab_size,
             "n_positions": self.context_length,
             "n_ctx": self.context_length,
@@ -91,6 +105,7 @@ class GPT2Config:
             "n_layer": self.num_layers,
             "n_head": self.num_heads,
             "n_inner": self.feed_forward,
+            **expert_settings.published(self),
             "activation_function": "gelu_new",
             "embd_pdrop": self.dropout,
             "attn_pdrop": self.dropout,
@@ -105,7 +120,7 @@ class GPT2Config:
     @classmethod
     def recognises(cls, values: dict[str, Any]) -> bool:
         """Return whether a config.json describes a model of this family."""
-        return bool(values.get("model_type") == "gpt2")
+        return values.get("model_type") in ("gpt2", "gpt2-moe")
 
     @classmethod
     def from_published(cls, values: dict[str, Any]) -> GPT2Config:
@@ -125,7 +140,7 @@ class GPT2Config:
             "tie_word_embeddings": True,
         }
         given = {key: value for key, value in values.items() if key != "n_inner" or value is not None}
-        return cls(**read_fields(cls, given, _KEYS, defaults))
+        return cls(**read_fields(cls, given, _KEYS, defaults) | expert_settings.read(cls, values))
 
 
 _KEYS = {
@@ -191,9 +206,7 @@ class Block(nn.CheckpointedLayer):
         self.ln_1 = nn.LayerNorm(config.width, eps=config.norm_eps)
         self.attn = Attention(config, out_std)
         self.ln_2 = nn.LayerNorm(config.width, eps=config.norm_eps)
-        self.mlp = nn.Conv1DFeedForward(
-            config.width, config.feed_forward, std=config.init_std, out_std=out_std, dropout=config.dropout
-        )
+        self.mlp = feed_forward(config)
 
     def forward(self, x: Tensor, layout: Layout, cache: KeyValueCache | None = None, layer: int = 0) -> Tensor:
         """Add the outputs of attention and of the feed-forward block to the residual stream x (rows, width)."""
@@ -201,10 +214,24 @@ class Block(nn.CheckpointedLayer):
         return x + self.mlp(self.ln_2(x))
 
 
+def feed_forward(config: GPT2Config) -> Any:
+    """Make the feed-forward block of a layer, or its experts, after whose sum dropout acts."""
+
+    def block(dropout: float = 0.0) -> nn.Conv1DFeedForward:
+        std, out_std = config.init_std, residual_std(config)
+        return nn.Conv1DFeedForward(config.width, config.feed_forward, std=std, out_std=out_std, dropout=dropout)
+
+    if not config.experts:
+        return block(config.dropout)
+    sizes, balance = (config.width, config.experts, config.experts_per_token), config.expert_balance
+    return nn.Experts(*sizes, block, std=config.init_std, balance=balance, dropout=config.dropout)
+
+
 class GPT2(LanguageModel):
     """The GPT-2 language model; `model(tokens)` gives logits, `model.loss(tokens, targets)` the loss."""
 
     learns_positions = True
+    published_prefix = "transformer."
 
     def __init__(self, config: GPT2Config) -> None:
         self.config: GPT2Config = config
@@ -227,8 +254,17 @@ class GPT2(LanguageModel):
             x = layer(x, layout, cache, index)
         return self.ln_f(x)
 
-    def write_program(self, program: Program) -> Register:
-        """Describe the pass over one token, as `hidden` computes it."""
+    def mixtures(self) -> list[nn.Experts]:
+        """Return the feed-forward blocks that are mixtures of experts."""
+        return [layer.mlp for layer in self.h] if self.config.experts else []
+
+    def write_program(self, program: Program) -> Register | None:
+        """Describe the pass over one token, as `hidden` computes it.
+
+        None with experts, because a program computes the same steps for every token.
+        """
+        if self.config.experts:
+            return None
         x = program.embed(self.wte)
         program.add_position(x, self.wpe)
         for index, layer in enumerate(self.h):

@@ -18,7 +18,7 @@ from minigrad import nn
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
 from minigrad.formats.huggingface import read_fields, require_variant
-from minigrad.nn import KeyValueCache, Layout, rotary_settings
+from minigrad.nn import KeyValueCache, Layout, expert_settings, rotary_settings
 from minigrad.nn.config import (
     MOST_CONTEXT,
     MOST_HEADS,
@@ -74,10 +74,23 @@ class VidyaV2Config:
     dropout: float = option(0.0, "on the embedding and on the output of each block", at_least=0, below=1)
     tied_head: bool = option(True, "whether the embedding is the head as well")
     key_shift: bool = option(False, "whether half of each key is that of the token before; Llama has no such thing")
+    experts: int = option(
+        0,
+        "feed-forward blocks of a layer, of which a router chooses for each token; 0: one, and no router",
+        at_least=0,
+        at_most=expert_settings.MOST_EXPERTS,
+    )
+    experts_per_token: int = option(
+        2, "of the experts, if there are some, how many each token passes through", at_least=1
+    )
+    expert_balance: float = option(
+        0.01, "weight of the loss that balances the load of a layer's experts", at_least=0, at_most=1e3
+    )
     end_of_text_id: int = option(0, "the token between documents", at_least=0)
 
     def __post_init__(self) -> None:
         validate(self)
+        expert_settings.check(self)
         if self.num_heads % self.num_kv_heads:
             raise InputError(
                 f"num_heads ({self.num_heads}) must be a multiple of num_kv_heads ({self.num_kv_heads}), "
@@ -86,9 +99,14 @@ class VidyaV2Config:
         rotary_settings.check(self)
 
     def published(self) -> dict[str, Any]:
-        """Return the config in the published format: a Llama that transformers can open, unless keys are shifted."""
+        """Return the config in the published format: a Llama that transformers can open.
+
+        With shifted keys or experts it is no Llama, and has a type of its own.
+        """
+        kind = {"architectures": ["VidyaV2ForCausalLM"], "model_type": "vidya-v2", "key_shift": self.key_shift}
+        is_llama = not (self.key_shift or self.experts)
         return {
-            **_KINDS[self.key_shift],
+            **({"architectures": ["LlamaForCausalLM"], "model_type": "llama"} if is_llama else kind),
             "vocab_size": self.vocab_size,
             "hidden_size": self.width,
             "intermediate_size": self.feed_forward,
@@ -102,6 +120,7 @@ class VidyaV2Config:
             "rms_norm_eps": self.norm_eps,
             "initializer_range": self.init_std,
             "tie_word_embeddings": self.tied_head,
+            **expert_settings.published(self),
             "attention_bias": False,
             "mlp_bias": False,
             "attention_dropout": 0.0,
@@ -114,10 +133,11 @@ class VidyaV2Config:
         """Return the number of elements per token that training stores for the backward pass, without the logits.
 
         In each layer the inputs of two norms and of two products, queries, keys and values, the output of attention,
-        and two rows of the feed-forward block.
+        and two rows of each feed-forward block that a token passes through.
         """
         queries, keys = self.num_heads * self.head_dim, self.num_kv_heads * self.head_dim
-        return self.num_layers * (4 * self.width + 2 * queries + 2 * keys + 2 * self.feed_forward)
+        feed_forward = expert_settings.activations_per_token(self, 2 * self.feed_forward)
+        return self.num_layers * (4 * self.width + 2 * queries + 2 * keys + feed_forward)
 
     @classmethod
     def recognises(cls, values: dict[str, Any]) -> bool:
@@ -134,17 +154,12 @@ class VidyaV2Config:
             "head_dim": max(1, heads["width"] // heads["num_heads"]),
             "initializer_range": 0.02,
             "tie_word_embeddings": False,  # the default of a Llama is two matrices
+            "key_shift": values["model_type"] == "vidya-v2",  # a type that was first written for nothing else
         }
         given = {key: value for key, value in values.items() if key != "head_dim" or value is not None}
-        shift = values["model_type"] == "vidya-v2"
-        return cls(**read_fields(cls, given, _KEYS, defaults), **rotary_settings.read(values), key_shift=shift)
+        fields = read_fields(cls, given, _KEYS, defaults) | expert_settings.read(cls, values)
+        return cls(**fields, **rotary_settings.read(values))
 
-
-_KINDS = {
-    False: {"architectures": ["LlamaForCausalLM"], "model_type": "llama"},
-    True: {"architectures": ["VidyaV2ForCausalLM"], "model_type": "vidya-v2"},
-}
-"""What config.json names the model, with and without `key_shift`: programs that know only Llama refuse what is none."""
 
 _KEYS = {
     "vocab_size": "vocab_size",
@@ -158,6 +173,7 @@ _KEYS = {
     "rms_norm_eps": "norm_eps",
     "initializer_range": "init_std",
     "tie_word_embeddings": "tied_head",
+    "key_shift": "key_shift",
     "eos_token_id": "end_of_text_id",
 }
 
@@ -198,7 +214,7 @@ class Block(nn.CheckpointedLayer):
             out_std=out_std,
         )
         self.post_attention_layernorm = nn.RMSNorm(config.width, eps=config.norm_eps)
-        self.mlp = nn.SwiGLUFeedForward(config.width, config.feed_forward, std=std, out_std=out_std)
+        self.mlp = feed_forward(config)
         self.attention_dropout, self.mlp_dropout = nn.Dropout(config.dropout), nn.Dropout(config.dropout)
 
     def forward(
@@ -207,6 +223,20 @@ class Block(nn.CheckpointedLayer):
         """Add the outputs of attention and of the feed-forward block to the residual stream x (rows, width)."""
         x = x + self.attention_dropout(self.self_attn(self.input_layernorm(x), layout, angles, cache, layer))
         return x + self.mlp_dropout(self.mlp(self.post_attention_layernorm(x)))
+
+
+def feed_forward(config: VidyaV2Config) -> Any:
+    """Make the feed-forward block of a layer, or its experts."""
+
+    def block() -> nn.SwiGLUFeedForward:
+        return nn.SwiGLUFeedForward(
+            config.width, config.feed_forward, std=config.init_std, out_std=residual_std(config)
+        )
+
+    if not config.experts:
+        return block()
+    sizes = config.width, config.experts, config.experts_per_token
+    return nn.Experts(*sizes, block, std=config.init_std, balance=config.expert_balance)
 
 
 class Decoder(nn.Module):
@@ -240,8 +270,17 @@ class VidyaV2(LanguageModel):
             x = layer(x, layout, self._angles, cache, index)
         return self.model.norm(x)
 
-    def write_program(self, program: Program) -> Register:
-        """Describe the pass over one token, as `hidden` computes it."""
+    def mixtures(self) -> list[nn.Experts]:
+        """Return the feed-forward blocks that are mixtures of experts."""
+        return [layer.mlp for layer in self.model.layers] if self.config.experts else []
+
+    def write_program(self, program: Program) -> Register | None:
+        """Describe the pass over one token, as `hidden` computes it.
+
+        None with experts, because a program computes the same steps for every token.
+        """
+        if self.config.experts:
+            return None
         x = program.embed(self.model.embed_tokens)
         for index, layer in enumerate(self.model.layers):
             with program.temporary():

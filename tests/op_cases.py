@@ -13,6 +13,8 @@ from hypothesis.extra import numpy as hnp
 from hypothesis.strategies import DrawFn, SearchStrategy
 from numpy.typing import NDArray
 
+from minigrad.typing import Teaching
+
 Array = NDArray[Any]
 Shape = tuple[int, ...]
 Values = Callable[[np.random.Generator, Shape], Array]
@@ -171,6 +173,14 @@ def embedding(draw: DrawFn) -> Case:
 
 
 @st.composite
+def combine_experts(draw: DrawFn) -> Case:
+    rows, each, width = draw(st.integers(0, 5)), draw(st.integers(1, 3)), draw(st.sampled_from([2, 3, 1, 0, 17]))
+    arrays = values(draw, normal, (rows * each, width), (rows, each))
+    places = np.random.default_rng(draw(st.integers(0, 99))).permutation(rows * each).reshape(rows, each)
+    return Case(arrays, {"places": places})
+
+
+@st.composite
 def swiglu_linear(draw: DrawFn) -> Case:
     lead, width, out = draw(shapes().map(lambda s: s[:2])), draw(st.integers(0, 4)), draw(st.integers(0, 3))
     return Case(values(draw, normal, (*lead, width), (*lead, width), (out, width)))
@@ -197,6 +207,14 @@ def linear_cross_entropy(draw: DrawFn) -> Case:
     case = draw(linear_losses())
     row_weights = values(draw, normal, case.arrays[2].shape) if draw(st.booleans()) else ()
     return Case((*case.arrays, *row_weights))
+
+
+@st.composite
+def linear_distillation(draw: DrawFn) -> Case:
+    case, width = draw(linear_losses()), draw(st.integers(1, 3))
+    rows, classes = len(case.arrays[0]), len(case.arrays[1])
+    how = draw(st.sampled_from([(1.0, 0.5, False), (2.0, 1.0, False), (1.5, 0.25, True), (1.0, 0.0, True)]))
+    return Case(case.arrays, {"teaching": Teaching(*values(draw, normal, (rows, width), (classes, width)), *how)})
 
 
 @st.composite

@@ -18,9 +18,11 @@ from minigrad.ops.attention import attention_formula
 from minigrad.ops.block_mean import block_mean_formula
 from minigrad.ops.context_attention import context_attention_formula
 from minigrad.ops.cross_entropy import cross_entropy_formula, linear_cross_entropy_formula, linear_losses_formula
+from minigrad.ops.distillation import linear_distillation_formula
 from minigrad.ops.dropout import dropout_formula
 from minigrad.ops.elementwise import gelu_formula
 from minigrad.ops.embedding import embedding_formula
+from minigrad.ops.experts import combine_experts_formula
 from minigrad.ops.gating import blend_formula, sigmoid_gate_formula
 from minigrad.ops.joined_attention import attention_with_far_keys_formula, attention_with_own_key_formula
 from minigrad.ops.key_shift import key_shift_formula
@@ -115,6 +117,7 @@ TABLE: dict[str, Row] = {
     "attention_with_own_key": Row(attention_cases.attention_with_own_key(), attention_with_own_key_formula),
     "blend": elementwise(blend_formula, count=3, min_dims=1),
     "block_mean": Row(attention_cases.block_mean(), block_mean_formula),
+    "combine_experts": Row(op_cases.combine_experts(), combine_experts_formula),
     "concatenate": Row(op_cases.concatenate(), lambda *parts, axis: np.concatenate(parts, axis)),
     "context_attention": Row(attention_cases.context_attention(), context_attention_formula),
     "convolve": Row(variable_cases.convolve(), variable_cases.convolve_reference),
@@ -132,6 +135,7 @@ TABLE: dict[str, Row] = {
     "layer_norm": norm(layer_norm_formula, vectors=2),
     "linear": Row(op_cases.linear(), linear_formula),
     "linear_cross_entropy": Row(op_cases.linear_cross_entropy(), linear_cross_entropy_formula),
+    "linear_distillation": Row(op_cases.linear_distillation(), linear_distillation_formula),
     "linear_losses": Row(op_cases.linear_losses(), linear_losses_formula),
     "log": elementwise(np.log, positive),
     "log_softmax": along_one_axis(log_softmax_formula),
@@ -176,5 +180,5 @@ TABLE: dict[str, Row] = {
 # looked up, and keys that a query does not see.
 FORMULAS_WITH_ZEROS = {"attention", "dropout", "embedding"}
 
-# A row whose squares overflow is NaN here, where the formula divides by infinity.
-NAN_ON_OVERFLOW = {"rms_norm", "offset_rms_norm"}
+# A row whose squares overflow is NaN here, where the formula divides by infinity; so is one whose logits are infinite.
+NAN_ON_OVERFLOW = {"rms_norm", "offset_rms_norm", "linear_distillation"}

@@ -97,6 +97,7 @@ LAWS = {
     "tests/kernels/test_signatures.py",
     "tests/kernels/test_twins.py",
     "tests/models/test_causality.py",
+    "tests/models/test_experts.py",
     "tests/models/test_gradients_and_learning.py",
     "tests/models/test_packed.py",
     "tests/models/test_ragged_cache.py",

@@ -62,12 +62,13 @@ class Parser(Generic[Settings]):
         printed as one paragraph on standard error and exits with 2.
         """
         try:
-            return self.read(sys.argv[1:] if arguments is None else arguments)
+            return self.read(arguments)
         except InputError as error:
             sys.exit(complain(self.prog, error))
 
-    def read(self, arguments: Sequence[str]) -> tuple[Settings, set[str]]:
+    def read(self, arguments: Sequence[str] | None = None) -> tuple[Settings, set[str]]:
         """Do the work of `parse`, but raise InputError instead of exiting."""
+        arguments = sys.argv[1:] if arguments is None else arguments
         try:
             namespace, surplus = self._parser.parse_known_args(arguments)
         except argparse.ArgumentError as error:
@@ -141,6 +142,16 @@ class _Help(argparse.Action):
         sys.exit(0)
 
 
+class _Continued(argparse.Action):
+    """Reads a list with commas; a flag that is given again continues it, as in ``--set experts=8 --set width=64``."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, value: Any, option_string: str | None = None
+    ) -> None:
+        before = getattr(namespace, self.dest, None)
+        setattr(namespace, self.dest, value if before is None else f"{before},{value}")
+
+
 def _declare(group: Any, option: Option) -> None:
     """Declare one option to argparse. An option that is not given stays out of the result (SUPPRESS)."""
     words: dict[str, Any] = {"help": _help(option).replace("%", "%%")}
@@ -149,8 +160,12 @@ def _declare(group: Any, option: Option) -> None:
     else:
         fallback = {int: "N", float: "X", str: "TEXT"}[option.kind]
         words |= {"type": _converter(option), "metavar": option.value or "|".join(option.choices) or fallback}
-    if option.many:
+    if option.many and option.positional:
+        words["nargs"] = "+"
+    elif option.many:
         words["action"] = "append"
+    elif (option.value or "").endswith(",..."):
+        words["action"] = _Continued
     if option.bare is not None:
         words |= {"nargs": "?", "const": option.bare}
     if option.positional:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.errors import InputError
 from minigrad.finetuning.course import read_course
+from minigrad.finetuning.distillation import Distillation
 from minigrad.finetuning.lessons import ChatForm
 from minigrad.finetuning.practice import Practice
 from minigrad.finetuning.preferences import Preferences, read_preferences
@@ -14,16 +15,32 @@ from minigrad.finetuning.tasks import PREFIX, TASKS, task_of
 from minigrad.nn.language_model import LanguageModel
 from minigrad.training.settings import RunSettings
 from minigrad.training.teaching import Lessons
+from minigrad.typing import Tokenizer
 
 
 def lessons_for(
-    settings: RunSettings, form: ChatForm, text: TokenizedCorpus, make_reference: Callable[[], LanguageModel]
+    settings: RunSettings,
+    form: ChatForm,
+    text: TokenizedCorpus,
+    load_model: Callable[[str], LanguageModel],
+    load_tokenizer: Callable[[str], Tokenizer],
 ) -> Lessons:
     """Return what a run with an objective trains on.
 
-    `form` is that of the model's conversations, `text` that of its pre-training; `make_reference` loads the model that
-    the run begins with. Raises InputError for data that the objective cannot use.
+    `form` is that of the model's conversations, `text` that of its pre-training; the last two load what is in a folder.
+    Raises InputError for data or a teacher that the objective cannot use.
     """
+
+    def make_reference() -> LanguageModel:
+        return load_model(settings.init or "")
+
+    if settings.teacher is not None:
+        if load_tokenizer(settings.teacher).fingerprint() != text.tokenizer.fingerprint():
+            raise InputError(
+                f"--teacher {settings.teacher} has another tokenizer than the student, so its probabilities are of "
+                "other tokens; take a student without --tokenizer and --init, which gets that of the teacher"
+            )
+        return Distillation(settings, text, load_model(settings.teacher))
     if settings.objective == "sft":
         return read_course(settings, form, text)
     if settings.objective == "dpo":

@@ -95,6 +95,7 @@ class Preferences:
         self.reference: list[Array] = []  # of each pair, the log-probabilities of the tokens of both answers
         self.held_out_reference: list[Array] = []
 
+    teacher = None
     reward = None  # nothing is rewarded: which answer is better is known
 
     def begin(self, run: Run) -> None:

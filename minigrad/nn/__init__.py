@@ -3,6 +3,7 @@
 from minigrad.nn.attention import GroupedQueryAttention, SelfAttention
 from minigrad.nn.cache import Cache, KeyValueCache
 from minigrad.nn.checkpointing import CheckpointedLayer, recompute
+from minigrad.nn.experts import Experts
 from minigrad.nn.feed_forward import Conv1DFeedForward, GELUFeedForward, SwiGLUFeedForward
 from minigrad.nn.layers import (
     Conv1D,
@@ -29,6 +30,7 @@ __all__ = [
     "Conv1DFeedForward",
     "Dropout",
     "Embedding",
+    "Experts",
     "GELUFeedForward",
     "GroupedQueryAttention",
     "Init",

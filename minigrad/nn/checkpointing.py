@@ -9,11 +9,15 @@ mode, so it repeats it bit for bit, also if the next step has begun meanwhile or
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from minigrad import ops
 from minigrad.autograd.graph import Node, is_recording, no_grad, recording, run_backward
 from minigrad.autograd.tensor import Tensor
+from minigrad.nn.experts import Experts, Routing
 from minigrad.nn.layers import Dropout
 from minigrad.nn.module import Module
 from minigrad.typing import Array
@@ -26,15 +30,48 @@ class CheckpointedLayer(Module):
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Call `forward`; store its activations unless `recomputed` is on."""
-        if self.recomputed and is_recording():
-            settings = _settings(self)
+        if not (self.recomputed and is_recording()):
+            return super().__call__(*arguments, **options)
+        settings, beside = _settings(self), _Beside(self)
 
-            def forward(*given: Any) -> Any:
-                with _restored(self, settings):
-                    return self.forward(*given, **options)
+        def forward(*given: Any) -> Any:
+            with _restored(self, settings):
+                return beside.join(self.forward(*given, **options))
 
-            return recompute(forward, *arguments, parameters=self.parameters())
-        return super().__call__(*arguments, **options)
+        return beside.split(recompute(forward, *arguments, parameters=self.parameters()))
+
+
+class _Beside:
+    """What the loss reads beside the output of a layer: the probabilities of its routers (`minigrad.nn.experts`).
+
+    Their gradient must reach the recomputed layer too, so all are one array while they pass through `recompute`.
+    """
+
+    def __init__(self, layer: Module) -> None:
+        self.blocks = [module for _, module in layer.named_modules() if isinstance(module, Experts)]
+        self.chosen: list[tuple[Experts, Array]] = []
+        self.shapes: list[tuple[int, ...]] = []
+
+    def join(self, y: Tensor) -> Tensor:
+        """Return the output and the probabilities as one array; the output, if there are none."""
+        found = [(block, routing) for block in self.blocks if (routing := block.take_routing())]
+        parts = [y, *(routing.probabilities for _, routing in found)]
+        self.chosen, self.shapes = [(block, routing.chosen) for block, routing in found], [each.shape for each in parts]
+        return ops.concatenate(*(part.reshape(-1) for part in parts)) if found else y
+
+    def split(self, joined: Tensor) -> Tensor:
+        """Return the output, and give the probabilities back to their routers."""
+        if not self.chosen:
+            return joined
+        sizes = [math.prod(shape) for shape in self.shapes]
+        stops = itertools.accumulate(sizes)
+        parts = [
+            joined[stop - size : stop].reshape(*shape)
+            for stop, size, shape in zip(stops, sizes, self.shapes, strict=True)
+        ]
+        for (block, chosen), probabilities in zip(self.chosen, parts[1:], strict=True):
+            block.routing = Routing(probabilities, chosen)
+        return parts[0]
 
 
 def _settings(layer: Module) -> tuple[tuple[bool, ...], list[dict[str, Any]]]:

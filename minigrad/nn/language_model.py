@@ -12,14 +12,17 @@ from numpy.typing import ArrayLike
 from minigrad import ops
 from minigrad.autograd.graph import is_recording, no_grad
 from minigrad.autograd.tensor import Tensor
+from minigrad.constants import IGNORE
 from minigrad.errors import InputError, RunError, ShapeError
 from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
 from minigrad.nn.cache import Cache, KeyValueCache, refuse_gradient
 from minigrad.nn.checkpointing import CheckpointedLayer
 from minigrad.nn.config import ModelConfig
+from minigrad.nn.experts import Experts, balance_loss
 from minigrad.nn.layers import Embedding, Linear
 from minigrad.nn.layout import Layout
+from minigrad.nn.low_rank import adapted
 from minigrad.nn.module import Module
 from minigrad.nn.panels import Panel
 from minigrad.nn.parameter import Parameter
@@ -27,7 +30,7 @@ from minigrad.nn.programs import Program, Register
 from minigrad.nn.quantised import linear, refuse_training
 from minigrad.nn.quantised_files import arrays_of, config_entry
 from minigrad.nn.trace import Trace
-from minigrad.typing import Array
+from minigrad.typing import Array, Teaching
 
 
 class LanguageModel(Module):
@@ -40,7 +43,9 @@ class LanguageModel(Module):
     config: ModelConfig
     lm_head: Linear | None = None
     learns_positions = False  # whether the weights contain a row per position, so that the context cannot change
+    published_prefix = ""  # what published names have before the names of the weights
     shifts_keys = False  # whether half of each key is that of the token before, see `ops.key_shift`
+    balance_loss = 0.0  # the part of the last loss that is not cross-entropy: it balances the load of experts
 
     def embedding(self) -> Embedding:
         """Return the embedding module."""
@@ -72,9 +77,20 @@ class LanguageModel(Module):
         """Return published weights under this model's names, without entries that are not weights."""
         return weights
 
+    def mixtures(self) -> list[Experts]:
+        """Return the feed-forward blocks that are mixtures of experts, from the first layer to the last."""
+        return []
+
+    def active_parameters(self) -> int:
+        """Return the number of parameters that take part in the computation of one token: all, or of the experts some.
+
+        Of the experts of a layer, each token passes through a few.
+        """
+        return self.num_parameters() - sum(math.prod(p.shape) for block in self.mixtures() for p in block.idle())
+
     def measurements(self) -> dict[str, list[float]]:
-        """Return what to log about the last training step, besides the loss."""
-        return {}
+        """Return what to log about the last training step, besides the loss: the load of each expert of each layer."""
+        return {f"expert_load_{index}": block.load.tolist() for index, block in enumerate(self.mixtures())}
 
     def panels(self, trace: Trace) -> list[Panel]:
         """Return what only this family can show of a text that it read, given its trace with all gates."""
@@ -90,13 +106,15 @@ class LanguageModel(Module):
         """Return the multiply-adds of one forward pass per token, in sequences of `context` tokens.
 
         Each element of a matrix counts one; an embedding counts none unless it is the head as well, because its rows
-        are looked up. Attention adds queries times keys and probabilities times values, over half the context on
-        average, because a token attends only to earlier ones.
+        are looked up, and of the experts of a layer only those count that a token passes through. Attention adds
+        queries times keys and probabilities times values, over half the context on average, because a token attends
+        only to earlier ones.
         """
         config, head = self.config, self.head()
         tables = [module.weight for _, module in self.named_modules() if isinstance(module, Embedding)]
-        looked_up = {id(table) for table in tables if table is not head}
-        matrices = sum(math.prod(p.shape) for p in self.parameters() if p.ndim == 2 and id(p) not in looked_up)
+        unused = {id(table) for table in tables if table is not head}
+        unused |= {id(parameter) for block in self.mixtures() for parameter in block.idle()}
+        matrices = sum(math.prod(p.shape) for p in self.parameters() if p.ndim == 2 and id(p) not in unused)
         return matrices + 2 * config.num_layers * config.num_heads * config.head_dim * (context / 2)
 
     def forward(
@@ -134,11 +152,15 @@ class LanguageModel(Module):
         *,
         layout: Layout | None = None,
         weights: ArrayLike | None = None,
+        teaching: Teaching | None = None,
     ) -> Tensor:
         """Return the mean cross-entropy in nats per target; targets of -100 do not count.
 
+        In training mode, a model with experts adds what balances their load, which is then `balance_loss`.
+
         With `weights`, of the shape of the targets, the loss of each target is multiplied by its weight; the sum is
-        divided by the number of targets all the same.
+        divided by the number of targets all the same. With `teaching` it is the loss of a student (see
+        `ops.linear_distillation`), without weights.
         Shapes: tokens (B, T), targets (B, T) integers -> (); with a layout, tokens (rows,), targets (rows,) -> ().
         Raises ShapeError if these differ, InputError for ids or targets out of range.
 
@@ -149,37 +171,54 @@ class LanguageModel(Module):
         >>> abs(packed.item() - padded.item()) < 1e-5
         True
         """
-        rows, labels = self._rows_and_targets(tokens, targets, layout)
-        given = None if weights is None else np.asarray(weights, rows.dtype)
-        if given is not None and given.shape != labels.shape:
-            raise ShapeError(f"a loss needs one weight per target: targets {labels.shape}, weights {given.shape}")
-        flat = None if given is None else given.reshape(-1)
-        loss = ops.linear_cross_entropy(rows, self.head(), labels.reshape(-1), flat)
-        return refuse_training(loss, self.head())
+        rows, labels, layout = self._rows_and_targets(tokens, targets, layout)
+        flat = labels.reshape(-1)
+        if teaching is not None and weights is not None:
+            raise InputError("the loss of a student has no weights: give weights or teaching")
+        if teaching is not None:
+            loss = ops.linear_distillation(rows, self.head(), flat, teaching=teaching)
+        else:
+            given = None if weights is None else np.asarray(weights, rows.dtype)
+            if given is not None and given.shape != labels.shape:
+                raise ShapeError(f"a loss needs one weight per target: targets {labels.shape}, weights {given.shape}")
+            loss = ops.linear_cross_entropy(rows, self.head(), flat, None if given is None else given.reshape(-1))
+        return refuse_training(self._balanced(loss, flat != IGNORE, layout), self.head())
 
     def losses(self, tokens: ArrayLike | Tensor, targets: ArrayLike, *, layout: Layout | None = None) -> Tensor:
         """Return the cross-entropy of each target in nats, 0 where it is -100.
 
         Shapes and errors: as those of `loss`, but the result has the shape of the targets.
         """
-        rows, labels = self._rows_and_targets(tokens, targets, layout)
+        rows, labels, _ = self._rows_and_targets(tokens, targets, layout)
         losses = ops.linear_losses(rows, self.head(), labels.reshape(-1)).reshape(*labels.shape)
         return refuse_training(losses, self.head())
 
     def _rows_and_targets(
         self, tokens: ArrayLike | Tensor, targets: ArrayLike, layout: Layout | None
-    ) -> tuple[Tensor, Array]:
+    ) -> tuple[Tensor, Array, Layout]:
         ids, layout = self.check_tokens(tokens, None, layout)
         labels = np.asarray(targets)
         if labels.shape != ids.shape:
             raise ShapeError(f"a loss needs one target per token: tokens {ids.shape}, targets {labels.shape}")
-        return self._rows(ids, layout, None), labels
+        return self._rows(ids, layout, None), labels, layout
+
+    def _balanced(self, loss: Tensor, counted: Array, layout: Layout) -> Tensor:
+        """Return a loss with what balances the experts of a pass in training mode; `counted` (rows,) have a target."""
+        self.balance_loss = 0.0
+        for block in self.mixtures():
+            if routing := block.take_routing():
+                added = block.balance * balance_loss(routing, counted, layout)
+                loss, self.balance_loss = loss + added, self.balance_loss + float(added.item())
+        return loss
 
     def save(self, folder: str | Path) -> None:
         """Write config and weights in the published format, so that other programs can open the folder.
 
-        Raises RunError if writing fails; a file that existed before is then unchanged.
+        Raises RunError if writing fails; a file that existed before is then unchanged. Raises InputError for a model
+        with adapters: these are merged first, or saved alone (`minigrad.nn.low_rank_files`).
         """
+        if adapted(self):
+            raise InputError("the model has adapters: merge them before it is saved as a model (nn.low_rank.merge)")
         folder = Path(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)

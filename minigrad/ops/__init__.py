@@ -6,9 +6,11 @@ from minigrad.ops.block_mean import block_mean
 from minigrad.ops.context_attention import context_attention
 from minigrad.ops.convolution import convolve
 from minigrad.ops.cross_entropy import cross_entropy, linear_cross_entropy, linear_losses
+from minigrad.ops.distillation import linear_distillation
 from minigrad.ops.dropout import dropout
 from minigrad.ops.elementwise import absolute, astype, exp, gelu, log, relu, sigmoid, silu, sqrt, tanh
 from minigrad.ops.embedding import embedding
+from minigrad.ops.experts import combine_experts
 from minigrad.ops.gating import blend, sigmoid_gate
 from minigrad.ops.joined_attention import SeenFarKeys, SeenKeys, attention_with_far_keys, attention_with_own_key
 from minigrad.ops.key_shift import key_shift
@@ -37,6 +39,7 @@ __all__ = [
     "attention_with_own_key",
     "blend",
     "block_mean",
+    "combine_experts",
     "concatenate",
     "context_attention",
     "convolve",
@@ -50,6 +53,7 @@ __all__ = [
     "layer_norm",
     "linear",
     "linear_cross_entropy",
+    "linear_distillation",
     "linear_losses",
     "log",
     "log_softmax",

@@ -38,7 +38,7 @@ def cross_entropy(logits: Array, targets: Array) -> tuple[Array, Backward]:
     """
     if not logits.ndim or targets.shape != logits.shape[:-1]:
         raise ShapeError(f"cross_entropy needs one target per row: logits {logits.shape}, targets {targets.shape}")
-    flat, count = _checked_targets(targets, logits.shape[-1])
+    flat, count = checked_targets(targets, logits.shape[-1])
     losses, logsumexp = kernels.cross_entropy_forward(logits, flat, IGNORE)
 
     def backward(dy: Array) -> tuple[Array, None]:
@@ -148,12 +148,12 @@ class _Head:
                 f"{weight.shape} and {targets.shape}"
             )
         self.x, self.weight = x, weight
-        self.targets, self.count = _checked_targets(targets, len(weight))
+        self.targets, self.count = checked_targets(targets, len(weight))
 
     def losses(self) -> Array:
         """Return the loss of each row (rows,)."""
         losses = np.empty(len(self.x), self.x.dtype)
-        for chunk in self._chunks():
+        for chunk in row_chunks(len(self.x), len(self.weight)):
             logits = product(self.x[chunk], self.weight.T)
             losses[chunk], _ = kernels.cross_entropy_forward(logits, self.targets[chunk], IGNORE)
         return losses
@@ -165,7 +165,7 @@ class _Head:
         x, weight = self.x, self.weight
         losses = np.empty(len(x), x.dtype)
         dx, dw = np.empty_like(x) if x_wanted else None, np.empty_like(weight) if weight_wanted else None
-        for chunk in self._chunks():
+        for chunk in row_chunks(len(self.x), len(self.weight)):
             logits = product(x[chunk], weight.T)
             losses[chunk] = kernels.cross_entropy_in_place(logits, self.targets[chunk], IGNORE, scales[chunk])
             gradient = logits  # its memory now holds (softmax - one-hot) times the scale of the row
@@ -177,18 +177,19 @@ class _Head:
             dw[...] = 0
         return losses, dx, dw
 
-    def _chunks(self) -> list[slice]:
-        rows = len(self.x)
-        size = max(-(-rows // logit_chunks(rows, len(self.weight))), 1)
-        return [slice(start, start + size) for start in range(0, rows, size)]
-
 
 def logit_chunks(rows: int, vocab_size: int) -> int:
-    """Return the number of chunks of rows whose logits `linear_cross_entropy` computes one after another."""
+    """Return the number of chunks of rows whose logits a loss computes one after another."""
     return max(-(-rows * vocab_size // _LOGITS_AT_ONCE), 1)
 
 
-def _checked_targets(targets: Array, classes: int) -> tuple[Array, int]:
+def row_chunks(rows: int, vocab_size: int) -> list[slice]:
+    """Return the chunks of rows whose logits are computed one after another; there are `logit_chunks` of them."""
+    size = max(-(-rows // logit_chunks(rows, vocab_size)), 1)
+    return [slice(start, start + size) for start in range(0, rows, size)]
+
+
+def checked_targets(targets: Array, classes: int) -> tuple[Array, int]:
     """Return the targets as flat int64, and the N that their losses are divided by, at least 1."""
     if targets.dtype.kind not in "iu":
         raise InputError(f"cross_entropy needs integers as targets, not {targets.dtype}")

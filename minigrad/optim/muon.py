@@ -7,16 +7,20 @@ does so for single elements, whose updates all have about the same size; Muon do
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 
 import numpy as np
 
 from minigrad.autograd.tensor import Tensor
+from minigrad.distributed.shares import cuts_between, even_cuts, overlap
 from minigrad.errors import InputError
 from minigrad.kernels import threads
 from minigrad.optim.adamw import AdamW
-from minigrad.optim.optimizer import Group, Part
+from minigrad.optim.flat import Segment
+from minigrad.optim.optimizer import Group
+from minigrad.optim.parts import Part
 from minigrad.typing import Array
 
 _ITERATIONS, _A, _B, _C = 5, 3.4445, -4.7750, 2.0315  # of the polynomial that brings singular values towards 1
@@ -86,12 +90,13 @@ class Muon(AdamW):
     def update(self, part: Part, run: slice, lr: float, gradient_scale: float) -> None:
         """Update a range of parameters; threads share its matrices, each of which one thread computes."""
         chosen: list[tuple[slice, tuple[int, ...]]] = []
-        for member, place in zip(part.segment.members, part.segment.places(), strict=True):
-            if run.start <= place.start < run.stop and member.size:
+        for member, place in part.members():
+            here = overlap(place, run)
+            if here.stop > here.start:
                 if id(member) in self._matrices:
                     chosen.append((place, member.shape))
                 else:
-                    super().update(part, place, lr, gradient_scale)
+                    super().update(part, here, lr, gradient_scale)
 
         def turn_some(start: int, stop: int) -> None:
             for place, shape in chosen[start:stop]:
@@ -101,11 +106,25 @@ class Muon(AdamW):
             work = sum(math.prod(shape) * min(shape) for _, shape in chosen)
             threads.over_rows(turn_some, len(chosen), work // len(chosen))
 
+    def shares(self, segment: Segment) -> list[tuple[slice, list[int]]]:
+        """Divide the matrices as wholes, by the time that it takes to turn them, and all other parameters evenly."""
+        if self.world.size == 1:
+            return super().shares(segment)
+        found = []
+        pairs = zip(segment.members, segment.places(), strict=True)
+        for turned, group in itertools.groupby(pairs, lambda pair: id(pair[0]) in self._matrices):
+            members, places = zip(*group, strict=True)
+            span = slice(places[0].start, places[-1].stop)
+            costs = [float(flops_to_orthogonalise(*member.shape)) for member in members] if turned else []
+            count = self.world.size
+            found.append((span, cuts_between(places, costs, count) if turned else even_cuts(span, count)))
+        return found
+
     def _turn(self, part: Part, place: slice, shape: tuple[int, ...], lr: float, gradient_scale: float) -> None:
         w, g = part.segment.data[place], gradient_scale * part.segment.gradient[place]
         rise = min(self.steps / _MOMENTUM_STEPS, 1)
         mu = _FIRST_MOMENTUM + (_MOMENTUM - _FIRST_MOMENTUM) * rise
-        m = part.moments[0][place]
+        m = part.moments_of(place)[0]
         m *= mu
         m += (1 - mu) * g
         turned = orthogonalise((mu * m + (1 - mu) * g).reshape(shape))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import time
 from dataclasses import dataclass
 
 import numpy as np
 
+from minigrad.data.xz import DICTIONARY
 from minigrad.kernels import cpu as processor
 from minigrad.kernels.gemm import backend as products
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.layers import Embedding
 from minigrad.ops.cross_entropy import logit_chunks
 
 # Time outside matrix products (norms, activation functions, additions, dispatch) per layer and channel, in FLOPs of a
@@ -39,9 +43,27 @@ def flops_per_token(model: LanguageModel, context: float) -> float:
     """Return the FLOPs of one training step per token, forward and backward.
 
     A multiply-add of the forward pass is two FLOPs, and the backward pass takes twice as many: each product has two
-    factors, and each of them gets a gradient.
+    factors, and each of them gets a gradient, but a frozen matrix.
     """
-    return 6 * model.macs_per_token(context)
+    head = model.head()
+    tables = {id(each.weight) for _, each in model.named_modules() if isinstance(each, Embedding)} - {id(head)}
+    frozen = [
+        each for each in model.parameters() if each.ndim == 2 and not each.requires_grad and id(each) not in tables
+    ]
+    return 6 * model.macs_per_token(context) - 2 * sum(math.prod(each.shape) for each in frozen)
+
+
+def in_each_token(model: LanguageModel) -> str:
+    """Return in words how many experts a token passes through, and how many parameters take part; "" without experts.
+
+    >>> import models
+    >>> in_each_token(models.skeleton("vidya-v2", "nano", experts=8))
+    '; each token passes through 2 of 8 experts, so through 1,431,264 of them'
+    """
+    for block in model.mixtures()[:1]:
+        shares = f"{block.per_token} of {len(block.experts)} experts"
+        return f"; each token passes through {shares}, so through {model.active_parameters():,} of them"
+    return ""
 
 
 def tokens_per_second(model: LanguageModel, context: float, rate: float) -> float:
@@ -68,12 +90,25 @@ class Memory:
 
     state: int  # weights, gradients and AdamW's two moments
     activations: int
-    program: int = 250_000_000  # Python, NumPy, Numba, the compiled kernels, and the text with its tokens
+    program: int = 215_000_000  # Python, NumPy, Numba, the compiled kernels, and what `of_text` adds
 
     @property
     def total(self) -> int:
         """Everything together."""
         return self.state + self.activations + self.program
+
+    def beside(self, teacher: LanguageModel, tokens: int) -> Memory:
+        """Return the memory with a frozen float32 model beside the one that learns, and one more chunk of logits."""
+        vocab = teacher.config.vocab_size
+        logits = tokens * vocab // logit_chunks(tokens, 2 * vocab)
+        return dataclasses.replace(
+            self, state=self.state + 4 * teacher.num_parameters(), activations=self.activations + 4 * logits
+        )
+
+
+def of_text(num_bytes: int, *, with_xz: bool) -> int:
+    """Estimate the memory for a text: some copies of its last 64 MiB, and what xz takes to compress them."""
+    return (3 + 12 * with_xz) * min(num_bytes, DICTIONARY)
 
 
 def memory(
@@ -84,18 +119,24 @@ def memory(
     itemsize: int = 4,
     recomputed: bool = False,
     replicas: int = 1,
+    processes: int = 1,
 ) -> Memory:
     """Estimate the memory of training with `batch_size` sequences of `context` tokens; within 10% of measurements.
 
-    State is four values per parameter, and one gradient more for every replica after the first. Of the activations,
-    those are kept that backward passes need; each family counts its own (`activations_per_token`), or, if layers are
-    `recomputed`, the input of each layer and the activations of one. The loss adds one chunk of logits and the
-    gradient of the head's matrix, twice if computed in chunks.
+    State is a weight, two moments and a gradient per parameter, and one gradient more for every replica after the
+    first; of a frozen one it is the weight alone. Of several processes each has its share of the moments, and once more
+    that of the gradients. Of the activations, those are kept that backward passes need; each family counts its own
+    (`activations_per_token`), or, if layers are `recomputed`, the input of each layer and the activations of one. The
+    loss adds one chunk of logits and the gradient of the head's matrix, twice if computed in chunks.
     """
     config, tokens = model.config, batch_size * context
     per_token = config.activations_per_token()
     if recomputed:
         per_token = config.num_layers * config.width + per_token // config.num_layers
     chunks = logit_chunks(tokens // replicas, config.vocab_size)
-    head = tokens * config.vocab_size // chunks + replicas * min(chunks, 2) * config.vocab_size * config.width
-    return Memory((3 + replicas) * model.num_parameters() * itemsize, (tokens * per_token + head) * itemsize)
+    head = tokens * config.vocab_size // chunks
+    if model.head().requires_grad:
+        head += replicas * min(chunks, 2) * config.vocab_size * config.width
+    trained = sum(math.prod(each.shape) for each in model.parameters() if each.requires_grad)
+    state = model.num_parameters() + int((replicas + (2 if processes == 1 else 3 / processes)) * trained)
+    return Memory(state * itemsize, (tokens * per_token + head) * itemsize)

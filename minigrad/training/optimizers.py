@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from minigrad.autograd.tensor import Tensor
+from minigrad.distributed.world import ALONE, World
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layers import Embedding
 from minigrad.optim import AdamW, Muon
@@ -25,16 +26,19 @@ def choose(model: LanguageModel, tokens: int, context: int) -> str:
     return "muon" if extra < _MOST_SHARE * tokens * costs.flops_per_token(model, context) else "adamw"
 
 
-def optimizer_of(model: LanguageModel, settings: RunSettings) -> AdamW:
-    """Return the optimizer that the settings name; Muon gets the matrices within the layers."""
+def optimizer_of(model: LanguageModel, settings: RunSettings, world: World = ALONE) -> AdamW:
+    """Return the optimizer that the settings name, divided among processes; Muon gets the matrices in the layers."""
     parameters, decay = model.parameters(), settings.weight_decay
     if settings.optimizer == "adamw":
-        return AdamW(parameters, weight_decay=decay)
-    return Muon(parameters, matrices=matrices_of(model), weight_decay=decay)
+        optimizer = AdamW(parameters, weight_decay=decay)
+    else:
+        optimizer = Muon(parameters, matrices=matrices_of(model), weight_decay=decay)
+    optimizer.divide_among(world)
+    return optimizer
 
 
 def matrices_of(model: LanguageModel) -> list[Tensor]:
-    """Return the matrices within the layers of a model: neither an embedding, nor the head."""
+    """Return the matrices within the layers of a model that are trained: neither an embedding, nor the head."""
     tables = {id(module.weight) for _, module in model.named_modules() if isinstance(module, Embedding)}
     tables.add(id(model.head()))
-    return [each for each in model.parameters() if each.ndim == 2 and id(each) not in tables]
+    return [each for each in model.parameters() if each.ndim == 2 and each.requires_grad and id(each) not in tables]

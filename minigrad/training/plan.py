@@ -1,20 +1,20 @@
-"""The plan of a run: the settings that were left open are chosen, and cost and duration are estimated."""
+"""The plan of a run: what it trains on what, and estimates of its cost and its duration."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from minigrad.data.evaluation import tokens_read
-from minigrad.data.reading import Source, reader
+from minigrad.data.reading import Source, reader, training_source
 from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.data.xz import xz_seconds
+from minigrad.distributed.agreement import check_agreement
+from minigrad.distributed.world import ALONE, World
 from minigrad.errors import InputError
 from minigrad.kernels.gemm import backend
 from minigrad.nn.adaptive_context import AdaptiveContext
@@ -23,80 +23,13 @@ from minigrad.system import blas, hardware
 from minigrad.system.units import format_bytes, format_count, format_estimate, format_seconds, plural
 from minigrad.training import costs, optimizers
 from minigrad.training.parallel import num_replicas
-from minigrad.training.settings import RunSettings, TrainConfig
+from minigrad.training.record import stored
+from minigrad.training.settings import RunSettings
 from minigrad.training.teaching import Lessons
-
-CONTEXT, TOKENS_PER_STEP = 256, 2_048
-"""The batch size and the context of a laptop run, unless they are given."""
-
-TAUGHT_LEARNING_RATE = {"sft": 1 / 6} | dict.fromkeys(("reinforce", "best-of-n", "grpo", "dpo"), 1 / 20)
-"""The peak learning rate of an objective, relative to that of pre-training."""
-
-_TOKENS_PER_PARAMETER = 1.0
-"""The number of tokens per parameter from which on the next larger size is worth its cost."""
+from minigrad.training.text_rows import text_rows
 
 _LINE = 79  # characters of a line of the plan
 _XZ_SHARE = 0.15  # the part of the minutes that a comparison with xz may take
-
-
-def choose_size(candidates: Mapping[str, LanguageModel], asked: TrainConfig, rate: float) -> str:
-    """Return the largest of the candidates (sorted by size) that the run's time can train well, else the smallest."""
-    chosen, context = next(iter(candidates)), asked.context or CONTEXT
-    for size, model in candidates.items():
-        speed = costs.tokens_per_second(model, context, rate)
-        if _expected_tokens(asked, speed) >= _TOKENS_PER_PARAMETER * model.num_parameters():
-            chosen = size
-    return chosen
-
-
-def _expected_tokens(asked: TrainConfig, speed: float) -> float:
-    if asked.tokens:
-        return float(asked.tokens)
-    if asked.steps:
-        per_step = (asked.batch or TOKENS_PER_STEP // CONTEXT) * (asked.context or CONTEXT)
-        return float(asked.steps * per_step * asked.accumulate)
-    return 60 * (asked.minutes or 0.0) * speed
-
-
-def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float) -> RunSettings:
-    """Return the settings in which everything that was left open is chosen, for a model and a machine.
-
-    Only integers and the learning rate are chosen, so that the command printed at the end repeats the run.
-    Raises InputError if the context is longer than the model's.
-    """
-    limit = model.config.context_length
-    context = asked.context or min(CONTEXT, limit)
-    if context > limit:
-        raise InputError(f"--context {context} is longer than the model's context of {limit}; take at most {limit}")
-    batch = asked.batch or max(1, TOKENS_PER_STEP // context)
-    per_step, limit_steps = batch * context * asked.accumulate, asked.steps
-    if asked.tokens:
-        limit_steps = math.ceil(asked.tokens / per_step)
-    expected = limit_steps or _expected_tokens(asked, costs.tokens_per_second(model, context, rate)) / per_step
-    steps = max(int(expected), 1)
-    chosen = {
-        "lr": _learning_rate(model, asked.objective or ""),
-        "replay": 0.5 if asked.objective == "sft" else None,
-        "optimizer": "adamw" if asked.objective else optimizers.choose(model, per_step, context),
-        "threads": hardware.threads(),
-        "warmup": max(1, min(100, steps // 10)),
-        "log_every": max(1, min(50, steps // 100)),
-        "eval_every": max(1, steps // 8),
-        "sample_every": max(1, steps // 4),
-        "save_every": max(1, steps // 6),
-    }
-    given: dict[str, Any] = {field.name: getattr(asked, field.name) for field in dataclasses.fields(asked)}
-    given |= {"context": context, "batch": batch, "steps": limit_steps}
-    return RunSettings(**given | {name: value for name, value in chosen.items() if given[name] is None})
-
-
-def _learning_rate(model: LanguageModel, objective: str) -> float:
-    """Return a peak learning rate for a model's width: half the rate for twice the width, and less to be taught.
-
-    A wider layer sums more terms, so the same update of each weight changes its output more (Yang et al. 2022,
-    "Tensor programs V", arXiv 2203.03466, table 3). On nano 4e-3 and 8e-3 were measured to be equally good.
-    """
-    return float(f"{0.006 * 96 / model.config.width * TAUGHT_LEARNING_RATE.get(objective, 1):.2g}")
 
 
 @dataclass(frozen=True)
@@ -104,8 +37,8 @@ class Plan:
     """A run before it begins: a model to train on a text, with settings, on a machine of a known speed.
 
     `rate` is the speed of the machine's matrix products in FLOP/s, `claim` the figure of the model's source document
-    where it differs from this model, `done` the number of steps of a continued run. With `lessons`, these are trained
-    on, and the text is that of the pre-training. The model may be a skeleton.
+    where it differs from this model, `done` the number of steps of a continued run, `world` the processes that train.
+    With `lessons`, these are trained on, and the text is that of the pre-training. The model may be a skeleton.
     """
 
     settings: RunSettings
@@ -115,11 +48,13 @@ class Plan:
     claim: str = ""
     done: int = 0
     lessons: Lessons | None = None
+    world: World = ALONE
 
     @functools.cached_property
     def source(self) -> Source:
         """What is trained on: the lessons if there are some, else the text."""
-        return self.lessons or reader(self.settings.documents, self.text.train, self.settings.context)
+        settings = self.settings
+        return self.lessons or training_source(settings.documents, self.text.train, settings.context)
 
     def check_text(self) -> None:
         """Raise InputError if there is too little text: windows need one to train on and one to evaluate.
@@ -135,6 +70,16 @@ class Plan:
                 f"{context + 1:,}: use a smaller --context, more text, or --documents packed"
             )
 
+    def check_agreement(self, fingerprints: Mapping[str, str]) -> None:
+        """Raise InputError if processes have other settings, or read something with other fingerprints.
+
+        Their numbers of threads may differ.
+        """
+        if self.world.size > 1:
+            facts = {f"--{name.replace('_', '-')}": value for name, value in stored(self.settings).items()}
+            texts = {f"the {name.replace('_', ' ')}, by its hash": found for name, found in fingerprints.items()}
+            check_agreement(self.world, texts | facts | {"--threads": None})
+
     def check_vocabulary(self) -> None:
         """Raise InputError if the tokenizer has more tokens than the model."""
         settings, tokens, known = self.settings, self.text.tokenizer.vocab_size, self.model.config.vocab_size
@@ -145,8 +90,8 @@ class Plan:
             )
 
     def check_memory(self) -> None:
-        """Raise InputError if training needs more memory than this machine can give."""
-        needed, available = self.memory(), hardware.available_memory_bytes()
+        """Raise InputError if training needs more memory than this machine can give to each process on it."""
+        needed, available = self.memory(), hardware.available_memory_bytes() // self.world.sharing
         if available and needed.total > available:
             raise InputError(
                 f"training {self.model.num_parameters():,} parameters needs about {format_bytes(needed.total)} "
@@ -155,16 +100,25 @@ class Plan:
             )
 
     def memory(self) -> costs.Memory:
-        """Estimate the memory of training."""
+        """Estimate the memory of training, of each process."""
         settings = self.settings
-        return costs.memory(
+        needed = costs.memory(
             self.model,
-            settings.batch,
+            self.own_batch,
             settings.context,
             itemsize=8 if settings.precision == "float64" else 4,
             recomputed=settings.checkpointing,
-            replicas=num_replicas(self.model, settings.batch, settings.context),
+            replicas=num_replicas(self.model, self.own_batch, settings.context),
+            processes=self.world.size,
         )
+        text = costs.of_text(self.text.train.num_bytes, with_xz=not self.too_long_for_xz())
+        needed = replace(needed, program=needed.program + text)
+        return needed if self.teacher is None else needed.beside(self.teacher, settings.batch * settings.context)
+
+    @property
+    def own_batch(self) -> int:
+        """The batch of this process: its share of the sequences of a step, or of a part of one."""
+        return -(-self.settings.batch // self.world.size)
 
     def adaptive_context(self) -> AdaptiveContext | None:
         """Return the context with which training begins: a quarter of the largest; None if it does not adapt."""
@@ -174,9 +128,18 @@ class Plan:
         """Return the FLOPs of training per token, of sequences that are cut every `context` tokens."""
         return costs.flops_per_token(self.model, min(self.source.attended_length(), context))
 
+    @property
+    def teacher(self) -> LanguageModel | None:
+        """The frozen model that reads every batch too, if there is one."""
+        return self.lessons.teacher if self.lessons else None
+
     def tokens_per_second(self) -> float:
-        """Estimate the speed of training."""
-        return costs.tokens_per_second(self.model, self.source.attended_length(), self.rate)
+        """Estimate the speed of training; a teacher reads each token, which takes a third of a training step of it."""
+        length = self.source.attended_length()
+        seconds = 1 / costs.tokens_per_second(self.model, length, self.rate)
+        if self.teacher is not None:
+            seconds += 1 / (3 * costs.tokens_per_second(self.teacher, length, self.rate))
+        return 1 / seconds
 
     @functools.cached_property
     def evaluated_tokens(self) -> int:
@@ -221,29 +184,26 @@ class Plan:
         return "\n".join(_wrapped(f"  {name:<{width}}  ", value) for name, value in rows.items())
 
     def _model_rows(self) -> dict[str, str]:
-        settings, model, text = self.settings, self.model, self.text
-        vocab, train = model.config.vocab_size, text.train
-        vocabulary = f"{vocab:,} tokens, {train.num_bytes / max(len(train), 1):.2f} bytes each"
-        left_out = text.corpus.left_out
-        without = f", without {plural(left_out, 'paragraph')} that the held-out text has too" if left_out else ""
-        if text.tokenizer.used < vocab:
-            vocabulary += (
-                f"; the text has pairs for {text.tokenizer.used:,} only, the other ids stay unused "
-                "(--data python-source would fill more)"
-            )
+        settings, model = self.settings, self.model
+        tokens = None if self.lessons else self.done * settings.tokens_per_step + self._tokens_to_come()
         return {
             "model": f"{settings.model} {settings.size}: {model.num_parameters():,} parameters, "
-            f"{model.config.num_layers} layers of width {model.config.width}",
+            f"{model.config.num_layers} layers of width {model.config.width}{costs.in_each_token(model)}",
+            **self._adapter_row(),
             **({"claimed": self.claim} if self.claim else {}),
             **({"lessons": self.lessons.summary()} if self.lessons else {}),
-            "text": f"{text.corpus.description}: {plural(len(text.corpus.documents), 'document')}, "
-            f"{format_bytes(train.num_bytes)} to train on{without}, "
-            f"{format_bytes(text.held_out.num_bytes)} held out for tests",
-            "vocabulary": vocabulary,
+            **text_rows(self.text, model.config.vocab_size, tokens),
             "step": self._step() + f", peak learning rate {settings.lr:g} after {plural(settings.warmup, 'step')}, "
             f"updates by {optimizers.NAMES[settings.optimizer]}",
             **self._context_row(),
         }
+
+    def _adapter_row(self) -> dict[str, str]:
+        rank, parameters = self.settings.adapter_rank, self.model.parameters()
+        if rank is None:
+            return {}
+        trained = sum(math.prod(each.shape) for each in parameters if each.requires_grad)
+        return {"adapters": f"of rank {rank}: {trained:,} of the parameters are trained, the others are frozen"}
 
     def _context_row(self) -> dict[str, str]:
         """Return the bounds of a context that adapts; a step has as many tokens in any, and takes no more memory."""
@@ -267,13 +227,30 @@ class Plan:
             products += ", no replicas because the threads of NumPy's BLAS cannot be set"
         return {
             "memory": f"about {format_bytes(memory.total)}: {format_bytes(memory.state)} for weights, "
-            f"gradients and AdamW's averages, {format_bytes(memory.activations)} for activations, "
-            f"{format_bytes(memory.program)} for Python and its libraries; about {format_bytes(costs.COMPILING)} more "
-            "while kernels are compiled, once on a machine",
+            f"gradients and averages of gradients, {format_bytes(memory.activations)} for activations, "
+            f"{format_bytes(memory.program)} for Python, its libraries and the text; about "
+            f"{format_bytes(costs.COMPILING)} more while kernels are compiled, once on a machine",
             "machine": f"{hardware.describe()}; {products}",
+            **self._processes_row(),
             "speed": f"about {format_estimate(self.tokens_per_second())} tokens/s, "
             f"at {self.flops_per_token() / 1e6:,.1f} MFLOP per token",
             "length": self._length(),
+        }
+
+    def _tokens_to_come(self) -> float:
+        """Estimate the number of tokens of the steps that are still to be taken."""
+        settings = self.settings
+        if settings.steps:
+            return max(settings.steps - self.done, 0) * settings.tokens_per_step
+        return max(60 * (settings.minutes or 0.0) - self.seconds_after(), 0.0) * self.tokens_per_second()
+
+    def _processes_row(self) -> dict[str, str]:
+        """Return how several processes divide the work."""
+        if (size := self.world.size) == 1:
+            return {}
+        return {
+            "processes": f"{size}, each with a {size}th of the sequences and of the updates of every step; speed and "
+            "matrix products are those of all, memory is that of each"
         }
 
     def _length(self) -> str:
@@ -281,12 +258,12 @@ class Plan:
         steps, speed, after = self.settings.steps, self.tokens_per_second(), self.seconds_after()
         if steps and self.done >= steps:
             return f"all {plural(steps, 'step')} are done; a larger --steps, --tokens or --minutes continues this run"
-        seconds = 60 * (self.settings.minutes or 0.0)
-        tokens = (steps - self.done) * self.settings.tokens_per_step if steps else max(seconds - after, 0.0) * speed
+        tokens = self._tokens_to_come()
         each = max(self.source.tokens_per_pass(self.settings.batch * self.settings.accumulate), 1)
-        passes = f"{tokens / each:.1f} passes over the {'lessons' if self.lessons else 'text'}"
+        passes = f"{tokens / each:.1f} passes over the {'lessons' if self.settings.is_lesson else 'text'}"
         if not steps:
-            return f"{format_seconds(seconds)} in all; in that time about {format_estimate(tokens)} tokens, {passes}"
+            in_all = f"{format_seconds(60 * (self.settings.minutes or 0.0))} in all"
+            return f"{in_all}; in that time about {format_estimate(tokens)} tokens, {passes}"
         done = f", of which {self.done:,} are done" if self.done else ""
         in_all = f"in about {format_seconds(tokens / speed + after)}"
         return f"{plural(steps, 'step')}{done}: {format_count(tokens)} tokens, {passes}, {in_all}"

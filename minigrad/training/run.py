@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -16,9 +16,8 @@ from minigrad.autograd.profile import Profile
 from minigrad.autograd.tensor import Tensor
 from minigrad.data.batches import Batch
 from minigrad.data.evaluation import Spans, evaluation_batches
-from minigrad.data.reading import reader
-from minigrad.errors import InputError, RunError
-from minigrad.formats.weights import check_weights
+from minigrad.data.reading import reader, training_source
+from minigrad.errors import RunError
 from minigrad.generation.decoding import stream
 from minigrad.generation.settings import Sampling
 from minigrad.nn.context_signals import measure
@@ -29,14 +28,14 @@ from minigrad.training import checkpoint
 from minigrad.training.baseline import Baseline
 from minigrad.training.budget import Budget
 from minigrad.training.checkpoint import Checkpoint
-from minigrad.training.evaluate import BATCH_TOKENS, Score, evaluate
+from minigrad.training.evaluate import BATCH_TOKENS, Score, sum_losses
 from minigrad.training.pace import Pace
 from minigrad.training.parallel import Replicas, num_replicas
 from minigrad.training.plan import Plan
 from minigrad.training.run_folder import RunFolder
-from minigrad.training.state import Sample, State
+from minigrad.training.saving import restore_run, save_run
+from minigrad.training.state import Sample
 from minigrad.training.totals import Totals
-from minigrad.typing import Array
 
 _QUICK_EVALUATION = 16_384  # held-out tokens read during training; at the end all are
 _SAMPLE_TOKENS = 80
@@ -50,7 +49,7 @@ class Run:
     def __init__(
         self, plan: Plan, folder: RunFolder, optimizer: AdamW, budget: Budget, clock: Callable[[], float]
     ) -> None:
-        self.plan, self.settings, self.text = plan, plan.settings, plan.text
+        self.plan, self.settings, self.text, self.world = plan, plan.settings, plan.text, plan.world
         self.model: LanguageModel = plan.model
         self.folder, self.optimizer, self.budget = folder, optimizer, budget
         self.clock = clock  # seconds since this process began
@@ -91,7 +90,7 @@ class Run:
     @functools.cached_property
     def replicas(self) -> Replicas:
         """The model and its replicas, which train at the same time."""
-        count = num_replicas(self.model, self.settings.batch, self.settings.context)
+        count = num_replicas(self.model, self.plan.own_batch, self.settings.context)
         return Replicas(self.model, count, self.settings.seed)
 
     def profiled(self) -> contextlib.AbstractContextManager[object]:
@@ -114,8 +113,12 @@ class Run:
         )
 
     def choose_steps(self) -> bool:
-        """Let the clock choose the number of steps if it is time to; return whether it did."""
-        if chosen := self.budget.decide(self.step, self.seconds_for_steps(), self.seconds_per_step()):
+        """Let the clock of the first process choose the number of steps if it is time to; return whether it did."""
+        budget, is_first = self.budget, self.world.rank == 0
+        chosen = is_first and budget.decide(self.step, self.seconds_for_steps(), self.seconds_per_step())
+        if budget.seconds is not None:
+            chosen, budget.steps, budget.decay = self.world.share((chosen, budget.steps, budget.decay))
+        if chosen:
             self.fix_steps()
         return chosen
 
@@ -152,11 +155,17 @@ class Run:
         batch = source.batch(seed=settings.seed, step=self.step, batch_size=settings.batch * settings.accumulate)
         return batch.cut(self.context) if self.adaptive else batch
 
+    def own_parts(self, batch: Batch) -> list[Batch]:
+        """Return what this process computes of the batch of a step, part by part."""
+        parts, rank, size = batch.parts(self.settings.accumulate), self.world.rank, self.world.size
+        return parts if size == 1 else [share for part in parts for share in part.parts(size)[rank : rank + 1]]
+
     def adapt_context(self) -> None:
         """Every few steps, let the context adapt to what it tells about the batch of the step about to be taken."""
         if self.adaptive and self.step and self.step % ADAPT_EVERY == 0:
             batch = self.batch()
-            if signals := measure(self.model, batch.tokens, batch.targets, batch.layout, self.context):
+            found = measure(self.model, batch.tokens, batch.targets, batch.layout, self.context)
+            if signals := self.world.share(found):  # another processor may round otherwise
                 self.adaptive.decide(self.step, signals)
 
     def end_step(self, norm: float) -> None:
@@ -174,24 +183,29 @@ class Run:
     def compile_kernels(self) -> None:
         """Compile every kernel by a pass over the smallest batch; no weight changes."""
         with phase("loading kernels (new ones are compiled and kept)"):
-            self._loss(reader("windows", self.text.train, 2).batch(seed=0, step=0, batch_size=1)).backward()
+            self._loss(training_source("windows", self.text.train, 2).batch(seed=0, step=0, batch_size=1)).backward()
         self.optimizer.zero_grad()
 
     def evaluate(self, everything: bool) -> Score:
         """Evaluate on the held-out text: all of it, or a quick estimate; raises RunError if training diverged."""
         self.check_weights()
         with self.pace.work("whole evaluation" if everything else "evaluation"):
-            score = evaluate(
+            sums = sum_losses(
                 self.model,
                 self.held_out,
                 self.text.byte_lengths,
                 context=self.settings.context,
                 limit=None if everything else _QUICK_EVALUATION,
-                watch=functools.partial(self.pace.each, "evaluated batch"),
+                watch=lambda batches: self.pace.each("evaluated batch", self._own_batches(batches)),
             )
+            self.world.add(sums)
+            score = Score.of(sums)
         if everything:
             self.score = score
         return score
+
+    def _own_batches(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        return itertools.islice(batches, self.world.rank, None, self.world.size)
 
     def write_sample(self) -> str:
         """Generate a continuation of the beginning of the first held-out document; return both as one text.
@@ -215,50 +229,19 @@ class Run:
         return [end, *itertools.takewhile(lambda token: token != end, first)]
 
     def save(self) -> None:
-        """Write a checkpoint, then the weights for other programs into the run folder.
+        """Write a checkpoint, then the weights for other programs into the run folder (`save_run`).
 
-        Raises RunError if training diverged or the files cannot be written; the earlier checkpoint is then intact.
+        Raises RunError if training diverged, if processes have different weights, or if the files cannot be written;
+        the earlier checkpoint is then intact.
         """
         with self.pace.work("save"):
-            self._save()
-
-    def _save(self) -> None:
-        self.check_weights()
-        moments = {
-            f"{name}.{kind}": array
-            for name, pair in self._moments().items()
-            for kind, array in zip("mv", pair, strict=True)
-        }
-        state = State(self.optimizer.steps, self.seconds(), self.totals, self.samples, self.adaptive).as_dict()
-        checkpoint.save(self.folder.path, self.step, weights=self.model.state_dict(), moments=moments, state=state)
-        self.model.save(self.folder.path)
-        self.folder.keep_tokenizer(self.text.tokenizer)
+            self.check_weights()
+            save_run(self)
 
     def restore(self, saved: Checkpoint) -> None:
         """Continue from a checkpoint; raises InputError if it does not fit the model."""
-        dtype = self.model.head().dtype
-        check_weights(saved.weights, {name: each.shape for name, each in self.model.named_parameters()}, dtype)
-        shapes = {f"{name}.{kind}": pair[0].shape for name, pair in self._moments().items() for kind in "mv"}
-        check_weights(saved.moments, shapes, dtype)
-        state = State.read(saved, self.folder.path)
-        if (state.context and state.context.largest) != (self.adaptive and self.adaptive.largest):
-            raise InputError(f"the context in state.json of step {saved.step} in {self.folder.path} is not this run's")
-        self.model.load_state_dict(saved.weights)
-        self.load_moments(saved.moments, state.updates)
-        self.seconds_before, self.totals, self.samples = state.seconds, state.since_logged, state.samples
-        self.step, self._last_checked_step, self.adaptive = saved.step, None, state.context
-
-    def load_moments(self, moments: Mapping[str, Array], updates: int) -> None:
-        """Set the moments of the optimizer, named as `save` names them, and its number of updates."""
-        for name, pair in self._moments().items():
-            for kind, array in zip("mv", pair, strict=True):
-                array[...] = moments[f"{name}.{kind}"]
-        self.optimizer.steps = updates
-
-    def _moments(self) -> dict[str, tuple[Array, ...]]:
-        """Return the moments of the optimizer by the names of the parameters, without those of frozen ones."""
-        names = [name for name, parameter in self.model.named_parameters() if parameter.requires_grad]
-        return dict(zip(names, self.optimizer.moments(), strict=True))
+        restore_run(self, saved)
+        self._last_checked_step = None
 
     def check_weights(self) -> None:
         """Raise RunError if the weights, or the loss that they give, are not finite; such weights must not be saved.
@@ -280,20 +263,27 @@ class Run:
         return self.model.loss(batch.tokens, batch.targets, layout=batch.layout, weights=batch.weights)
 
     def first_anomaly(self, repeat: Callable[[], object]) -> str:
-        """Repeat the work of a step with every operation checked; name the first that made a NaN or an infinity."""
+        """Repeat the work of a step with every operation checked; name the first that made a NaN or an infinity.
+
+        Each process repeats its own work; all return what the first of them found that found something.
+        """
         self.optimizer.zero_grad()
+        found = ""
         try:
             with detect_anomaly():
                 repeat()
         except AnomalyError as error:
-            return str(error)
-        return "the gradient became too large"
+            found = str(error)
+        return next(filter(None, self.world.collect(found)), "the gradient became too large")
 
     def divergence(self, what: str) -> RunError:
         """Return the error of a run that diverged; `what` names the place."""
-        saved = checkpoint.steps(self.folder.path)
-        rest = f"the checkpoint of step {saved[-1]} is intact" if saved else "no checkpoint was saved yet"
         return RunError(
-            f"training diverged at step {self.step + 1}: {what}. Nothing of this step was kept; {rest}. "
-            "A smaller --lr or a longer --warmup usually helps."
+            f"training diverged at step {self.step + 1}: {what}. Nothing of this step was kept; "
+            f"{self.what_is_intact()}. A smaller --lr or a longer --warmup usually helps."
         )
+
+    def what_is_intact(self) -> str:
+        """Return what of the run is safe when it fails now."""
+        saved = checkpoint.steps(self.folder.path)
+        return f"the checkpoint of step {saved[-1]} is intact" if saved else "no checkpoint was saved yet"

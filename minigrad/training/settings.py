@@ -9,8 +9,8 @@ from minigrad.options import option
 _MOST = 10**9  # larger integers are typing errors
 
 
-OBJECTIVES = ("sft", "reinforce", "best-of-n", "grpo", "dpo")
-"""What a trained model can be taught by."""
+OBJECTIVES = ("sft", "reinforce", "best-of-n", "grpo", "dpo", "distill")
+"""What a model can be taught by; a model that is distilled may be a new one."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class TrainConfig:
     )
     data: str = option(
         "python-docs",
-        "python-docs, python-source, shakespeare, a file, a folder or a URL; with --objective a file of conversations, "
+        "python-docs, python-source, shakespeare, a file, a folder or a URL; several of them with weights, as in "
+        "wiki.jsonl:0.7,books:0.3, the shares of the tokens that are read; with --objective a file of conversations, "
         "or task:arithmetic, task:copying, task:reversing, task:brackets, task:sorting, task:facts",
         group="what to train",
         value="TEXT",
@@ -50,7 +51,8 @@ class TrainConfig:
         None,
         "teach the model of --init instead: sft lets it learn the answers in the conversations of --data; reinforce, "
         "best-of-n and grpo let it answer the questions of a task (--data task:NAME) and learn from which are right; "
-        "dpo raises chosen answers above rejected ones",
+        "dpo raises chosen answers above rejected ones; distill trains on the text of --data with a --teacher, with or "
+        "without --init",
         group="teaching",
         choices=OBJECTIVES,
         none_means="",
@@ -69,6 +71,41 @@ class TrainConfig:
         group="teaching",
         value="TEXT",
         none_means="the text that the run in --init was trained on, or else python-docs",
+    )
+    teacher: str | None = option(
+        None,
+        "with --objective distill: a run folder whose model has the same tokenizer; its probabilities of every token "
+        "are learned",
+        group="teaching",
+        value="DIR",
+        none_means="",
+    )
+    teacher_share: float = option(
+        0.5,
+        "share of the teacher in the loss; the rest is that of the text",
+        group="teaching",
+        at_least=0,
+        at_most=1,
+    )
+    teacher_temperature: float = option(
+        1.0,
+        "divides the logits of both; a higher one shows more of what is unlikely",
+        group="teaching",
+        above=0,
+    )
+    teacher_divergence: str = option(
+        "forward",
+        "forward: the student must give probability to all that the teacher finds likely; reverse: to nothing else",
+        group="teaching",
+        choices=("forward", "reverse"),
+    )
+    adapter_rank: int | None = option(
+        None,
+        "freeze the model of --init, and train two thin matrices of this rank beside each of its matrices; the run "
+        "folder holds these alone",
+        group="teaching",
+        at_least=1,
+        none_means="",
     )
     minutes: float | None = option(
         None,
@@ -110,7 +147,8 @@ class TrainConfig:
     )
     batch: int | None = option(
         None,
-        "a step, or each part of a step (--accumulate), has --batch times --context tokens",
+        "a step, or each part of a step (--accumulate), has --batch times --context tokens; of several processes "
+        "(mpiexec) each has so many",
         group="how",
         at_least=1,
         at_most=_MOST,
@@ -215,6 +253,11 @@ class TrainConfig:
     profile: bool = option(False, "print the time of each operation at the end", group="other")
 
     @property
+    def is_lesson(self) -> bool:
+        """Whether a trained model is taught something in place of a text."""
+        return self.objective not in (None, "distill")
+
+    @property
     def text(self) -> str:
         """The text to read: what is trained on, or what is replayed while something else is taught."""
         return self.replay_text or self.data
@@ -222,7 +265,7 @@ class TrainConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(TrainConfig):
-    """The settings of a run after `minigrad.training.plan` has chosen every value that was left open."""
+    """The settings of a run after `minigrad.training.choices` has chosen every value that was left open."""
 
     batch: int
     context: int
@@ -239,21 +282,3 @@ class RunSettings(TrainConfig):
     def tokens_per_step(self) -> int:
         """The number of tokens in one training step."""
         return self.batch * self.context * self.accumulate
-
-
-TRAIN_ALIASES = {
-    "learning_rate": "lr",
-    "batch_size": "batch",
-    "context_length": "context",
-    "block_size": "context",
-    "iters": "steps",
-    "max_steps": "steps",
-    "epochs": "minutes",
-    "dataset": "data",
-    "output": "out",
-    "vocab_size": "vocab",
-    "gradient_accumulation": "accumulate",
-    "num_threads": "threads",
-    "dtype": "precision",
-}
-"""Other names of settings that people type, for suggestions in error messages."""

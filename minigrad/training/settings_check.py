@@ -9,8 +9,11 @@ from minigrad.training.settings import TrainConfig
 _OWN_FLAGS = {"vocab_size": "--vocab", "dropout": "--dropout", "end_of_text_id": "--tokenizer"}
 
 
-def check_settings(settings: TrainConfig) -> None:
-    """Raise InputError for a setting out of its bounds, or for settings that exclude each other."""
+def check_settings(settings: TrainConfig, processes: int = 1) -> None:
+    """Raise InputError for a setting out of its bounds, or for settings that exclude each other.
+
+    Some exclude training in several `processes`.
+    """
     validate(settings)
     limits = [f"--{name}" for name in ("minutes", "steps", "tokens") if getattr(settings, name) is not None]
     if len(limits) > 1:
@@ -20,23 +23,31 @@ def check_settings(settings: TrainConfig) -> None:
             raise InputError("a cosine must know its last step: give --steps or --tokens with --schedule cosine")
         if settings.decay is not None:
             raise InputError("--decay is the end of --schedule wsd; a cosine has none")
-    if settings.vocab is not None and (settings.tokenizer or settings.init):
-        flag = "--tokenizer" if settings.tokenizer else "--init"
+    if settings.vocab is not None and (settings.tokenizer or settings.init or settings.teacher):
+        flag = "--tokenizer" if settings.tokenizer else "--init" if settings.init else "--teacher"
         raise InputError(f"--vocab is for training a tokenizer, but {flag} brings one; give one of them")
     for name, flag in _OWN_FLAGS.items():
         if name in assignments(settings.set):
             raise InputError(f"--set {name}=... has a flag of its own: {flag}")
     _check_teaching(settings)
+    _check_teacher(settings)
+    if processes > 1 and settings.objective not in (None, "sft"):
+        raise InputError(
+            f"--objective {settings.objective} draws and compares answers while it learns, which one process does: "
+            "start it without mpiexec"
+        )
+    if settings.adapter_rank is not None and settings.init is None and settings.resume is None:
+        raise InputError("--adapter-rank trains beside the weights of a trained model: name its folder with --init")
     if settings.resume and settings.out:
         raise InputError(f"--resume {settings.resume} continues in that folder, so --out cannot be given with it")
 
 
 def _check_teaching(settings: TrainConfig) -> None:
     """Raise InputError for settings of teaching that lack what they need, or are given without an objective."""
-    if settings.objective is None:
+    if not settings.is_lesson:
         for name in ("replay", "replay_text"):
             if getattr(settings, name) is not None:
-                raise InputError(f"--{name.replace('_', '-')} is for teaching a trained model: give --objective too")
+                raise InputError(f"--{name.replace('_', '-')} is for teaching a trained model: give --objective sft")
     elif settings.resume is None:
         if settings.init is None:
             raise InputError(f"--objective {settings.objective} teaches a trained model: name its folder with --init")
@@ -50,3 +61,18 @@ def _check_teaching(settings: TrainConfig) -> None:
             raise InputError(f"--replay is for --objective sft; {settings.objective} reads answers alone: leave it out")
         if settings.adaptive_context:
             raise InputError("--adaptive-context is for pre-training: a conversation is never cut; leave it out")
+
+
+def _check_teacher(settings: TrainConfig) -> None:
+    """Raise InputError for a teacher without distillation, or the other way round."""
+    if settings.resume is not None:
+        return
+    if (settings.objective == "distill") != (settings.teacher is not None):
+        missing = "--teacher DIR, the model to learn from" if settings.teacher is None else "--objective distill"
+        given = f"--teacher {settings.teacher}" if settings.teacher else "--objective distill"
+        raise InputError(f"{given} also needs {missing}")
+    for name in ("share", "temperature", "divergence"):
+        if settings.teacher is None and getattr(settings, f"teacher_{name}") != getattr(TrainConfig, f"teacher_{name}"):
+            raise InputError(f"--teacher-{name} is for --objective distill, which needs a --teacher")
+    if settings.teacher and settings.adaptive_context:
+        raise InputError("--adaptive-context cannot be given with a --teacher, who reads whole sequences; leave it out")

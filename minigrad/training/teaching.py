@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from minigrad.data.reading import Source
 
 if TYPE_CHECKING:
+    from minigrad.nn.language_model import LanguageModel
     from minigrad.training.run import Run
 
 
@@ -16,6 +17,13 @@ class Taught(NamedTuple):
     section: str
     figures: dict[str, float]
     verdict: str
+
+
+class Reward(NamedTuple):
+    """The rewards of the answers of one step: their mean, and whether any answer was better than another one."""
+
+    mean: float
+    differs: bool
 
 
 class Lessons(Source, Protocol):
@@ -28,8 +36,12 @@ class Lessons(Source, Protocol):
         """Return a hash of everything that is taught."""
 
     @property
-    def reward(self) -> float | None:
-        """The mean reward of the last step, if answers are rewarded."""
+    def reward(self) -> Reward | None:
+        """The rewards of the last step, if answers are rewarded."""
+
+    @property
+    def teacher(self) -> LanguageModel | None:
+        """The frozen model that reads every batch too, if there is one."""
 
     def begin(self, run: Run) -> None:
         """Take the model of a run; note in its folder how well it does before the first step, unless that is known."""

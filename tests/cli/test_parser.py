@@ -71,6 +71,16 @@ def test_a_flag_with_an_optional_value(arguments, expected):
     assert TRAIN.read(arguments)[0].resume == expected
 
 
+def test_a_list_with_commas_continues_where_its_flag_is_given_again():
+    @dataclass(frozen=True)
+    class Lists:
+        set: str | None = option(None, "fields to change", value="NAME=VALUE,...", none_means="")
+
+    parser = Parser(Lists, prog="train.py", description="Train.")
+    assert parser.read(["--set", "a=1,b=2", "--set", "c=3"]) == (Lists("a=1,b=2,c=3"), {"set"})
+    assert parser.read(["--set", "a=1"]) == (Lists("a=1"), {"set"})
+
+
 def test_a_positional_argument_stands_anywhere():
     expected = (Reading(run="runs/nano", tokens=5), {"run", "tokens"})
     assert GENERATE.read(["runs/nano", "--tokens", "5"]) == expected

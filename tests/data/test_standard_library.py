@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 from collections import Counter
 
 import pytest
 
-from minigrad.data import corpus, standard_library
-from minigrad.data.overlap import without_repeats
+from minigrad.data import corpus, docstrings, standard_library
 from minigrad.errors import RunError
 
 
@@ -15,55 +13,23 @@ from minigrad.errors import RunError
 def docs(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MINIGRAD_CACHE", str(tmp_path_factory.mktemp("docs")))
-        yield corpus.load()
+        yield standard_library.documentation()
 
 
-def test_python_docs_are_megabytes_of_text_without_repeats(docs):
-    assert docs.name == "python-docs"
-    assert "documentation and docstrings of Python 3." in docs.description
-    assert 1_000_000 < docs.num_bytes < 5_000_000
-    assert min(map(len, docs.documents)) >= 200
-    paragraphs = Counter(
-        " ".join(paragraph.split()) for text in docs.documents for paragraph in standard_library.paragraphs(text)
-    )
-    assert [paragraph for paragraph, count in paragraphs.items() if count > 1 and len(paragraph) > 80] == []
+def test_the_documentation_is_megabytes_of_text_without_repeats(docs):
+    assert 1_000_000 < corpus.num_bytes(docs) < 5_000_000
+    assert min(map(len, docs)) >= 200
+    repeated = Counter(" ".join(paragraph.split()) for text in docs for paragraph in docstrings.paragraphs(text))
+    assert [paragraph for paragraph, count in repeated.items() if count > 1 and len(paragraph) > 80] == []
 
 
-def test_python_docs_hold_the_reference_and_the_docstrings(docs):
-    text = "\n\n".join(docs.documents)
+def test_the_documentation_holds_the_reference_and_the_docstrings(docs):
+    text = "\n\n".join(docs)
     assert 'The "assert" statement' in text
     assert "\n\njson.dumps(obj, *, skipkeys=False," in text
     assert "Serialize ``obj`` to a JSON formatted ``str``." in text
     assert "\n\ntextwrap.TextWrapper\n\nObject for wrapping/filling text." in text
-    assert "site-packages" not in {name for text in docs.documents for name in text.split("\n")[0].split(".")}
-
-
-def test_python_docs_hold_out_a_share_that_training_does_not_contain(docs):
-    train, held_out = docs.split()
-    rest = tuple(text for text in docs.documents if text not in set(held_out))
-    assert (train, docs.left_out) == without_repeats(rest, held_out)
-    assert 0.99 * corpus.num_bytes(rest) < corpus.num_bytes(train) < corpus.num_bytes(rest)
-    assert 0.03 < corpus.num_bytes(held_out) / docs.num_bytes < 0.12
-    known = {p for text in train for p in standard_library.paragraphs(text)}
-    new = [p for text in held_out for p in standard_library.paragraphs(text) if len(p) > 80]
-    assert len(new) > 100
-    assert known.isdisjoint(new)
-
-
-def digest(documents):
-    return hashlib.sha256("\0".join(documents).encode()).hexdigest()[:16]
-
-
-# The documentation of a version of Python (its documents as a digest), and what is held out of it.
-HELD_OUT = {"8764f0a5ec0f6310": "95c6f3e0eac4d859"}
-
-
-def test_the_held_out_documents_are_always_the_same(docs):
-    """Figures of today and of another year are of the same text: its choice may depend on nothing but the documents."""
-    _, held_out = docs.split()
-    hashes = [hashlib.blake2b(text.encode(), digest_size=8).hexdigest() for text in docs.documents]
-    assert held_out == tuple(text for text, found in zip(docs.documents, hashes, strict=True) if found[0] == "0")
-    assert HELD_OUT.get(digest(docs.documents), digest(held_out)) == digest(held_out)
+    assert "site-packages" not in {name for text in docs for name in text.split("\n")[0].split(".")}
 
 
 def library(folder, monkeypatch, **files):

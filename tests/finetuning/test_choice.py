@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,15 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tokenizer
 from minigrad import InputError
 from minigrad.finetuning.choice import lessons_for
 from minigrad.finetuning.course import Course
+from minigrad.finetuning.distillation import Distillation
 from minigrad.finetuning.practice import Practice
 from minigrad.finetuning.preferences import Preferences
 from minigrad.training.settings import RunSettings
 from minigrad.training.teaching import Lessons
 from tests.finetuning.conftest import TOK
-from tests.finetuning.test_practice import EVERY
+from tests.finetuning.test_practice import EVERY, build
 from tokenizer.chat import ChatTemplate
 
 
@@ -27,10 +30,10 @@ def chosen(objective: str, data: str) -> Lessons:
     )
     text: Any = SimpleNamespace(tokenizer=TOK, train=np.array([0, 7, 8, 9] * 30 + [0]))
 
-    def refuse() -> Any:
-        pytest.fail("the reference is loaded before it is needed")
+    def refuse(folder: str) -> Any:
+        pytest.fail(f"{folder} is loaded before it is needed")
 
-    return lessons_for(settings, ChatTemplate(TOK), text, refuse)
+    return lessons_for(settings, ChatTemplate(TOK), text, refuse, refuse)
 
 
 def test_conversations_become_a_course_and_a_task_becomes_practice_or_a_course(tmp_path: Path) -> None:
@@ -55,3 +58,24 @@ def test_pairs_of_answers_are_read_for_dpo(tmp_path: Path) -> None:
 def test_rewards_need_a_task() -> None:
     with pytest.raises(InputError, match="--objective grpo learns from rewards, which need a task with a checker"):
         chosen("grpo", "book.txt")
+
+
+def test_a_teacher_must_have_the_tokenizer_of_the_student() -> None:
+    settings = RunSettings(
+        objective="distill", teacher="runs/big", batch=8, context=64, lr=1.0, warmup=1, threads=1, **EVERY
+    )
+    text: Any = SimpleNamespace(tokenizer=TOK, train=np.array([0, 7, 8, 9] * 30 + [0]))
+    other = tokenizer.train(["to be or not to be"], vocab_size=262)
+    loaded = []
+
+    def load(folder: str) -> Any:
+        loaded.append(folder)
+        return build()
+
+    form = ChatTemplate(TOK)
+    assert isinstance(lessons_for(settings, form, text, load, lambda _: TOK), Distillation)
+    assert loaded == ["runs/big"]
+    with pytest.raises(InputError, match="--teacher runs/big has another tokenizer than the student"):
+        lessons_for(settings, form, text, load, lambda _: other)
+    with pytest.raises(InputError, match=r"--teacher runs/big reads at most 2,048 tokens, and --context is 4,000"):
+        lessons_for(dataclasses.replace(settings, context=4_000), form, text, load, lambda _: TOK)

@@ -26,11 +26,14 @@ COUNTS = {
 }
 
 UNUSUAL: dict[str, dict[str, Any]] = {
-    "gpt2": {"feed_forward": 9, "tied_head": False},
+    "gpt2": {"feed_forward": 9, "tied_head": False, "experts": 4, "experts_per_token": 3, "expert_balance": 0.5},
     "vidya-v1": {"head_dim": 6, "feed_forward": 9, "rope_theta": 9.0},
     "vidya-v2": {
         "num_kv_heads": 2,
         "key_shift": True,
+        "experts": 4,
+        "experts_per_token": 3,
+        "expert_balance": 0.5,
         "head_dim": 6,
         "feed_forward": 9,
         "tied_head": False,

@@ -8,6 +8,7 @@ import pytest
 import models
 from minigrad.kernels import cpu as processor
 from minigrad.kernels.gemm import backend as products
+from minigrad.nn.low_rank import adapt
 from minigrad.optim import AdamW
 from minigrad.training import costs
 
@@ -35,6 +36,24 @@ def test_a_replica_needs_a_gradient_of_its_own():
     one, three = (costs.memory(NANO, 6, 64, replicas=replicas) for replicas in (1, 3))
     assert three.state - one.state == 2 * 4 * NANO.num_parameters()
     assert three.activations - one.activations == 2 * 4_096 * 96 * 4  # of the head's matrix, in each thread
+
+
+def test_a_teacher_needs_its_weights_and_one_more_chunk_of_logits():
+    alone = costs.memory(NANO, 8, 64)
+    both = alone.beside(models.skeleton("vidya-v2", "micro"), 8 * 64)
+    assert both.state - alone.state == 4 * models.count("vidya-v2", "micro")
+    assert both.activations - alone.activations == 4 * 8 * 64 * 4_096
+
+
+def test_frozen_weights_need_no_gradient_and_no_moments():
+    adapting = models.skeleton("vidya-v2", "nano")
+    adapt(adapting, 8)
+    trained = 6 * 8 * (2 * (96 + 96) + 2 * (96 + 32) + 3 * (96 + 256))  # queries and output, keys and values, the block
+    whole, thin = costs.memory(NANO, 8, 64, replicas=2), costs.memory(adapting, 8, 64, replicas=2)
+    assert thin.state == 4 * (NANO.num_parameters() + 5 * trained)
+    assert whole.activations - thin.activations == 2 * 4 * 4_096 * 96  # the gradients of the head's matrix
+    spared = costs.flops_per_token(NANO, 64) + 6 * trained - costs.flops_per_token(adapting, 64)
+    assert spared == 2 * (NANO.num_parameters() - 13 * 96)  # all but the weights of the norms
 
 
 def test_activations_grow_with_the_tokens_of_a_step_and_the_state_does_not():

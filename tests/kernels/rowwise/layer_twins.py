@@ -1,4 +1,4 @@
-"""Twins of the norms, rotary positions, the gradient of an embedding, and the update of parameters."""
+"""Twins of the norms, rotary positions, the gradient of an embedding, sums of experts, and updates of parameters."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from minigrad.kernels.rowwise.adamw import AdamWFactors
+from minigrad.kernels.rowwise.combining import Combination
 from minigrad.kernels.rowwise.norm import (
     LayerNormGradients,
     LayerNormParameters,
@@ -154,9 +155,36 @@ def _sum_of_squares_chunks(x: Array, totals: Array, size: int, start: int, stop:
         totals[chunk] = (x[chunk * size : (chunk + 1) * size] ** 2).sum()
 
 
+@st.composite
+def _combine_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    rows, each, width = draw(st.integers(0, 4)), draw(st.integers(1, 3)), draw(WIDTHS)
+    places = np.random.default_rng(draw(st.integers(0, 99))).permutation(rows * each).reshape(rows, each)
+    given = Combination(numbers(draw, dtype, rows * each, width), numbers(draw, dtype, rows, each), places)
+    return [given, np.full((rows, width), UNTOUCHED, dtype), *span(draw, rows)]
+
+
+def _combine_rows(given: Combination, y: Array, start: int, stop: int) -> None:
+    y[start:stop] = (given.gates[:, :, None] * given.parts[given.places]).sum(axis=1)[start:stop]
+
+
+@st.composite
+def _combine_backward_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    given, y, start, stop = draw(_combine_arguments(dtype))
+    dy = numbers(draw, dtype, *y.shape)
+    return [dy, given, untouched(given.parts), untouched(given.gates), start, stop]
+
+
+def _combine_backward_rows(dy: Array, given: Combination, dparts: Array, dgates: Array, start: int, stop: int) -> None:
+    for i in range(start, stop):
+        dparts[given.places[i]] = given.gates[i, :, None] * dy[i]
+        dgates[i] = given.parts[given.places[i]] @ dy[i]
+
+
 TWINS: dict[str, Twin] = {
     "rowwise.adamw._adamw_range": Twin(_adamw_arguments, _adamw_range),
     "rowwise.adamw._sum_of_squares_chunks": Twin(_squares_arguments, _sum_of_squares_chunks),
+    "rowwise.combining._combine_rows": Twin(_combine_arguments, _combine_rows),
+    "rowwise.combining._combine_backward_rows": Twin(_combine_backward_arguments, _combine_backward_rows),
     "rowwise.embedding._scatter_add_columns": Twin(_scatter_arguments, _scatter_add_columns),
     "rowwise.norm._rms_norm_rows": Twin(_rms_norm_arguments, _rms_norm_rows),
     "rowwise.norm._rms_norm_backward_chunks": Twin(_rms_norm_backward_arguments, _rms_norm_backward_chunks),

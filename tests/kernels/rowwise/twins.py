@@ -12,6 +12,7 @@ from hypothesis.strategies import DrawFn
 from minigrad.kernels.rowwise import exponential
 from minigrad.kernels.rowwise import normal_cdf as normal
 from minigrad.kernels.rowwise.cross_entropy import Targets
+from minigrad.kernels.rowwise.distillation import Lesson
 from minigrad.kernels.rowwise.gating import Blend
 from minigrad.kernels.rowwise.maximum import LANES
 from tests.kernels.twin import UNTOUCHED, WIDTHS, Arguments, Array, Twin, flat, numbers, rows, span, untouched
@@ -164,6 +165,33 @@ def _cross_entropy_in_place_rows(
 
 
 @st.composite
+def _distillation_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    logits, targets, losses, scales, start, stop = draw(_cross_entropy_in_place_arguments(dtype))
+    how = dtype(draw(st.sampled_from([1.0, 2.5]))), dtype(draw(st.sampled_from([0.0, 0.25, 1.0]))), draw(st.booleans())
+    return [logits, numbers(draw, dtype, *logits.shape), Lesson(*targets, *how), losses, scales, start, stop]
+
+
+def _distillation_rows(
+    logits: Array, teacher: Array, lesson: Lesson, losses: Array, scales: Array, start: int, stop: int
+) -> None:
+    temperature, share = lesson.temperature, lesson.share
+    for i in range(start, stop):
+        target, x = lesson.classes[i], logits[i].copy()
+        if target == lesson.ignored:
+            losses[i], logits[i] = 0, 0
+            continue
+        log_p, log_q = ((each / temperature - log_sum_exp(each / temperature)) for each in (x, teacher[i]))
+        p, q, one_hot = np.exp(log_p), np.exp(log_q), np.arange(len(x)) == target
+        divergence = (p * (log_p - log_q)).sum() if lesson.is_reverse else (q * (log_q - log_p)).sum()
+        slope = p * (log_p - log_q - divergence) if lesson.is_reverse else p - q
+        # What is left of the logits of the teacher is of no use.
+        teacher[i] = log_p - log_q if lesson.is_reverse else p - q
+        losses[i] = (1 - share) * (log_sum_exp(x) - x[target]) + share * temperature**2 * divergence
+        text = np.exp(x - log_sum_exp(x)) - one_hot
+        logits[i] = scales[i] * ((1 - share) * text + share * temperature * slope)
+
+
+@st.composite
 def _cross_entropy_backward_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     logits, targets, _, logsumexp, start, stop = draw(_cross_entropy_arguments(dtype))
     logsumexp[...] = log_sum_exp(logits)
@@ -199,6 +227,7 @@ def _normal(x: Any) -> Any:
 
 
 TWINS: dict[str, Twin] = {
+    "rowwise.distillation._distillation_rows": Twin(_distillation_arguments, _distillation_rows),
     "rowwise.cross_entropy._cross_entropy_in_place_rows": Twin(
         _cross_entropy_in_place_arguments, _cross_entropy_in_place_rows
     ),

@@ -1,0 +1,97 @@
+"""Distillation: a student learns what a teacher thinks of every token, not only which one came next."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from minigrad.autograd.gradients import Backward
+from minigrad.autograd.op import gradients_wanted, op
+from minigrad.constants import IGNORE
+from minigrad.errors import InputError, ShapeError
+from minigrad.kernels.gemm.backend import product, product_into
+from minigrad.kernels.rowwise.distillation import Lesson, distillation_in_place
+from minigrad.ops.cross_entropy import checked_targets, linear_losses_formula, row_chunks
+from minigrad.ops.softmax import log_softmax_formula
+from minigrad.typing import Array, Teaching
+
+
+def linear_distillation_formula(x: Array, weight: Array, targets: Array, *, teaching: Teaching) -> Array:
+    """Compute `linear_distillation` in plain NumPy."""
+    rows, head, temperature, share, is_reverse = teaching
+    log_p = log_softmax_formula(x @ weight.T / temperature)
+    log_q = log_softmax_formula(rows @ head.T / temperature)
+    terms = np.exp(log_p) * (log_p - log_q) if is_reverse else np.exp(log_q) * (log_q - log_p)
+    divergences = np.where(targets != IGNORE, temperature**2 * terms.sum(axis=-1), 0)
+    losses = (1 - share) * linear_losses_formula(x, weight, targets) + share * divergences
+    return np.asarray(losses.sum() / max((targets != IGNORE).sum(), 1))
+
+
+@op(integers=("targets",))
+def linear_distillation(x: Array, weight: Array, targets: Array, *, teaching: Teaching) -> tuple[Array, Backward]:
+    r"""Compute logits $z = x W^T$, and how far they are from a teacher's and from the true tokens.
+
+    With $p = \mathrm{softmax}(z / \tau)$, $q = \mathrm{softmax}(z' / \tau)$ for the logits $z'$ of the teacher, and
+    the share $\alpha$, the loss is the mean over the targets that are not -100 of
+
+    $$(1 - \alpha)\,(-\ln \mathrm{softmax}(z)_{target}) + \alpha\,\tau^2\, KL(q \,\|\, p),
+    \qquad KL(q \,\|\, p) = \sum_j q_j \ln \frac{q_j}{p_j}.$$
+
+    The gradient of the second term is $\alpha\,\tau\,(p - q)$ for each row: a target with all probabilities in place of
+    a one-hot. With `is_reverse` it is $KL(p \,\|\, q)$, which lets a small student leave out what it cannot model,
+    where the forward divergence makes it spread over everything; its gradient is
+    $\alpha\,\tau\,p_j (\ln \frac{p_j}{q_j} - KL(p \,\|\, q))$.
+    As in `linear_cross_entropy`, both logits exist for one chunk of rows at a time, and the gradients are computed in
+    the forward pass. The teacher gets none.
+    Shapes: x (rows, C), weight (V, C), targets (rows,) integers; `teaching` has rows (rows, C') and a head (V, C') of
+    the teacher -> ().  Raises ShapeError if they do not fit, InputError for a target, temperature or share out of
+    range.
+    Sources: Hinton et al. 2015, arXiv 1503.02531, eq. 1 to 4; the reverse divergence: Gu et al. 2023, "MiniLLM",
+    arXiv 2306.08543, there on texts that the student writes, here on given ones.
+
+    >>> import numpy as np
+    >>> from minigrad import ops
+    >>> from minigrad.typing import Teaching
+    >>> teaching = Teaching(np.eye(2), np.eye(2), temperature=1.0, share=1.0)
+    >>> ops.linear_distillation(np.eye(2), np.eye(2), [0, 1], teaching=teaching).item()  # they agree
+    0.0
+    """
+    teacher = _checked_teacher(x, weight, targets, teaching)
+    flat, count = checked_targets(targets, len(weight))
+    x_wanted, weight_wanted, _ = gradients_wanted()
+    dx, dw = np.empty_like(x) if x_wanted else None, np.zeros_like(weight) if weight_wanted else None
+    losses, scales = np.empty(len(x), x.dtype), np.full(len(x), 1 / count, x.dtype)
+    for chunk in row_chunks(len(x), 2 * len(weight)):
+        logits, taught = product(x[chunk], weight.T), product(teacher.rows[chunk], teacher.head.T)
+        lesson = Lesson(flat[chunk], IGNORE, teacher.temperature, teacher.share, teacher.is_reverse)
+        losses[chunk] = distillation_in_place(logits, taught, lesson, scales[chunk])
+        gradient = logits  # its memory now holds the gradient of each row
+        if dx is not None:
+            product_into(gradient, weight, dx[chunk], False)
+        if dw is not None:
+            product_into(gradient.T, x[chunk], dw, chunk.start > 0)
+
+    def backward(dy: Array) -> tuple[Array | None, Array | None, None]:
+        # A graph runs backward once, so both gradients are scaled in place.
+        scaled = (None if each is None else np.multiply(each, dy, out=each) for each in (dx, dw))
+        return next(scaled), next(scaled), None
+
+    return np.asarray(losses.sum() / losses.dtype.type(count)), backward
+
+
+def _checked_teacher(x: Array, weight: Array, targets: Array, teaching: Teaching) -> Teaching:
+    """Return what the teacher says, in the dtype of the student; raises ShapeError or InputError if it does not fit."""
+    rows, head = (np.require(each, x.dtype, ["C"]) for each in (teaching.rows, teaching.head))
+    fits = x.ndim == weight.ndim == rows.ndim == head.ndim == 2 and x.shape[1] == weight.shape[1]
+    fits = fits and targets.shape == x.shape[:1]
+    if not fits or rows.shape != (len(x), head.shape[1]) or len(head) != len(weight):
+        raise ShapeError(
+            "linear_distillation needs x (rows, C), weight (V, C) and targets (rows,), and of the teacher rows "
+            f"(rows, C') and a head (V, C'); got {x.shape}, {weight.shape}, {targets.shape}, {rows.shape} and "
+            f"{head.shape}"
+        )
+    if not teaching.temperature > 0 or not 0 <= teaching.share <= 1:
+        raise InputError(
+            f"a teacher has a temperature above 0 and a share from 0 to 1, not {teaching.temperature} and "
+            f"{teaching.share}"
+        )
+    return teaching._replace(rows=rows, head=head)

@@ -1,0 +1,85 @@
+"""The settings that a run was not given: its size, its learning rate, how often it evaluates, and so on."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from minigrad.errors import InputError
+from minigrad.nn.language_model import LanguageModel
+from minigrad.system import hardware
+from minigrad.training import costs, optimizers
+from minigrad.training.settings import RunSettings, TrainConfig
+
+CONTEXT, TOKENS_PER_STEP = 256, 2_048
+"""The batch size and the context of a laptop run, unless they are given."""
+
+TAUGHT_LEARNING_RATE = {"sft": 1 / 6} | dict.fromkeys(("reinforce", "best-of-n", "grpo", "dpo"), 1 / 20)
+"""The peak learning rate of an objective, relative to that of pre-training."""
+
+_TOKENS_PER_PARAMETER = 1.0
+"""The number of tokens per parameter from which on the next larger size is worth its cost."""
+
+
+def choose_size(candidates: Mapping[str, LanguageModel], asked: TrainConfig, rate: float) -> str:
+    """Return the largest of the candidates (sorted by size) that the run's time can train well, else the smallest."""
+    chosen, context = next(iter(candidates)), asked.context or CONTEXT
+    for size, model in candidates.items():
+        speed = costs.tokens_per_second(model, context, rate)
+        if _expected_tokens(asked, speed) >= _TOKENS_PER_PARAMETER * model.num_parameters():
+            chosen = size
+    return chosen
+
+
+def _expected_tokens(asked: TrainConfig, speed: float) -> float:
+    if asked.tokens:
+        return float(asked.tokens)
+    if asked.steps:
+        per_step = (asked.batch or TOKENS_PER_STEP // CONTEXT) * (asked.context or CONTEXT)
+        return float(asked.steps * per_step * asked.accumulate)
+    return 60 * (asked.minutes or 0.0) * speed
+
+
+def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float, processes: int = 1) -> RunSettings:
+    """Return the settings in which everything that was left open is chosen, for a model and a machine.
+
+    Each of the `processes` gets a whole batch.
+
+    Only integers and the learning rate are chosen, so that the command printed at the end repeats the run.
+    Raises InputError if the context is longer than the model's.
+    """
+    limit = model.config.context_length
+    context = asked.context or min(CONTEXT, limit)
+    if context > limit:
+        raise InputError(f"--context {context} is longer than the model's context of {limit}; take at most {limit}")
+    batch = asked.batch or max(1, TOKENS_PER_STEP // context) * processes
+    per_step, limit_steps = batch * context * asked.accumulate, asked.steps
+    if asked.tokens:
+        limit_steps = math.ceil(asked.tokens / per_step)
+    expected = limit_steps or _expected_tokens(asked, costs.tokens_per_second(model, context, rate)) / per_step
+    steps = max(int(expected), 1)
+    chosen = {
+        "lr": _learning_rate(model, asked.objective or ""),
+        "replay": 0.5 if asked.objective == "sft" else None,
+        "optimizer": "adamw" if asked.is_lesson or asked.adapter_rank else optimizers.choose(model, per_step, context),
+        "threads": hardware.threads(),
+        "warmup": max(1, min(100, steps // 10)),
+        "log_every": max(1, min(50, steps // 100)),
+        "eval_every": max(1, steps // 8),
+        "sample_every": max(1, steps // 4),
+        "save_every": max(1, steps // 6),
+    }
+    given: dict[str, Any] = {field.name: getattr(asked, field.name) for field in dataclasses.fields(asked)}
+    given |= {"context": context, "batch": batch, "steps": limit_steps}
+    return RunSettings(**given | {name: value for name, value in chosen.items() if given[name] is None})
+
+
+def _learning_rate(model: LanguageModel, objective: str) -> float:
+    """Return a peak learning rate for a model's width: half the rate for twice the width, and less to be taught.
+
+    A wider layer sums more terms, so the same update of each weight changes its output more (Yang et al. 2022,
+    "Tensor programs V", arXiv 2203.03466, table 3). On nano 4e-3 and 8e-3 were measured to be equally good.
+    """
+    return float(f"{0.006 * 96 / model.config.width * TAUGHT_LEARNING_RATE.get(objective, 1):.2g}")

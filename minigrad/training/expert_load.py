@@ -1,0 +1,34 @@
+"""The load of a model's experts in its report: whether the router uses them all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from minigrad.pages.chart import MAX_POINTS, Series, line_chart
+
+_TITLE = "Load of the experts, 1 is an equal share"
+_EXPLAINED = (
+    "Each token passes through a few experts of each layer. The curves show the experts that the most and the fewest "
+    "tokens of a step passed through, of all layers, relative to an equal share. An expert near 0 has learned to be "
+    "left out, and its parameters are wasted; the balance loss works against that."
+)
+
+
+def sections(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a section of the report from the lines of metrics.jsonl; none, if the model has no experts."""
+    loads = {int(each["step"]): _relative(each) for each in records}
+    steps = [step for step, load in loads.items() if load]
+    steps = steps[:: len(steps) // MAX_POINTS + 1]
+    if not steps:
+        return []
+    busiest = Series("busiest expert", steps, [max(loads[step]) for step in steps])
+    idlest = Series("idlest expert", steps, [min(loads[step]) for step in steps])
+    chart = line_chart(_TITLE, [busiest, idlest], references=[("equal", 1.0)])
+    return [f"<section><figure><figcaption>{_TITLE}</figcaption>{chart}</figure></section><p>{_EXPLAINED}</p>"]
+
+
+def _relative(record: Mapping[str, Any]) -> list[float]:
+    """Return the load of every expert of every layer relative to an equal share."""
+    layers = [load for name, load in record.items() if name.startswith("expert_load_")]
+    return [share * len(load) for load in layers for share in load]
