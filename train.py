@@ -66,7 +66,7 @@ def train(
     settings that cannot be used, RunError if the run fails, and Stopped, after saving, on Ctrl-C or SIGTERM.
     """
     started, world = time.perf_counter(), connect()
-    check_settings(config, world.size)
+    check_settings(config)
     begins = not config.init and config.resume is None
     check_model(config.model, config.size, assignments(config.set), begins=begins)
     check_places(config)

@@ -249,8 +249,8 @@ class Plan:
         if (size := self.world.size) == 1:
             return {}
         return {
-            "processes": f"{size}, each with a {size}th of the sequences and of the updates of every step; speed and "
-            "matrix products are those of all, memory is that of each"
+            "processes": f"{size}, which share the sequences of a step and its update; speed and matrix products are "
+            "those of all, memory is that of each"
         }
 
     def _length(self) -> str:

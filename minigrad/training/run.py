@@ -33,7 +33,7 @@ from minigrad.training.pace import Pace
 from minigrad.training.parallel import Replicas, num_replicas
 from minigrad.training.plan import Plan
 from minigrad.training.run_folder import RunFolder
-from minigrad.training.saving import restore_run, save_run
+from minigrad.training.saving import check_equal_weights, restore_run, save_run
 from minigrad.training.state import Sample
 from minigrad.training.totals import Totals
 
@@ -175,7 +175,11 @@ class Run:
         self.step += 1
 
     def begin(self) -> None:
-        """Compile every kernel; if something is taught, first measure how well the model does without."""
+        """Compile every kernel; if something is taught, first measure how well the model does without.
+
+        Raises RunError if processes begin with different weights, as they do if one has another file of them.
+        """
+        check_equal_weights(self)
         self.compile_kernels()
         if self.plan.lessons:
             self.plan.lessons.begin(self)

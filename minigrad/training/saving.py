@@ -25,7 +25,7 @@ def save_run(run: Run) -> None:
 
     Of several processes the first one writes, after it got the moments of the others, and all compare their weights.
     """
-    _check_equal_weights(run)
+    check_equal_weights(run)
     moments = {
         f"{name}.{kind}": array
         for name, pair in zip(_trained(run), run.optimizer.moments(), strict=False)  # the first process has them all
@@ -40,8 +40,12 @@ def save_run(run: Run) -> None:
     run.world.last_word(run.folder.last_word())
 
 
-def _check_equal_weights(run: Run) -> None:
-    """Raise RunError if a process has other weights than the first."""
+def check_equal_weights(run: Run) -> None:
+    """Raise RunError if a process has other weights than the first.
+
+    Each step mends such a difference and hides it, because every weight then comes from one process: where the weights
+    were read from different files, a run would go on with a mixture of two models.
+    """
     if run.world.size > 1:
         digest = hashlib.blake2b(digest_size=16)
         for parameter in run.model.parameters():
