@@ -6,7 +6,7 @@ import functools
 import math
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minigrad.data.evaluation import tokens_read
@@ -111,6 +111,8 @@ class Plan:
             replicas=num_replicas(self.model, self.own_batch, settings.context),
             processes=self.world.size,
         )
+        text = costs.of_text(self.text.train.num_bytes, with_xz=not self.too_long_for_xz())
+        needed = replace(needed, program=needed.program + text)
         return needed if self.teacher is None else needed.beside(self.teacher, settings.batch * settings.context)
 
     @property
@@ -225,9 +227,9 @@ class Plan:
             products += ", no replicas because the threads of NumPy's BLAS cannot be set"
         return {
             "memory": f"about {format_bytes(memory.total)}: {format_bytes(memory.state)} for weights, "
-            f"gradients and AdamW's averages, {format_bytes(memory.activations)} for activations, "
-            f"{format_bytes(memory.program)} for Python and its libraries; about {format_bytes(costs.COMPILING)} more "
-            "while kernels are compiled, once on a machine",
+            f"gradients and averages of gradients, {format_bytes(memory.activations)} for activations, "
+            f"{format_bytes(memory.program)} for Python, its libraries and the text; about "
+            f"{format_bytes(costs.COMPILING)} more while kernels are compiled, once on a machine",
             "machine": f"{hardware.describe()}; {products}",
             **self._processes_row(),
             "speed": f"about {format_estimate(self.tokens_per_second())} tokens/s, "
