@@ -27,9 +27,10 @@ from minigrad.system import hardware
 from minigrad.system.locks import FolderLock
 from minigrad.system.signals import Stopped, raise_on_interrupt, stop_requests
 from minigrad.system.terminal import forgive_encoding, phase
+from minigrad.training.aliases import TRAIN_ALIASES
 from minigrad.training.places import check_places, unused_folder
 from minigrad.training.result import TrainResult
-from minigrad.training.settings import TRAIN_ALIASES, RunSettings, TrainConfig
+from minigrad.training.settings import RunSettings, TrainConfig
 from minigrad.training.settings_check import check_settings
 from models.names import check_family, check_fields, ladder
 
@@ -89,7 +90,7 @@ def train_loop(run: Run) -> None:
     from minigrad.training.step_log import StepLog
 
     settings = run.settings
-    with stop_requests() as request, StepLog(run, request) as log:
+    with stop_requests() as request, StepLog(run, request) as log, run.saving:
         while not run.is_finished:
             log.decide_steps()
             with log.timed(), run.profiled():
@@ -101,7 +102,10 @@ def train_loop(run: Run) -> None:
             if run.is_due(settings.sample_every):
                 log.show_sample(run.write_sample())
             if request.code or run.is_due(settings.save_every):
-                run.save()
+                run.save(wait=bool(request.code) or run.is_finished)  # else while training goes on
+            elif score and run.is_best:
+                run.save_best()
+            run.saving.check()
             if request.code and not run.is_finished:
                 raise Stopped(request.code, run.step, run.folder.path)
 
@@ -253,7 +257,7 @@ class Preparation:
 
     def build(self, prepared: Prepared, clock: Callable[[], float]) -> Run:
         """Give the model its weights, new ones or those of a checkpoint, and write the run folder."""
-        from minigrad.training import checkpoint
+        from minigrad.training import checkpoint, continuing
         from minigrad.training.budget import Budget
         from minigrad.training.optimizers import optimizer_of
         from minigrad.training.run import Run
@@ -270,7 +274,7 @@ class Preparation:
         run = Run(plan, folder, optimizer, Budget.of(settings.steps, settings.minutes, settings.decay), clock)
         if initial is not None and initial.moments:
             # Adam's first updates of new weights are mis-scaled; warm-up hides it (growth.widen_moments).
-            run.load_moments(initial.moments_for(model), initial.updates)
+            continuing.load_moments(run, initial.moments_for(model), initial.updates)
         if saved is not None:
             run.restore(saved)
             print(f"continuing after step {run.step:,}")

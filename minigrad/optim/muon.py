@@ -58,8 +58,8 @@ class Muon(AdamW):
     weight decay for AdamW serve here too: $w \leftarrow w - \eta\, (0.2 \sqrt{\max(r, c)}\, O(u) + \lambda w)$ for a
     matrix of r rows and c columns. $\mu$ rises from 0.85 to 0.95 in 300 steps.
     `matrices` are those within a model's layers: the rows of an embedding and of the head are one token each, and have
-    no common directions. Their second moment v stays zero. Groups, and which parameters are decayed: see `Optimizer`.
-    Raises InputError for one that is no matrix or not among the parameters.
+    no common directions. A matrix has a momentum m only, and no second moment v. Groups, and which parameters are
+    decayed: see `Optimizer`. Raises InputError for one that is no matrix or not among the parameters.
 
     >>> from minigrad import nn
     >>> model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
@@ -76,22 +76,25 @@ class Muon(AdamW):
         weight_decay: float = 0.1,
         decay_vectors: bool = False,
     ) -> None:
+        chosen = list(matrices)
+        self._matrices = {id(matrix) for matrix in chosen}
         super().__init__(parameters, lr, betas=betas, weight_decay=weight_decay, decay_vectors=decay_vectors)
-        chosen, known = list(matrices), {id(parameter) for parameter in self.parameters}
+        known = {id(parameter) for parameter in self.parameters}
         for matrix in chosen:
             if matrix.ndim != 2 or id(matrix) not in known:
                 raise InputError(f"Muon turns matrices among its parameters, not what has the shape {matrix.shape}")
-        self._matrices = {id(matrix) for matrix in chosen}
+
+    def number_of_moments(self, parameter: Tensor) -> int:
+        """Return 1, the momentum, for the matrices, and 2 for all other parameters: those of AdamW."""
+        return 1 if id(parameter) in self._matrices else 2
 
     def update(self, part: Part, run: slice, lr: float, gradient_scale: float) -> None:
         """Update a range of parameters; threads share its matrices, each of which one thread computes."""
-        chosen: list[tuple[slice, tuple[int, ...]]] = []
-        for member, place in zip(part.segment.members, part.segment.places(), strict=True):
-            if run.start <= place.start < run.stop and member.size:
-                if id(member) in self._matrices:
-                    chosen.append((place, member.shape))
-                else:
-                    super().update(part, place, lr, gradient_scale)
+        if len(part.moments) == 2:
+            super().update(part, run, lr, gradient_scale)
+            return
+        places = zip(part.segment.members, part.segment.places(), strict=True)
+        chosen = [(place, each.shape) for each, place in places if run.start <= place.start < run.stop and each.size]
 
         def turn_some(start: int, stop: int) -> None:
             for place, shape in chosen[start:stop]:

@@ -55,7 +55,7 @@ class Optimizer:
     Raises InputError if no parameter requires a gradient, for a parameter in two groups, and for unknown names.
     """
 
-    moment_names: tuple[str, ...] = ()
+    moment_names: tuple[str, ...] = ()  # those of a parameter may be the first of these
 
     def __init__(
         self, parameters: Iterable[Tensor] | Iterable[Group], *, lr: float, weight_decay: float, decay_vectors: bool
@@ -164,10 +164,21 @@ class Optimizer:
         matrices = [parameter for parameter in group["params"] if parameter.ndim >= 2]
         vectors = [parameter for parameter in group["params"] if parameter.ndim < 2]
         return [
-            Part(segment, group.get("lr"), rate, [np.zeros_like(segment.data) for _ in self.moment_names])
+            Part(segment, group.get("lr"), rate, [np.zeros_like(segment.data) for _ in range(moments)])
             for members, rate in ((matrices, decay), (vectors, decay if vectors_too else 0.0))
-            for segment in segments(members)
+            for moments, alike in self._by_number_of_moments(members).items()
+            for segment in segments(alike)
         ]
+
+    def number_of_moments(self, parameter: Tensor) -> int:
+        """Return how many moments, the first of `moment_names`, a parameter has; by default all of them."""
+        return len(self.moment_names)
+
+    def _by_number_of_moments(self, parameters: Iterable[Tensor]) -> dict[int, list[Tensor]]:
+        found: dict[int, list[Tensor]] = {}
+        for parameter in parameters:
+            found.setdefault(self.number_of_moments(parameter), []).append(parameter)
+        return found
 
     def _collect_gradients(self) -> None:
         """Copy gradients that are in other arrays, because `grad` was set, into the flat ones."""

@@ -16,6 +16,7 @@ from minigrad.ops.cross_entropy import logit_chunks
 # Time outside matrix products (norms, activation functions, additions, dispatch) per layer and channel, in FLOPs of a
 # float32 product; fitted to benchmarks/train_step.py.
 _OVERHEAD = 14_000
+_EXPERTS_OVERHEAD = 1.6  # as many times with experts, whose products have fewer rows; fitted to 8 experts on nano
 
 # Speed-up of the products of training where tile registers compute them, or where the processor multiplies bfloat16 in
 # tiles or in vector registers; the time outside products stays.
@@ -62,6 +63,7 @@ def tokens_per_second(model: LanguageModel, context: float, rate: float) -> floa
     """Estimate the training speed on a machine with this matmul rate."""
     config = model.config
     overhead = _gain() * _OVERHEAD * config.num_layers * config.width
+    overhead *= _EXPERTS_OVERHEAD if model.mixtures() else 1
     return float(rate / (flops_per_token(model, context) + overhead))
 
 
@@ -80,14 +82,15 @@ COMPILING = 120_000_000
 class Memory:
     """The memory of a training run in bytes."""
 
-    state: int  # weights, gradients and AdamW's two moments
+    state: int  # weights, gradients, and what the optimizer keeps
     activations: int
+    snapshot: int = 0  # the copy of weights and moments from which checkpoints are written
     program: int = 250_000_000  # Python, NumPy, Numba, the compiled kernels, and the text with its tokens
 
     @property
     def total(self) -> int:
         """Everything together."""
-        return self.state + self.activations + self.program
+        return self.state + self.activations + self.snapshot + self.program
 
     def beside(self, teacher: LanguageModel, tokens: int) -> Memory:
         """Return the memory with a frozen float32 model beside the one that learns, and one more chunk of logits."""
@@ -106,10 +109,12 @@ def memory(
     itemsize: int = 4,
     recomputed: bool = False,
     replicas: int = 1,
+    kept: int | None = None,
 ) -> Memory:
     """Estimate the memory of training with `batch_size` sequences of `context` tokens; within 10% of measurements.
 
-    State is four values per parameter, and one gradient more for every replica after the first. Of the activations,
+    State is a weight and a gradient for each parameter, a gradient more for every replica after the first, and `kept`
+    elements of the optimizer: by default two for each parameter, the moments of AdamW. Of the activations,
     those are kept that backward passes need; each family counts its own (`activations_per_token`), or, if layers are
     `recomputed`, the input of each layer and the activations of one. The loss adds one chunk of logits and the
     gradient of the head's matrix, twice if computed in chunks.
@@ -120,4 +125,8 @@ def memory(
         per_token = config.num_layers * config.width + per_token // config.num_layers
     chunks = logit_chunks(tokens // replicas, config.vocab_size)
     head = tokens * config.vocab_size // chunks + replicas * min(chunks, 2) * config.vocab_size * config.width
-    return Memory((3 + replicas) * model.num_parameters() * itemsize, (tokens * per_token + head) * itemsize)
+    count = model.num_parameters()
+    kept = 2 * count if kept is None else kept
+    sizes = (1 + replicas) * count + kept, tokens * per_token + head, count + kept
+    state, activations, snapshot = (size * itemsize for size in sizes)
+    return Memory(state, activations, snapshot)

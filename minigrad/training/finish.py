@@ -9,7 +9,7 @@ from typing import Any
 from minigrad.system import hardware
 from minigrad.system.terminal import command
 from minigrad.system.units import format_bytes, format_seconds
-from minigrad.training import expert_load, metrics, report
+from minigrad.training import best, expert_load, metrics, report
 from minigrad.training.budget import write_decay
 from minigrad.training.record import stored
 from minigrad.training.result import TrainResult
@@ -21,7 +21,8 @@ def finish(run: Run) -> TrainResult:
     """Compare with xz, write the report, and print the result and how to repeat it."""
     settings, folder, lines = run.settings, run.folder, metrics.read(run.folder.path)
     score = run.score or run.evaluate(everything=True)
-    taught = run.plan.lessons.examine(run) if run.plan.lessons else None
+    with run.averaged():
+        taught = run.plan.lessons.examine(run) if run.plan.lessons else None
     figure, no_figure = run.baseline.wait()
     ended = replace(settings, steps=run.step, decay=write_decay(run.budget.decay))
     repeat = repeat_command(ended, folder.path, folder.record.stages, folder.record.decays)
@@ -58,6 +59,8 @@ def finish(run: Run) -> TrainResult:
     print(report.compare_with_xz(**figures))
     if taught:
         print(taught.verdict)
+    if better := best.describe(run.best, run.step, folder.path):
+        print(better)
     print(f"{result.tokens:,} tokens in {format_seconds(result.seconds)}, at most {format_bytes(memory)} of memory")
     print(f"report   {path}")
     print(f"write    {command('generate.py', folder.path)}")

@@ -92,6 +92,7 @@ class Plan:
             itemsize=8 if settings.precision == "float64" else 4,
             recomputed=settings.checkpointing,
             replicas=num_replicas(self.model, settings.batch, settings.context),
+            kept=optimizers.kept_elements(self.model, settings),
         )
         return needed if self.teacher is None else needed.beside(self.teacher, settings.batch * settings.context)
 
@@ -205,7 +206,8 @@ class Plan:
             products += ", no replicas because the threads of NumPy's BLAS cannot be set"
         return {
             "memory": f"about {format_bytes(memory.total)}: {format_bytes(memory.state)} for weights, "
-            f"gradients and AdamW's averages, {format_bytes(memory.activations)} for activations, "
+            f"gradients and what {optimizers.NAMES[self.settings.optimizer]} keeps, {format_bytes(memory.activations)} "
+            f"for activations, {format_bytes(memory.snapshot)} to save from while training goes on, "
             f"{format_bytes(memory.program)} for Python and its libraries; about {format_bytes(costs.COMPILING)} more "
             "while kernels are compiled, once on a machine",
             "machine": f"{hardware.describe()}; {products}",

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 
@@ -17,16 +17,16 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.data.batches import Batch
 from minigrad.data.evaluation import Spans, evaluation_batches
 from minigrad.data.reading import reader
-from minigrad.errors import InputError, RunError
-from minigrad.formats.weights import check_weights
+from minigrad.errors import RunError
 from minigrad.generation.decoding import stream
 from minigrad.generation.settings import Sampling
 from minigrad.nn.context_signals import measure
 from minigrad.nn.language_model import LanguageModel
-from minigrad.optim import AdamW, warmup_cosine, warmup_stable_decay
+from minigrad.optim import AdamW, WeightAverage
 from minigrad.system.terminal import phase
-from minigrad.training import checkpoint
+from minigrad.training import checkpoint, continuing
 from minigrad.training.baseline import Baseline
+from minigrad.training.best import Best
 from minigrad.training.budget import Budget
 from minigrad.training.checkpoint import Checkpoint
 from minigrad.training.evaluate import BATCH_TOKENS, Score, evaluate
@@ -34,13 +34,14 @@ from minigrad.training.pace import Pace
 from minigrad.training.parallel import Replicas, num_replicas
 from minigrad.training.plan import Plan
 from minigrad.training.run_folder import RunFolder
-from minigrad.training.state import Sample, State
+from minigrad.training.saving import Saving
+from minigrad.training.state import Sample
 from minigrad.training.totals import Totals
-from minigrad.typing import Array
 
 _QUICK_EVALUATION = 16_384  # held-out tokens read during training; at the end all are
 _SAMPLE_TOKENS = 80
 _REPORT_SECONDS = 0.5  # to write the report, and to end the process
+_DISK_RATE = 2e8  # bytes per second, of a slow disk
 ADAPT_EVERY = 25  # steps between decisions on an adaptive context, each of which costs about half a step
 
 
@@ -61,6 +62,10 @@ class Run:
         self.samples: list[Sample] = []
         self.adaptive = plan.adaptive_context()
         self.score: Score | None = None  # on all held-out text, once the last step is done
+        self.best: Best | None = None  # the best quick evaluation so far
+        decay = plan.settings.ema
+        self.average = None if decay is None else WeightAverage(self.model.parameters(), decay)
+        self.saving = Saving()
         self.baseline = Baseline(plan)
         self.profile = Profile() if plan.settings.profile else None  # of the steps, if wanted
         self._last_checked_step: int | None = None  # the step after which the weights were found to be finite
@@ -100,18 +105,7 @@ class Run:
 
     def learning_rate(self) -> float:
         """Return the learning rate of the step about to be taken."""
-        if self.settings.schedule == "cosine":
-            assert self.budget.steps is not None
-            return warmup_cosine(self.step, peak=self.settings.lr, warmup=self.settings.warmup, steps=self.budget.steps)
-        start, steps = next(iter(self.budget.decay), (self.step + 1, self.step + 1))
-        return warmup_stable_decay(
-            self.step,
-            peak=self.settings.lr,
-            warmup=self.settings.warmup,
-            decay_start=start,
-            steps=steps,
-            revised=self.budget.decay[1:],
-        )
+        return self.budget.learning_rate(self.step, self.settings)
 
     def choose_steps(self) -> bool:
         """Let the clock choose the number of steps if it is time to; return whether it did."""
@@ -136,10 +130,17 @@ class Run:
         """
         # A token costs a third of one in training.
         guess = BATCH_TOKENS * self.pace.seconds_per_step(1, {}) / (3 * self.settings.tokens_per_step)
-        batches = math.ceil(self.plan.evaluated_tokens / BATCH_TOKENS)
+        tokens = self.plan.evaluated_tokens + (_QUICK_EVALUATION if self._evaluates_twice else 0)
+        batches = math.ceil(tokens / BATCH_TOKENS)
         after = batches * self.pace.seconds_of("evaluated batch", guess)
         after += self.pace.seconds_of("sample", 1.0) + self.pace.seconds_of("save", 0.5) + _REPORT_SECONDS
+        after += self._seconds_to_write
         return (self.budget.seconds or 0.0) - self.seconds() - after
+
+    @functools.cached_property
+    def _seconds_to_write(self) -> float:
+        """An estimate of the seconds in which the last checkpoint is written, for which the run waits."""
+        return self.plan.memory().snapshot / _DISK_RATE
 
     @property
     def context(self) -> int:
@@ -164,6 +165,8 @@ class Run:
         if self.adaptive:
             self.adaptive.note_norm(norm)
         self.step += 1
+        if self.average:
+            self.average.update(self.step)
 
     def begin(self) -> None:
         """Compile every kernel; if something is taught, first measure how well the model does without."""
@@ -180,18 +183,30 @@ class Run:
     def evaluate(self, everything: bool) -> Score:
         """Evaluate on the held-out text: all of it, or a quick estimate; raises RunError if training diverged."""
         self.check_weights()
-        with self.pace.work("whole evaluation" if everything else "evaluation"):
-            score = evaluate(
-                self.model,
-                self.held_out,
-                self.text.byte_lengths,
-                context=self.settings.context,
-                limit=None if everything else _QUICK_EVALUATION,
-                watch=functools.partial(self.pace.each, "evaluated batch"),
-            )
+        with self.pace.work("whole evaluation" if everything else "evaluation"), self.averaged():
+            score = self._scored(None if everything else _QUICK_EVALUATION)
+            both = everything and self._evaluates_twice
+            quick = (self._scored(_QUICK_EVALUATION) if both else score).bits_per_byte
         if everything:
             self.score = score
+        if not self.plan.lessons and (self.best is None or quick < self.best.bits_per_byte):
+            self.best = Best(self.step, quick)
         return score
+
+    @property
+    def _evaluates_twice(self) -> bool:
+        """Whether the last evaluation reads more than the others, and so is made as these are too, to be compared."""
+        return self.plan.evaluated_tokens > _QUICK_EVALUATION
+
+    def _scored(self, limit: int | None) -> Score:
+        return evaluate(
+            self.model,
+            self.held_out,
+            self.text.byte_lengths,
+            context=self.settings.context,
+            limit=limit,
+            watch=functools.partial(self.pace.each, "evaluated batch"),
+        )
 
     def write_sample(self) -> str:
         """Generate a continuation of the beginning of the first held-out document; return both as one text.
@@ -199,8 +214,8 @@ class Run:
         The prompt is the same in every sample, and the draws are a function of seed and step. The text is appended to
         `samples`, which checkpoints hold. Raises RunError if training diverged.
         """
-        with self.pace.work("sample"):
-            self.check_weights()
+        self.check_weights()
+        with self.pace.work("sample"), self.averaged():
             tok, prompt = self.text.tokenizer, self._sample_prompt()
             tokens = min(_SAMPLE_TOKENS, self.model.config.context_length)
             settings = Sampling(tokens=tokens, seed=self.settings.seed)
@@ -214,51 +229,37 @@ class Run:
         end, first = self.text.tokenizer.end_of_text_id, [int(token) for token in self.text.held_out.tokens[1:9]]
         return [end, *itertools.takewhile(lambda token: token != end, first)]
 
-    def save(self) -> None:
-        """Write a checkpoint, then the weights for other programs into the run folder.
+    def save(self, *, wait: bool = True) -> None:
+        """Write a checkpoint and the model for other programs; `wait` until they are written (`continuing.save`).
 
-        Raises RunError if training diverged or the files cannot be written; the earlier checkpoint is then intact.
+        Raises RunError if training diverged, or if these files, or those of an earlier call, cannot be written; the
+        earlier checkpoint is then intact.
         """
         with self.pace.work("save"):
-            self._save()
+            self.check_weights()
+            continuing.save(self)
+            if wait:
+                self.saving.wait()
 
-    def _save(self) -> None:
-        self.check_weights()
-        moments = {
-            f"{name}.{kind}": array
-            for name, pair in self._moments().items()
-            for kind, array in zip("mv", pair, strict=True)
-        }
-        state = State(self.optimizer.steps, self.seconds(), self.totals, self.samples, self.adaptive).as_dict()
-        checkpoint.save(self.folder.path, self.step, weights=self.model.state_dict(), moments=moments, state=state)
-        self.model.save(self.folder.path)
-        self.folder.keep_tokenizer(self.text.tokenizer)
+    def save_best(self) -> None:
+        """Write the model, which was just found to be the best so far, while training goes on."""
+        with self.pace.work("save"), self.averaged():
+            write = functools.partial(self.folder.write_model, self.model, tokenizer=self.text.tokenizer, is_best=True)
+            self.saving.begin(self.model.state_dict(), write)
 
     def restore(self, saved: Checkpoint) -> None:
         """Continue from a checkpoint; raises InputError if it does not fit the model."""
-        dtype = self.model.head().dtype
-        check_weights(saved.weights, {name: each.shape for name, each in self.model.named_parameters()}, dtype)
-        shapes = {f"{name}.{kind}": pair[0].shape for name, pair in self._moments().items() for kind in "mv"}
-        check_weights(saved.moments, shapes, dtype)
-        state = State.read(saved, self.folder.path)
-        if (state.context and state.context.largest) != (self.adaptive and self.adaptive.largest):
-            raise InputError(f"the context in state.json of step {saved.step} in {self.folder.path} is not this run's")
-        self.model.load_state_dict(saved.weights)
-        self.load_moments(saved.moments, state.updates)
-        self.seconds_before, self.totals, self.samples = state.seconds, state.since_logged, state.samples
-        self.step, self._last_checked_step, self.adaptive = saved.step, None, state.context
+        continuing.restore(self, saved)
+        self._last_checked_step = None
 
-    def load_moments(self, moments: Mapping[str, Array], updates: int) -> None:
-        """Set the moments of the optimizer, named as `save` names them, and its number of updates."""
-        for name, pair in self._moments().items():
-            for kind, array in zip("mv", pair, strict=True):
-                array[...] = moments[f"{name}.{kind}"]
-        self.optimizer.steps = updates
+    def averaged(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which the weights are their averages, if the run has these."""
+        return self.average.in_place() if self.average and self.step else contextlib.nullcontext()
 
-    def _moments(self) -> dict[str, tuple[Array, ...]]:
-        """Return the moments of the optimizer by the names of the parameters, without those of frozen ones."""
-        names = [name for name, parameter in self.model.named_parameters() if parameter.requires_grad]
-        return dict(zip(names, self.optimizer.moments(), strict=True))
+    @property
+    def is_best(self) -> bool:
+        """Whether the model was found to be the best so far after this step."""
+        return self.best is not None and self.best.step == self.step
 
     def check_weights(self) -> None:
         """Raise RunError if the weights, or the loss that they give, are not finite; such weights must not be saved.

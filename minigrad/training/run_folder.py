@@ -15,16 +15,17 @@ from minigrad.data.token_files import TokenFile
 from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.errors import InputError, RunError
 from minigrad.kernels.gemm import backend
+from minigrad.nn.language_model import LanguageModel
 from minigrad.system import hardware, processors
 from minigrad.system.locks import FolderLock
 from minigrad.system.terminal import command
-from minigrad.training import checkpoint, costs
+from minigrad.training import best, checkpoint, costs
 from minigrad.training.budget import Budget, Decay, read_decay, write_decay
 from minigrad.training.places import RUNS, refuse_existing
 from minigrad.training.record import FILE, NOT_STORED, Record
 from minigrad.training.settings import TrainConfig
 from minigrad.training.teaching import Lessons
-from minigrad.typing import Tokenizer
+from minigrad.typing import Array, Tokenizer
 
 _LIMITS = ("steps", "tokens", "minutes")
 
@@ -63,13 +64,21 @@ class RunFolder:
             raise kind(f"cannot write the folder {self.path}: {error.strerror or error}") from error
         self.write()
 
-    def keep_tokenizer(self, tokenizer: Tokenizer) -> None:
-        """Write the tokenizer again if its file was deleted: without it the weights are of no use."""
-        if not (self.path / "tokenizer.json").exists():
+    def write_model(
+        self, model: LanguageModel, weights: Mapping[str, Array], tokenizer: Tokenizer, *, is_best: bool
+    ) -> None:
+        """Write these weights of a model in the published format: as the latest, or as the best model of the run.
+
+        The tokenizer is written too, where it is missing or was deleted: without it the weights are of no use. Raises
+        RunError if writing fails.
+        """
+        folder = best.folder_of(self.path) if is_best else self.path
+        model.save(folder, weights)
+        if not (folder / "tokenizer.json").exists():
             try:
-                tokenizer.save(self.path)
+                tokenizer.save(folder)
             except OSError as error:
-                raise RunError(f"cannot write {self.path / 'tokenizer.json'}: {error.strerror or error}") from error
+                raise RunError(f"cannot write {folder / 'tokenizer.json'}: {error.strerror or error}") from error
 
     def write(self) -> None:
         """Replace minigrad.json."""

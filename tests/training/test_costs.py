@@ -28,7 +28,8 @@ def test_the_state_is_the_memory_of_weights_gradients_and_moments():
     held = sum(parameter.data.nbytes + np.asarray(parameter.grad).nbytes for parameter in model.parameters())
     memory = costs.memory(model, 2, 16)
     assert memory.state == held + sum(array.nbytes for array in moments)
-    assert memory.total == memory.state + memory.activations + memory.program
+    assert memory.snapshot == memory.state - 4 * model.num_parameters()  # a copy of all but the gradients
+    assert memory.total == memory.state + memory.activations + memory.snapshot + memory.program
 
 
 def test_a_replica_needs_a_gradient_of_its_own():

@@ -20,7 +20,7 @@ from minigrad.data.xz import xz_seconds
 from minigrad.errors import InputError
 from minigrad.nn.language_model import LanguageModel
 from minigrad.system import hardware
-from minigrad.training import costs, plan
+from minigrad.training import costs, optimizers, plan
 from minigrad.training.choices import choose_settings
 from minigrad.training.parallel import num_replicas
 from minigrad.training.plan import Plan
@@ -73,7 +73,8 @@ def test_too_little_text_is_refused_in_training_and_held_out_text():
 def test_what_does_not_fit_into_memory_is_refused_with_the_figures(monkeypatch):
     settings, five = chosen(TrainConfig(steps=5)), planned(TrainConfig(steps=5))
     replicas = num_replicas(NANO, settings.batch, settings.context)
-    needed = costs.memory(NANO, settings.batch, settings.context, replicas=replicas).total
+    kept = optimizers.kept_elements(NANO, settings)
+    needed = costs.memory(NANO, settings.batch, settings.context, replicas=replicas, kept=kept).total
     monkeypatch.setattr(hardware, "available_memory_bytes", lambda: needed)
     five.check_memory()
     monkeypatch.setattr(hardware, "available_memory_bytes", lambda: 0)  # not known: nothing is refused

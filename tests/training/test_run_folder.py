@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import models
 from minigrad.cli.parser import Parser
 from minigrad.data.token_files import TokenFile
 from minigrad.errors import InputError, RunError
@@ -209,11 +210,22 @@ def test_the_command_of_a_run_in_stages_has_one_part_for_each():
 def test_a_tokenizer_that_was_deleted_is_written_again(tmp_path):
     folder = RunFolder(begin(tmp_path / "run"), Record())
     (tmp_path / "run" / "tokenizer.json").write_text("as it is", encoding="utf-8")
-    folder.keep_tokenizer(NoTokenizer())
+    model = models.build("vidya-v2", vocab_size=300, num_layers=1)
+    folder.write_model(model, model.state_dict(), NoTokenizer(), is_best=False)
     assert (tmp_path / "run" / "tokenizer.json").read_text(encoding="utf-8") == "as it is"
     (tmp_path / "run" / "tokenizer.json").unlink()
-    folder.keep_tokenizer(NoTokenizer())
+    folder.write_model(model, model.state_dict(), NoTokenizer(), is_best=False)
     assert (tmp_path / "run" / "tokenizer.json").read_text(encoding="utf-8") == "{}"
+
+
+def test_the_best_model_has_a_folder_of_its_own_that_can_be_loaded(tmp_path):
+    folder, model = RunFolder(begin(tmp_path / "run"), Record()), models.build("gpt2", vocab_size=300, num_layers=1)
+    weights = {name: array + 1 for name, array in model.state_dict().items()}
+    folder.write_model(model, weights, NoTokenizer(), is_best=True)
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+    assert (tmp_path / "run" / "best" / "tokenizer.json").exists()
+    found = models.load(tmp_path / "run" / "best").state_dict()
+    assert all(np.array_equal(found[name], array) for name, array in weights.items())
 
 
 @pytest.mark.parametrize(
