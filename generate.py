@@ -200,7 +200,7 @@ def write_explanation(
 def refuse_other_folders(folder: Path) -> None:
     """Raise InputError for a folder without a model, naming those in it, or the one beside it with the closest name."""
     config = folder / "config.json"
-    if config.exists():
+    if config.exists() or (folder / "adapter_config.json").exists():
         return
     if config.is_symlink():
         raise InputError(f"{config} is a link to {config.readlink()}, where there is no file")

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.constants import IGNORE
+from minigrad.distributed.launch import connect, run_together
+from minigrad.distributed.world import mpiexec, total
 from minigrad.options import assignments
 from minigrad.system import hardware
 from minigrad.system.locks import FolderLock
@@ -32,7 +34,7 @@ from minigrad.training.places import check_places, unused_folder
 from minigrad.training.result import TrainResult
 from minigrad.training.settings import RunSettings, TrainConfig
 from minigrad.training.settings_check import check_settings
-from models.names import check_family, check_fields, ladder
+from models.names import check_model, ladder
 
 if TYPE_CHECKING:
     from minigrad.data.batches import Batch
@@ -57,26 +59,23 @@ def train(
 ) -> TrainResult | None:
     """Run a whole training as ``python train.py`` does; returns None if only the plan was wanted.
 
-    `clock` returns the seconds since the run began; tests bring their own. `explicit` names the settings that were
-    given, by default those that differ from their defaults: a continued run refuses the ones it does not have. The
-    number of threads and the matmul backend of this process stay as the settings chose them. Raises InputError for
-    settings that cannot be used, RunError if the run fails, and Stopped, after saving, on Ctrl-C or SIGTERM.
+    Started by mpiexec, all processes train together: the first one writes, and the others return None. `clock` returns
+    the seconds since the run began; tests bring their own. `explicit` names the settings that were given, by default
+    those that differ from their defaults: a continued run refuses the ones it does not have. Threads and backend stay
+    as chosen. Raises InputError for settings that cannot be used, RunError if it fails, Stopped on Ctrl-C or SIGTERM.
     """
-    started = time.perf_counter()
-    check_settings(config)
-    if config.init or config.resume is not None:
-        check_family(config.model)  # size and fields are those of the model to start from, which is not read yet
-    else:
-        ladder(config.model, config.size)
-        check_fields(config.model, assignments(config.set))
+    started, world = time.perf_counter(), connect()
+    check_settings(config, world.size)
+    begins = not config.init and config.resume is None
+    check_model(config.model, config.size, assignments(config.set), begins=begins)
     check_places(config)
-    hardware.prepare(config.threads)
+    hardware.prepare(config.threads, world.sharing)
     with phase("starting NumPy and Numba"):
         from minigrad.training.finish import finish
         from minigrad.training.run_folder import open_run
     raise_on_interrupt()
     with FolderLock() as lock:
-        preparation = Preparation(open_run(config, explicit, lock), lock)
+        preparation = Preparation(open_run(config, explicit, lock, world), lock)
         prepared = preparation.plan_run()
         if config.plan:
             return None
@@ -90,7 +89,7 @@ def train_loop(run: Run) -> None:
     from minigrad.training.step_log import StepLog
 
     settings = run.settings
-    with stop_requests() as request, StepLog(run, request) as log, run.saving:
+    with stop_requests() as request, StepLog(run, request) as log, run.writer:
         while not run.is_finished:
             log.decide_steps()
             with log.timed(), run.profiled():
@@ -101,28 +100,24 @@ def train_loop(run: Run) -> None:
                 log.write(learning_rate, norm, score)
             if run.is_due(settings.sample_every):
                 log.show_sample(run.write_sample())
-            if request.code or run.is_due(settings.save_every):
-                run.save(wait=bool(request.code) or run.is_finished)  # else while training goes on
-            elif score and run.is_best:
-                run.save_best()
-            run.saving.check()
-            if request.code and not run.is_finished:
-                raise Stopped(request.code, run.step, run.folder.path)
+            stop = log.stop_code()
+            run.write_what_is_due(stops=bool(stop))  # a checkpoint, while training goes on
+            if stop and not run.is_finished:
+                raise Stopped(stop, run.step, run.folder.path, mpiexec(run.world))
 
 
 def take_step(run: Run) -> tuple[float, float]:
     """Take one training step; return the learning rate and the norm of the gradient.
 
-    Raises RunError, naming the operation, if the loss or the gradient is not finite; weights and checkpoints are then
-    as they were.
+    Raises RunError, naming the operation, if the loss or the gradient is not finite; the weights are then unchanged.
     """
     learning_rate = run.learning_rate()
     batch = run.batch()  # tokens, and for each the one after it
-    nats = accumulate_gradients(run, batch)  # forward and backward
+    nats = total(run.world, accumulate_gradients(run, batch))  # forward and backward, of all processes
     predicted = batch.targets[batch.targets != IGNORE]
     loss, norm = nats / predicted.size, math.nan
     if math.isfinite(loss):
-        norm = run.optimizer.step(learning_rate, max_norm=MAX_GRADIENT_NORM)  # clip and update, unless it is not finite
+        norm = run.optimizer.step(learning_rate, max_norm=MAX_GRADIENT_NORM) if batch.counts else 0.0  # clip, update
     if not math.isfinite(norm):
         raise run.divergence(run.first_anomaly(lambda: accumulate_gradients(run, batch)))
     run.optimizer.zero_grad()
@@ -133,12 +128,12 @@ def take_step(run: Run) -> tuple[float, float]:
 
 def accumulate_gradients(run: Run, batch: Batch) -> float:
     """Compute the gradient of the mean loss over the targets, part by part; return the sum of the losses in nats."""
-    parts, targets = batch.parts(run.settings.accumulate), batch.num_targets
+    parts, targets = run.own_parts(batch), batch.num_targets
     return sum(run.replicas.run(forward_backward, part, step=run.step, num_targets=targets) for part in parts)
 
 
 def forward_backward(model: LanguageModel, batch: Batch, weight: Array) -> float:
-    """Add the gradient of the mean loss, times `weight`, to that of every parameter; return the part that judges."""
+    """Add the gradient of the mean loss, times `weight`, for every parameter; return it without `balance_loss`."""
     loss = model.loss(batch.tokens, batch.targets, layout=batch.layout, weights=batch.weights, teaching=batch.teaching)
     loss.backward(weight)
     return float(loss.item()) - model.balance_loss
@@ -160,24 +155,22 @@ class Preparation:
     lock: FolderLock  # on the run folder, from when it is first read or written
 
     def plan_run(self) -> Prepared:
-        """Read the text, choose what was left open, and print the plan.
-
-        Nothing is written, and everything given was found usable, when this returns. The model is a skeleton.
-        """
+        """Read the text, choose what was left open, print the plan; nothing is written. The model is a skeleton."""
         from minigrad.training.choices import choose_settings, choose_size
+        from minigrad.training.fingerprints import fingerprints
         from minigrad.training.plan import Plan
         from minigrad.training.record import Record
-        from minigrad.training.run_folder import RunFolder, fingerprints
+        from minigrad.training.run_folder import RunFolder
         from models import claims, variant
 
-        folder = self.opening.folder
+        folder, world = self.opening.folder, self.opening.world
         family, skeletons = self.candidates()
         asked = replace(self.opening.asked, model=family)
         rate = self.opening.measure_machine()
         size = choose_size(skeletons, asked, rate)
         path = folder.path if folder else Path(asked.out or unused_folder(f"{family}-{size}"))
         text = self.read_text(skeletons[size])
-        settings = choose_settings(replace(asked, size=size), skeletons[size], rate)
+        settings = choose_settings(replace(asked, size=size), skeletons[size], rate, world.size)
         shape: dict[str, Any] = {"dropout": settings.dropout, "end_of_text_id": text.tokenizer.end_of_text_id}
         if not settings.init:
             shape["vocab_size"] = text.tokenizer.vocab_size
@@ -186,16 +179,18 @@ class Preparation:
         model = variant(skeletons[size], **shape)
         done = folder.step if folder else 0
         lessons = self.read_lessons(settings, text) if settings.objective else None
-        plan = Plan(settings, model, text, rate, claims.compare(family, size, skeletons[size]), done, lessons)
-        plan.check_vocabulary()
         initial = self.initial_weights(model)
+        plan = Plan(settings, model, text, rate, claims.compare(family, size, skeletons[size]), done, lessons, world)
+        plan.check_vocabulary()
         plan.check_text()
+        found = fingerprints(text, lessons, initial.base if initial else "")
+        plan.check_agreement(found)
         if folder is None:
-            facts = {"parameters": model.num_parameters(), "matmul_rate": rate} | fingerprints(text, lessons)
+            facts = {"parameters": model.num_parameters(), "matmul_rate": rate, "processes": world.size} | found
             record = Record.new(asked, settings, **facts, architecture=model.config.published())
-            folder = RunFolder(path, record, is_new=True)
+            folder = RunFolder(path, record, is_new=True, world=world)
         else:
-            folder.check_text(fingerprints(text, lessons))
+            folder.check_text(found)
         print(plan.describe(path), flush=True)
         return Prepared(plan, folder, initial)
 
@@ -211,7 +206,7 @@ class Preparation:
             sizes = ladder(asked.model, asked.size)
             return asked.model, {size: models.for_training(asked.model, size, **changes) for size in sizes}
         # A run that is continued has noted the shape of what it started from, which may be gone by now.
-        source = folder.path / FILE if folder else Path(asked.init) / "config.json"
+        source = folder.path / FILE if folder else models.base_of(asked.init) / "config.json"
         described = (folder.record.architecture if folder else None) or read_json(source)
         wanted = asked.model if folder or "model" in self.opening.explicit else None
         family, size, skeleton = models.start_from(described, source, wanted, asked.size, **changes)
@@ -220,17 +215,17 @@ class Preparation:
     def read_text(self, skeleton: LanguageModel) -> TokenizedCorpus:
         """Read the corpus, load or train its tokenizer, and encode it."""
         import tokenizer
-        from minigrad.data import corpus
+        from minigrad.data import mixture
         from minigrad.data.tokenized import TokenizedCorpus
 
         asked, folder = self.opening.asked, self.opening.folder
         with phase(f"reading {asked.text}"):
-            source = corpus.load(asked.text, held_out=asked.held_out, progress=print)
-            train_documents, _ = source.split()
+            source = mixture.load(asked.text, held_out=asked.held_out, progress=print)
+            documents = source.sample()
         with phase("preparing the tokens"):
             known = folder.path if folder else asked.tokenizer
             wanted = asked.vocab or skeleton.config.vocab_size
-            tok = tokenizer.load(known) if known else tokenizer.train(train_documents, vocab_size=wanted)
+            tok = tokenizer.load(known) if known else tokenizer.train(documents, vocab_size=wanted)
             return TokenizedCorpus.of(source, tok)
 
     def read_lessons(self, settings: RunSettings, text: TokenizedCorpus) -> Lessons:
@@ -244,23 +239,26 @@ class Preparation:
         return lessons_for(settings, form, text, models.load, tokenizer.load)
 
     def initial_weights(self, model: LanguageModel) -> InitialWeights | None:
-        """Return the weights that a new run starts from, if some were named."""
+        """Return the weights that a run starts from, if some were named; to train adapters, freeze the model."""
         from models import initial_weights_for
 
-        source, folder = self.opening.asked.init, self.opening.folder
-        if not source or (folder and folder.has_checkpoint):
-            return None
-        initial = initial_weights_for(model, source)
+        asked, folder = self.opening.asked, self.opening.folder
+        if not asked.init or (folder and folder.has_checkpoint and not asked.adapter_rank):
+            return None  # a checkpoint has all weights, but for those that adapters leave as they were
+        initial = initial_weights_for(model, asked.init)
+        if asked.adapter_rank:
+            return initial.adapted(model, asked.adapter_rank)
         if initial.grown:
-            print(f"{source} grows, and computes the same function as before: {initial.grown}")
+            print(f"{asked.init} grows, and computes the same function as before: {initial.grown}")
         return initial
 
     def build(self, prepared: Prepared, clock: Callable[[], float]) -> Run:
         """Give the model its weights, new ones or those of a checkpoint, and write the run folder."""
-        from minigrad.training import checkpoint, continuing
+        from minigrad.training import checkpoint
         from minigrad.training.budget import Budget
         from minigrad.training.optimizers import optimizer_of
         from minigrad.training.run import Run
+        from minigrad.training.saving import load_moments
 
         plan, folder, initial = prepared
         settings, model = plan.settings, plan.model
@@ -270,11 +268,11 @@ class Preparation:
         model.recompute_layers(settings.checkpointing)
         if initial is not None:
             initial.fill(model)
-        optimizer = optimizer_of(model, settings)
+        optimizer = optimizer_of(model, settings, plan.world)
         run = Run(plan, folder, optimizer, Budget.of(settings.steps, settings.minutes, settings.decay), clock)
         if initial is not None and initial.moments:
             # Adam's first updates of new weights are mis-scaled; warm-up hides it (growth.widen_moments).
-            continuing.load_moments(run, initial.moments_for(model), initial.updates)
+            load_moments(run, initial.moments_for(model), initial.updates)
         if saved is not None:
             run.restore(saved)
             print(f"continuing after step {run.step:,}")
@@ -286,14 +284,14 @@ class Preparation:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input), 130 or 143 (stopped)."""
     parser = Parser(TrainConfig, prog="train.py", description=_DESCRIPTION, aliases=TRAIN_ALIASES)
-    config, explicit = parser.parse(arguments)
-    forgive_encoding()
-    return exit_code(
-        "train.py",
-        lambda: train(config, clock=lambda: time.perf_counter() - _STARTED, explicit=explicit),
-        interrupted="\ninterrupted; a run that had begun continues with --resume",
-        less_memory="take a smaller --size or --batch",
-    )
+
+    def work() -> None:
+        config, explicit = parser.read(arguments)
+        forgive_encoding()
+        train(config, clock=lambda: time.perf_counter() - _STARTED, explicit=explicit)
+
+    said, less = "\ninterrupted; a run that had begun continues with --resume", "take a smaller --size or --batch"
+    return run_together(lambda tell: exit_code("train.py", work, interrupted=said, less_memory=less, tell=tell))
 
 
 if __name__ == "__main__":

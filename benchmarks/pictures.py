@@ -29,7 +29,7 @@ from minigrad.pages.chart import Series, line_chart
 from minigrad.system.terminal import printable
 from minigrad.training import checkpoint, metrics
 from minigrad.training.record import Record
-from minigrad.training.report import even
+from minigrad.training.report.curves import even
 from minigrad.training.state import Sample, State
 
 ROOT = Path(__file__).parent.parent

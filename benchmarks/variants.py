@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from minigrad.training.report import COPIES
+from minigrad.training.report.one_run import COPIES
 
 ROOT = Path(__file__).parent.parent
 _STOPPED = (130, 143)  # exit codes of train.py after Ctrl-C and SIGTERM

@@ -20,7 +20,8 @@ def build(folder: Path) -> int:
     """Build all pages into a folder, and return 0 if there was neither an error nor a warning."""
     from sphinx.cmd.build import build_main
 
-    return build_main(["--fail-on-warning", "--keep-going", "--quiet", str(DOCS), str(folder)])
+    # Two pages at a time: while one imports and compiles, the other computes.
+    return build_main(["--fail-on-warning", "--keep-going", "--quiet", "--jobs=2", str(DOCS), str(folder)])
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -5,16 +5,18 @@ import os
 import sys
 from pathlib import Path
 
+from jupyter_client.manager import KernelManager
+
 DOCS = Path(__file__).parent
 
 project = "minigrad"
-extensions = ["myst_nb", "annotate", "files", "mathml", "reference"]
+extensions = ["myst_nb", "annotate", "files", "mathml", "measuring", "reference"]
 sys.path[:0] = [str(DOCS.parent), str(DOCS / "extensions")]
 
 # Pages. A page that begins with `file_format: mystnb` has cells, which are run while it is built.
 root_doc = "index"
 source_suffix = {".md": "myst-nb"}
-myst_enable_extensions = ["amsmath", "dollarmath"]
+myst_enable_extensions = ["amsmath", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 html_math_renderer = "mathml"
 myst_update_mathjax = False
@@ -24,6 +26,11 @@ nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300  # seconds
 logging.getLogger("traitlets").setLevel(logging.WARNING)  # no line for every page that is run
+# A page's cells run in a process of their own. Newer versions can encrypt what it says to this one, and warn on every
+# page if they are not asked to.
+if hasattr(KernelManager, "transport_encryption"):
+    KernelManager.transport_encryption.default_value = "auto"
+nb_merge_streams = True  # what a cell prints is one block, however long it takes
 nb_ipywidgets_js: dict[str, dict[str, str]] = {}  # would be loaded from elsewhere
 os.environ["PYTHONPATH"] = os.pathsep.join([str(DOCS.parent), str(DOCS / "extensions")])
 os.environ["MPLBACKEND"] = "module://page_figures"

@@ -19,6 +19,7 @@ from models.names import LAPTOP_SIZES, ladder
 if TYPE_CHECKING:
     from models.registry import (
         FAMILIES,
+        base_of,
         build,
         configure,
         count,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FAMILIES",
     "LAPTOP_SIZES",
+    "base_of",
     "build",
     "configure",
     "count",

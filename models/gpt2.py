@@ -231,6 +231,7 @@ class GPT2(LanguageModel):
     """The GPT-2 language model; `model(tokens)` gives logits, `model.loss(tokens, targets)` the loss."""
 
     learns_positions = True
+    published_prefix = "transformer."
 
     def __init__(self, config: GPT2Config) -> None:
         self.config: GPT2Config = config

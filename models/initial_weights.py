@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from minigrad.formats.json_files import read_json
 from minigrad.formats.weights import check_weights, read_each_weight, read_shapes
 from minigrad.nn.config import ModelConfig
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.low_rank import adapt
 from minigrad.training import checkpoint
 from minigrad.training.state import State
 from minigrad.typing import Array
@@ -38,13 +40,27 @@ class InitialWeights:
     grown: str = ""  # the fields that grow, in words
     moments: dict[str, Array] = field(default_factory=dict)  # of AdamW, where the folder has a checkpoint
     updates: int = 0  # the number of updates that the moments come from
+    base: str = ""  # a hash of the weights, if adapters leave them as they are
 
     def fill(self, model: LanguageModel) -> None:
         """Copy the weights into an initialised model; in a model that grows, new elements keep their initial values."""
         if self.grown:
             growth.widen_weights(model, self.weights, self.width)
-        else:
-            model.load_state_dict(self.weights)
+        else:  # adapters keep their initial values
+            model.load_state_dict(model.state_dict() | self.weights)
+
+    def adapted(self, model: LanguageModel, rank: int) -> InitialWeights:
+        """Freeze a skeleton, give it adapters of a rank, and return the weights as its base.
+
+        Raises InputError for a model that grows.
+        """
+        if self.grown:
+            raise InputError(f"--adapter-rank {rank} trains adapters of a model as it is, and this one grows")
+        adapt(model, rank)
+        digest = hashlib.blake2b(digest_size=16)
+        for name in sorted(self.weights):
+            digest.update(name.encode() + self.weights[name].tobytes())
+        return replace(self, base=digest.hexdigest())
 
     def moments_for(self, model: LanguageModel) -> dict[str, Array]:
         """Return the moments in the shapes of a model that grew."""
@@ -94,6 +110,13 @@ def initial_weights(families: Families, model: LanguageModel, folder: str | Path
     # An optimizer that turns matrices keeps no second moments of them.
     check_weights(found, {name: shape for name, shape in kinds.items() if name in found or name.endswith(".m")})
     return InitialWeights(weights, config.width, grown, found, State.read(saved, folder).updates)
+
+
+def of_model(source: LanguageModel, model: LanguageModel) -> InitialWeights:
+    """Return the weights of another model; raises InputError if they do not fit."""
+    weights = source.state_dict()
+    check_weights(weights, _shapes(model))
+    return InitialWeights(weights, model.config.width)
 
 
 def fitting_weights(model: LanguageModel, folder: str | Path) -> dict[str, Array]:

@@ -51,6 +51,17 @@ def ladder(family: str, size: str) -> tuple[str, ...]:
     return LAPTOP_SIZES if size == "auto" else (size,)
 
 
+def check_model(family: str, size: str, fields: Iterable[str], *, begins: bool) -> None:
+    """Raise InputError, naming the closest, for an unknown family, and if a model `begins`, for its size and fields.
+
+    Training that goes on from a model which is not read yet gets size and fields from that.
+    """
+    check_family(family)
+    if begins:
+        ladder(family, size)
+        check_fields(family, fields)
+
+
 def check_fields(family: str, names: Iterable[str]) -> None:
     """Raise InputError, naming the closest, for a name that is no field of the family's config.
 

@@ -14,7 +14,10 @@ from minigrad.formats.json_files import read_json
 from minigrad.nn import quantised_files
 from minigrad.nn.config import ModelConfig
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.quantising import quantise
+from minigrad.nn.low_rank import merge
+from minigrad.nn.low_rank_files import base_of as base_of
+from minigrad.nn.low_rank_files import is_adapter, load_adapters
+from minigrad.nn.quantising import format_of, quantise
 from minigrad.system import hardware
 from models import gpt2, growth, initial_weights, vidya_v1, vidya_v2, vsla, wiola
 from models.family import CUSTOM, Family, override
@@ -86,8 +89,12 @@ def load(
     `dtype` is by default that of the stored weights; half precision becomes float32. With `quantize`, the matrices stay
     in a smaller format: float16, bfloat16, int8 or int4 (see `minigrad.nn.quantising`). Such a model writes faster, in
     less memory, and cannot be trained. A folder that was saved as int8 or int4 is loaded as that.
+    The folder of adapters (`minigrad.nn.low_rank_files`) names its base: that is loaded, and the adapters are added to
+    its matrices, or stay beside them if these are quantised.
     Raises InputError naming the file that is missing, damaged or of another kind.
     """
+    if is_adapter(folder):
+        return _load_adapted(folder, dtype, quantize, overrides)
     path = Path(folder) / "config.json"
     values = read_json(path)
     name, config = initial_weights.read_config(FAMILIES, values, path)
@@ -113,6 +120,16 @@ def load(
         parameters[weight].data = array
         del array  # before the next one is read
     hardware.give_back_memory()
+    return model
+
+
+def _load_adapted(
+    folder: str | Path, dtype: str | None, quantize: str | None, overrides: dict[str, Any]
+) -> LanguageModel:
+    model = load(base_of(folder), dtype, quantize=quantize, **overrides)
+    load_adapters(model, folder)
+    if format_of(model) is None:
+        merge(model)
     return model
 
 
@@ -171,8 +188,11 @@ def start_from(
 def initial_weights_for(model: LanguageModel, folder: str | Path) -> InitialWeights:
     """Read the initial weights of `model` from a folder, whose model is the same or a narrower one.
 
+    Those of adapters are the weights of their base, to which they are added.
     Raises InputError, listing every difference, if it neither fits the model nor can grow into it.
     """
+    if is_adapter(folder):
+        return initial_weights.of_model(load(folder), model)
     return initial_weights.initial_weights(FAMILIES, model, folder)
 
 

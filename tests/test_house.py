@@ -28,6 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.typing": {"numpy"},
     "minigrad.random": {"numpy"},
     "minigrad.system": {"minigrad.errors"},  # runs before NumPy loads
+    "minigrad.distributed": SYSTEM | {"numpy"},  # what it meets of NumPy are arrays; it runs before NumPy loads
     "minigrad.formats": SYSTEM | {"numpy", "safetensors"},
     "minigrad.formats.gguf": SYSTEM | {"numpy", "minigrad.formats"},
     "minigrad.formats.gguf.__main__": SYSTEM | {"minigrad.formats", "minigrad.cli"},
@@ -44,12 +45,15 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.ops": AUTOGRAD | {"minigrad.kernels"},
     "minigrad.nn": OPS | SYSTEM | {"minigrad.formats"},
     "minigrad.variable": OPS | {"minigrad.nn"},
-    "minigrad.optim": AUTOGRAD | {"minigrad.kernels"},
+    "minigrad.optim": AUTOGRAD | {"minigrad.kernels", "minigrad.distributed"},
     "minigrad.data": SYSTEM | {"numpy", "minigrad.formats", "minigrad.nn.layout"},
     "minigrad.generation": NN | {"minigrad.data"},
     "minigrad.pages": SYSTEM | {"numpy"},
     "minigrad.explain": NN | {"minigrad.generation", "minigrad.pages"},
-    "minigrad.training": NN | {"minigrad.optim", "minigrad.data", "minigrad.generation", "minigrad.pages", "tqdm"},
+    "minigrad.training": NN
+    | {f"minigrad.{name}" for name in ("optim", "distributed", "data", "generation", "pages")}
+    | {"tqdm"},
+    "minigrad.training.report.__main__": NN | {"minigrad.training", "minigrad.cli"},  # a program
     "minigrad.finetuning": NN | {"minigrad.data", "minigrad.generation", "minigrad.pages", "minigrad.training"},
     "minigrad.evaluate": NN | {"minigrad.data", "minigrad.training"},
     "minigrad.evaluate.__main__": NN  # a program, which stands above all rooms as train.py does

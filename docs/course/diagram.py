@@ -40,7 +40,7 @@ class Recorder(Observer):
     """The observer that makes a box of each step; modules of the classes `closed` are not opened."""
 
     def __init__(self, module, inputs, closed):
-        self.boxes, self.closed = [], closed
+        self.boxes, self.root, self.closed = [], module, closed
         self.paths = {id(each): path for path, each in module.named_modules()}
         self.parameters = {id(each.data): each for each in module.parameters()}
         self.made_by = {}  # the number of the box that computed an array, by its key
@@ -69,8 +69,8 @@ class Recorder(Observer):
 
     @contextlib.contextmanager
     def module(self, module, arguments):
-        """Make one box of a closed module, or of one without modules inside it."""
-        leaf = len(module.named_modules()) == 1 or isinstance(module, self.closed)
+        """Make one box of a closed module, or of one without modules inside it; the one that is drawn is opened."""
+        leaf = module is not self.root and (len(module.named_modules()) == 1 or isinstance(module, self.closed))
         outermost = leaf and not self.hidden
         owner = self.path(self.called[-1]) if self.called else ""
         self.called.append(module)
@@ -78,7 +78,7 @@ class Recorder(Observer):
 
         def note(output):
             if outermost and isinstance(output, Tensor):
-                name = self.path(module).removeprefix(f"{owner}.") or "all of it"
+                name = self.path(module).removeprefix(f"{owner}.")
                 self.add(
                     Box(name, type(module).__name__, owner), arrays_in(arguments), output.data, module.parameters()
                 )

@@ -58,15 +58,14 @@ class Reference(SphinxDirective):
         return section
 
     def entries(self, title: str, rows: list[tuple[str, str | None, str]]) -> list[nodes.Node]:
-        """Return a list of signatures, each with a link to its source if it has a home, and its meaning below it."""
+        """Return a list of signatures, linked to their source if they have a home, each with its meaning below it."""
         listed = nodes.definition_list(classes=["reference-entries"])
         for signature, home, meaning in rows:
             item = nodes.definition_list_item()
-            term = nodes.term("", "", nodes.literal("", signature))
+            linked = self.parse_text_to_nodes(f"{{source}}`{signature} <{home}>`") if home else []
+            term = nodes.term("", "", *(linked[0].children if linked else [nodes.literal("", signature)]))
             text = nodes.definition()
             text += self.parse_text_to_nodes(meaning)
-            if home:
-                text += self.parse_text_to_nodes(f"{{source}}`Source <{home}>`")
             item += [term, text]
             listed += item
         return [nodes.rubric("", title), listed]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import sys
 from collections.abc import Callable, Iterator
 
@@ -16,35 +17,48 @@ from minigrad.system.signals import BROKEN_PIPE, INTERRUPTED, Stopped
 from minigrad.system.terminal import close_output
 
 
-def exit_code(program: str, work: Callable[[], object], *, interrupted: str, less_memory: str) -> int:
-    """Do the `work` of a program and return its exit code, with any error explained on standard error.
+def to_standard_error(message: object) -> None:
+    """Print a message on standard error."""
+    print(message, file=sys.stderr)
+
+
+def exit_code(
+    program: str,
+    work: Callable[[], object],
+    *,
+    interrupted: str,
+    less_memory: str,
+    tell: Callable[[str], object] = to_standard_error,
+) -> int:
+    """Do the `work` of a program and return its exit code; `tell` gets the explanation of any error.
 
     A ValueError of another package is bad input if its attribute `is_bad_input` is true; any other is a bug, and is
-    raised. `interrupted` is printed after Ctrl-C; `less_memory` says what needs less memory when there is too little.
+    raised. `interrupted` is told after Ctrl-C; `less_memory` says what needs less memory when there is too little.
     """
+    explain = functools.partial(complain, program, tell=tell)
     try:
         with noticing_lost_interrupts():
             work()
     except Stopped as stopped:
-        print(stopped, file=sys.stderr)
+        tell(str(stopped))
         return stopped.code
     except (InputError, RunError) as error:
-        return complain(program, error)
+        return explain(error)
     except ValueError as error:
         if not getattr(error, "is_bad_input", False):
             raise
-        return complain(program, InputError(error))
+        return explain(InputError(error))
     except ModuleNotFoundError as error:
-        return complain(program, explain_missing_package(error, program))
+        return explain(explain_missing_package(error, program))
     except MemoryError:
-        return complain(program, RunError(f"this computer's memory is full; {less_memory}"))
+        return explain(RunError(f"this computer's memory is full; {less_memory}"))
     except BrokenPipeError:  # the reader closed the pipe, as in `generate.py ... | head`
         close_output()
         return BROKEN_PIPE
     except OSError as error:
-        return complain(program, explain_system_error(error))
+        return explain(explain_system_error(error))
     except KeyboardInterrupt:
-        print(interrupted, file=sys.stderr)
+        tell(interrupted)
         return INTERRUPTED
     return 0
 
@@ -75,9 +89,9 @@ def noticing_lost_interrupts() -> Iterator[None]:
         sys.unraisablehook = before
 
 
-def complain(program: str, error: Exception) -> int:
-    """Print `error` as one paragraph on standard error and return the exit code: 2 for bad input, else 1."""
-    print(f"{program}: {error}", file=sys.stderr)
+def complain(program: str, error: Exception, tell: Callable[[str], object] = to_standard_error) -> int:
+    """Tell an error as one paragraph and return the exit code: 2 for bad input, else 1."""
+    tell(f"{program}: {error}")
     return 2 if isinstance(error, InputError) else 1
 
 

@@ -62,12 +62,13 @@ class Parser(Generic[Settings]):
         printed as one paragraph on standard error and exits with 2.
         """
         try:
-            return self.read(sys.argv[1:] if arguments is None else arguments)
+            return self.read(arguments)
         except InputError as error:
             sys.exit(complain(self.prog, error))
 
-    def read(self, arguments: Sequence[str]) -> tuple[Settings, set[str]]:
+    def read(self, arguments: Sequence[str] | None = None) -> tuple[Settings, set[str]]:
         """Do the work of `parse`, but raise InputError instead of exiting."""
+        arguments = sys.argv[1:] if arguments is None else arguments
         try:
             namespace, surplus = self._parser.parse_known_args(arguments)
         except argparse.ArgumentError as error:
@@ -159,7 +160,9 @@ def _declare(group: Any, option: Option) -> None:
     else:
         fallback = {int: "N", float: "X", str: "TEXT"}[option.kind]
         words |= {"type": _converter(option), "metavar": option.value or "|".join(option.choices) or fallback}
-    if option.many:
+    if option.many and option.positional:
+        words["nargs"] = "+"
+    elif option.many:
         words["action"] = "append"
     elif (option.value or "").endswith(",..."):
         words["action"] = _Continued

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,14 @@ class Batch:
     def num_targets(self) -> int:
         """The number of targets that count."""
         return int((self.targets != IGNORE).sum())
+
+    @property
+    def counts(self) -> bool:
+        """Whether the loss of any target counts; none does if all have the weight 0, as those of equal rewards.
+
+        Then no step may be made: the averages of an optimizer would move the weights without any gradient.
+        """
+        return self.weights is None or bool(self.weights.any())
 
     def parts(self, count: int) -> list[Batch]:
         """Divide the batch between sequences into at most `count` parts of about equally many rows, none of them empty.
@@ -88,3 +97,37 @@ def gather(tokens: Tokens, starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) 
     layout = Layout.packed(lengths)
     places = np.repeat(starts, lengths) + layout.positions
     return Batch(tokens[places].astype(np.int32), tokens[places + 1].astype(np.int32), layout)
+
+
+def join(parts: Sequence[Batch]) -> Batch:
+    """Return the sequences of several batches as one, in an order whose halves have about equally many tokens.
+
+    Either all of the batches have weights, or none has.
+    """
+    lengths = np.concatenate([part.layout.lengths for part in parts])
+    order = balanced(lengths)
+    layout = Layout.packed(lengths[order])
+    places = np.repeat((np.cumsum(lengths) - lengths)[order], lengths[order]) + layout.positions
+    tokens, targets = (np.concatenate([getattr(part, name) for part in parts]) for name in ("tokens", "targets"))
+    weights = [part.weights for part in parts if part.weights is not None]
+    return Batch(tokens[places], targets[places], layout, weights=np.concatenate(weights)[places] if weights else None)
+
+
+def balanced(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return an order of these lengths in which the halves, the halves of these and so on have about equal sums.
+
+    The longest go first, each into the half that is emptier (the rule of Graham 1969, "Bounds on multiprocessing timing
+    anomalies").
+
+    >>> balanced(np.array([1, 5, 2, 6, 1, 1])).tolist()
+    [3, 0, 4, 1, 2, 5]
+    """
+    if len(lengths) < 3:
+        return np.arange(len(lengths))
+    halves: tuple[list[int], list[int]] = ([], [])
+    sums = [0, 0]
+    for place in np.argsort(-lengths, kind="stable").tolist():
+        emptier = 0 if sums[0] <= sums[1] else 1
+        halves[emptier].append(place)
+        sums[emptier] += int(lengths[place])
+    return np.concatenate([np.array(half)[balanced(lengths[half])] for half in halves])

@@ -9,30 +9,42 @@ from __future__ import annotations
 
 import difflib
 import functools
-import hashlib
 import io
 import os
 import platform
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from minigrad.data import installed_packages, standard_library
 from minigrad.data.download import download
+from minigrad.data.held_out import hold_out
 from minigrad.data.overlap import without_repeats
-from minigrad.data.text_files import documents_in, read_documents, read_folder
+from minigrad.data.selection import Selection
+from minigrad.data.text_files import TextFiles, documents_in, read
 from minigrad.errors import InputError, RunError
 
 NAMES = ("python-docs", "python-source", "shakespeare")
-HELD_OUT_SHARE = 1 / 16  # of the documents
 
 SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
 SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 
+Texts = tuple[str, ...] | TextFiles | Selection
+"""Documents in memory, or those that are read as often as they are wanted."""
+
+
+class Parts(NamedTuple):
+    """The documents of a corpus to train on, those that are held out, and how many paragraphs are in neither."""
+
+    train: Texts
+    held_out: tuple[str, ...]
+    left_out: int = 0
+
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents under a name; `description` names them in a few words.
+    """Documents under a name, in memory or in files; `description` names them in a few words.
 
     `held_out` is held-out text of its own, if there is some. With `unrepeated`, no paragraph of the training part
     repeats held-out text (`minigrad.data.overlap`). That is not done to the documents of a user that are split here:
@@ -41,7 +53,7 @@ class Corpus:
 
     name: str
     description: str
-    documents: tuple[str, ...]
+    documents: tuple[str, ...] | TextFiles
     held_out: tuple[str, ...] = ()
     unrepeated: bool = False
 
@@ -50,30 +62,42 @@ class Corpus:
         """Size of all documents as UTF-8, in bytes."""
         return num_bytes(self.documents)
 
-    def split(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    @property
+    def num_documents(self) -> int:
+        """The number of all documents, but for those of held-out text of its own."""
+        if isinstance(self.documents, TextFiles) and isinstance(self._parts.train, Selection):
+            return self._parts.train.seen.count
+        return sum(1 for _ in self.documents)
+
+    def split(self) -> tuple[Texts, tuple[str, ...]]:
         """Return (documents to train on, held-out documents); neither is ever empty.
 
-        Held-out text of its own is the held-out part. Otherwise a document is held out if the hash of its text, read
-        as a number in [0, 1), is below 1/16. So the choice needs no seed, equal documents stay together, and a document
-        added later does not change the choice of the others. If no hash is below 1/16, the document with the smallest
-        one is held out; of a single document, its last tenth. Raises InputError if there is too little text to split.
+        Held-out text of its own is the held-out part, else `minigrad.data.held_out` chooses it. Documents in files are
+        read as they are wanted. Raises InputError if there is too little text to split.
         """
         return self._parts[:2]
+
+    def sample(self) -> Iterable[str]:
+        """Return enough of the documents to train on to learn a vocabulary from."""
+        train = self._parts.train
+        return train.sample() if isinstance(train, Selection) else train
 
     @property
     def left_out(self) -> int:
         """The number of paragraphs that are not trained on, because they repeat held-out text."""
-        return self._parts[2]
+        return self._parts.left_out
 
     @functools.cached_property
-    def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...], int]:
-        train, held_out = (self.documents, self.held_out) if self.held_out else _split(self.documents)
-        if not self.unrepeated:
-            return train, held_out, 0
-        unseen, left_out = without_repeats(train, held_out)
-        if not unseen:
-            raise InputError(f"all of the text in {self.name} is in the held-out text too: nothing is left to train on")
-        return unseen, held_out, left_out
+    def _parts(self) -> Parts:
+        parts = Parts(self.documents, self.held_out) if self.held_out else Parts(*hold_out(self.documents))
+        if self.unrepeated:
+            unseen, left_out = without_repeats(parts.train, parts.held_out)
+            parts = Parts(unseen, parts.held_out, left_out)
+            if next(iter(parts.train), None) is None:
+                raise InputError(
+                    f"all of the text in {self.name} is in the held-out text too: nothing is left to train on"
+                )
+        return parts._replace(train=tuple(parts.train)) if isinstance(self.documents, tuple) else parts
 
 
 def load(
@@ -87,14 +111,14 @@ def load(
     """
     description, documents = _read(name, progress)
     if held_out is None and name == "python-docs":  # of the library's own documents, whatever is trained on beside them
-        _, chosen = _split(tuple(standard_library.documentation()))
+        _, chosen = hold_out(standard_library.documentation())
         rest = tuple(text for text in documents if text not in set(chosen))
         return Corpus(name, description, rest, chosen, unrepeated=True)
     if held_out is None:
         return Corpus(name, description, documents)
     other = load_for_evaluation(held_out, progress=progress)
     description += f"; held out: {other.description}"
-    return Corpus(name, description, documents, other.documents, unrepeated=True)
+    return Corpus(name, description, documents, tuple(other.documents), unrepeated=True)
 
 
 def load_for_evaluation(name: str, *, progress: Callable[[str], None] | None = None) -> Corpus:
@@ -109,9 +133,12 @@ def load_for_evaluation(name: str, *, progress: Callable[[str], None] | None = N
     return Corpus(name, *_read(name, progress, whole=True))
 
 
-def _read(name: str, progress: Callable[[str], None] | None, *, whole: bool = False) -> tuple[str, tuple[str, ...]]:
+def _read(
+    name: str, progress: Callable[[str], None] | None, *, whole: bool = False
+) -> tuple[str, tuple[str, ...] | TextFiles]:
     """Return a description of the text of that name, and its documents; long ones are cut unless they stay whole."""
     python = f"Python {platform.python_version()}"
+    documents: Iterable[str]
     if name == "python-docs":
         description, documents = _python_docs(f"documentation and docstrings of {python}")
     elif name == "python-source":
@@ -124,16 +151,15 @@ def _read(name: str, progress: Callable[[str], None] | None, *, whole: bool = Fa
         description, documents = f"text from {name}", documents_in(io.BytesIO(data), address, whole=whole)
     else:
         check_name(name)
-        path = Path(name)
-        read = read_folder if path.is_dir() else read_documents
-        description, documents = f"text in {name}", read(path, whole=whole)
-    if not documents and name in NAMES:
+        description, documents = f"text in {name}", read(Path(name), whole=whole)
+    found = documents if isinstance(documents, TextFiles) else tuple(documents)
+    if not found and name in NAMES:
         raise RunError(
             f"there is no Python source in {standard_library.library_folder()}, so no {name}. Give --data PATH."
         )
-    if not documents:
+    if not found:
         raise InputError(f"{name} holds no text.")
-    return description, tuple(documents)
+    return description, found
 
 
 def _python_docs(library: str) -> tuple[str, list[str]]:
@@ -179,33 +205,3 @@ def _names_beside(path: Path) -> list[str]:
         return sorted(str(other) for other in path.parent.iterdir())
     except (OSError, ValueError):  # no such folder, or no path at all
         return []
-
-
-def _split(documents: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return (documents to train on, held-out documents), as `Corpus.split` describes it."""
-    shares = {text: _share(text) for text in documents}
-    if len(shares) == 1:
-        return _cut(documents[0])
-    held_out = {text for text, share in shares.items() if share < HELD_OUT_SHARE}
-    if not held_out:
-        held_out = {min(shares, key=shares.__getitem__)}
-    elif len(held_out) == len(shares):
-        held_out.remove(max(shares, key=shares.__getitem__))
-    return tuple(t for t in documents if t not in held_out), tuple(t for t in documents if t in held_out)
-
-
-def _share(text: str) -> float:
-    """Return a hash of the text as a number in [0, 1); the hashes of different texts are spread evenly."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") / 2**64
-
-
-def _cut(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    place = len(text) * 9 // 10
-    # After a line break, if there is one in the eighth or ninth tenth.
-    place = text.rfind("\n", place * 8 // 9, place) + 1 or place
-    train, held_out = text[:place], text[place:]
-    if not train.strip() or not held_out.strip():
-        raise InputError(
-            f"{len(text):,} characters of text are too few to hold some out from training. Give --data more text."
-        )
-    return (train,), (held_out,)

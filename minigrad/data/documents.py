@@ -12,13 +12,14 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from minigrad.data.batches import Batch, gather
+from minigrad.data.batches import Batch, balanced, gather
 from minigrad.data.evaluation import Spans
 from minigrad.data.token_files import TokenFile, Tokens, row_of
 from minigrad.errors import InputError
 from minigrad.random import generator
 
 _Integers = npt.NDArray[np.int64]
+_PART = 1 << 24  # tokens that are searched for the starts of documents at a time
 
 
 class Documents:
@@ -36,21 +37,26 @@ class Documents:
                 f"the text has {len(self.row):,} tokens and the context is {context:,}: "
                 "there must be 2 tokens and a context of at least 1."
             )
-        self.starts = np.flatnonzero(self.row[:-1] == self.row[0])
+        parts = range(0, self.num_rows, _PART)  # a row on disk may be larger than the memory
+        found = [np.flatnonzero(self.row[at : min(at + _PART, self.num_rows)] == self.row[0]) + at for at in parts]
+        self.starts = np.concatenate(found)
         self.lengths = np.diff(np.append(self.starts, self.num_rows))
         self._pieces_of = -(-self.lengths // context)  # of each document, as few as possible
         self._epoch = lru_cache(maxsize=2)(self._pieces)  # a batch may reach from one epoch into the next
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Return ``batch_size * context`` tokens, the rows of one step.
+        """Return ``batch_size * context`` tokens, the rows of one step; see `blocks`."""
+        return self.blocks(seed, step * batch_size, (step + 1) * batch_size)
+
+    def blocks(self, seed: int, begin: int, end: int) -> Batch:
+        """Return blocks `begin` to `end` of all that is read one after the other, each of `context` tokens.
 
         Each epoch cuts the long documents into pieces and puts all documents and pieces in a random order, one after
         the other: a row of tokens from which every step takes the next part. So each token is read once in an epoch.
         A piece at the border of two steps is cut there. The sequences of a step are ordered so that its halves, the
         halves of these and so on have about equally many tokens.
         """
-        rows = batch_size * self.context
-        first, last = step * rows, (step + 1) * rows
+        first, last = begin * self.context, end * self.context
         starts, lengths = [], []
         for epoch in range(first // self.num_rows, -(-last // self.num_rows)):
             begins, ends, places = self._epoch(seed, epoch)
@@ -61,9 +67,9 @@ class Documents:
             low = np.maximum(begins[inside], first - epoch * self.num_rows)
             starts.append(places[inside] + low - begins[inside])
             lengths.append(np.minimum(ends[inside], last - epoch * self.num_rows) - low)
-        begin, length = np.concatenate(starts), np.concatenate(lengths)
+        start, length = np.concatenate(starts), np.concatenate(lengths)
         order = balanced(length)
-        return gather(self.row, begin[order], length[order])
+        return gather(self.row, start[order], length[order])
 
     def _pieces(self, seed: int, epoch: int) -> tuple[_Integers, _Integers, _Integers]:
         """Return the pieces of an epoch in reading order: where each begins and ends in it, and its place in the text.
@@ -102,23 +108,3 @@ class Documents:
         is_whole, per_step = self._pieces_of == 1, batch_size * self.context
         documents, pieces = is_whole.sum() / self.num_rows, self._pieces_of[~is_whole].sum() / self.num_rows
         return f": about {documents * per_step:.2g} documents and {pieces * per_step:.2g} pieces of longer ones"
-
-
-def balanced(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return an order of these lengths in which the halves, the halves of these and so on have about equal sums.
-
-    The longest go first, each into the half that is emptier (the rule of Graham 1969, "Bounds on multiprocessing timing
-    anomalies").
-
-    >>> balanced(np.array([1, 5, 2, 6, 1, 1])).tolist()
-    [3, 0, 4, 1, 2, 5]
-    """
-    if len(lengths) < 3:
-        return np.arange(len(lengths))
-    halves: tuple[list[int], list[int]] = ([], [])
-    sums = [0, 0]
-    for place in np.argsort(-lengths, kind="stable").tolist():
-        emptier = 0 if sums[0] <= sums[1] else 1
-        halves[emptier].append(place)
-        sums[emptier] += int(lengths[place])
-    return np.concatenate([np.array(half)[balanced(lengths[half])] for half in halves])

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable
 from datetime import datetime
 
-from minigrad.data.text_files import portions
+from minigrad.data.decoding import portions, within_memory
 from minigrad.errors import InputError, RunError
 from minigrad.system.cache import cache_folder, store
 
@@ -36,7 +36,7 @@ def download(address: str, *, sha256: str | None = None, progress: Callable[[str
         progress(f"downloading {address}")
     try:
         with urllib.request.urlopen(address, timeout=30) as response:
-            data = b"".join(portions(response, address))
+            data = b"".join(within_memory(portions(response), address))
     except InputError:
         raise
     except (OSError, http.client.HTTPException, ValueError) as error:  # the network, the response or the address

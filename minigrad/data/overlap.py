@@ -10,33 +10,35 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from minigrad.data.selection import Reading, Selection
+
 RUN = 13  # words
 
 
-def without_repeats(train: Iterable[str], held_out: Iterable[str]) -> tuple[tuple[str, ...], int]:
+def without_repeats(train: Iterable[str], held_out: Iterable[str]) -> tuple[Selection, int]:
     """Return the training documents without the paragraphs that share a run of 13 words with held-out text.
 
     Also returns the number of these paragraphs. A paragraph ends at a blank line. A document that is held out as it is,
     and one of which nothing is left, are dropped; one that shares nothing is returned as it is.
 
     >>> words = "to be or not to be that is the question whether tis nobler in the mind"
-    >>> without_repeats([f"Hamlet\\n\\n{words}\\n\\nExit"], [f"He said {words} to suffer"])
-    (('Hamlet\\n\\nExit',), 1)
+    >>> unseen, left_out = without_repeats([f"Hamlet\\n\\n{words}\\n\\nExit"], [f"He said {words} to suffer"])
+    >>> list(unseen), left_out
+    (['Hamlet\\n\\nExit'], 1)
     """
     documents = set(held_out)
     held = {run for text in documents for run in _runs(text)}
-    kept, left_out = [], 0
-    for document in train:
+    changed, left_out, reading = dict[int, str | None](), 0, Reading(train)
+    for number, document in reading:
         pieces = [document]
         if document not in documents and not held.isdisjoint(_runs(document)):
             pieces = re.findall(r".+?(?:\n\s*\n|$(?!\n))", document, re.DOTALL)  # each with its blank lines
         unseen = [piece for piece in pieces if piece not in documents and held.isdisjoint(_runs(piece))]
         left_out += len(pieces) - len(unseen)
-        if len(unseen) == len(pieces):
-            kept.append(document)
-        elif any(piece.strip() for piece in unseen):
-            kept.append("".join(unseen).rstrip())
-    return tuple(kept), left_out
+        if len(unseen) < len(pieces):
+            is_empty = not any(piece.strip() for piece in unseen)
+            changed[number] = None if is_empty else "".join(unseen).rstrip()
+    return Selection(train, changed, reading), left_out
 
 
 def _runs(text: str) -> Iterator[Sequence[str]]:

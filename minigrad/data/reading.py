@@ -1,4 +1,7 @@
-"""What a run trains on; and the two ways of reading a text: packed documents, or windows that cross them."""
+"""What a run trains on; and the two ways of reading a text: packed documents, or windows that cross them.
+
+Several texts are read together (`minigrad.data.mixing`), each in the same way.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ from typing import Protocol
 from minigrad.data.batches import Batch
 from minigrad.data.documents import Documents
 from minigrad.data.evaluation import Spans
-from minigrad.data.token_files import TokenFile, Tokens
+from minigrad.data.mixing import Mixed
+from minigrad.data.token_files import MixedTokens, TokenFile, Tokens
 from minigrad.data.windows import Windows
 
 
@@ -36,6 +40,9 @@ class Source(Protocol):
 class Reader(Source, Protocol):
     """A text with a context: batches of exactly ``batch_size * context`` tokens, and the spans to evaluate."""
 
+    def blocks(self, seed: int, begin: int, end: int) -> Batch:
+        """Return blocks `begin` to `end` of all that is read one after the other, each of `context` tokens."""
+
     def spans(self) -> Spans:
         """Return the texts that are evaluated one by one."""
 
@@ -43,3 +50,10 @@ class Reader(Source, Protocol):
 def reader(documents: str, tokens: TokenFile | Tokens, context: int) -> Reader:
     """Return a text as ``"packed"`` documents or as ``"windows"``; raises InputError if it is too short."""
     return Documents(tokens, context) if documents == "packed" else Windows(tokens, context)
+
+
+def training_source(documents: str, tokens: TokenFile | MixedTokens, context: int) -> Source:
+    """Return what a run trains on: a text, or several texts by their shares; errors as those of `reader`."""
+    if isinstance(tokens, TokenFile):
+        return reader(documents, tokens, context)
+    return Mixed([reader(documents, file, context) for file in tokens.files], tokens.shares)

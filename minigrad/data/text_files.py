@@ -1,73 +1,89 @@
-"""Documents from files: plain text, JSON lines, either of them gzipped, and folders of these."""
+"""Documents from files: plain text, JSON lines, either of them gzipped, and folders of these.
+
+Documents are read one by one, as often as they are wanted: only what fits is kept in memory, and a text may be larger.
+"""
 
 from __future__ import annotations
 
-import gzip
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from minigrad.data.decoding import check_memory, text_in, text_portions
 from minigrad.errors import InputError
 from minigrad.formats.json_files import parse_json
 from minigrad.options import shown
-from minigrad.system import hardware
 from minigrad.system.files import reason
-from minigrad.system.units import format_bytes
 
 TEXT_SUFFIXES = (".txt", ".md", ".py", ".jsonl")  # files that are read in a folder, also followed by .gz
 LARGEST_DOCUMENT = 65_536  # characters; a longer text is cut
-_PORTION = 1 << 24  # bytes that are read at a time
-_MEMORY_PER_BYTE = 4  # of text: the bytes, the decoded text, its documents and its tokens
 CHUNK = 8_192  # characters, about: 1 MB gives about 140 chunks, enough for a fair held-out split
+_KEPT = 1 << 26  # characters of text that are kept in memory; of a longer one, none
 
 
-def read_folder(folder: Path, *, whole: bool = False) -> list[str]:
-    """Return the documents of all text files in `folder` and the folders below it, sorted by their paths.
+@dataclass(frozen=True)
+class TextFiles:
+    """The documents of a file, or of all text files in a folder and the folders below it, sorted by their paths.
 
     Hidden files and folders, empty files and other kinds of files are left out. `whole`: see `documents_in`.
-    Raises InputError if nothing remains, or as `documents_in` does.
+    To iterate is to read the files; it raises InputError if one cannot be read, or as `documents_in` does.
     """
-    documents: list[str] = []
-    for path in sorted(folder.rglob("*"), key=lambda path: path.relative_to(folder).parts):
-        hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
-        is_text = path.name.lower().removesuffix(".gz").endswith(TEXT_SUFFIXES)
-        if is_text and not hidden and path.is_file():
-            documents += read_documents(path, whole=whole)
-    if not documents:
+
+    path: Path
+    whole: bool = False
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the documents."""
+        for path in self._files():
+            try:
+                with path.open("rb") as file:
+                    yield from documents_in(file, str(path), whole=self.whole, at_once=not path.is_file())
+            except OSError as error:
+                raise InputError(f"cannot read {path}: {reason(error)}.") from error
+
+    def _files(self) -> Iterable[Path]:
+        if not self.path.is_dir():
+            return [self.path]
+        return sorted(filter(self._is_text, self.path.rglob("*")), key=lambda path: path.relative_to(self.path).parts)
+
+    def _is_text(self, path: Path) -> bool:
+        hidden = any(part.startswith(".") for part in path.relative_to(self.path).parts)
+        return path.name.lower().removesuffix(".gz").endswith(TEXT_SUFFIXES) and not hidden and path.is_file()
+
+
+def read(path: Path, *, whole: bool = False) -> tuple[str, ...] | TextFiles:
+    """Return the documents of a file or a folder: those of a long text as `TextFiles`, else as they are.
+
+    What stays whole, and what can be read only once, such as a pipe, is kept in memory however long it is. Raises
+    InputError as `TextFiles` does, and if a folder holds no text.
+    """
+    files, kept, size = TextFiles(path, whole), list[str](), 0
+    for document in files:
+        kept.append(document)
+        size += len(document)
+        if size > _KEPT and not whole and (path.is_file() or path.is_dir()):
+            return files
+    if not kept and path.is_dir():
         raise InputError(
-            f"the folder {folder} holds no text: expected files that end in {', '.join(TEXT_SUFFIXES)}, "
+            f"the folder {path} holds no text: expected files that end in {', '.join(TEXT_SUFFIXES)}, "
             "as they are or followed by .gz."
         )
-    return documents
+    return tuple(kept)
 
 
-def read_documents(path: Path, *, whole: bool = False) -> list[str]:
-    """Return the documents of one file; raises InputError if it cannot be read, or as `documents_in` does."""
-    try:
-        with path.open("rb") as file:
-            return documents_in(file, str(path), whole=whole)
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {reason(error)}.") from error
-
-
-def documents_in(file: IO[bytes], name: str, *, whole: bool = False) -> list[str]:
-    """Return the documents in the bytes of one file; the file's `name` tells its kind.
+def documents_in(file: IO[bytes], name: str, *, whole: bool = False, at_once: bool = False) -> Iterator[str]:
+    """Yield the documents in the bytes of one file; the file's `name` tells its kind.
 
     A `.jsonl` file holds one document per line, in the field `text`; any other file is one document of UTF-8
     text; `.gz` is unpacked first. Line ends become a single newline, blank documents are dropped, long ones
-    are cut (see `chunks`) unless they should stay `whole`.
-    Raises InputError, with the place, for bytes that are not such text, and if they do not fit into memory.
+    are cut (see `chunks`) unless they should stay `whole`. What will be kept in memory is read `at_once`.
+    Raises InputError, with the place, for bytes that are not such text, and if what has to be in memory does not fit.
     """
-    text = text_in(file, name)
-    documents = _json_lines(text, name) if is_json_lines(name) else [text]
-    documents = [document for document in documents if document.strip()]
-    return documents if whole else [chunk for document in documents for chunk in chunks(document)]
-
-
-def text_in(file: IO[bytes], name: str) -> str:
-    """Return the text in the bytes of one file, unpacked if its name ends in .gz; errors as those of `documents_in`."""
-    return _decode(_unpacked(file, name) if name.lower().endswith(".gz") else _text_bytes(file, name), name)
+    text: Iterable[str] = [text_in(file, name)] if whole or at_once else text_portions(file, name)
+    documents = ([each] for each in _json_lines(text, name)) if is_json_lines(name) else [text]
+    for pieces in documents:
+        yield from _unless_blank(pieces) if whole else chunks(_unless_blank(pieces))
 
 
 def is_json_lines(name: str) -> bool:
@@ -75,77 +91,50 @@ def is_json_lines(name: str) -> bool:
     return name.lower().removesuffix(".gz").endswith(".jsonl")
 
 
-def chunks(text: str) -> list[str]:
-    r"""Cut a text of more than 65,536 characters into chunks of about 8,192; joined they are the text again.
+def chunks(pieces: Iterable[str]) -> Iterator[str]:
+    r"""Cut a text of more than 65,536 characters, which comes in pieces, into chunks of about 8,192.
 
-    A book is one document, but a part of it must be held out from training. Cuts are made after a blank line,
-    or a line, or else anywhere. Training on the neighbours of a held-out chunk can teach its style and names, not its
-    sentences.
+    Joined they are the text. A book is one document, but a part of it must be held out from training. Cuts are made
+    after a blank line, or a line, or else anywhere. Training on the neighbours of a held-out chunk can teach its style
+    and names, not its sentences.
 
-    >>> [len(chunk) for chunk in chunks("To be, or not to be.\n\n" * 3000)]
+    >>> [len(chunk) for chunk in chunks(["To be, or not to be.\n\n" * 3000])]
     [8184, 8184, 8184, 8184, 8184, 8184, 8184, 8712]
     """
-    if len(text) <= LARGEST_DOCUMENT:
-        return [text]
-    result, start = [], 0
-    while len(text) - start > CHUNK * 3 // 2:  # so that the last chunk is not tiny
-        end = start + CHUNK
-        for separator in ("\n\n", "\n"):
-            found = text.rfind(separator, start + CHUNK // 2, end)
-            if found >= 0:
-                end = found + len(separator)
-                break
-        result.append(text[start:end])
-        start = end
-    return [*result, text[start:]]
+    text, start, is_long = "", 0, False
+    for piece in pieces:
+        text, start = text[start:] + piece, 0
+        is_long = is_long or len(text) > LARGEST_DOCUMENT
+        while is_long and len(text) - start > CHUNK * 3 // 2:  # so that the last chunk is not tiny
+            end = _end_of_chunk(text, start)
+            yield text[start:end]
+            start = end
+    if text:
+        yield text[start:]
 
 
-def portions(file: IO[bytes] | gzip.GzipFile, name: str) -> Iterator[bytes]:
-    """Yield the bytes of a file that may never end, such as a device; raises InputError when they fill the memory."""
-    most, size = hardware.available_memory_bytes() // _MEMORY_PER_BYTE, 0
-    while part := file.read(_PORTION):
-        size += len(part)
-        if 0 < most < size:
-            raise InputError(
-                f"{name} has more than {format_bytes(most)}, for which the free memory is too small; give a part of it."
-            )
-        yield part
+def _end_of_chunk(text: str, start: int) -> int:
+    end = start + CHUNK
+    for separator in ("\n\n", "\n"):
+        found = text.rfind(separator, start + CHUNK // 2, end)
+        if found >= 0:
+            return found + len(separator)
+    return end
 
 
-def _unpacked(file: IO[bytes], name: str) -> bytes:
-    try:
-        with gzip.GzipFile(fileobj=file) as unpacked:
-            return _text_bytes(unpacked, name)
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{name} cannot be unpacked: {str(error).rstrip('.')}.") from error
+def _unless_blank(pieces: Iterable[str]) -> Iterator[str]:
+    """Yield the pieces of a text; none of a text that is blank."""
+    blank, rest = list[str](), iter(pieces)
+    for piece in rest:
+        blank.append(piece)
+        if piece.strip():
+            yield from blank
+            yield from rest
+            return
 
 
-def _text_bytes(file: IO[bytes] | gzip.GzipFile, name: str) -> bytes:
-    # UTF-8 text may hold NUL, but in practice NUL means UTF-16 or binary data, which no model should be trained on.
-    data = bytearray()
-    for part in portions(file, name):
-        if (offset := part.find(0)) >= 0:
-            offset += len(data)
-            raise InputError(f"{name} is not UTF-8 text: byte {offset:,} is NUL. Is it a binary file, or UTF-16?")
-        data += part
-    return bytes(data)
-
-
-def _decode(data: bytes, name: str) -> str:
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{name} is not UTF-8 text: byte {error.start:,} is 0x{data[error.start]:02x} ({error.reason}). "
-            "Convert the file to UTF-8 first."
-        ) from error
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _json_lines(text: str, name: str) -> list[str]:
-    documents = []
-    # Not splitlines(): it also breaks at the Unicode separators that JSON allows inside a string.
-    for number, line in enumerate(text.split("\n"), start=1):
+def _json_lines(pieces: Iterable[str], name: str) -> Iterator[str]:
+    for number, line in enumerate(_lines(pieces, name), start=1):
         if not line.strip():
             continue
         try:
@@ -160,5 +149,14 @@ def _json_lines(text: str, name: str) -> list[str]:
             document.encode("utf-8")
         except UnicodeEncodeError as error:  # JSON can spell half of a surrogate pair, which is no character
             raise InputError(f"{name}, line {number:,} holds a lone surrogate: {error}.") from error
-        documents.append(document)
-    return documents
+        yield document
+
+
+def _lines(pieces: Iterable[str], name: str) -> Iterator[str]:
+    # Not splitlines(): it also breaks at the Unicode separators that JSON allows inside a string.
+    rest = ""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split("\n")
+        check_memory(len(rest), name)
+        yield from lines
+    yield rest

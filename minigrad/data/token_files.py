@@ -1,23 +1,30 @@
 """Documents as one long row of token ids on disk.
 
-The file is memory-mapped: training reads windows of it and the system keeps in memory what is in use.
+The file is written while the documents are read, so neither the text nor its tokens need to fit into memory. It is
+memory-mapped: training reads windows of it and the system keeps in memory what is in use.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from minigrad.system.cache import cache_folder, mark_used, prune, store
+from minigrad.errors import RunError
+from minigrad.system.cache import cache_folder, mark_used, prune
+from minigrad.system.files import reason, replacing
+from minigrad.system.units import format_bytes
 from minigrad.typing import Tokenizer
 
 _KEPT = 64  # token files: two for each text and tokenizer that were used last
+_IN_MEMORY = 1 << 28  # bytes of text, of which the tokens can stay in memory
 CHUNK = 1 << 22  # characters: the tokens of a chunk are stored in 2 bytes each before the next chunk is encoded
 
 Tokens = npt.NDArray[np.integer[Any]]
@@ -41,13 +48,31 @@ def row_of(tokens: TokenFile | Tokens) -> Tokens:
     return np.asarray(tokens.tokens if isinstance(tokens, TokenFile) else tokens)
 
 
-def prepare(documents: Sequence[str], tokenizer: Tokenizer, *, folder: Path | None = None) -> TokenFile:
+@dataclass(frozen=True, eq=False)
+class MixedTokens:
+    """The tokens of several texts, each with its share of what is read; the shares add up to 1."""
+
+    files: tuple[TokenFile, ...]
+    shares: tuple[float, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """The number of UTF-8 bytes of all texts."""
+        return sum(file.num_bytes for file in self.files)
+
+    def __len__(self) -> int:
+        """Return the number of tokens of all texts."""
+        return sum(map(len, self.files))
+
+
+def prepare(documents: Iterable[str], tokenizer: Tokenizer, *, folder: Path | None = None) -> TokenFile:
     """Encode documents as `<eot> document <eot> document ... <eot>` and return them as a memory-mapped file.
 
-    The file is kept in `folder`, by default `tokens` in the cache folder, under a hash of the documents and of the
-    tokenizer's fingerprint, and is used again; of many in the cache, those that were used last are kept. A token takes
-    2 bytes up to a vocabulary of 65,536, then 4.
-    Where the disk does not allow a file, the tokens stay in memory.
+    The documents are read twice, or once if the file is there: it is kept in `folder`, by default `tokens` in the cache
+    folder, under a hash of the documents and of the tokenizer's fingerprint, and is used again; of many in the cache,
+    those that were used last are kept. A token takes 2 bytes up to a vocabulary of 65,536, then 4.
+    Where the disk does not allow a file, the tokens of up to 256 MiB of text stay in memory; for more, RunError is
+    raised. Nothing that was half written is left.
     """
     digest = hashlib.blake2b(tokenizer.fingerprint().encode(), digest_size=16)
     num_bytes = 0
@@ -59,28 +84,67 @@ def prepare(documents: Sequence[str], tokenizer: Tokenizer, *, folder: Path | No
 
     tokens = _open(path)
     if tokens is None:
-        encoded = _encode(documents, tokenizer)
-        encoded.flags.writeable = False
-        if store(path, lambda file: np.save(file, encoded)):
-            tokens = _open(path)
-            if folder is None:
-                prune(path.parent, keep=_KEPT)
-        if tokens is None:
+        try:
+            tokens = _written(path, documents, num_bytes, tokenizer)
+        except OSError as error:
+            if num_bytes > _IN_MEMORY:
+                raise RunError(
+                    f"cannot keep the tokens of {format_bytes(num_bytes)} of text in {path.parent}: {reason(error)}. "
+                    "Nothing of them was kept. Make room, or set MINIGRAD_CACHE to a folder on another disk."
+                ) from error
+            encoded = np.concatenate([tokens for tokens, _ in _encoded(documents, tokenizer)])
+            encoded.flags.writeable = False
             return TokenFile(encoded, num_bytes, None)
+        if folder is None:
+            prune(path.parent, keep=_KEPT)
     return TokenFile(tokens, num_bytes, path)
 
 
-def _encode(documents: Sequence[str], tokenizer: Tokenizer) -> Tokens:
-    dtype: type[np.unsignedinteger[Any]] = np.uint16 if tokenizer.vocab_size <= 65_536 else np.uint32
-    end_of_text = np.array([tokenizer.end_of_text_id], dtype)
-    parts: list[Tokens] = [end_of_text]
+def _written(path: Path, documents: Iterable[str], num_bytes: int, tokenizer: Tokenizer) -> Tokens:
+    """Write the tokens of documents that have `num_bytes` in all; raises OSError if the disk has no room for them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        count = read = 0
+        _write_header(file, _dtype(tokenizer), count)
+        for tokens, size in _encoded(documents, tokenizer):
+            count, read = count + len(tokens), read + size
+            # Hours before the disk is full, so that nobody waits for nothing.
+            needed = tokens.itemsize * count * (num_bytes / read if read else 1)
+            free = file.tell() + shutil.disk_usage(path.parent).free
+            if needed > free:
+                raise OSError(
+                    errno.ENOSPC, f"they need about {format_bytes(needed)}, and {format_bytes(free)} are free"
+                )
+            file.write(tokens.data)
+        file.seek(0)
+        _write_header(file, _dtype(tokenizer), count)
+    found = _open(path)
+    if found is None:
+        raise OSError(errno.EIO, "the file cannot be read again")
+    return found
+
+
+def _write_header(file: BinaryIO, dtype: np.dtype[Any], count: int) -> None:
+    """Write the first 128 bytes of a .npy file; they have room for any count."""
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (count,)}
+    np.lib.format.write_array_header_1_0(file, header)
+
+
+def _dtype(tokenizer: Tokenizer) -> np.dtype[Any]:
+    return np.dtype(np.uint16 if tokenizer.vocab_size <= 65_536 else np.uint32)
+
+
+def _encoded(documents: Iterable[str], tokenizer: Tokenizer) -> Iterator[tuple[Tokens, int]]:
+    """Yield the tokens of some documents at a time, and the bytes of their text."""
+    end_of_text = np.array([tokenizer.end_of_text_id], _dtype(tokenizer))
+    yield end_of_text, 0
     for chunk in _chunks(documents):
-        for ids in tokenizer.encode_batch(chunk):
-            parts += [np.asarray(ids).astype(dtype), end_of_text]
-    return np.concatenate(parts)
+        parts = [np.asarray(ids).astype(end_of_text.dtype) for ids in tokenizer.encode_batch(chunk)]
+        ended = [part for ids in parts for part in (ids, end_of_text)]
+        yield np.concatenate(ended), sum(len(text.encode()) for text in chunk)
 
 
-def _chunks(documents: Sequence[str]) -> Iterator[list[str]]:
+def _chunks(documents: Iterable[str]) -> Iterator[list[str]]:
     chunk: list[str] = []
     size = 0
     for document in documents:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from minigrad.data.corpus import Corpus
-from minigrad.data.token_files import TokenFile, prepare
+from minigrad.data.mixture import Mixture
+from minigrad.data.token_files import MixedTokens, TokenFile, prepare
 from minigrad.typing import Array, Tokenizer
 
 
@@ -15,16 +16,19 @@ from minigrad.typing import Array, Tokenizer
 class TokenizedCorpus:
     """The text of a run, as documents and as tokens."""
 
-    corpus: Corpus
+    corpus: Corpus | Mixture
     tokenizer: Tokenizer
-    train: TokenFile
+    train: TokenFile | MixedTokens
     held_out: TokenFile
     byte_lengths: Array  # (V,), to convert nats per token into bits per byte
 
     @classmethod
-    def of(cls, corpus: Corpus, tokenizer: Tokenizer) -> TokenizedCorpus:
+    def of(cls, corpus: Corpus | Mixture, tokenizer: Tokenizer) -> TokenizedCorpus:
         """Encode a corpus; the tokens are kept in the cache folder."""
-        train, held_out = (prepare(documents, tokenizer) for documents in corpus.split())
+        corpora = corpus.corpora if isinstance(corpus, Mixture) else (corpus,)
+        files = tuple(prepare(each.split()[0], tokenizer) for each in corpora)
+        train = MixedTokens(files, corpus.shares) if isinstance(corpus, Mixture) else files[0]
+        held_out = prepare(corpus.split()[1], tokenizer)
         return cls(corpus, tokenizer, train, held_out, token_byte_lengths(tokenizer, tokenizer.vocab_size))
 
 

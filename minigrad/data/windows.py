@@ -28,17 +28,21 @@ class Windows:
         self.per_epoch = windows_per_epoch(len(self.row), context)
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Return the `batch_size` windows of one step.
+        """Return the `batch_size` windows of one step; see `blocks`."""
+        return self.blocks(seed, step * batch_size, (step + 1) * batch_size)
+
+    def blocks(self, seed: int, begin: int, end: int) -> Batch:
+        """Return windows `begin` to `end` of all that are read one after the other.
 
         Each epoch cuts the text into windows, beginning at a random shift, and takes each window once, in random order:
         no token is read twice before nearly all were read once. With another shift in every epoch, other tokens are at
         the beginning of a window, where the model has little context.
         """
-        samples = np.arange(step * batch_size, (step + 1) * batch_size)
+        samples = np.arange(begin, end)
         epochs = np.unique(samples // self.per_epoch)
         orders = [_epoch(seed, int(epoch), len(self.row), self.context) for epoch in epochs]
         starts = np.concatenate(orders)[samples - epochs[0] * self.per_epoch]
-        return gather(self.row, starts, np.full(batch_size, self.context))
+        return gather(self.row, starts, np.full(end - begin, self.context))
 
     def spans(self) -> Spans:
         """Return the text as what is evaluated: one span."""

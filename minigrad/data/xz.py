@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Iterable
 
 DICTIONARY = 64 << 20  # bytes: xz finds repetitions within this distance at most
@@ -27,7 +28,7 @@ def xz_bits_per_byte(train: Iterable[str], held_out: Iterable[str], seconds: flo
         import lzma
     except ImportError:
         return None
-    known, new = "\n".join(train).encode()[-DICTIONARY:], "\n".join(held_out).encode()
+    known, new = _end_of(train), "\n".join(held_out).encode()
     preset = 9 | lzma.PRESET_EXTREME
     # A dictionary as large as the text finds as much as a larger one, which would only take more memory.
     dictionary = min(DICTIONARY, 1 << max(len(known) + len(new), 4096).bit_length())
@@ -44,6 +45,17 @@ def xz_bits_per_byte(train: Iterable[str], held_out: Iterable[str], seconds: flo
 
     before, after = (compressed_size(data) for data in (known, known + b"\n" + new))
     return 8 * (after - before) / len(new)
+
+
+def _end_of(texts: Iterable[str]) -> bytes:
+    """Return the last 64 MiB of texts that are joined by line ends; they may be more than fits into memory."""
+    kept, size = deque[bytes](), -1
+    for text in texts:
+        kept.append(text.encode())
+        size += 1 + len(kept[-1])
+        while size - len(kept[0]) - 1 >= DICTIONARY:
+            size -= 1 + len(kept.popleft())
+    return b"\n".join(kept)[-DICTIONARY:]
 
 
 def xz_seconds(train_bytes: int, held_out_bytes: int) -> float:

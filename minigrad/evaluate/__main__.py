@@ -134,10 +134,10 @@ def evaluate_lengths(
 
 def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size: int) -> Text:
     """Return the text to evaluate; raises InputError if none was given and the run has no held-out text here."""
-    from minigrad.data import corpus
+    from minigrad.data import corpus, mixture
     from minigrad.data.token_files import prepare
     from minigrad.data.tokenized import token_byte_lengths
-    from minigrad.training.run_folder import fingerprint
+    from minigrad.training.fingerprints import fingerprint
 
     def say(sentence: str) -> None:
         print(sentence, file=sys.stderr)
@@ -146,11 +146,11 @@ def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size
     if config.data is None and not is_its_own:
         raise InputError(f"{config.run} names no text: it was not written by train.py. Give --data")
     if is_its_own:
-        loaded = corpus.load(record.text_name, held_out=record.used.get("held_out"), progress=say)
-        description, documents = f"held-out text of the run ({loaded.description})", loaded.split()[1]
+        own = mixture.load(record.text_name, held_out=record.used.get("held_out"), progress=say)
+        description, documents = f"held-out text of the run ({own.description})", own.split()[1]
     else:
         loaded = corpus.load_for_evaluation(str(config.data), progress=say)
-        description, documents = loaded.description, loaded.documents
+        description, documents = loaded.description, tuple(loaded.documents)
     tokens = prepare(documents, tok)
     if is_its_own and record.held_out_text not in ("", fingerprint(tokens)):
         raise InputError(

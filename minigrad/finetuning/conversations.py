@@ -1,6 +1,7 @@
 """Conversations from files, in one of three forms, and what is wrong with a line that is none.
 
-    {"messages": [{"role": "user", "content": "Hi!"}, {"role": "assistant", "content": "Hello."}]}    a .jsonl file
+    {"messages": [{"role": "user", "content": "Hi!"}, {"role": "assistant", "content": "Hello."}]}    a .jsonl file;
+                     with "reworded": ["Hello!", "Hey."], other words for the last question, which are never taught
 
     <|user|> Hi! <|assistant|> Hello. <|user|> ...                 the lines of Vidya, one conversation each
 
@@ -18,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from minigrad.data.text_files import is_json_lines, text_in
+from minigrad.data.decoding import text_in
+from minigrad.data.text_files import is_json_lines
 from minigrad.errors import InputError
 from minigrad.formats.json_files import parse_object
 from minigrad.options import shown, unknown
@@ -38,10 +40,14 @@ _PAIR = re.compile(r"(Q|A):[ \t]*")
 
 @dataclass(frozen=True)
 class Conversation:
-    """Messages with their roles, at least one of them an answer; `place` says where they were written."""
+    """Messages with their roles, at least one of them an answer; `place` says where they were written.
+
+    `reworded` are other words for the last question, which tell whether the answer was learned or the words.
+    """
 
     messages: tuple[Message, ...]
     place: str
+    reworded: tuple[str, ...] = ()
 
     def checked(self) -> Self:
         """Return the conversation; raises InputError, with its place, if it cannot be taught."""
@@ -76,7 +82,10 @@ def _lines(path: Path) -> list[tuple[str, str]]:
 
 def _of_json(path: Path) -> Iterator[Conversation]:
     for place, record in json_objects(path):
-        yield Conversation(messages_in(record, place), place)
+        reworded = record.get("reworded", [])
+        if not isinstance(reworded, list) or not all(isinstance(each, str) and each.strip() for each in reworded):
+            raise InputError(f'{place}: "reworded" is {shown(reworded)}; expected other words for the last question')
+        yield Conversation(messages_in(record, place), place, tuple(reworded))
 
 
 def json_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

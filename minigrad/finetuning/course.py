@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from minigrad.constants import IGNORE
-from minigrad.data.batches import Batch
-from minigrad.data.documents import balanced
-from minigrad.data.reading import Source, reader
+from minigrad.data.batches import Batch, join
+from minigrad.data.reading import Source, training_source
 from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.finetuning import examination
 from minigrad.finetuning.conversations import Conversation, read_conversations
 from minigrad.finetuning.dealing import Deal
-from minigrad.finetuning.lessons import ChatForm, Lesson, encode_lesson
+from minigrad.finetuning.lessons import ChatForm, Lesson, encode_lesson, reworded
 from minigrad.finetuning.tasks import problem, task_of
 from minigrad.nn.layout import Layout
 from minigrad.system.units import plural
@@ -35,12 +34,21 @@ _PROBLEMS = 2_000  # of a task
 class Course:
     """Conversations to learn as the batches of a run: a share `replay` of each step is text, read by `text`.
 
+    `reworded` are lessons with their questions in other words, which are asked in the end and never taught.
+
     Every conversation is read once in an epoch, and none is cut (`Deal`). The loss of a step is ``1 - replay`` times
     the mean over the answers plus `replay` times the mean over the text, whatever the lengths of the two.
     """
 
-    def __init__(self, lessons: Sequence[Lesson], text: Source, settings: RunSettings, form: ChatForm) -> None:
-        self.lessons, self.text, self.form = lessons, text, form
+    def __init__(
+        self,
+        lessons: Sequence[Lesson],
+        text: Source,
+        settings: RunSettings,
+        form: ChatForm,
+        reworded: Sequence[Lesson] = (),
+    ) -> None:
+        self.lessons, self.text, self.form, self.reworded = lessons, text, form, reworded
         self.context, self.replay, self.name = settings.context, settings.replay or 0.0, settings.data
         self.lengths = np.array([len(lesson.tokens) - 1 for lesson in lessons])
         self.starts = np.cumsum(self.lengths) - self.lengths
@@ -53,11 +61,11 @@ class Course:
         places = _places(self.starts[chosen], self.lengths[chosen])
         taught = Batch(self.tokens[places], self.targets[places], Layout.packed(self.lengths[chosen]))
         if not self.replay:
-            return _joined([taught])
+            return join([taught])
         text = self.text.batch(seed=seed, step=step, batch_size=self._replayed(batch_size))
         count = taught.num_targets + text.num_targets
         shares = ((taught, 1 - self.replay), (text, self.replay))
-        return _joined([_weighted(part, count * share / max(part.num_targets, 1)) for part, share in shares])
+        return join([_weighted(part, count * share / max(part.num_targets, 1)) for part, share in shares])
 
     def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
         """Return the number of tokens, those of the text included, that the steps before `step` read."""
@@ -99,12 +107,13 @@ class Course:
 
     def begin(self, run: Run) -> None:
         """Note in minigrad.json how many taught questions the model answers, and its held-out bits per byte."""
-        self.form.save(run.folder.path)
+        if run.world.rank == 0:
+            self.form.save(run.folder.path)
         examination.measure_before(run, self.lessons)
 
     def examine(self, run: Run) -> Taught:
         """Ask the taught questions again, and compare with what was measured before the first step."""
-        return examination.examine(run, self.lessons, "taught answers")
+        return examination.examine(run, self.lessons, "taught answers", self.reworded)
 
     def _replayed(self, batch_size: int) -> int:
         """Return how many times the context a step reads of the text."""
@@ -118,22 +127,6 @@ def _weighted(batch: Batch, weight: float) -> Batch:
     return dataclasses.replace(batch, weights=np.full(len(batch.tokens), weight, np.float32))
 
 
-def _joined(parts: Sequence[Batch]) -> Batch:
-    """Return the sequences of several batches as one, in an order whose halves have about equally many tokens."""
-    lengths = np.concatenate([part.layout.lengths for part in parts])
-    order = balanced(lengths)
-    places = _places((np.cumsum(lengths) - lengths)[order], lengths[order])
-    tokens, targets = (np.concatenate([getattr(part, name) for part in parts]) for name in ("tokens", "targets"))
-    weights = None if parts[0].weights is None else np.concatenate(list(_weights(parts)))[places]
-    return Batch(tokens[places], targets[places], Layout.packed(lengths[order]), weights=weights)
-
-
-def _weights(parts: Sequence[Batch]) -> Iterator[Array]:
-    for part in parts:
-        assert part.weights is not None
-        yield part.weights
-
-
 def _places(starts: Array, lengths: Array) -> Array:
     """Return the rows of sequences that begin at `starts` and have these lengths."""
     return np.repeat(starts, lengths) + Layout.packed(lengths).positions
@@ -145,8 +138,9 @@ def read_course(settings: RunSettings, form: ChatForm, text: TokenizedCorpus) ->
     task = task_of(settings.data)
     conversations = read_conversations(settings.data) if task is None else _conversations_of(task)
     found = [encode_lesson(each, form, ends, settings.context) for each in conversations]
-    replayed = reader(settings.documents, text.train, settings.context)
-    return Course(found, replayed, settings, form)
+    replayed = training_source(settings.documents, text.train, settings.context)
+    asked = [] if task else [again for each in found for again in reworded(each, form, ends, settings.context)]
+    return Course(found, replayed, settings, form, asked)
 
 
 def _conversations_of(task: str) -> list[Conversation]:

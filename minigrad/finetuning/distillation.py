@@ -12,7 +12,7 @@ import hashlib
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.tensor import Tensor
 from minigrad.data.batches import Batch
-from minigrad.data.reading import reader
+from minigrad.data.reading import training_source
 from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.errors import InputError
 from minigrad.nn.language_model import LanguageModel
@@ -37,7 +37,7 @@ class Distillation:
             )
         self.settings, self.teacher = settings, teacher
         self.teacher.freeze().eval()
-        self.text = reader(settings.documents, text.train, settings.context)
+        self.text = training_source(settings.documents, text.train, settings.context)
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Return the tokens of one step and what the teacher says of them, a function of the arguments alone."""

@@ -48,13 +48,13 @@ def ask_again(model: LanguageModel, tokenizer: Tokenizer, lessons: Sequence[Less
         for token in stream(model, prompts, greedy, tokenizer=tokenizer):
             said[token.prompt].append(int(token))
         for (lesson, place, begin, end), ids in zip(group, said, strict=True):
-            question, taught = _texts(lesson, place)
+            question, taught = _texts(lesson, place - len(lesson.answers))
             found.append(Recalled(question, taught, tokenizer.decode(ids), ids == lesson.tokens[begin:end]))
     return found
 
 
 def _texts(lesson: Lesson, place: int) -> tuple[str, str]:
-    """Return the question and the taught text of an answer, given its number."""
+    """Return the question and the taught text of an answer, given its number from the end, -1 for the last one."""
     messages = lesson.conversation.messages
     number = [number for number, message in enumerate(messages) if message["role"] == "assistant"][place]
     return messages[number - 1]["content"], messages[number]["content"]
@@ -84,21 +84,34 @@ def measure_before(run: Run, lessons: Sequence[Lesson]) -> None:
         measure_text_before(run, recall=share_of_exact(ask_again(run.model, run.text.tokenizer, lessons)))
 
 
-def examine(run: Run, lessons: Sequence[Lesson], asked: str) -> Taught:
-    """Ask again, and compare with what was measured before the first step; `asked` says what the answers are."""
+def examine(run: Run, lessons: Sequence[Lesson], asked: str, reworded: Sequence[Lesson] = ()) -> Taught:
+    """Ask again, and compare with what was measured before the first step; `asked` says what the answers are.
+
+    `reworded` are lessons with their questions in other words, which were not taught.
+    """
     recalled = ask_again(run.model, run.text.tokenizer, lessons)
     recall, before = share_of_exact(recalled), run.folder.record.before
+    figures = {"recall": recall}
     learned = (
         f"{round(recall * len(recalled)):,} of {len(recalled):,} {asked} are answered token for token "
         f"({100 * recall:.0f}%; before: {100 * before['recall']:.0f}%), each by the most likely tokens."
     )
+    table = _table("Questions and answers", recalled)
+    if reworded:
+        again = ask_again(run.model, run.text.tokenizer, reworded)
+        figures["recall_reworded"] = share_of_exact(again)
+        learned += f" Asked in other words, which were not taught, {100 * figures['recall_reworded']:.0f}% are."
+        table += _table("Asked in other words", again)
+    return with_text(run, learned, table, figures)
+
+
+def _table(title: str, recalled: Sequence[Recalled]) -> str:
     shown = sorted(recalled, key=lambda each: each.exact)[:_MOST_SHOWN]
     rows = (f"<tr><td>{_cell(each.question)}<td>{_cell(each.taught)}<td>{_cell(each.said)}" for each in shown)
-    table = (
-        f"<h2>Questions and answers</h2><p>{len(shown)} of {len(recalled)}; those that it answers otherwise "
+    return (
+        f"<h2>{title}</h2><p>{len(shown)} of {len(recalled)}; those that it answers otherwise "
         "come first.</p><table><tr><th>question<th>taught<th>what it says</tr>" + "".join(rows) + "</table>"
     )
-    return with_text(run, learned, table, {"recall": recall})
 
 
 def with_text(run: Run, learned: str, table: str, figures: dict[str, float]) -> Taught:
@@ -118,6 +131,7 @@ def _verdict(when: str, figures: Mapping[str, float]) -> str:
     """Return the figures in words, those of the text last."""
     words: dict[str, Callable[[float], str]] = {
         "recall": lambda share: f"{100 * share:.1f}% of the answers exact",
+        "recall_reworded": lambda share: f"{100 * share:.1f}% to reworded questions",
         "preferred": lambda share: f"{100 * share:.1f}% of the pairs further apart",
         "margin": lambda nats: f"by {nats:.2f} nats",
         "bits_per_byte": lambda bits: f"held-out text {bits:.3f} bits per byte",

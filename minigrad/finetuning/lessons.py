@@ -7,8 +7,9 @@ to stop.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -54,6 +55,32 @@ class Lesson:
         for begin, end in self.answers:
             targets[begin - 1 : end - 1] = self.tokens[begin:end]
         return targets
+
+
+TEMPLATES: tuple[Callable[[str], str], ...] = (
+    lambda question: f"Tell me: {question}",
+    lambda question: (question[:1].lower() + question[1:]).rstrip(" ?.!"),
+)
+"""How a question is reworded that has no other words of its own: after "Tell me:", and as people type in haste."""
+
+
+def reworded(lesson: Lesson, form: ChatForm, ends: Collection[int], context: int) -> list[Lesson]:
+    """Return a lesson with its last question in other words, once for each wording that fits into the context.
+
+    The words are those that the conversation gives, or those of `TEMPLATES`. Only the last answer is kept.
+    """
+    messages = lesson.conversation.messages
+    answer = max(number for number, message in enumerate(messages) if message["role"] == "assistant")
+    question = messages[answer - 1]["content"]
+    words = lesson.conversation.reworded or dict.fromkeys(template(question) for template in TEMPLATES)
+    found = []
+    for each in words:
+        changed = (*messages[: answer - 1], {"role": "user", "content": each}, messages[answer])
+        if each.strip() and each != question:
+            with contextlib.suppress(InputError):  # too long
+                again = encode_lesson(Conversation(changed, lesson.conversation.place), form, ends, context)
+                found.append(replace(again, answers=again.answers[-1:]))
+    return found
 
 
 def encode_lesson(conversation: Conversation, form: ChatForm, ends: Collection[int], context: int) -> Lesson:

@@ -25,7 +25,7 @@ from minigrad.finetuning.tasks import Problem, is_right, problem
 from minigrad.nn.language_model import LanguageModel
 from minigrad.training.run import Run
 from minigrad.training.settings import RunSettings
-from minigrad.training.teaching import Taught
+from minigrad.training.teaching import Reward, Taught
 from minigrad.typing import Array
 
 GROUP = 8
@@ -59,7 +59,7 @@ class Practice:
         self.most_answer = max(end - begin for lesson in measured for begin, end in lesson.answers) + _MARGIN
         self.model: LanguageModel | None = None
         self.reference: LanguageModel | None = None
-        self.reward: float | None = None  # the mean of the last step
+        self.reward: Reward | None = None  # of the last step
 
     teacher = None  # the reference reads only the answers
 
@@ -76,7 +76,11 @@ class Practice:
         return examination.examine(run, self._examined(), "unseen problems")
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Return answers to the questions of one step, their tokens weighted by the objective."""
+        """Return answers to the questions of one step, their tokens weighted by the objective.
+
+        Where all answers to each question are equally good there is nothing to learn, and every weight is 0; without
+        this, GRPO would still make a step towards its reference.
+        """
         assert self.model is not None
         count = self._questions(batch_size)
         problems = [problem(self.task, seed, "practice", step * count + each) for each in range(count)]
@@ -90,7 +94,10 @@ class Practice:
             step=step,
         )
         rewards = self._rewards(problems, rollouts)
-        self.reward = float(rewards.mean())
+        of_question = rewards.reshape(-1, GROUP)
+        self.reward = Reward(float(rewards.mean()), bool(np.ptp(of_question, axis=1).any()))
+        if not self.reward.differs:
+            return rollouts.batch(np.zeros(len(rollouts.log_probs)))
         return rollouts.batch(objectives.token_weights(self._objective(rollouts, rewards), rollouts.log_probs))
 
     def _rewards(self, problems: list[Problem], rollouts: Rollouts) -> Array:

@@ -10,8 +10,8 @@ from minigrad.nn.programs import Program, Register
 
 
 def swiglu_linear(gate: Tensor, up: Tensor, down: Linear) -> Tensor:
-    """Apply a SwiGLU, then a layer without a bias: as one operation, unless the matrix is quantised."""
-    if down.weight.packed is not None:
+    """Apply a SwiGLU, then a layer without a bias: as one operation, unless it is quantised or has an adapter."""
+    if down.weight.packed is not None or down.adapter is not None:
         return down(ops.swiglu(gate, up))
     return ops.swiglu_linear(gate, up, down.weight)
 

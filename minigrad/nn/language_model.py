@@ -23,6 +23,7 @@ from minigrad.nn.config import ModelConfig
 from minigrad.nn.experts import Experts, balance_loss
 from minigrad.nn.layers import Embedding, Linear
 from minigrad.nn.layout import Layout
+from minigrad.nn.low_rank import adapted
 from minigrad.nn.module import Module
 from minigrad.nn.panels import Panel
 from minigrad.nn.parameter import Parameter
@@ -43,6 +44,7 @@ class LanguageModel(Module):
     config: ModelConfig
     lm_head: Linear | None = None
     learns_positions = False  # whether the weights contain a row per position, so that the context cannot change
+    published_prefix = ""  # what published names have before the names of the weights
     shifts_keys = False  # whether half of each key is that of the token before, see `ops.key_shift`
     balance_loss = 0.0  # the part of the last loss that is not cross-entropy: it balances the load of experts
 
@@ -214,9 +216,11 @@ class LanguageModel(Module):
         """Write config and weights in the published format, so that other programs can open the folder.
 
         With `weights`, these are written in the place of the model's own, by the same names.
-
-        Raises RunError if writing fails; a file that existed before is then unchanged.
+        Raises RunError if writing fails; a file that existed before is then unchanged. Raises InputError for a model
+        with adapters: these are merged first, or saved alone (`minigrad.nn.low_rank_files`).
         """
+        if adapted(self):
+            raise InputError("the model has adapters: merge them before it is saved as a model (nn.low_rank.merge)")
         folder = Path(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)

@@ -30,6 +30,8 @@ class Linear(Module):
     (1, 2)
     """
 
+    adapter: LowRank | None = None  # see `minigrad.nn.low_rank`
+
     def __init__(self, inputs: int, outputs: int, *, bias: bool = True, std: float | None = None) -> None:
         self.weight = Parameter((outputs, inputs), Init(std=1 / math.sqrt(max(inputs, 1)) if std is None else std))
         self.bias = Parameter((outputs,), Init()) if bias else None
@@ -40,7 +42,8 @@ class Linear(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the matrix, and the bias if there is one."""
-        return linear(x, self.weight, self.bias)
+        y = linear(x, self.weight, self.bias)
+        return y if self.adapter is None else y + self.adapter(x)
 
 
 class Conv1D(Module):
@@ -50,6 +53,7 @@ class Conv1D(Module):
     Shapes: x (..., in) -> (..., out).
     """
 
+    adapter: LowRank | None = None  # see `minigrad.nn.low_rank`
     _copy: tuple[Version, int, Array] | None = None  # the matrix, and the version that it is a copy of
 
     def __init__(self, inputs: int, outputs: int, *, std: float = 0.02) -> None:
@@ -70,7 +74,27 @@ class Conv1D(Module):
         """Apply the matrix and the bias."""
         if is_recording():
             self._copy = None  # training is about to change the matrix, and needs the memory
-        return linear(x, self.weight, self.bias, inputs_first=True)
+        y = linear(x, self.weight, self.bias, inputs_first=True)
+        return y if self.adapter is None else y + self.adapter(x)
+
+
+class LowRank(Module):
+    """An adapter: the product of two thin matrices, B A, applied to every row (see `minigrad.nn.low_rank`).
+
+    Shapes: x (..., in) -> (..., out), through (..., rank).  The output is 0 at the beginning.
+    """
+
+    def __init__(self, inputs: int, outputs: int, rank: int) -> None:
+        self.lora_A = Linear(inputs, rank, bias=False)
+        self.lora_B = Linear(rank, outputs, bias=False, std=0.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply A, then B."""
+        return self.lora_B(self.lora_A(x))
+
+    def product(self) -> Array:
+        """Return the matrix B A, (out, in)."""
+        return np.asarray(self.lora_B.weight.data @ self.lora_A.weight.data)
 
 
 class Embedding(Module):

@@ -137,6 +137,8 @@ class Program:
         matrix = self._matrix(module.weight, module.lines)
         self._add(LINEAR, x, out, bias=bias, adds=int(add_to is not None), **matrix)
         self.num_weights += x.size * out.size
+        if module.adapter is not None:
+            self.linear(module.adapter.lora_B, self.linear(module.adapter.lora_A, x), add_to=out)
         return out
 
     def head(self, weight: Parameter, x: Register) -> Register:

@@ -8,7 +8,8 @@ import numpy as np
 
 from minigrad.autograd.tensor import Tensor
 from minigrad.kernels.rowwise.adamw import AdamWFactors, adamw_update
-from minigrad.optim.optimizer import Group, Optimizer, Part
+from minigrad.optim.optimizer import Group, Optimizer
+from minigrad.optim.parts import Part
 from minigrad.typing import Array
 
 
@@ -65,5 +66,5 @@ class AdamW(Optimizer):
             keep=1 - lr * part.decay,
             gradient_scale=gradient_scale,
         )
-        (m, v), segment = part.moments, part.segment
-        adamw_update(segment.data[run], segment.gradient[run], m[run], v[run], factors)
+        m, v = part.moments_of(run)
+        adamw_update(part.segment.data[run], part.segment.gradient[run], m, v, factors)

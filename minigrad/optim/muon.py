@@ -13,10 +13,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from minigrad.autograd.tensor import Tensor
+from minigrad.distributed.shares import cuts_between
 from minigrad.errors import InputError
 from minigrad.kernels import threads
 from minigrad.optim.adamw import AdamW
-from minigrad.optim.optimizer import Group, Part
+from minigrad.optim.flat import Segment
+from minigrad.optim.optimizer import Group
+from minigrad.optim.parts import Part
 from minigrad.typing import Array
 
 _ITERATIONS, _A, _B, _C = 5, 3.4445, -4.7750, 2.0315  # of the polynomial that brings singular values towards 1
@@ -77,24 +80,24 @@ class Muon(AdamW):
         decay_vectors: bool = False,
     ) -> None:
         chosen = list(matrices)
-        self._matrices = {id(matrix) for matrix in chosen}
+        self._matrices = {id(matrix) for matrix in chosen if matrix.ndim == 2}
         super().__init__(parameters, lr, betas=betas, weight_decay=weight_decay, decay_vectors=decay_vectors)
         known = {id(parameter) for parameter in self.parameters}
         for matrix in chosen:
             if matrix.ndim != 2 or id(matrix) not in known:
                 raise InputError(f"Muon turns matrices among its parameters, not what has the shape {matrix.shape}")
 
-    def number_of_moments(self, parameter: Tensor) -> int:
-        """Return 1, the momentum, for the matrices, and 2 for all other parameters: those of AdamW."""
-        return 1 if id(parameter) in self._matrices else 2
+    def moments_kept(self, parameter: Tensor) -> tuple[str, ...]:
+        """Return the names of the moments that a parameter has: of a matrix the momentum alone."""
+        return self.moment_names[:1] if id(parameter) in self._matrices else self.moment_names
 
     def update(self, part: Part, run: slice, lr: float, gradient_scale: float) -> None:
         """Update a range of parameters; threads share its matrices, each of which one thread computes."""
-        if len(part.moments) == 2:
+        if len(part.moments) == len(self.moment_names):
             super().update(part, run, lr, gradient_scale)
             return
-        places = zip(part.segment.members, part.segment.places(), strict=True)
-        chosen = [(place, each.shape) for each, place in places if run.start <= place.start < run.stop and each.size]
+        members = ((member, place) for member, place in part.members() if run.start <= place.start < run.stop)
+        chosen = [(place, member.shape) for member, place in members if member.size]
 
         def turn_some(start: int, stop: int) -> None:
             for place, shape in chosen[start:stop]:
@@ -104,11 +107,18 @@ class Muon(AdamW):
             work = sum(math.prod(shape) * min(shape) for _, shape in chosen)
             threads.over_rows(turn_some, len(chosen), work // len(chosen))
 
+    def cuts(self, segment: Segment) -> list[int]:
+        """Divide the matrices as wholes, by the time that it takes to turn them, and all other parameters evenly."""
+        if id(segment.members[0]) not in self._matrices:
+            return super().cuts(segment)
+        costs = [float(flops_to_orthogonalise(*member.shape)) for member in segment.members]
+        return cuts_between(segment.places(), costs, self.world.size)
+
     def _turn(self, part: Part, place: slice, shape: tuple[int, ...], lr: float, gradient_scale: float) -> None:
         w, g = part.segment.data[place], gradient_scale * part.segment.gradient[place]
         rise = min(self.steps / _MOMENTUM_STEPS, 1)
         mu = _FIRST_MOMENTUM + (_MOMENTUM - _FIRST_MOMENTUM) * rise
-        m = part.moments[0][place]
+        m = part.moments_of(place)[0]
         m *= mu
         m += (1 - mu) * g
         turned = orthogonalise((mu * m + (1 - mu) * g).reshape(shape))

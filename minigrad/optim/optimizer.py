@@ -2,14 +2,17 @@
 
 A step is one call of a kernel for each range of memory whose parameters are trained alike. A model's parameters are
 views of one flat array, so that for a whole model these are two calls: one for its matrices, one for its vectors.
+
+Of several processes that train together, each updates its share of every such range (`minigrad.distributed.shares`):
+it receives the sum of the gradients of its share, and has the moments of its share only.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Required, TypedDict, cast
 
 import numpy as np
@@ -17,10 +20,13 @@ from numpy.typing import ArrayLike
 
 from minigrad.autograd import observers
 from minigrad.autograd.tensor import Tensor
-from minigrad.errors import InputError, ShapeError
+from minigrad.distributed.shares import even_cuts, overlap
+from minigrad.distributed.world import ALONE, World, total
+from minigrad.errors import InputError, RunError, ShapeError
 from minigrad.kernels.rowwise.adamw import sum_of_squares
 from minigrad.optim.clip import clip_factor
 from minigrad.optim.flat import Segment, distinct_parameters, gradient_array, segments
+from minigrad.optim.parts import Part
 from minigrad.options import unknown
 from minigrad.typing import Array
 
@@ -34,16 +40,6 @@ class Group(TypedDict, total=False):
     decay_vectors: bool
 
 
-@dataclass
-class Part:
-    """A segment of parameters that are trained alike, and their moments as flat arrays."""
-
-    segment: Segment
-    lr: float | None  # None: that of the optimizer
-    decay: float
-    moments: list[Array]
-
-
 class Optimizer:
     """The base of all optimizers; each has its `moment_names` and implements `update`.
 
@@ -55,7 +51,7 @@ class Optimizer:
     Raises InputError if no parameter requires a gradient, for a parameter in two groups, and for unknown names.
     """
 
-    moment_names: tuple[str, ...] = ()  # those of a parameter may be the first of these
+    moment_names: tuple[str, ...] = ()  # those of a parameter may be only the first of these
 
     def __init__(
         self, parameters: Iterable[Tensor] | Iterable[Group], *, lr: float, weight_decay: float, decay_vectors: bool
@@ -66,8 +62,19 @@ class Optimizer:
         if lr <= 0 and any("lr" in group for group in self.groups):
             raise InputError(f"groups with an lr of their own need an optimizer with an lr above 0, not {lr}")
         self.parameters = distinct_parameters(parameter for group in self.groups for parameter in group["params"])
+        self.world: World = ALONE
         self._parts: list[Part] = []
         self._placed: list[Array | None] | None = None  # the memory of each parameter that the parts are made for
+        self._place()
+
+    def divide_among(self, world: World) -> None:
+        """Let each process of a job update its share of the parameters, from the first step on.
+
+        The gradient of a step is then the sum of those of all processes. Raises RunError if steps were taken.
+        """
+        if world.size > 1 and self.steps:
+            raise RunError(f"an optimizer is divided among processes before its first step, not after {self.steps}")
+        self.world, self._placed, self._parts = world, None, []
         self._place()
 
     def step(self, lr: float | None = None, max_norm: float = math.inf) -> float:
@@ -79,19 +86,23 @@ class Optimizer:
         self._place()
         self._collect_gradients()
         with observers.update(type(self).__name__):
-            runs = [(part, run) for part in self._parts for run in part.segment.runs()]
-            norm = math.sqrt(math.fsum(sum_of_squares(part.segment.gradient[run]) for part, run in runs))
+            self._add_up_gradients()
+            runs = [(part, run) for part in self._parts for run in part.own_runs()]
+            squares = math.fsum(sum_of_squares(part.segment.gradient[run]) for part, run in runs)
+            norm = math.sqrt(total(self.world, squares))
             if math.isfinite(norm):
                 self.steps += 1
                 rate, gradient_scale = self.lr if lr is None else lr, clip_factor(norm, max_norm)
                 for part, run in runs:
                     self.update(part, run, rate if part.lr is None else part.lr * (rate / self.lr), gradient_scale)
+                for part in self._parts:
+                    self.world.complete(part.segment.data, part.cuts)
                 for parameter in self.parameters:
                     parameter.version.count += parameter.has_gradient
         return norm
 
     def update(self, part: Part, run: slice, lr: float, gradient_scale: float) -> None:
-        """Update the range `run` of a part, whose gradient counts times `gradient_scale`."""
+        """Update the range `run` of a part, within its own share; the gradient counts times `gradient_scale`."""
         raise TypeError(f"{type(self).__name__} has no update of its own")
 
     def zero_grad(self) -> None:
@@ -102,11 +113,22 @@ class Optimizer:
     def moments(self) -> list[tuple[Array, ...]]:
         """Return the moments of each parameter that requires a gradient, in their order and shapes.
 
-        They are not copies, until a parameter is frozen or given other memory.
+        They are not copies, until a parameter is frozen or given other memory. Of several processes the first one
+        gets copies of all moments, from their owners, and the others get nothing.
         """
         self._place()
         found = self._moments_by_id()
-        return [found[id(parameter)] for parameter in self._trained]
+        return [found[id(parameter)] for parameter in self._trained] if found else []
+
+    def load_moments(self, moments: Sequence[Sequence[ArrayLike]]) -> None:
+        """Copy moments as `moments` returns them; of several processes each has all, and keeps its share."""
+        self._place()
+        given = {id(parameter): each for parameter, each in zip(self._trained, moments, strict=True)}
+        for part in self._parts:
+            for member, place in part.members():
+                run = overlap(place, part.own)
+                for own, array in zip(part.moments_of(run), given[id(member)], strict=True):
+                    own[...] = np.asarray(array).reshape(-1)[run.start - place.start : run.stop - place.start]
 
     def state_dict(self) -> dict[str, Array]:
         """Return the number of steps, and the moments by the number of their parameter, as in "3.m"; not copies."""
@@ -132,13 +154,15 @@ class Optimizer:
             if given[name].shape != array.shape:
                 raise ShapeError(f"{name} has shape {given[name].shape}, but the optimizer needs {array.shape}")
         self.steps = int(given.pop("steps"))
-        for name, array in given.items():
-            own[name][...] = array
+        numbers = (index for index, parameter in enumerate(self.parameters) if parameter.requires_grad)
+        kept = {index: self.moments_kept(self.parameters[index]) for index in numbers}
+        self.load_moments([[given[f"{index}.{name}"] for name in names] for index, names in kept.items()])
 
     def _place(self) -> None:
         """Follow the parameters: `Module.initialise` gives them other memory, and freezing changes which are trained.
 
-        A parameter that is trained before and after keeps its moments; those of all others are zero.
+        A parameter that is trained before and after keeps its moments; those of all others are zero. Raises RunError
+        if that happens while the moments are divided among processes.
         """
         placed = [parameter.data if parameter.requires_grad else None for parameter in self.parameters]
         if self._placed is not None and all(map(operator.is_, placed, self._placed)):
@@ -148,6 +172,8 @@ class Optimizer:
             raise InputError(
                 f"an optimizer needs parameters that require a gradient; of the {len(placed)} given, none does"
             )
+        if self._parts and self.world.size > 1:
+            raise RunError("parameters are neither frozen nor given other memory while processes train them together")
         before = self._moments_by_id()
         self._parts = [part for group in self.groups for part in self._parts_of(group)]
         for key, moments in self._moments_by_id().items():
@@ -163,22 +189,38 @@ class Optimizer:
         )
         matrices = [parameter for parameter in group["params"] if parameter.ndim >= 2]
         vectors = [parameter for parameter in group["params"] if parameter.ndim < 2]
-        return [
-            Part(segment, group.get("lr"), rate, [np.zeros_like(segment.data) for _ in range(moments)])
-            for members, rate in ((matrices, decay), (vectors, decay if vectors_too else 0.0))
-            for moments, alike in self._by_number_of_moments(members).items()
-            for segment in segments(alike)
-        ]
-
-    def number_of_moments(self, parameter: Tensor) -> int:
-        """Return how many moments, the first of `moment_names`, a parameter has; by default all of them."""
-        return len(self.moment_names)
-
-    def _by_number_of_moments(self, parameters: Iterable[Tensor]) -> dict[int, list[Tensor]]:
-        found: dict[int, list[Tensor]] = {}
-        for parameter in parameters:
-            found.setdefault(self.number_of_moments(parameter), []).append(parameter)
+        found = []
+        for members, rate in ((matrices, decay), (vectors, decay if vectors_too else 0.0)):
+            for names in dict.fromkeys(map(self.moments_kept, members)):
+                alike = [member for member in members if self.moments_kept(member) == names]
+                for segment in segments(alike):
+                    cuts = self.cuts(segment)
+                    own = slice(cuts[self.world.rank], cuts[self.world.rank + 1])
+                    moments = [np.zeros(own.stop - own.start, segment.data.dtype) for _ in names]
+                    found.append(Part(segment, cuts, own, group.get("lr"), rate, moments))
         return found
+
+    def moments_kept(self, parameter: Tensor) -> tuple[str, ...]:
+        """Return the names of the moments that a parameter has, the first of `moment_names`; by default all."""
+        return self.moment_names
+
+    def cuts(self, segment: Segment) -> list[int]:
+        """Return where in a segment the shares of the processes begin and end."""
+        return even_cuts(slice(0, segment.data.size), self.world.size)
+
+    def _add_up_gradients(self) -> None:
+        """Let each process have the sum over all processes of the gradients in its share.
+
+        A parameter has a gradient if it has one in any process: one that got no text computes none.
+        """
+        if self.world.size == 1:
+            return
+        having = np.array([float(parameter.has_gradient) for parameter in self._trained])
+        self.world.add(having)
+        for parameter in itertools.compress(self._trained, having):
+            assert parameter.grad is not None  # reading writes the zeros of a discarded gradient
+        for part in self._parts:
+            self.world.reduce(part.segment.gradient, part.cuts)
 
     def _collect_gradients(self) -> None:
         """Copy gradients that are in other arrays, because `grad` was set, into the flat ones."""
@@ -188,11 +230,14 @@ class Optimizer:
                 parameter.grad = gradient
 
     def _moments_by_id(self) -> dict[int, tuple[Array, ...]]:
+        """Return the moments of each parameter, or nothing if this is not the first of several processes."""
         found: dict[int, tuple[Array, ...]] = {}
         for part in self._parts:
-            views = [part.segment.views(moment) for moment in part.moments]
-            for index, member in enumerate(part.segment.members):
-                found[id(member)] = tuple(each[index] for each in views)
+            gathered = [self.world.gather(moment, part.cuts) for moment in part.moments]
+            whole = [moment for moment in gathered if moment is not None]
+            if len(whole) == len(gathered):
+                for member, place in part.members():
+                    found[id(member)] = tuple(moment[place].reshape(member.shape) for moment in whole)
         return found
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
-from minigrad.optim.optimizer import Group, Optimizer, Part
+from minigrad.optim.optimizer import Group, Optimizer
+from minigrad.optim.parts import Part
 
 
 class SGD(Optimizer):
@@ -47,7 +48,7 @@ class SGD(Optimizer):
         w = part.segment.data[run]
         g = gradient_scale * part.segment.gradient[run] + part.decay * w
         if self.momentum:
-            velocity = part.moments[0][run]
+            (velocity,) = part.moments_of(run)
             velocity *= self.momentum
             velocity += g
             g = g + self.momentum * velocity if self.nesterov else velocity

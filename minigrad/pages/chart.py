@@ -12,24 +12,33 @@ MAX_POINTS = 2000  # more than a picture can show
 _WIDTH, _HEIGHT = 460, 290  # so narrow that the labels can be read when a telephone shows it 340 pixels wide
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66, 26, 12, 46  # margins, which hold the labels of the axes
 _NEAR = 22  # between two lines with a smaller distance there is no room for a label
-_COLOURS = ("#3b82c4", "#d9822b")
+COLOURS = ("#3b82c4", "#d9822b", "#3a9d6e", "#b85cc0", "#d0524f", "#8a8f2e", "#2aa3b5", "#8c6bd1")
+"""The colours of the lines, which can be told from each other and from white and from black paper."""
+
+_DASHES = ("", "7 3", "2 3", "9 3 2 3")  # of the lines, for readers who cannot tell the colours; then again
 
 
 @dataclass(frozen=True)
 class Series:
-    """One line of a chart, over whole numbers; a value that is not finite leaves a gap."""
+    """One line of a chart; a value that is not finite leaves a gap."""
 
     label: str
-    steps: Sequence[int]
+    steps: Sequence[float]
     values: Sequence[float]
 
 
 def line_chart(
-    title: str, series: Sequence[Series], *, references: Sequence[tuple[str, float]] = (), over: str = "step"
+    title: str,
+    series: Sequence[Series],
+    *,
+    references: Sequence[tuple[str, float]] = (),
+    over: str = "step",
+    legend: bool = True,
 ) -> str:
     """Return an SVG chart of values over steps, or `over` something else that is counted.
 
-    A dashed horizontal line stands at each of `references` (label, value).
+    A dashed horizontal line stands at each of `references` (label, value). The legend of several lines is left out if
+    the page has one (`key`). A description for those who hear the page says where each line begins and ends.
 
     A chart of a single series starts at zero: otherwise a change of 1% would fill the whole height. It ends an eighth
     above the largest value, so that a constant is no line at the edge.
@@ -43,17 +52,45 @@ def line_chart(
     steps = [step for each in series for step in each.steps] or [0]
     x = _Axis(0.0, float(max(*steps, 1)), _LEFT, _WIDTH - _RIGHT)
     parts = [*_grid(x, y, over)]
-    for each, colour in zip(series, _COLOURS, strict=False):
-        parts += _line(each, colour, x, y)
+    for number, each in enumerate(series):
+        parts += _line(each, number, x, y)
     ends = [float(y.place(value)) for value in _last_values(series)]
     for label, value in references:
         parts += _reference(label, float(y.place(value)), ends)
-    if len(series) > 1:
+    if legend and len(series) > 1:
         parts += _legend([each.label for each in series])
     body = "".join(parts)
-    name = html.escape(title)
+    name = html.escape(" ".join([f"{title}.", *(_described(each, over) for each in series)]))
     box = f"0 0 {_WIDTH} {_HEIGHT}"
     return f'<svg role="img" aria-label="{name}" viewBox="{box}" font-size="14" fill="currentColor">{body}</svg>'
+
+
+def key(labels: Sequence[str]) -> str:
+    """Return a list of the lines of charts without a legend: each label with its line."""
+    items = (
+        f'<li><svg aria-hidden="true" viewBox="0 0 26 10"><path d="M0 5h26" {_stroke(number)}/></svg>'
+        f"{html.escape(label)}</li>"
+        for number, label in enumerate(labels)
+    )
+    return f"<ul class=key>{''.join(items)}</ul>"
+
+
+def _stroke(number: int) -> str:
+    """Return how line number `number` is drawn."""
+    dash = _DASHES[number % len(_DASHES)] if number > 1 else ""
+    return f'stroke="{COLOURS[number % len(COLOURS)]}" stroke-width="1.8"' + f' stroke-dasharray="{dash}"' * bool(dash)
+
+
+def _described(series: Series, over: str) -> str:
+    """Return a sentence on a line: where it begins, where it ends, and its lowest value if that is neither."""
+    points = [point for point in zip(series.steps, series.values, strict=True) if math.isfinite(point[1])]
+    if not points:
+        return f"{series.label}: no values."
+    (first, begin), (last, end) = points[0], points[-1]
+    first_place, last_place = (f"{x:,.6g} {over}" if over.endswith("s") else f"{over} {x:,.6g}" for x in (first, last))
+    lowest = min(value for _, value in points)
+    dip = f", with {lowest:.4g} as the lowest" if lowest < min(begin, end) else ""
+    return f"{series.label}: {begin:.4g} at {first_place}, {end:.4g} at {last_place}{dip}."
 
 
 @dataclass(frozen=True)
@@ -105,7 +142,7 @@ def _grid(x: _Axis, y: _Axis, over: str) -> list[str]:
     return parts
 
 
-def _line(series: Series, colour: str, x: _Axis, y: _Axis) -> list[str]:
+def _line(series: Series, number: int, x: _Axis, y: _Axis) -> list[str]:
     path, pen = "", "M"
     points = list(zip(series.steps, series.values, strict=True))
     for step, value in points:
@@ -114,7 +151,8 @@ def _line(series: Series, colour: str, x: _Axis, y: _Axis) -> list[str]:
             pen = "L"
         else:
             pen = "M"
-    parts = [f'<path d="{path}" fill="none" stroke="{colour}" stroke-width="1.8"/>'] if path else []
+    parts = [f'<path d="{path}" fill="none" {_stroke(number)}/>'] if path else []
+    colour = COLOURS[number % len(COLOURS)]
     if len(points) < 30:
         finite = [(step, value) for step, value in points if math.isfinite(value)]
         parts += [f'<circle cx="{x.place(s)}" cy="{y.place(v)}" r="2.5" fill="{colour}"/>' for s, v in finite]
@@ -140,9 +178,9 @@ def _reference(label: str, level: float, ends: Sequence[float]) -> list[str]:
 
 def _legend(labels: Sequence[str]) -> list[str]:
     parts = []
-    for number, (label, colour) in enumerate(zip(labels, _COLOURS, strict=False)):
+    for number, label in enumerate(labels):
         level = _TOP + 12 + 20 * number
-        parts.append(f'<path d="M{_WIDTH - 150} {level}h26" stroke="{colour}" stroke-width="1.8"/>')
+        parts.append(f'<path d="M{_WIDTH - 150} {level}h26" {_stroke(number)}/>')
         text = html.escape(label)
         parts.append(f'<text x="{_WIDTH - 118}" y="{level}" dy=".35em">{text}</text>')
     return parts

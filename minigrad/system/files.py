@@ -22,12 +22,13 @@ from minigrad.system.units import format_bytes
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write; when the block ends without an error, it becomes `path`.
 
-    The name holds the number of the process, so that two processes never share a temporary file; the files of killed
-    processes are removed. Raises OSError if the disk is full or read-only; `path` is then unchanged.
+    The name holds the number of the process, so that two processes never share a temporary file; the files of
+    processes that have ended are removed. Raises OSError if the disk is full or read-only; `path` is then unchanged.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        leftover.unlink(missing_ok=True)
+        if not _is_running(leftover.name.split(".")[-2]):
+            leftover.unlink(missing_ok=True)
     try:
         yield temporary
         sync_file(temporary)
@@ -36,6 +37,19 @@ def replacing(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def _is_running(number: str) -> bool:
+    """Whether there is another process of this number; Windows cannot tell, but lets nobody remove its open files."""
+    if os.name == "nt" or not number.isdecimal() or int(number) == os.getpid():
+        return False
+    try:
+        os.kill(int(number), 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # a process of somebody else
+        return True
+    return True
 
 
 def read_bytes(path: Path, *, at_most: int | None = None) -> bytes:

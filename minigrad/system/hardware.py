@@ -31,17 +31,18 @@ def threads() -> int:
     return int(os.environ[_POOL_VARIABLE])
 
 
-def prepare(threads: int | None = None) -> None:
+def prepare(threads: int | None = None, sharing: int = 1) -> None:
     """Set the number of threads, let each of them have BLAS for itself, and let malloc keep freed memory.
 
     Called once without an argument when `minigrad` is imported, and again by the command lines with the number the
     user asked for. Without a number: what the environment said when the process began (MINIGRAD_THREADS, or one of the
-    variables that BLAS libraries read), else one thread per core. If NumPy is already loaded, its BLAS is set by a call
-    of the library (`minigrad.system.blas`). Raises InputError for more threads than processors.
+    variables that BLAS libraries read), else one thread per core, divided by the number of processes that are `sharing`
+    them. If NumPy is already loaded, its BLAS is set by a call of the library (`minigrad.system.blas`).
+    Raises InputError for more threads than processors.
     """
     if threads is not None and threads > (most := processors.count()):
         raise InputError(f"{threads} threads would take turns on {most} processors; ask for at most {most}")
-    count = threads or _ASKED_FOR or processors.cores()
+    count = threads or _ASKED_FOR or max(1, processors.cores() // sharing)
     os.environ[_POOL_VARIABLE] = str(count)
     changed = blas.set_environment(count)
     _keep_freed_memory()

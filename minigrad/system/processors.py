@@ -19,7 +19,7 @@ _ROOT = Path("/")
 
 def count() -> int:
     """Return the number of processors that this process may use; those of one core are its hyperthreads."""
-    return len(_allowed()) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return len(allowed())
 
 
 def cores() -> int:
@@ -38,14 +38,15 @@ def cores() -> int:
     return min(found or count(), count())
 
 
-def _allowed() -> set[int]:
-    affinity: Callable[[int], set[int]] = getattr(os, "sched_getaffinity")  # noqa: B009  (Windows and macOS lack it)
-    return affinity(0)
+def allowed() -> set[int]:
+    """Return the numbers of the processors that this process may use; all of them where a system restricts none."""
+    affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)  # Windows and macOS lack it
+    return affinity(0) if affinity else set(range(os.cpu_count() or 1))
 
 
 def _linux_cores() -> int:
     siblings = set()
-    for number in _allowed():
+    for number in allowed():
         path = _ROOT / f"sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list"
         try:
             siblings.add(path.read_text(encoding="ascii"))  # the same text for every hyperthread of a core

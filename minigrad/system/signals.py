@@ -26,8 +26,8 @@ def raise_on_interrupt() -> None:
 class Stopped(Exception):  # noqa: N818  (nothing went wrong)
     """The run has stopped on request and saved a checkpoint; `code` is the exit code."""
 
-    def __init__(self, code: int, step: int, folder: Path) -> None:
-        again = command("train.py", "--resume", folder)
+    def __init__(self, code: int, step: int, folder: Path, launcher: str = "") -> None:
+        again = launcher + command("train.py", "--resume", folder)
         super().__init__(f"stopped after step {step:,} and saved; continue with: {again}")
         self.code = code
 

@@ -24,10 +24,11 @@ def format_estimate(number: float) -> str:
 def plural(number: int, noun: str) -> str:
     """Return a count with its noun.
 
-    >>> plural(1, "step"), plural(2_000, "step")
-    ('1 step', '2,000 steps')
+    >>> plural(1, "step"), plural(2_000, "step"), plural(2, "process")
+    ('1 step', '2,000 steps', '2 processes')
     """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    ending = "es" if noun.endswith("s") else "s"
+    return f"{number:,} {noun}{'' if number == 1 else ending}"
 
 
 def format_bytes(number: float) -> str:

@@ -1,6 +1,4 @@
-"""What other programs call the settings of a training run."""
-
-from __future__ import annotations
+"""Other names of the settings of a training run."""
 
 TRAIN_ALIASES = {
     "learning_rate": "lr",

@@ -23,12 +23,13 @@ class Baseline:
         self._figure: float | None = None
         self._reason = plan.too_long_for_xz()
         self._thread = threading.Thread(target=self._compress, name="xz", daemon=True)
-        if not self._reason:
+        if not self._reason and plan.world.rank == 0:
             self._thread.start()
 
     def _compress(self) -> None:
         try:
-            self._figure = xz.xz_bits_per_byte(*self._plan.text.corpus.split(), seconds=self._limit)
+            train, held_out = self._plan.text.corpus.split()
+            self._figure = xz.xz_bits_per_byte(train, held_out, seconds=self._limit)
             self._reason = "" if self._figure is not None else "this Python lacks lzma"
         except TimeoutError:
             self._reason = f"it did not end within {format_seconds(self._limit)}"

@@ -22,6 +22,11 @@ class Best:
     bits_per_byte: float = option(REQUIRED, "of the held-out text that is read during training")
 
 
+def is_best(best: Best | None, step: int) -> bool:
+    """Return whether the model after a step is the best so far."""
+    return best is not None and best.step == step
+
+
 def folder_of(run: PathLike) -> Path:
     """Return the folder of the best model of a run; it can be loaded as any other."""
     return Path(run) / "best"
@@ -33,7 +38,7 @@ def describe(best: Best | None, step: int, run: PathLike) -> str:
     >>> print(describe(Best(40, 1.5), 60, "runs/small"))  # doctest: +ELLIPSIS
     best     after 40 steps the model was better (1.500 bits per byte); write with it: ... runs/small/best
     """
-    if best is None or best.step == step:
+    if best is None or is_best(best, step):
         return ""
     again = command("generate.py", folder_of(run))
     return (

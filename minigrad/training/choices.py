@@ -42,8 +42,10 @@ def _expected_tokens(asked: TrainConfig, speed: float) -> float:
     return 60 * (asked.minutes or 0.0) * speed
 
 
-def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float) -> RunSettings:
+def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float, processes: int = 1) -> RunSettings:
     """Return the settings in which everything that was left open is chosen, for a model and a machine.
+
+    Each of the `processes` gets a whole batch.
 
     Only integers and the learning rate are chosen, so that the command printed at the end repeats the run.
     Raises InputError if the context is longer than the model's.
@@ -52,7 +54,7 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float) -> Ru
     context = asked.context or min(CONTEXT, limit)
     if context > limit:
         raise InputError(f"--context {context} is longer than the model's context of {limit}; take at most {limit}")
-    batch = asked.batch or max(1, TOKENS_PER_STEP // context)
+    batch = asked.batch or max(1, TOKENS_PER_STEP // context) * processes
     per_step, limit_steps = batch * context * asked.accumulate, asked.steps
     if asked.tokens:
         limit_steps = math.ceil(asked.tokens / per_step)
@@ -61,7 +63,7 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float) -> Ru
     chosen = {
         "lr": _learning_rate(model, asked.objective or ""),
         "replay": 0.5 if asked.objective == "sft" else None,
-        "optimizer": "adamw" if asked.is_lesson else optimizers.choose(model, per_step, context),
+        "optimizer": "adamw" if asked.is_lesson or asked.adapter_rank else optimizers.choose(model, per_step, context),
         "threads": hardware.threads(),
         "warmup": max(1, min(100, steps // 10)),
         "log_every": max(1, min(50, steps // 100)),

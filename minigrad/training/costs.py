@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ import numpy as np
 from minigrad.kernels import cpu as processor
 from minigrad.kernels.gemm import backend as products
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.layers import Embedding
 from minigrad.ops.cross_entropy import logit_chunks
 
 # Time outside matrix products (norms, activation functions, additions, dispatch) per layer and channel, in FLOPs of a
@@ -41,9 +43,14 @@ def flops_per_token(model: LanguageModel, context: float) -> float:
     """Return the FLOPs of one training step per token, forward and backward.
 
     A multiply-add of the forward pass is two FLOPs, and the backward pass takes twice as many: each product has two
-    factors, and each of them gets a gradient.
+    factors, and each of them gets a gradient, but a frozen matrix.
     """
-    return 6 * model.macs_per_token(context)
+    head = model.head()
+    tables = {id(each.weight) for _, each in model.named_modules() if isinstance(each, Embedding)} - {id(head)}
+    frozen = [
+        each for each in model.parameters() if each.ndim == 2 and not each.requires_grad and id(each) not in tables
+    ]
+    return 6 * model.macs_per_token(context) - 2 * sum(math.prod(each.shape) for each in frozen)
 
 
 def in_each_token(model: LanguageModel) -> str:
@@ -82,15 +89,19 @@ COMPILING = 120_000_000
 class Memory:
     """The memory of a training run in bytes."""
 
-    state: int  # weights, gradients, and what the optimizer keeps
+    state: int  # weights, gradients and AdamW's two moments, or what the optimizer keeps instead
     activations: int
-    snapshot: int = 0  # the copy of weights and moments from which checkpoints are written
     program: int = 250_000_000  # Python, NumPy, Numba, the compiled kernels, and the text with its tokens
+    snapshot: int = 0  # the copy from which checkpoints are written while training goes on
 
     @property
     def total(self) -> int:
         """Everything together."""
-        return self.state + self.activations + self.snapshot + self.program
+        return self.state + self.activations + self.program + self.snapshot
+
+    def keeping(self, more: int, snapshot: int) -> Memory:
+        """Return the memory if the optimizer keeps so many bytes `more` than AdamW, and with a copy for checkpoints."""
+        return dataclasses.replace(self, state=self.state + more, snapshot=snapshot)
 
     def beside(self, teacher: LanguageModel, tokens: int) -> Memory:
         """Return the memory with a frozen float32 model beside the one that learns, and one more chunk of logits."""
@@ -109,24 +120,24 @@ def memory(
     itemsize: int = 4,
     recomputed: bool = False,
     replicas: int = 1,
-    kept: int | None = None,
+    processes: int = 1,
 ) -> Memory:
     """Estimate the memory of training with `batch_size` sequences of `context` tokens; within 10% of measurements.
 
-    State is a weight and a gradient for each parameter, a gradient more for every replica after the first, and `kept`
-    elements of the optimizer: by default two for each parameter, the moments of AdamW. Of the activations,
-    those are kept that backward passes need; each family counts its own (`activations_per_token`), or, if layers are
-    `recomputed`, the input of each layer and the activations of one. The loss adds one chunk of logits and the
-    gradient of the head's matrix, twice if computed in chunks.
+    State is a weight, two moments and a gradient per parameter, and one gradient more for every replica after the
+    first; of a frozen one it is the weight alone. Of several processes each has its share of the moments, and once more
+    that of the gradients. Of the activations, those are kept that backward passes need; each family counts its own
+    (`activations_per_token`), or, if layers are `recomputed`, the input of each layer and the activations of one. The
+    loss adds one chunk of logits and the gradient of the head's matrix, twice if computed in chunks.
     """
     config, tokens = model.config, batch_size * context
     per_token = config.activations_per_token()
     if recomputed:
         per_token = config.num_layers * config.width + per_token // config.num_layers
     chunks = logit_chunks(tokens // replicas, config.vocab_size)
-    head = tokens * config.vocab_size // chunks + replicas * min(chunks, 2) * config.vocab_size * config.width
-    count = model.num_parameters()
-    kept = 2 * count if kept is None else kept
-    sizes = (1 + replicas) * count + kept, tokens * per_token + head, count + kept
-    state, activations, snapshot = (size * itemsize for size in sizes)
-    return Memory(state, activations, snapshot)
+    head = tokens * config.vocab_size // chunks
+    if model.head().requires_grad:
+        head += replicas * min(chunks, 2) * config.vocab_size * config.width
+    trained = sum(math.prod(each.shape) for each in model.parameters() if each.requires_grad)
+    state = model.num_parameters() + int((replicas + (2 if processes == 1 else 3 / processes)) * trained)
+    return Memory(state * itemsize, (tokens * per_token + head) * itemsize)

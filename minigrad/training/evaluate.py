@@ -50,6 +50,14 @@ class Score:
     loss_repeated: float
     loss_others: float
 
+    @classmethod
+    def of(cls, sums: Array) -> Score:
+        """Return the score of the sums that `sum_losses` returns."""
+        nats, counts, num_bytes = sums[:2], sums[2:4], float(sums[4])
+        others, copied = (total / count if count else math.nan for total, count in zip(nats, counts, strict=True))
+        every, tokens = float(nats.sum()), int(counts.sum())
+        return cls(every / max(tokens, 1), bits_per_byte(every, num_bytes), tokens, float(copied), float(others))
+
 
 def bits_per_byte(nats: float, num_bytes: float) -> float:
     """Convert a sum of losses in nats to bits per byte.
@@ -70,23 +78,38 @@ def evaluate(
     limit: int | None = None,
     watch: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
 ) -> Score:
-    """Evaluate the next-token predictions of `model` on the spans of a text, dropout off.
+    """Evaluate the next-token predictions of `model` on the spans of a text, as `sum_losses` does."""
+    return Score.of(sum_losses(model, spans, byte_lengths, context=context, overlap=overlap, limit=limit, watch=watch))
+
+
+def sum_losses(
+    model: LanguageModel,
+    spans: Spans,
+    byte_lengths: NDArray[Any],
+    *,
+    context: int,
+    overlap: float = 0.5,
+    limit: int | None = None,
+    watch: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
+) -> Array:
+    """Sum the losses of the next-token predictions of `model` on the spans of a text, dropout off.
 
     Every token is predicted once, with at least `overlap * context` tokens before it where its span has them. With
     `limit`, only about that many tokens are read, in sequences spread evenly over the text: an estimate that costs
-    less. `byte_lengths` (V,) is the number of bytes of each token. `watch` may measure the batches as they are taken.
+    less. `byte_lengths` (V,) is the number of bytes of each token. `watch` may measure the batches as they are taken,
+    or take a part of them: the sums of several parts add up to those of the whole.
+    Shapes: -> (5,) float64: the nats of tokens that complete no pair and of those that do, how many these are, and the
+    bytes of all.
     """
     batches = evaluation_batches(spans, context=context, overlap=overlap, rows=BATCH_TOKENS, limit=limit)
-    nats, counts, num_bytes = np.zeros(2), np.zeros(2, int), 0  # of other tokens, of those that complete a pair
+    sums = np.zeros(5)
     for batch, losses in predictions(model, watch(batches)):
         counted = batch.targets != IGNORE
         repeated = completes_a_pair(batch)[counted].astype(int)
-        nats += np.bincount(repeated, losses[counted], 2)
-        counts += np.bincount(repeated, minlength=2)
-        num_bytes += int(byte_lengths[batch.targets[counted]].sum())
-    others, copied = (total / count if count else math.nan for total, count in zip(nats, counts, strict=True))
-    every, tokens = float(nats.sum()), int(counts.sum())
-    return Score(every / max(tokens, 1), bits_per_byte(every, num_bytes), tokens, float(copied), float(others))
+        sums[:2] += np.bincount(repeated, losses[counted], 2)
+        sums[2:4] += np.bincount(repeated, minlength=2)
+        sums[4] += byte_lengths[batch.targets[counted]].sum()
+    return sums
 
 
 def predictions(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[Predicted]:

@@ -9,23 +9,26 @@ from typing import Any
 from minigrad.system import hardware
 from minigrad.system.terminal import command
 from minigrad.system.units import format_bytes, format_seconds
-from minigrad.training import best, expert_load, metrics, report
+from minigrad.training import best, expert_load, metrics
 from minigrad.training.budget import write_decay
 from minigrad.training.record import stored
+from minigrad.training.repeat import repeat_command
+from minigrad.training.report import one_run
 from minigrad.training.result import TrainResult
 from minigrad.training.run import Run
-from minigrad.training.run_folder import repeat_command
 
 
-def finish(run: Run) -> TrainResult:
-    """Compare with xz, write the report, and print the result and how to repeat it."""
-    settings, folder, lines = run.settings, run.folder, metrics.read(run.folder.path)
+def finish(run: Run) -> TrainResult | None:
+    """Compare with xz, write the report, and print the result and how to repeat it; None but in the first process."""
     score = run.score or run.evaluate(everything=True)
     with run.averaged():
         taught = run.plan.lessons.examine(run) if run.plan.lessons else None
+    if run.world.rank > 0:
+        return None
+    settings, folder, lines = run.settings, run.folder, metrics.read(run.folder.path)
     figure, no_figure = run.baseline.wait()
     ended = replace(settings, steps=run.step, decay=write_decay(run.budget.decay))
-    repeat = repeat_command(ended, folder.path, folder.record.stages, folder.record.decays)
+    repeat = repeat_command(ended, folder.path, folder.record.stages, folder.record.decays, run.world)
     result = TrainResult(
         out=folder.path,
         steps=run.step,
@@ -44,9 +47,9 @@ def finish(run: Run) -> TrainResult:
     folder.record.result = figures | copying | ends | (taught.figures if taught else {})
     folder.write()
     parameters, memory = run.model.num_parameters(), hardware.peak_memory_bytes()
-    path = report.write_report(
+    path = one_run.write_report(
         folder.path,
-        summary=report.Summary(
+        summary=one_run.Summary(
             settings.model, settings.size, settings.data, parameters, seconds=result.seconds, memory=memory, **figures
         ),
         samples=run.samples,
@@ -56,7 +59,7 @@ def finish(run: Run) -> TrainResult:
     )
     if run.profile is not None:
         print(run.profile.table(run.plan.rate, len(run.replicas.models)))
-    print(report.compare_with_xz(**figures))
+    print(one_run.compare_with_xz(**figures))
     if taught:
         print(taught.verdict)
     if better := best.describe(run.best, run.step, folder.path):

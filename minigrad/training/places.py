@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from minigrad.data import corpus
+from minigrad.data import corpus, sources
 from minigrad.errors import InputError
 from minigrad.system.files import reason
 from minigrad.system.locks import LOCK_FILE
@@ -27,10 +27,11 @@ def check_places(settings: TrainConfig) -> None:
             Record.read(Path(settings.resume))
         return
     if not (settings.objective and settings.data.startswith("task:")):
-        corpus.check_name(settings.data)
-    for name in (settings.held_out, settings.replay_text):
-        if name is not None:
-            corpus.check_name(name)
+        _check_text(settings.data)
+    if settings.held_out is not None:
+        corpus.check_name(settings.held_out)
+    if settings.replay_text is not None:
+        _check_text(settings.replay_text)
     if settings.tokenizer is not None:
         try:
             Path(settings.tokenizer).stat()
@@ -41,6 +42,11 @@ def check_places(settings: TrainConfig) -> None:
             raise InputError(f"--{flag} {name} is no folder; name a run folder, or a Hugging Face folder")
     if settings.out is not None and not settings.plan:
         refuse_existing(Path(settings.out))
+
+
+def _check_text(data: str) -> None:
+    for name in sources.parse(data):
+        corpus.check_name(name)
 
 
 def refuse_existing(folder: Path) -> None:

@@ -5,24 +5,31 @@ from __future__ import annotations
 import functools
 import math
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from minigrad.data.evaluation import tokens_read
-from minigrad.data.reading import Source, reader
+from minigrad.data.reading import Source, reader, training_source
 from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.data.xz import xz_seconds
+from minigrad.distributed.agreement import check_agreement
+from minigrad.distributed.world import ALONE, World
 from minigrad.errors import InputError
 from minigrad.kernels.gemm import backend
 from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.low_rank_files import trained
 from minigrad.system import blas, hardware
 from minigrad.system.units import format_bytes, format_count, format_estimate, format_seconds, plural
 from minigrad.training import costs, optimizers
 from minigrad.training.parallel import num_replicas
+from minigrad.training.record import stored
 from minigrad.training.settings import RunSettings
 from minigrad.training.teaching import Lessons
+from minigrad.training.text_rows import text_rows
 
+_DISK_RATE = 2e8  # bytes per second, of a slow disk
 _LINE = 79  # characters of a line of the plan
 _XZ_SHARE = 0.15  # the part of the minutes that a comparison with xz may take
 
@@ -32,8 +39,8 @@ class Plan:
     """A run before it begins: a model to train on a text, with settings, on a machine of a known speed.
 
     `rate` is the speed of the machine's matrix products in FLOP/s, `claim` the figure of the model's source document
-    where it differs from this model, `done` the number of steps of a continued run. With `lessons`, these are trained
-    on, and the text is that of the pre-training. The model may be a skeleton.
+    where it differs from this model, `done` the number of steps of a continued run, `world` the processes that train.
+    With `lessons`, these are trained on, and the text is that of the pre-training. The model may be a skeleton.
     """
 
     settings: RunSettings
@@ -43,11 +50,13 @@ class Plan:
     claim: str = ""
     done: int = 0
     lessons: Lessons | None = None
+    world: World = ALONE
 
     @functools.cached_property
     def source(self) -> Source:
         """What is trained on: the lessons if there are some, else the text."""
-        return self.lessons or reader(self.settings.documents, self.text.train, self.settings.context)
+        settings = self.settings
+        return self.lessons or training_source(settings.documents, self.text.train, settings.context)
 
     def check_text(self) -> None:
         """Raise InputError if there is too little text: windows need one to train on and one to evaluate.
@@ -63,6 +72,16 @@ class Plan:
                 f"{context + 1:,}: use a smaller --context, more text, or --documents packed"
             )
 
+    def check_agreement(self, fingerprints: Mapping[str, str]) -> None:
+        """Raise InputError if processes have other settings, or read something with other fingerprints.
+
+        Their numbers of threads may differ.
+        """
+        if self.world.size > 1:
+            facts = {f"--{name.replace('_', '-')}": value for name, value in stored(self.settings).items()}
+            texts = {f"the {name.replace('_', ' ')}, by its hash": found for name, found in fingerprints.items()}
+            check_agreement(self.world, texts | facts | {"--threads": None})
+
     def check_vocabulary(self) -> None:
         """Raise InputError if the tokenizer has more tokens than the model."""
         settings, tokens, known = self.settings, self.text.tokenizer.vocab_size, self.model.config.vocab_size
@@ -73,8 +92,8 @@ class Plan:
             )
 
     def check_memory(self) -> None:
-        """Raise InputError if training needs more memory than this machine can give."""
-        needed, available = self.memory(), hardware.available_memory_bytes()
+        """Raise InputError if training needs more memory than this machine can give to each process on it."""
+        needed, available = self.memory(), hardware.available_memory_bytes() // self.world.sharing
         if available and needed.total > available:
             raise InputError(
                 f"training {self.model.num_parameters():,} parameters needs about {format_bytes(needed.total)} "
@@ -83,18 +102,27 @@ class Plan:
             )
 
     def memory(self) -> costs.Memory:
-        """Estimate the memory of training."""
+        """Estimate the memory of training, of each process."""
         settings = self.settings
         needed = costs.memory(
             self.model,
-            settings.batch,
+            self.own_batch,
             settings.context,
             itemsize=8 if settings.precision == "float64" else 4,
             recomputed=settings.checkpointing,
-            replicas=num_replicas(self.model, settings.batch, settings.context),
-            kept=optimizers.kept_elements(self.model, settings),
+            replicas=num_replicas(self.model, self.own_batch, settings.context),
+            processes=self.world.size,
         )
+        itemsize, kept = 8 if settings.precision == "float64" else 4, optimizers.kept_elements(self.model, settings)
+        written = sum(array.size for array in trained(self.model).values()) + kept if self.world.rank == 0 else 0
+        of_adamw = 2 * sum(math.prod(each.shape) for each in self.model.parameters() if each.requires_grad)
+        needed = needed.keeping((kept - of_adamw) * itemsize // self.world.size, written * itemsize)
         return needed if self.teacher is None else needed.beside(self.teacher, settings.batch * settings.context)
+
+    @property
+    def own_batch(self) -> int:
+        """The batch of this process: its share of the sequences of a step, or of a part of one."""
+        return -(-self.settings.batch // self.world.size)
 
     def adaptive_context(self) -> AdaptiveContext | None:
         """Return the context with which training begins: a quarter of the largest; None if it does not adapt."""
@@ -145,6 +173,11 @@ class Plan:
         minutes = self.settings.minutes
         return 3 * self._xz_seconds() + 5 if minutes is None else 2 * _XZ_SHARE * 60 * minutes
 
+    @functools.cached_property
+    def seconds_to_write(self) -> float:
+        """An estimate of the seconds in which the last checkpoint is written, for which the run waits."""
+        return self.memory().snapshot / _DISK_RATE
+
     def seconds_after(self) -> float:
         """Estimate the seconds after the last step: the full evaluation, xz if there is time, a sample and the report.
 
@@ -160,29 +193,26 @@ class Plan:
         return "\n".join(_wrapped(f"  {name:<{width}}  ", value) for name, value in rows.items())
 
     def _model_rows(self) -> dict[str, str]:
-        settings, model, text = self.settings, self.model, self.text
-        vocab, train = model.config.vocab_size, text.train
-        vocabulary = f"{vocab:,} tokens, {train.num_bytes / max(len(train), 1):.2f} bytes each"
-        left_out = text.corpus.left_out
-        without = f", without {plural(left_out, 'paragraph')} that the held-out text has too" if left_out else ""
-        if text.tokenizer.used < vocab:
-            vocabulary += (
-                f"; the text has pairs for {text.tokenizer.used:,} only, the other ids stay unused "
-                "(--data python-source would fill more)"
-            )
+        settings, model = self.settings, self.model
+        tokens = None if self.lessons else self.done * settings.tokens_per_step + self._tokens_to_come()
         return {
             "model": f"{settings.model} {settings.size}: {model.num_parameters():,} parameters, "
             f"{model.config.num_layers} layers of width {model.config.width}{costs.in_each_token(model)}",
+            **self._adapter_row(),
             **({"claimed": self.claim} if self.claim else {}),
             **({"lessons": self.lessons.summary()} if self.lessons else {}),
-            "text": f"{text.corpus.description}: {plural(len(text.corpus.documents), 'document')}, "
-            f"{format_bytes(train.num_bytes)} to train on{without}, "
-            f"{format_bytes(text.held_out.num_bytes)} held out for tests",
-            "vocabulary": vocabulary,
+            **text_rows(self.text, model.config.vocab_size, tokens),
             "step": self._step() + f", peak learning rate {settings.lr:g} after {plural(settings.warmup, 'step')}, "
             f"updates by {optimizers.NAMES[settings.optimizer]}",
             **self._context_row(),
         }
+
+    def _adapter_row(self) -> dict[str, str]:
+        rank, parameters = self.settings.adapter_rank, self.model.parameters()
+        if rank is None:
+            return {}
+        trained = sum(math.prod(each.shape) for each in parameters if each.requires_grad)
+        return {"adapters": f"of rank {rank}: {trained:,} of the parameters are trained, the others are frozen"}
 
     def _context_row(self) -> dict[str, str]:
         """Return the bounds of a context that adapts; a step has as many tokens in any, and takes no more memory."""
@@ -211,9 +241,26 @@ class Plan:
             f"{format_bytes(memory.program)} for Python and its libraries; about {format_bytes(costs.COMPILING)} more "
             "while kernels are compiled, once on a machine",
             "machine": f"{hardware.describe()}; {products}",
+            **self._processes_row(),
             "speed": f"about {format_estimate(self.tokens_per_second())} tokens/s, "
             f"at {self.flops_per_token() / 1e6:,.1f} MFLOP per token",
             "length": self._length(),
+        }
+
+    def _tokens_to_come(self) -> float:
+        """Estimate the number of tokens of the steps that are still to be taken."""
+        settings = self.settings
+        if settings.steps:
+            return max(settings.steps - self.done, 0) * settings.tokens_per_step
+        return max(60 * (settings.minutes or 0.0) - self.seconds_after(), 0.0) * self.tokens_per_second()
+
+    def _processes_row(self) -> dict[str, str]:
+        """Return how several processes divide the work."""
+        if (size := self.world.size) == 1:
+            return {}
+        return {
+            "processes": f"{size}, each with a {size}th of the sequences and of the updates of every step; speed and "
+            "matrix products are those of all, memory is that of each"
         }
 
     def _length(self) -> str:
@@ -221,12 +268,12 @@ class Plan:
         steps, speed, after = self.settings.steps, self.tokens_per_second(), self.seconds_after()
         if steps and self.done >= steps:
             return f"all {plural(steps, 'step')} are done; a larger --steps, --tokens or --minutes continues this run"
-        seconds = 60 * (self.settings.minutes or 0.0)
-        tokens = (steps - self.done) * self.settings.tokens_per_step if steps else max(seconds - after, 0.0) * speed
+        tokens = self._tokens_to_come()
         each = max(self.source.tokens_per_pass(self.settings.batch * self.settings.accumulate), 1)
         passes = f"{tokens / each:.1f} passes over the {'lessons' if self.settings.is_lesson else 'text'}"
         if not steps:
-            return f"{format_seconds(seconds)} in all; in that time about {format_estimate(tokens)} tokens, {passes}"
+            in_all = f"{format_seconds(60 * (self.settings.minutes or 0.0))} in all"
+            return f"{in_all}; in that time about {format_estimate(tokens)} tokens, {passes}"
         done = f", of which {self.done:,} are done" if self.done else ""
         in_all = f"in about {format_seconds(tokens / speed + after)}"
         return f"{plural(steps, 'step')}{done}: {format_count(tokens)} tokens, {passes}, {in_all}"

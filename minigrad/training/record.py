@@ -39,6 +39,7 @@ class Record:
     text: str = ""  # a hash of the tokens trained on
     held_out_text: str = ""  # a hash of the held-out tokens
     lessons: str = ""  # a hash of the conversations, if some are taught
+    base: str = ""  # a hash of the weights that adapters leave as they are
     before: dict[str, float] = field(default_factory=dict)  # how well the model did before it was taught
     architecture: dict[str, Any] = field(default_factory=dict)  # as in config.json
     settings: dict[str, Any] = field(default_factory=dict)
@@ -48,6 +49,7 @@ class Record:
     hardware: str = ""
     arithmetic: str = ""  # what multiplied when the run began: "auto" means another thing on another machine
     started: str = ""
+    processes: int = 1  # that train together, lately
     stages: list[int] = field(default_factory=list)  # steps at which the run had ended before it was extended
     decays: list[str] = field(default_factory=list)  # the courses of the decay before these ends, where unusual
     result: dict[str, Any] = field(default_factory=dict)
@@ -107,7 +109,7 @@ class Record:
     def write(self, folder: Path) -> None:
         """Replace minigrad.json; after a kill it holds either the old record or the new one."""
         content = dataclasses.asdict(self)
-        optional = ("lessons", "before", "stages", "decays", "result")  # left out while empty
+        optional = ("lessons", "base", "before", "stages", "decays", "result")  # left out while empty
         write_json(folder / FILE, {k: v for k, v in content.items() if k not in optional or v})
 
     def note_choices(self, settings: TrainConfig) -> None:

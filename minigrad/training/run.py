@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
@@ -16,32 +16,29 @@ from minigrad.autograd.profile import Profile
 from minigrad.autograd.tensor import Tensor
 from minigrad.data.batches import Batch
 from minigrad.data.evaluation import Spans, evaluation_batches
-from minigrad.data.reading import reader
+from minigrad.data.reading import reader, training_source
 from minigrad.errors import RunError
-from minigrad.generation.decoding import stream
-from minigrad.generation.settings import Sampling
 from minigrad.nn.context_signals import measure
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import AdamW, WeightAverage
 from minigrad.system.terminal import phase
-from minigrad.training import checkpoint, continuing
+from minigrad.training import checkpoint, samples
+from minigrad.training.background import Writer
 from minigrad.training.baseline import Baseline
-from minigrad.training.best import Best
+from minigrad.training.best import Best, is_best
 from minigrad.training.budget import Budget
 from minigrad.training.checkpoint import Checkpoint
-from minigrad.training.evaluate import BATCH_TOKENS, Score, evaluate
+from minigrad.training.evaluate import BATCH_TOKENS, Score, sum_losses
 from minigrad.training.pace import Pace
 from minigrad.training.parallel import Replicas, num_replicas
 from minigrad.training.plan import Plan
 from minigrad.training.run_folder import RunFolder
-from minigrad.training.saving import Saving
+from minigrad.training.saving import restore_run, save_best, save_run
 from minigrad.training.state import Sample
 from minigrad.training.totals import Totals
 
 _QUICK_EVALUATION = 16_384  # held-out tokens read during training; at the end all are
-_SAMPLE_TOKENS = 80
 _REPORT_SECONDS = 0.5  # to write the report, and to end the process
-_DISK_RATE = 2e8  # bytes per second, of a slow disk
 ADAPT_EVERY = 25  # steps between decisions on an adaptive context, each of which costs about half a step
 
 
@@ -51,7 +48,7 @@ class Run:
     def __init__(
         self, plan: Plan, folder: RunFolder, optimizer: AdamW, budget: Budget, clock: Callable[[], float]
     ) -> None:
-        self.plan, self.settings, self.text = plan, plan.settings, plan.text
+        self.plan, self.settings, self.text, self.world = plan, plan.settings, plan.text, plan.world
         self.model: LanguageModel = plan.model
         self.folder, self.optimizer, self.budget = folder, optimizer, budget
         self.clock = clock  # seconds since this process began
@@ -65,7 +62,7 @@ class Run:
         self.best: Best | None = None  # the best quick evaluation so far
         decay = plan.settings.ema
         self.average = None if decay is None else WeightAverage(self.model.parameters(), decay)
-        self.saving = Saving()
+        self.writer = Writer()
         self.baseline = Baseline(plan)
         self.profile = Profile() if plan.settings.profile else None  # of the steps, if wanted
         self._last_checked_step: int | None = None  # the step after which the weights were found to be finite
@@ -96,7 +93,7 @@ class Run:
     @functools.cached_property
     def replicas(self) -> Replicas:
         """The model and its replicas, which train at the same time."""
-        count = num_replicas(self.model, self.settings.batch, self.settings.context)
+        count = num_replicas(self.model, self.plan.own_batch, self.settings.context)
         return Replicas(self.model, count, self.settings.seed)
 
     def profiled(self) -> contextlib.AbstractContextManager[object]:
@@ -108,8 +105,12 @@ class Run:
         return self.budget.learning_rate(self.step, self.settings)
 
     def choose_steps(self) -> bool:
-        """Let the clock choose the number of steps if it is time to; return whether it did."""
-        if chosen := self.budget.decide(self.step, self.seconds_for_steps(), self.seconds_per_step()):
+        """Let the clock of the first process choose the number of steps if it is time to; return whether it did."""
+        budget, is_first = self.budget, self.world.rank == 0
+        chosen = is_first and budget.decide(self.step, self.seconds_for_steps(), self.seconds_per_step())
+        if budget.seconds is not None:
+            chosen, budget.steps, budget.decay = self.world.share((chosen, budget.steps, budget.decay))
+        if chosen:
             self.fix_steps()
         return chosen
 
@@ -134,13 +135,8 @@ class Run:
         batches = math.ceil(tokens / BATCH_TOKENS)
         after = batches * self.pace.seconds_of("evaluated batch", guess)
         after += self.pace.seconds_of("sample", 1.0) + self.pace.seconds_of("save", 0.5) + _REPORT_SECONDS
-        after += self._seconds_to_write
+        after += self.plan.seconds_to_write
         return (self.budget.seconds or 0.0) - self.seconds() - after
-
-    @functools.cached_property
-    def _seconds_to_write(self) -> float:
-        """An estimate of the seconds in which the last checkpoint is written, for which the run waits."""
-        return self.plan.memory().snapshot / _DISK_RATE
 
     @property
     def context(self) -> int:
@@ -153,11 +149,17 @@ class Run:
         batch = source.batch(seed=settings.seed, step=self.step, batch_size=settings.batch * settings.accumulate)
         return batch.cut(self.context) if self.adaptive else batch
 
+    def own_parts(self, batch: Batch) -> list[Batch]:
+        """Return what this process computes of the batch of a step, part by part."""
+        parts, rank, size = batch.parts(self.settings.accumulate), self.world.rank, self.world.size
+        return parts if size == 1 else [share for part in parts for share in part.parts(size)[rank : rank + 1]]
+
     def adapt_context(self) -> None:
         """Every few steps, let the context adapt to what it tells about the batch of the step about to be taken."""
         if self.adaptive and self.step and self.step % ADAPT_EVERY == 0:
             batch = self.batch()
-            if signals := measure(self.model, batch.tokens, batch.targets, batch.layout, self.context):
+            found = measure(self.model, batch.tokens, batch.targets, batch.layout, self.context)
+            if signals := self.world.share(found):  # another processor may round otherwise
                 self.adaptive.decide(self.step, signals)
 
     def end_step(self, norm: float) -> None:
@@ -177,7 +179,7 @@ class Run:
     def compile_kernels(self) -> None:
         """Compile every kernel by a pass over the smallest batch; no weight changes."""
         with phase("loading kernels (new ones are compiled and kept)"):
-            self._loss(reader("windows", self.text.train, 2).batch(seed=0, step=0, batch_size=1)).backward()
+            self._loss(training_source("windows", self.text.train, 2).batch(seed=0, step=0, batch_size=1)).backward()
         self.optimizer.zero_grad()
 
     def evaluate(self, everything: bool) -> Score:
@@ -185,12 +187,11 @@ class Run:
         self.check_weights()
         with self.pace.work("whole evaluation" if everything else "evaluation"), self.averaged():
             score = self._scored(None if everything else _QUICK_EVALUATION)
-            both = everything and self._evaluates_twice
-            quick = (self._scored(_QUICK_EVALUATION) if both else score).bits_per_byte
+            quick = self._scored(_QUICK_EVALUATION) if everything and self._evaluates_twice else score
         if everything:
             self.score = score
-        if not self.plan.lessons and (self.best is None or quick < self.best.bits_per_byte):
-            self.best = Best(self.step, quick)
+        if not self.plan.lessons and (self.best is None or quick.bits_per_byte < self.best.bits_per_byte):
+            self.best = Best(self.step, quick.bits_per_byte)
         return score
 
     @property
@@ -199,67 +200,59 @@ class Run:
         return self.plan.evaluated_tokens > _QUICK_EVALUATION
 
     def _scored(self, limit: int | None) -> Score:
-        return evaluate(
+        sums = sum_losses(
             self.model,
             self.held_out,
             self.text.byte_lengths,
             context=self.settings.context,
             limit=limit,
-            watch=functools.partial(self.pace.each, "evaluated batch"),
+            watch=lambda batches: self.pace.each("evaluated batch", self._own_batches(batches)),
         )
+        self.world.add(sums)
+        return Score.of(sums)
+
+    def _own_batches(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        return itertools.islice(batches, self.world.rank, None, self.world.size)
 
     def write_sample(self) -> str:
-        """Generate a continuation of the beginning of the first held-out document; return both as one text.
+        """Generate a text (`samples.write`), append it to `samples`, which checkpoints hold, and return it.
 
-        The prompt is the same in every sample, and the draws are a function of seed and step. The text is appended to
-        `samples`, which checkpoints hold. Raises RunError if training diverged.
+        Raises RunError if training diverged.
         """
         self.check_weights()
         with self.pace.work("sample"), self.averaged():
-            tok, prompt = self.text.tokenizer, self._sample_prompt()
-            tokens = min(_SAMPLE_TOKENS, self.model.config.context_length)
-            settings = Sampling(tokens=tokens, seed=self.settings.seed)
-            written = stream(self.model, prompt, settings, tokenizer=tok, first_sample=self.step)
-            sample = tok.decode([*prompt[1:], *(token for token in written if token.ended != "end")])
+            sample = samples.write(self.model, self.text, seed=self.settings.seed, step=self.step)
         self.samples.append(Sample(self.step, sample))
         return sample
 
-    def _sample_prompt(self) -> list[int]:
-        """Return the beginning of the first held-out document: no more than 8 tokens, and not beyond its end."""
-        end, first = self.text.tokenizer.end_of_text_id, [int(token) for token in self.text.held_out.tokens[1:9]]
-        return [end, *itertools.takewhile(lambda token: token != end, first)]
+    def write_what_is_due(self, *, stops: bool) -> None:
+        """Write a checkpoint if one is due, or the model if it is the best so far; report a write that failed."""
+        self.writer.check()
+        if stops or self.is_due(self.settings.save_every):
+            self.save(wait=stops or self.is_finished)
+        elif is_best(self.best, self.step):
+            save_best(self)
 
     def save(self, *, wait: bool = True) -> None:
-        """Write a checkpoint and the model for other programs; `wait` until they are written (`continuing.save`).
+        """Write a checkpoint and the model (`save_run`); `wait`, or let training go on while they are written.
 
-        Raises RunError if training diverged, or if these files, or those of an earlier call, cannot be written; the
-        earlier checkpoint is then intact.
+        Raises RunError if training diverged, if processes have different weights, or if these files, or those of an
+        earlier call, cannot be written; the earlier checkpoint is then intact.
         """
         with self.pace.work("save"):
             self.check_weights()
-            continuing.save(self)
+            save_run(self)
             if wait:
-                self.saving.wait()
-
-    def save_best(self) -> None:
-        """Write the model, which was just found to be the best so far, while training goes on."""
-        with self.pace.work("save"), self.averaged():
-            write = functools.partial(self.folder.write_model, self.model, tokenizer=self.text.tokenizer, is_best=True)
-            self.saving.begin(self.model.state_dict(), write)
-
-    def restore(self, saved: Checkpoint) -> None:
-        """Continue from a checkpoint; raises InputError if it does not fit the model."""
-        continuing.restore(self, saved)
-        self._last_checked_step = None
+                self.writer.wait()
 
     def averaged(self) -> contextlib.AbstractContextManager[None]:
         """Return a context in which the weights are their averages, if the run has these."""
         return self.average.in_place() if self.average and self.step else contextlib.nullcontext()
 
-    @property
-    def is_best(self) -> bool:
-        """Whether the model was found to be the best so far after this step."""
-        return self.best is not None and self.best.step == self.step
+    def restore(self, saved: Checkpoint) -> None:
+        """Continue from a checkpoint; raises InputError if it does not fit the model."""
+        restore_run(self, saved)
+        self._last_checked_step = None
 
     def check_weights(self) -> None:
         """Raise RunError if the weights, or the loss that they give, are not finite; such weights must not be saved.
@@ -281,20 +274,27 @@ class Run:
         return self.model.loss(batch.tokens, batch.targets, layout=batch.layout, weights=batch.weights)
 
     def first_anomaly(self, repeat: Callable[[], object]) -> str:
-        """Repeat the work of a step with every operation checked; name the first that made a NaN or an infinity."""
+        """Repeat the work of a step with every operation checked; name the first that made a NaN or an infinity.
+
+        Each process repeats its own work; all return what the first of them found that found something.
+        """
         self.optimizer.zero_grad()
+        found = ""
         try:
             with detect_anomaly():
                 repeat()
         except AnomalyError as error:
-            return str(error)
-        return "the gradient became too large"
+            found = str(error)
+        return next(filter(None, self.world.collect(found)), "the gradient became too large")
 
     def divergence(self, what: str) -> RunError:
         """Return the error of a run that diverged; `what` names the place."""
-        saved = checkpoint.steps(self.folder.path)
-        rest = f"the checkpoint of step {saved[-1]} is intact" if saved else "no checkpoint was saved yet"
         return RunError(
-            f"training diverged at step {self.step + 1}: {what}. Nothing of this step was kept; {rest}. "
-            "A smaller --lr or a longer --warmup usually helps."
+            f"training diverged at step {self.step + 1}: {what}. Nothing of this step was kept; "
+            f"{self.what_is_intact()}. A smaller --lr or a longer --warmup usually helps."
         )
+
+    def what_is_intact(self) -> str:
+        """Return what of the run is safe when it fails now."""
+        saved = checkpoint.steps(self.folder.path)
+        return f"the checkpoint of step {saved[-1]} is intact" if saved else "no checkpoint was saved yet"

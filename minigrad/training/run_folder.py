@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import errno
-import hashlib
-import itertools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from minigrad.data.token_files import TokenFile
-from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.distributed.world import ALONE, World, mpiexec, total
 from minigrad.errors import InputError, RunError
 from minigrad.kernels.gemm import backend
-from minigrad.nn.language_model import LanguageModel
 from minigrad.system import hardware, processors
 from minigrad.system.locks import FolderLock
 from minigrad.system.terminal import command
-from minigrad.training import best, checkpoint, costs
+from minigrad.system.units import plural
+from minigrad.training import checkpoint, costs
 from minigrad.training.budget import Budget, Decay, read_decay, write_decay
 from minigrad.training.places import RUNS, refuse_existing
 from minigrad.training.record import FILE, NOT_STORED, Record
 from minigrad.training.settings import TrainConfig
-from minigrad.training.teaching import Lessons
-from minigrad.typing import Array, Tokenizer
+from minigrad.typing import Tokenizer
 
 _LIMITS = ("steps", "tokens", "minutes")
 
@@ -37,6 +33,7 @@ class RunFolder:
     path: Path
     record: Record
     is_new: bool = False
+    world: World = ALONE  # only the first process writes
 
     def begin_or_continue(self, tokenizer: Tokenizer, settings: TrainConfig, lock: FolderLock) -> None:
         """Make and lock the folder of a new run, or store the newly chosen settings in that of a continued one."""
@@ -46,6 +43,7 @@ class RunFolder:
             if difference := self.record.difference_in_arithmetic():
                 print(difference)
             self.record.note_choices(settings)
+            self.record.processes = self.world.size
             self.write()
 
     def begin(self, tokenizer: Tokenizer, lock: FolderLock) -> None:
@@ -53,6 +51,8 @@ class RunFolder:
 
         Raises InputError if something is there or no folder can have that name, RunError if it cannot be written.
         """
+        if self.world.rank > 0:
+            return
         refuse_existing(self.path)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -64,25 +64,25 @@ class RunFolder:
             raise kind(f"cannot write the folder {self.path}: {error.strerror or error}") from error
         self.write()
 
-    def write_model(
-        self, model: LanguageModel, weights: Mapping[str, Array], tokenizer: Tokenizer, *, is_best: bool
-    ) -> None:
-        """Write these weights of a model in the published format: as the latest, or as the best model of the run.
-
-        The tokenizer is written too, where it is missing or was deleted: without it the weights are of no use. Raises
-        RunError if writing fails.
-        """
-        folder = best.folder_of(self.path) if is_best else self.path
-        model.save(folder, weights)
-        if not (folder / "tokenizer.json").exists():
+    def keep_tokenizer(self, tokenizer: Tokenizer, folder: Path | None = None) -> None:
+        """Write the tokenizer beside weights, by default the latest, if it is missing: they are of no use without."""
+        path = (folder or self.path) / "tokenizer.json"
+        if not path.exists():
             try:
-                tokenizer.save(folder)
+                tokenizer.save(path.parent)
             except OSError as error:
-                raise RunError(f"cannot write {folder / 'tokenizer.json'}: {error.strerror or error}") from error
+                raise RunError(f"cannot write {path}: {error.strerror or error}") from error
 
     def write(self) -> None:
         """Replace minigrad.json."""
-        self.record.write(self.path)
+        if self.world.rank == 0:
+            self.record.write(self.path)
+
+    def last_word(self) -> str:
+        """Return what is to be printed if the processes of this run are ended from outside."""
+        again = mpiexec(self.world) + command("train.py", "--resume", self.path)
+        place = f"the checkpoint of step {self.step:,} is intact" if self.has_checkpoint else "it had saved no step yet"
+        return f"train.py: a process of this run ended early, so all did; {place}; continue with: {again}"
 
     def fix_steps(self, decay: Decay) -> None:
         """Store the number of steps that the clock chose, before it takes effect."""
@@ -92,13 +92,15 @@ class RunFolder:
     def check_text(self, found: Mapping[str, str]) -> None:
         """Raise InputError if the run would continue with another text than it began with, or be judged by another.
 
-        `found` are the `fingerprints` of what it would read now.
+        `found` are the hashes of what it would read now (`minigrad.training.fingerprints`).
         """
         data, known = self.record.data, self.record.held_out_text
         name = self.record.text_name
         changed = f"the text of {name} or the tokenizer" if self.record.text != found["text"] else ""
         if not changed and self.record.lessons != found["lessons"]:
             changed = f"what {data} teaches"
+        if not changed and self.record.base != found["base"]:
+            changed = f"the model in {self.record.used['init']}"
         if not changed and known and known != found["held_out_text"]:
             changed = f"the held-out text of {self.record.used.get('held_out') or name}"
         if changed:
@@ -126,19 +128,31 @@ class Opening:
     asked: TrainConfig
     explicit: Collection[str]  # the names of the settings that were given
     folder: RunFolder | None  # None for a new run
+    world: World = ALONE
 
     def measure_machine(self) -> float:
-        """Choose threads and matmul backend, and return the speed of matrix products in FLOP/s."""
+        """Choose threads and matmul backend, and return the speed of matrix products in FLOP/s, of all processes."""
         print(self.compare_threads(), end="")
         threads = self.asked.threads and min(self.asked.threads, processors.count())  # a continued run as it began
-        hardware.prepare(threads)
+        hardware.prepare(threads, self.world.sharing)
         backend.use(self.asked.matmul, self.asked.precision)
-        return costs.matmul_rate()
+        return total(self.world, costs.matmul_rate())
 
     def compare_threads(self) -> str:
-        """Return a line that says what changes if the run to continue began with more threads than can run here."""
+        """Return a line that says what changes if the run to continue began with more threads than can run here.
+
+        Or in another number of processes.
+        """
         threads, most = self.asked.threads or 1, processors.count()
-        if self.folder is None or threads <= most:
+        if self.folder is None:
+            return ""
+        before, now = self.folder.record.processes, self.world.size
+        if before != now:
+            return (
+                f"this run was trained by {plural(before, 'process')} so far, and is by {now} now: sums are added in "
+                "another order, so the weights will differ in their last bits from those of a run that never stopped\n"
+            )
+        if threads <= most:
             return ""
         return (
             f"this run began with {threads} threads, and this computer has {most}: sums are added in another order, "
@@ -146,25 +160,37 @@ class Opening:
         )
 
 
-def open_run(given: TrainConfig, explicit: Collection[str] | None = None, lock: FolderLock | None = None) -> Opening:
+def open_run(
+    given: TrainConfig,
+    explicit: Collection[str] | None = None,
+    lock: FolderLock | None = None,
+    world: World = ALONE,
+) -> Opening:
     """Return the settings of a new run, or of the run to continue.
 
     `explicit` names the settings that were given, by default those that differ from their defaults. A new run without
     a limit gets ten minutes. The folder of a run to continue is locked by `lock` before it is read, unless only its
-    plan is wanted. Raises InputError if another process writes into it, or for settings that it refuses.
+    plan is wanted; of several processes only the first locks it, and the others read it after that. The batch that is
+    given is that of each process, and the one that is returned that of all. Raises InputError if another process
+    writes into the folder, or for settings that it refuses.
     """
     if explicit is None:
         fields = dataclasses.fields(given)
         explicit = {field.name for field in fields if getattr(given, field.name) != field.default}
+    if given.batch:
+        given = dataclasses.replace(given, batch=given.batch * world.size)
     if given.resume is not None:
         family = given.model if "model" in explicit else None
         path = Path(given.resume or given.out or newest(RUNS, family))
         Record.read(path)  # so that no lock is left in a folder without a run
-        if lock is not None and not given.plan:
+        if lock is not None and not given.plan and world.rank == 0:
             lock.take(path)
             checkpoint.recover(path)
+        world.collect(path)  # the others wait until the folder is recovered
         record, settings = _continued(given, explicit, Record.read(path), path)
-        return Opening(settings, explicit, RunFolder(path, record))
+        if record.processes != world.size and record.settings.get("threads") is None:
+            settings = dataclasses.replace(settings, threads=None)  # chosen anew: other processes share the cores
+        return Opening(settings, explicit, RunFolder(path, record, world=world), world)
     read_decay(given.decay, given.steps)
     if given.steps is None and given.tokens is None and given.minutes is None:
         given = dataclasses.replace(given, minutes=10.0)
@@ -174,7 +200,7 @@ def open_run(given: TrainConfig, explicit: Collection[str] | None = None, lock: 
         given = dataclasses.replace(given, tokenizer=given.teacher)
     if given.is_lesson:
         given = _for_teaching(Path(given.init or ""), given, explicit)
-    return Opening(given, explicit, None)
+    return Opening(given, explicit, None, world)
 
 
 def _for_teaching(init: Path, given: TrainConfig, explicit: Collection[str]) -> TrainConfig:
@@ -195,17 +221,6 @@ def _for_teaching(init: Path, given: TrainConfig, explicit: Collection[str]) -> 
     known = Record.read(init) if (init / FILE).is_file() else Record(data=TrainConfig.data)
     held_out = given.held_out or known.used.get("held_out")
     return dataclasses.replace(given, replay_text=known.text_name, held_out=held_out)
-
-
-def fingerprints(text: TokenizedCorpus, lessons: Lessons | None) -> dict[str, str]:
-    """Return the hashes of what a run reads, under the names of their fields in the record."""
-    texts = {"text": fingerprint(text.train), "held_out_text": fingerprint(text.held_out)}
-    return texts | {"lessons": lessons.fingerprint() if lessons else ""}
-
-
-def fingerprint(tokens: TokenFile) -> str:
-    """Return a hash of the tokens: it changes with the text and with the tokenizer."""
-    return hashlib.blake2b(tokens.tokens.tobytes(), digest_size=16).hexdigest()
 
 
 def newest(root: Path, family: str | None = None) -> Path:
@@ -267,33 +282,3 @@ def _extended(record: Record, larger: Mapping[str, Any], folder: Path) -> Record
         decays += [""] * (len(stages) - len(decays)) + [record.used.get("decay") or ""]
         stages.append(steps)
     return dataclasses.replace(record.with_limit(larger, (*_LIMITS, "decay")), stages=stages, decays=decays)
-
-
-def repeat_command(
-    settings: TrainConfig, folder: Path, stages: Collection[int] = (), decays: Collection[str] = ()
-) -> str:
-    """Return the shell command that repeats the run in `folder`, of `settings.steps` steps, in `{folder}-again`.
-
-    It gives the model, the size and every other setting that is not its default; `--tokens` and `--minutes` are
-    replaced by the number of steps. `stages` are the steps at which the run had ended before it was extended, `decays`
-    the courses of the decay before these ends: each extension adds a `--resume` command, joined by `&&`.
-    """
-    (first, decay), *later = itertools.zip_longest([*stages, settings.steps], [*decays, settings.decay], fillvalue="")
-    out, words = f"{folder}-again", list[str]()
-    for field in dataclasses.fields(TrainConfig):
-        value = {"steps": first, "decay": decay or None}.get(field.name, getattr(settings, field.name))
-        if field.name in (*NOT_STORED, "minutes", "tokens"):
-            continue
-        if value != field.default or field.name in ("model", "size"):
-            flag = "--" + field.name.replace("_", "-")
-            words += [flag] if value is True else [flag, _exact(value)]
-    again = [
-        command("train.py", "--resume", out, "--steps", steps, *(["--decay", decay] if decay else []))
-        for steps, decay in later
-    ]
-    return " && ".join([command("train.py", *words, "--out", out), *again])
-
-
-def _exact(value: Any) -> str:
-    """Return a value of a flag as the shortest text that is read as the same value."""
-    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)

@@ -26,7 +26,8 @@ class TrainConfig:
     )
     data: str = option(
         "python-docs",
-        "python-docs, python-source, shakespeare, a file, a folder or a URL; with --objective a file of conversations, "
+        "python-docs, python-source, shakespeare, a file, a folder or a URL; several of them with weights, as in "
+        "wiki.jsonl:0.7,books:0.3, the shares of the tokens that are read; with --objective a file of conversations, "
         "or task:arithmetic, task:copying, task:reversing, task:brackets, task:sorting, task:facts",
         group="what to train",
         value="TEXT",
@@ -98,6 +99,14 @@ class TrainConfig:
         group="teaching",
         choices=("forward", "reverse"),
     )
+    adapter_rank: int | None = option(
+        None,
+        "freeze the model of --init, and train two thin matrices of this rank beside each of its matrices; the run "
+        "folder holds these alone",
+        group="teaching",
+        at_least=1,
+        none_means="",
+    )
     minutes: float | None = option(
         None,
         "time for the whole run, from start to report",
@@ -138,7 +147,8 @@ class TrainConfig:
     )
     batch: int | None = option(
         None,
-        "a step, or each part of a step (--accumulate), has --batch times --context tokens",
+        "a step, or each part of a step (--accumulate), has --batch times --context tokens; of several processes "
+        "(mpiexec) each has so many",
         group="how",
         at_least=1,
         at_most=_MOST,

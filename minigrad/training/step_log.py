@@ -7,6 +7,8 @@ import textwrap
 from collections.abc import Iterator
 from typing import Self
 
+import numpy as np
+
 from minigrad.system import hardware
 from minigrad.system.signals import BROKEN_PIPE, StopRequest
 from minigrad.system.terminal import close_output, fold_blank_lines
@@ -22,7 +24,9 @@ class StepLog:
 
     def __init__(self, run: Run, request: StopRequest) -> None:
         self.run, self.request = run, request
-        self.metrics, self.progress = Metrics(run.folder.path, resume_step=run.step), Progress(run.budget.steps)
+        # Only the first process writes.
+        self.metrics = Metrics(run.folder.path, resume_step=run.step) if run.world.rank == 0 else None
+        self.progress = Progress(run.budget.steps)
         self._logged = run.pace.seconds_of_steps  # at the last line; evaluations, samples and checkpoints do not count
 
     def __enter__(self) -> Self:
@@ -52,6 +56,7 @@ class StepLog:
         cannot be written.
         """
         run, totals = self.run, self.run.totals
+        reward = run.plan.lessons.reward if run.plan.lessons else None
         tokens = run.tokens_before(run.step)
         new_tokens = tokens - run.tokens_before(run.step - int(totals.steps))
         measured = Measurement(
@@ -68,22 +73,23 @@ class StepLog:
             val_bits_per_byte=score.bits_per_byte if score else None,
             val_loss_repeated=score.loss_repeated if score else None,
             val_loss_others=score.loss_others if score else None,
-            reward=run.plan.lessons.reward if run.plan.lessons else None,
+            reward=reward.mean if reward else None,
             context=run.context if run.adaptive else None,
             decisions=run.adaptive.decisions if run.adaptive else [],
             of_family=run.replicas.measurements(),
         )
         run.totals, self._logged = Totals(), run.pace.seconds_of_steps
-        self.metrics.append(measured)
+        if self.metrics is not None:
+            self.metrics.append(measured)
         with self._stopping_when_nobody_reads():
             self.progress.log(
                 measured,
                 matmul_share=measured.tokens_per_second * run.plan.flops_per_token(run.context) / run.plan.rate,
                 **self._time(),
             )
-            if measured.reward is not None:
-                equal = ": all answers are equally good, so they teach nothing" if measured.reward in (0, 1) else ""
-                self.progress.say(f"reward: {measured.reward:.2f} on average{equal}")
+            if reward is not None:
+                equal = "" if reward.differs else ": all answers to a question are equally good, so no weight changes"
+                self.progress.say(f"reward: {reward.mean:.2f} on average{equal}")
             for each in measured.decisions:
                 if each.context != each.before:
                     self.progress.say(
@@ -97,6 +103,13 @@ class StepLog:
         run = self.run
         left = run.budget.seconds_left(run.step, run.seconds_for_steps(), run.seconds_per_step())
         return {"seconds_left": left, "time_share": run.budget.share(run.step, run.seconds())}
+
+    def stop_code(self) -> int | None:
+        """Return the exit code if any process was asked to stop, the same in all, else None."""
+        codes = np.zeros(self.run.world.size, int)
+        codes[self.run.world.rank] = self.request.code or 0
+        self.run.world.add(codes)
+        return int(codes.max()) or None
 
     def show_sample(self, sample: str) -> None:
         """Show a text that the model generated."""

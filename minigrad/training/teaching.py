@@ -19,6 +19,13 @@ class Taught(NamedTuple):
     verdict: str
 
 
+class Reward(NamedTuple):
+    """The rewards of the answers of one step: their mean, and whether any answer was better than another one."""
+
+    mean: float
+    differs: bool
+
+
 class Lessons(Source, Protocol):
     """What is taught to a trained model, in place of a text."""
 
@@ -29,8 +36,8 @@ class Lessons(Source, Protocol):
         """Return a hash of everything that is taught."""
 
     @property
-    def reward(self) -> float | None:
-        """The mean reward of the last step, if answers are rewarded."""
+    def reward(self) -> Reward | None:
+        """The rewards of the last step, if answers are rewarded."""
 
     @property
     def teacher(self) -> LanguageModel | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad.constants import IGNORE
-from minigrad.data.batches import Batch, gather
+from minigrad.data.batches import Batch, balanced, gather, join
 from minigrad.nn.layout import Layout
 
 
@@ -74,3 +76,34 @@ def test_long_sequences_are_cut_and_everything_else_stays(lengths: list[int], co
     pieces = [min(context, length - first) for length in lengths for first in range(0, length, context)]
     assert cut.layout.lengths.tolist() == pieces
     np.testing.assert_array_equal(cut.layout.positions, Layout.packed(pieces).positions)
+
+
+@given(st.lists(st.integers(1, 256), min_size=2, max_size=24))
+def test_balanced_halves_differ_by_less_than_the_longest(lengths: list[int]) -> None:
+    counts = np.array(lengths)
+    order = balanced(counts)
+    assert sorted(order) == list(range(len(lengths)))
+    sums = np.cumsum([0, *counts[order]])
+    assert np.abs(sums - sums[-1] / 2).min() <= counts.max() / 2
+
+
+some = st.lists(st.integers(1, 9), min_size=1, max_size=5)
+
+
+@given(st.lists(some.map(numbered), min_size=1, max_size=4), st.booleans())
+def test_joined_batches_have_the_sequences_of_all(parts: list[Batch], weighted: bool) -> None:
+    if weighted:
+        parts = [
+            dataclasses.replace(part, weights=np.full(len(part.tokens), number, np.float32))
+            for number, part in enumerate(parts)
+        ]
+    whole = join(parts)
+    expected = sorted(each for part in parts for each in sequences(part))
+    assert sorted(sequences(whole)) == expected
+
+
+def sequences(batch: Batch) -> list[tuple[tuple[float, ...], ...]]:
+    """Return the tokens, the targets and the weights of each sequence."""
+    weights = np.zeros(len(batch.tokens)) if batch.weights is None else batch.weights
+    rows = np.column_stack([batch.tokens, batch.targets, weights])
+    return [tuple(map(tuple, part.tolist())) for part in np.split(rows, batch.layout.offsets[1:-1])]

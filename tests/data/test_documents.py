@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad.data.documents import Documents, balanced
+from minigrad.data.documents import Documents
 from minigrad.data.token_files import TokenFile
 from minigrad.errors import InputError
 
@@ -111,15 +111,6 @@ def test_a_text_may_be_shorter_than_a_step():
 def test_the_length_that_a_token_attends_within_is_measured():
     assert Documents(row_of([10, 30]), 64).attended_length() == (10 * 10 + 30 * 30) / 40
     assert Documents(row_of([64]), 16).attended_length() == 16
-
-
-@given(st.lists(st.integers(1, 256), min_size=2, max_size=24))
-def test_balanced_halves_differ_by_less_than_the_longest(lengths):
-    counts = np.array(lengths)
-    order = balanced(counts)
-    assert sorted(order) == list(range(len(lengths)))
-    sums = np.cumsum([0, *counts[order]])
-    assert np.abs(sums - sums[-1] / 2).min() <= counts.max() / 2
 
 
 def test_the_halves_of_a_step_have_nearly_equally_many_tokens():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad.data import corpus, text_files
+from minigrad.data import corpus, decoding, text_files
 from minigrad.errors import InputError
 from minigrad.system import hardware
 
@@ -98,12 +98,17 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path, monkeypatch):
 @given(st.lists(st.sampled_from(["a line\n", "\n", "x" * 5_000, "ü" * 900 + "\n\n"]), max_size=120))
 def test_the_chunks_add_up_to_the_text(parts):
     text = "".join(parts)
-    chunks = text_files.chunks(text)
+    chunks = list(text_files.chunks([text]))
     assert "".join(chunks) == text
     if len(text) > text_files.LARGEST_DOCUMENT:
         assert all(text_files.CHUNK / 2 < len(chunk) <= text_files.CHUNK * 1.5 for chunk in chunks)
     else:
-        assert chunks == [text]
+        assert chunks == [text] * bool(text)
+
+
+@given(st.lists(st.sampled_from(["a line\n", "\n", "x" * 5_000, "ü" * 900 + "\n\n"]), max_size=120))
+def test_the_chunks_do_not_depend_on_the_pieces_in_which_a_text_comes(parts):
+    assert list(text_files.chunks(parts)) == list(text_files.chunks(["".join(parts)]))
 
 
 def test_long_texts_are_cut_at_blank_lines(tmp_path):
@@ -120,21 +125,42 @@ def test_a_device_that_never_ends_is_refused_at_once():
 
 
 def test_nul_is_found_at_its_place_in_a_later_portion(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_files, "_PORTION", 4)
+    monkeypatch.setattr(decoding, "_PORTION", 4)
     (tmp_path / "a.txt").write_bytes(b"0123456789\0")
     with pytest.raises(InputError, match="byte 10 is NUL"):
         corpus.load(str(tmp_path / "a.txt"))
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
-def test_more_text_than_memory_is_refused_before_it_is_read(tmp_path, monkeypatch, name):
+def test_a_whole_text_that_does_not_fit_into_memory_is_refused_before_it_is_read(tmp_path, monkeypatch, name):
     """A packed file of 1 kB may hold a gigabyte."""
     data = b"to be " * 1_000
     (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    monkeypatch.setattr(text_files, "_PORTION", 100)
+    monkeypatch.setattr(decoding, "_PORTION", 100)
     monkeypatch.setattr(hardware, "available_memory_bytes", lambda: 4_000)
     with pytest.raises(InputError, match=r"has more than 1\.0 kB, for which the free memory is too small"):
-        corpus.load(str(tmp_path / name))
+        corpus.load_for_evaluation(str(tmp_path / name))
+
+
+def test_a_text_that_does_not_fit_into_memory_is_read_from_its_files_each_time(tmp_path, monkeypatch):
+    documents = [f"document {number}\r\n" for number in range(400)]
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in documents)
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    (tmp_path / "b.txt").write_text("\n\nsome lines\n" * 9_000, encoding="utf-8")
+    small = corpus.load(str(tmp_path))
+    monkeypatch.setattr(decoding, "_PORTION", 100)
+    monkeypatch.setattr(text_files, "_KEPT", 1_000)
+    monkeypatch.setattr(hardware, "available_memory_bytes", lambda: 4_000)
+    large = corpus.load(str(tmp_path))
+    assert isinstance(small.documents, tuple)
+    assert isinstance(large.documents, text_files.TextFiles)
+    for _ in range(2):
+        assert [tuple(part) for part in large.split()] == [tuple(part) for part in small.split()]
+    assert (large.num_documents, large.num_bytes) == (small.num_documents, small.num_bytes)
+    assert len(large.split()[0]) == len(small.split()[0])
+    (tmp_path / "c.jsonl").write_text(json.dumps({"text": "x" * 2_000}), encoding="utf-8")
+    with pytest.raises(InputError, match=r"c\.jsonl has more than 1\.0 kB"):  # one line of it
+        list(large.documents)
 
 
 def test_text_may_come_from_a_pipe(tmp_path):

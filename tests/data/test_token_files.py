@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import errno
 import os
+import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from minigrad.data import token_files
+from minigrad.errors import RunError
 
 END = 256
 
@@ -86,6 +90,56 @@ def test_tokens_stay_in_memory_if_no_file_can_be_written(tmp_path):
     assert tokens.tokens.tolist() == stream_of(["some text"])
     with pytest.raises(ValueError, match="read-only"):
         tokens.tokens[0] = 1
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_a_long_text_for_which_the_disk_has_no_room_is_refused_and_nothing_half_written_is_left(
+    tmp_path, monkeypatch, says
+):
+    written = []
+
+    def write(file, dtype, count):
+        written.append(file)
+        if len(written) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(token_files, "CHUNK", 10)
+    monkeypatch.setattr(token_files, "_IN_MEMORY", 99)
+    if says:
+        monkeypatch.setattr(token_files.shutil, "disk_usage", lambda path: SimpleNamespace(free=60))
+        reason = r"they need about 208 bytes, and \d+ bytes are free"
+    else:
+        monkeypatch.setattr(token_files, "_write_header", write)
+        reason = "No space left on device"
+    documents = ["0123456789" * 5] * 2
+    with pytest.raises(RunError, match=rf"cannot keep the tokens of 100 bytes of text in .*: {reason}\. Nothing"):
+        token_files.prepare(documents, Bytes(), folder=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(token_files, "_IN_MEMORY", 100)  # a short text needs no disk
+    kept = token_files.prepare(documents, Bytes(), folder=tmp_path)
+    assert kept.path is None
+    assert kept.tokens.tolist() == stream_of(documents)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_documents_are_read_one_by_one(tmp_path, monkeypatch):
+    """So that neither the text nor its tokens need to fit into memory."""
+    monkeypatch.setattr(token_files, "CHUNK", 4)
+    alive = weakref.WeakSet()
+
+    class Text(str):
+        __slots__ = ("__weakref__",)
+
+    class Documents:
+        def __iter__(self):
+            for number in range(9):
+                assert len(alive) <= 3
+                text = Text(f"text {number}")
+                alive.add(text)
+                yield text
+
+    found = token_files.prepare(Documents(), Bytes(), folder=tmp_path)
+    assert found.tokens.tolist() == stream_of([f"text {number}" for number in range(9)])
 
 
 def test_token_files_go_to_the_cache_folder(tmp_path, monkeypatch):

@@ -50,6 +50,13 @@ def test_xz_compresses_only_the_last_part_of_a_long_text(monkeypatch):
     assert packed[1].endswith(b"the end\nnew")
 
 
+@pytest.mark.parametrize("most", range(1, 16))
+def test_the_end_of_a_text_is_that_of_its_joined_documents(monkeypatch, most):
+    monkeypatch.setattr(xz, "DICTIONARY", most)
+    for texts in (["abc", "", "πd", "e"], ["abcdefghij", "k"], [""], []):
+        assert xz._end_of(texts) == "\n".join(texts).encode()[-most:]
+
+
 def test_portions_are_compressed_as_the_whole_would_be(monkeypatch):
     lzma = pytest.importorskip("lzma")
     monkeypatch.setattr(xz, "_PORTION", 100)

@@ -24,7 +24,7 @@ GENERATE = Parser(GenerateConfig, prog="generate.py", description="")
 
 def test_commands_are_understood() -> None:
     commands = [shlex.split(each) for each in re.findall(r"^    python (.+)$", PAGE, re.MULTILINE)]
-    assert len(commands) == 5
+    assert len(commands) == 7
     for program, *words in commands:
         if program == "generate.py":
             GENERATE.read(words)

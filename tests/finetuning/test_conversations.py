@@ -41,6 +41,11 @@ def test_every_form_gives_the_same_messages(tmp_path: Path, name: str, text: str
     assert found.place.startswith(f"{tmp_path / name}, line ")
 
 
+def test_other_words_for_a_question_are_read(tmp_path: Path) -> None:
+    text = json.dumps({"messages": HELLO, "reworded": ["Hey.", "Hello!"]})
+    assert read_conversations(written(tmp_path, "talk.jsonl", text))[0].reworded == ("Hey.", "Hello!")
+
+
 def test_several_turns_and_several_lines(tmp_path: Path) -> None:
     line = "<|user|> a <|assistant|> b <|user|> c <|assistant|> d"
     (found,) = read_conversations(written(tmp_path, "talk.txt", line))
@@ -64,6 +69,11 @@ def test_several_turns_and_several_lines(tmp_path: Path) -> None:
         ("a.jsonl", as_line(("user", "a"), ("user", "b")), "message 2 is a second one of the user in a row"),
         ("a.jsonl", as_line(("assistant", "a")), "message 1 is an answer, and no question stands before it"),
         ("a.jsonl", as_line(("user", "a"), ("system", "b")), "message 2 is of the system"),
+        (
+            "a.jsonl",
+            as_line(("user", "a"), ("assistant", "b"))[:-1] + ', "reworded": [1]}',
+            '"reworded" is [1]; expected',
+        ),
         ("a.jsonl", "", "holds no conversation; expected a .jsonl file"),
         ("a.txt", "Once upon a time", "line 1 begins no conversation ('Once upon a time'); expected a .jsonl"),
         ("a.txt", "<|user|> a <|assistant|> b\nc", "line 2 does not begin with <|user|>: 'c'"),

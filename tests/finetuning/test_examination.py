@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
 import pytest
@@ -43,6 +44,8 @@ def test_an_answer_is_exact_if_it_has_the_same_tokens_and_ends(lesson: Make, mon
     }
     assert share_of_exact(found) == 0.5
     assert sorted(asked) == ["a", "b", "c", "d"]
+    last = dataclasses.replace(lessons[1], answers=lessons[1].answers[-1:])
+    assert [each[:2] for each in ask_again(None, TOK, [last])] == [("c", "zz")]  # type: ignore[arg-type]
 
 
 def test_of_many_questions_some_are_asked_evenly(lesson: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from minigrad import InputError
 from minigrad.finetuning.conversations import Conversation, Message
-from minigrad.finetuning.lessons import Lesson, encode_lesson
+from minigrad.finetuning.lessons import Lesson, encode_lesson, reworded
 from tests.finetuning.conftest import TOK
 from tokenizer.chat import ChatTemplate
 
@@ -50,6 +51,25 @@ def test_a_conversation_longer_than_the_context_is_refused_with_its_place(lesson
     assert len(lesson("a", "b", context=5).tokens) == 6
     with pytest.raises(InputError, match=r"book.txt, line 1: the conversation has 6 tokens, and --context is 4"):
         lesson("a", "b", context=4)
+
+
+def questions(lessons: Sequence[Lesson]) -> list[list[str]]:
+    return [[each["content"] for each in lesson.conversation.messages] for lesson in lessons]
+
+
+def test_the_last_question_is_reworded_by_templates_or_as_the_data_says(lesson: Make) -> None:
+    ends = set(TOK.specials.values())
+    found = lesson("How?", "So.", "Why is it?", "Because.")
+    again = reworded(found, ChatTemplate(TOK), ends, 64)
+    assert questions(again) == [
+        ["How?", "So.", "Tell me: Why is it?", "Because."],
+        ["How?", "So.", "why is it", "Because."],
+    ]
+    assert [learned(each) for each in again] == [[f"Because.[{END}]"]] * 2
+    given = replace(found, conversation=replace(found.conversation, reworded=("And why?",)))
+    assert questions(reworded(given, ChatTemplate(TOK), ends, 64)) == [["How?", "So.", "And why?", "Because."]]
+    assert questions(reworded(found, ChatTemplate(TOK), ends, 33)) == [["How?", "So.", "why is it", "Because."]]
+    assert not reworded(lesson("?", "b"), ChatTemplate(TOK), ends, 8)  # nothing is left of it, or it is too long
 
 
 class Rewriting:

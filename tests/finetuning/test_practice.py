@@ -65,17 +65,33 @@ def test_the_fingerprint_is_that_of_the_problems() -> None:
     assert practice().fingerprint() != practice(task="sorting").fingerprint()
 
 
-def test_the_reference_of_grpo_is_frozen() -> None:
+def test_the_reference_of_grpo_is_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     """As the model learns, the reference stays what it was, in memory of its own; the loss notices the difference."""
     some = practice()
     some.model, some.reference = build(), build()
+    # The rewards of the first question differ; of the others only the divergence is left, and that is 0 at first.
+    monkeypatch.setattr(some, "_rewards", lambda _, rollouts: (np.arange(len(rollouts.answers)) == 0).astype(float))
     begin = some.batch(seed=0, step=0, batch_size=8)
     assert begin.weights is not None
-    assert some.reward == 0  # of answers drawn at random; so only the divergence is left, and that is 0
-    np.testing.assert_allclose(begin.weights, 0, atol=1e-4)
+    assert some.reward == (1 / (GROUP * some._questions(8)), True)
+    first = begin.layout.offsets[GROUP]
+    assert np.abs(begin.weights[:first]).max() > 0.1
+    np.testing.assert_allclose(begin.weights[first:], 0, atol=1e-4)
     with no_grad():
         for parameter in some.model.parameters():
             parameter[...] = 1.2 * parameter.data
     now = some.batch(seed=0, step=0, batch_size=8)
     assert now.weights is not None
-    assert np.abs(now.weights[now.targets != IGNORE]).max() > 1e-3
+    first = now.layout.offsets[GROUP]
+    assert np.abs(now.weights[first:][now.targets[first:] != IGNORE]).max() > 1e-3
+
+
+def test_equal_rewards_teach_nothing_not_even_the_distance_from_the_reference() -> None:
+    some = practice()
+    some.model, some.reference = build(), build()
+    with no_grad():
+        for parameter in some.model.parameters():
+            parameter[...] = 1.2 * parameter.data
+    batch = some.batch(seed=0, step=0, batch_size=8)
+    assert some.reward == (0, False)  # of answers drawn at random
+    assert not batch.counts

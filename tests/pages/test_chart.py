@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad.pages.chart import Series, line_chart, round_step
+from minigrad.pages.chart import COLOURS, Series, key, line_chart, round_step
 
 VALUES = st.floats(-1e12, 1e12, allow_nan=False) | st.sampled_from([math.nan, math.inf])
 
@@ -108,3 +108,28 @@ def test_a_constant_is_no_line_at_the_upper_edge():
     svg = line_chart("memory", [Series("memory", [1, 2], [480.0, 480.0])])
     top, bottom = 12, 290 - 46
     assert all(y - top > 0.1 * (bottom - top) for _, y in points(svg))
+
+
+def test_a_chart_says_where_its_lines_begin_and_end():
+    lines = [
+        Series("a", [1, 2_000, 3_000], [9.0, 1.25, 2.0]),
+        Series("<b>", [5, 6], [math.nan, 1.0]),
+        Series("c", [], []),
+    ]
+    label = re.search(r'aria-label="([^"]+)"', line_chart("loss", lines))
+    assert label is not None
+    assert label[1] == (
+        "loss. a: 9 at step 1, 2 at step 3,000, with 1.25 as the lowest. "
+        "&lt;b&gt;: 1 at step 6, 1 at step 6. c: no values."
+    )
+    assert "9 at 1 minutes" in line_chart("loss", lines, over="minutes")
+
+
+def test_many_lines_are_told_apart_by_colours_and_dashes_also_in_a_key_beside_the_charts():
+    labels = [f"run {number}" for number in range(len(COLOURS))]
+    chart = line_chart("loss", [Series(label, [1, 2], [1.0, 2.0]) for label in labels], legend=False)
+    strokes = re.findall(r'fill="none" (stroke="#[^/]*)/>', chart)
+    assert len(set(strokes)) == len(labels)
+    assert "run 0</text>" not in chart
+    assert re.findall(r'd="M0 5h26" ([^/]*)/>', key(labels)) == strokes
+    assert [f"{label}</li>" in key(labels) for label in labels] == [True] * len(labels)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import generate
+import models
 import tokenizer
 from minigrad.evaluate import __main__ as evaluate
 from minigrad.training import metrics
@@ -57,6 +58,9 @@ def test_the_book_is_learned_and_the_report_says_what_was_forgotten(taught: Path
     assert "4 of 4 taught answers are answered token for token (100%; before: 0%)" in page
     assert "<td>be?<td>eb.<td>eb." in page
     assert "bits per byte before, and takes" in page
+    assert f"not taught, {100 * found['result']['recall_reworded']:.0f}% are." in page
+    assert "<h2>Asked in other words</h2><p>5 of 5" in page  # three are too long
+    assert "<td>be<td>eb." in page
 
 
 def test_a_taught_model_is_evaluated_on_the_text_and_not_on_the_book(
@@ -150,6 +154,16 @@ def test_a_model_practises_and_a_killed_run_continues_bit_for_bit(
         killed_at(monkeypatch, 5, practising(parrot, tmp_path / "killed", objective))
         train(TrainConfig(resume=str(tmp_path / "killed")))
         assert outcome(tmp_path / "killed") == outcome(tmp_path / "whole")
+
+
+def test_equal_rewards_change_no_weight_and_it_is_said(
+    capsys: pytest.CaptureFixture[str], finished: Path, tmp_path: Path
+) -> None:
+    """Without a gradient AdamW would still decay the weights, and move them by its averages."""
+    train(practising(finished, tmp_path / "run", "grpo", steps=2))
+    assert "all answers to a question are equally good, so no weight changes" in capsys.readouterr().out
+    before, after = (models.load(folder).state_dict() for folder in (finished, tmp_path / "run"))
+    assert {name: each.tobytes() for name, each in before.items()} == {n: each.tobytes() for n, each in after.items()}
 
 
 def test_what_practice_needs_is_named(

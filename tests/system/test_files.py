@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -60,10 +62,19 @@ def test_a_folder_that_is_not_there_is_a_run_error(tmp_path):
 
 
 def test_what_a_killed_writer_left_behind_is_removed(tmp_path):
-    (tmp_path / ".file.123.tmp").write_text("half", encoding="utf-8")
-    (tmp_path / ".other.123.tmp").write_text("somebody else's", encoding="utf-8")
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    for name in (f".file.{ended.pid}.tmp", ".file.name.tmp", f".file.{10**30}.tmp", f".other.{ended.pid}.tmp"):
+        (tmp_path / name).write_text("half", encoding="utf-8")
     write_text(tmp_path / "file", "whole")
-    assert names(tmp_path) == [".other.123.tmp", "file"]
+    assert names(tmp_path) == [f".other.{ended.pid}.tmp", "file"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows cannot tell, but lets nobody remove open files")
+def test_what_another_process_is_writing_stays(tmp_path):
+    (tmp_path / f".file.{os.getppid()}.tmp").write_text("half", encoding="utf-8")
+    write_text(tmp_path / "file", "whole")
+    assert names(tmp_path) == [f".file.{os.getppid()}.tmp", "file"]
 
 
 def test_an_error_of_the_writer_leaves_the_file_as_it_was(tmp_path):

@@ -13,8 +13,9 @@ import tokenizer
 from minigrad.data import token_files
 from minigrad.data.corpus import Corpus
 from minigrad.data.tokenized import TokenizedCorpus, token_byte_lengths
-from minigrad.optim import AdamW
+from minigrad.distributed.world import ALONE, World
 from minigrad.training.budget import Budget
+from minigrad.training.optimizers import optimizer_of
 from minigrad.training.plan import Plan
 from minigrad.training.record import Record
 from minigrad.training.run import Run
@@ -33,8 +34,14 @@ TOK = tokenizer.train(TRAIN, vocab_size=300)
 def make(tmp_path: Path) -> Callable[..., Run]:
     """Build a run of a tiny model; `changes` are settings."""
 
-    def make(folder: Path | None = None, steps: int | None = 20, dtype: str = "float32", **changes: Any) -> Run:
-        numbers = {"batch": 2, "context": 8, "lr": 0.01, "warmup": 3, "steps": steps}
+    def make(
+        folder: Path | None = None,
+        steps: int | None = 20,
+        dtype: str = "float32",
+        world: World = ALONE,
+        **changes: Any,
+    ) -> Run:
+        numbers = {"batch": 2, "context": 8, "lr": 0.01, "warmup": 3, "steps": steps, "optimizer": "adamw"}
         every = dict.fromkeys(("log_every", "eval_every", "save_every", "sample_every"), 10)
         settings = RunSettings(size="nano", threads=1, **{**numbers, **every, **changes})
         shape = {name: getattr(TINY, name) for name in ("num_layers", "width", "num_heads", "num_kv_heads", "head_dim")}
@@ -45,9 +52,9 @@ def make(tmp_path: Path) -> Callable[..., Run]:
         words = Corpus("words", "words", (*TRAIN, *HELD_OUT))
         text = TokenizedCorpus(words, TOK, files[0], files[1], token_byte_lengths(TOK, 300))
         return Run(
-            Plan(settings, model, text, rate=1e11),
-            RunFolder(folder or tmp_path / "run", Record()),
-            AdamW(model.parameters(), weight_decay=settings.weight_decay),
+            Plan(settings, model, text, rate=1e11, world=world),
+            RunFolder(folder or tmp_path / "run", Record(), world=world),
+            optimizer_of(model, settings, world),
             Budget(steps, None if steps else 60.0),
             clock=lambda: 2.0,
         )

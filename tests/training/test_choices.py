@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import models
 from minigrad.errors import InputError
+from minigrad.nn.language_model import LanguageModel
 from minigrad.options import validate
-from minigrad.training.choices import choose_size
-from minigrad.training.settings import TrainConfig
-from tests.training.test_plan import LADDER, RATE, chosen
+from minigrad.training import choices
+from minigrad.training.settings import RunSettings, TrainConfig
+
+LADDER = {size: models.skeleton("vidya-v2", size) for size in models.LAPTOP_SIZES}
+RATE = 1e11
+
+
+def chosen(settings: TrainConfig, model: LanguageModel = LADDER["nano"], processes: int = 1) -> RunSettings:
+    return choices.choose_settings(replace(settings, size="nano"), model, RATE, processes)
 
 
 @given(st.floats(0.01, 10_000), st.floats(1, 10), st.floats(1e9, 1e13))
 def test_more_time_never_chooses_a_smaller_model(minutes, factor, rate):
-    sizes = [choose_size(LADDER, TrainConfig(minutes=time), rate) for time in (minutes, minutes * factor)]
+    sizes = [choices.choose_size(LADDER, TrainConfig(minutes=time), rate) for time in (minutes, minutes * factor)]
     assert models.LAPTOP_SIZES.index(sizes[0]) <= models.LAPTOP_SIZES.index(sizes[1])
 
 
 def test_no_time_chooses_the_smallest_model_and_unlimited_time_the_largest():
-    assert choose_size(LADDER, TrainConfig(minutes=1e-6), RATE) == "nano"
-    assert choose_size(LADDER, TrainConfig(minutes=1e6), RATE) == "small"
-    assert choose_size(LADDER, TrainConfig(steps=1), RATE) == "nano"
-    assert choose_size(LADDER, TrainConfig(tokens=10**12), RATE) == "small"
+    assert choices.choose_size(LADDER, TrainConfig(minutes=1e-6), RATE) == "nano"
+    assert choices.choose_size(LADDER, TrainConfig(minutes=1e6), RATE) == "small"
+    assert choices.choose_size(LADDER, TrainConfig(steps=1), RATE) == "nano"
+    assert choices.choose_size(LADDER, TrainConfig(tokens=10**12), RATE) == "small"
 
 
 @given(
@@ -59,3 +68,9 @@ def test_a_context_longer_than_the_model_has_is_refused():
     assert chosen(TrainConfig(context=2_048)).context == 2_048
     with pytest.raises(InputError, match=r"--context 2049 is longer than the model's context of 2048"):
         chosen(TrainConfig(context=2_049))
+
+
+def test_each_process_gets_a_whole_batch_unless_that_of_all_is_known():
+    assert (chosen(TrainConfig()).batch, chosen(TrainConfig(), processes=3).batch) == (8, 24)
+    assert chosen(TrainConfig(batch=6), processes=3).batch == 6
+    assert chosen(TrainConfig(tokens=12_288), processes=3).steps == 2

@@ -8,6 +8,7 @@ import pytest
 import models
 from minigrad.kernels import cpu as processor
 from minigrad.kernels.gemm import backend as products
+from minigrad.nn.low_rank import adapt
 from minigrad.optim import AdamW
 from minigrad.training import costs
 
@@ -28,8 +29,13 @@ def test_the_state_is_the_memory_of_weights_gradients_and_moments():
     held = sum(parameter.data.nbytes + np.asarray(parameter.grad).nbytes for parameter in model.parameters())
     memory = costs.memory(model, 2, 16)
     assert memory.state == held + sum(array.nbytes for array in moments)
-    assert memory.snapshot == memory.state - 4 * model.num_parameters()  # a copy of all but the gradients
     assert memory.total == memory.state + memory.activations + memory.snapshot + memory.program
+
+
+def test_an_optimizer_may_keep_less_than_adamw_and_checkpoints_are_written_from_a_copy():
+    alone = costs.memory(NANO, 8, 64)
+    found = alone.keeping(-1_000, snapshot=5_000)
+    assert (found.state, found.snapshot, found.total) == (alone.state - 1_000, 5_000, alone.total + 4_000)
 
 
 def test_a_replica_needs_a_gradient_of_its_own():
@@ -43,6 +49,17 @@ def test_a_teacher_needs_its_weights_and_one_more_chunk_of_logits():
     both = alone.beside(models.skeleton("vidya-v2", "micro"), 8 * 64)
     assert both.state - alone.state == 4 * models.count("vidya-v2", "micro")
     assert both.activations - alone.activations == 4 * 8 * 64 * 4_096
+
+
+def test_frozen_weights_need_no_gradient_and_no_moments():
+    adapting = models.skeleton("vidya-v2", "nano")
+    adapt(adapting, 8)
+    trained = 6 * 8 * (2 * (96 + 96) + 2 * (96 + 32) + 3 * (96 + 256))  # queries and output, keys and values, the block
+    whole, thin = costs.memory(NANO, 8, 64, replicas=2), costs.memory(adapting, 8, 64, replicas=2)
+    assert thin.state == 4 * (NANO.num_parameters() + 5 * trained)
+    assert whole.activations - thin.activations == 2 * 4 * 4_096 * 96  # the gradients of the head's matrix
+    spared = costs.flops_per_token(NANO, 64) + 6 * trained - costs.flops_per_token(adapting, 64)
+    assert spared == 2 * (NANO.num_parameters() - 13 * 96)  # all but the weights of the norms
 
 
 def test_activations_grow_with_the_tokens_of_a_step_and_the_state_does_not():

@@ -18,16 +18,13 @@ from minigrad.data.token_files import TokenFile
 from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.data.xz import xz_seconds
 from minigrad.errors import InputError
-from minigrad.nn.language_model import LanguageModel
 from minigrad.system import hardware
-from minigrad.training import costs, optimizers, plan
-from minigrad.training.choices import choose_settings
+from minigrad.training import choices, costs, plan
 from minigrad.training.parallel import num_replicas
 from minigrad.training.plan import Plan
 from minigrad.training.settings import RunSettings, TrainConfig
 
-LADDER = {size: models.skeleton("vidya-v2", size) for size in models.LAPTOP_SIZES}
-NANO = LADDER["nano"]
+NANO = models.skeleton("vidya-v2", "nano")
 RATE = 1e11
 READING = ("windows", "packed")
 
@@ -44,8 +41,8 @@ def joined(description: str) -> str:
     return " ".join(description.split())
 
 
-def chosen(settings: TrainConfig, model: LanguageModel = NANO) -> RunSettings:
-    return choose_settings(replace(settings, size="nano"), model, RATE)
+def chosen(settings: TrainConfig) -> RunSettings:
+    return choices.choose_settings(replace(settings, size="nano"), NANO, RATE)
 
 
 def text(train: int = 1_000, held_out: int = 1_000, used: int = 4_096) -> TokenizedCorpus:
@@ -73,8 +70,7 @@ def test_too_little_text_is_refused_in_training_and_held_out_text():
 def test_what_does_not_fit_into_memory_is_refused_with_the_figures(monkeypatch):
     settings, five = chosen(TrainConfig(steps=5)), planned(TrainConfig(steps=5))
     replicas = num_replicas(NANO, settings.batch, settings.context)
-    kept = optimizers.kept_elements(NANO, settings)
-    needed = costs.memory(NANO, settings.batch, settings.context, replicas=replicas, kept=kept).total
+    needed = costs.memory(NANO, settings.batch, settings.context, replicas=replicas).total
     monkeypatch.setattr(hardware, "available_memory_bytes", lambda: needed)
     five.check_memory()
     monkeypatch.setattr(hardware, "available_memory_bytes", lambda: 0)  # not known: nothing is refused

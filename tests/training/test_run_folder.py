@@ -1,4 +1,4 @@
-"""The run folder: a new run, a continued run, and the command that repeats a run."""
+"""The run folder: a new run, and a continued run."""
 
 from __future__ import annotations
 
@@ -7,23 +7,17 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-import models
 from minigrad.cli.parser import Parser
-from minigrad.data.token_files import TokenFile
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import read_json
 from minigrad.system.locks import FolderLock
-from minigrad.system.terminal import command
 from minigrad.training import checkpoint, run_folder
 from minigrad.training.record import Record
+from minigrad.training.repeat import repeat_command
 from minigrad.training.run_folder import RunFolder, open_run
 from minigrad.training.settings import TrainConfig
-from tests.command_words import command_words
 
 PARSER = Parser(TrainConfig, prog="train.py", description="")
 ASKED = TrainConfig(data="words.txt", steps=30, seed=3)
@@ -141,7 +135,7 @@ def test_more_minutes_forget_the_steps_that_the_clock_had_chosen(tmp_path):
     at_step(folder, 100)
     record, settings = resumed(folder, steps=200, decay="150:220,160:200")
     assert (record.stages, record.decays) == ([100], ["80:110,95:100"])
-    first, second = run_folder.repeat_command(settings, folder, record.stages, record.decays).split(" && ")
+    first, second = repeat_command(settings, folder, record.stages, record.decays).split(" && ")
     assert "--steps 100 " in first
     assert "--decay 80:110,95:100 " in first
     assert second.endswith("--steps 200 --decay 150:220,160:200")
@@ -176,56 +170,14 @@ def test_the_newest_run_is_that_written_last_of_a_family_or_of_any(tmp_path):
         run_folder.newest(tmp_path, "wiola")
 
 
-def test_the_fingerprint_of_a_text_changes_with_any_token():
-    tokens = np.arange(9, dtype=np.uint16)
-    one = run_folder.fingerprint(TokenFile(tokens, 9, None))
-    assert run_folder.fingerprint(TokenFile(tokens.copy(), 8, None)) == one
-    tokens[4] += 1
-    assert run_folder.fingerprint(TokenFile(tokens, 9, None)) != one
-
-
-TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(lambda text: text[0] != "-")
-
-
-@given(
-    data=TEXT, steps=st.integers(1, 10**9), lr=st.none() | st.floats(1e-300, 1e300), seed=st.integers(0),
-    dropout=st.floats(0, 0.99), tokenizer=st.none() | TEXT, precision=st.sampled_from(["float32", "float64"]),
-)  # fmt: skip
-def test_the_command_holds_every_setting_exactly(**settings):
-    config = TrainConfig(size="nano", **settings)
-    words = command_words(run_folder.repeat_command(config, Path("runs/a b")))
-    assert words[:2] == command_words(command("train.py"))
-    assert PARSER.read(words[2:])[0] == replace(config, out="runs/a b-again")
-
-
-def test_the_command_of_a_run_in_stages_has_one_part_for_each():
-    first, second, third = run_folder.repeat_command(replace(USED, minutes=3.0), Path("runs/a"), [10, 20]).split(" && ")
-    assert "--steps 10 " in first
-    assert "--minutes" not in first
-    assert first.endswith("--out runs/a-again")
-    assert second == command("train.py", "--resume", Path("runs/a-again"), "--steps", 20)
-    assert third == command("train.py", "--resume", Path("runs/a-again"), "--steps", 30)
-
-
 def test_a_tokenizer_that_was_deleted_is_written_again(tmp_path):
     folder = RunFolder(begin(tmp_path / "run"), Record())
     (tmp_path / "run" / "tokenizer.json").write_text("as it is", encoding="utf-8")
-    model = models.build("vidya-v2", vocab_size=300, num_layers=1)
-    folder.write_model(model, model.state_dict(), NoTokenizer(), is_best=False)
+    folder.keep_tokenizer(NoTokenizer())
     assert (tmp_path / "run" / "tokenizer.json").read_text(encoding="utf-8") == "as it is"
     (tmp_path / "run" / "tokenizer.json").unlink()
-    folder.write_model(model, model.state_dict(), NoTokenizer(), is_best=False)
+    folder.keep_tokenizer(NoTokenizer())
     assert (tmp_path / "run" / "tokenizer.json").read_text(encoding="utf-8") == "{}"
-
-
-def test_the_best_model_has_a_folder_of_its_own_that_can_be_loaded(tmp_path):
-    folder, model = RunFolder(begin(tmp_path / "run"), Record()), models.build("gpt2", vocab_size=300, num_layers=1)
-    weights = {name: array + 1 for name, array in model.state_dict().items()}
-    folder.write_model(model, weights, NoTokenizer(), is_best=True)
-    assert not (tmp_path / "run" / "model.safetensors").exists()
-    assert (tmp_path / "run" / "best" / "tokenizer.json").exists()
-    found = models.load(tmp_path / "run" / "best").state_dict()
-    assert all(np.array_equal(found[name], array) for name, array in weights.items())
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,15 @@ def test_a_formula() -> None:
     assert 'display="block"' in mathml("x", "block")
 
 
+def test_the_name_of_a_function_stands_apart() -> None:
+    from docs.extensions.mathml import mathml
+
+    space = '<mspace width="0.17em"/>'
+    assert f"<mi>ln</mi>{space}<mi>p</mi>" in mathml(r"-\ln p")
+    assert f"</msub>{space}<mi>ln</mi>{space}<msub>" in mathml(r"p_i \ln p_i")
+    assert space not in mathml(r"\sin(x) + \log_2(x)")
+
+
 def test_an_unknown_command_is_an_error() -> None:
     from sphinx.errors import ExtensionError
 

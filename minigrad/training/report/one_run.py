@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
-import operator
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from minigrad.pages.chart import MAX_POINTS, Series, line_chart
+from minigrad.pages.chart import line_chart
 from minigrad.pages.page import escape, page
 from minigrad.system.files import write_text
 from minigrad.system.terminal import fold_blank_lines
 from minigrad.system.units import format_bytes, format_count, format_seconds
 from minigrad.training import metrics
+from minigrad.training.report.curves import even, of_family, series
 from minigrad.training.state import Sample
 from minigrad.typing import PathLike
 
@@ -112,42 +111,8 @@ def _sample(sample: Sample) -> str:
     return f"<figure><figcaption>{title}</figcaption><pre>{text}</pre></figure>"
 
 
-def even(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Join lines of metrics until each holds the mean loss of as many steps as usual, so that the curve does not jump.
-
-    An evaluation and the end of a run write a line before its time, of few steps. The first step stays by itself: it
-    shows where training began. The bits per byte of joined lines are their mean, weighted by the steps.
-    """
-    places = [0, *(each["step"] for each in records)]
-    counts = [after - before for before, after in itertools.pairwise(places)]
-    groups: list[list[int]] = []  # indices of the lines to join
-    for index in range(len(records)):
-        if len(groups) > 1 and sum(counts[each] for each in groups[-1]) < statistics.median(counts):
-            groups[-1].append(index)
-        else:
-            groups.append([index])
-    if len(groups) > 2 and sum(counts[each] for each in groups[-1]) < statistics.median(counts):
-        groups[-2:] = [groups[-2] + groups[-1]]
-    return [_joined([records[each] for each in group], [counts[each] for each in group]) for group in groups]
-
-
-def _joined(records: Sequence[Mapping[str, Any]], counts: Sequence[int]) -> dict[str, Any]:
-    values = [record["bits_per_byte"] for record in records]
-    known = None not in values and sum(counts) > 0
-    mean = sum(map(operator.mul, values, counts)) / sum(counts) if known else values[-1]
-    return {"step": records[-1]["step"], "bits_per_byte": mean}
-
-
-def _series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: float = 1.0) -> Series:
-    """Return one value of the records, thinned to at most 2,000 points; null (a NaN) becomes a gap."""
-    present = [record for record in records if key in record]
-    present = present[:: len(present) // MAX_POINTS + 1]
-    values = [float("nan") if record[key] is None else record[key] / unit for record in present]
-    return Series(label, [record["step"] for record in present], values)
-
-
 def _charts(records: Sequence[Mapping[str, Any]], xz_bits_per_byte: float | None) -> str:
-    losses = [_series("training", even(records), "bits_per_byte"), _series("held-out", records, "val_bits_per_byte")]
+    losses = [series("training", even(records), "bits_per_byte"), series("held-out", records, "val_bits_per_byte")]
     xz = [] if xz_bits_per_byte is None else [(f"xz {xz_bits_per_byte:.2f}", xz_bits_per_byte)]
     sometimes = (("Context, tokens", "context", 1.0), ("Reward", "reward", 1.0))
     present = [chart for chart in sometimes if any(chart[1] in each for each in records)]
@@ -155,14 +120,16 @@ def _charts(records: Sequence[Mapping[str, Any]], xz_bits_per_byte: float | None
         "Loss, bits per byte": line_chart("Loss, bits per byte", losses, references=xz),
         **_copying_chart(records),
         **{
-            title: line_chart(title, [_series(title, records, key, unit)])
+            title: line_chart(title, [series(title, records, key, unit)])
             for title, key, unit in (
                 ("Learning rate", "learning_rate", 1.0),
+                ("Norm of the gradient, before clipping", "gradient_norm", 1.0),
                 ("Tokens per second", "tokens_per_second", 1.0),
                 ("Memory, MB", "memory_bytes", 1e6),
                 *present,
             )
         },
+        **{title: line_chart(title, lines) for title, lines in of_family(records).items()},
     }
     figures = (f"<figure><figcaption>{title}</figcaption>{chart}</figure>" for title, chart in charts.items())
     explained = f"<p>{_COPYING_EXPLAINED}</p>" if _COPYING in charts else ""
@@ -174,7 +141,7 @@ def _copying_chart(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     if not any("val_loss_repeated" in record for record in records):
         return {}
     names = {"repeated pairs": "val_loss_repeated", "other tokens": "val_loss_others"}
-    lines = [_series(label, records, key) for label, key in names.items()]
+    lines = [series(label, records, key) for label, key in names.items()]
     return {_COPYING: line_chart(_COPYING, lines, references=[("copies", COPIES)])}
 
 

@@ -4,42 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-from html.parser import HTMLParser
 
 import pytest
 
-from minigrad.pages.chart import MAX_POINTS
-from minigrad.training import metrics, report
+from minigrad.training import metrics
 from minigrad.training.metrics import Measurement, Metrics
-from minigrad.training.report import Summary, even, write_report
+from minigrad.training.report.one_run import Summary, write_report
 from minigrad.training.state import Sample
+from tests.training.report.page_reader import PageReader
 
 SUMMARY = Summary("vidya-v2", "nano", "python-docs", 984288, 1.71, 1.80, seconds=200.0, memory=380_000_000)
 
 EVALUATED = {"val_loss": 4.0, "val_bits_per_byte": 1.9, "val_loss_repeated": 2.5, "val_loss_others": 4.5}
-
-
-class Reader(HTMLParser):
-    """Collects the page's text, its elements and all references to other files."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.text = ""
-        self.elements: list[str] = []
-        self.links: list[str] = []
-        self.names: list[str] = []
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.elements.append(tag)
-        for name, value in attributes:
-            if name in ("src", "href", "xlink:href", "srcset", "data", "action") or name.startswith("xmlns"):
-                self.links.append(value or "")
-            if name == "id":
-                self.names.append(value or "")
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 @pytest.fixture
@@ -80,7 +56,7 @@ def write(run, **changes) -> str:
 
 
 def test_the_page_names_the_model_and_its_result(run):
-    text = Reader(write(run)).text
+    text = PageReader(write(run)).text
     for expected in (
         "vidya-v2 nano",
         "984,288 parameters, trained on python-docs",
@@ -101,28 +77,34 @@ def test_the_context_has_a_picture_if_it_adapts(run):
     assert "Context, tokens" in write(run)
 
 
+def test_what_only_a_family_measures_has_a_picture(run):
+    assert "merge_ratio" not in write(run)
+    Metrics(run).append(Measurement(*[1] * 9, of_family={"merge_ratio": [0.25, 0.5]}))
+    assert "<figcaption>merge_ratio</figcaption>" in write(run)
+
+
 def test_the_page_refers_to_no_other_file(run):
     page = write(run)
-    reader = Reader(page)
+    reader = PageReader(page)
     assert "http" not in page
     assert "@import" not in page
     assert not {"script", "link", "img", "iframe", "object"} & set(reader.elements)
     assert all(link.startswith("#") and link[1:] in reader.names for link in reader.links)
-    assert reader.elements.count("svg") == 5
+    assert reader.elements.count("svg") == 6
 
 
 def test_copying_from_the_context_is_a_curve_that_is_explained(run, tmp_path):
-    text = Reader(write(run)).text
+    text = PageReader(write(run)).text
     assert "Copying from the context, nats per token" in text
     assert "repeated pairs" in text
     assert "The curve falls when it learns to." in text
     lines = [{name: value for name, value in each.items() if "loss_" not in name} for each in metrics.read(run)]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    assert "Copying" not in Reader(write(tmp_path)).text  # a run of before it was measured
+    assert "Copying" not in PageReader(write(tmp_path)).text  # a run of before it was measured
 
 
 def test_generated_text_is_escaped(run):
-    reader = Reader(write(run))
+    reader = PageReader(write(run))
     assert "b" not in reader.elements
     assert "The list <b>type</b> & more" in reader.text
     assert "<runs>" in reader.text
@@ -140,7 +122,7 @@ def test_the_same_run_gives_the_same_page(run):
 
 
 def test_names_inside_the_pictures_are_not_shared(run):
-    names = Reader(write(run)).names
+    names = PageReader(write(run)).names
     assert len(names) == len(set(names))
 
 
@@ -155,11 +137,11 @@ def test_names_inside_the_pictures_are_not_shared(run):
 )
 def test_the_headline_compares_the_figures(run, ours, xz, expected):
     summary = SUMMARY._replace(bits_per_byte=ours, xz_bits_per_byte=xz, no_xz="the reason")
-    assert expected in Reader(write(run, summary=summary)).text
+    assert expected in PageReader(write(run, summary=summary)).text
 
 
 def test_a_run_without_a_logged_step_has_a_report(tmp_path):
-    reader = Reader(write(tmp_path, samples=[]))
+    reader = PageReader(write(tmp_path, samples=[]))
     assert "No step was logged." in reader.text
     assert "What it wrote" not in reader.text
 
@@ -176,42 +158,7 @@ def test_a_diverged_run_has_a_report(tmp_path):
     log = Metrics(tmp_path)
     for step in (1, 2):
         log.append(Measurement(step=step, tokens=1, seconds=1.0, memory_bytes=1, **dict.fromkeys(fields, math.nan)))
-    assert Reader(write(tmp_path)).elements.count("svg") == 4
-
-
-def test_a_long_run_is_thinned():
-    records = [{"step": step, "loss": float(step)} for step in range(100_000)]
-    series = report._series("loss", records, "loss")
-    assert MAX_POINTS / 2 <= len(series.steps) <= MAX_POINTS
-    assert series.steps == series.values
-
-
-def bits(*pairs: tuple[int, float | None]) -> list[tuple[int, float | None]]:
-    """Return the points of the training curve, given the step and the bits per byte of each line of metrics."""
-    points = even([{"step": step, "bits_per_byte": value} for step, value in pairs])
-    return [(point["step"], point["bits_per_byte"]) for point in points]
-
-
-def test_a_short_last_line_is_joined_with_the_line_before():
-    """Its mean is over 2 steps instead of 10, so by itself it would jump."""
-    assert bits((1, 9.0), (10, 5.0), (20, 4.0), (30, 3.0), (32, 1.0)) == [
-        (1, 9.0), (10, 5.0), (20, 4.0), (32, pytest.approx((10 * 3.0 + 2 * 1.0) / 12)),
-    ]  # fmt: skip
-
-
-def test_lines_that_an_evaluation_made_short_are_joined():
-    assert bits((1, 9.0), (11, 5.0), (21, 4.0), (25, 2.0), (31, 3.0), (41, 1.0)) == [
-        (1, 9.0), (11, 5.0), (21, 4.0), (31, pytest.approx(2.6)), (41, 1.0),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("pairs", [[], [(1, 2.0)], [(1, 2.0), (5, 1.0)], [(1, None), (3, None)], [(5, 1.0), (5, 2.0)]])
-def test_few_lines_stay_as_they_are(pairs):
-    assert bits(*pairs) == pairs
-
-
-def test_a_line_without_a_value_leaves_a_gap():
-    assert bits((1, 9.0), (11, 5.0), (21, None), (22, 3.0))[-1] == (22, 3.0)
+    assert PageReader(write(tmp_path)).elements.count("svg") == 5
 
 
 def test_settings_that_were_not_given_are_left_out(run):

@@ -76,14 +76,15 @@ def test_the_best_model_is_kept_and_known_to_a_run_that_continues(make):
     run = make()
     take_step(run)
     run.evaluate(everything=False)
-    run.save_best()
-    run.saving.wait()
+    run.write_what_is_due(stops=False)
+    run.writer.wait()
+    assert not checkpoint.steps(run.folder.path)
     first = run.best
-    assert run.is_best
     kept = {name: array.copy() for name, array in run.model.state_dict().items()}
     run.model.parameters()[0].data *= 30
     take_step(run)
     run.evaluate(everything=True)
+    run.write_what_is_due(stops=False)
     run.save()
     assert run.best == first == Best(1, first.bits_per_byte)
     found = models.load(run.folder.path / "best").state_dict()
@@ -91,16 +92,17 @@ def test_the_best_model_is_kept_and_known_to_a_run_that_continues(make):
     again = make()
     again.restore(checkpoint.load(run.folder.path))
     assert again.best == first
-    assert not again.is_best
 
 
-def test_a_checkpoint_that_is_the_best_is_written_as_that_too(make):
+def test_a_checkpoint_of_the_best_model_is_written_as_that_too(make):
     run = make()
     take_step(run)
     run.evaluate(everything=False)
-    run.save()
+    run.write_what_is_due(stops=True)
+    assert checkpoint.steps(run.folder.path) == [1]
     assert (run.folder.path / "best" / "tokenizer.json").exists()
-    assert models.load(run.folder.path / "best").num_parameters() == run.model.num_parameters()
+    found = models.load(run.folder.path / "best").state_dict()
+    assert all(np.array_equal(found[name], array) for name, array in run.model.state_dict().items())
 
 
 def test_a_disk_that_is_full_while_training_goes_on_is_reported_and_the_checkpoint_before_is_whole(make, monkeypatch):
@@ -115,5 +117,5 @@ def test_a_disk_that_is_full_while_training_goes_on_is_reported_and_the_checkpoi
     take_step(run)
     run.save(wait=False)
     with pytest.raises(RunError, match=r"cannot save step 2 in .*No space left on device; the checkpoint of step 1 is"):
-        run.saving.wait()
+        run.writer.wait()
     assert checkpoint.load(run.folder.path).step == 1

@@ -1,0 +1,62 @@
+"""Pages that measure how long something takes are run while no other page is.
+
+Pages are run two at a time. A page whose first lines say `measures_time: true` waits until the others have ended, and
+keeps new ones waiting until it has ended itself: its figures would otherwise be those of half a machine.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+_FRONT_MATTER = re.compile(r"\A---\n(.*?)^---$", re.DOTALL | re.MULTILINE)
+
+
+def measures_time(text: str) -> bool:
+    """Whether a page says of itself that it measures time.
+
+    >>> measures_time("---\\nfile_format: mystnb\\nmeasures_time: true\\n---\\n# Speed"), measures_time("# Speed")
+    (True, False)
+    """
+    found = _FRONT_MATTER.match(text)
+    return found is not None and "measures_time: true" in found[1].splitlines()
+
+
+class Turns:
+    """A lock in a folder that many processes hold together, or one of them alone.
+
+    Whoever wants it passes a gate first. Who wants to be alone stays in the gate while the others end, so that these
+    cannot go on taking the lock from each other for ever.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._held = folder, ExitStack()
+
+    def take(self, *, alone: bool) -> None:
+        """Wait for the lock and keep it."""
+        import fcntl
+
+        self.give_back()
+        room = self._held.enter_context((self.folder / ".room").open("wb"))
+        with (self.folder / ".gate").open("wb") as gate:
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+
+    def give_back(self) -> None:
+        """Give the lock back, if it was taken."""
+        self._held.close()
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Take a turn for each page that is read; the cells of a page are run while it is read."""
+    if sys.platform != "win32":  # where pages are read one after another
+        turns = Turns(Path(app.outdir))
+        app.connect("env-before-read-docs", lambda *_: Path(app.outdir).mkdir(parents=True, exist_ok=True))
+        app.connect("source-read", lambda app, name, source: turns.take(alone=measures_time(source[0])))
+        app.connect("doctree-read", lambda app, doctree: turns.give_back())
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,119 @@
+"""How a program learns that mpiexec started it in several processes, and how these end.
+
+Without mpiexec nothing of MPI is loaded. What the processes print appears once: that of the first one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import sys
+import traceback
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from minigrad.distributed.world import ALONE, World
+from minigrad.errors import RunError
+
+if TYPE_CHECKING:
+    from minigrad.distributed.mpi import Processes
+
+_VARIABLES = (
+    ("PMI_RANK", "PMI_SIZE"),  # MPICH, Intel MPI, Microsoft MPI
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),  # Open MPI
+    ("PMIX_RANK", "SLURM_NTASKS"),  # Slurm's srun
+)
+"""The environment variables in which a launcher says the number of a process and how many there are."""
+
+_processes: Processes | None = None  # MPI begins once in a process
+
+
+def started_as() -> tuple[int, int]:
+    """Return the number of this process and how many were started together, from the environment; (0, 1) if alone."""
+    for rank, size in _VARIABLES:
+        values = os.environ.get(rank, ""), os.environ.get(size, "")
+        if all(value.isdecimal() for value in values):
+            return int(values[0]), int(values[1])
+    return 0, 1
+
+
+def connect() -> World:
+    """Return the processes that were started together with this one; all of them must call this.
+
+    Raises RunError if mpi4py or an MPI is missing, or is another one than that of the mpiexec that was used.
+    """
+    global _processes
+    _, size = started_as()
+    if size == 1:
+        return ALONE
+    if _processes is None:
+        from minigrad.distributed.agreement import check_agreement
+
+        _processes = _connect(size)
+        check_agreement(_processes, _versions())
+    return _processes
+
+
+def _connect(size: int) -> Processes:
+    install = f"install both with: {sys.executable} -m pip install -e '.[distributed]'"
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise RunError(f"mpiexec started {size} processes, which need mpi4py and an MPI ({error}); {install}") from None
+    except RuntimeError as error:  # mpi4py found no MPI library
+        reason = " ".join(str(error).split())
+        raise RunError(f"mpiexec started {size} processes, but mpi4py found no MPI ({reason}); {install}") from None
+    if MPI.COMM_WORLD.size != size:
+        own = Path(sys.executable).with_name("mpiexec")
+        library = MPI.Get_library_version().split("\n")[0].strip()
+        raise RunError(
+            f"mpiexec started {size} processes, but the MPI of this Python ({library}) connects "
+            f"{MPI.COMM_WORLD.size}: the mpiexec is that of another MPI. Start with {own}"
+        )
+    from minigrad.distributed.mpi import Processes
+
+    return Processes(MPI.COMM_WORLD)
+
+
+def _versions() -> dict[str, str]:
+    """Return what must be equal in all processes before they compute anything together."""
+    packages = {f"the version of {name}": version(name) for name in ("numpy", "numba")}
+    root, program = Path(__file__).parents[2], hashlib.blake2b(digest_size=8)
+    for path in sorted(path for room in ("minigrad", "models", "tokenizer") for path in (root / room).rglob("*.py")):
+        program.update(path.read_bytes())
+    return {
+        "the version of Python": platform.python_version(),
+        **packages,
+        "the program (a hash of its files)": program.hexdigest(),
+    }
+
+
+def run_together(program: Callable[[Callable[[str], object]], int]) -> int:
+    """Run a program that returns its exit code, in this process and in those started with it; return the code.
+
+    The program gets the function to report its end to, instead of printing it. Of several processes the first one
+    prints, and the end of one is the end of all: a message appears once, whether one process failed or all did.
+    """
+    rank, size = started_as()
+    if size == 1:
+        return program(lambda message: print(message, file=sys.stderr))
+    said: list[str] = []
+    with contextlib.ExitStack() as stack:
+        if rank > 0:
+            nowhere = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123  (no path on every system)
+            stack.enter_context(contextlib.redirect_stdout(nowhere))
+        try:
+            code = program(said.append)
+        except Exception:
+            said.append(traceback.format_exc())
+            code = 1
+        message = "\n".join(said)
+        if _processes is not None:
+            _processes.leave(code, message)
+        elif rank == 0 and message:
+            print(message, file=sys.stderr)
+    return code

@@ -1,0 +1,176 @@
+"""Folders of adapters, in the format of PEFT: the two thin matrices of each layer, and the name of their base.
+
+    adapter_config.json         {"peft_type": "LORA", "r": 8, "lora_alpha": 8, "base_model_name_or_path": "...", ...}
+    adapter_model.safetensors   base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight (8, 96), ...
+
+The output of an adapter is multiplied by ``lora_alpha / r``. Adapters that are written here have two equal ones; a file
+of another program is read with its factor in B.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from minigrad.errors import InputError, RunError
+from minigrad.formats.json_files import read_json, write_json
+from minigrad.formats.safetensors import read_tensors, save_tensors
+from minigrad.formats.typed import read_dataclass
+from minigrad.formats.weights import check_weights
+from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.layers import Conv1D
+from minigrad.nn.low_rank import adapt, adapted, linear_layers
+from minigrad.options import option
+from minigrad.typing import Array
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+_PREFIX, _OURS, _THEIRS = "base_model.model.", ".adapter.lora_", ".lora_"
+
+
+@dataclass(frozen=True)
+class AdapterConfig:
+    """What adapter_config.json says, as far as it is understood here; `base` is the folder of the model."""
+
+    base_model_name_or_path: str
+    r: int = option(8, "rank", at_least=1)
+    lora_alpha: float = option(8.0, "the output is multiplied by lora_alpha / r", above=0)
+    peft_type: str = "LORA"
+    bias: str = "none"
+    use_dora: bool = False
+    use_rslora: bool = False
+    modules_to_save: list[str] | None = None
+    rank_pattern: dict[str, Any] = field(default_factory=dict)
+    alpha_pattern: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path) -> AdapterConfig:
+        """Read the config of a folder of adapters; raises InputError if it is damaged, or of a variant unknown here."""
+        path = folder / CONFIG
+        try:
+            found = read_dataclass(cls, read_json(path), ignore_unknown=True)
+        except InputError as error:
+            raise InputError(f"{path} is damaged: {error}") from None
+        for name, plain in (("peft_type", "LORA"), ("bias", "none"), ("use_dora", False)):
+            if getattr(found, name) != plain:
+                raise InputError(f"{path} has {name} = {getattr(found, name)!r}; only {plain!r} is read here")
+        for name in ("modules_to_save", "rank_pattern", "alpha_pattern"):
+            if getattr(found, name):
+                raise InputError(f"{path} has {name}, which is not read here: every adapter must have one rank")
+        return found
+
+    @property
+    def factor(self) -> float:
+        """What B is multiplied by."""
+        return self.lora_alpha / (math.sqrt(self.r) if self.use_rslora else self.r)
+
+
+def is_adapter(folder: str | Path) -> bool:
+    """Whether a folder holds adapters, and not a model."""
+    return (Path(folder) / CONFIG).exists() and not (Path(folder) / "config.json").exists()
+
+
+def base_of(folder: str | Path) -> Path:
+    """Return the folder of the model that adapters belong to, or the folder itself if it holds a model.
+
+    A base that is given as a relative path is looked for from here, and from the folder of the adapters.
+    Raises InputError if it is not there.
+    """
+    path = Path(folder)
+    if not is_adapter(path):
+        return path
+    name = AdapterConfig.read(path).base_model_name_or_path
+    for base in (Path(name), path / name):
+        if (base / "config.json").exists():
+            return base
+    raise InputError(
+        f"{path} holds adapters of the model {name}, which is no folder with a config.json here; write its path into "
+        f"{path / CONFIG}, as base_model_name_or_path"
+    )
+
+
+def save(
+    model: LanguageModel, folder: str | Path, base: str | Path | None, weights: Mapping[str, Array] | None = None
+) -> None:
+    """Write the adapters of a model into a folder, or the model if it has none; `base` is that of the frozen weights.
+
+    With `weights`, these are written in the place of those that `trained` returns. Raises RunError if writing fails.
+    """
+    layers, path = adapted(model), Path(folder)
+    if not layers:
+        model.save(path, weights)
+        return
+    rank = next(len(layer.adapter.lora_A.weight) for layer in layers.values() if layer.adapter is not None)
+    config = {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": str(Path(base or "").resolve()),
+        "r": rank,
+        "lora_alpha": rank,
+        "lora_dropout": 0.0,
+        "bias": "none",
+        "fan_in_fan_out": any(isinstance(layer, Conv1D) for layer in layers.values()),
+        "target_modules": sorted({name.rsplit(".", 1)[-1] for name in layers}),
+        "inference_mode": True,
+    }
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot make the folder {path}: {error.strerror}") from error
+    write_json(path / CONFIG, config)
+    save_tensors(path / WEIGHTS, {_theirs(name, model): array for name, array in (weights or trained(model)).items()})
+
+
+def load_adapters(model: LanguageModel, folder: str | Path) -> None:
+    """Give a model the adapters of a folder; its own matrices are frozen and stay as they are.
+
+    Raises InputError if the folder is damaged, or if its adapters are of a model of another shape.
+    """
+    path = Path(folder)
+    config = AdapterConfig.read(path)
+    arrays = {_ours(name, model): array for name, array in read_tensors(path / WEIGHTS).items()}
+    names = frozenset(name.split(_OURS)[0] for name in arrays)
+    _check(model, arrays, names, config, path)
+    adapt(model, config.r, only=names)
+    for name, parameter in model.named_parameters():
+        if name in arrays:
+            factor = config.factor if name.endswith(".lora_B.weight") else 1.0
+            parameter.data = arrays[name] * arrays[name].dtype.type(factor)
+
+
+def _check(
+    model: LanguageModel, arrays: dict[str, Array], names: frozenset[str], config: AdapterConfig, path: Path
+) -> None:
+    """Raise InputError unless arrays are the adapters of layers of a model."""
+    layers, expected = linear_layers(model), dict[str, tuple[int, ...]]()
+    lacking = sorted(names - layers.keys())
+    if lacking or not names:
+        found = f"a layer {lacking[0]}, which the model lacks" if lacking else "no layer"
+        raise InputError(f"{path / WEIGHTS} has adapters of {found}: they belong to another model")
+    for name in names:
+        shape = layers[name].weight.shape
+        outputs, inputs = shape[::-1] if isinstance(layers[name], Conv1D) else shape
+        expected[f"{name}{_OURS}A.weight"] = (config.r, inputs)
+        expected[f"{name}{_OURS}B.weight"] = (outputs, config.r)
+    try:
+        check_weights(arrays, expected)
+    except InputError as error:
+        raise InputError(f"{path / WEIGHTS}: {error}; these are adapters of a model of another shape") from None
+
+
+def trained(model: LanguageModel) -> dict[str, Array]:
+    """Return the arrays of a model that a checkpoint needs: those of its adapters, or all if it has none."""
+    found = model.state_dict()
+    own = {name: array for name, array in found.items() if _OURS in name}
+    return own or found
+
+
+def _theirs(name: str, model: LanguageModel) -> str:
+    return _PREFIX + model.published_prefix + name.replace(_OURS, _THEIRS)
+
+
+def _ours(name: str, model: LanguageModel) -> str:
+    plain = name.removeprefix(_PREFIX).removeprefix(model.published_prefix)
+    return plain.replace(_THEIRS, _OURS)

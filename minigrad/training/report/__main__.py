@@ -1,0 +1,47 @@
+"""Compare runs: ``python -m minigrad.training.report runs/a runs/b`` writes one page.
+
+The page holds its pictures and opens offline.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from minigrad.cli.exits import exit_code
+from minigrad.cli.parser import Parser
+from minigrad.options import REQUIRED, option
+from minigrad.system.files import check_new_file, write_text
+from minigrad.system.terminal import forgive_encoding
+
+PROGRAM = "python -m minigrad.training.report"
+
+
+@dataclass(frozen=True)
+class ReportConfig:
+    """The runs to compare, and where the page goes."""
+
+    runs: tuple[str, ...] = option(REQUIRED, "run folders, two to eight", positional=True, value="RUN")
+    out: str = option("comparison.html", "the page to write; no file is overwritten", value="FILE", filled=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
+    parser = Parser(ReportConfig, prog=PROGRAM, description="Compare runs on one page.", aliases={"output": "out"})
+    config, _ = parser.parse(arguments)
+    forgive_encoding()
+
+    def work() -> None:
+        from minigrad.training.report.comparison import comparison, read_runs
+
+        check_new_file(Path(config.out))
+        write_text(config.out, comparison(read_runs(config.runs)))
+        print(f"report   {config.out}", flush=True)
+
+    return exit_code(PROGRAM, work, interrupted="interrupted", less_memory="compare fewer runs")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,208 @@
+"""Several runs on one page: what differs between their settings, and their curves over tokens and over time."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minigrad.errors import InputError
+from minigrad.pages.chart import COLOURS, Series, key, line_chart
+from minigrad.pages.page import escape, page
+from minigrad.system.units import format_count, format_seconds
+from minigrad.training import metrics
+from minigrad.training.record import Record
+from minigrad.training.report.curves import even, series
+
+_HELD_OUT, _TRAINING = "Held-out loss, bits per byte", "Training loss, bits per byte"
+_CURVES = (
+    ("Learning rate", "learning_rate", 1.0),
+    ("Norm of the gradient, before clipping", "gradient_norm", 1.0),
+    ("Tokens per second", "tokens_per_second", 1.0),
+    ("Memory, MB", "memory_bytes", 1e6),
+)
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """A run as it is compared: its name on the page, its record, and its lines of metrics."""
+
+    name: str
+    record: Record
+    records: Sequence[Mapping[str, Any]]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What may differ between runs: the settings that were used, the machine, and the versions."""
+        record = self.record
+        machine = {"machine": record.hardware, "arithmetic": record.arithmetic, **record.versions}
+        return {"parameters": f"{record.parameters:,}", **record.used, **machine}
+
+    @property
+    def bits_per_byte(self) -> float | None:
+        """The loss on all held-out text at the end, or else on a part of it when it was last evaluated."""
+        values = [each["val_bits_per_byte"] for each in self.records if each.get("val_bits_per_byte") is not None]
+        return self.record.result.get("bits_per_byte", values[-1] if values else None)
+
+
+def read_runs(folders: Sequence[str]) -> list[ComparedRun]:
+    """Return the runs in these folders; raises InputError for fewer than two, for more than eight, and for no run."""
+    if len(folders) < 2:
+        raise InputError("a comparison needs two runs or more; the report of one is report.html in its folder")
+    if len(folders) > len(COLOURS):
+        raise InputError(f"{len(folders)} runs are too many to tell apart; give at most {len(COLOURS)}")
+    if len({Path(folder).resolve() for folder in folders}) < len(folders):
+        raise InputError("a run stands there twice; give each once")
+    runs = []
+    for folder, name in zip(folders, names(folders), strict=True):
+        record, records = Record.read(Path(folder)), metrics.read(folder)
+        if not records:
+            raise InputError(f"{folder} has no line in metrics.jsonl: its first step was not logged")
+        runs.append(ComparedRun(name, record, records))
+    return runs
+
+
+def names(folders: Sequence[str]) -> list[str]:
+    """Return the names of folders, with as many of the folders above them as tell them apart.
+
+    >>> names(["a/run", "b/run"]), names(["runs/a", "runs/b"])
+    (['a/run', 'b/run'], ['a', 'b'])
+    """
+    parts, length = [Path(folder).resolve().parts for folder in folders], 1
+    while len({each[-length:] for each in parts}) < len(parts):
+        length += 1
+    return ["/".join(each[-length:]) for each in parts]
+
+
+def comparison(runs: Sequence[ComparedRun]) -> str:
+    """Return the page that compares runs."""
+    title = f"{len(runs)} runs compared"
+    body = [
+        f"<h1>{title}</h1><p>{escape(', '.join(run.name for run in runs))}</p>",
+        "<h2>Results</h2>",
+        _table("Results of the runs", _results(runs), [run.name for run in runs]),
+        *_warnings(runs),
+        "<h2>Settings that differ</h2>",
+        _differences(runs),
+        "<h2>Curves</h2>",
+        key([run.name for run in runs]),
+        f"<section>{''.join(_figures(runs))}</section>",
+    ]
+    return page(title, "\n".join(body), _STYLE)
+
+
+def _results(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
+    """Return the rows of the table of results: what, and its value in each run."""
+
+    def median_speed(run: ComparedRun) -> str:
+        speeds = [each["tokens_per_second"] for each in run.records if each["tokens_per_second"] is not None]
+        return format_count(statistics.median(speeds)) if speeds else "unknown"
+
+    def figure(value: float | None) -> str:
+        return "not measured" if value is None else f"{value:.3f}"
+
+    last = [run.records[-1] for run in runs]
+    return {
+        "held-out, bits per byte": [figure(run.bits_per_byte) for run in runs],
+        "xz on the same text": [figure(run.record.result.get("xz_bits_per_byte")) for run in runs],
+        "parameters": [f"{run.record.parameters:,}" for run in runs],
+        "steps": [f"{each['step']:,}" for each in last],
+        "tokens": [f"{each['tokens']:,}" for each in last],
+        "time": [format_seconds(each["seconds"]) for each in last],
+        "tokens/s (median)": [median_speed(run) for run in runs],
+    }
+
+
+def _warnings(runs: Sequence[ComparedRun]) -> list[str]:
+    """Return paragraphs on why figures of the runs do not compare, if they do not."""
+    found = []
+    if len({run.record.held_out_text or run.record.text_name for run in runs}) > 1:
+        found.append(  # the hash is of the tokens, so another tokenizer on the same text looks like another text
+            "The held-out texts of the runs, or their tokenizers, are not the same. On different texts the figures do "
+            "not compare."
+        )
+    if len({run.record.hardware for run in runs}) > 1:
+        found.append("The runs were made on different machines: their times do not compare.")
+    if any("bits_per_byte" not in run.record.result for run in runs):
+        found.append("A run that has not ended shows its last evaluation, which is of a part of the held-out text.")
+    return [f"<p>{escape(sentence)}</p>" for sentence in found]
+
+
+def _differences(runs: Sequence[ComparedRun]) -> str:
+    settings = [run.settings for run in runs]
+    every = dict.fromkeys(name for each in settings for name in each)
+    rows = {name.replace("_", " "): [each.get(name) for each in settings] for name in every}
+    rows = {name: values for name, values in rows.items() if any(value != values[0] for value in values)}
+    if not rows:
+        return "<p>None: the runs were started with the same settings on the same machine.</p>"
+    shown = {name: ["none" if value is None else str(value) for value in values] for name, values in rows.items()}
+    return _table("Settings that differ", shown, [run.name for run in runs])
+
+
+def _table(label: str, rows: Mapping[str, Sequence[str]], columns: Sequence[str]) -> str:
+    """Return a table that scrolls by itself where it is wider than the page, also with the keyboard."""
+    head = "".join(f"<th scope=col>{escape(name)}" for name in columns)
+    body = "".join(
+        f"<tr><th scope=row>{escape(name)}{''.join(f'<td>{escape(value)}' for value in values)}"
+        for name, values in rows.items()
+    )
+    return (
+        f'<div class=wide role=region tabindex=0 aria-label="{escape(label)}"><table><tr><td>{head}{body}</table></div>'
+    )
+
+
+def _figures(runs: Sequence[ComparedRun]) -> list[str]:
+    """Return the charts: the losses over tokens and over time, all else over tokens."""
+    trained = [even(run.records) for run in runs]
+    every = [run.records for run in runs]
+    charts = [
+        _chart(_HELD_OUT, runs, every, "val_bits_per_byte", over="tokens"),
+        _chart(_HELD_OUT, runs, every, "val_bits_per_byte", over="seconds"),
+        _chart(_TRAINING, runs, trained, "bits_per_byte", over="tokens"),
+        _chart(_TRAINING, runs, trained, "bits_per_byte", over="seconds"),
+        *(_chart(title, runs, every, name, unit, over="tokens") for title, name, unit in _CURVES),
+    ]
+    return [f"<figure><figcaption>{title}</figcaption>{chart}</figure>" for title, chart in charts]
+
+
+def _chart(
+    title: str,
+    runs: Sequence[ComparedRun],
+    records: Sequence[Sequence[Mapping[str, Any]]],
+    name: str,
+    unit: float = 1.0,
+    *,
+    over: str,
+) -> tuple[str, str]:
+    """Return the caption of a chart and the chart: the value `name` of each run, over tokens or seconds."""
+    lines = [series(run.name, each, name, unit, over) for run, each in zip(runs, records, strict=True)]
+    most = max((max(line.steps, default=0.0) for line in lines), default=0.0)
+    per, words = _scale(over, most)
+    scaled = [Series(line.label, [step / per for step in line.steps], line.values) for line in lines]
+    caption = f"{title}, over {'time' if over == 'seconds' else over}"
+    return caption, line_chart(caption, scaled, over=words, legend=False)
+
+
+def _scale(over: str, most: float) -> tuple[float, str]:
+    """Return a unit in which numbers up to `most` are short, and its name.
+
+    >>> _scale("tokens", 7_000_000), _scale("seconds", 600)
+    ((1000000.0, 'million tokens'), (60.0, 'minutes'))
+    """
+    units = {
+        "tokens": ((1e6, "million tokens"), (1e3, "thousand tokens"), (1.0, "tokens")),
+        "seconds": ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds")),
+    }[over]
+    return next((unit for unit in units if most >= 5 * unit[0]), units[-1])
+
+
+_STYLE = """
+section { display: grid; gap: 1rem 1.5rem;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
+.wide { overflow-x: auto; } th, td { padding: .2rem 1.5rem .2rem 0; border-bottom: 1px solid var(--line);
+  vertical-align: top; } td { max-width: 24rem; overflow-wrap: anywhere; min-width: 6rem; }
+.key { display: flex; flex-wrap: wrap; gap: .25rem 1.5rem; padding: 0; margin: 0 0 1rem; list-style: none; }
+.key li { display: flex; align-items: center; gap: .5rem; overflow-wrap: anywhere; } .key svg { width: 1.75rem; }
+"""

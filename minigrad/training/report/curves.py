@@ -1,0 +1,78 @@
+"""The lines of metrics.jsonl as the curves of a chart."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import operator
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from minigrad.pages.chart import MAX_POINTS, Series
+from minigrad.training import metrics
+
+_MOST_LINES = 8  # of a chart: of more numbers, their mean and the extremes are drawn
+
+
+def even(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Join lines of metrics until each holds the mean loss of as many steps as usual, so that the curve does not jump.
+
+    An evaluation and the end of a run write a line before its time, of few steps. The first step stays by itself: it
+    shows where training began. The bits per byte of joined lines are their mean, weighted by the steps.
+    """
+    places = [0, *(each["step"] for each in records)]
+    counts = [after - before for before, after in itertools.pairwise(places)]
+    groups: list[list[int]] = []  # indices of the lines to join
+    for index in range(len(records)):
+        if len(groups) > 1 and sum(counts[each] for each in groups[-1]) < statistics.median(counts):
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+    if len(groups) > 2 and sum(counts[each] for each in groups[-1]) < statistics.median(counts):
+        groups[-2:] = [groups[-2] + groups[-1]]
+    return [_joined([records[each] for each in group], [counts[each] for each in group]) for group in groups]
+
+
+def _joined(records: Sequence[Mapping[str, Any]], counts: Sequence[int]) -> dict[str, Any]:
+    values = [record["bits_per_byte"] for record in records]
+    known = None not in values and sum(counts) > 0
+    mean = sum(map(operator.mul, values, counts)) / sum(counts) if known else values[-1]
+    return {**records[-1], "bits_per_byte": mean}
+
+
+def series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: float = 1.0, over: str = "step") -> Series:
+    """Return one value of the records, divided by `unit`, thinned to at most 2,000 points; null becomes a gap.
+
+    `over` is the key of the other axis, whose values are taken as they are.
+    """
+    present = [record for record in records if key in record]
+    present = present[:: len(present) // MAX_POINTS + 1]
+    values = [float("nan") if record[key] is None else record[key] / unit for record in present]
+    return Series(label, [record[over] for record in present], values)
+
+
+def of_family(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Series]]:
+    """Return the curves of what only one family measures, under their names: a list of numbers on each line.
+
+    Such as Wiola's merge ratio of each merging layer. The load of experts has a chart of its own (`expert_load`).
+    """
+    known = {each.name for each in dataclasses.fields(metrics.Measurement)}
+    every = dict.fromkeys(name for record in records for name in record if name not in known)
+    names = (name for name in every if not name.startswith("expert_load_"))
+    return {name: _lines(name, [record for record in records if record.get(name)]) for name in names}
+
+
+def _lines(name: str, records: Sequence[Mapping[str, Any]]) -> list[Series]:
+    rows = [[math.nan if value is None else value for value in record[name]] for record in records]
+    steps = [record["step"] for record in records]
+    columns = list(zip(*rows, strict=False))
+    if len(columns) <= _MOST_LINES:
+        return [Series(str(number), steps, values) for number, values in enumerate(columns, start=1)]
+    lines = {
+        "largest": [max(row) for row in rows],
+        "mean": [statistics.fmean(row) for row in rows],
+        "smallest": [min(row) for row in rows],
+    }
+    return [Series(label, steps, values) for label, values in lines.items()]

@@ -1,0 +1,38 @@
+"""A selection is read again each time, and notices when it would be another text."""
+
+from __future__ import annotations
+
+import pytest
+
+from minigrad.data.selection import Reading, Selection
+from minigrad.errors import InputError
+
+TEXTS = ["one", "two", "three", "four"]
+
+
+def chosen(documents, changed):
+    reading = Reading(documents)
+    assert [*reading] == [*enumerate(documents)]
+    return Selection(documents, changed, reading)
+
+
+def test_documents_are_left_out_and_replaced():
+    selection = chosen(TEXTS, {0: None, 2: "3"})
+    for _ in range(2):
+        assert [*selection] == ["two", "3", "four"]
+    assert len(selection) == 3
+
+
+def test_a_text_that_changed_is_noticed():
+    documents = [*TEXTS]
+    selection = chosen(documents, {0: None})
+    documents[1:3] = ["tw", "othree"]  # the same characters in the same order
+    with pytest.raises(InputError, match="the text changed while it was read"):
+        list(selection)
+
+
+def test_a_sample_is_every_nth_document():
+    selection = chosen(TEXTS, {})  # of 15 bytes
+    assert [*selection.sample()] == [*selection.sample(most=15)] == TEXTS
+    assert [*selection.sample(most=14)] == ["one", "three"]
+    assert [*chosen([], {}).sample()] == []

@@ -1,0 +1,106 @@
+"""A program alone loads no MPI; one of several that cannot connect says why, once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from minigrad.distributed import launch
+from minigrad.distributed.world import ALONE
+from minigrad.errors import RunError
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    for names in launch._VARIABLES:
+        for name in names:
+            monkeypatch.delenv(name, raising=False)
+
+    def start(**variables: str) -> None:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+
+    return start
+
+
+def test_the_launcher_says_which_process_this_is(started: Any) -> None:
+    assert launch.started_as() == (0, 1)
+    started(SLURM_NTASKS="4")  # in a batch script that srun did not start
+    assert launch.started_as() == (0, 1)
+    started(PMIX_RANK="3")
+    assert launch.started_as() == (3, 4)
+    started(OMPI_COMM_WORLD_RANK="1", OMPI_COMM_WORLD_SIZE="3")
+    assert launch.started_as() == (1, 3)
+    started(PMI_RANK="0", PMI_SIZE="2")
+    assert launch.started_as() == (0, 2)
+
+
+def test_alone_nothing_is_loaded_and_messages_are_printed(started: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert launch.connect() is ALONE
+    started(PMI_RANK="0", PMI_SIZE="1")
+    assert launch.connect() is ALONE
+    assert "mpi4py" not in sys.modules
+    assert launch.run_together(lambda tell: tell("train.py: bad") or 2) == 2
+    assert capsys.readouterr().err == "train.py: bad\n"
+
+
+def test_a_missing_mpi_says_how_to_install_it(started: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    started(PMI_RANK="1", PMI_SIZE="2")
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    with pytest.raises(RunError, match=r"mpiexec started 2 processes, which need mpi4py .*'\.\[distributed\]'"):
+        launch.connect()
+
+
+def test_a_library_that_mpi4py_does_not_find_is_named(started: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoLibrary(ModuleType):
+        @property
+        def MPI(self) -> Any:  # noqa: N802
+            raise RuntimeError("cannot load MPI library\nlibmpi.so.12")
+
+    started(PMI_RANK="1", PMI_SIZE="2")
+    monkeypatch.setitem(sys.modules, "mpi4py", NoLibrary("mpi4py"))
+    with pytest.raises(RunError, match=r"mpi4py found no MPI \(cannot load MPI library libmpi\.so\.12\)"):
+        launch.connect()
+
+
+def test_the_mpiexec_of_another_mpi_is_noticed(started: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = ModuleType("mpi4py")
+    package.MPI = SimpleNamespace(  # type: ignore[attr-defined]
+        COMM_WORLD=SimpleNamespace(size=1), Get_library_version=lambda: "MPICH 5\nbuilt"
+    )
+    started(OMPI_COMM_WORLD_RANK="0", OMPI_COMM_WORLD_SIZE="2")
+    monkeypatch.setitem(sys.modules, "mpi4py", package)
+    with pytest.raises(RunError, match=r"started 2 processes, but the MPI of this Python \(MPICH 5\) connects 1"):
+        launch.connect()
+
+
+def test_processes_that_are_not_connected_say_it_once(started: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    for rank in range(2):
+        started(PMI_RANK=str(rank), PMI_SIZE="2")
+        assert launch.run_together(lambda tell: print("shown") or tell("train.py: bad") or 2) == 2
+    assert capsys.readouterr() == ("shown\n", "train.py: bad\n")
+
+
+def test_connected_processes_leave_together_also_after_a_bug(started: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[tuple[int, str]] = []
+    started(PMI_RANK="1", PMI_SIZE="2")
+    monkeypatch.setattr(launch, "_processes", SimpleNamespace(leave=lambda code, message: left.append((code, message))))
+
+    def fail(tell: Any) -> int:
+        raise KeyError("a bug")
+
+    assert launch.run_together(lambda tell: 0) == 0
+    assert launch.run_together(fail) == 1
+    assert left[0] == (0, "")
+    assert left[1][0] == 1
+    assert left[1][1].endswith("KeyError: 'a bug'\n")
+
+
+def test_the_program_is_a_part_of_what_must_be_equal() -> None:
+    versions = launch._versions()
+    assert {"the version of numpy", "the version of numba", "the version of Python"} < versions.keys()
+    assert len(versions["the program (a hash of its files)"]) == 16

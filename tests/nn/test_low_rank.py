@@ -1,0 +1,106 @@
+"""Adapters: the model begins as it was, only they learn, and merged they compute the same."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+
+from minigrad import InputError, Tensor, gradcheck, nn, no_grad
+from minigrad.nn.decoder import Decoder
+from minigrad.nn.layers import LowRank
+from minigrad.nn.low_rank import adapt, adapted, merge
+from minigrad.nn.quantising import quantise
+from minigrad.optim import AdamW
+from tests.models.tiny import TINY, build, tokens
+
+
+@pytest.mark.parametrize("layer", [nn.Linear(5, 4), nn.Conv1D(5, 4)])
+def test_an_adapter_adds_the_product_of_its_matrices(layer: nn.Linear | nn.Conv1D) -> None:
+    """Hu et al. 2021, eq. 3."""
+    layer = copy.deepcopy(layer)
+    layer.initialise(dtype="float64")
+    x = np.random.default_rng(0).normal(size=(3, 5))
+    before = layer(Tensor(x)).data
+    adapt(layer, 2)
+    assert layer.adapter is not None
+    np.testing.assert_array_equal(layer(Tensor(x)).data, before)
+    a, b = np.random.default_rng(1).normal(size=(2, 5)), np.random.default_rng(2).normal(size=(4, 2))
+    layer.adapter.lora_A.weight.data, layer.adapter.lora_B.weight.data = a, b
+    np.testing.assert_allclose(layer(Tensor(x)).data, before + x @ a.T @ b.T, rtol=1e-12)
+    np.testing.assert_allclose(layer.adapter.product(), b @ a, rtol=1e-12)
+
+
+def test_the_gradient_of_an_adapter() -> None:
+    layer = LowRank(4, 3, 2)
+
+    def forward(x: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        layer.lora_A.weight, layer.lora_B.weight = a, b  # type: ignore[assignment]
+        return layer(x)
+
+    rng = np.random.default_rng(0)
+    gradcheck.check(forward, rng.normal(size=(5, 4)), rng.normal(size=(2, 4)), rng.normal(size=(3, 2)))
+
+
+@pytest.mark.parametrize("family", TINY)
+def test_only_adapters_learn_and_merged_they_compute_the_same(family: str) -> None:
+    """In training, token by token in a program, and merged; no frozen weight moves, nor has moments."""
+    model, ids = build(family), tokens(0, 2, 9)
+    frozen = {name: array.copy() for name, array in model.state_dict().items()}
+    with no_grad():
+        before = model(ids).data.copy()
+    adapt(model, 2)
+    with no_grad():
+        np.testing.assert_array_equal(model(ids).data, before)
+    optimizer = AdamW(model.parameters(), lr=0.05)
+    adapters = sum(each.size for each in model.parameters() if each.requires_grad)
+    assert sum(moment.size for pair in optimizer.moments() for moment in pair) == 2 * adapters
+    for _ in range(3):
+        loss = model.loss(ids[:, :-1], ids[:, 1:])
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    for name, array in frozen.items():
+        np.testing.assert_array_equal(model.state_dict()[name], array)
+    with no_grad():
+        learned = model(ids).data.copy()
+    assert np.abs(learned - before).max() > 0.1
+    decoder, cache = Decoder(model), model.new_cache(2, 9)
+    for place in range(9):
+        logits = decoder.step(ids[:, place], cache)
+    size = np.abs(learned).max()
+    np.testing.assert_allclose(logits, learned[:, -1], atol=1e-5 * size)
+    merge(model)
+    assert not adapted(model)
+    assert all(each.requires_grad for each in model.parameters())
+    with no_grad():
+        np.testing.assert_allclose(model(ids).data, learned, atol=1e-5 * size)
+
+
+def test_initial_values_depend_on_the_layer_alone() -> None:
+    first, second = build("vidya-v2"), build("vidya-v2")
+    adapt(first, 2)
+    nn.Linear(3, 3)  # drawn in between
+    adapt(second, 2)
+    for name, array in first.state_dict().items():
+        np.testing.assert_array_equal(second.state_dict()[name], array)
+    drawn = [each.data for name, each in first.named_parameters() if name.endswith("q_proj.adapter.lora_A.weight")]
+    assert not np.array_equal(*drawn)
+
+
+def test_what_cannot_be_adapted_or_merged_is_refused() -> None:
+    model = build("vidya-v2")
+    for rank in (0, 9):
+        with pytest.raises(InputError, match=f"a rank from 1 to 8, the smallest side of .* model, not {rank}"):
+            adapt(model, rank)
+    adapt(model, 8)
+    with pytest.raises(InputError, match="has adapters already"):
+        adapt(model, 2)
+    with pytest.raises(InputError, match="merge them before it is saved as a model"):
+        model.save("nowhere")
+    small = build("vidya-v2")
+    quantise(small, "int8")
+    adapt(small, 2)
+    with pytest.raises(InputError, match="are stored as int8: adapters cannot be added to them"):
+        merge(small)

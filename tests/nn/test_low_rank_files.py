@@ -1,0 +1,120 @@
+"""Folders of adapters: PEFT's names, the same model after loading, and what does not fit."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import models
+from minigrad import InputError, no_grad
+from minigrad.formats.safetensors import read_tensors, save_tensors
+from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.low_rank import adapt
+from minigrad.nn.low_rank_files import CONFIG, WEIGHTS, base_of, is_adapter, save, trained
+from tests.models.tiny import build, tokens
+
+IDS = tokens(0, 1, 7)
+
+
+def logits(model: LanguageModel) -> Any:
+    with no_grad():
+        return model(IDS).data.copy()
+
+
+def taught(family: str, folder: Path, **changes: Any) -> LanguageModel:
+    """Save a base, and beside it adapters that change it; return the model with them."""
+    model = build(family, **changes)
+    model.save(folder / "base")
+    adapt(model, 2)
+    rng = np.random.default_rng(0)
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            parameter.data = rng.normal(size=parameter.shape)
+    save(model, folder / "adapter", base=folder / "base")
+    return model
+
+
+def rewrite(folder: Path, **changes: Any) -> None:
+    content = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    (folder / CONFIG).write_text(json.dumps(content | changes), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("family", "layer", "targets"),
+    [
+        ("vidya-v2", "model.layers.1.self_attn.q_proj", ["down", "gate", "k", "o", "q", "up", "v"]),
+        ("gpt2", "transformer.h.1.attn.c_attn", None),
+    ],
+)
+def test_the_files_are_those_of_peft_and_give_the_same_model(
+    family: str, layer: str, targets: list[str] | None, tmp_path: Path
+) -> None:
+    model = taught(family, tmp_path)
+    folder = tmp_path / "adapter"
+    stored = read_tensors(folder / WEIGHTS)
+    assert all(name.startswith("base_model.model.") for name in stored)
+    assert stored[f"base_model.model.{layer}.lora_A.weight"].shape == (2, 12)
+    assert stored[f"base_model.model.{layer}.lora_B.weight"].shape[1] == 2
+    config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    assert (config["peft_type"], config["task_type"], config["r"], config["lora_alpha"]) == ("LORA", "CAUSAL_LM", 2, 2)
+    assert config["fan_in_fan_out"] == (family == "gpt2")
+    assert config["target_modules"] == (
+        [f"{each}_proj" for each in targets] if targets else ["c_attn", "c_fc", "c_proj"]
+    )
+    assert is_adapter(folder)
+    assert base_of(folder) == tmp_path / "base"
+    assert base_of(tmp_path / "base") == tmp_path / "base"
+    wanted = logits(model)
+    np.testing.assert_allclose(logits(models.load(folder)), wanted, atol=1e-5 * np.abs(wanted).max())
+    assert not np.allclose(logits(models.load(tmp_path / "base")), wanted, atol=0.1)
+    assert len(trained(model)) == len(stored)
+    np.testing.assert_allclose(
+        logits(models.load(folder, quantize="float16")), wanted, atol=0.02 * np.abs(wanted).max()
+    )
+
+
+def test_the_factor_of_another_program_is_part_of_b(tmp_path: Path) -> None:
+    model, folder = taught("vidya-v2", tmp_path), tmp_path / "adapter"
+    arrays = read_tensors(folder / WEIGHTS)
+    for changes, factor in (({"lora_alpha": 16}, 8), ({"lora_alpha": 4, "use_rslora": True}, 4 / math.sqrt(2))):
+        rewrite(folder, **changes)
+        smaller = {name: array / np.float32(factor) if "lora_B" in name else array for name, array in arrays.items()}
+        save_tensors(folder / WEIGHTS, smaller)
+        wanted = logits(model)
+        np.testing.assert_allclose(logits(models.load(folder)), wanted, atol=1e-5 * np.abs(wanted).max())
+
+
+def test_adapters_of_some_layers_are_loaded(tmp_path: Path) -> None:
+    taught("vidya-v2", tmp_path)
+    path = tmp_path / "adapter" / WEIGHTS
+    save_tensors(path, {name: array for name, array in read_tensors(path).items() if "q_proj" in name})
+    assert not np.allclose(logits(models.load(tmp_path / "adapter")), logits(models.load(tmp_path / "base")))
+
+
+def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+    taught("vidya-v2", tmp_path)
+    folder = tmp_path / "adapter"
+
+    def refused(**changes: Any) -> str:
+        before = (folder / CONFIG).read_text(encoding="utf-8")
+        rewrite(folder, **changes)
+        with pytest.raises(InputError) as caught:
+            models.load(folder)
+        (folder / CONFIG).write_text(before, encoding="utf-8")
+        return str(caught.value)
+
+    wider, deeper = tmp_path / "wider", tmp_path / "shallow"
+    build("vidya-v2", width=16).save(wider)
+    build("vidya-v2", num_layers=1).save(deeper)
+    assert "are adapters of a model of another shape" in refused(base_model_name_or_path=str(wider))
+    assert "a layer model.layers.1." in refused(base_model_name_or_path=str(deeper))
+    assert "holds adapters of the model runs/gone, which is no folder" in refused(base_model_name_or_path="runs/gone")
+    assert "of another shape" in refused(r=3)
+    assert "peft_type = 'LOHA'; only 'LORA'" in refused(peft_type="LOHA")
+    assert "has rank_pattern" in refused(rank_pattern={"q_proj": 4})
+    assert "is damaged: r takes a whole number of at least 1, not 0" in refused(r=0)

@@ -1,0 +1,93 @@
+"""Several processes train as one: the same losses, weights that are the same bits in each, one decision for all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from minigrad.errors import RunError
+from minigrad.system.signals import StopRequest
+from minigrad.training.step_log import StepLog
+from tests.distributed.rooms import Room, together
+from train import take_step
+
+
+def trained(run: Any, steps: int = 20) -> tuple[list[float], list[bytes]]:
+    """Return loss and norm of each step, and the weights after them."""
+    found = []
+    for _ in range(steps):
+        _, norm = take_step(run)
+        found += [run.totals.loss, norm]
+    return found, [parameter.data.tobytes() for parameter in run.model.parameters()]
+
+
+@pytest.mark.parametrize(("size", "optimizer", "accumulate"), [(2, "adamw", 1), (2, "muon", 2), (3, "adamw", 2)])
+def test_processes_follow_the_losses_of_one(make, size, optimizer, accumulate):
+    """Packed, with dropout; a batch of two sequences leaves one of three processes without work."""
+    settings = {"batch": 2, "context": 16, "dtype": "float64", "dropout": 0.2}
+    settings |= {"optimizer": optimizer, "accumulate": accumulate}
+    alone = trained(make(**settings))
+    found = together(size, lambda world: trained(make(world=world, **settings)))
+    np.testing.assert_allclose(found[0][0], alone[0], rtol=1e-7)
+    assert all(each == found[0] for each in found)
+
+
+def test_each_process_evaluates_its_part_of_the_text(make):
+    alone = make().evaluate(everything=True)
+    found = together(2, lambda world: make(world=world).evaluate(everything=True))
+    assert found[0] == found[1]
+    assert found[0].tokens == alone.tokens
+    assert found[0].bits_per_byte == pytest.approx(alone.bits_per_byte)
+
+
+def test_the_clock_of_the_first_process_decides_for_all(make):
+    def decide(world: Room) -> tuple[int, Any]:
+        run = make(world=world, steps=None)
+        run.folder.write = lambda: None
+        run.clock = lambda: 52.0 + 3 * world.rank  # seconds of 60
+        run.step = 900
+        run.pace._steps = [0.03 * step for step in range(901)]
+        assert run.choose_steps()
+        return run.budget.steps, run.budget.decay
+
+    first, second = together(2, decide)
+    assert first == second
+    assert first[0] > 900
+
+
+def test_all_stop_if_one_is_asked_to(make):
+    def stop(world: Room) -> list[int | None]:
+        request, run = StopRequest(), make(world=world)
+        run.folder.path.mkdir(exist_ok=True)
+        log = StepLog(run, request)
+        before = log.stop_code()
+        request.code = 143 if world.rank == 1 else None
+        return [before, log.stop_code()]
+
+    assert together(2, stop) == [[None, 143]] * 2
+
+
+def test_only_the_first_process_writes_metrics(make, tmp_path):
+    def log(world: Room) -> None:
+        run = make(world=world)
+        run.folder.path.mkdir(exist_ok=True)
+        with StepLog(run, StopRequest()) as log, log.timed():
+            log.write(*take_step(run), None)
+
+    together(2, log)
+    assert len((tmp_path / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()) == 1
+
+
+def test_a_loss_that_is_not_finite_ends_all_with_the_same_message(make):
+    def diverge(world: Room) -> str:
+        run = make(world=world)
+        run.model.parameters()[0].data[...] = 1e30
+        with pytest.raises(RunError) as caught:
+            take_step(run)
+        return str(caught.value)
+
+    first, second = together(2, diverge)
+    assert first == second
+    assert "diverged at step 1: " in first

@@ -1,0 +1,39 @@
+"""The plan says of each of several texts how much there is and how often it will be read."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from minigrad.data.corpus import Corpus
+from minigrad.data.mixture import Mixture
+from minigrad.data.token_files import MixedTokens, TokenFile
+from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.training.text_rows import text_rows
+
+
+def files(*sizes):
+    return [TokenFile(np.zeros(size, np.uint16), 3 * size, None) for size in sizes]
+
+
+def test_a_single_text_has_one_row():
+    text = TokenizedCorpus(Corpus("a", "letters", ("one", "two")), SimpleNamespace(used=9), *files(500, 50), np.ones(9))
+    assert text_rows(text, 9, 1_000.0) == {
+        "text": "letters: 2 documents, 1.5 kB to train on, 150 bytes held out for tests",
+        "vocabulary": "9 tokens, 3.00 bytes each",
+    }
+
+
+def test_each_of_several_texts_has_a_row():
+    first, second, held_out = files(500, 4_000, 50)
+    sources = Mixture((Corpus("a", "letters", ("one", "two")), Corpus("b", "digits", ("1" * 9,))), (0.8, 0.2))
+    text = TokenizedCorpus(
+        sources, SimpleNamespace(used=9), MixedTokens((first, second), sources.shares), held_out, np.ones(9)
+    )
+    rows = text_rows(text, 9, 1_000.0)
+    assert list(rows) == ["text", "text 1", "text 2", "vocabulary"]
+    assert rows["text"] == "2 texts: 3 documents, 13.5 kB to train on, 150 bytes held out for tests"
+    assert rows["text 1"] == "80%: letters: 2 documents, 500 tokens to train on, read 1.6 times"
+    assert rows["text 2"] == "20%: digits: 1 document, 4,000 tokens to train on, read 0.05 times"
+    assert text_rows(text, 9, None)["text 2"].endswith("4,000 tokens to train on")
