@@ -59,11 +59,10 @@ def train(
 ) -> TrainResult | None:
     """Run a whole training as ``python train.py`` does; returns None if only the plan was wanted.
 
-    Started by mpiexec, all processes train together: the first one writes, and the others return None.
-    `clock` returns the seconds since the run began; tests bring their own. `explicit` names the settings that were
-    given, by default those that differ from their defaults: a continued run refuses the ones it does not have. The
-    number of threads and the matmul backend of this process stay as the settings chose them. Raises InputError for
-    settings that cannot be used, RunError if the run fails, and Stopped, after saving, on Ctrl-C or SIGTERM.
+    Started by mpiexec, all processes train together: the first one writes, and the others return None. `clock` returns
+    the seconds since the run began; tests bring their own. `explicit` names the settings that were given, by default
+    those that differ from their defaults: a continued run refuses the ones it does not have. Threads and backend stay
+    as chosen. Raises InputError for settings that cannot be used, RunError if it fails, Stopped on Ctrl-C or SIGTERM.
     """
     started, world = time.perf_counter(), connect()
     check_settings(config)
@@ -90,7 +89,7 @@ def train_loop(run: Run) -> None:
     from minigrad.training.step_log import StepLog
 
     settings = run.settings
-    with stop_requests() as request, StepLog(run, request) as log:
+    with stop_requests() as request, StepLog(run, request) as log, run.writer:
         while not run.is_finished:
             log.decide_steps()
             with log.timed(), run.profiled():
@@ -102,8 +101,7 @@ def train_loop(run: Run) -> None:
             if run.is_due(settings.sample_every):
                 log.show_sample(run.write_sample())
             stop = log.stop_code()
-            if stop or run.is_due(settings.save_every):
-                run.save()
+            run.write_what_is_due(stops=bool(stop))  # a checkpoint, while training goes on
             if stop and not run.is_finished:
                 raise Stopped(stop, run.step, run.folder.path, mpiexec(run.world))
 

@@ -47,6 +47,7 @@ def measure(size: str, steps: int = 7) -> dict[str, float | str]:
         optimizer.zero_grad()
         seconds.append(time.perf_counter() - started)
     speed = batch_size * context / statistics.median(seconds[1:])  # the first step may compile
+    planned = costs.memory(model, batch_size, context, replicas=replicas)
     return {
         "size": size,
         "tokens_per_second": speed,
@@ -54,7 +55,7 @@ def measure(size: str, steps: int = 7) -> dict[str, float | str]:
         "matmul_share": speed * costs.flops_per_token(model, context) / rate,
         "gflops": rate / 1e9,
         "peak_bytes": hardware.peak_memory_bytes(),
-        "planned_bytes": costs.memory(model, batch_size, context, replicas=replicas).total,
+        "planned_bytes": planned.total - planned.snapshot,  # nothing is saved here
     }
 
 

@@ -81,7 +81,7 @@ def widen_weights(model: LanguageModel, old: Mapping[str, Array], old_width: int
 
 
 def widen_moments(model: LanguageModel, old: Mapping[str, Array], old_width: int) -> dict[str, Array]:
-    """Return AdamW's moments (``name.m``, ``name.v``) for a wider model: those of new elements are zero.
+    """Return the moments (``name.m``, ``name.v``) for a wider model: those of new elements are zero.
 
     A norm's weight was multiplied by sqrt(r), so its gradient is divided by sqrt(r), and its squared gradient by r.
 
@@ -92,7 +92,9 @@ def widen_moments(model: LanguageModel, old: Mapping[str, Array], old_width: int
     ratio, widened = old_width / model.config.width, {}
     for name, parameter in model.named_parameters():
         for kind, power in (("m", 0.5), ("v", 1.0)):
-            known = old[f"{name}.{kind}"]
+            known = old.get(f"{name}.{kind}")
+            if known is None:  # the optimizer keeps none
+                continue
             new = np.zeros(parameter.shape, known.dtype)
             new[tuple(slice(length) for length in known.shape)] = known
             widened[f"{name}.{kind}"] = new / new.dtype.type(ratio**power) if parameter.ndim == 1 else new

@@ -105,9 +105,11 @@ def initial_weights(families: Families, model: LanguageModel, folder: str | Path
     if checkpoint.latest(folder) is None:
         return InitialWeights(weights, config.width, grown)
     saved = checkpoint.load(folder)
-    moments = {f"{name}.{kind}": shape for name, shape in _shapes(narrow).items() for kind in "mv"}
-    check_weights(saved.moments, moments)
-    return InitialWeights(weights, config.width, grown, saved.moments, State.read(saved, folder).updates)
+    found = {name: array for name, array in saved.moments.items() if name.endswith((".m", ".v"))}
+    kinds = {f"{name}.{kind}": shape for name, shape in _shapes(narrow).items() for kind in "mv"}
+    # An optimizer that turns matrices keeps no second moments of them.
+    check_weights(found, {name: shape for name, shape in kinds.items() if name in found or name.endswith(".m")})
+    return InitialWeights(weights, config.width, grown, found, State.read(saved, folder).updates)
 
 
 def of_model(source: LanguageModel, model: LanguageModel) -> InitialWeights:

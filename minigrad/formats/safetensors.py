@@ -2,12 +2,13 @@
 
     {"lm_head.weight": {"dtype": "BF16", "shape": [4096, 96], "data_offsets": [0, 786432]}, ...}
 
-The safetensors library reads, checks and writes them. NumPy has no bfloat16, so those arrays are read here:
-the library lists names, types and shapes in the order of their bytes, and no byte lies between two arrays.
+The safetensors library reads and checks them. NumPy has no bfloat16, so those arrays are read here: the library lists
+names, types and shapes in the order of their bytes, and no byte lies between two arrays.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
 
 from minigrad.errors import InputError, RunError
 from minigrad.options import shown
@@ -43,6 +43,9 @@ DTYPES = {
     "BOOL": DType(1, "bool"),
 }
 """The types of the format that NumPy can hold; half precision is widened."""
+
+_NAMES = {each.read: name for name, each in DTYPES.items() if name not in ("F16", "BF16")} | {"float16": "F16"}
+"""The types in which arrays are written, by NumPy's names."""
 
 
 class Header(NamedTuple):
@@ -117,18 +120,28 @@ def _read_bfloat16(path: Path, start: int, shape: tuple[int, ...]) -> Array:
 
 
 def write_tensors(path: Path, arrays: Arrays, metadata: Mapping[str, str] | None = None) -> None:
-    """Write a safetensors file in place; raises OSError if it cannot be written.
+    """Write a safetensors file in place; raises OSError if it cannot be written, InputError for an unknown type.
 
-    The `metadata` of the file's header is {"format": "pt"} by default, without which transformers refuses it.
+    The `metadata` of the file's header is {"format": "pt"} by default, without which transformers refuses it. Other
+    threads go on while the arrays are written, and nothing but an array that is not contiguous is copied; the library
+    would copy all of them, and stop the other threads.
     """
-    contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    path.touch()  # with the usual permissions of a new file: the library would make it unreadable to other users
-    permissions = path.stat().st_mode
-    try:
-        save_file(contiguous, path, metadata=dict(metadata or {"format": "pt"}))
-    except SafetensorError as error:
-        raise OSError(str(error)) from error
-    path.chmod(permissions)
+    placed = sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))  # so all are aligned
+    header: dict[str, Any] = {"__metadata__": dict(metadata or {"format": "pt"})}
+    start = 0
+    for name, array in placed:
+        if array.dtype.name not in _NAMES:
+            raise InputError(f"{name} is of dtype {array.dtype}, which no safetensors file holds")
+        stop = start + array.nbytes
+        header[name] = {"dtype": _NAMES[array.dtype.name], "shape": array.shape, "data_offsets": [start, stop]}
+        start = stop
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for _, array in placed:
+            ordered = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+            file.write(ordered.reshape(-1).view(np.uint8).data)
 
 
 def save_tensors(path: PathLike, arrays: Arrays, metadata: Mapping[str, str] | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -211,9 +212,10 @@ class LanguageModel(Module):
                 loss, self.balance_loss = loss + added, self.balance_loss + float(added.item())
         return loss
 
-    def save(self, folder: str | Path) -> None:
+    def save(self, folder: str | Path, weights: Mapping[str, Array] | None = None) -> None:
         """Write config and weights in the published format, so that other programs can open the folder.
 
+        With `weights`, these are written in the place of the model's own, by the same names.
         Raises RunError if writing fails; a file that existed before is then unchanged. Raises InputError for a model
         with adapters: these are merged first, or saved alone (`minigrad.nn.low_rank_files`).
         """
@@ -228,7 +230,7 @@ class LanguageModel(Module):
         ids = {key: config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id") if key in config}
         write_json(folder / "config.json", config)
         write_json(folder / "generation_config.json", ids)
-        save_tensors(folder / "model.safetensors", arrays_of(self))
+        save_tensors(folder / "model.safetensors", arrays_of(self) if weights is None else weights)
 
     def _rows(self, ids: Array, layout: Layout, cache: Cache | None) -> Tensor:
         if cache is None:

@@ -10,6 +10,7 @@ of another program is read with its factor in B.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -90,14 +91,16 @@ def base_of(folder: str | Path) -> Path:
     )
 
 
-def save(model: LanguageModel, folder: str | Path, base: str | Path | None) -> None:
+def save(
+    model: LanguageModel, folder: str | Path, base: str | Path | None, weights: Mapping[str, Array] | None = None
+) -> None:
     """Write the adapters of a model into a folder, or the model if it has none; `base` is that of the frozen weights.
 
-    Raises RunError if writing fails.
+    With `weights`, these are written in the place of those that `trained` returns. Raises RunError if writing fails.
     """
     layers, path = adapted(model), Path(folder)
     if not layers:
-        model.save(path)
+        model.save(path, weights)
         return
     rank = next(len(layer.adapter.lora_A.weight) for layer in layers.values() if layer.adapter is not None)
     config = {
@@ -117,7 +120,7 @@ def save(model: LanguageModel, folder: str | Path, base: str | Path | None) -> N
     except OSError as error:
         raise RunError(f"cannot make the folder {path}: {error.strerror}") from error
     write_json(path / CONFIG, config)
-    save_tensors(path / WEIGHTS, {_theirs(name, model): array for name, array in trained(model).items()})
+    save_tensors(path / WEIGHTS, {_theirs(name, model): array for name, array in (weights or trained(model)).items()})
 
 
 def load_adapters(model: LanguageModel, folder: str | Path) -> None:

@@ -1,6 +1,7 @@
 """Optimizers and learning-rate schedules."""
 
 from minigrad.optim.adamw import AdamW
+from minigrad.optim.average import WeightAverage
 from minigrad.optim.clip import clip_gradients, global_norm
 from minigrad.optim.muon import Muon
 from minigrad.optim.optimizer import Optimizer
@@ -12,6 +13,7 @@ __all__ = [
     "AdamW",
     "Muon",
     "Optimizer",
+    "WeightAverage",
     "clip_gradients",
     "decay_start",
     "global_norm",

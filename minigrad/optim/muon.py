@@ -7,14 +7,13 @@ does so for single elements, whose updates all have about the same size; Muon do
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable
 
 import numpy as np
 
 from minigrad.autograd.tensor import Tensor
-from minigrad.distributed.shares import cuts_between, even_cuts, overlap
+from minigrad.distributed.shares import cuts_between
 from minigrad.errors import InputError
 from minigrad.kernels import threads
 from minigrad.optim.adamw import AdamW
@@ -62,8 +61,8 @@ class Muon(AdamW):
     weight decay for AdamW serve here too: $w \leftarrow w - \eta\, (0.2 \sqrt{\max(r, c)}\, O(u) + \lambda w)$ for a
     matrix of r rows and c columns. $\mu$ rises from 0.85 to 0.95 in 300 steps.
     `matrices` are those within a model's layers: the rows of an embedding and of the head are one token each, and have
-    no common directions. Their second moment v stays zero. Groups, and which parameters are decayed: see `Optimizer`.
-    Raises InputError for one that is no matrix or not among the parameters.
+    no common directions. A matrix has a momentum m only, and no second moment v. Groups, and which parameters are
+    decayed: see `Optimizer`. Raises InputError for one that is no matrix or not among the parameters.
 
     >>> from minigrad import nn
     >>> model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
@@ -80,23 +79,25 @@ class Muon(AdamW):
         weight_decay: float = 0.1,
         decay_vectors: bool = False,
     ) -> None:
+        chosen = list(matrices)
+        self._matrices = {id(matrix) for matrix in chosen if matrix.ndim == 2}
         super().__init__(parameters, lr, betas=betas, weight_decay=weight_decay, decay_vectors=decay_vectors)
-        chosen, known = list(matrices), {id(parameter) for parameter in self.parameters}
+        known = {id(parameter) for parameter in self.parameters}
         for matrix in chosen:
             if matrix.ndim != 2 or id(matrix) not in known:
                 raise InputError(f"Muon turns matrices among its parameters, not what has the shape {matrix.shape}")
-        self._matrices = {id(matrix) for matrix in chosen}
+
+    def moments_kept(self, parameter: Tensor) -> tuple[str, ...]:
+        """Return the names of the moments that a parameter has: of a matrix the momentum alone."""
+        return self.moment_names[:1] if id(parameter) in self._matrices else self.moment_names
 
     def update(self, part: Part, run: slice, lr: float, gradient_scale: float) -> None:
         """Update a range of parameters; threads share its matrices, each of which one thread computes."""
-        chosen: list[tuple[slice, tuple[int, ...]]] = []
-        for member, place in part.members():
-            here = overlap(place, run)
-            if here.stop > here.start:
-                if id(member) in self._matrices:
-                    chosen.append((place, member.shape))
-                else:
-                    super().update(part, here, lr, gradient_scale)
+        if len(part.moments) == len(self.moment_names):
+            super().update(part, run, lr, gradient_scale)
+            return
+        members = ((member, place) for member, place in part.members() if run.start <= place.start < run.stop)
+        chosen = [(place, member.shape) for member, place in members if member.size]
 
         def turn_some(start: int, stop: int) -> None:
             for place, shape in chosen[start:stop]:
@@ -106,19 +107,12 @@ class Muon(AdamW):
             work = sum(math.prod(shape) * min(shape) for _, shape in chosen)
             threads.over_rows(turn_some, len(chosen), work // len(chosen))
 
-    def shares(self, segment: Segment) -> list[tuple[slice, list[int]]]:
+    def cuts(self, segment: Segment) -> list[int]:
         """Divide the matrices as wholes, by the time that it takes to turn them, and all other parameters evenly."""
-        if self.world.size == 1:
-            return super().shares(segment)
-        found = []
-        pairs = zip(segment.members, segment.places(), strict=True)
-        for turned, group in itertools.groupby(pairs, lambda pair: id(pair[0]) in self._matrices):
-            members, places = zip(*group, strict=True)
-            span = slice(places[0].start, places[-1].stop)
-            costs = [float(flops_to_orthogonalise(*member.shape)) for member in members] if turned else []
-            count = self.world.size
-            found.append((span, cuts_between(places, costs, count) if turned else even_cuts(span, count)))
-        return found
+        if id(segment.members[0]) not in self._matrices:
+            return super().cuts(segment)
+        costs = [float(flops_to_orthogonalise(*member.shape)) for member in segment.members]
+        return cuts_between(segment.places(), costs, self.world.size)
 
     def _turn(self, part: Part, place: slice, shape: tuple[int, ...], lr: float, gradient_scale: float) -> None:
         w, g = part.segment.data[place], gradient_scale * part.segment.gradient[place]

@@ -51,7 +51,7 @@ class Optimizer:
     Raises InputError if no parameter requires a gradient, for a parameter in two groups, and for unknown names.
     """
 
-    moment_names: tuple[str, ...] = ()
+    moment_names: tuple[str, ...] = ()  # those of a parameter may be only the first of these
 
     def __init__(
         self, parameters: Iterable[Tensor] | Iterable[Group], *, lr: float, weight_decay: float, decay_vectors: bool
@@ -155,7 +155,8 @@ class Optimizer:
                 raise ShapeError(f"{name} has shape {given[name].shape}, but the optimizer needs {array.shape}")
         self.steps = int(given.pop("steps"))
         numbers = (index for index, parameter in enumerate(self.parameters) if parameter.requires_grad)
-        self.load_moments([[given[f"{index}.{name}"] for name in self.moment_names] for index in numbers])
+        kept = {index: self.moments_kept(self.parameters[index]) for index in numbers}
+        self.load_moments([[given[f"{index}.{name}"] for name in names] for index, names in kept.items()])
 
     def _place(self) -> None:
         """Follow the parameters: `Module.initialise` gives them other memory, and freezing changes which are trained.
@@ -190,17 +191,22 @@ class Optimizer:
         vectors = [parameter for parameter in group["params"] if parameter.ndim < 2]
         found = []
         for members, rate in ((matrices, decay), (vectors, decay if vectors_too else 0.0)):
-            for segment in segments(members):
-                for span, cuts in self.shares(segment):
+            for names in dict.fromkeys(map(self.moments_kept, members)):
+                alike = [member for member in members if self.moments_kept(member) == names]
+                for segment in segments(alike):
+                    cuts = self.cuts(segment)
                     own = slice(cuts[self.world.rank], cuts[self.world.rank + 1])
-                    moments = [np.zeros(own.stop - own.start, segment.data.dtype) for _ in self.moment_names]
-                    found.append(Part(segment, span, cuts, own, group.get("lr"), rate, moments))
+                    moments = [np.zeros(own.stop - own.start, segment.data.dtype) for _ in names]
+                    found.append(Part(segment, cuts, own, group.get("lr"), rate, moments))
         return found
 
-    def shares(self, segment: Segment) -> list[tuple[slice, list[int]]]:
-        """Return ranges that together are a segment, and for each where the shares of the processes begin and end."""
-        whole = slice(0, segment.data.size)
-        return [(whole, even_cuts(whole, self.world.size))]
+    def moments_kept(self, parameter: Tensor) -> tuple[str, ...]:
+        """Return the names of the moments that a parameter has, the first of `moment_names`; by default all."""
+        return self.moment_names
+
+    def cuts(self, segment: Segment) -> list[int]:
+        """Return where in a segment the shares of the processes begin and end."""
+        return even_cuts(slice(0, segment.data.size), self.world.size)
 
     def _add_up_gradients(self) -> None:
         """Let each process have the sum over all processes of the gradients in its share.
@@ -230,10 +236,8 @@ class Optimizer:
             gathered = [self.world.gather(moment, part.cuts) for moment in part.moments]
             whole = [moment for moment in gathered if moment is not None]
             if len(whole) == len(gathered):
-                start = part.span.start
                 for member, place in part.members():
-                    here = slice(place.start - start, place.stop - start)
-                    found[id(member)] = tuple(moment[here].reshape(member.shape) for moment in whole)
+                    found[id(member)] = tuple(moment[place].reshape(member.shape) for moment in whole)
         return found
 
 

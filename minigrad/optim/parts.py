@@ -12,14 +12,13 @@ from minigrad.typing import Array
 
 @dataclass
 class Part:
-    """A range `span` of a segment, whose parameters are trained alike, and the moments of the own share of it.
+    """A segment whose parameters are trained alike, and the moments of the own share of it.
 
     All ranges, also the places of the members, are places in the flat arrays of the segment. The share of process r is
     from ``cuts[r]`` to ``cuts[r + 1]``; one process alone owns everything.
     """
 
     segment: Segment
-    span: slice
     cuts: list[int]
     own: slice
     lr: float | None  # None: that of the optimizer
@@ -28,8 +27,7 @@ class Part:
 
     def members(self) -> list[tuple[Tensor, slice]]:
         """Return the parameters of the part and their places."""
-        pairs = zip(self.segment.members, self.segment.places(), strict=True)
-        return [pair for pair in pairs if self.span.start <= pair[1].start < self.span.stop]
+        return list(zip(self.segment.members, self.segment.places(), strict=True))
 
     def own_runs(self) -> list[slice]:
         """Return the ranges within the own share in which every parameter has a gradient."""

@@ -15,7 +15,7 @@ def warmup_stable_decay(
     steps: int,
     revised: Sequence[tuple[int, int]] = (),
 ) -> float:
-    r"""Warm up linearly, stay at the peak, then decay to zero as $1 - \sqrt{x}$ over the last part.
+    r"""Warm up linearly, stay at the peak p, then decay to zero as $p (1 - \sqrt{x})$ over the last part.
 
     Hägele et al. 2024, "Scaling laws and compute-optimal training beyond fixed training durations", arXiv 2405.18392:
     as good as a cosine, and the number of steps need not be known before the decay begins.
@@ -42,10 +42,11 @@ def warmup_stable_decay(
 
 
 def warmup_cosine(step: int, *, peak: float, warmup: int, steps: int, floor: float = 0.0) -> float:
-    """Warm up linearly, then decay as half a cosine to `floor` (Loshchilov and Hutter 2017, arXiv 1608.03983, eq. 5).
+    r"""Warm up linearly, then decay as half a cosine to `floor` (Loshchilov and Hutter 2017, arXiv 1608.03983, eq. 5).
 
-    `step` counts from 0. The first step already has the rate peak / warmup, because a rate of zero would waste it; step
-    `warmup` - 1 has the peak, and the last step of the run, `steps` - 1, the floor.
+    From the peak p to the floor f, with x the share of the steps after the warm-up that is over:
+    $f + (p - f) (1 + \cos \pi x) / 2$. `step` counts from 0. The first step already has the rate peak / warmup, because
+    a rate of zero would waste it; step `warmup` - 1 has the peak, and the last step of the run, `steps` - 1, the floor.
 
     >>> [round(warmup_cosine(s, peak=1.0, warmup=2, steps=6, floor=0.1), 2) for s in range(6)]
     [0.5, 1.0, 0.87, 0.55, 0.23, 0.1]

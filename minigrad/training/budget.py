@@ -13,7 +13,8 @@ import math
 from collections.abc import Sequence
 
 from minigrad.errors import InputError
-from minigrad.optim.schedules import decay_start
+from minigrad.optim.schedules import decay_start, warmup_cosine, warmup_stable_decay
+from minigrad.training.settings import RunSettings
 
 _TOLERANCE = 0.01  # of the budget: the number of steps is left as it is while the run will end within it
 
@@ -32,6 +33,16 @@ class Budget:
         self.steps, self.seconds = steps, seconds
         self.decay = list(decay) if decay or steps is None else [(decay_start(steps), steps)]
         self._next_look = 0, math.inf  # the step, or the seconds left, at which the number is corrected
+
+    def learning_rate(self, step: int, settings: RunSettings) -> float:
+        """Return the learning rate of a step, as the schedule of the settings has it."""
+        if settings.schedule == "cosine":
+            assert self.steps is not None
+            return warmup_cosine(step, peak=settings.lr, warmup=settings.warmup, steps=self.steps)
+        start, steps = next(iter(self.decay), (step + 1, step + 1))
+        return warmup_stable_decay(
+            step, peak=settings.lr, warmup=settings.warmup, decay_start=start, steps=steps, revised=self.decay[1:]
+        )
 
     @classmethod
     def of(cls, steps: int | None, minutes: float | None, decay: str | None) -> Budget:

@@ -19,6 +19,7 @@ from minigrad.ops.cross_entropy import logit_chunks
 # Time outside matrix products (norms, activation functions, additions, dispatch) per layer and channel, in FLOPs of a
 # float32 product; fitted to benchmarks/train_step.py.
 _OVERHEAD = 14_000
+_EXPERTS_OVERHEAD = 1.6  # as many times with experts, whose products have fewer rows; fitted to 8 experts on nano
 
 # Speed-up of the products of training where tile registers compute them, or where the processor multiplies bfloat16 in
 # tiles or in vector registers; the time outside products stays.
@@ -70,6 +71,7 @@ def tokens_per_second(model: LanguageModel, context: float, rate: float) -> floa
     """Estimate the training speed on a machine with this matmul rate."""
     config = model.config
     overhead = _gain() * _OVERHEAD * config.num_layers * config.width
+    overhead *= _EXPERTS_OVERHEAD if model.mixtures() else 1
     return float(rate / (flops_per_token(model, context) + overhead))
 
 
@@ -88,14 +90,19 @@ COMPILING = 120_000_000
 class Memory:
     """The memory of a training run in bytes."""
 
-    state: int  # weights, gradients and AdamW's two moments
+    state: int  # weights, gradients and AdamW's two moments, or what the optimizer keeps instead
     activations: int
     program: int = 215_000_000  # Python, NumPy, Numba, the compiled kernels, and what `of_text` adds
+    snapshot: int = 0  # the copy from which checkpoints are written while training goes on
 
     @property
     def total(self) -> int:
         """Everything together."""
-        return self.state + self.activations + self.program
+        return self.state + self.activations + self.program + self.snapshot
+
+    def keeping(self, more: int, snapshot: int) -> Memory:
+        """Return the memory if the optimizer keeps so many bytes `more` than AdamW, and with a copy for checkpoints."""
+        return dataclasses.replace(self, state=self.state + more, snapshot=snapshot)
 
     def beside(self, teacher: LanguageModel, tokens: int) -> Memory:
         """Return the memory with a frozen float32 model beside the one that learns, and one more chunk of logits."""

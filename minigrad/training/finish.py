@@ -9,7 +9,7 @@ from typing import Any
 from minigrad.system import hardware
 from minigrad.system.terminal import command
 from minigrad.system.units import format_bytes, format_seconds
-from minigrad.training import expert_load, metrics
+from minigrad.training import best, expert_load, metrics
 from minigrad.training.budget import write_decay
 from minigrad.training.record import stored
 from minigrad.training.repeat import repeat_command
@@ -21,7 +21,8 @@ from minigrad.training.run import Run
 def finish(run: Run) -> TrainResult | None:
     """Compare with xz, write the report, and print the result and how to repeat it; None but in the first process."""
     score = run.score or run.evaluate(everything=True)
-    taught = run.plan.lessons.examine(run) if run.plan.lessons else None
+    with run.averaged():
+        taught = run.plan.lessons.examine(run) if run.plan.lessons else None
     if run.world.rank > 0:
         return None
     settings, folder, lines = run.settings, run.folder, metrics.read(run.folder.path)
@@ -69,6 +70,8 @@ def finish(run: Run) -> TrainResult | None:
     print(one_run.compare_with_xz(**figures))
     if taught:
         print(taught.verdict)
+    if better := best.describe(run.best, run.step, folder.path):
+        print(better)
     print(f"{result.tokens:,} tokens in {format_seconds(result.seconds)}, at most {format_bytes(memory)} of memory")
     print(f"report   {path}")
     print(f"write    {command('generate.py', folder.path)}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from minigrad.autograd.tensor import Tensor
 from minigrad.distributed.world import ALONE, World
 from minigrad.nn.language_model import LanguageModel
@@ -28,13 +30,23 @@ def choose(model: LanguageModel, tokens: int, context: int) -> str:
 
 def optimizer_of(model: LanguageModel, settings: RunSettings, world: World = ALONE) -> AdamW:
     """Return the optimizer that the settings name, divided among processes; Muon gets the matrices in the layers."""
-    parameters, decay = model.parameters(), settings.weight_decay
+    parameters, decay, betas = model.parameters(), settings.weight_decay, (settings.beta1, settings.beta2)
     if settings.optimizer == "adamw":
-        optimizer = AdamW(parameters, weight_decay=decay)
+        optimizer = AdamW(parameters, betas=betas, weight_decay=decay)
     else:
-        optimizer = Muon(parameters, matrices=matrices_of(model), weight_decay=decay)
+        optimizer = Muon(parameters, matrices=matrices_of(model), betas=betas, weight_decay=decay)
     optimizer.divide_among(world)
     return optimizer
+
+
+def kept_elements(model: LanguageModel, settings: RunSettings) -> int:
+    """Return how many elements a run keeps beside weights and gradients, of all its processes together.
+
+    AdamW keeps two moments of every parameter that is trained, Muon one of its matrices; an average is one more each.
+    """
+    trained = sum(math.prod(each.shape) for each in model.parameters() if each.requires_grad)
+    alone = sum(math.prod(matrix.shape) for matrix in matrices_of(model)) if settings.optimizer == "muon" else 0
+    return (2 if settings.ema is None else 3) * trained - alone
 
 
 def matrices_of(model: LanguageModel) -> list[Tensor]:

@@ -19,6 +19,7 @@ from minigrad.errors import InputError
 from minigrad.kernels.gemm import backend
 from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.low_rank_files import trained
 from minigrad.system import blas, hardware
 from minigrad.system.units import format_bytes, format_count, format_estimate, format_seconds, plural
 from minigrad.training import costs, optimizers
@@ -28,6 +29,7 @@ from minigrad.training.settings import RunSettings
 from minigrad.training.teaching import Lessons
 from minigrad.training.text_rows import text_rows
 
+_DISK_RATE = 2e8  # bytes per second, of a slow disk
 _LINE = 79  # characters of a line of the plan
 _XZ_SHARE = 0.15  # the part of the minutes that a comparison with xz may take
 
@@ -113,6 +115,10 @@ class Plan:
         )
         text = costs.of_text(self.text.train.num_bytes, with_xz=not self.too_long_for_xz())
         needed = replace(needed, program=needed.program + text)
+        itemsize, kept = 8 if settings.precision == "float64" else 4, optimizers.kept_elements(self.model, settings)
+        written = sum(array.size for array in trained(self.model).values()) + kept if self.world.rank == 0 else 0
+        of_adamw = 2 * sum(math.prod(each.shape) for each in self.model.parameters() if each.requires_grad)
+        needed = needed.keeping((kept - of_adamw) * itemsize // self.world.size, written * itemsize)
         return needed if self.teacher is None else needed.beside(self.teacher, settings.batch * settings.context)
 
     @property
@@ -168,6 +174,11 @@ class Plan:
         """
         minutes = self.settings.minutes
         return 3 * self._xz_seconds() + 5 if minutes is None else 2 * _XZ_SHARE * 60 * minutes
+
+    @functools.cached_property
+    def seconds_to_write(self) -> float:
+        """An estimate of the seconds in which the last checkpoint is written, for which the run waits."""
+        return self.memory().snapshot / _DISK_RATE
 
     def seconds_after(self) -> float:
         """Estimate the seconds after the last step: the full evaluation, xz if there is time, a sample and the report.
@@ -227,7 +238,8 @@ class Plan:
             products += ", no replicas because the threads of NumPy's BLAS cannot be set"
         return {
             "memory": f"about {format_bytes(memory.total)}: {format_bytes(memory.state)} for weights, "
-            f"gradients and averages of gradients, {format_bytes(memory.activations)} for activations, "
+            f"gradients and what {optimizers.NAMES[self.settings.optimizer]} keeps, {format_bytes(memory.activations)} "
+            f"for activations, {format_bytes(memory.snapshot)} to save from while training goes on, "
             f"{format_bytes(memory.program)} for Python, its libraries and the text; about "
             f"{format_bytes(costs.COMPILING)} more while kernels are compiled, once on a machine",
             "machine": f"{hardware.describe()}; {products}",

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -18,14 +18,14 @@ from minigrad.data.batches import Batch
 from minigrad.data.evaluation import Spans, evaluation_batches
 from minigrad.data.reading import reader, training_source
 from minigrad.errors import RunError
-from minigrad.generation.decoding import stream
-from minigrad.generation.settings import Sampling
 from minigrad.nn.context_signals import measure
 from minigrad.nn.language_model import LanguageModel
-from minigrad.optim import AdamW, warmup_cosine, warmup_stable_decay
+from minigrad.optim import AdamW, WeightAverage
 from minigrad.system.terminal import phase
-from minigrad.training import checkpoint
+from minigrad.training import checkpoint, samples
+from minigrad.training.background import Writer
 from minigrad.training.baseline import Baseline
+from minigrad.training.best import Best, is_best
 from minigrad.training.budget import Budget
 from minigrad.training.checkpoint import Checkpoint
 from minigrad.training.evaluate import BATCH_TOKENS, Score, sum_losses
@@ -33,12 +33,11 @@ from minigrad.training.pace import Pace
 from minigrad.training.parallel import Replicas, num_replicas
 from minigrad.training.plan import Plan
 from minigrad.training.run_folder import RunFolder
-from minigrad.training.saving import check_equal_weights, restore_run, save_run
+from minigrad.training.saving import check_equal_weights, restore_run, save_best, save_run
 from minigrad.training.state import Sample
 from minigrad.training.totals import Totals
 
 _QUICK_EVALUATION = 16_384  # held-out tokens read during training; at the end all are
-_SAMPLE_TOKENS = 80
 _REPORT_SECONDS = 0.5  # to write the report, and to end the process
 ADAPT_EVERY = 25  # steps between decisions on an adaptive context, each of which costs about half a step
 
@@ -60,6 +59,10 @@ class Run:
         self.samples: list[Sample] = []
         self.adaptive = plan.adaptive_context()
         self.score: Score | None = None  # on all held-out text, once the last step is done
+        self.best: Best | None = None  # the best quick evaluation so far
+        decay = plan.settings.ema
+        self.average = None if decay is None else WeightAverage(self.model.parameters(), decay)
+        self.writer = Writer()
         self.baseline = Baseline(plan)
         self.profile = Profile() if plan.settings.profile else None  # of the steps, if wanted
         self._last_checked_step: int | None = None  # the step after which the weights were found to be finite
@@ -99,18 +102,7 @@ class Run:
 
     def learning_rate(self) -> float:
         """Return the learning rate of the step about to be taken."""
-        if self.settings.schedule == "cosine":
-            assert self.budget.steps is not None
-            return warmup_cosine(self.step, peak=self.settings.lr, warmup=self.settings.warmup, steps=self.budget.steps)
-        start, steps = next(iter(self.budget.decay), (self.step + 1, self.step + 1))
-        return warmup_stable_decay(
-            self.step,
-            peak=self.settings.lr,
-            warmup=self.settings.warmup,
-            decay_start=start,
-            steps=steps,
-            revised=self.budget.decay[1:],
-        )
+        return self.budget.learning_rate(self.step, self.settings)
 
     def choose_steps(self) -> bool:
         """Let the clock of the first process choose the number of steps if it is time to; return whether it did."""
@@ -139,9 +131,11 @@ class Run:
         """
         # A token costs a third of one in training.
         guess = BATCH_TOKENS * self.pace.seconds_per_step(1, {}) / (3 * self.settings.tokens_per_step)
-        batches = math.ceil(self.plan.evaluated_tokens / BATCH_TOKENS)
+        tokens = self.plan.evaluated_tokens + (_QUICK_EVALUATION if self._evaluates_twice else 0)
+        batches = math.ceil(tokens / BATCH_TOKENS)
         after = batches * self.pace.seconds_of("evaluated batch", guess)
         after += self.pace.seconds_of("sample", 1.0) + self.pace.seconds_of("save", 0.5) + _REPORT_SECONDS
+        after += self.plan.seconds_to_write
         return (self.budget.seconds or 0.0) - self.seconds() - after
 
     @property
@@ -173,6 +167,8 @@ class Run:
         if self.adaptive:
             self.adaptive.note_norm(norm)
         self.step += 1
+        if self.average:
+            self.average.update(self.step)
 
     def begin(self) -> None:
         """Compile every kernel; if something is taught, first measure how well the model does without.
@@ -193,54 +189,64 @@ class Run:
     def evaluate(self, everything: bool) -> Score:
         """Evaluate on the held-out text: all of it, or a quick estimate; raises RunError if training diverged."""
         self.check_weights()
-        with self.pace.work("whole evaluation" if everything else "evaluation"):
-            sums = sum_losses(
-                self.model,
-                self.held_out,
-                self.text.byte_lengths,
-                context=self.settings.context,
-                limit=None if everything else _QUICK_EVALUATION,
-                watch=lambda batches: self.pace.each("evaluated batch", self._own_batches(batches)),
-            )
-            self.world.add(sums)
-            score = Score.of(sums)
+        with self.pace.work("whole evaluation" if everything else "evaluation"), self.averaged():
+            score = self._scored(None if everything else _QUICK_EVALUATION)
+            quick = self._scored(_QUICK_EVALUATION) if everything and self._evaluates_twice else score
         if everything:
             self.score = score
+        if not self.plan.lessons and (self.best is None or quick.bits_per_byte < self.best.bits_per_byte):
+            self.best = Best(self.step, quick.bits_per_byte)
         return score
 
-    def _own_batches(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        return itertools.islice(batches, self.world.rank, None, self.world.size)
+    @property
+    def _evaluates_twice(self) -> bool:
+        """Whether the last evaluation reads more than the others, and so is made as these are too, to be compared."""
+        return self.plan.evaluated_tokens > _QUICK_EVALUATION
+
+    def _scored(self, limit: int | None) -> Score:
+        rank, size = self.world.rank, self.world.size
+        sums = sum_losses(
+            self.model,
+            self.held_out,
+            self.text.byte_lengths,
+            context=self.settings.context,
+            limit=limit,
+            watch=lambda batches: self.pace.each("evaluated batch", itertools.islice(batches, rank, None, size)),
+        )
+        self.world.add(sums)
+        return Score.of(sums)
 
     def write_sample(self) -> str:
-        """Generate a continuation of the beginning of the first held-out document; return both as one text.
-
-        The prompt is the same in every sample, and the draws are a function of seed and step. The text is appended to
-        `samples`, which checkpoints hold. Raises RunError if training diverged.
-        """
-        with self.pace.work("sample"):
-            self.check_weights()
-            tok, prompt = self.text.tokenizer, self._sample_prompt()
-            tokens = min(_SAMPLE_TOKENS, self.model.config.context_length)
-            settings = Sampling(tokens=tokens, seed=self.settings.seed)
-            written = stream(self.model, prompt, settings, tokenizer=tok, first_sample=self.step)
-            sample = tok.decode([*prompt[1:], *(token for token in written if token.ended != "end")])
+        """Generate a text, append it to `samples`, and return it; raises RunError if training diverged."""
+        self.check_weights()
+        with self.pace.work("sample"), self.averaged():
+            sample = samples.write(self.model, self.text, seed=self.settings.seed, step=self.step)
         self.samples.append(Sample(self.step, sample))
         return sample
 
-    def _sample_prompt(self) -> list[int]:
-        """Return the beginning of the first held-out document: no more than 8 tokens, and not beyond its end."""
-        end, first = self.text.tokenizer.end_of_text_id, [int(token) for token in self.text.held_out.tokens[1:9]]
-        return [end, *itertools.takewhile(lambda token: token != end, first)]
+    def write_what_is_due(self, *, stops: bool) -> None:
+        """Write a checkpoint if one is due, or the model if it is the best so far; report a write that failed."""
+        self.writer.check()
+        if stops or self.is_due(self.settings.save_every):
+            self.save(wait=stops or self.is_finished)
+        elif is_best(self.best, self.step):
+            save_best(self)
 
-    def save(self) -> None:
-        """Write a checkpoint, then the weights for other programs into the run folder (`save_run`).
+    def save(self, *, wait: bool = True) -> None:
+        """Write a checkpoint and the model (`save_run`); `wait`, or let training go on while they are written.
 
-        Raises RunError if training diverged, if processes have different weights, or if the files cannot be written;
-        the earlier checkpoint is then intact.
+        Raises RunError if training diverged, if processes have different weights, or if these files, or those of an
+        earlier call, cannot be written; the earlier checkpoint is then intact.
         """
         with self.pace.work("save"):
             self.check_weights()
             save_run(self)
+            if wait:
+                self.writer.wait()
+
+    def averaged(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which the weights are their averages, if the run has these."""
+        return self.average.in_place() if self.average and self.step else contextlib.nullcontext()
 
     def restore(self, saved: Checkpoint) -> None:
         """Continue from a checkpoint; raises InputError if it does not fit the model."""

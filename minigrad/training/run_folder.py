@@ -65,13 +65,14 @@ class RunFolder:
             raise kind(f"cannot write the folder {self.path}: {error.strerror or error}") from error
         self.write()
 
-    def keep_tokenizer(self, tokenizer: Tokenizer) -> None:
-        """Write the tokenizer again if its file was deleted: without it the weights are of no use."""
-        if not (self.path / "tokenizer.json").exists():
+    def keep_tokenizer(self, tokenizer: Tokenizer, folder: Path | None = None) -> None:
+        """Write the tokenizer beside weights, by default the latest, if it is missing: they are of no use without."""
+        path = (folder or self.path) / "tokenizer.json"
+        if not path.exists():
             try:
-                tokenizer.save(self.path)
+                tokenizer.save(path.parent)
             except OSError as error:
-                raise RunError(f"cannot write {self.path / 'tokenizer.json'}: {error.strerror or error}") from error
+                raise RunError(f"cannot write {path}: {error.strerror or error}") from error
 
     def write(self) -> None:
         """Replace minigrad.json."""

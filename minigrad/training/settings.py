@@ -195,6 +195,17 @@ class TrainConfig:
         none_means="muon if it takes less than a quarter of a step",
     )
     weight_decay: float = option(0.1, "decay of the weight matrices towards zero", group="how", at_least=0)
+    beta1: float = option(0.9, "AdamW's share of the old mean of the gradient", group="how", at_least=0, below=1)
+    beta2: float = option(0.95, "AdamW's share of the old mean of its square", group="how", at_least=0, below=1)
+    ema: float | None = option(
+        None,
+        "evaluate, and write in the end, a moving average of the weights, in which those of the step before count so "
+        "much of those of a step, as in 0.999",
+        group="how",
+        at_least=0,
+        below=1,
+        none_means="",
+    )
     dropout: float = option(
         0.1,
         "probability of setting an activation to zero in training, against memorising a text that is read many times",

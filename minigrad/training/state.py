@@ -10,6 +10,7 @@ from minigrad.errors import InputError
 from minigrad.formats.typed import read_dataclass
 from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.options import REQUIRED, option
+from minigrad.training.best import Best
 from minigrad.training.checkpoint import Checkpoint
 from minigrad.training.totals import Totals
 from minigrad.typing import PathLike
@@ -32,18 +33,17 @@ class State:
     since_logged: Totals = field(default_factory=Totals)
     samples: list[Sample] = field(default_factory=list)
     context: AdaptiveContext | None = None  # of a run whose context adapts
+    best: Best | None = None  # the best evaluation, if there was one
 
     def as_dict(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
         state = dataclasses.asdict(self)
-        if self.context is None:
-            del state["context"]
-        return state
+        return {name: value for name, value in state.items() if value is not None}
 
     @classmethod
     def read(cls, saved: Checkpoint, folder: PathLike) -> State:
         """Return the state of a checkpoint in a run folder; raises InputError if a value is missing or damaged."""
         try:
-            return read_dataclass(cls, {"context": None} | saved.state, complete=True)
+            return read_dataclass(cls, {"context": None, "best": None} | saved.state, complete=True)
         except InputError as error:
             raise InputError(f"state.json of step {saved.step} in {folder} is damaged: {error}") from None

@@ -78,12 +78,12 @@ def test_a_run_may_be_killed_again_and_again(monkeypatch, text, whole, tmp_path)
     assert outcome(tmp_path / "run") == outcome(whole)
 
 
-def test_a_real_kill_after_the_checkpoint_of_step_15(text, whole, tmp_path):
+def test_a_real_kill_while_the_checkpoint_of_step_15_is_written(text, whole, tmp_path):
     script = (
         "import os, signal, sys; from minigrad.training.run import Run; from train import main; save = Run.save\n"
         "from models import vidya_v2; from tests.small_runs import TINY; vidya_v2.SIZES['nano'] = TINY\n"
-        "def save_and_die(run):\n"
-        "    save(run)\n"
+        "def save_and_die(run, **how):\n"
+        "    save(run, **how)\n"
         f"    if run.step == 15: os.kill(os.getpid(), {int(KILL)})\n"
         "Run.save = save_and_die; main(sys.argv[1:])"
     )

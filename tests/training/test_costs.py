@@ -29,7 +29,13 @@ def test_the_state_is_the_memory_of_weights_gradients_and_moments():
     held = sum(parameter.data.nbytes + np.asarray(parameter.grad).nbytes for parameter in model.parameters())
     memory = costs.memory(model, 2, 16)
     assert memory.state == held + sum(array.nbytes for array in moments)
-    assert memory.total == memory.state + memory.activations + memory.program
+    assert memory.total == memory.state + memory.activations + memory.snapshot + memory.program
+
+
+def test_an_optimizer_may_keep_less_than_adamw_and_checkpoints_are_written_from_a_copy():
+    alone = costs.memory(NANO, 8, 64)
+    found = alone.keeping(-1_000, snapshot=5_000)
+    assert (found.state, found.snapshot, found.total) == (alone.state - 1_000, 5_000, alone.total + 4_000)
 
 
 def test_a_replica_needs_a_gradient_of_its_own():

@@ -7,29 +7,39 @@ from typing import Any
 
 import models
 from minigrad.optim import AdamW, Muon
-from minigrad.training.optimizers import choose, optimizer_of
+from minigrad.training.optimizers import choose, kept_elements, optimizer_of
 from tests.models import tiny
 
 
 def test_muon_turns_the_matrices_within_the_layers() -> None:
     model = tiny.build("gpt2", tied_head=False)
-    settings: Any = SimpleNamespace(optimizer="muon", weight_decay=0.0)
+    settings: Any = SimpleNamespace(optimizer="muon", weight_decay=0.0, beta1=0.9, beta2=0.95)
     before = {name: parameter.data.copy() for name, parameter in model.named_parameters()}
     optimizer = optimizer_of(model, settings)
     assert isinstance(optimizer, Muon)
     model.loss(tiny.tokens(0, 2, 8), tiny.tokens(1, 2, 8)).backward()
     optimizer.step(1e-3)
-    second = dict(zip(before, optimizer.moments(), strict=True))
-    turned = {name for name, moments in second.items() if not moments[1].any()}
+    turned = {name for name, kept in zip(before, optimizer.moments(), strict=True) if len(kept) == 1}
     assert turned == {name for name in before if name.startswith("h.") and before[name].ndim == 2}
     assert all((model.state_dict()[name] != before[name]).any() for name in turned)
 
 
 def test_adamw_leaves_no_matrix_to_muon() -> None:
-    settings: Any = SimpleNamespace(optimizer="adamw", weight_decay=0.25)
+    settings: Any = SimpleNamespace(optimizer="adamw", weight_decay=0.25, beta1=0.8, beta2=0.99)
     optimizer = optimizer_of(tiny.build("gpt2"), settings)
     assert type(optimizer) is AdamW
     assert optimizer.weight_decay == 0.25
+    assert optimizer.betas == (0.8, 0.99)
+
+
+def test_what_is_kept_beside_weights_and_gradients_is_what_the_optimizer_and_the_average_hold() -> None:
+    model = tiny.build("gpt2")
+    for name in ("adamw", "muon"):
+        settings: Any = SimpleNamespace(optimizer=name, weight_decay=0.1, beta1=0.9, beta2=0.95, ema=None)
+        held = sum(array.size for moments in optimizer_of(model, settings).moments() for array in moments)
+        assert kept_elements(model, settings) == held
+        settings.ema = 0.9
+        assert kept_elements(model, settings) == held + model.num_parameters()
 
 
 def test_muon_is_chosen_where_it_is_a_small_part_of_a_step() -> None:

@@ -20,7 +20,6 @@ from minigrad.data.xz import xz_seconds
 from minigrad.errors import InputError
 from minigrad.system import hardware
 from minigrad.training import choices, costs, plan
-from minigrad.training.parallel import num_replicas
 from minigrad.training.plan import Plan
 from minigrad.training.settings import RunSettings, TrainConfig
 
@@ -68,10 +67,8 @@ def test_too_little_text_is_refused_in_training_and_held_out_text():
 
 
 def test_what_does_not_fit_into_memory_is_refused_with_the_figures(monkeypatch):
-    settings, five = chosen(TrainConfig(steps=5)), planned(TrainConfig(steps=5))
-    replicas = num_replicas(NANO, settings.batch, settings.context)
-    text_memory = costs.of_text(five.text.train.num_bytes, with_xz=True)
-    needed = costs.memory(NANO, settings.batch, settings.context, replicas=replicas).total + text_memory
+    five = planned(TrainConfig(steps=5))
+    needed = five.memory().total
     monkeypatch.setattr(hardware, "available_memory_bytes", lambda: needed)
     five.check_memory()
     monkeypatch.setattr(hardware, "available_memory_bytes", lambda: 0)  # not known: nothing is refused

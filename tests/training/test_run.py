@@ -15,7 +15,7 @@ from minigrad.data import token_files
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import read_json
 from minigrad.optim import decay_start, warmup_stable_decay
-from minigrad.training import checkpoint
+from minigrad.training import checkpoint, samples
 from minigrad.training.run import Run
 from minigrad.training.state import Sample
 from minigrad.training.totals import Totals
@@ -106,8 +106,8 @@ def test_a_sample_does_not_reach_into_the_next_document(make, tmp_path):
     run = make()
     held_out = token_files.prepare(["so", "long " * 50], run.text.tokenizer, folder=tmp_path)
     run.text = replace(run.text, held_out=held_out)
-    assert run.text.tokenizer.decode(run._sample_prompt()[1:]) == "so"
-    assert run._sample_prompt()[0] == run.text.tokenizer.end_of_text_id
+    assert run.text.tokenizer.decode(samples.prompt_of(run.text)[1:]) == "so"
+    assert samples.prompt_of(run.text)[0] == run.text.tokenizer.end_of_text_id
 
 
 def test_a_saved_run_continues_from_where_it_was(make):
