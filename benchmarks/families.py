@@ -63,10 +63,9 @@ def show(title: str, results: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     """Run everything and print two tables and JSON."""
-    from ngram import bits_per_byte
-
     import models
     from minigrad.data import corpus
+    from minigrad.data.ngram import bits_per_byte
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--families", nargs="+", default=list(models.FAMILIES))

@@ -157,7 +157,7 @@ def draw(boxes, description, rows=None):
         colour = "C0" if has_parameters else "gray" if box.inputs else "C1"
         axes.add_patch(plt.Rectangle((0, y - 0.33), WIDTH, 0.66, facecolor=colour, alpha=0.2))
         axes.add_patch(plt.Rectangle((0, y - 0.33), WIDTH, 0.66, fill=False, edgecolor=colour))
-        axes.text(0.2, y, box.name, fontsize=10.5, fontweight="bold", va="center")
+        axes.text(0.2, y, box.name, fontsize=min(10.5, 190 / len(box.name)), fontweight="bold", va="center")
         count = f"{box.parameters:,}" if box.parameters else "tied" if box.is_tied else ""
         axes.text(6.5, y, count, fontsize=10, ha="right", va="center")
         shape = " × ".join("T" if size == rows else f"{size:,}" for size in box.shape)

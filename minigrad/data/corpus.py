@@ -106,8 +106,9 @@ def load(
     """Return the corpus of that name: one of `NAMES`, a file, a folder, or an address that starts with http.
 
     `held_out` names held-out text of its own: see `load_for_evaluation`. `progress` is called with a sentence before a
-    download, which is kept in the cache folder. Raises InputError if there is no such name or no UTF-8 text under it,
-    and RunError if a download fails or this Python has no source of its standard library.
+    download, which is kept in the cache folder, and while a long text is read. Raises InputError if there is no such
+    name or no UTF-8 text under it, and RunError if a download fails or this Python has no source of its standard
+    library.
     """
     description, documents = _read(name, progress)
     if held_out is None and name == "python-docs":  # of the library's own documents, whatever is trained on beside them
@@ -151,7 +152,7 @@ def _read(
         description, documents = f"text from {name}", documents_in(io.BytesIO(data), address, whole=whole)
     else:
         check_name(name)
-        description, documents = f"text in {name}", read(Path(name), whole=whole)
+        description, documents = f"text in {name}", read(Path(name), whole=whole, progress=progress)
     found = documents if isinstance(documents, TextFiles) else tuple(documents)
     if not found and name in NAMES:
         raise RunError(

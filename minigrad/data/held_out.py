@@ -52,8 +52,9 @@ def hold_out(documents: Iterable[str]) -> tuple[tuple[str, ...] | Selection, tup
     if len(held) == reading.count:
         held = [each for each in held if each.share < largest]
     held = held or least
-    changed = dict.fromkeys(each.number for each in held)
-    return Selection(documents, changed, reading), tuple(each.text for each in held)
+    changed, chosen = dict.fromkeys(each.number for each in held), tuple(each.text for each in held)
+    left = reading.num_bytes - sum(len(text.encode()) for text in chosen)
+    return Selection(documents, changed, reading, left), chosen
 
 
 def cut(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

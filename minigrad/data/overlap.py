@@ -28,7 +28,7 @@ def without_repeats(train: Iterable[str], held_out: Iterable[str]) -> tuple[Sele
     """
     documents = set(held_out)
     held = {run for text in documents for run in _runs(text)}
-    changed, left_out, reading = dict[int, str | None](), 0, Reading(train)
+    changed, left_out, lost, reading = dict[int, str | None](), 0, 0, Reading(train)
     for number, document in reading:
         pieces = [document]
         if document not in documents and not held.isdisjoint(_runs(document)):
@@ -37,8 +37,9 @@ def without_repeats(train: Iterable[str], held_out: Iterable[str]) -> tuple[Sele
         left_out += len(pieces) - len(unseen)
         if len(unseen) < len(pieces):
             is_empty = not any(piece.strip() for piece in unseen)
-            changed[number] = None if is_empty else "".join(unseen).rstrip()
-    return Selection(train, changed, reading), left_out
+            changed[number] = kept = None if is_empty else "".join(unseen).rstrip()
+            lost += len(document.encode()) - len((kept or "").encode())
+    return Selection(train, changed, reading, reading.num_bytes - lost), left_out
 
 
 def _runs(text: str) -> Iterator[Sequence[str]]:

@@ -54,6 +54,6 @@ def reader(documents: str, tokens: TokenFile | Tokens, context: int) -> Reader:
 
 def training_source(documents: str, tokens: TokenFile | MixedTokens, context: int) -> Source:
     """Return what a run trains on: a text, or several texts by their shares; errors as those of `reader`."""
-    if isinstance(tokens, TokenFile):
-        return reader(documents, tokens, context)
-    return Mixed([reader(documents, file, context) for file in tokens.files], tokens.shares)
+    if isinstance(tokens, MixedTokens):
+        return Mixed([reader(documents, file, context) for file in tokens.files], tokens.shares)
+    return reader(documents, tokens, context)

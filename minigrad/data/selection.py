@@ -47,6 +47,12 @@ class Selection:
     documents: Iterable[str]
     changed: Mapping[int, str | None]
     seen: Reading
+    num_bytes: int  # of the documents that are left
+
+    @property
+    def digest(self) -> bytes:
+        """A hash of the documents that are left, found without reading them."""
+        return hashlib.blake2b(self.seen.digest + repr(sorted(self.changed.items())).encode(), digest_size=16).digest()
 
     def __iter__(self) -> Iterator[str]:
         """Yield the documents that are left."""

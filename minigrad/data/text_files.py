@@ -5,8 +5,8 @@ Documents are read one by one, as often as they are wanted: only what fits is ke
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
@@ -15,11 +15,13 @@ from minigrad.errors import InputError
 from minigrad.formats.json_files import parse_json
 from minigrad.options import shown
 from minigrad.system.files import reason
+from minigrad.system.units import format_bytes
 
 TEXT_SUFFIXES = (".txt", ".md", ".py", ".jsonl")  # files that are read in a folder, also followed by .gz
 LARGEST_DOCUMENT = 65_536  # characters; a longer text is cut
 CHUNK = 8_192  # characters, about: 1 MB gives about 140 chunks, enough for a fair held-out split
 _KEPT = 1 << 26  # characters of text that are kept in memory; of a longer one, none
+_TOLD = 500_000_000  # characters between two lines of progress
 
 
 @dataclass(frozen=True)
@@ -32,13 +34,20 @@ class TextFiles:
 
     path: Path
     whole: bool = False
+    progress: Callable[[str], None] | None = field(default=None, compare=False)  # told of every half gigabyte
 
     def __iter__(self) -> Iterator[str]:
         """Yield the documents."""
+        size = told = 0
         for path in self._files():
             try:
                 with path.open("rb") as file:
-                    yield from documents_in(file, str(path), whole=self.whole, at_once=not path.is_file())
+                    for document in documents_in(file, str(path), whole=self.whole, at_once=not path.is_file()):
+                        yield document
+                        size += len(document)
+                        if self.progress is not None and size - told >= _TOLD:
+                            told = size
+                            self.progress(f"{format_bytes(size)} of {self.path} read")
             except OSError as error:
                 raise InputError(f"cannot read {path}: {reason(error)}.") from error
 
@@ -52,13 +61,15 @@ class TextFiles:
         return path.name.lower().removesuffix(".gz").endswith(TEXT_SUFFIXES) and not hidden and path.is_file()
 
 
-def read(path: Path, *, whole: bool = False) -> tuple[str, ...] | TextFiles:
+def read(
+    path: Path, *, whole: bool = False, progress: Callable[[str], None] | None = None
+) -> tuple[str, ...] | TextFiles:
     """Return the documents of a file or a folder: those of a long text as `TextFiles`, else as they are.
 
     What stays whole, and what can be read only once, such as a pipe, is kept in memory however long it is. Raises
     InputError as `TextFiles` does, and if a folder holds no text.
     """
-    files, kept, size = TextFiles(path, whole), list[str](), 0
+    files, kept, size = TextFiles(path, whole, progress), list[str](), 0
     for document in files:
         kept.append(document)
         size += len(document)

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from minigrad.data.selection import Selection
 from minigrad.errors import RunError
 from minigrad.system.cache import cache_folder, mark_used, prune
 from minigrad.system.files import reason, replacing
@@ -25,6 +26,7 @@ from minigrad.typing import Tokenizer
 
 _KEPT = 64  # token files: two for each text and tokenizer that were used last
 _IN_MEMORY = 1 << 28  # bytes of text, of which the tokens can stay in memory
+_MOST_BYTES_PER_TOKEN = 6  # of a large vocabulary; usually 3 or 4
 CHUNK = 1 << 22  # characters: the tokens of a chunk are stored in 2 bytes each before the next chunk is encoded
 
 Tokens = npt.NDArray[np.integer[Any]]
@@ -68,18 +70,22 @@ class MixedTokens:
 def prepare(documents: Iterable[str], tokenizer: Tokenizer, *, folder: Path | None = None) -> TokenFile:
     """Encode documents as `<eot> document <eot> document ... <eot>` and return them as a memory-mapped file.
 
-    The documents are read twice, or once if the file is there: it is kept in `folder`, by default `tokens` in the cache
-    folder, under a hash of the documents and of the tokenizer's fingerprint, and is used again; of many in the cache,
-    those that were used last are kept. A token takes 2 bytes up to a vocabulary of 65,536, then 4.
+    The file is kept in `folder`, by default `tokens` in the cache folder, under a hash of the documents and of the
+    tokenizer's fingerprint, and is used again; of many in the cache, those that were used last are kept. A token takes
+    2 bytes up to a vocabulary of 65,536, then 4.
     Where the disk does not allow a file, the tokens of up to 256 MiB of text stay in memory; for more, RunError is
     raised. Nothing that was half written is left.
     """
     digest = hashlib.blake2b(tokenizer.fingerprint().encode(), digest_size=16)
-    num_bytes = 0
-    for document in documents:
-        text = document.encode()
-        digest.update(len(text).to_bytes(8, "little") + text)  # with the length: ["ab"] is not ["a", "b"]
-        num_bytes += len(text)
+    if isinstance(documents, Selection):  # it was read when it was chosen
+        digest.update(documents.digest)
+        num_bytes = documents.num_bytes
+    else:
+        num_bytes = 0
+        for document in documents:
+            text = document.encode()
+            digest.update(len(text).to_bytes(8, "little") + text)  # with the length: ["ab"] is not ["a", "b"]
+            num_bytes += len(text)
     path = (folder or cache_folder() / "tokens") / f"{digest.hexdigest()}.npy"
 
     tokens = _open(path)
@@ -101,27 +107,34 @@ def prepare(documents: Iterable[str], tokenizer: Tokenizer, *, folder: Path | No
 
 
 def _written(path: Path, documents: Iterable[str], num_bytes: int, tokenizer: Tokenizer) -> Tokens:
-    """Write the tokens of documents that have `num_bytes` in all; raises OSError if the disk has no room for them."""
+    """Write the tokens of documents that have `num_bytes` in all; raises OSError if the disk has no room for them.
+
+    That is told from a rough estimate before the first document is encoded, and from a better one after each chunk:
+    hours before the disk is full, so that nobody waits for nothing.
+    """
+    dtype = _dtype(tokenizer)
     path.parent.mkdir(parents=True, exist_ok=True)
+    _check_room(path.parent, dtype.itemsize * num_bytes / _MOST_BYTES_PER_TOKEN)
     with replacing(path) as temporary, temporary.open("wb") as file:
         count = read = 0
-        _write_header(file, _dtype(tokenizer), count)
+        _write_header(file, dtype, count)
         for tokens, size in _encoded(documents, tokenizer):
             count, read = count + len(tokens), read + size
-            # Hours before the disk is full, so that nobody waits for nothing.
-            needed = tokens.itemsize * count * (num_bytes / read if read else 1)
-            free = file.tell() + shutil.disk_usage(path.parent).free
-            if needed > free:
-                raise OSError(
-                    errno.ENOSPC, f"they need about {format_bytes(needed)}, and {format_bytes(free)} are free"
-                )
+            _check_room(path.parent, dtype.itemsize * count * (num_bytes / read if read else 1), file.tell())
             file.write(tokens.data)
         file.seek(0)
-        _write_header(file, _dtype(tokenizer), count)
+        _write_header(file, dtype, count)
     found = _open(path)
     if found is None:
         raise OSError(errno.EIO, "the file cannot be read again")
     return found
+
+
+def _check_room(folder: Path, needed: float, written: int = 0) -> None:
+    """Raise OSError if a disk has less room for a file than is needed, of which some bytes are written."""
+    free = written + shutil.disk_usage(folder).free
+    if needed > free:
+        raise OSError(errno.ENOSPC, f"they need about {format_bytes(needed)}, and {format_bytes(free)} are free")
 
 
 def _write_header(file: BinaryIO, dtype: np.dtype[Any], count: int) -> None:

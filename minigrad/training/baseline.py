@@ -1,44 +1,71 @@
-"""The figure of xz for the text of a run, computed beside the training.
+"""The figures of xz and of counting for the text of a run, computed beside the training.
 
-A thread of its own compresses while the first steps are taken, so that it has ended long before a budget of minutes
-has. No step depends on it.
+A thread of its own compresses and counts while the first steps are taken, so that it has ended long before a budget of
+minutes has. No step depends on it.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
+from typing import NamedTuple
 
-from minigrad.data import xz
+from minigrad.data import ngram, xz
 from minigrad.system.terminal import phase
 from minigrad.system.units import format_seconds
 from minigrad.training.plan import Plan
 
+ORDER = 5  # of the n-gram model: the best on the default text (benchmarks/ngram.py)
+_COUNTED = 1 << 23  # bytes of training text that are counted; of a longer text, every n-th document
+_COUNTING_SHARE = 0.05  # the part of the minutes that counting may take
+
+
+class Baselines(NamedTuple):
+    """Bits per byte of the held-out text, or None; and the reason why there is no figure of xz."""
+
+    xz: float | None
+    no_xz: str
+    ngram: float | None
+
 
 class Baseline:
-    """The bits per byte to which xz compresses the held-out text of a plan, as soon as they are known."""
+    """The bits per byte that xz and counts of bytes need for the held-out text of a plan, as soon as they are known."""
 
     def __init__(self, plan: Plan) -> None:
-        """Start to compress, unless the minutes of the run are too few for this text."""
+        """Start to compress and to count, unless the minutes of the run are too few for this text."""
         self._plan, self._limit = plan, plan.xz_time_limit()
-        self._figure: float | None = None
+        self._xz: float | None = None
+        self._ngram: float | None = None
         self._reason = plan.too_long_for_xz()
-        self._thread = threading.Thread(target=self._compress, name="xz", daemon=True)
-        if not self._reason and plan.world.rank == 0:
-            self._thread.start()
+        self._thread = threading.Thread(target=self._work, name="baselines", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        if not self._reason:
+            self._compress()
+        minutes, text = self._plan.settings.minutes, self._plan.text
+        needed = ngram.ngram_seconds(min(text.train.num_bytes, _COUNTED), text.held_out.num_bytes)
+        if minutes is None or needed <= _COUNTING_SHARE * 60 * minutes:
+            self._ngram = self._count()
 
     def _compress(self) -> None:
         try:
             train, held_out = self._plan.text.corpus.split()
-            self._figure = xz.xz_bits_per_byte(train, held_out, seconds=self._limit)
-            self._reason = "" if self._figure is not None else "this Python lacks lzma"
+            self._xz = xz.xz_bits_per_byte(train, held_out, seconds=self._limit)
+            self._reason = "" if self._xz is not None else "this Python lacks lzma"
         except TimeoutError:
             self._reason = f"it did not end within {format_seconds(self._limit)}"
         except MemoryError:
             self._reason = "there was too little memory for it"
 
-    def wait(self) -> tuple[float | None, str]:
-        """Return the bits per byte, or None and the reason; wait for the compression if it has not ended."""
+    def _count(self) -> float:
+        train, held_out = self._plan.text.corpus.split()
+        every = -(-self._plan.text.train.num_bytes // _COUNTED)
+        return ngram.bits_per_byte(itertools.islice(train, 0, None, max(every, 1)), held_out, ORDER)
+
+    def wait(self) -> Baselines:
+        """Return the figures; wait for them if they are not ready."""
         if self._thread.is_alive():
             with phase("compressing the same text with xz"):
                 self._thread.join()
-        return self._figure, self._reason
+        return Baselines(self._xz, self._reason, self._ngram)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from minigrad.data.xz import DICTIONARY
 from minigrad.kernels import cpu as processor
 from minigrad.kernels.gemm import backend as products
 from minigrad.nn.language_model import LanguageModel
@@ -91,7 +92,7 @@ class Memory:
 
     state: int  # weights, gradients and AdamW's two moments, or what the optimizer keeps instead
     activations: int
-    program: int = 250_000_000  # Python, NumPy, Numba, the compiled kernels, and the text with its tokens
+    program: int = 215_000_000  # Python, NumPy, Numba, the compiled kernels, and what `of_text` adds
     snapshot: int = 0  # the copy from which checkpoints are written while training goes on
 
     @property
@@ -110,6 +111,11 @@ class Memory:
         return dataclasses.replace(
             self, state=self.state + 4 * teacher.num_parameters(), activations=self.activations + 4 * logits
         )
+
+
+def of_text(num_bytes: int, *, with_xz: bool) -> int:
+    """Estimate the memory for a text: some copies of its last 64 MiB, and what xz takes to compress them."""
+    return (3 + 12 * with_xz) * min(num_bytes, DICTIONARY)
 
 
 def memory(

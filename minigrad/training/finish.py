@@ -26,7 +26,7 @@ def finish(run: Run) -> TrainResult | None:
     if run.world.rank > 0:
         return None
     settings, folder, lines = run.settings, run.folder, metrics.read(run.folder.path)
-    figure, no_figure = run.baseline.wait()
+    xz, no_xz, counted = run.baseline.wait()
     ended = replace(settings, steps=run.step, decay=write_decay(run.budget.decay))
     repeat = repeat_command(ended, folder.path, folder.record.stages, folder.record.decays, run.world)
     result = TrainResult(
@@ -36,21 +36,29 @@ def finish(run: Run) -> TrainResult | None:
         loss=lines[-1]["loss"] if lines else math.nan,
         val_loss=score.loss,
         val_bits_per_byte=score.bits_per_byte,
-        xz_bits_per_byte=figure,
+        xz_bits_per_byte=xz,
         seconds=run.seconds(),
         command=repeat,
     )
-    figures: dict[str, Any] = {"bits_per_byte": score.bits_per_byte, "xz_bits_per_byte": figure, "no_xz": no_figure}
+    figures: dict[str, Any] = {"bits_per_byte": score.bits_per_byte, "xz_bits_per_byte": xz, "no_xz": no_xz}
     copying = {name: getattr(score, name) for name in ("loss_repeated", "loss_others")}
     copying = {name: value if math.isfinite(value) else None for name, value in copying.items()}
     ends: dict[str, Any] = {"steps": run.step, "tokens": result.tokens, "command": repeat}
-    folder.record.result = figures | copying | ends | (taught.figures if taught else {})
+    others = {"ngram_bits_per_byte": counted} | copying | ends | (taught.figures if taught else {})
+    folder.record.result = figures | others
     folder.write()
     parameters, memory = run.model.num_parameters(), hardware.peak_memory_bytes()
     path = one_run.write_report(
         folder.path,
         summary=one_run.Summary(
-            settings.model, settings.size, settings.data, parameters, seconds=result.seconds, memory=memory, **figures
+            settings.model,
+            settings.size,
+            settings.data,
+            parameters,
+            seconds=result.seconds,
+            memory=memory,
+            ngram_bits_per_byte=counted,
+            **figures,
         ),
         samples=run.samples,
         settings=stored(settings),

@@ -6,7 +6,7 @@ import functools
 import math
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minigrad.data.evaluation import tokens_read
@@ -19,7 +19,6 @@ from minigrad.errors import InputError
 from minigrad.kernels.gemm import backend
 from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.low_rank_files import trained
 from minigrad.system import blas, hardware
 from minigrad.system.units import format_bytes, format_count, format_estimate, format_seconds, plural
 from minigrad.training import costs, optimizers
@@ -113,10 +112,10 @@ class Plan:
             replicas=num_replicas(self.model, self.own_batch, settings.context),
             processes=self.world.size,
         )
-        itemsize, kept = 8 if settings.precision == "float64" else 4, optimizers.kept_elements(self.model, settings)
-        written = sum(array.size for array in trained(self.model).values()) + kept if self.world.rank == 0 else 0
-        of_adamw = 2 * sum(math.prod(each.shape) for each in self.model.parameters() if each.requires_grad)
-        needed = needed.keeping((kept - of_adamw) * itemsize // self.world.size, written * itemsize)
+        text = costs.of_text(self.text.train.num_bytes, with_xz=not self.too_long_for_xz())
+        needed = replace(
+            needed.keeping(*optimizers.bytes_kept(self.model, settings, self.world)), program=needed.program + text
+        )
         return needed if self.teacher is None else needed.beside(self.teacher, settings.batch * settings.context)
 
     @property
@@ -236,10 +235,10 @@ class Plan:
             products += ", no replicas because the threads of NumPy's BLAS cannot be set"
         return {
             "memory": f"about {format_bytes(memory.total)}: {format_bytes(memory.state)} for weights, "
-            f"gradients and what {optimizers.NAMES[self.settings.optimizer]} keeps, {format_bytes(memory.activations)} "
-            f"for activations, {format_bytes(memory.snapshot)} to save from while training goes on, "
-            f"{format_bytes(memory.program)} for Python and its libraries; about {format_bytes(costs.COMPILING)} more "
-            "while kernels are compiled, once on a machine",
+            f"gradients and averages of gradients, {format_bytes(memory.activations)} for activations, "
+            f"{format_bytes(memory.snapshot)} to save from while training goes on, "
+            f"{format_bytes(memory.program)} for Python, its libraries and the text; about "
+            f"{format_bytes(costs.COMPILING)} more while kernels are compiled, once on a machine",
             "machine": f"{hardware.describe()}; {products}",
             **self._processes_row(),
             "speed": f"about {format_estimate(self.tokens_per_second())} tokens/s, "

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from minigrad.data import held_out
 from minigrad.data.held_out import SHARE, hold_out
+from minigrad.data.selection import Selection
 
 
 @given(st.lists(st.integers(0, 200), min_size=2, max_size=300), st.integers(1, 4_000), st.randoms())
@@ -24,6 +25,8 @@ def test_the_choice_is_a_function_of_the_texts_and_bounded(numbers, most, random
         assert chosen
         assert Counter([*train, *chosen]) == Counter(documents)
         assert set(train).isdisjoint(chosen)
+        if isinstance(train, Selection):
+            assert train.num_bytes == sum(len(text) for text in train)
         assert len(set(chosen)) == 1 or sum(map(len, chosen)) <= most
         random.shuffle(documents)
         assert sorted(hold_out(documents)[1]) == sorted(chosen)

@@ -26,6 +26,7 @@ def test_exactly_the_paragraphs_that_share_a_run_of_words_are_left_out(train):
     found, left_out = without_repeats(train, [" ".join(HELD)])
     expected = [[part for part in text.split("\n \n") if not runs(part) & runs(" ".join(HELD))] for text in train]
     assert [re.split("\n \n", text) for text in found] == [parts for parts in expected if parts]
+    assert found.num_bytes == sum(len(text) for text in found)
     assert left_out == sum(len(text.split("\n \n")) for text in train) - sum(map(len, expected))
 
 

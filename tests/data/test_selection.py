@@ -13,7 +13,7 @@ TEXTS = ["one", "two", "three", "four"]
 def chosen(documents, changed):
     reading = Reading(documents)
     assert [*reading] == [*enumerate(documents)]
-    return Selection(documents, changed, reading)
+    return Selection(documents, changed, reading, reading.num_bytes)
 
 
 def test_documents_are_left_out_and_replaced():
@@ -29,6 +29,20 @@ def test_a_text_that_changed_is_noticed():
     documents[1:3] = ["tw", "othree"]  # the same characters in the same order
     with pytest.raises(InputError, match="the text changed while it was read"):
         list(selection)
+
+
+def test_a_selection_is_known_by_what_is_left_of_what():
+    cases = [
+        (TEXTS, {}),
+        (TEXTS, {0: None}),
+        (TEXTS, {1: None}),
+        (TEXTS, {0: "0"}),
+        (TEXTS[1:], {}),
+        (["".join(TEXTS)], {}),
+    ]
+    digests = [chosen(*case).digest for case in cases]
+    assert len(set(digests)) == len(cases)
+    assert chosen([*TEXTS], {1: None}).digest == digests[2]
 
 
 def test_a_sample_is_every_nth_document():

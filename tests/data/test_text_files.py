@@ -124,6 +124,14 @@ def test_a_device_that_never_ends_is_refused_at_once():
         corpus.load("/dev/zero")
 
 
+def test_whoever_waits_for_a_long_text_is_told_how_much_was_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "_TOLD", 25)
+    (tmp_path / "a.jsonl").write_text('{"text": "0123456789"}\n' * 7, encoding="utf-8")
+    told = []
+    corpus.load(str(tmp_path), progress=told.append)
+    assert told == [f"30 bytes of {tmp_path} read", f"60 bytes of {tmp_path} read"]
+
+
 def test_nul_is_found_at_its_place_in_a_later_portion(tmp_path, monkeypatch):
     monkeypatch.setattr(decoding, "_PORTION", 4)
     (tmp_path / "a.txt").write_bytes(b"0123456789\0")

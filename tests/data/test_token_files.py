@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from minigrad.data import token_files
+from minigrad.data.held_out import hold_out
+from minigrad.data.selection import Selection
 from minigrad.errors import RunError
 
 END = 256
@@ -67,6 +69,16 @@ def test_a_token_file_is_used_again(tmp_path):
     np.testing.assert_array_equal(again.tokens, first.tokens)
 
 
+def test_the_file_of_a_selection_is_found_without_reading_it(tmp_path):
+    train, _ = hold_out([f"document {number}" for number in range(99)])
+    tokenizer = Bytes()
+    first = token_files.prepare(train, tokenizer, folder=tmp_path)
+    assert first.tokens.tolist() == stream_of(train)
+    assert first.num_bytes == sum(map(len, train))
+    unread = Selection([], train.changed, train.seen, train.num_bytes)
+    assert token_files.prepare(unread, tokenizer, folder=tmp_path).path == first.path
+
+
 def test_a_token_file_belongs_to_its_documents_and_tokenizer(tmp_path):
     cases = [(["ab"], 257), (["a", "b"], 257), (["b", "a"], 257), (["ab", ""], 257), (["ab"], 300)]
     paths = {token_files.prepare(texts, Bytes(size), folder=tmp_path).path for texts, size in cases}
@@ -92,9 +104,16 @@ def test_tokens_stay_in_memory_if_no_file_can_be_written(tmp_path):
         tokens.tokens[0] = 1
 
 
-@pytest.mark.parametrize("says", [True, False])
+@pytest.mark.parametrize(
+    ("free", "reason"),
+    [
+        (30, "they need about 33 bytes, and 30 bytes are free"),  # before anything is encoded
+        (60, r"they need about 208 bytes, and \d+ bytes are free"),  # after the first chunk
+        (None, "No space left on device"),  # at the end
+    ],
+)
 def test_a_long_text_for_which_the_disk_has_no_room_is_refused_and_nothing_half_written_is_left(
-    tmp_path, monkeypatch, says
+    tmp_path, monkeypatch, free, reason
 ):
     written = []
 
@@ -105,12 +124,10 @@ def test_a_long_text_for_which_the_disk_has_no_room_is_refused_and_nothing_half_
 
     monkeypatch.setattr(token_files, "CHUNK", 10)
     monkeypatch.setattr(token_files, "_IN_MEMORY", 99)
-    if says:
-        monkeypatch.setattr(token_files.shutil, "disk_usage", lambda path: SimpleNamespace(free=60))
-        reason = r"they need about 208 bytes, and \d+ bytes are free"
-    else:
+    if free is None:
         monkeypatch.setattr(token_files, "_write_header", write)
-        reason = "No space left on device"
+    else:
+        monkeypatch.setattr(token_files.shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
     documents = ["0123456789" * 5] * 2
     with pytest.raises(RunError, match=rf"cannot keep the tokens of 100 bytes of text in .*: {reason}\. Nothing"):
         token_files.prepare(documents, Bytes(), folder=tmp_path)

@@ -85,7 +85,7 @@ def test_a_run_may_begin_in_a_folder_that_is_there_but_empty(text, tmp_path):
 def test_the_run_folder_holds_what_a_hugging_face_folder_holds_and_ours(finished):
     assert {path.name for path in finished.iterdir()} == {
         "config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json",
-        "minigrad.json", "checkpoints", "metrics.jsonl", "report.html",
+        "minigrad.json", "checkpoints", "metrics.jsonl", "report.html", "best",
     }  # fmt: skip
     config = json.loads((finished / "config.json").read_text(encoding="utf-8"))
     assert config["architectures"] == ["VidyaV2ForCausalLM"]

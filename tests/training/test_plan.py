@@ -19,7 +19,7 @@ from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.data.xz import xz_seconds
 from minigrad.errors import InputError
 from minigrad.system import hardware
-from minigrad.training import choices, costs, plan
+from minigrad.training import choices, costs, optimizers, plan
 from minigrad.training.parallel import num_replicas
 from minigrad.training.plan import Plan
 from minigrad.training.settings import RunSettings, TrainConfig
@@ -70,7 +70,11 @@ def test_too_little_text_is_refused_in_training_and_held_out_text():
 def test_what_does_not_fit_into_memory_is_refused_with_the_figures(monkeypatch):
     settings, five = chosen(TrainConfig(steps=5)), planned(TrainConfig(steps=5))
     replicas = num_replicas(NANO, settings.batch, settings.context)
-    needed = costs.memory(NANO, settings.batch, settings.context, replicas=replicas).total
+    text_memory = costs.of_text(five.text.train.num_bytes, with_xz=True)
+    needed, count = costs.memory(NANO, settings.batch, settings.context, replicas=replicas).total, NANO.num_parameters()
+    kept = optimizers.kept_elements(NANO, settings)
+    needed += 4 * (kept - 2 * count) + 4 * (count + kept)  # Muon keeps less than AdamW; a copy is written from
+    needed += text_memory
     monkeypatch.setattr(hardware, "available_memory_bytes", lambda: needed)
     five.check_memory()
     monkeypatch.setattr(hardware, "available_memory_bytes", lambda: 0)  # not known: nothing is refused

@@ -107,6 +107,7 @@ def _results(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
     return {
         "held-out, bits per byte": [figure(run.bits_per_byte) for run in runs],
         "xz on the same text": [figure(run.record.result.get("xz_bits_per_byte")) for run in runs],
+        "5-gram of bytes on the same text": [figure(run.record.result.get("ngram_bits_per_byte")) for run in runs],
         "parameters": [f"{run.record.parameters:,}" for run in runs],
         "steps": [f"{each['step']:,}" for each in last],
         "tokens": [f"{each['tokens']:,}" for each in last],

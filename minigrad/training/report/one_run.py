@@ -40,6 +40,7 @@ class Summary(NamedTuple):
     seconds: float  # of the whole run so far
     memory: int  # the largest resident memory of the process in bytes; 0 where it is unknown
     no_xz: str = ""  # the reason where there is no figure of xz
+    ngram_bits_per_byte: float | None = None  # of counts of the byte after each four
 
 
 def write_report(
@@ -64,7 +65,7 @@ def write_report(
         f"<h1>{escape(title)}</h1><p>{escape(trained)}</p>",
         f"<p class=verdict>{escape(verdict)}</p>",
         _facts(summary, records) if records else "<p>No step was logged.</p>",
-        _charts(records, summary.xz_bits_per_byte) if records else "",
+        _charts(records, _baselines(summary)) if records else "",
         *sections,
         "<h2>What it wrote</h2>" if samples else "",
         *(_sample(sample) for sample in samples),
@@ -111,13 +112,18 @@ def _sample(sample: Sample) -> str:
     return f"<figure><figcaption>{title}</figcaption><pre>{text}</pre></figure>"
 
 
-def _charts(records: Sequence[Mapping[str, Any]], xz_bits_per_byte: float | None) -> str:
+def _baselines(summary: Summary) -> list[tuple[str, float]]:
+    """Return the figures of xz and of counting that are known, each with its label."""
+    figures = {"xz": summary.xz_bits_per_byte, "5-gram of bytes": summary.ngram_bits_per_byte}
+    return [(f"{name} {value:.2f}", value) for name, value in figures.items() if value is not None]
+
+
+def _charts(records: Sequence[Mapping[str, Any]], baselines: Sequence[tuple[str, float]]) -> str:
     losses = [series("training", even(records), "bits_per_byte"), series("held-out", records, "val_bits_per_byte")]
-    xz = [] if xz_bits_per_byte is None else [(f"xz {xz_bits_per_byte:.2f}", xz_bits_per_byte)]
     sometimes = (("Context, tokens", "context", 1.0), ("Reward", "reward", 1.0))
     present = [chart for chart in sometimes if any(chart[1] in each for each in records)]
     charts = {
-        "Loss, bits per byte": line_chart("Loss, bits per byte", losses, references=xz),
+        "Loss, bits per byte": line_chart("Loss, bits per byte", losses, references=baselines),
         **_copying_chart(records),
         **{
             title: line_chart(title, [series(title, records, key, unit)])

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.docs, pytest.mark.filterwarnings("default")]
 SETTINGS = f"""
 import sys
 sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "docs" / "extensions")!r}]
-extensions = ["myst_nb", "annotate", "files", "mathml", "reference"]
+extensions = ["myst_nb", "annotate", "claims", "files", "mathml", "reference"]
 source_suffix = {{".md": "myst-nb"}}
 myst_enable_extensions = ["dollarmath"]
 html_math_renderer = "mathml"

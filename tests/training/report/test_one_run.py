@@ -77,6 +77,13 @@ def test_the_context_has_a_picture_if_it_adapts(run):
     assert "Context, tokens" in write(run)
 
 
+def test_the_baselines_are_lines_beside_the_loss(run):
+    text = PageReader(write(run, summary=SUMMARY._replace(ngram_bits_per_byte=2.346))).text
+    assert "xz 1.80" in text
+    assert "5-gram of bytes 2.35" in text
+    assert "5-gram" not in PageReader(write(run)).text
+
+
 def test_what_only_a_family_measures_has_a_picture(run):
     assert "merge_ratio" not in write(run)
     Metrics(run).append(Measurement(*[1] * 9, of_family={"merge_ratio": [0.25, 0.5]}))

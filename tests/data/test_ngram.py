@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-spec = importlib.util.spec_from_file_location("ngram", Path(__file__).parents[2] / "benchmarks" / "ngram.py")
-assert spec is not None
-assert spec.loader is not None
-ngram: Any = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(ngram)
+from minigrad.data import ngram
 
 texts = st.lists(st.binary(max_size=12), min_size=1, max_size=4)
 
@@ -48,3 +41,19 @@ def test_contexts_do_not_cross_the_beginning_of_a_document() -> None:
     apart, together = ngram.NGram([b"ab", b"cd"], 2), ngram.NGram([b"abcd"], 2)
     context, following = np.array([ord("b")], np.uint64), np.array([ord("c")], np.uint64)
     assert together.probabilities(context, following, 1)[0] > apart.probabilities(context, following, 1)[0]
+
+
+@given(documents=texts, held_out=texts, order=st.integers(1, 4), portion=st.integers(1, 30))
+@settings(max_examples=30)
+def test_counting_in_portions_changes_nothing(
+    documents: list[bytes], held_out: list[bytes], order: int, portion: int
+) -> None:
+    whole = ngram.NGram(documents, order)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ngram, "_PORTION", portion)
+        parts = ngram.NGram(documents, order)
+        assert parts.bits_per_byte(held_out) == pytest.approx(whole.bits_per_byte(held_out), rel=1e-12)
+    for name in ("pairs", "totals"):
+        for first, second in zip(getattr(whole, name), getattr(parts, name), strict=True):
+            for one, other in zip(first, second, strict=True):
+                np.testing.assert_array_equal(one, other)

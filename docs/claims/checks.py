@@ -1,0 +1,243 @@
+"""What the expressions in claims.toml compute: counts, sizes, FLOPs, leaks, and formulas against what they are of.
+
+Everything is computed from the shapes that the documents give; no weights are allocated but for a few tiny models.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+import models
+from minigrad import Tensor, no_grad, ops
+from minigrad.nn.config import residual_std
+from minigrad.nn.rotary import RotaryAngles
+from minigrad.optim import warmup_cosine
+from minigrad.typing import Array
+from minigrad.variable import add, kronecker
+from models.growth import widen_weights
+from models.wiola.feed_forward import DualStreamFeedForward
+from models.wiola.spiral import SpiralAngles
+
+__all__ = [
+    "activation_bytes",
+    "both_sides",
+    "cache_bytes",
+    "context_attention_share",
+    "forward_gflop",
+    "fusion_at_zero_error",
+    "grown",
+    "kron",
+    "leak",
+    "math",
+    "merging_saves",
+    "models",
+    "norm_gradient_error",
+    "np",
+    "part",
+    "radius_products",
+    "residual_std",
+    "scores_used",
+    "spiral_against_rotary",
+    "swinging_pairs",
+    "used",
+    "warmup_cosine",
+]
+
+MIX = (512, 1024, 2048, 4096)
+"""The lengths of the plan for variable shapes, equally often."""
+
+
+def part(family: str, size: str, *words: str, **overrides: Any) -> int:
+    """Return the number of parameters whose names contain one of the words."""
+    named = models.skeleton(family, size, **overrides).named_parameters()
+    return sum(math.prod(each.shape) for name, each in named if any(word in name for word in words))
+
+
+def forward_gflop(family: str, size: str, causal: bool = True) -> float:
+    """Return the FLOPs of a forward pass per token in the published context, in GFLOP; full scores unless causal."""
+    model = models.skeleton(family, size)
+    context = model.config.context_length
+    return 2 * model.macs_per_token(context if causal else 2 * context) / 1e9
+
+
+def cache_bytes(family: str, size: str, tokens: int = 2048, itemsize: int = 2, grouped: bool = True) -> int:
+    """Return the bytes of keys and values; with as many heads for them as for queries unless `grouped`."""
+    config: Any = models.configure(family, size)
+    heads = getattr(config, "num_kv_heads", config.num_heads) if grouped else config.num_heads
+    head_dim = getattr(config, "head_dim", config.width // config.num_heads)
+    return int(2 * config.num_layers * heads * head_dim * tokens * itemsize)
+
+
+def activation_bytes(family: str, size: str, batch: int, context: int, stored_scores: bool = True) -> float:
+    """Return the activations of training in 16 bits: s b h (34 + 5 a s / h) a layer (Korthikanti 2022, eq. 2)."""
+    config: Any = models.configure(family, size)
+    scores = 5 * config.num_heads * context / config.width if stored_scores else 0
+    return float(config.num_layers * context * batch * config.width * (34 + scores))
+
+
+def leak(texts: int = 3, length: int = 12, **overrides: Any) -> float:
+    """Return the share of changed tokens that change the logits of an earlier position, in a tiny Wiola model."""
+    shape = {"num_layers": 6, "width": 32, "num_heads": 4, "num_kv_heads": 2, "dsff_narrow": 16, "dsff_wide": 32}
+    changes: Any = {
+        **shape,
+        "vocab_size": 20,
+        "context_length": 32,
+        "init_std": 0.2,
+        "gcla_gate_init": 0.0,
+        **overrides,
+    }
+    model = models.build("wiola", "nano", dtype="float64", **changes)
+    rng, leaked = np.random.default_rng(0), 0
+    for _ in range(texts):
+        ids = np.repeat(rng.integers(0, 20, length // 2), 2)[None]  # neighbours are equal, so that some of them merge
+        before = _logits(model, ids)
+        for place in range(1, length):
+            changed = ids.copy()
+            changed[0, place] = (changed[0, place] + 1) % 20
+            leaked += bool(np.abs(_logits(model, changed) - before)[:place].max() > 1e-9)
+    return leaked / (texts * (length - 1))
+
+
+def _logits(model: Any, ids: Array) -> Array:
+    with no_grad():
+        return model(ids).data[0]  # in training mode: Wiola merges then
+
+
+def norm_gradient_error(by_output: bool) -> float:
+    """Return the relative error of eq. 10, with the gradient read as that of the output, or of x / r before gamma."""
+    rng = np.random.default_rng(0)
+    x, gamma, dy = rng.normal(size=(1, 16)), rng.uniform(0.5, 1.5, 16), rng.normal(size=(1, 16))
+    delta = Tensor(np.zeros(16), requires_grad=True)
+    (ops.offset_rms_norm(Tensor(x), Tensor(gamma), delta) * dy).sum().backward()
+    right, z, r = delta.grad, x[0], math.sqrt(np.mean(x**2) + 1e-6)
+    g = dy[0] if by_output else dy[0] * gamma
+    eq10 = gamma / r * (g - z / (16 * r**2) * np.sum(gamma * g * z))
+    return float(np.linalg.norm(eq10 - right) / np.linalg.norm(right))
+
+
+def spiral(amplitude: float) -> SpiralAngles:
+    """Return the spiral positions of wiola 360m with an amplitude."""
+    return SpiralAngles(64, 10_000.0, divisor=8.0, amplitude=amplitude, frequency=0.01)
+
+
+def spiral_against_rotary() -> float:
+    """Return how far a spiral without amplitude is from rotary positions that are 1.125 times as large."""
+    cosine, sine = spiral(0.0).tables(2048, np.dtype(float))
+    phases = 1.125 * np.outer(np.arange(2048), RotaryAngles(64, 10_000.0).frequencies)
+    return float(max(np.abs(cosine - np.cos(phases)).max(), np.abs(sine - np.sin(phases)).max()))
+
+
+def radii() -> Array:
+    """Return the radius of each of the 32 pairs of wiola 360m at 2,048 positions."""
+    cosine, sine = spiral(0.1).tables(2048, np.dtype(float))
+    return np.hypot(cosine, sine)
+
+
+def swinging_pairs(share: float = 0.01) -> int:
+    """Return how many pairs have a radius that leaves 1 by more than a share."""
+    return int((np.abs(radii() - 1).max(axis=0) > share).sum())
+
+
+def radius_products() -> tuple[float, float]:
+    """Return the smallest and the largest product of two radii of a pair, which scores are multiplied by."""
+    return float(radii().min(axis=0).min() ** 2), float(radii().max(axis=0).max() ** 2)
+
+
+def fusion_at_zero_error() -> float:
+    """Return how far a dual stream, its fusion matrix zero, is from the mean of its two streams."""
+    block = DualStreamFeedForward(16, 24, 64, std=0.2)
+    block.initialise(seed=0, dtype="float64")
+    block.fusion.weight.data = np.zeros(block.fusion.weight.shape)
+    x = Tensor(np.random.default_rng(0).normal(size=(5, 16)))
+    narrow = block.down_a(ops.swiglu(block.gate_a(x), block.up_a(x)))
+    wide = block.down_b(ops.gelu(block.up_b(x)))
+    return float(np.abs(block(x).data - (narrow.data + wide.data) / 2).max())
+
+
+def merging_saves(ratio: float, context: int = 2048) -> float:
+    """Return the share of the forward multiply-adds of wiola 360m that merging saves, full scores counted.
+
+    In the merging layers the scores cost (1 - ratio)^2, and the projections of queries, output, gate, keys and values
+    (1 - ratio); everything else sees all tokens.
+    """
+    config: Any = models.configure("wiola", "360m")
+    total = part("wiola", "360m", "") + config.num_layers * 2 * context * config.width
+    keys = config.num_kv_heads * config.head_dim
+    layer = ratio * (2 - ratio) * 2 * context * config.width + ratio * config.width * (3 * config.width + 2 * keys)
+    return float(len(config.merging_layers) * layer / total)
+
+
+def context_attention_share(context: int = 2048) -> float:
+    """Return the cost of cross-layer attention in wiola 360m (eqs. 24 to 27, by token) relative to all scores."""
+    config: Any = models.configure("wiola", "360m")
+    width, keys = config.width, config.num_kv_heads * config.head_dim
+    return float(config.gcla_lookback * (2 * width * keys + 2 * width) / (2 * context * width))
+
+
+def grown(naive: bool) -> tuple[float, float]:
+    """Return the largest change of the logits when a tiny model is widened, and the share of new heads that is dead.
+
+    Naive is the published way: matrices into the corner of zeros, new weights of norms 1. A head is dead if none of its
+    weights has a gradient.
+    """
+    narrow: Any = {
+        "vocab_size": 40,
+        "num_layers": 2,
+        "width": 64,
+        "num_heads": 2,
+        "num_kv_heads": 1,
+        "feed_forward": 96,
+    }
+    wide: Any = narrow | {"width": 128, "num_heads": 4, "num_kv_heads": 2, "feed_forward": 192}
+    old = models.build("vidya-v2", "nano", dtype="float64", **narrow)
+    eps = old.config.norm_eps if naive else old.config.norm_eps * 64 / 128
+    new = models.build("vidya-v2", "nano", dtype="float64", **wide, norm_eps=eps)
+    if naive:
+        for name, parameter in new.named_parameters():
+            known = old.state_dict()[name]
+            values = np.full(parameter.shape, float(parameter.ndim == 1))
+            values[tuple(slice(length) for length in known.shape)] = known
+            parameter.data = values
+    else:
+        widen_weights(new, old.state_dict(), 64)
+    ids = np.arange(24)[None] % 40
+    with no_grad():
+        change = np.abs(new(ids).data - old(ids).data).max()
+    new.loss(ids, (ids * 7 + 1) % 40).backward()
+    gradient = {name: parameter.grad for name, parameter in new.named_parameters()}
+    attention = "model.layers.0.self_attn."
+    by_head = [gradient[f"{attention}q_proj.weight"], gradient[f"{attention}o_proj.weight"].T]  # (heads * 32, ...)
+    dead = [not any(each[32 * head : 32 * head + 32].any() for each in by_head) for head in (2, 3)]
+    return float(change), sum(dead) / 2
+
+
+def kron(a: list[float], b: list[float]) -> list[float]:
+    """Return the Kronecker product of two vectors."""
+    return kronecker(Tensor(a), Tensor(b)).tolist()
+
+
+def both_sides() -> tuple[list[float], list[float]]:
+    """Return a (b + c) and a b + a c for a = [1, 1], b = [1], c = [0, 1]; shorter arrays continue with zeros."""
+    left = kron([1, 1], zero_extended_sum([1], [0, 1]))
+    return left, zero_extended_sum(kron([1, 1], [1]), kron([1, 1], [0, 1]))
+
+
+def zero_extended_sum(a: list[float], b: list[float]) -> list[float]:
+    """Return the sum of two vectors of which the shorter continues with zeros."""
+    return add(Tensor(a), Tensor(b)).tolist()
+
+
+def used(lengths: Iterable[int] = MIX) -> float:
+    """Return the share of a batch, padded to its longest sequence, that is not padding."""
+    given = list(lengths)
+    return sum(given) / (max(given) * len(given))
+
+
+def scores_used(lengths: Iterable[int] = MIX) -> float:
+    """Return the share of the attention scores of a padded batch that are those of tokens."""
+    given = list(lengths)
+    return sum(length**2 for length in given) / (max(given) ** 2 * len(given))
