@@ -42,7 +42,7 @@ def main() -> None:
     Run.save = timed  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as folder:
         often = {"save_every": asked.every, "eval_every": 1_000, "sample_every": 1_000, "log_every": 1}
-        data = str(Path(__file__).parent.parent / "minigrad")
+        data = str(Path(__file__).parent.parent / "minigrad" / "optim")  # little text, which is soon evaluated
         settings: dict[str, Any] = {
             "data": data,
             "batch": 1,

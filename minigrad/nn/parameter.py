@@ -7,6 +7,7 @@ and its parameters counted.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -51,19 +52,22 @@ class Given:
         array[...] = self.values
 
 
-_skeleton = False
+class _Mode(threading.local):
+    skeleton = False
+
+
+_mode = _Mode()
 _drawn = 0
 
 
 @contextlib.contextmanager
 def shapes_only() -> Iterator[None]:
     """Make parameters without memory inside the block; `Module.initialise` gives them memory later."""
-    global _skeleton
-    before, _skeleton = _skeleton, True
+    before, _mode.skeleton = _mode.skeleton, True
     try:
         yield
     finally:
-        _skeleton = before
+        _mode.skeleton = before
 
 
 class Parameter(Tensor):
@@ -93,7 +97,7 @@ class Parameter(Tensor):
             rule, shape = Given(given.astype(np.float32)), given.shape
         else:
             rule, shape = init, _checked_shape(values)
-        if _skeleton:
+        if _mode.skeleton:
             array = np.broadcast_to(np.float32(0), shape)
         else:
             array = np.empty(shape, np.float32)

@@ -36,7 +36,7 @@ class Writer:
 
     def __exit__(self, kind: object, *_: object) -> None:
         """Wait for the last write; its error is raised, unless another one ends the block."""
-        self._join()
+        self.join()
         if kind is None:
             self.check()
 
@@ -52,7 +52,7 @@ class Writer:
 
     def wait(self) -> None:
         """Wait until the last write has ended; raises its error if it failed."""
-        self._join()
+        self.join()
         self.check()
 
     def check(self) -> None:
@@ -61,7 +61,8 @@ class Writer:
         if error is not None:
             raise error
 
-    def _join(self) -> None:
+    def join(self) -> None:
+        """Wait until the last write has ended, whatever became of it."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from minigrad.autograd.tensor import Tensor
 from minigrad.distributed.world import ALONE, World
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layers import Embedding
+from minigrad.nn.low_rank_files import trained
+from minigrad.nn.parameter import Parameter
 from minigrad.optim import AdamW, Muon
 from minigrad.optim.muon import flops_to_orthogonalise
 from minigrad.training import costs
@@ -44,9 +47,23 @@ def kept_elements(model: LanguageModel, settings: RunSettings) -> int:
 
     AdamW keeps two moments of every parameter that is trained, Muon one of its matrices; an average is one more each.
     """
-    trained = sum(math.prod(each.shape) for each in model.parameters() if each.requires_grad)
-    alone = sum(math.prod(matrix.shape) for matrix in matrices_of(model)) if settings.optimizer == "muon" else 0
-    return (2 if settings.ema is None else 3) * trained - alone
+    alone = _elements(matrices_of(model)) if settings.optimizer == "muon" else 0
+    return (2 if settings.ema is None else 3) * _elements(_trained(model)) - alone
+
+
+def bytes_kept(model: LanguageModel, settings: RunSettings, world: World) -> tuple[int, int]:
+    """Return how many bytes more than AdamW's moments a process keeps, and those of the copy that is written from."""
+    itemsize, kept = 8 if settings.precision == "float64" else 4, kept_elements(model, settings)
+    written = sum(array.size for array in trained(model).values()) + kept
+    return (kept - 2 * _elements(_trained(model))) * itemsize // world.size, (world.rank == 0) * written * itemsize
+
+
+def _trained(model: LanguageModel) -> list[Parameter]:
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def _elements(parameters: Iterable[Tensor]) -> int:
+    return sum(math.prod(parameter.shape) for parameter in parameters)
 
 
 def matrices_of(model: LanguageModel) -> list[Tensor]:

@@ -19,7 +19,6 @@ from minigrad.errors import InputError
 from minigrad.kernels.gemm import backend
 from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.low_rank_files import trained
 from minigrad.system import blas, hardware
 from minigrad.system.units import format_bytes, format_count, format_estimate, format_seconds, plural
 from minigrad.training import costs, optimizers
@@ -114,11 +113,9 @@ class Plan:
             processes=self.world.size,
         )
         text = costs.of_text(self.text.train.num_bytes, with_xz=not self.too_long_for_xz())
-        needed = replace(needed, program=needed.program + text)
-        itemsize, kept = 8 if settings.precision == "float64" else 4, optimizers.kept_elements(self.model, settings)
-        written = sum(array.size for array in trained(self.model).values()) + kept if self.world.rank == 0 else 0
-        of_adamw = 2 * sum(math.prod(each.shape) for each in self.model.parameters() if each.requires_grad)
-        needed = needed.keeping((kept - of_adamw) * itemsize // self.world.size, written * itemsize)
+        needed = replace(
+            needed.keeping(*optimizers.bytes_kept(self.model, settings, self.world)), program=needed.program + text
+        )
         return needed if self.teacher is None else needed.beside(self.teacher, settings.batch * settings.context)
 
     @property

@@ -192,8 +192,7 @@ class Run:
         with self.pace.work("whole evaluation" if everything else "evaluation"), self.averaged():
             score = self._scored(None if everything else _QUICK_EVALUATION)
             quick = self._scored(_QUICK_EVALUATION) if everything and self._evaluates_twice else score
-        if everything:
-            self.score = score
+        self.score = score if everything else self.score
         if not self.plan.lessons and (self.best is None or quick.bits_per_byte < self.best.bits_per_byte):
             self.best = Best(self.step, quick.bits_per_byte)
         return score
@@ -295,5 +294,6 @@ class Run:
 
     def what_is_intact(self) -> str:
         """Return what of the run is safe when it fails now."""
+        self.writer.join()  # the newest checkpoint may still be on its way
         saved = checkpoint.steps(self.folder.path)
         return f"the checkpoint of step {saved[-1]} is intact" if saved else "no checkpoint was saved yet"

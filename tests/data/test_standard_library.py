@@ -10,10 +10,8 @@ from minigrad.errors import RunError
 
 
 @pytest.fixture(scope="module")
-def docs(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MINIGRAD_CACHE", str(tmp_path_factory.mktemp("docs")))
-        yield standard_library.documentation()
+def docs():
+    return standard_library.documentation()
 
 
 def test_the_documentation_is_megabytes_of_text_without_repeats(docs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -43,3 +44,20 @@ def test_what_has_no_values_or_no_shape_is_refused() -> None:
         Parameter([1.0, 2.0], Init())  # type: ignore[arg-type]
     with pytest.raises(InputError, match="holds numbers"):
         Parameter(["a"])
+
+
+def test_skeletons_of_two_threads_leave_each_other_alone() -> None:
+    entered, left = threading.Event(), threading.Event()
+
+    def stay() -> None:
+        with shapes_only():
+            entered.set()
+            assert left.wait(timeout=60)
+
+    with shapes_only():
+        thread = threading.Thread(target=stay)
+        thread.start()
+        assert entered.wait(timeout=60)
+    left.set()
+    thread.join()
+    assert Parameter([1.0]).data.flags.writeable

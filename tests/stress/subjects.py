@@ -196,11 +196,12 @@ def must_be_refused(file: Path, retyped: Place | None, reader: str) -> str:
 
 
 def files_of(path: Path) -> list[Path]:
-    """Return the files of a subject that some entry point reads."""
+    """Return the files of a subject that some entry point reads: the best model is a folder of its own."""
     unread = ("report.html", "generation_config.json")
     if path.is_file():
         return [path]
     found = sorted(file for file in path.rglob("*") if file.is_file() and file.name not in unread)
+    found = [file for file in found if file.parent.name != "best"]
     newest = checkpoint.latest(path)  # an older checkpoint is not read
     return [file for file in found if file.parent.parent.name != "checkpoints" or file.parent == newest]
 
