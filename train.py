@@ -65,7 +65,7 @@ def train(
     as chosen. Raises InputError for settings that cannot be used, RunError if it fails, Stopped on Ctrl-C or SIGTERM.
     """
     started, world = time.perf_counter(), connect()
-    check_settings(config, world.size)
+    check_settings(config)
     begins = not config.init and config.resume is None
     check_model(config.model, config.size, assignments(config.set), begins=begins)
     check_places(config)

@@ -212,10 +212,12 @@ class Profile(Observer):
                 continue
             seconds = max(line.seconds, 1e-12)
             rate = f"{line.flops / seconds / 1e9:8.1f}" if line.flops else f"{'':8}"
+            moved = f"{line.bytes_moved / seconds / 1e9:7.1f} {line.bytes_new / steps / 1e6:8.1f}"
+            if line.phase == "update":  # whose bytes are not counted
+                moved = " " * len(moved)
             rows.append(
                 f"{line.name:<{width}}  {line.phase:<8}  {line.calls / steps:6.0f} {1e3 * line.seconds / steps:9.2f} "
-                f"{line.seconds / self.seconds:6.1%} {rate} {line.bytes_moved / seconds / 1e9:7.1f} "
-                f"{line.bytes_new / steps / 1e6:8.1f}"
+                f"{line.seconds / self.seconds:6.1%} {rate} {moved}"
             )
         rest = self.seconds - sum(line.seconds for line in self.lines.values())
         rows.append(f"{'everything else':<{width + 10}}  {'':6} {1e3 * rest / steps:9.2f} {rest / self.seconds:6.1%}")

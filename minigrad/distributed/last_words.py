@@ -7,6 +7,7 @@ that its parent is gone. A session of its own keeps it out of what is killed.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import subprocess
 import sys
@@ -22,7 +23,7 @@ if word.strip():
 
 
 class LastWords:
-    """A sentence for standard error, printed if this process ends without `forget`."""
+    """A sentence for standard error, printed if this process is killed: not if it calls `forget`, or ends as usual."""
 
     def __init__(self) -> None:
         """Start the child."""
@@ -34,6 +35,7 @@ class LastWords:
             text=True,
             encoding="utf-8",
         )
+        atexit.register(self.forget)
 
     def say(self, sentence: str) -> None:
         """Replace the sentence; an empty one prints nothing."""
@@ -44,8 +46,9 @@ class LastWords:
 
     def forget(self) -> None:
         """End the child; it prints nothing."""
-        self.say("")
         assert self._child.stdin is not None
-        with contextlib.suppress(OSError):
-            self._child.stdin.close()
-        self._child.wait()
+        if not self._child.stdin.closed:
+            self.say("")
+            with contextlib.suppress(OSError):
+                self._child.stdin.close()
+            self._child.wait()

@@ -162,9 +162,8 @@ def _check(
 
 def trained(model: LanguageModel) -> dict[str, Array]:
     """Return the arrays of a model that a checkpoint needs: those of its adapters, or all if it has none."""
-    found = model.state_dict()
-    own = {name: array for name, array in found.items() if _OURS in name}
-    return own or found
+    own = {name: parameter.data for name, parameter in model.named_parameters() if _OURS in name}
+    return own or model.state_dict()
 
 
 def _theirs(name: str, model: LanguageModel) -> str:

@@ -3,7 +3,9 @@
 Products take place in float32: the weights are widened as they are read, while activations stay floats. So the pass
 over a prompt and the pass over one token compute with the same numbers, and their logits agree. To round activations as
 well, as some programs do for instructions on 8-bit numbers, would save no time where reading the weights is what takes
-the time, and the two passes would differ. A quantised matrix cannot be trained: its rounding has no gradient.
+the time, and the two passes would differ. A quantised matrix cannot be trained: its rounding has no gradient. But it
+passes gradients on, so that adapters beside it can be trained (`minigrad.nn.low_rank`; Dettmers et al. 2023, "QLoRA",
+arXiv 2305.14314).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.errors import GraphError, InputError
 from minigrad.kernels.decoding.lines import CODES, Packed, pack, widen
 from minigrad.kernels.decoding.products import multiply_few
-from minigrad.kernels.gemm.backend import product
+from minigrad.kernels.gemm.backend import product, product_into
 from minigrad.nn.parameter import Parameter
 from minigrad.ops.embedding import check_ids
 from minigrad.ops.matmul import check_linear
@@ -78,11 +80,9 @@ class QuantisedParameter(Parameter):
 
 
 def linear(x: Tensor, weight: Parameter, bias: Parameter | None = None, *, inputs_first: bool = False) -> Tensor:
-    """Compute `ops.linear` with a matrix in any format; a quantised one passes on no gradient, or raises GraphError."""
+    """Compute `ops.linear` with a matrix in any format; a quantised one gets no gradient, and x gets its own."""
     if not isinstance(weight, QuantisedParameter):
         return ops.linear(x, weight, bias, inputs_first=inputs_first)
-    if is_recording() and x.requires_grad:
-        raise GraphError("a quantised matrix passes on no gradient; load the model as float32 to train through it")
     matrix = weight.without_values()
     check_linear(x.data, matrix, matrix.T if inputs_first else matrix, None if bias is None else bias.data)
     outputs, inputs = weight.packed.shape
@@ -90,12 +90,19 @@ def linear(x: Tensor, weight: Parameter, bias: Parameter | None = None, *, input
     y = multiply_few(rows, weight.packed) if len(rows) <= _FEW else _multiply_many(rows, weight.packed)
     if bias is not None:
         y += bias.data
-    return Tensor(y.reshape(*x.shape[:-1], outputs))
+    result, packed, shape = Tensor(y.reshape(*x.shape[:-1], outputs)), weight.packed, x.shape
+
+    def backward(dy: Array) -> Array:
+        return _multiply_back(dy.reshape(-1, outputs), packed).reshape(shape)
+
+    if is_recording() and x.node is not None:
+        result.node = Node("linear", result.shape, result.dtype, (x.node,), backward)
+    return result
 
 
 def refuse_training(loss: Tensor, weight: Parameter) -> Tensor:
-    """Let backward() of the loss of a model raise GraphError if `weight`, a matrix of it, is quantised."""
-    if weight.packed is None or not is_recording():
+    """Let backward() of a loss raise GraphError if it has no gradient because `weight`, of the model, is quantised."""
+    if weight.packed is None or loss.node is not None or not is_recording():
         return loss
     stored = weight.packed.format
 
@@ -113,6 +120,17 @@ def embedding(weight: Parameter, ids: Tensor) -> Tensor:
     check_ids(weight.without_values(), ids.data)
     found = widen(weight.packed, ids.data.reshape(-1).astype(np.int64))
     return Tensor(found.reshape(*ids.shape, found.shape[1]))
+
+
+def _multiply_back(dy: Array, matrix: Packed) -> Array:
+    """Return the gradient dy (n, outputs) times a matrix, (n, inputs); only a part of it is widened at a time."""
+    outputs, inputs = matrix.shape
+    dx = np.zeros((len(dy), inputs), np.float32)
+    step = max(1, _WIDENED // max(inputs, 1))
+    for start in range(0, outputs, step):
+        numbers = np.arange(start, min(start + step, outputs))
+        product_into(np.ascontiguousarray(dy[:, numbers]), widen(matrix, numbers), dx, start > 0)
+    return dx
 
 
 def _multiply_many(rows: Array, matrix: Packed) -> Array:

@@ -235,8 +235,8 @@ class Plan:
             products += ", no replicas because the threads of NumPy's BLAS cannot be set"
         return {
             "memory": f"about {format_bytes(memory.total)}: {format_bytes(memory.state)} for weights, "
-            f"gradients and averages of gradients, {format_bytes(memory.activations)} for activations, "
-            f"{format_bytes(memory.snapshot)} to save from while training goes on, "
+            f"gradients and what {optimizers.NAMES[self.settings.optimizer]} keeps, {format_bytes(memory.activations)} "
+            f"for activations, {format_bytes(memory.snapshot)} to save from while training goes on, "
             f"{format_bytes(memory.program)} for Python, its libraries and the text; about "
             f"{format_bytes(costs.COMPILING)} more while kernels are compiled, once on a machine",
             "machine": f"{hardware.describe()}; {products}",
@@ -258,8 +258,8 @@ class Plan:
         if (size := self.world.size) == 1:
             return {}
         return {
-            "processes": f"{size}, each with a {size}th of the sequences and of the updates of every step; speed and "
-            "matrix products are those of all, memory is that of each"
+            "processes": f"{size}, which share the sequences of a step and its update; speed and matrix products are "
+            "those of all, memory is that of each"
         }
 
     def _length(self) -> str:

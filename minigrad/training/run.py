@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from minigrad.training.pace import Pace
 from minigrad.training.parallel import Replicas, num_replicas
 from minigrad.training.plan import Plan
 from minigrad.training.run_folder import RunFolder
-from minigrad.training.saving import restore_run, save_best, save_run
+from minigrad.training.saving import check_equal_weights, restore_run, save_best, save_run
 from minigrad.training.state import Sample
 from minigrad.training.totals import Totals
 
@@ -171,7 +171,11 @@ class Run:
             self.average.update(self.step)
 
     def begin(self) -> None:
-        """Compile every kernel; if something is taught, first measure how well the model does without."""
+        """Compile every kernel; if something is taught, first measure how well the model does without.
+
+        Raises RunError if processes begin with different weights, as they do if one has another file of them.
+        """
+        check_equal_weights(self)
         self.compile_kernels()
         if self.plan.lessons:
             self.plan.lessons.begin(self)
@@ -199,25 +203,20 @@ class Run:
         return self.plan.evaluated_tokens > _QUICK_EVALUATION
 
     def _scored(self, limit: int | None) -> Score:
+        rank, size = self.world.rank, self.world.size
         sums = sum_losses(
             self.model,
             self.held_out,
             self.text.byte_lengths,
             context=self.settings.context,
             limit=limit,
-            watch=lambda batches: self.pace.each("evaluated batch", self._own_batches(batches)),
+            watch=lambda batches: self.pace.each("evaluated batch", itertools.islice(batches, rank, None, size)),
         )
         self.world.add(sums)
         return Score.of(sums)
 
-    def _own_batches(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        return itertools.islice(batches, self.world.rank, None, self.world.size)
-
     def write_sample(self) -> str:
-        """Generate a text (`samples.write`), append it to `samples`, which checkpoints hold, and return it.
-
-        Raises RunError if training diverged.
-        """
+        """Generate a text, append it to `samples`, and return it; raises RunError if training diverged."""
         self.check_weights()
         with self.pace.work("sample"), self.averaged():
             sample = samples.write(self.model, self.text, seed=self.settings.seed, step=self.step)

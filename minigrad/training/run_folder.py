@@ -21,6 +21,7 @@ from minigrad.training.budget import Budget, Decay, read_decay, write_decay
 from minigrad.training.places import RUNS, refuse_existing
 from minigrad.training.record import FILE, NOT_STORED, Record
 from minigrad.training.settings import TrainConfig
+from minigrad.training.settings_check import check_processes
 from minigrad.typing import Tokenizer
 
 _LIMITS = ("steps", "tokens", "minutes")
@@ -188,9 +189,11 @@ def open_run(
             checkpoint.recover(path)
         world.collect(path)  # the others wait until the folder is recovered
         record, settings = _continued(given, explicit, Record.read(path), path)
+        check_processes(settings, world.size)
         if record.processes != world.size and record.settings.get("threads") is None:
             settings = dataclasses.replace(settings, threads=None)  # chosen anew: other processes share the cores
         return Opening(settings, explicit, RunFolder(path, record, world=world), world)
+    check_processes(given, world.size)
     read_decay(given.decay, given.steps)
     if given.steps is None and given.tokens is None and given.minutes is None:
         given = dataclasses.replace(given, minutes=10.0)

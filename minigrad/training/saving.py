@@ -31,7 +31,7 @@ def save_run(run: Run) -> None:
     The model is that of the averaged weights, if the run has these; it is written as the best one too, if it is. Of
     several processes the first one writes, after it got the moments of the others, and all compare their weights.
     """
-    _check_equal_weights(run)
+    check_equal_weights(run)
     weights, kept = trained(run.model), _kept(run)  # the moments of all processes meet in the first
     if run.world.rank > 0:
         return
@@ -62,8 +62,12 @@ def _write_model(run: Run, folder: Path, weights: Mapping[str, Array]) -> None:
     run.folder.keep_tokenizer(run.text.tokenizer, folder)
 
 
-def _check_equal_weights(run: Run) -> None:
-    """Raise RunError if a process has other weights than the first."""
+def check_equal_weights(run: Run) -> None:
+    """Raise RunError if a process has other weights than the first.
+
+    Each step mends such a difference and hides it, because every weight then comes from one process: where the weights
+    were read from different files, a run would go on with a mixture of two models.
+    """
     if run.world.size > 1:
         digest = hashlib.blake2b(digest_size=16)
         for parameter in run.model.parameters():

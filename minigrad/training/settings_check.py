@@ -9,11 +9,8 @@ from minigrad.training.settings import TrainConfig
 _OWN_FLAGS = {"vocab_size": "--vocab", "dropout": "--dropout", "end_of_text_id": "--tokenizer"}
 
 
-def check_settings(settings: TrainConfig, processes: int = 1) -> None:
-    """Raise InputError for a setting out of its bounds, or for settings that exclude each other.
-
-    Some exclude training in several `processes`.
-    """
+def check_settings(settings: TrainConfig) -> None:
+    """Raise InputError for a setting out of its bounds, or for settings that exclude each other."""
     validate(settings)
     limits = [f"--{name}" for name in ("minutes", "steps", "tokens") if getattr(settings, name) is not None]
     if len(limits) > 1:
@@ -31,15 +28,19 @@ def check_settings(settings: TrainConfig, processes: int = 1) -> None:
             raise InputError(f"--set {name}=... has a flag of its own: {flag}")
     _check_teaching(settings)
     _check_teacher(settings)
-    if processes > 1 and settings.objective not in (None, "sft"):
-        raise InputError(
-            f"--objective {settings.objective} draws and compares answers while it learns, which one process does: "
-            "start it without mpiexec"
-        )
     if settings.adapter_rank is not None and settings.init is None and settings.resume is None:
         raise InputError("--adapter-rank trains beside the weights of a trained model: name its folder with --init")
     if settings.resume and settings.out:
         raise InputError(f"--resume {settings.resume} continues in that folder, so --out cannot be given with it")
+
+
+def check_processes(settings: TrainConfig, processes: int) -> None:
+    """Raise InputError if the batches are made by models, which every one of several processes would ask again."""
+    if processes > 1 and settings.objective not in (None, "sft"):
+        raise InputError(
+            f"--objective {settings.objective} lets models make its batches, which one process does: start it without "
+            "mpiexec"
+        )
 
 
 def _check_teaching(settings: TrainConfig) -> None:

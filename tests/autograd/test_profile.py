@@ -192,6 +192,8 @@ def test_the_table_lists_every_operation_and_adds_up_to_the_step() -> None:
     assert sum(ms for *_, ms in rows[:-1]) == pytest.approx(rows[-1][2], abs=0.01 * len(rows))
     assert rows[-1][2] == pytest.approx(1e3 * measured.seconds / 3, abs=0.01)
     assert [ms for *_, ms in rows[:-2]] == sorted((ms for *_, ms in rows[:-2]), reverse=True)
+    update = next(text for text in measured.table(1e11).splitlines() if text.startswith("AdamW"))
+    assert update.split()[-1].endswith("%")  # the share; the bytes of updates are not counted
     widths = {len(text) for text in measured.table(1e11).splitlines()[:-3]}
     assert len(widths) == 1
 

@@ -14,11 +14,13 @@ words = LastWords()
 words.say("first")
 words.say("step 5\\nis saved")
 {end}
-os._exit(9)
 """
 
 
-@pytest.mark.parametrize(("end", "printed"), [("", "step 5 is saved\n"), ("words.forget()", ""), ("words.say('')", "")])
+@pytest.mark.parametrize(
+    ("end", "printed"),
+    [("os._exit(9)", "step 5 is saved\n"), ("words.forget(); words.forget(); os._exit(9)", ""), ("exit(9)", "")],
+)
 def test_the_last_sentence_is_printed_if_the_process_ends_without_forgetting_it(end: str, printed: str) -> None:
     # Standard error stays open until the child has ended too, so all of it is read.
     done = subprocess.run([sys.executable, "-c", SCRIPT.format(end=end)], stderr=subprocess.PIPE, check=False)

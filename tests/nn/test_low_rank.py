@@ -78,6 +78,26 @@ def test_only_adapters_learn_and_merged_they_compute_the_same(family: str) -> No
         np.testing.assert_allclose(model(ids).data, learned, atol=1e-5 * size)
 
 
+@pytest.mark.parametrize("family", TINY)
+def test_adapters_of_a_quantised_model_learn_what_those_of_the_rounded_one_learn(family: str) -> None:
+    small, rounded, ids = build(family), build(family), tokens(0, 2, 9)
+    quantise(small, "int8")
+    rounded.load_state_dict(small.state_dict())
+    gradients = []
+    for model in (small, rounded):
+        adapt(model, 2)
+        for name, parameter in model.named_parameters():
+            if name.endswith("lora_B.weight"):
+                parameter.data = np.random.default_rng(len(name)).normal(scale=0.1, size=parameter.shape)
+        model.loss(ids[:, :-1], ids[:, 1:]).backward()
+        found = {name: each.grad for name, each in model.named_parameters() if each.requires_grad}
+        gradients.append({name: np.zeros(1) if each is None else np.array(each) for name, each in found.items()})
+    one, other = gradients
+    size = max(np.abs(each).max() for each in other.values())
+    for name, gradient in other.items():
+        np.testing.assert_allclose(one[name], gradient, atol=1e-4 * size, err_msg=name)
+
+
 def test_initial_values_depend_on_the_layer_alone() -> None:
     first, second = build("vidya-v2"), build("vidya-v2")
     adapt(first, 2)

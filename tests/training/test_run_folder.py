@@ -18,6 +18,7 @@ from minigrad.training.record import Record
 from minigrad.training.repeat import repeat_command
 from minigrad.training.run_folder import RunFolder, open_run
 from minigrad.training.settings import TrainConfig
+from tests.distributed.rooms import Room, together
 
 PARSER = Parser(TrainConfig, prog="train.py", description="")
 ASKED = TrainConfig(data="words.txt", steps=30, seed=3)
@@ -193,3 +194,20 @@ def test_a_run_continued_with_other_products_says_so(
     assert said in printed
     assert printed.count("\n") == bool(said)
     assert Record.read(tmp_path).arithmetic == folder.record.arithmetic
+
+
+def test_the_batch_that_is_given_is_that_of_each_process_and_the_one_that_is_kept_that_of_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def opened(world: Room) -> tuple[int | None, int | None]:
+        new = open_run(replace(USED, threads=None), world=world)
+        again = open_run(TrainConfig(resume=str(folder)), world=world)
+        print(again.compare_threads(), end="")
+        return new.asked.batch, again.asked.threads
+
+    folder = begin(tmp_path / "run", ASKED, USED)
+    # The run chose one thread when it was alone: several processes choose anew.
+    assert together(3, opened) == [(6, None)] * 3
+    assert "was trained by 1 process so far, and is by 3 now" in capsys.readouterr().out
+    with pytest.raises(InputError, match=r"--batch 4 \(the run has 2\)"):
+        together(2, lambda world: open_run(TrainConfig(resume=str(folder), batch=2), world=world))

@@ -35,12 +35,16 @@ def test_the_first_process_writes_what_one_process_continues_from(make, tmp_path
         assert one == pytest.approx(other, rel=1e-9)
 
 
-def test_processes_with_different_weights_save_nothing(make, tmp_path):
+def test_processes_with_different_weights_neither_begin_nor_save(make, tmp_path):
     def spoil(world: Room) -> None:
         run = make(world=world)
+        weight = run.model.parameters()[0].data[0]
+        weight[0] += world.rank
+        with pytest.raises(RunError, match="process 1 has other weights after step 0 than process 0"):
+            run.begin()
+        weight[0] -= world.rank
         take_step(run)
-        if world.rank == 1:
-            run.model.parameters()[0].data[0, 0] += 1
+        weight[0] += world.rank
         with pytest.raises(RunError, match="process 1 has other weights after step 1 than process 0"):
             run.save()
 

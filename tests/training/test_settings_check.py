@@ -6,7 +6,7 @@ import pytest
 
 from minigrad.errors import InputError
 from minigrad.training.settings import TrainConfig
-from minigrad.training.settings_check import check_settings
+from minigrad.training.settings_check import check_processes, check_settings
 
 
 def test_the_defaults_exclude_nothing():
@@ -34,3 +34,11 @@ def test_the_defaults_exclude_nothing():
 def test_settings_that_exclude_each_other_are_refused(settings, message):
     with pytest.raises(InputError, match=message):
         check_settings(settings)
+
+
+def test_what_several_processes_cannot_do_together_is_refused():
+    for objective in ("reinforce", "best-of-n", "grpo", "dpo", "distill"):
+        check_processes(TrainConfig(objective=objective), 1)
+        with pytest.raises(InputError, match=f"--objective {objective} lets models make its batches"):
+            check_processes(TrainConfig(objective=objective), 2)
+    check_processes(TrainConfig(objective="sft"), 2)

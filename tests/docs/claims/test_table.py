@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from docs.claims.table import DOCUMENTS, VERDICTS, Claim, read
+from models import claims
 from tests.source_files import ROOT
 
 CLAIMS = read()
@@ -24,6 +25,11 @@ def test_the_page_explains_the_verdicts() -> None:
         assert f"- **{verdict}**: {meaning}." in page
     for document in DOCUMENTS:
         assert f"```{{claims}} {document}\n" in page
+
+
+def test_what_the_plan_of_a_run_corrects_is_among_them() -> None:
+    computed = " ".join(claim.compute for claim in CLAIMS)
+    assert [size for size in claims.CLAIMS if '"{}", "{}"'.format(*size) not in computed] == []
 
 
 @pytest.mark.parametrize("claim", [claim for claim in CLAIMS if claim.found], ids=lambda claim: claim.says)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minigrad import ShapeError, Tensor, op
+from minigrad import ShapeError, Tensor, gradcheck, op
 from minigrad.autograd.gradients import Backward
 from minigrad.typing import Array
 from tests import op_checks
@@ -18,7 +18,7 @@ from tests.op_table import Row, elementwise
 from tests.source_files import ROOT
 
 PAGE = (ROOT / "docs" / "course" / "op_pattern.md").read_text(encoding="utf-8")
-OPERATION, ROW = re.findall(r"^```{code-block} python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
+TEST, OPERATION, ROW = re.findall(r"^```{code-block} python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +41,15 @@ def test_the_operation_passes_with_its_row(names: dict[str, Any], data: st.DataO
     op_checks.check_any_layout(operation, case)
     op_checks.check_special_values(operation, row, op_checks.with_special_values(case, seed=0))
     op_checks.check_dtype(operation, case, data.draw(st.sampled_from(op_checks.DTYPES)))
+
+
+def test_its_test_passes_and_can_fail(names: dict[str, Any]) -> None:
+    program = dict(names, gradcheck=gradcheck)
+    exec(TEST, program)
+    program["test_cumulative_sum"]()
+    program["cumulative_sum"] = lambda x: names["cumulative_sum"](x) * 2.0
+    with pytest.raises(AssertionError):
+        program["test_cumulative_sum"]()
 
 
 def test_its_error_says_what_is_wrong(names: dict[str, Any]) -> None:
