@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import os
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,12 +23,12 @@ from minigrad.system.units import format_bytes
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write; when the block ends without an error, it becomes `path`.
 
-    The name holds the number of the process, so that two processes never share a temporary file; the files of
+    The name holds the numbers of the process and of the thread, so that no two share a temporary file; the files of
     processes that have ended are removed. Raises OSError if the disk is full or read-only; `path` is then unchanged.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_native_id()}.tmp")
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        if not _is_running(leftover.name.split(".")[-2]):
+        if not _is_running(leftover.name.split(".")[-2].partition("-")[0]):
             leftover.unlink(missing_ok=True)
     try:
         yield temporary
@@ -40,8 +41,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _is_running(number: str) -> bool:
-    """Whether there is another process of this number; Windows cannot tell, but lets nobody remove its open files."""
-    if os.name == "nt" or not number.isdecimal() or int(number) == os.getpid():
+    """Whether there is a process of this number; Windows cannot tell, but lets nobody remove its open files."""
+    if os.name == "nt" or not number.isdecimal():
         return False
     try:
         os.kill(int(number), 0)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -106,3 +108,19 @@ def test_a_new_file_needs_a_free_name_in_a_folder(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(InputError, match="may not be written to"):
         check_new_file(tmp_path / "free")
+
+
+def test_two_threads_that_write_one_file_do_not_share_a_temporary_one(tmp_path):
+    path, both = tmp_path / "file", threading.Barrier(2)
+
+    def write(text: str) -> None:
+        with replacing(path) as temporary:
+            both.wait()
+            temporary.write_text(text, encoding="utf-8")
+            both.wait()
+            assert temporary.read_text(encoding="utf-8") == text
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(write, ["one", "other"]))
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+    assert path.read_text(encoding="utf-8") in ("one", "other")
