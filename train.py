@@ -116,8 +116,8 @@ def take_step(run: Run) -> tuple[float, float]:
     nats = total(run.world, accumulate_gradients(run, batch))  # forward and backward, of all processes
     predicted = batch.targets[batch.targets != IGNORE]
     loss, norm = nats / predicted.size, math.nan
-    if math.isfinite(loss):
-        norm = run.optimizer.step(learning_rate, max_norm=MAX_GRADIENT_NORM) if batch.counts else 0.0  # clip, update
+    if math.isfinite(loss):  # clip and update; a batch that teaches nothing moves nothing
+        norm = run.optimizer.step(learning_rate, max_norm=MAX_GRADIENT_NORM) if batch.counts else 0.0
     if not math.isfinite(norm):
         raise run.divergence(run.first_anomaly(lambda: accumulate_gradients(run, batch)))
     run.optimizer.zero_grad()

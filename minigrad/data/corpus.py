@@ -113,7 +113,8 @@ def load(
     description, documents = _read(name, progress)
     if held_out is None and name == "python-docs":  # of the library's own documents, whatever is trained on beside them
         _, chosen = hold_out(standard_library.documentation())
-        rest = tuple(text for text in documents if text not in set(chosen))
+        known = set(chosen)
+        rest = tuple(text for text in documents if text not in known)
         return Corpus(name, description, rest, chosen, unrepeated=True)
     if held_out is None:
         return Corpus(name, description, documents)
