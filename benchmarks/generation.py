@@ -34,6 +34,8 @@ FORMATS = {"float32": (4, "f32"), "float16": (2, "f16"), "int8": (1, "q8_0"), "i
 """Bytes of a weight, and the type of the GGUF file that holds as much."""
 ROUND_TO_Q4_0 = """
 import ctypes, sys, llama_cpp
+quiet = llama_cpp.llama_log_callback(lambda level, text, data: None)
+llama_cpp.llama_log_set(quiet, ctypes.c_void_p(0))
 options = llama_cpp.llama_model_quantize_default_params()
 options.ftype, options.pure = llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_0, True  # pure: the embedding too, as minigrad's
 source, target = (name.encode() for name in sys.argv[1:])
