@@ -60,10 +60,13 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float, proce
         limit_steps = math.ceil(asked.tokens / per_step)
     expected = limit_steps or _expected_tokens(asked, costs.tokens_per_second(model, context, rate)) / per_step
     steps = max(int(expected), 1)
+    usual = "adamw" if asked.is_lesson or asked.adapter_rank else optimizers.choose(model, per_step, context)
+    optimizer = asked.optimizer or usual
     chosen = {
-        "lr": _learning_rate(model, asked.objective or ""),
+        "lr": _learning_rate(model, asked.objective or "", optimizer),
         "replay": 0.5 if asked.objective == "sft" else None,
-        "optimizer": "adamw" if asked.is_lesson or asked.adapter_rank else optimizers.choose(model, per_step, context),
+        "optimizer": optimizer,
+        "weight_decay": optimizers.WEIGHT_DECAY[optimizer],
         "threads": hardware.threads(),
         "warmup": max(1, min(100, steps // 10)),
         "log_every": max(1, min(50, steps // 100)),
@@ -76,10 +79,11 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float, proce
     return RunSettings(**given | {name: value for name, value in chosen.items() if given[name] is None})
 
 
-def _learning_rate(model: LanguageModel, objective: str) -> float:
+def _learning_rate(model: LanguageModel, objective: str, optimizer: str) -> float:
     """Return a peak learning rate for a model's width: half the rate for twice the width, and less to be taught.
 
     A wider layer sums more terms, so the same update of each weight changes its output more (Yang et al. 2022,
     "Tensor programs V", arXiv 2203.03466, table 3). On nano 4e-3 and 8e-3 were measured to be equally good.
     """
-    return float(f"{0.006 * 96 / model.config.width * TAUGHT_LEARNING_RATE.get(objective, 1):.2g}")
+    relative = TAUGHT_LEARNING_RATE.get(objective, 1) * optimizers.LEARNING_RATE[optimizer]
+    return float(f"{0.006 * 96 / model.config.width * relative:.2g}")

@@ -189,14 +189,17 @@ class TrainConfig:
     optimizer: str | None = option(
         None,
         "what makes the updates; with muon those of the matrices within layers are orthogonalised, which learns more "
-        "in a step and takes more time",
+        "in a step and takes more time; sgd follows the gradient itself, and learns much less",
         group="how",
-        choices=("adamw", "muon"),
+        choices=("adamw", "muon", "sgd"),
         none_means="muon if it takes less than a quarter of a step",
     )
-    weight_decay: float = option(0.1, "decay of the weight matrices towards zero", group="how", at_least=0)
+    weight_decay: float | None = option(
+        None, "decay of the weight matrices towards zero", group="how", at_least=0, none_means="0.1, or 0.0001 with sgd"
+    )
     beta1: float = option(0.9, "AdamW's share of the old mean of the gradient", group="how", at_least=0, below=1)
     beta2: float = option(0.95, "AdamW's share of the old mean of its square", group="how", at_least=0, below=1)
+    momentum: float = option(0.9, "SGD's share of the old velocity", group="how", at_least=0, below=1)
     ema: float | None = option(
         None,
         "evaluate, and write in the end, a moving average of the weights, in which those of the step before count so "
@@ -283,6 +286,7 @@ class RunSettings(TrainConfig):
     lr: float
     warmup: int
     optimizer: str
+    weight_decay: float
     threads: int
     log_every: int
     eval_every: int

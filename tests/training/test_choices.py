@@ -64,6 +64,13 @@ def test_a_wider_model_gets_a_smaller_learning_rate():
     assert rates[-1] < rates[0]
 
 
+def test_sgd_gets_a_rate_and_a_decay_of_its_own():
+    sgd, adamw = (chosen(TrainConfig(steps=5, optimizer=name)) for name in ("sgd", "adamw"))
+    assert sgd.lr > 10 * adamw.lr
+    assert (sgd.weight_decay, adamw.weight_decay) == (1e-4, 0.1)
+    assert chosen(TrainConfig(steps=5, optimizer="sgd", weight_decay=0.0)).weight_decay == 0.0
+
+
 def test_a_context_longer_than_the_model_has_is_refused():
     assert chosen(TrainConfig(context=2_048)).context == 2_048
     with pytest.raises(InputError, match=r"--context 2049 is longer than the model's context of 2048"):
