@@ -66,7 +66,10 @@ def serve_minigrad(case: str, threads: int) -> None:
 
 
 def torch_model(vocab_size: int, context: int) -> Any:
-    """Return a plain GPT-2 in PyTorch, whose call gives the mean cross-entropy of ids and targets (B, T)."""
+    """Return a plain GPT-2 in PyTorch, whose call gives the mean cross-entropy of ids and targets (B, T).
+
+    It begins as nanoGPT's does: normal weights of deviation 0.02, smaller where they add to the residual stream.
+    """
     from torch import nn
     from torch.nn import functional
 
@@ -97,7 +100,13 @@ def torch_model(vocab_size: int, context: int) -> Any:
             logits = functional.linear(self.norm(x), self.tokens.weight)
             return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
-    return Model()
+    model = Model()
+    for name, parameter in model.named_parameters():
+        if parameter.ndim == 2:
+            nn.init.normal_(parameter, std=0.02 / (2 * LAYERS) ** 0.5 if ".out." in name or ".down." in name else 0.02)
+        elif name.endswith("bias"):
+            nn.init.zeros_(parameter)
+    return model
 
 
 def torch_step(model: Any, text: Any, batch_size: int, context: int) -> Callable[[float], None]:
