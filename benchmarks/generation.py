@@ -1,7 +1,7 @@
 """Writing with minigrad, with transformers on PyTorch and with llama.cpp, in turns: tokens per second of each.
 
 All write the same models, with random weights, greedily, with a cache (see `writers`); with --formats also weights in
-smaller formats, against llama.cpp's files of type F16 and Q8_0. The measures:
+smaller formats, against llama.cpp's files of type F16, Q8_0 and Q4_0. The measures:
 
 - write: 32 tokens after a prompt of 16; for minigrad also as a share of the memory bandwidth that a plain read reaches;
 - prompt: the time to the first token after a prompt of 512;
@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -29,16 +30,28 @@ from writers import FAR, LONG, MEMORY, SAMPLES, SHORT, TOKENS
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-FORMATS = {"float32": (4, "f32"), "float16": (2, "f16"), "int8": (1, "q8_0")}
+FORMATS = {"float32": (4, "f32"), "float16": (2, "f16"), "int8": (1, "q8_0"), "int4": (18 / 32, "q4_0")}
 """Bytes of a weight, and the type of the GGUF file that holds as much."""
+ROUND_TO_Q4_0 = """
+import ctypes, sys, llama_cpp
+quiet = llama_cpp.llama_log_callback(lambda level, text, data: None)
+llama_cpp.llama_log_set(quiet, ctypes.c_void_p(0))
+options = llama_cpp.llama_model_quantize_default_params()
+options.ftype, options.pure = llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_0, True  # pure: the embedding too, as minigrad's
+source, target = (name.encode() for name in sys.argv[1:])
+sys.exit(llama_cpp.llama_model_quantize(source, target, ctypes.byref(options)))
+"""
 MODELS = {"nano": ("vidya-v2", "nano"), "2.0": ("vidya-v2", "2.0"), "124m": ("gpt2", "124m")}
 LENGTHS = {"write": SHORT + TOKENS, "prompt": LONG, "together": SHORT + TOKENS, "far": FAR + TOKENS}
 MEASURES = tuple(LENGTHS)
 TURNS = {"write": 7, "prompt": 3, "together": 3, "far": 1}
 
 
-def prepare(folder: Path, name: str, kind: str) -> Path:
-    """Return a folder with a model of random weights and a GGUF file of a type; what is missing is made."""
+def prepare(folder: Path, name: str, kind: str, llama_python: str) -> Path:
+    """Return a folder with a model of random weights and a GGUF file of a type; what is missing is made.
+
+    A file of type Q4_0, which minigrad does not write, is made by llama.cpp.
+    """
     import models
     import tokenizer
     from minigrad.formats.gguf.__main__ import GGUFConfig, export
@@ -47,8 +60,13 @@ def prepare(folder: Path, name: str, kind: str) -> Path:
     if not (run / "tokenizer.json").exists():
         models.build(*MODELS[name]).save(run)
         tokenizer.train([], vocab_size=261).save(run)
-    if not (run / f"model-{kind}.gguf").exists():
+    if (run / f"model-{kind}.gguf").exists():
+        return run
+    if kind != "q4_0":
         export(GGUFConfig(str(run), kind))
+    elif has(llama_python, "llama_cpp"):
+        source = prepare(folder, name, "f32", llama_python) / "model-f32.gguf"
+        subprocess.run([llama_python, "-c", ROUND_TO_Q4_0, str(source), str(run / "model-q4_0.gguf")], check=True)
     return run
 
 
@@ -124,8 +142,8 @@ def main() -> None:
     results = []
     for name, format in itertools.product(arguments.models, arguments.formats):
         width, kind = FORMATS[format]
-        skeleton, run = models.skeleton(*MODELS[name]), prepare(arguments.folder, name, kind)
-        context, weight_bytes = skeleton.config.context_length, width * int(skeleton.macs_per_token(0))
+        skeleton, run = models.skeleton(*MODELS[name]), prepare(arguments.folder, name, kind, arguments.llama_python)
+        context, weight_bytes = skeleton.config.context_length, int(width * skeleton.macs_per_token(0))
         running = contestants(run, peers, context, format)
         for measure in arguments.measures:
             if LENGTHS[measure] > context:

@@ -39,9 +39,20 @@ def visit_math(self: Any, node: nodes.math) -> None:
     raise nodes.SkipNode
 
 
+def pieces_of(formula: str) -> list[str]:
+    r"""Return the parts of a formula between wide spaces, at which it may go on in the next line of a narrow page.
+
+    >>> pieces_of(r"a = b, \qquad c = {d}")
+    ['a = b,', 'c = {d}']
+    """
+    pieces = [piece.strip() for piece in re.split(r"(?:\\qquad\s*)+", formula)]
+    return pieces if all(piece.count("{") == piece.count("}") for piece in pieces) else [formula]
+
+
 def visit_math_block(self: Any, node: nodes.math_block) -> None:
-    """Write a formula on a line of its own, which scrolls where it is wider than the page."""
-    self.body.append(f'<div class="formula" tabindex="0">{mathml(node.astext(), "block")}</div>')
+    """Write a formula on a line of its own; a piece of it scrolls where it is wider than the page."""
+    pieces = "".join(mathml(piece, "block") for piece in pieces_of(node.astext()))
+    self.body.append(f'<div class="formula" tabindex="0">{pieces}</div>')
     raise nodes.SkipNode
 
 

@@ -11,10 +11,11 @@ A model of order 4 has contexts of three bytes. Contexts do not cross the beginn
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from minigrad.data.portions import portions
 from minigrad.typing import Array
 
 _SECONDS_PER_BYTE = 0.4e-6  # measured on python-docs
@@ -28,7 +29,7 @@ class NGram:
         self.order = order
         empty = np.empty(0, np.uint64), np.empty(0, np.int64)
         self.pairs: list[tuple[Array, Array]] = [empty] * order  # for each length: context and byte, sorted; counts
-        for portion in _portions(documents):
+        for portion in portions(documents, _PORTION):
             for length in range(order):
                 keys, following = _contexts(portion, length)
                 found = np.unique(keys << np.uint64(8) | following, return_counts=True)
@@ -56,7 +57,7 @@ class NGram:
     def bits_per_byte(self, documents: Iterable[bytes]) -> float:
         """Return the loss on documents in bits per byte."""
         bits, count = 0.0, 0
-        for portion in _portions(documents):
+        for portion in portions(documents, _PORTION):
             for length in range(self.order):  # the first bytes of a document have shorter contexts
                 is_last = length == self.order - 1
                 texts = portion if is_last else [document[: length + 1] for document in portion]
@@ -75,19 +76,6 @@ def bits_per_byte(train: Iterable[str], held_out: Iterable[str], order: int = 4)
 def ngram_seconds(train_bytes: int, held_out_bytes: int) -> float:
     """Estimate the seconds of `bits_per_byte` with order 5."""
     return _SECONDS_PER_BYTE * (train_bytes + held_out_bytes)
-
-
-def _portions(documents: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Yield the documents, some at a time."""
-    portion, size = list[bytes](), 0
-    for document in documents:
-        portion.append(document)
-        size += len(document)
-        if size >= _PORTION:
-            yield portion
-            portion, size = [], 0
-    if portion:
-        yield portion
 
 
 def _contexts(documents: Sequence[bytes], length: int) -> tuple[Array, Array]:

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
+from minigrad.data.portions import portions
 from minigrad.data.selection import Selection
 from minigrad.errors import RunError
 from minigrad.system.cache import cache_folder, mark_used, prune
@@ -151,23 +152,10 @@ def _encoded(documents: Iterable[str], tokenizer: Tokenizer) -> Iterator[tuple[T
     """Yield the tokens of some documents at a time, and the bytes of their text."""
     end_of_text = np.array([tokenizer.end_of_text_id], _dtype(tokenizer))
     yield end_of_text, 0
-    for chunk in _chunks(documents):
+    for chunk in portions(documents, CHUNK):
         parts = [np.asarray(ids).astype(end_of_text.dtype) for ids in tokenizer.encode_batch(chunk)]
         ended = [part for ids in parts for part in (ids, end_of_text)]
         yield np.concatenate(ended), sum(len(text.encode()) for text in chunk)
-
-
-def _chunks(documents: Iterable[str]) -> Iterator[list[str]]:
-    chunk: list[str] = []
-    size = 0
-    for document in documents:
-        chunk.append(document)
-        size += len(document)
-        if size >= CHUNK:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
 
 
 def _open(path: Path) -> Tokens | None:

@@ -1,13 +1,15 @@
 """A look inside: what a model computed while it read or wrote one text, as numbers and as a page.
 
 `trace` notes what passes through the layers; from it come the `predictions` at each place, the `logit_lens` and the
-`attention_weights`. `explain` shows all of them on a page.
+`attention_weights`. The `head_atlas` says where each head of a model looks, whatever the text. `explain` shows all of
+them on a page.
 """
 
+from minigrad.explain.atlas import draw_atlas, head_atlas
 from minigrad.explain.attention import attention_weights
 from minigrad.explain.lens import logit_lens
 from minigrad.explain.page import explain
 from minigrad.explain.prediction import predictions
 from minigrad.nn.trace import trace
 
-__all__ = ["attention_weights", "explain", "logit_lens", "predictions", "trace"]
+__all__ = ["attention_weights", "draw_atlas", "explain", "head_atlas", "logit_lens", "predictions", "trace"]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from minigrad.explain import lens_table, maps, panel, ribbon
+from minigrad.explain.atlas import draw_atlas, head_atlas
 from minigrad.explain.attention import ATTENTIONS
 from minigrad.explain.lens import Lens, last_logits, logit_lens
 from minigrad.explain.prediction import Prediction, predictions
@@ -69,6 +70,7 @@ def explain(
         _choices(reading),
         _lens(reading),
         _attention(reading),
+        _heads(reading.model),
         *(panel.show_panel(each, name, reading.tokens, reading.first, reading.names) for name, each in panels.items()),
     ]
     return page(title, "\n".join(sections), _STYLE + ribbon.STYLE + lens_table.STYLE + maps.STYLE + panel.STYLE)
@@ -100,7 +102,13 @@ def _head(reading: Reading, title: str, drawn: str, left_out: int) -> str:
     )
 
 
-_PARTS = {"text": "The text", "choices": "Alternatives", "lens": "Layer by layer", "attention": "Attention"}
+_PARTS = {
+    "text": "The text",
+    "choices": "Alternatives",
+    "lens": "Layer by layer",
+    "attention": "Attention",
+    "heads": "Heads",
+}
 
 
 def _text(reading: Reading) -> str:
@@ -193,6 +201,19 @@ several heads, each with its own habit. A map has a row for each token that read
 read; the stronger the colour, the more is taken from there. A row adds up to 100%. The part above the diagonal is \
 empty: no token sees a later one. Under each map stands what the head takes on average from the token itself, from \
 the one before it and from the first one. Numbers on the axes are positions, as in the tables above."""
+
+
+def _heads(model: LanguageModel) -> str:
+    atlas = head_atlas(model)
+    picture = f"<figure>{draw_atlas(atlas)}</figure>" if atlas else "<p>This model has no layer to measure that in.</p>"
+    return f"<h2 id=heads>What each head looks for</h2><p>{_HEADS}</p>{picture}"
+
+
+_HEADS = """This does not depend on the text above. The model has read tokens that were drawn at random, and then the \
+same ones once more. A bar shows where a head looked at the second time, on average: the whole bar is all of its \
+attention, and what is not coloured goes to other places. A head that looks at what followed the same token before \
+can copy from the text. It often needs one in an earlier layer that looks at the token before. Many models give the \
+first token what they have no other use for."""
 
 _STYLE = """
 nav a { display: inline-block; margin: .5rem 1rem 0 0; } a { color: rgb(47 128 205); }

@@ -1,10 +1,9 @@
-"""The settings that a run was not given: its size, its learning rate, how often it evaluates, and so on."""
+"""The settings that a run was not given: its learning rate, how often it evaluates, and so on; `dial` has its size."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from minigrad.errors import InputError
@@ -12,9 +11,10 @@ from minigrad.nn.language_model import LanguageModel
 from minigrad.system import hardware
 from minigrad.training import costs, optimizers
 from minigrad.training.settings import RunSettings, TrainConfig
+from minigrad.typing import Tokenizer
 
 CONTEXT, TOKENS_PER_STEP = 256, 2_048
-"""The batch size and the context of a laptop run, unless they are given."""
+"""The context of a laptop run, and the tokens of a step, unless they are given; the scaling law was measured so."""
 
 TAUGHT_LEARNING_RATE = {"sft": 1 / 2, "dpo": 1 / 20} | dict.fromkeys(("reinforce", "best-of-n", "grpo"), 1 / 10)
 """The peak learning rate of an objective, relative to that of pre-training (benchmarks/teaching.py measures them)."""
@@ -25,21 +25,9 @@ REPLAY = 0.75
 QUESTION_NOISE = 0.1
 """The share of changed words in the questions of a book; the answer to a problem of a task depends on each word."""
 
-_TOKENS_PER_PARAMETER = 1.0
-"""The number of tokens per parameter from which on the next larger size is worth its cost."""
 
-
-def choose_size(candidates: Mapping[str, LanguageModel], asked: TrainConfig, rate: float) -> str:
-    """Return the largest of the candidates (sorted by size) that the run's time can train well, else the smallest."""
-    chosen, context = next(iter(candidates)), asked.context or CONTEXT
-    for size, model in candidates.items():
-        speed = costs.tokens_per_second(model, context, rate)
-        if _expected_tokens(asked, speed) >= _TOKENS_PER_PARAMETER * model.num_parameters():
-            chosen = size
-    return chosen
-
-
-def _expected_tokens(asked: TrainConfig, speed: float) -> float:
+def expected_tokens(asked: TrainConfig, speed: float) -> float:
+    """Return the number of tokens of a run, at `speed` tokens per second."""
     if asked.tokens:
         return float(asked.tokens)
     if asked.steps:
@@ -64,13 +52,16 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float, proce
     per_step, limit_steps = batch * context * asked.accumulate, asked.steps
     if asked.tokens:
         limit_steps = math.ceil(asked.tokens / per_step)
-    expected = limit_steps or _expected_tokens(asked, costs.tokens_per_second(model, context, rate)) / per_step
+    expected = limit_steps or expected_tokens(asked, costs.tokens_per_second(model, context, rate)) / per_step
     steps = max(int(expected), 1)
+    usual = "adamw" if asked.is_lesson or asked.adapter_rank else optimizers.choose(model, per_step, context)
+    optimizer = asked.optimizer or usual
     chosen = {
-        "lr": _learning_rate(model, asked.objective or ""),
+        "lr": _learning_rate(model, asked.objective or "", optimizer),
         "replay": REPLAY if asked.objective == "sft" else None,
         "question_noise": (QUESTION_NOISE, 0.0)[asked.data.startswith("task:")] if asked.objective == "sft" else None,
-        "optimizer": "adamw" if asked.is_lesson or asked.adapter_rank else optimizers.choose(model, per_step, context),
+        "optimizer": optimizer,
+        "weight_decay": optimizers.WEIGHT_DECAY[optimizer],
         "dropout": 0.0 if asked.is_lesson else RunSettings.dropout,
         "threads": hardware.threads(),
         "warmup": max(1, min(100, steps // 10)),
@@ -84,10 +75,21 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float, proce
     return RunSettings(**given | {name: value for name, value in chosen.items() if given[name] is None})
 
 
-def _learning_rate(model: LanguageModel, objective: str) -> float:
+def choose_shape(settings: RunSettings, model: LanguageModel, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return the fields of a model's config that a run sets: those of its tokenizer, its context and its dropout."""
+    shape = {"dropout": settings.dropout, "end_of_text_id": tokenizer.end_of_text_id}
+    if not settings.init:
+        shape["vocab_size"] = tokenizer.vocab_size
+    if not model.learns_positions:
+        shape["context_length"] = settings.context
+    return shape
+
+
+def _learning_rate(model: LanguageModel, objective: str, optimizer: str) -> float:
     """Return a peak learning rate for a model's width: half the rate for twice the width, and less to be taught.
 
     A wider layer sums more terms, so the same update of each weight changes its output more (Yang et al. 2022,
     "Tensor programs V", arXiv 2203.03466, table 3). On nano 4e-3 and 8e-3 were measured to be equally good.
     """
-    return float(f"{0.006 * 96 / model.config.width * TAUGHT_LEARNING_RATE.get(objective, 1):.2g}")
+    relative = TAUGHT_LEARNING_RATE.get(objective, 1) * optimizers.LEARNING_RATE[optimizer]
+    return float(f"{0.006 * 96 / model.config.width * relative:.2g}")

@@ -11,13 +11,22 @@ from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layers import Embedding
 from minigrad.nn.low_rank_files import trained
 from minigrad.nn.parameter import Parameter
-from minigrad.optim import AdamW, Muon
+from minigrad.optim import SGD, AdamW, Muon, Optimizer
 from minigrad.optim.muon import flops_to_orthogonalise
 from minigrad.training import costs
 from minigrad.training.settings import RunSettings
 
-NAMES = {"adamw": "AdamW", "muon": "Muon"}
+NAMES = {"adamw": "AdamW", "muon": "Muon", "sgd": "SGD"}
 """The optimizers as people write them."""
+
+WEIGHT_DECAY = {"adamw": 0.1, "muon": 0.1, "sgd": 1e-4}
+"""The weight decay of each: SGD adds it to a gradient, which is small; the others add it to an update of about 1."""
+
+LEARNING_RATE = {"adamw": 1.0, "muon": 1.0, "sgd": 20.0}
+"""The learning rate of each, relative to AdamW's: SGD does not divide a gradient by its usual size.
+
+A model of width 64 after 120 steps of SGD: 3.04, 3.07 and 3.28 bits per byte at 11, 56 and 280 times AdamW's rate.
+"""
 
 _MOST_SHARE = 0.25  # of the FLOPs of a step, that Muon may take
 
@@ -31,10 +40,12 @@ def choose(model: LanguageModel, tokens: int, context: int) -> str:
     return "muon" if extra < _MOST_SHARE * tokens * costs.flops_per_token(model, context) else "adamw"
 
 
-def optimizer_of(model: LanguageModel, settings: RunSettings, world: World = ALONE) -> AdamW:
+def optimizer_of(model: LanguageModel, settings: RunSettings, world: World = ALONE) -> Optimizer:
     """Return the optimizer that the settings name, divided among processes; Muon gets the matrices in the layers."""
     parameters, decay, betas = model.parameters(), settings.weight_decay, (settings.beta1, settings.beta2)
-    if settings.optimizer == "adamw":
+    if settings.optimizer == "sgd":
+        optimizer: Optimizer = SGD(parameters, momentum=settings.momentum, weight_decay=decay)
+    elif settings.optimizer == "adamw":
         optimizer = AdamW(parameters, betas=betas, weight_decay=decay)
     else:
         optimizer = Muon(parameters, matrices=matrices_of(model), betas=betas, weight_decay=decay)
@@ -45,10 +56,14 @@ def optimizer_of(model: LanguageModel, settings: RunSettings, world: World = ALO
 def kept_elements(model: LanguageModel, settings: RunSettings) -> int:
     """Return how many elements a run keeps beside weights and gradients, of all its processes together.
 
-    AdamW keeps two moments of every parameter that is trained, Muon one of its matrices; an average is one more each.
+    AdamW keeps two moments of every parameter that is trained, Muon one of its matrices, and SGD one of each if it has
+    momentum; an average is one more each.
     """
+    trained, average = _elements(_trained(model)), settings.ema is not None
+    if settings.optimizer == "sgd":
+        return ((settings.momentum > 0) + average) * trained
     alone = _elements(matrices_of(model)) if settings.optimizer == "muon" else 0
-    return (2 if settings.ema is None else 3) * _elements(_trained(model)) - alone
+    return (2 + average) * trained - alone
 
 
 def bytes_kept(model: LanguageModel, settings: RunSettings, world: World) -> tuple[int, int]:

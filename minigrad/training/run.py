@@ -20,7 +20,7 @@ from minigrad.data.reading import reader, training_source
 from minigrad.errors import RunError
 from minigrad.nn.context_signals import measure
 from minigrad.nn.language_model import LanguageModel
-from minigrad.optim import AdamW, WeightAverage
+from minigrad.optim import Optimizer, WeightAverage
 from minigrad.system.terminal import phase
 from minigrad.training import checkpoint, samples
 from minigrad.training.background import Writer
@@ -46,7 +46,7 @@ class Run:
     """A model in training. A checkpoint holds everything on which the next step depends."""
 
     def __init__(
-        self, plan: Plan, folder: RunFolder, optimizer: AdamW, budget: Budget, clock: Callable[[], float]
+        self, plan: Plan, folder: RunFolder, optimizer: Optimizer, budget: Budget, clock: Callable[[], float]
     ) -> None:
         self.plan, self.settings, self.text, self.world = plan, plan.settings, plan.text, plan.world
         self.model: LanguageModel = plan.model

@@ -82,8 +82,7 @@ class TrainConfig:
     )
     teacher: str | None = option(
         None,
-        "with --objective distill: a run folder whose model has the same tokenizer; its probabilities of every token "
-        "are learned",
+        "with --objective distill: a run whose model, with the same tokenizer, says how likely every token is",
         group="teaching",
         value="DIR",
         none_means="",
@@ -102,8 +101,7 @@ class TrainConfig:
     )
     adapter_rank: int | None = option(
         None,
-        "freeze the model of --init, and train two thin matrices of this rank beside each of its matrices; the run "
-        "folder holds these alone",
+        "freeze the model of --init, and train two thin matrices of this rank beside each; the run holds these alone",
         group="teaching",
         at_least=1,
         none_means="",
@@ -190,14 +188,17 @@ class TrainConfig:
     optimizer: str | None = option(
         None,
         "what makes the updates; with muon those of the matrices within layers are orthogonalised, which learns more "
-        "in a step and takes more time",
+        "in a step and takes more time; sgd follows the gradient itself, and learns much less",
         group="how",
-        choices=("adamw", "muon"),
+        choices=("adamw", "muon", "sgd"),
         none_means="muon if it takes less than a quarter of a step",
     )
-    weight_decay: float = option(0.1, "decay of the weight matrices towards zero", group="how", at_least=0)
+    weight_decay: float | None = option(
+        None, "decay of the weight matrices towards zero", group="how", at_least=0, none_means="0.1, or 0.0001 with sgd"
+    )
     beta1: float = option(0.9, "AdamW's share of the old mean of the gradient", group="how", at_least=0, below=1)
     beta2: float = option(0.95, "AdamW's share of the old mean of its square", group="how", at_least=0, below=1)
+    momentum: float = option(0.9, "SGD's share of the old velocity", group="how", at_least=0, below=1)
     ema: float | None = option(
         None,
         "evaluate, and write in the end, a moving average of the weights, in which those of the step before count so "
@@ -286,6 +287,7 @@ class RunSettings(TrainConfig):
     warmup: int
     optimizer: str
     dropout: float = 0.1
+    weight_decay: float
     threads: int
     log_every: int
     eval_every: int

@@ -26,6 +26,7 @@ def check_settings(settings: TrainConfig) -> None:
     for name, flag in _OWN_FLAGS.items():
         if name in assignments(settings.set):
             raise InputError(f"--set {name}=... has a flag of its own: {flag}")
+    _check_optimizer(settings)
     _check_teaching(settings)
     _check_teacher(settings)
     if settings.adapter_rank is not None and settings.init is None and settings.resume is None:
@@ -41,6 +42,18 @@ def check_processes(settings: TrainConfig, processes: int) -> None:
             f"--objective {settings.objective} lets models make its batches, which one process does: start it without "
             "mpiexec"
         )
+
+
+def _check_optimizer(settings: TrainConfig) -> None:
+    """Raise InputError for a setting of an optimizer that another one has not: it would change nothing."""
+    if settings.resume:
+        return  # the folder says which optimizer it is
+    for name in ("beta1", "beta2") if settings.optimizer == "sgd" else ("momentum",):
+        if getattr(settings, name) != getattr(TrainConfig, name):
+            way_out = "sgd has --momentum" if settings.optimizer == "sgd" else "give --optimizer sgd with it"
+            raise InputError(
+                f"--{name} is no setting of --optimizer {settings.optimizer or 'muon or adamw'}; {way_out}"
+            )
 
 
 def _check_teaching(settings: TrainConfig) -> None:

@@ -70,3 +70,19 @@ def test_the_printed_command_names_all_and_repeats_the_run(whole: Path) -> None:
         assert words in command
     assert train_program.main(command_words(command)[2:]) == 0
     assert outcome(Path(f"{whole}-again")) == outcome(whole)
+
+
+def test_sgd_learns_continues_exactly_and_is_named_in_the_command(
+    monkeypatch: pytest.MonkeyPatch, text: Path, tmp_path: Path
+) -> None:
+    sgd: dict[str, Any] = {"optimizer": "sgd", "momentum": 0.8, "steps": 12, "lr": 0.3}
+    whole = run(text, tmp_path / "whole", **sgd).out
+    lines = metrics.read(whole)
+    assert lines[-1]["loss"] < lines[0]["loss"] - 0.3
+    killed_at(monkeypatch, 7, settings(text, tmp_path / "run", **sgd))
+    assert train(TrainConfig(resume=str(tmp_path / "run"))) is not None
+    assert outcome(tmp_path / "run") == outcome(whole)
+    assert {name.rsplit(".", 1)[-1] for name in checkpoint.load(whole).moments} == {"velocity"}
+    command = str(record(whole)["result"]["command"])
+    for words in ("--optimizer sgd", "--weight-decay 0.0001", "--momentum 0.8"):
+        assert words in command

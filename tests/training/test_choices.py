@@ -23,19 +23,6 @@ def chosen(settings: TrainConfig, model: LanguageModel = LADDER["nano"], process
     return choices.choose_settings(replace(settings, size="nano"), model, RATE, processes)
 
 
-@given(st.floats(0.01, 10_000), st.floats(1, 10), st.floats(1e9, 1e13))
-def test_more_time_never_chooses_a_smaller_model(minutes, factor, rate):
-    sizes = [choices.choose_size(LADDER, TrainConfig(minutes=time), rate) for time in (minutes, minutes * factor)]
-    assert models.LAPTOP_SIZES.index(sizes[0]) <= models.LAPTOP_SIZES.index(sizes[1])
-
-
-def test_no_time_chooses_the_smallest_model_and_unlimited_time_the_largest():
-    assert choices.choose_size(LADDER, TrainConfig(minutes=1e-6), RATE) == "nano"
-    assert choices.choose_size(LADDER, TrainConfig(minutes=1e6), RATE) == "small"
-    assert choices.choose_size(LADDER, TrainConfig(steps=1), RATE) == "nano"
-    assert choices.choose_size(LADDER, TrainConfig(tokens=10**12), RATE) == "small"
-
-
 @given(
     limit=st.sampled_from(["minutes", "steps", "tokens"]),
     amount=st.integers(1, 10**6),
@@ -62,6 +49,13 @@ def test_a_wider_model_gets_a_smaller_learning_rate():
     rates = [chosen(TrainConfig(steps=5), model).lr or 0 for model in LADDER.values()]
     assert sorted(rates, reverse=True) == rates
     assert rates[-1] < rates[0]
+
+
+def test_sgd_gets_a_rate_and_a_decay_of_its_own():
+    sgd, adamw = (chosen(TrainConfig(steps=5, optimizer=name)) for name in ("sgd", "adamw"))
+    assert sgd.lr > 10 * adamw.lr
+    assert (sgd.weight_decay, adamw.weight_decay) == (1e-4, 0.1)
+    assert chosen(TrainConfig(steps=5, optimizer="sgd", weight_decay=0.0)).weight_decay == 0.0
 
 
 def test_a_context_longer_than_the_model_has_is_refused():

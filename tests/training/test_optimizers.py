@@ -6,8 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import models
-from minigrad.optim import AdamW, Muon
-from minigrad.training.optimizers import choose, kept_elements, optimizer_of
+from minigrad.distributed.world import ALONE
+from minigrad.optim import SGD, AdamW, Muon
+from minigrad.training.optimizers import NAMES, bytes_kept, choose, kept_elements, optimizer_of
 from tests.models import tiny
 
 
@@ -32,10 +33,24 @@ def test_adamw_leaves_no_matrix_to_muon() -> None:
     assert optimizer.betas == (0.8, 0.99)
 
 
+def test_sgd_gets_its_momentum_and_decay_and_keeps_one_velocity() -> None:
+    model = tiny.build("gpt2")
+    settings: Any = SimpleNamespace(
+        precision="float32", beta1=0.9, beta2=0.95, ema=None, optimizer="sgd", weight_decay=0.01, momentum=0.8
+    )
+    optimizer = optimizer_of(model, settings)
+    assert isinstance(optimizer, SGD)
+    assert (optimizer.momentum, optimizer.weight_decay) == (0.8, 0.01)
+    count = model.num_parameters()
+    assert bytes_kept(model, settings, ALONE) == (-4 * count, 4 * 2 * count)  # than AdamW; weights and velocities
+    settings.momentum = 0.0
+    assert kept_elements(model, settings) == 0
+
+
 def test_what_is_kept_beside_weights_and_gradients_is_what_the_optimizer_and_the_average_hold() -> None:
     model = tiny.build("gpt2")
-    for name in ("adamw", "muon"):
-        settings: Any = SimpleNamespace(optimizer=name, weight_decay=0.1, beta1=0.9, beta2=0.95, ema=None)
+    for name in NAMES:
+        settings: Any = SimpleNamespace(optimizer=name, weight_decay=0.1, beta1=0.9, beta2=0.95, momentum=0.9, ema=None)
         held = sum(array.size for moments in optimizer_of(model, settings).moments() for array in moments)
         assert kept_elements(model, settings) == held
         settings.ema = 0.9

@@ -28,6 +28,8 @@ def test_the_defaults_exclude_nothing():
             TrainConfig(schedule="cosine", steps=9, decay="5:9"),
             "--decay is the end of --schedule wsd; a cosine has none",
         ),
+        (TrainConfig(optimizer="sgd", beta1=0.8), "--beta1 is no setting of --optimizer sgd; sgd has --momentum"),
+        (TrainConfig(momentum=0.8), "--momentum is no setting of --optimizer muon or adamw; give --optimizer sgd"),
         (TrainConfig(set="width"), "--set takes NAME=VALUE, with commas between several, not 'width'"),
     ],
 )

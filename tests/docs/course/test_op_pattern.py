@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minigrad import ShapeError, Tensor, gradcheck, op
+from minigrad import ShapeError, Tensor, op
 from minigrad.autograd.gradients import Backward
 from minigrad.typing import Array
 from tests import op_checks
@@ -43,8 +45,9 @@ def test_the_operation_passes_with_its_row(names: dict[str, Any], data: st.DataO
     op_checks.check_dtype(operation, case, data.draw(st.sampled_from(op_checks.DTYPES)))
 
 
-def test_its_test_passes_and_can_fail(names: dict[str, Any]) -> None:
-    program = dict(names, gradcheck=gradcheck)
+def test_its_test_passes_and_can_fail(names: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cumulative_sum", SimpleNamespace(**names))  # the file of the operation
+    program: dict[str, Any] = {}
     exec(TEST, program)
     program["test_cumulative_sum"]()
     program["cumulative_sum"] = lambda x: names["cumulative_sum"](x) * 2.0

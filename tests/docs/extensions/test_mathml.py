@@ -26,6 +26,13 @@ def test_the_name_of_a_function_stands_apart() -> None:
     assert space not in mathml(r"\sin(x) + \log_2(x)")
 
 
+def test_a_formula_goes_on_in_the_next_line_between_its_pieces_only() -> None:
+    from docs.extensions.mathml import pieces_of
+
+    assert pieces_of("a = {b}, \\qquad\\qquad\nc = d") == ["a = {b},", "c = d"]
+    assert pieces_of("\\text{a \\qquad b}") == ["\\text{a \\qquad b}"]
+
+
 def test_an_unknown_command_is_an_error() -> None:
     from sphinx.errors import ExtensionError
 
