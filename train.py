@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
@@ -38,6 +38,8 @@ from models.names import check_model, ladder
 
 if TYPE_CHECKING:
     from minigrad.data.batches import Batch
+    from minigrad.data.corpus import Corpus
+    from minigrad.data.mixture import Mixture
     from minigrad.data.tokenized import TokenizedCorpus
     from minigrad.nn.language_model import LanguageModel
     from minigrad.training.plan import Plan
@@ -156,31 +158,30 @@ class Preparation:
 
     def plan_run(self) -> Prepared:
         """Read the text, choose what was left open, print the plan; nothing is written. The model is a skeleton."""
-        from minigrad.training.choices import choose_settings, choose_size
+        from minigrad.training.choices import choose_settings, choose_shape
+        from minigrad.training.dial import Dial
         from minigrad.training.fingerprints import fingerprints
         from minigrad.training.plan import Plan
         from minigrad.training.record import Record
         from minigrad.training.run_folder import RunFolder
-        from models import claims, variant
+        from models import claims, smallest_published, variant
 
         folder, world = self.opening.folder, self.opening.world
         family, skeletons = self.candidates()
         asked = replace(self.opening.asked, model=family)
-        rate = self.opening.measure_machine()
-        size = choose_size(skeletons, asked, rate)
+        rate, corpus = self.opening.measure_machine(), self.opening.read_corpus()
+        dial = Dial(skeletons, rate, corpus.bytes_to_train, smallest_published(family))
+        size = dial.choose(asked)
         path = folder.path if folder else Path(asked.out or unused_folder(f"{family}-{size}"))
-        text = self.read_text(skeletons[size])
+        text = self.encode(corpus, skeletons[size])
         settings = choose_settings(replace(asked, size=size), skeletons[size], rate, world.size)
-        shape: dict[str, Any] = {"dropout": settings.dropout, "end_of_text_id": text.tokenizer.end_of_text_id}
-        if not settings.init:
-            shape["vocab_size"] = text.tokenizer.vocab_size
-        if not skeletons[size].learns_positions:
-            shape["context_length"] = settings.context
-        model = variant(skeletons[size], **shape)
+        model = variant(skeletons[size], **choose_shape(settings, skeletons[size], text.tokenizer))
         done = folder.step if folder else 0
         lessons = self.read_lessons(settings, text) if settings.objective else None
         initial = self.initial_weights(model)
-        plan = Plan(settings, model, text, rate, claims.compare(family, size, skeletons[size]), done, lessons, world)
+        plan = Plan(
+            settings, model, text, rate, claims.compare(family, size, skeletons[size]), done, lessons, world, dial
+        )
         plan.check_vocabulary()
         plan.check_text()
         found = fingerprints(text, lessons, initial.base if initial else "")
@@ -212,21 +213,17 @@ class Preparation:
         family, size, skeleton = models.start_from(described, source, wanted, asked.size, **changes)
         return family, {size: skeleton}
 
-    def read_text(self, skeleton: LanguageModel) -> TokenizedCorpus:
-        """Read the corpus, load or train its tokenizer, and encode it."""
+    def encode(self, corpus: Corpus | Mixture, skeleton: LanguageModel) -> TokenizedCorpus:
+        """Load or train the tokenizer of a model, and encode the corpus."""
         import tokenizer
-        from minigrad.data import mixture
         from minigrad.data.tokenized import TokenizedCorpus
 
         asked, folder = self.opening.asked, self.opening.folder
-        with phase(f"reading {asked.text}"):
-            source = mixture.load(asked.text, held_out=asked.held_out, progress=print)
-            documents = source.sample()
         with phase("preparing the tokens"):
             known = folder.path if folder else asked.tokenizer
             wanted = asked.vocab or skeleton.config.vocab_size
-            tok = tokenizer.load(known) if known else tokenizer.train(documents, vocab_size=wanted)
-            return TokenizedCorpus.of(source, tok)
+            tok = tokenizer.load(known) if known else tokenizer.train(corpus.sample(), vocab_size=wanted)
+            return TokenizedCorpus.of(corpus, tok)
 
     def read_lessons(self, settings: RunSettings, text: TokenizedCorpus) -> Lessons:
         """Read what is taught in place of a text, in the form that the model will chat in, or load a teacher."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         initial_weights_for,
         load,
         skeleton,
+        smallest_published,
         start_from,
         variant,
     )
@@ -45,6 +46,7 @@ __all__ = [
     "ladder",
     "load",
     "skeleton",
+    "smallest_published",
     "start_from",
     "variant",
 ]

@@ -64,6 +64,16 @@ def for_training(family: str, size: str = "nano", **overrides: Any) -> LanguageM
     return skeleton(family, size, **(recipe | overrides))
 
 
+def smallest_published(family: str) -> tuple[str, LanguageModel]:
+    """Return the name and the skeleton of a family's smallest published size.
+
+    >>> smallest_published("vidya-v2")[0], smallest_published("gpt2")[0]
+    ('2.0', '124m')
+    """
+    size = next(size for size in FAMILIES[family].sizes if size not in LAPTOP_SIZES)
+    return size, skeleton(family, size)
+
+
 def variant(model: LanguageModel, **overrides: Any) -> LanguageModel:
     """Return the skeleton of a model like this one, with fields of its config overridden."""
     return skeleton_of(type(model), override(model.config, overrides))

@@ -63,6 +63,12 @@ class Corpus:
         return num_bytes(self.documents)
 
     @property
+    def bytes_to_train(self) -> int:
+        """Size of the documents to train on as UTF-8, in bytes."""
+        train = self._parts.train
+        return train.num_bytes if isinstance(train, Selection) else num_bytes(train)
+
+    @property
     def num_documents(self) -> int:
         """The number of all documents, but for those of held-out text of its own."""
         if isinstance(self.documents, TextFiles) and isinstance(self._parts.train, Selection):

@@ -30,6 +30,11 @@ class Mixture:
         return f"{len(self.corpora)} texts"
 
     @property
+    def bytes_to_train(self) -> int:
+        """Size of the documents to train on of all texts, as UTF-8, in bytes."""
+        return sum(each.bytes_to_train for each in self.corpora)
+
+    @property
     def num_documents(self) -> int:
         """The number of documents of all texts."""
         return sum(each.num_documents for each in self.corpora)

@@ -1,10 +1,9 @@
-"""The settings that a run was not given: its size, its learning rate, how often it evaluates, and so on."""
+"""The settings that a run was not given: its learning rate, how often it evaluates, and so on; `dial` has its size."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from minigrad.errors import InputError
@@ -12,28 +11,17 @@ from minigrad.nn.language_model import LanguageModel
 from minigrad.system import hardware
 from minigrad.training import costs, optimizers
 from minigrad.training.settings import RunSettings, TrainConfig
+from minigrad.typing import Tokenizer
 
 CONTEXT, TOKENS_PER_STEP = 256, 2_048
-"""The batch size and the context of a laptop run, unless they are given."""
+"""The context of a laptop run, and the tokens of a step, unless they are given; the scaling law was measured so."""
 
 TAUGHT_LEARNING_RATE = {"sft": 1 / 6} | dict.fromkeys(("reinforce", "best-of-n", "grpo", "dpo"), 1 / 20)
 """The peak learning rate of an objective, relative to that of pre-training."""
 
-_TOKENS_PER_PARAMETER = 1.0
-"""The number of tokens per parameter from which on the next larger size is worth its cost."""
 
-
-def choose_size(candidates: Mapping[str, LanguageModel], asked: TrainConfig, rate: float) -> str:
-    """Return the largest of the candidates (sorted by size) that the run's time can train well, else the smallest."""
-    chosen, context = next(iter(candidates)), asked.context or CONTEXT
-    for size, model in candidates.items():
-        speed = costs.tokens_per_second(model, context, rate)
-        if _expected_tokens(asked, speed) >= _TOKENS_PER_PARAMETER * model.num_parameters():
-            chosen = size
-    return chosen
-
-
-def _expected_tokens(asked: TrainConfig, speed: float) -> float:
+def expected_tokens(asked: TrainConfig, speed: float) -> float:
+    """Return the number of tokens of a run, at `speed` tokens per second."""
     if asked.tokens:
         return float(asked.tokens)
     if asked.steps:
@@ -58,7 +46,7 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float, proce
     per_step, limit_steps = batch * context * asked.accumulate, asked.steps
     if asked.tokens:
         limit_steps = math.ceil(asked.tokens / per_step)
-    expected = limit_steps or _expected_tokens(asked, costs.tokens_per_second(model, context, rate)) / per_step
+    expected = limit_steps or expected_tokens(asked, costs.tokens_per_second(model, context, rate)) / per_step
     steps = max(int(expected), 1)
     usual = "adamw" if asked.is_lesson or asked.adapter_rank else optimizers.choose(model, per_step, context)
     optimizer = asked.optimizer or usual
@@ -77,6 +65,16 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float, proce
     given: dict[str, Any] = {field.name: getattr(asked, field.name) for field in dataclasses.fields(asked)}
     given |= {"context": context, "batch": batch, "steps": limit_steps}
     return RunSettings(**given | {name: value for name, value in chosen.items() if given[name] is None})
+
+
+def choose_shape(settings: RunSettings, model: LanguageModel, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return the fields of a model's config that a run sets: those of its tokenizer, its context and its dropout."""
+    shape = {"dropout": settings.dropout, "end_of_text_id": tokenizer.end_of_text_id}
+    if not settings.init:
+        shape["vocab_size"] = tokenizer.vocab_size
+    if not model.learns_positions:
+        shape["context_length"] = settings.context
+    return shape
 
 
 def _learning_rate(model: LanguageModel, objective: str, optimizer: str) -> float:

@@ -22,6 +22,7 @@ from minigrad.nn.language_model import LanguageModel
 from minigrad.system import blas, hardware
 from minigrad.system.units import format_bytes, format_count, format_estimate, format_seconds, plural
 from minigrad.training import costs, optimizers
+from minigrad.training.dial import Dial
 from minigrad.training.parallel import num_replicas
 from minigrad.training.record import stored
 from minigrad.training.settings import RunSettings
@@ -39,7 +40,8 @@ class Plan:
 
     `rate` is the speed of the machine's matrix products in FLOP/s, `claim` the figure of the model's source document
     where it differs from this model, `done` the number of steps of a continued run, `world` the processes that train.
-    With `lessons`, these are trained on, and the text is that of the pre-training. The model may be a skeleton.
+    With `lessons`, these are trained on, and the text is that of the pre-training. The model may be a skeleton. `dial`
+    chose the size.
     """
 
     settings: RunSettings
@@ -50,6 +52,7 @@ class Plan:
     done: int = 0
     lessons: Lessons | None = None
     world: World = ALONE
+    dial: Dial | None = None
 
     @functools.cached_property
     def source(self) -> Source:
@@ -244,6 +247,7 @@ class Plan:
             "speed": f"about {format_estimate(self.tokens_per_second())} tokens/s, "
             f"at {self.flops_per_token() / 1e6:,.1f} MFLOP per token",
             "length": self._length(),
+            **(self.dial.rows(self.settings) if self.dial else {}),
         }
 
     def _tokens_to_come(self) -> float:

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from minigrad.data import mixture
+from minigrad.data.corpus import Corpus
+from minigrad.data.mixture import Mixture
 from minigrad.distributed.world import ALONE, World, mpiexec, total
 from minigrad.errors import InputError, RunError
 from minigrad.kernels.gemm import backend
 from minigrad.system import hardware, processors
 from minigrad.system.locks import FolderLock
-from minigrad.system.terminal import command
+from minigrad.system.terminal import command, phase
 from minigrad.system.units import plural
 from minigrad.training import checkpoint, costs
 from minigrad.training.budget import Budget, Decay, read_decay, write_decay
@@ -138,6 +141,13 @@ class Opening:
         hardware.prepare(threads, self.world.sharing)
         backend.use(self.asked.matmul, self.asked.precision)
         return total(self.world, costs.matmul_rate())
+
+    def read_corpus(self) -> Corpus | Mixture:
+        """Read the documents to train on, and those that are held out."""
+        with phase(f"reading {self.asked.text}"):
+            found = mixture.load(self.asked.text, held_out=self.asked.held_out, progress=print)
+            found.split()
+            return found
 
     def compare_threads(self) -> str:
         """Return a line that says what changes if the run to continue began with more threads than can run here.

@@ -279,14 +279,14 @@ def test_a_second_process_is_refused_and_changes_nothing(capsys, copy):
 
 def test_of_two_new_runs_in_one_folder_one_is_refused(capsys, monkeypatch, text, tmp_path):
     """Another process makes the folder while this one reads its text."""
-    read_text = train_program.Preparation.read_text
+    encode = train_program.Preparation.encode
 
-    def read_while_another_begins(self, skeleton):
+    def encode_while_another_begins(self, corpus, skeleton):
         (tmp_path / "run").mkdir()
         writer.take(tmp_path / "run")
-        return read_text(self, skeleton)
+        return encode(self, corpus, skeleton)
 
-    monkeypatch.setattr(train_program.Preparation, "read_text", read_while_another_begins)
+    monkeypatch.setattr(train_program.Preparation, "encode", encode_while_another_begins)
     with FolderLock() as writer:
         error = refusal(capsys, *flags(settings(text, tmp_path / "run")))
     assert "is being written by another process" in error

@@ -23,19 +23,6 @@ def chosen(settings: TrainConfig, model: LanguageModel = LADDER["nano"], process
     return choices.choose_settings(replace(settings, size="nano"), model, RATE, processes)
 
 
-@given(st.floats(0.01, 10_000), st.floats(1, 10), st.floats(1e9, 1e13))
-def test_more_time_never_chooses_a_smaller_model(minutes, factor, rate):
-    sizes = [choices.choose_size(LADDER, TrainConfig(minutes=time), rate) for time in (minutes, minutes * factor)]
-    assert models.LAPTOP_SIZES.index(sizes[0]) <= models.LAPTOP_SIZES.index(sizes[1])
-
-
-def test_no_time_chooses_the_smallest_model_and_unlimited_time_the_largest():
-    assert choices.choose_size(LADDER, TrainConfig(minutes=1e-6), RATE) == "nano"
-    assert choices.choose_size(LADDER, TrainConfig(minutes=1e6), RATE) == "small"
-    assert choices.choose_size(LADDER, TrainConfig(steps=1), RATE) == "nano"
-    assert choices.choose_size(LADDER, TrainConfig(tokens=10**12), RATE) == "small"
-
-
 @given(
     limit=st.sampled_from(["minutes", "steps", "tokens"]),
     amount=st.integers(1, 10**6),

@@ -1,0 +1,212 @@
+"""How the loss of vidya-v2 falls with parameters and text: the data of the law that `--size auto` follows.
+
+    python benchmarks/scaling.py runs/scaling            # train what is missing of the grid; an hour of one core
+    python benchmarks/scaling.py runs/scaling --fit      # print the table, and the law for minigrad/training/scaling.py
+
+A curve is one model on one text. Its trunk is one run with a constant learning rate; at several places a copy of it
+ends with the usual decay, the last fifth of its steps (Haegele et al. 2024, arXiv 2405.18392). Such a branch is, bit
+for bit, the run that `train.py --steps` makes, and all branches of a curve together take little more than the longest.
+Stop the script at any moment, and give the same command again: it goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import re
+import shutil
+import statistics
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from minigrad.data import mixture
+from minigrad.distributed.launch import connect
+from minigrad.optim import decay_start
+from minigrad.system.locks import FolderLock
+from minigrad.training.budget import Budget
+from minigrad.training.evaluate import Score
+from minigrad.training.run import Run
+from minigrad.training.run_folder import open_run
+from minigrad.training.scaling import Law, Point
+from minigrad.training.scaling_fit import fit, without_each
+from train import Preparation, TrainConfig, take_step
+
+WIDTH_32 = "num_layers=3,width=32,num_heads=1,num_kv_heads=1,feed_forward=96"
+WIDTH_64 = "num_layers=4,width=64,num_heads=2,num_kv_heads=1,feed_forward=176"
+_FEWEST_TOKENS = 1_000_000  # of a run that the law is fitted to
+_SAVE_EVERY = 50  # steps: what is lost when the script is stopped
+
+
+class Curve(NamedTuple):
+    """One model on one text: its size, its fields that differ, the share of the text, and the lengths in steps."""
+
+    name: str
+    size: str
+    fields: str | None
+    divisor: int  # one of so many bytes of the text
+    lengths: tuple[int, ...]
+
+
+CURVES = (
+    Curve("width 64", "nano", WIDTH_64, 1, (250, 500, 1_000, 2_000)),
+    Curve("nano", "nano", None, 1, (250, 500, 1_000)),
+    Curve("width 64, text / 8", "nano", WIDTH_64, 8, (500, 1_000)),
+    Curve("width 32", "nano", WIDTH_32, 1, (500, 1_000, 2_000)),
+    Curve("micro", "micro", None, 1, (250, 500)),
+    Curve("nano, text / 8", "nano", None, 8, (500, 1_000)),
+    Curve("width 64, text / 32", "nano", WIDTH_64, 32, (500, 1_000)),
+)
+
+
+def advance(config: TrainConfig, budget: Budget, until: int) -> Run:
+    """Begin or continue a run, take its steps up to `until` as `budget` has their learning rates, and save it."""
+    began = time.perf_counter()
+    with FolderLock() as lock:
+        preparation = Preparation(open_run(config, None, lock, connect()), lock)
+        run = preparation.build(preparation.plan_run(), lambda: time.perf_counter() - began)
+        run.budget = budget
+        with run.writer:
+            while run.step < until:
+                take_step(run)
+                if run.step % _SAVE_EVERY == 0 or run.step == until:
+                    run.save(wait=run.step == until)
+    return run
+
+
+def part_of_text(folder: Path, divisor: int) -> Path:
+    """Write documents that have together one of `divisor` bytes of the default text, drawn at random; return the file.
+
+    A smaller part is the beginning of a larger one.
+    """
+    path = folder / f"text-{divisor}.jsonl"
+    if not path.exists():
+        documents = list(mixture.load("python-docs").split()[0])
+        sizes = [len(each.encode()) for each in documents]
+        order = np.random.default_rng(0).permutation(len(documents))
+        count = int(np.searchsorted(np.cumsum(np.take(sizes, order)), sum(sizes) / divisor))
+        lines = (json.dumps({"text": documents[index]}) for index in order[:count])
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def branch(folder: Path, curve: Curve, steps: int, tokenizer: Path) -> dict[str, Any]:
+    """Train the trunk of a curve up to the decay of a run of so many steps, and a copy of it to the end; score that."""
+    name = re.sub(r"\W+", "-", curve.name)
+    trunk, copy, text = folder / name, folder / f"{name}-{steps}", dict[str, Any]()
+    if curve.divisor > 1:
+        text = {"data": str(part_of_text(folder, curve.divisor)), "held_out": "python-docs"}
+    if not copy.exists():
+        new = TrainConfig(
+            size=curve.size,
+            set=curve.fields,
+            steps=10**6,
+            warmup=100,
+            threads=1,
+            tokenizer=str(tokenizer),
+            out=str(trunk),
+            **text,
+        )
+        is_there = (trunk / "minigrad.json").exists()
+        advance(TrainConfig(resume=str(trunk)) if is_there else new, Budget(None), decay_start(steps))
+        temporary = copy.with_suffix(".tmp")
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.copytree(trunk, temporary)
+        temporary.rename(copy)
+    run = advance(TrainConfig(resume=str(copy)), Budget(steps), steps)
+    score: Score = run.evaluate(everything=True)
+    return {
+        "model": curve.name,
+        "steps": steps,
+        "parameters": run.model.num_parameters(),
+        "tokens": steps * run.settings.tokens_per_step,
+        "unique_tokens": len(run.text.train),
+        "bits_per_byte": round(score.bits_per_byte, 5),
+    }
+
+
+def train_grid(folder: Path) -> None:
+    """Train every branch that has no result yet, and write each result at once."""
+    folder.mkdir(parents=True, exist_ok=True)
+    results = folder / "results.json"
+    points: list[dict[str, Any]] = json.loads(results.read_text(encoding="utf-8")) if results.exists() else []
+    tokenizer = folder / "tokenizer.json"
+    if not tokenizer.exists():
+        import tokenizer as tokenizers
+
+        tokenizers.train(mixture.load("python-docs").sample(), vocab_size=4_096).save(tokenizer)
+    known = {(each["model"], each["steps"]) for each in points}
+    for curve in CURVES:
+        for steps in curve.lengths:
+            if (curve.name, steps) not in known:
+                points.append(branch(folder, curve, steps, tokenizer))
+                print(points[-1], flush=True)
+                results.write_text(json.dumps(points, indent=1) + "\n", encoding="utf-8")
+
+
+def read_curves(folder: Path, runs: list[Path]) -> dict[str, tuple[Point, ...]]:
+    """Return the measured curves, and one more of finished runs of train.py on the same text, each with its own seed.
+
+    Runs of less than a million tokens are left out: they end before copying from the context has formed, and until then
+    the loss falls in another way.
+    """
+    curves = defaultdict[str, list[Point]](list)
+    for each in json.loads((folder / "results.json").read_text(encoding="utf-8")):
+        curves[each["model"]].append(Point(*(each[name] for name in Point._fields)))
+    unique = max(point.unique_tokens for points in curves.values() for point in points)
+    for run in runs:
+        record = json.loads((run / "minigrad.json").read_text(encoding="utf-8"))
+        result = record["result"]
+        curves["nano, ten minutes"].append(
+            Point(record["parameters"], result["tokens"], unique, round(result["bits_per_byte"], 5))
+        )
+    kept = {name: tuple(p for p in points if p.tokens >= _FEWEST_TOKENS) for name, points in curves.items()}
+    return {name: points for name, points in kept.items() if points}
+
+
+def describe(curves: dict[str, tuple[Point, ...]]) -> str:
+    """Return the measured points with the errors of the law, and the constants for minigrad/training/scaling.py."""
+    law = fit(point for points in curves.values() for point in points)
+    errors, lines = [], ["| model, text | parameters | tokens | passes | bits per byte | law |", "| --- " * 6 + "|"]
+    for name, points in curves.items():
+        for point in points:
+            expected = law.loss(point.parameters, point.tokens, point.unique_tokens)
+            errors.append(expected - point.bits_per_byte)
+            lines.append(
+                f"| {name} | {point.parameters:,} | {point.tokens:,} | {point.tokens / point.unique_tokens:.1f} | "
+                f"{point.bits_per_byte:.3f} | {expected:.3f} |"
+            )
+    lines += ["", "CURVES: dict[str, tuple[Point, ...]] = {"]
+    for name, points in curves.items():
+        rows = ", ".join(f"Point({', '.join(f'{value:_}' for value in point)})" for point in points)
+        lines.append(f'    "{name}": ({rows},),')
+    without = ", ".join(_constants(each) for each in without_each(curves))
+    error = math.sqrt(statistics.fmean(each**2 for each in errors))
+    return "\n".join([*lines, "}", f"LAW = {_constants(law)}", f"WITHOUT = ({without},)", f"ERROR = {error:.3f}"])
+
+
+def _constants(law: Law) -> str:
+    return f"Law({', '.join(f'{value:.5g}' for value in law)})"
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folder", type=Path, help="the folder in which the runs are kept")
+    parser.add_argument("--fit", nargs="*", type=Path, metavar="RUN", help="train nothing; more runs of nano to fit to")
+    arguments = parser.parse_args()
+    if arguments.fit is None:
+        train_grid(arguments.folder)
+    else:
+        print(describe(read_curves(arguments.folder, arguments.fit)))
+
+
+if __name__ == "__main__":
+    main()
