@@ -203,8 +203,7 @@ class TrainConfig:
     momentum: float = option(0.9, "SGD's share of the old velocity", group="how", at_least=0, below=1)
     ema: float | None = option(
         None,
-        "evaluate, and write in the end, a moving average of the weights, in which those of the step before count so "
-        "much of those of a step, as in 0.999",
+        "evaluate, and write in the end, a mean of the weights that keeps this share of itself in a step, as in 0.999",
         group="how",
         at_least=0,
         below=1,
@@ -230,8 +229,7 @@ class TrainConfig:
     )
     matmul: str = option(
         "auto",
-        "matmul backend: NumPy's BLAS, minigrad's own kernels, or whichever is faster on this processor; attention has "
-        "kernels of its own, which follow the choice of arithmetic",
+        "matmul backend: NumPy's BLAS, minigrad's own kernels, or whichever is faster; attention has its own kernels",
         group="how",
         choices=("auto", "blas", "numba"),
     )
