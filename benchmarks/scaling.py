@@ -42,7 +42,7 @@ from train import Preparation, TrainConfig, take_step
 WIDTH_32 = "num_layers=3,width=32,num_heads=1,num_kv_heads=1,feed_forward=96"
 WIDTH_64 = "num_layers=4,width=64,num_heads=2,num_kv_heads=1,feed_forward=176"
 _FEWEST_TOKENS = 1_000_000  # of a run that the law is fitted to
-_SAVE_EVERY = 50  # steps: what is lost when the script is stopped
+_SAVE_EVERY = 20  # steps: what is lost when the script is stopped
 
 
 class Curve(NamedTuple):
@@ -60,7 +60,7 @@ CURVES = (
     Curve("nano", "nano", None, 1, (250, 500, 1_000)),
     Curve("width 64, text / 8", "nano", WIDTH_64, 8, (500, 1_000)),
     Curve("width 32", "nano", WIDTH_32, 1, (500, 1_000, 2_000)),
-    Curve("micro", "micro", None, 1, (250, 500)),
+    Curve("micro", "micro", None, 1, (500,)),
     Curve("nano, text / 8", "nano", None, 8, (500, 1_000)),
     Curve("width 64, text / 32", "nano", WIDTH_64, 32, (500, 1_000)),
 )
@@ -91,7 +91,7 @@ def part_of_text(folder: Path, divisor: int) -> Path:
         documents = list(mixture.load("python-docs").split()[0])
         sizes = [len(each.encode()) for each in documents]
         order = np.random.default_rng(0).permutation(len(documents))
-        count = int(np.searchsorted(np.cumsum(np.take(sizes, order)), sum(sizes) / divisor))
+        count = int(np.searchsorted(np.cumsum(np.take(sizes, order)), sum(sizes) / divisor, side="right"))
         lines = (json.dumps({"text": documents[index]}) for index in order[:count])
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from minigrad.nn.language_model import LanguageModel
-from minigrad.system.units import format_count, format_seconds
+from minigrad.system.units import format_estimate, format_seconds
 from minigrad.training import costs, scaling
 from minigrad.training.choices import CONTEXT, expected_tokens
 from minigrad.training.settings import TrainConfig
@@ -94,7 +94,7 @@ class Dial:
             others = ", ".join(f"{size} {each.loss:.2f}" for size, each in losses.items() if each and size != chosen)
             reason = f"{chosen} is the best for this time: {expected} bits per byte by the scaling law; {others}"
         if unfit := [size for size in self.candidates if not self.is_fit(size)]:
-            text = f"{format_count(self.unique_tokens)} tokens of text"
+            text = f"{format_estimate(self.unique_tokens)} tokens of text"
             reason += f"; {text} are too few for {' and '.join(unfit)}, which would learn them by heart"
         return reason
 
@@ -110,9 +110,10 @@ class Dial:
         if self.goal is None:
             return []
         name, model = self.goal
-        tokens = scaling.LAW.best_tokens(model.num_parameters())
-        days = tokens / self.speed(model) / _DAY
+        laws = (scaling.LAW, *scaling.WITHOUT)
+        tokens = [law.best_tokens(model.num_parameters()) for law in laws]
+        days = [format_estimate(each / self.speed(model) / _DAY) for each in (tokens[0], min(tokens), max(tokens))]
         return [
-            f"compute-optimal {name} on this machine: {days:,.0f} days, with {format_count(tokens / 1e6)} million "
-            "tokens of new text (beyond what was measured)"
+            f"compute-optimal {name} on this machine: {days[0]} days ({days[1]} to {days[2]}), with "
+            f"{format_estimate(tokens[0] / 1e6)} million tokens of new text (beyond what was measured)"
         ]

@@ -27,7 +27,7 @@ from minigrad.training.parallel import num_replicas
 from minigrad.training.record import stored
 from minigrad.training.settings import RunSettings
 from minigrad.training.teaching import Lessons
-from minigrad.training.text_rows import text_rows
+from minigrad.training.text_rows import text_rows, warning_of
 
 _DISK_RATE = 2e8  # bytes per second, of a slow disk
 _LINE = 79  # characters of a line of the plan
@@ -274,12 +274,13 @@ class Plan:
         tokens = self._tokens_to_come()
         each = max(self.source.tokens_per_pass(self.settings.batch * self.settings.accumulate), 1)
         passes = f"{tokens / each:.1f} passes over the {'lessons' if self.settings.is_lesson else 'text'}"
+        warning = "" if self.settings.is_lesson else warning_of(tokens / each)
         if not steps:
             in_all = f"{format_seconds(60 * (self.settings.minutes or 0.0))} in all"
-            return f"{in_all}; in that time about {format_estimate(tokens)} tokens, {passes}"
+            return f"{in_all}; in that time about {format_estimate(tokens)} tokens, {passes}{warning}"
         done = f", of which {self.done:,} are done" if self.done else ""
         in_all = f"in about {format_seconds(tokens / speed + after)}"
-        return f"{plural(steps, 'step')}{done}: {format_count(tokens)} tokens, {passes}, {in_all}"
+        return f"{plural(steps, 'step')}{done}: {format_count(tokens)} tokens, {passes}, {in_all}{warning}"
 
 
 def _wrapped(name: str, value: str) -> str:

@@ -46,6 +46,14 @@ class Law(NamedTuple):
         again = tokens / unique_tokens - 1
         return unique_tokens * (1 - self.repeats * math.expm1(-again / self.repeats))
 
+    def worth_of_pass(self, number: float) -> float:
+        """Return how much of a new text of its length the `number`-th reading of a text is worth: dD'/dD.
+
+        >>> Law(1, 1, 1, 1, 1, repeats=5).worth_of_pass(1)
+        1.0
+        """
+        return math.exp(-max(number - 1, 0) / self.repeats)
+
     def loss(self, parameters: float, tokens: float, unique_tokens: float = math.inf) -> float:
         """Return L(N, D) in bits per byte."""
         text = self.b / self.worth(tokens, unique_tokens) ** self.beta
@@ -125,10 +133,11 @@ WITHOUT = (
 )
 """The laws that fit best without one of the curves."""
 
-MOST_PARAMETERS = 32
+MOST_PARAMETERS = 16
 """The most parameters of a model for each different token of its text.
 
-With more, a model learns the text by heart, which the law does not know.
+With more, a model learns the text by heart, which the law does not know. A limit, and not a measurement: `CURVES` go
+up to 3.
 """
 
 ERROR = 0.016

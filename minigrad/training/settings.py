@@ -82,7 +82,8 @@ class TrainConfig:
     )
     teacher: str | None = option(
         None,
-        "with --objective distill: a run whose model, with the same tokenizer, says how likely every token is",
+        "with --objective distill: a run folder whose model has the same tokenizer; its probabilities of every token "
+        "are learned",
         group="teaching",
         value="DIR",
         none_means="",
@@ -101,7 +102,8 @@ class TrainConfig:
     )
     adapter_rank: int | None = option(
         None,
-        "freeze the model of --init, and train two thin matrices of this rank beside each; the run holds these alone",
+        "freeze the model of --init, and train two thin matrices of this rank beside each of its matrices; the run "
+        "folder holds these alone",
         group="teaching",
         at_least=1,
         none_means="",
@@ -201,8 +203,7 @@ class TrainConfig:
     momentum: float = option(0.9, "SGD's share of the old velocity", group="how", at_least=0, below=1)
     ema: float | None = option(
         None,
-        "evaluate, and write in the end, a moving average of the weights, in which those of the step before count so "
-        "much of those of a step, as in 0.999",
+        "evaluate, and write in the end, a mean of the weights that keeps this share of itself in a step, as in 0.999",
         group="how",
         at_least=0,
         below=1,
@@ -228,8 +229,7 @@ class TrainConfig:
     )
     matmul: str = option(
         "auto",
-        "matmul backend: NumPy's BLAS, minigrad's own kernels, or whichever is faster on this processor; attention has "
-        "kernels of its own, which follow the choice of arithmetic",
+        "matmul backend: NumPy's BLAS, minigrad's own kernels, or whichever is faster; attention has its own kernels",
         group="how",
         choices=("auto", "blas", "numba"),
     )
@@ -286,8 +286,8 @@ class RunSettings(TrainConfig):
     lr: float
     warmup: int
     optimizer: str
-    dropout: float = 0.1
     weight_decay: float
+    dropout: float = 0.1
     threads: int
     log_every: int
     eval_every: int

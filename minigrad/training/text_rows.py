@@ -6,6 +6,9 @@ from minigrad.data.mixture import Mixture
 from minigrad.data.token_files import MixedTokens
 from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.system.units import format_bytes, format_count, plural
+from minigrad.training import scaling
+
+_LEAST_WORTH = 0.1  # of the last pass over a text, before the plan warns
 
 
 def text_rows(text: TokenizedCorpus, vocab_size: int, num_tokens: float | None) -> dict[str, str]:
@@ -41,3 +44,14 @@ def _source_rows(text: TokenizedCorpus, num_tokens: float | None) -> dict[str, s
             f"{format_count(len(file))} tokens to train on{times}"
         )
     return rows
+
+
+def warning_of(passes: float) -> str:
+    """Return what is to be said of a text that is read so often, or ""."""
+    worth = scaling.LAW.worth_of_pass(passes)
+    if worth >= _LEAST_WORTH:
+        return ""
+    return (
+        f"; the text is read so often that the last pass is worth {worth:.0%} of new text, and the model learns it by "
+        "heart: take more --data, or less time"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -56,7 +57,7 @@ def test_a_text_that_a_larger_model_would_learn_by_heart_gets_the_smallest():
     assert short.choose(TrainConfig(minutes=1e6)) == "nano"
     row = short.rows(settings(TrainConfig(minutes=10, data="a.txt"), short))["size"]
     assert "nano is the best for this time by the scaling law of vidya-v2 on python-docs; " in row
-    assert "3,125 tokens of text are too few for nano and micro and mini and small" in row
+    assert "3,100 tokens of text are too few for nano and micro and mini and small" in row
 
 
 @pytest.mark.parametrize("limit", [{"minutes": 10.0}, {"steps": 3_000}])
@@ -69,7 +70,7 @@ def test_the_plan_says_why_and_what_more_time_would_buy(limit):
     assert twice.startswith("20m 00s: " if "minutes" in limit else "")
     assert ten.startswith("1h 40m: " if "minutes" in limit else "")
     assert twice.endswith("passes over the text")
-    assert goal.startswith("compute-optimal 2.0 on this machine: ")
+    assert re.match(r"compute-optimal 2\.0 on this machine: [\d,]+ days \([\d,]+ to [\d,]+\), with ", goal)
     assert goal.endswith("tokens of new text (beyond what was measured)")
 
 

@@ -160,6 +160,15 @@ def test_the_plan_says_that_the_threads_of_blas_cannot_be_set(monkeypatch, threa
     assert ("no replicas because the threads of NumPy's BLAS cannot be set" in joined(said)) == is_said
 
 
+def test_a_text_that_is_read_too_often_is_warned_of():
+    often, seldom = (
+        joined(planned(TrainConfig(steps=50), text(train=count)).describe(Path("a"))) for count in (1_000, 90_000)
+    )
+    assert "; the text is read so often that the last pass is worth 0% of new text" in often
+    assert "take more --data, or less time" in often
+    assert "so often" not in seldom
+
+
 def test_a_vocabulary_that_the_text_does_not_fill_is_mentioned():
     said = planned(TrainConfig(steps=5), text(used=300)).describe(Path("runs/a"))
     assert "300 only" in joined(said)

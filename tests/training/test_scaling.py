@@ -34,6 +34,11 @@ def test_a_second_reading_is_worth_almost_as_much_as_a_first():
     assert EASY.worth(5_000, 1_000) == pytest.approx(1_000 * (1 + 4 * (1 - math.exp(-1))))
 
 
+def test_the_worth_of_a_pass_is_what_it_adds():
+    added = EASY.worth(3_001, 1_000) - EASY.worth(3_000, 1_000)
+    assert added == pytest.approx(EASY.worth_of_pass(3), rel=1e-3)
+
+
 def test_with_the_best_number_of_tokens_no_other_size_is_better_in_the_same_time():
     tokens = EASY.best_tokens(1e6)
     best = EASY.loss(1e6, tokens)

@@ -1,0 +1,66 @@
+"""The grid behind the scaling law: a branch is the run that it stands for, and the fit is printed as it is stored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import scaling
+from minigrad.training import scaling as law
+from minigrad.training.budget import Budget
+from minigrad.training.scaling import Point
+from tests.small_runs import outcome, quick_runs, settings, write_text
+from train import TrainConfig, train
+
+TRUE = law.Law(0.8, 60.0, 0.4, 900.0, 0.45, 6.0)
+
+
+def test_a_branch_is_bit_for_bit_the_run_of_as_many_steps(tmp_path: Path) -> None:
+    with quick_runs():
+        text = write_text(tmp_path / "words.txt")
+        train(settings(text, tmp_path / "whole", steps=10, warmup=2))
+        trunk = settings(text, tmp_path / "trunk", steps=1_000, warmup=2)
+        scaling.advance(trunk, Budget(None), 5)
+        scaling.advance(TrainConfig(resume=str(trunk.out)), Budget(None), 8)
+        run = scaling.advance(TrainConfig(resume=str(trunk.out)), Budget(10), 10)
+        assert run.step == 10
+        whole, branch = (outcome(tmp_path / name)["arrays"] for name in ("whole", "trunk"))
+        assert whole == branch
+
+
+def test_the_parts_of_the_text_have_the_sizes_they_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Text:
+        def split(self) -> Any:
+            return [f"{number:03}" + "a" * 97 for number in range(200)], ("held out",)
+
+    monkeypatch.setattr(scaling.mixture, "load", lambda name: Text())
+    half, eighth = (scaling.part_of_text(tmp_path, divisor).read_text("utf-8").splitlines() for divisor in (2, 8))
+    assert (len(half), len(eighth)) == (100, 25)
+    assert half[:25] == eighth
+
+
+def test_the_fit_is_printed_as_the_chapter_has_it(tmp_path: Path) -> None:
+    rows = [
+        {"model": f"size {size}", "steps": 1, "parameters": size, "tokens": tokens, "unique_tokens": 2_000_000}
+        for size in (10**5, 10**6, 10**7)
+        for tokens in (10**5, 10**6, 10**7, 10**8)
+    ]
+    for row in rows:
+        row["bits_per_byte"] = TRUE.loss(*(row[name] for name in Point._fields[:3]))
+    (tmp_path / "results.json").write_text(json.dumps(rows), encoding="utf-8")
+    run = tmp_path / "run"
+    run.mkdir()
+    result = {"tokens": 4_000_000, "bits_per_byte": TRUE.loss(10**6, 4_000_000, 2_000_000)}
+    (run / "minigrad.json").write_text(json.dumps({"parameters": 10**6, "result": result}), encoding="utf-8")
+    said = scaling.describe(scaling.read_curves(tmp_path, [run]))
+    assert "| size 100000 | 100,000 | 1,000,000 | 0.5 | " in said
+    assert "| nano, ten minutes | 1,000,000 | 4,000,000 | 2.0 | " in said
+    assert "| 100,000 | 100,000 |" not in said  # too short
+    found: dict[str, Any] = {}
+    exec(said[said.index("CURVES") :], {"Law": law.Law, "Point": Point}, found)
+    assert found["LAW"] == pytest.approx(TRUE, rel=0.03)
+    assert len(found["WITHOUT"]) == 4
+    assert found["ERROR"] < 0.001
