@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +65,13 @@ def serve_minigrad(case: str, threads: int) -> None:
     serve({"steps": lambda: [step() for _ in range(STEPS)]})
 
 
-def serve_torch(threads: int) -> None:
-    """Do the same with PyTorch, in the setting of nanoGPT."""
-    import torch
+def torch_model(vocab_size: int, context: int) -> Any:
+    """Return a plain GPT-2 in PyTorch, whose call gives the mean cross-entropy of ids and targets (B, T).
+
+    It begins as nanoGPT's does: normal weights of deviation 0.02, smaller where they add to the residual stream.
+    """
     from torch import nn
     from torch.nn import functional
-
-    torch.set_num_threads(threads)
 
     class Block(nn.Module):
         def __init__(self) -> None:
@@ -87,9 +88,9 @@ def serve_torch(threads: int) -> None:
             return x + self.down(functional.gelu(self.up(self.norms[1](x)), approximate="tanh"))
 
     class Model(nn.Module):
-        def __init__(self, context: int) -> None:
+        def __init__(self) -> None:
             super().__init__()
-            self.tokens, self.positions = nn.Embedding(VOCAB, WIDTH), nn.Embedding(context, WIDTH)
+            self.tokens, self.positions = nn.Embedding(vocab_size, WIDTH), nn.Embedding(context, WIDTH)
             self.blocks, self.norm = nn.ModuleList([Block() for _ in range(LAYERS)]), nn.LayerNorm(WIDTH)
 
         def forward(self, ids: Any, targets: Any) -> Any:
@@ -99,14 +100,27 @@ def serve_torch(threads: int) -> None:
             logits = functional.linear(self.norm(x), self.tokens.weight)
             return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
-    _, _, _, batch_size, context = CASES["nanogpt"]
-    model = Model(context)
+    model = Model()
+    for name, parameter in model.named_parameters():
+        if parameter.ndim == 2:
+            nn.init.normal_(parameter, std=0.02 / (2 * LAYERS) ** 0.5 if ".out." in name or ".down." in name else 0.02)
+        elif name.endswith("bias"):
+            nn.init.zeros_(parameter)
+    return model
+
+
+def torch_step(model: Any, text: Any, batch_size: int, context: int) -> Callable[[float], None]:
+    """Return a function that draws a batch from a row of ids and trains on it, at a learning rate."""
+    import torch
+    from torch import nn
+
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=LEARNING_RATE, betas=BETAS, weight_decay=WEIGHT_DECAY, fused=True
     )
-    text = torch.randint(VOCAB, (1_000_000,))
 
-    def step() -> None:
+    def step(learning_rate: float) -> None:
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate
         starts = torch.randint(len(text) - context - 1, (batch_size,)).tolist()
         rows = torch.stack([text[start : start + context + 1] for start in starts])
         model(rows[:, :-1], rows[:, 1:]).backward()
@@ -114,7 +128,17 @@ def serve_torch(threads: int) -> None:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
-    serve({"steps": lambda: [step() for _ in range(STEPS)]})
+    return step
+
+
+def serve_torch(threads: int) -> None:
+    """Do the same with PyTorch, in the setting of nanoGPT."""
+    import torch
+
+    torch.set_num_threads(threads)
+    _, _, _, batch_size, context = CASES["nanogpt"]
+    step = torch_step(torch_model(VOCAB, context), torch.randint(VOCAB, (1_000_000,)), batch_size, context)
+    serve({"steps": lambda: [step(LEARNING_RATE) for _ in range(STEPS)]})
 
 
 def main() -> None:

@@ -10,6 +10,9 @@ thread that has computed its own takes ranges from the ends of the other shares 
 1999, "Scheduling multithreaded computations by work stealing", JACM 46(5)). On equal cores each thread computes the
 same rows in every loop, which it finds in its cache. Every row is computed the same way in every thread and range, so
 results depend neither on the number of threads nor on their speed.
+
+Replicas of a model are such shares too, of unequal length if texts are: the loops within a share stay in its thread, as
+long as all threads have shares. A thread that has none left helps with the loops of those that still compute.
 """
 
 from __future__ import annotations
@@ -31,9 +34,9 @@ _RANGES = 4  # of a share: a slow core holds up the others by at most one range
 
 
 class _ThreadState(threading.local):
-    """Whether this thread computes a share: then the loops that it calls stay in it, as all threads have shares."""
+    """The job of which this thread computes a share."""
 
-    has_share = False
+    job: _Job | None = None
 
 
 _state = _ThreadState()
@@ -50,26 +53,35 @@ def _taken(take: Callable[[], tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 
 class _Job:
-    """A loop, and the ranges of rows that no thread has begun. Threads may take from one deque at the same time."""
+    """A loop, and the ranges of rows that no thread has begun. Threads may take from one deque at the same time.
 
-    def __init__(self, loop: Loop, rows: int, threads: int, ranges: int) -> None:
-        self.loop = loop
+    `outer` is the job in a share of which the loop is called, if there is one.
+    """
+
+    def __init__(self, loop: Loop, rows: int, threads: int, ranges: int, outer: _Job | None) -> None:
+        self.loop, self.outer = loop, outer
         spans = list(itertools.pairwise([rows * number // ranges for number in range(ranges + 1)]))
         bounds = [ranges * share // threads for share in range(threads + 1)]
         self.shares = [deque(spans[start:stop]) for start, stop in itertools.pairwise(bounds)]
-        self.free = deque(range(1, threads))  # shares for the threads of the pool; the caller has share 0
-        self.finished: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
+        self.free = deque(range(1, threads))  # shares for other threads; the caller has share 0
+        self.is_waiting = False  # whether the caller has computed its share, and waits for the others
+        # What the caller gets meanwhile: of each thread that has ended an error or None, and loops to help with.
+        self.inbox: queue.SimpleQueue[_Job | BaseException | None] = queue.SimpleQueue()
 
     def compute(self, share: int) -> None:
         """Compute the ranges of a share, then those of the others, beginning at their ends."""
-        for start, stop in _taken(self.shares[share].popleft):
-            self.loop(start, stop)
-        for other in (*self.shares[share + 1 :], *self.shares[:share]):
-            for start, stop in _taken(other.pop):
+        before, _state.job = _state.job, self
+        try:
+            for start, stop in _taken(self.shares[share].popleft):
                 self.loop(start, stop)
+            for other in (*self.shares[share + 1 :], *self.shares[:share]):
+                for start, stop in _taken(other.pop):
+                    self.loop(start, stop)
+        finally:
+            _state.job = before
 
     def join(self) -> None:
-        """Compute a free share in a thread of the pool; do nothing if the caller has given up waiting for it."""
+        """Compute a free share in another thread; do nothing if the caller has given up waiting for it."""
         try:
             share = self.free.popleft()
         except IndexError:
@@ -77,12 +89,15 @@ class _Job:
         try:
             self.compute(share)
         except BaseException as error:
-            self.finished.put(error)
+            self.inbox.put(error)
         else:
-            self.finished.put(None)
+            self.inbox.put(None)
 
     def wait(self) -> list[BaseException | None]:
-        """Let no more threads join, wait for those that have, and return the error of each, or None."""
+        """Let no more threads join, wait for those that have, and return the error of each, or None.
+
+        The caller helps them meanwhile.
+        """
         joined = len(self.shares) - 1
         while self.free:
             try:
@@ -90,7 +105,16 @@ class _Job:
             except IndexError:  # a thread has just joined
                 break
             joined -= 1
-        return [self.finished.get() for _ in range(joined)]
+        errors: list[BaseException | None] = []
+        self.is_waiting = True
+        while len(errors) < joined:
+            message = self.inbox.get()
+            if isinstance(message, _Job):
+                message.join()
+                del message  # hold no arrays while waiting
+            else:
+                errors.append(message)
+        return errors
 
 
 class _Pool:
@@ -99,25 +123,41 @@ class _Pool:
     def __init__(self, count: int) -> None:
         self.count = count
         self.jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self.idle: deque[None] = deque()  # as many elements as threads that wait
         for number in range(count - 1):
             threading.Thread(target=self._work, name=f"minigrad-{number}", daemon=True).start()
 
     def _work(self) -> None:
-        _state.has_share = True
         blas.use_one_thread()
-        while (job := self.jobs.get()) is not None:
+        while True:
+            self.idle.append(None)
+            job = self.jobs.get()
+            self.idle.pop()
+            if job is None:
+                return
             job.join()
             del job  # hold no arrays while waiting for the next job
 
-    def run(self, loop: Loop, rows: int, ranges: int) -> None:
-        job = _Job(loop, rows, min(self.count, rows), ranges)
-        for _ in job.shares[1:]:
+    def helpers(self, outer: _Job | None) -> int:
+        """Return how many threads can help with a loop that is called in a share of `outer`, or outside of any."""
+        if outer is None:
+            return self.count - 1
+        if outer.outer is not None:  # loops within loops stay
+            return 0
+        invited = self.jobs.qsize()  # threads that wait, but have work already
+        return max(len(self.idle) - invited, 0) + outer.is_waiting
+
+    def run(self, loop: Loop, rows: int, threads: int, ranges: int) -> None:
+        outer = _state.job
+        job, others = _Job(loop, rows, threads, ranges, outer), threads - 1
+        if outer is not None and outer.is_waiting:
+            outer.inbox.put(job)
+            others -= 1
+        for _ in range(others):
             self.jobs.put(job)
-        _state.has_share = True
         try:
             job.compute(0)
         finally:
-            _state.has_share = False
             errors = job.wait()
         for error in errors:
             if error is not None:
@@ -147,13 +187,13 @@ def over_rows(loop: Loop, rows: int, work_per_row: int, work_per_range: int = 0)
     `work_per_range` is that of a call whatever its rows are; it decides into how many ranges a share may be cut.
     """
     pool, work = _the_pool(), rows * work_per_row
-    count = min(pool.count, rows)
-    if count < 2 or _state.has_share or work < _INLINE_BELOW:
+    count = min(1 + pool.helpers(_state.job), rows) if work >= _INLINE_BELOW else 1
+    if count < 2:
         loop(0, rows)
     else:
         # Calls cost at most a sixteenth of the work of their rows, unless one range for each thread already does.
         ranges = min(rows, _RANGES * count, work // max(_RANGE, 16 * work_per_range))
-        pool.run(loop, rows, max(count, ranges))
+        pool.run(loop, rows, count, max(count, ranges))
 
 
 def _the_pool() -> _Pool:
@@ -170,7 +210,7 @@ def together(task: Callable[[int, int], object], work: int) -> None:
     If `work`, in element operations, is too little to share, or this thread computes a share itself, the count is 1.
     Threads of two such calls would wait for each other for ever, so one call waits until the other has ended.
     """
-    count = 1 if _state.has_share or work < _INLINE_BELOW else _the_pool().count
+    count = 1 if _state.job is not None or work < _INLINE_BELOW else _the_pool().count
     if count == 1:
         task(0, 1)
         return
@@ -179,7 +219,10 @@ def together(task: Callable[[int, int], object], work: int) -> None:
 
 
 def side_by_side(task: Callable[[int], object], count: int) -> None:
-    """Call ``task(0)`` to ``task(count - 1)``, shared among all threads; kernels inside a task stay in its thread."""
+    """Call ``task(0)`` to ``task(count - 1)``, shared among all threads.
+
+    Loops inside a task stay in its thread, until other threads have no task left and help.
+    """
 
     def tasks(start: int, stop: int) -> None:
         for number in range(start, stop):

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -142,16 +143,81 @@ def test_shares_are_cut_into_ranges_whose_calls_cost_little(
     assert max(lengths) - min(lengths) <= 1
 
 
-def test_tasks_run_once_each_and_kernels_inside_them_get_no_threads() -> None:
+def test_tasks_run_once_each_and_loops_inside_them_stay_while_all_threads_have_tasks() -> None:
     set_threads(2)
-    names: dict[int, set[str]] = {number: set() for number in range(5)}
+    names: list[list[str]] = [[], []]
+    met = threading.Barrier(2, timeout=60)  # no thread has ended its task before both have called their loops
 
     def task(number: int) -> None:
-        names[number].add(threading.current_thread().name)
-        over_rows(lambda start, stop: names[number].add(threading.current_thread().name), 100, LARGE)
+        names[number].append(threading.current_thread().name)
+        over_rows(lambda start, stop: names[number].append(threading.current_thread().name), 100, LARGE)
+        met.wait()
 
-    side_by_side(task, 5)
-    assert [len(each) for each in names.values()] == [1] * 5
+    side_by_side(task, 2)
+    assert [len(set(each)) for each in names] == [1, 1]
+
+
+@pytest.mark.parametrize("long_task", [0, 1])  # 0 is that of the caller, who later waits; 1 that of the pool
+def test_a_thread_without_a_task_helps_with_the_loops_of_another(long_task: int) -> None:
+    set_threads(2)
+    visits, names = np.zeros(100, int), set[str]()
+    has_ended = threading.Event()
+
+    def visit(start: int, stop: int) -> None:
+        names.add(threading.current_thread().name)
+        visits[start:stop] += 1
+        time.sleep(0.001)
+
+    def task(number: int) -> None:
+        if number != long_task:
+            has_ended.set()
+            return
+        assert has_ended.wait(timeout=60)
+        give_up = time.monotonic() + 60
+        while len(names) < 2 and time.monotonic() < give_up:
+            visits[:] = 0
+            over_rows(visit, 100, LARGE)
+            assert (visits == 1).all()
+
+    side_by_side(task, 2)
+    assert len(names) == 2
+
+
+def test_an_error_in_a_helping_thread_reaches_the_task() -> None:
+    set_threads(2)
+    caught: list[str] = []
+
+    def visit(start: int, stop: int) -> None:
+        time.sleep(0.001)
+        if start == 0:
+            raise ZeroDivisionError(threading.current_thread().name)
+
+    def task(number: int) -> None:
+        for _ in range(20 * number):
+            with pytest.raises(ZeroDivisionError) as error:
+                over_rows(visit, 100, LARGE)
+            caught.append(str(error.value))
+
+    side_by_side(task, 2)
+    assert len(caught) == 20
+
+
+def test_loops_of_many_unequal_tasks_give_the_same_sums() -> None:
+    lengths = [0, 40, 3, 1, 25, 0, 7]
+    for count in (1, 2, 3, 4):
+        set_threads(count)
+        sums = np.zeros((len(lengths), 50), int)
+
+        def task(number: int, sums: Array = sums) -> None:
+            def add(start: int, stop: int) -> None:
+                sums[number, start:stop] += 1
+
+            for _ in range(lengths[number]):
+                over_rows(add, 50, LARGE)
+
+        for _ in range(10):
+            side_by_side(task, len(lengths))
+        assert (sums == 10 * np.array(lengths)[:, None]).all()
 
 
 @pytest.mark.parametrize("bad_row", [0, 50, 99])
