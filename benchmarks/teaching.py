@@ -1,11 +1,13 @@
-"""What a trained model learns when it is taught, and what it forgets: a book, rewards on a task, and a teacher.
+"""What a trained model learns when it is taught, and what it forgets: a book, rewards, preferences, and a teacher.
 
-The book asks what functions of the standard library do; the answers are the first sentences of their docstrings. Every
-run is one of train.py in a process of its own. `--minutes` bounds the whole: every kind of run is made with the first
-seed before any is made with the second, and a run that is likely to take longer than what is left is not begun. With
-one seed the defaults take about twenty minutes; run it with nothing else on the machine.
+The book asks what functions of the standard library do; the answers are the first sentences of their docstrings. The
+preferences are right answers to a task over wrong ones, both drawn from the model. The teacher of the students is a
+micro that is grown from the run and trained on. Every run is one of train.py in a process of its own; without a run to
+begin with, a nano is trained first. `--minutes` bounds the whole: every kind of run is made with the first seed before
+any is made with the second, and a run that is likely to take longer than what is left is not begun. Run it with nothing
+else on the machine.
 
-    python benchmarks/teaching.py runs/vidya-v2-nano [--seeds 3] [--minutes 60] [--only book|task|student]
+    python benchmarks/teaching.py [RUN] [--seeds 3] [--minutes 60] [--only book|task|preferences|student]
 """
 
 from __future__ import annotations
@@ -22,10 +24,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import models
+import tokenizer
+from minigrad.finetuning import tasks
+from minigrad.finetuning.rollouts import roll_out
+
 ROOT = Path(__file__).parent.parent
+
+_TOGETHER = 16  # problems that are answered at once
 
 MODULES = ("math", "os.path", "itertools", "random", "statistics", "shutil", "string", "textwrap", "bisect", "heapq")
 
@@ -35,6 +47,10 @@ FIGURES: dict[str, Callable[[dict[str, Any]], float]] = {
     "reworded, %": lambda run: 100 * run["result"]["recall_reworded"],
     "held-out bits per byte": lambda run: run["result"]["bits_per_byte"],
     "change in %": lambda run: 100 * (run["result"]["bits_per_byte"] / run["before"]["bits_per_byte"] - 1),
+    "held-out pairs apart, %": lambda run: 100 * run["result"]["preferred"],
+    "margin, nats": lambda run: run["result"]["margin"],
+    "chosen answers, nats": lambda run: run["result"]["chosen"],
+    "ms a step": lambda run: run["milliseconds"],
     "seconds": lambda run: run["seconds"],
 }
 """What is shown of a run, from its minigrad.json; a figure that a kind of run does not have is left out."""
@@ -62,13 +78,20 @@ def pairs() -> Iterator[tuple[str, str]]:
 
 
 def train(out: Path, *words: object) -> dict[str, Any]:
-    """Run train.py and return minigrad.json with the seconds of the whole process."""
+    """Run train.py; return minigrad.json with the seconds of the whole process and the milliseconds of a step."""
     command = [sys.executable, str(ROOT / "train.py"), "--out", str(out), *map(str, words)]
     began = time.perf_counter()
     if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
         raise SystemExit(f"{' '.join(command)} failed")
     record: dict[str, Any] = json.loads((out / "minigrad.json").read_text(encoding="utf-8"))
-    return record | {"seconds": time.perf_counter() - began}
+    return record | {"seconds": time.perf_counter() - began, "milliseconds": _milliseconds(out)}
+
+
+def _milliseconds(out: Path) -> float:
+    """Return the time of a step, the median over the lines of metrics.jsonl: some are of steps with an evaluation."""
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    times = [(line["seconds"], line["step"]) for line in lines]
+    return 1000 * statistics.median((end - start) / (last - first) for (start, first), (end, last) in pairwise(times))
 
 
 class Clock:
@@ -129,47 +152,93 @@ def book_kinds(asked: argparse.Namespace, folder: Path) -> list[Kind]:
     book.write_text("\n\n".join(f"Q: What does {name} do?\nA: {text}" for name, text in taken), encoding="utf-8")
     print(f"\n{len(taken)} questions and answers, {asked.book_steps} steps\n")
     learn = ("--init", asked.run, "--objective", "sft", "--data", book, "--steps", asked.book_steps)
-    kinds = [Kind(f"replay {share:g}", (*learn, "--replay", share)) for share in (0, 0.5, 0.75)]
-    return [*kinds, Kind("adapters, replay 0.5", (*learn, "--replay", 0.5, "--adapter-rank", 16))]
+    kinds = [Kind("defaults", learn), Kind("no replay", (*learn, "--replay", 0))]
+    kinds += [Kind("no noise in questions", (*learn, "--question-noise", 0))]
+    return [*kinds, Kind("adapters", (*learn, "--adapter-rank", 16))]
+
+
+def beginner(asked: argparse.Namespace, folder: Path) -> Path:
+    """Teach a task a little, so that some answers are right, and return the folder of the run."""
+    out = folder / "beginner"
+    how = ("--objective", "sft", "--replay", 0.5, "--lr", 0.001, "--steps", asked.beginner_steps)
+    train(out, "--init", asked.run, "--data", f"task:{asked.task}", *how)
+    return out
 
 
 def task_kinds(asked: argparse.Namespace, folder: Path) -> list[Kind]:
-    """Teach a task a little, and return the runs that practise it."""
-    task, beginner = f"task:{asked.task}", folder / "beginner"
-    train(beginner, "--init", asked.run, "--objective", "sft", "--data", task, "--steps", asked.beginner_steps)
-    print(f"\n{task} from a beginner, {asked.task_steps} steps\n")
-    practise = ("--init", beginner, "--data", task, "--steps", asked.task_steps)
+    """Return the runs that practise a task, from a beginner."""
+    practise = ("--init", beginner(asked, folder), "--data", f"task:{asked.task}", "--steps", asked.task_steps)
+    print(f"\ntask:{asked.task} from a beginner, {asked.task_steps} steps\n")
     return [Kind(name, (*practise, "--objective", name)) for name in ("reinforce", "best-of-n", "grpo")]
 
 
+def preference_kinds(asked: argparse.Namespace, folder: Path) -> list[Kind]:
+    """Write pairs of a right and a wrong answer, both of a beginner, and return the run that learns from them."""
+    path, start = folder / "pairs.jsonl", beginner(asked, folder)
+    lines = list(preferences(start, asked.task, asked.problems))
+    path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    print(f"\n{len(lines)} pairs of answers, {asked.preference_steps} steps\n")
+    learn = ("--init", start, "--data", path, "--steps", asked.preference_steps)
+    return [Kind("dpo", (*learn, "--objective", "dpo"))]
+
+
+def preferences(folder: Path, task: str, problems: int) -> Iterator[dict[str, Any]]:
+    """Yield a right and a wrong answer to each problem to which the model gives both in eight attempts."""
+    tok = tokenizer.load(folder)
+    form, model, ends = tokenizer.load_chat(folder, tok), models.load(folder), set(tok.specials.values())
+    for step in range(problems // _TOGETHER):
+        numbers = range(step * _TOGETHER, (step + 1) * _TOGETHER)
+        asked = [tasks.problem(task, 0, "preferences", number) for number in numbers]
+        messages = [[{"role": "user", "content": each.question}] for each in asked]
+        prompts = [form.encode(each) for each in messages]
+        drawn = roll_out(model, prompts, group=8, tokens=16, ends=ends, seed=0, step=step).answers
+        said = [tok.decode(ids[:-1]).strip() if ids[-1] in ends else "" for ids in drawn]
+        for number, each in enumerate(asked):
+            texts = list(filter(None, said[8 * number : 8 * number + 8]))
+            right = [text for text in texts if tasks.is_right(each, text)]
+            wrong = [text for text in texts if not tasks.is_right(each, text)]
+            if right and wrong:
+                yield {"messages": messages[number], "chosen": right[0], "rejected": wrong[0]}
+
+
 def student_kinds(asked: argparse.Namespace, folder: Path) -> list[Kind]:
-    """Return the runs of new models with the run as their teacher, and one without, of equally many tokens."""
-    print(f"\na new nano from {asked.run}, {asked.student_steps} steps\n")
+    """Return the runs of new models with a micro as their teacher, and of one alone, of equally many tokens."""
+    teacher = folder / "micro"
+    found = train(teacher, "--init", asked.run, "--size", "micro", "--steps", asked.teacher_steps)
+    knows = f"{found['result']['bits_per_byte']:.3f} bits per byte"
+    print(f"\na new nano, {asked.student_steps} steps; its teacher: {knows}\n")
     alone = ("--size", "nano", "--tokenizer", asked.run, "--steps", asked.student_steps)
-    learn = (*alone, "--objective", "distill", "--teacher", asked.run)
+    learn = (*alone, "--objective", "distill", "--teacher", teacher)
     shares = [Kind(f"teacher {share:g}", (*learn, "--teacher-share", share)) for share in (0.5, 0.9)]
     return [Kind("alone", alone), *shares, Kind("reverse 0.5", (*learn, "--teacher-divergence", "reverse"))]
 
 
-PARTS = {"book": book_kinds, "task": task_kinds, "student": student_kinds}
+PARTS = {"book": book_kinds, "task": task_kinds, "preferences": preference_kinds, "student": student_kinds}
 
 
 def main() -> None:
     """Print a table for each part, and JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("run", type=Path)
+    parser.add_argument("run", type=Path, nargs="?", help="default: a nano of --base-steps, trained first")
+    parser.add_argument("--base-steps", type=int, default=4_000)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--only", choices=PARTS)
     parser.add_argument("--pairs", type=int, default=150)
-    parser.add_argument("--book-steps", type=int, default=600)
+    parser.add_argument("--book-steps", type=int, default=250)
     parser.add_argument("--task", default="sorting")
     parser.add_argument("--beginner-steps", type=int, default=50)
     parser.add_argument("--task-steps", type=int, default=400)
+    parser.add_argument("--problems", type=int, default=640)
+    parser.add_argument("--preference-steps", type=int, default=100)
+    parser.add_argument("--teacher-steps", type=int, default=1_500)
     parser.add_argument("--student-steps", type=int, default=1_000)
     asked = parser.parse_args()
     found, clock = [], Clock(asked.minutes)
     with tempfile.TemporaryDirectory() as temporary:
+        if asked.run is None:
+            asked.run = Path(temporary) / "base"
+            train(asked.run, "--size", "nano", "--steps", asked.base_steps)
         for name, kinds in PARTS.items():
             if asked.only in (None, name) and clock.has_time():
                 folder = Path(temporary) / name

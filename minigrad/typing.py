@@ -24,7 +24,7 @@ class Teaching(NamedTuple):
     rows: Array  # (rows, width): the output of the teacher's last layer
     head: Array  # (V, width): the matrix of its logits
     temperature: float = 1.0  # what the logits are divided by; a higher one shows more of the unlikely tokens
-    share: float = 0.5  # of the teacher in the loss; the rest is the loss on the text
+    share: float | Array = 0.5  # of the teacher in the loss, of all rows or of each; the rest is the loss on the text
     is_reverse: bool = False  # whether KL(student, teacher) is minimised, or KL(teacher, student)
 
 

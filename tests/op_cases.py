@@ -214,7 +214,12 @@ def linear_distillation(draw: DrawFn) -> Case:
     case, width = draw(linear_losses()), draw(st.integers(1, 3))
     rows, classes = len(case.arrays[0]), len(case.arrays[1])
     how = draw(st.sampled_from([(1.0, 0.5, False), (2.0, 1.0, False), (1.5, 0.25, True), (1.0, 0.0, True)]))
-    return Case(case.arrays, {"teaching": Teaching(*values(draw, normal, (rows, width), (classes, width)), *how)})
+    teaching = Teaching(*values(draw, normal, (rows, width), (classes, width)), *how)
+    if not draw(st.booleans()):
+        return Case(case.arrays, {"teaching": teaching})
+    shares = draw(hnp.arrays(np.float64, rows, elements=st.sampled_from([0.0, 0.5, 1.0])))
+    row_weights = values(draw, normal, case.arrays[2].shape)
+    return Case((*case.arrays, *row_weights), {"teaching": teaching._replace(share=shares)})
 
 
 @st.composite

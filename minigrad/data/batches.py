@@ -85,8 +85,14 @@ class Batch:
         offsets, rows = self.layout.offsets, slice(first, last)
         layout = Layout(offsets[(offsets >= first) & (offsets <= last)] - first, self.layout.positions[rows])
         weights = None if self.weights is None else self.weights[rows]
-        said = self.teaching and self.teaching._replace(rows=self.teaching.rows[rows])
+        said = None if self.teaching is None else _said_of(self.teaching, rows)
         return Batch(self.tokens[rows], self.targets[rows], layout, self.first_row + first, weights, said)
+
+
+def _said_of(teaching: Teaching, rows: slice | npt.NDArray[np.int64]) -> Teaching:
+    """Return what a teacher says of some of the rows."""
+    share = teaching.share if np.ndim(teaching.share) == 0 else np.asarray(teaching.share)[rows]
+    return teaching._replace(rows=teaching.rows[rows], share=share)
 
 
 def gather(tokens: Tokens, starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Batch:
@@ -102,7 +108,7 @@ def gather(tokens: Tokens, starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) 
 def join(parts: Sequence[Batch]) -> Batch:
     """Return the sequences of several batches as one, in an order whose halves have about equally many tokens.
 
-    Either all of the batches have weights, or none has.
+    Either all of the batches have weights, or none has; the same of a teacher, who has one head for all.
     """
     lengths = np.concatenate([part.layout.lengths for part in parts])
     order = balanced(lengths)
@@ -110,7 +116,13 @@ def join(parts: Sequence[Batch]) -> Batch:
     places = np.repeat((np.cumsum(lengths) - lengths)[order], lengths[order]) + layout.positions
     tokens, targets = (np.concatenate([getattr(part, name) for part in parts]) for name in ("tokens", "targets"))
     weights = [part.weights for part in parts if part.weights is not None]
-    return Batch(tokens[places], targets[places], layout, weights=np.concatenate(weights)[places] if weights else None)
+    by_row = np.concatenate(weights)[places] if weights else None
+    said = [part.teaching for part in parts if part.teaching is not None]
+    if not said:
+        return Batch(tokens[places], targets[places], layout, weights=by_row)
+    shares = [np.full(len(each.rows), each.share, np.float32) for each in said]
+    together = said[0]._replace(rows=np.concatenate([each.rows for each in said]), share=np.concatenate(shares))
+    return Batch(tokens[places], targets[places], layout, weights=by_row, teaching=_said_of(together, places))
 
 
 def balanced(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

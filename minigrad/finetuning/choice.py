@@ -32,7 +32,13 @@ def lessons_for(
     """
 
     def make_reference() -> LanguageModel:
-        return load_model(settings.init or "")
+        try:
+            return load_model(settings.init or "")
+        except InputError as error:
+            raise InputError(
+                f"--objective {settings.objective} compares what is learned with the model in {settings.init}, as it "
+                f"was before, also when a run continues: {error}"
+            ) from error
 
     if settings.teacher is not None:
         if load_tokenizer(settings.teacher).fingerprint() != text.tokenizer.fingerprint():
@@ -42,7 +48,7 @@ def lessons_for(
             )
         return Distillation(settings, text, load_model(settings.teacher))
     if settings.objective == "sft":
-        return read_course(settings, form, text)
+        return read_course(settings, form, text, make_reference)
     if settings.objective == "dpo":
         ends = set(text.tokenizer.specials.values())
         pairs = read_preferences(settings.data, form, ends, settings.context)

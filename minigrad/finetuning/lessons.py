@@ -43,11 +43,15 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Lesson:
-    """A conversation as tokens, and the places of its answers."""
+    """A conversation as tokens, the places of its answers, and those of the words that ask for them.
+
+    The words of the questions are all tokens that are neither special nor part of an answer.
+    """
 
     conversation: Conversation
     tokens: list[int]
     answers: tuple[Answer, ...]
+    questions: tuple[int, ...]
 
     def targets(self) -> Array:
         """Return for each token but the last the one after it if it belongs to an answer, else -100."""
@@ -109,4 +113,6 @@ def encode_lesson(conversation: Conversation, form: ChatForm, ends: Collection[i
             f"{conversation.place}: the conversation has {len(tokens):,} tokens, and --context is {context:,}: shorten "
             "it, or take a larger --context if the model allows one"
         )
-    return Lesson(conversation, tokens, tuple(answers))
+    answered = {place for answer in answers for place in range(*answer)}
+    asked = (place for place, token in enumerate(tokens) if place not in answered and token not in ends)
+    return Lesson(conversation, tokens, tuple(answers), tuple(asked))

@@ -113,7 +113,7 @@ class Preferences:
         rollouts = _as_rollouts([self.pairs[number] for number in chosen])
         now = log_probabilities(self.model, rollouts.batch(np.zeros(rollouts.offsets[-1])))
         reference = np.concatenate([self.reference[number] for number in chosen])
-        dpo = functools.partial(objectives.dpo, offsets=rollouts.offsets, reference=reference)
+        dpo = functools.partial(objectives.dpo, offsets=rollouts.offsets, reference=reference, chosen=objectives.CHOSEN)
         return rollouts.batch(objectives.token_weights(dpo, now))
 
     def examine(self, run: Run) -> Taught:

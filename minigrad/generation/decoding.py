@@ -20,7 +20,7 @@ from minigrad.nn.decoder import Decoder
 from minigrad.nn.language_model import LanguageModel
 from minigrad.typing import Array, Tokenizer
 
-_MOST_TOGETHER, _MOST_CACHE_BYTES = 64, 1 << 29
+_MOST_TOGETHER, _MOST_CACHE_BYTES = 128, 1 << 29
 """How many texts are written at once, at most, and the memory of their cache."""
 
 

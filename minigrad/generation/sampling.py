@@ -100,7 +100,7 @@ def candidates(values: Array, count: int) -> Array:
     """
     groups = len(values) // _GROUP
     if not 0 < count <= groups:
-        return np.arange(len(values))
+        return np.arange(len(values) if count else 0)
     largest = values[: groups * _GROUP].reshape(_GROUP, groups).max(axis=0)
     bound = np.partition(largest, groups - count)[groups - count]
     return np.flatnonzero(values >= bound)

@@ -161,7 +161,7 @@ class LanguageModel(Module):
 
         With `weights`, of the shape of the targets, the loss of each target is multiplied by its weight; the sum is
         divided by the number of targets all the same. With `teaching` it is the loss of a student (see
-        `ops.linear_distillation`), without weights.
+        `ops.linear_distillation`).
         Shapes: tokens (B, T), targets (B, T) integers -> (); with a layout, tokens (rows,), targets (rows,) -> ().
         Raises ShapeError if these differ, InputError for ids or targets out of range.
 
@@ -174,15 +174,14 @@ class LanguageModel(Module):
         """
         rows, labels, layout = self._rows_and_targets(tokens, targets, layout)
         flat = labels.reshape(-1)
-        if teaching is not None and weights is not None:
-            raise InputError("the loss of a student has no weights: give weights or teaching")
+        by_row = None if weights is None else np.asarray(weights, rows.dtype)
+        if by_row is not None and by_row.shape != labels.shape:
+            raise ShapeError(f"a loss needs one weight per target: targets {labels.shape}, weights {by_row.shape}")
+        by_row = None if by_row is None else by_row.reshape(-1)
         if teaching is not None:
-            loss = ops.linear_distillation(rows, self.head(), flat, teaching=teaching)
+            loss = ops.linear_distillation(rows, self.head(), flat, by_row, teaching=teaching)
         else:
-            given = None if weights is None else np.asarray(weights, rows.dtype)
-            if given is not None and given.shape != labels.shape:
-                raise ShapeError(f"a loss needs one weight per target: targets {labels.shape}, weights {given.shape}")
-            loss = ops.linear_cross_entropy(rows, self.head(), flat, None if given is None else given.reshape(-1))
+            loss = ops.linear_cross_entropy(rows, self.head(), flat, by_row)
         return refuse_training(self._balanced(loss, flat != IGNORE, layout), self.head())
 
     def losses(self, tokens: ArrayLike | Tensor, targets: ArrayLike, *, layout: Layout | None = None) -> Tensor:

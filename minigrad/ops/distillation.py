@@ -15,23 +15,29 @@ from minigrad.ops.softmax import log_softmax_formula
 from minigrad.typing import Array, Teaching
 
 
-def linear_distillation_formula(x: Array, weight: Array, targets: Array, *, teaching: Teaching) -> Array:
+def linear_distillation_formula(
+    x: Array, weight: Array, targets: Array, row_weights: Array | None = None, *, teaching: Teaching
+) -> Array:
     """Compute `linear_distillation` in plain NumPy."""
     rows, head, temperature, share, is_reverse = teaching
     log_p = log_softmax_formula(x @ weight.T / temperature)
     log_q = log_softmax_formula(rows @ head.T / temperature)
     terms = np.exp(log_p) * (log_p - log_q) if is_reverse else np.exp(log_q) * (log_q - log_p)
     divergences = np.where(targets != IGNORE, temperature**2 * terms.sum(axis=-1), 0)
+    share = np.asarray(share, x.dtype)
     losses = (1 - share) * linear_losses_formula(x, weight, targets) + share * divergences
-    return np.asarray(losses.sum() / max((targets != IGNORE).sum(), 1))
+    total = (losses if row_weights is None else row_weights * losses).sum()
+    return np.asarray(total / max((targets != IGNORE).sum(), 1))
 
 
 @op(integers=("targets",))
-def linear_distillation(x: Array, weight: Array, targets: Array, *, teaching: Teaching) -> tuple[Array, Backward]:
+def linear_distillation(
+    x: Array, weight: Array, targets: Array, row_weights: Array | None = None, *, teaching: Teaching
+) -> tuple[Array, Backward]:
     r"""Compute logits $z = x W^T$, and how far they are from a teacher's and from the true tokens.
 
     With $p = \mathrm{softmax}(z / \tau)$, $q = \mathrm{softmax}(z' / \tau)$ for the logits $z'$ of the teacher, and
-    the share $\alpha$, the loss is the mean over the targets that are not -100 of
+    the share $\alpha$, which may differ from row to row, the loss is the mean over the targets that are not -100 of
 
     $$(1 - \alpha)\,(-\ln \mathrm{softmax}(z)_{target}) + \alpha\,\tau^2\, KL(q \,\|\, p),
     \qquad KL(q \,\|\, p) = \sum_j q_j \ln \frac{q_j}{p_j}.$$
@@ -41,10 +47,10 @@ def linear_distillation(x: Array, weight: Array, targets: Array, *, teaching: Te
     where the forward divergence makes it spread over everything; its gradient is
     $\alpha\,\tau\,p_j (\ln \frac{p_j}{q_j} - KL(p \,\|\, q))$.
     As in `linear_cross_entropy`, both logits exist for one chunk of rows at a time, and the gradients are computed in
-    the forward pass. The teacher gets none.
-    Shapes: x (rows, C), weight (V, C), targets (rows,) integers; `teaching` has rows (rows, C') and a head (V, C') of
-    the teacher -> ().  Raises ShapeError if they do not fit, InputError for a target, temperature or share out of
-    range.
+    the forward pass. The teacher gets none. With `row_weights` the loss of each row is multiplied by its weight.
+    Shapes: x (rows, C), weight (V, C), targets (rows,) integers, row_weights (rows,); `teaching` has rows (rows, C'), a
+    head (V, C') of the teacher, and one share or (rows,) of them -> ().  Raises ShapeError if they do not fit,
+    InputError for a target, temperature or share out of range.
     Sources: Hinton et al. 2015, arXiv 1503.02531, eq. 1 to 4; the reverse divergence: Gu et al. 2023, "MiniLLM",
     arXiv 2306.08543, there on texts that the student writes, here on given ones.
 
@@ -56,13 +62,18 @@ def linear_distillation(x: Array, weight: Array, targets: Array, *, teaching: Te
     0.0
     """
     teacher = _checked_teacher(x, weight, targets, teaching)
+    if row_weights is not None and row_weights.shape != targets.shape:
+        raise ShapeError(f"linear_distillation needs row_weights {targets.shape}, not {row_weights.shape}")
     flat, count = checked_targets(targets, len(weight))
-    x_wanted, weight_wanted, _ = gradients_wanted()
+    x_wanted, weight_wanted, _, row_weights_wanted = gradients_wanted()
     dx, dw = np.empty_like(x) if x_wanted else None, np.zeros_like(weight) if weight_wanted else None
     losses, scales = np.empty(len(x), x.dtype), np.full(len(x), 1 / count, x.dtype)
+    shares = np.full(len(x), teacher.share, x.dtype)
+    if row_weights is not None:
+        scales *= row_weights
     for chunk in row_chunks(len(x), 2 * len(weight)):
         logits, taught = product(x[chunk], weight.T), product(teacher.rows[chunk], teacher.head.T)
-        lesson = Lesson(flat[chunk], IGNORE, teacher.temperature, teacher.share, teacher.is_reverse)
+        lesson = Lesson(flat[chunk], IGNORE, teacher.temperature, shares[chunk], teacher.is_reverse)
         losses[chunk] = distillation_in_place(logits, taught, lesson, scales[chunk])
         gradient = logits  # its memory now holds the gradient of each row
         if dx is not None:
@@ -70,12 +81,16 @@ def linear_distillation(x: Array, weight: Array, targets: Array, *, teaching: Te
         if dw is not None:
             product_into(gradient.T, x[chunk], dw, chunk.start > 0)
 
-    def backward(dy: Array) -> tuple[Array | None, Array | None, None]:
+    divisor = losses.dtype.type(count)
+    weighted = losses if row_weights is None else losses * row_weights
+    parts = losses / divisor if row_weights_wanted else None
+
+    def backward(dy: Array) -> tuple[Array | None, Array | None, None, Array | None]:
         # A graph runs backward once, so both gradients are scaled in place.
         scaled = (None if each is None else np.multiply(each, dy, out=each) for each in (dx, dw))
-        return next(scaled), next(scaled), None
+        return next(scaled), next(scaled), None, None if parts is None else parts * dy
 
-    return np.asarray(losses.sum() / losses.dtype.type(count)), backward
+    return np.asarray(weighted.sum() / divisor), backward
 
 
 def _checked_teacher(x: Array, weight: Array, targets: Array, teaching: Teaching) -> Teaching:
@@ -89,7 +104,10 @@ def _checked_teacher(x: Array, weight: Array, targets: Array, teaching: Teaching
             f"(rows, C') and a head (V, C'); got {x.shape}, {weight.shape}, {targets.shape}, {rows.shape} and "
             f"{head.shape}"
         )
-    if not teaching.temperature > 0 or not 0 <= teaching.share <= 1:
+    shares = np.asarray(teaching.share)
+    if shares.shape not in ((), targets.shape):
+        raise ShapeError(f"a teacher has one share, or one for each row, {targets.shape}, not {shares.shape}")
+    if not teaching.temperature > 0 or not np.all((shares >= 0) & (shares <= 1)):
         raise InputError(
             f"a teacher has a temperature above 0 and a share from 0 to 1, not {teaching.temperature} and "
             f"{teaching.share}"

@@ -16,8 +16,14 @@ from minigrad.typing import Tokenizer
 CONTEXT, TOKENS_PER_STEP = 256, 2_048
 """The context of a laptop run, and the tokens of a step, unless they are given; the scaling law was measured so."""
 
-TAUGHT_LEARNING_RATE = {"sft": 1 / 6} | dict.fromkeys(("reinforce", "best-of-n", "grpo", "dpo"), 1 / 20)
-"""The peak learning rate of an objective, relative to that of pre-training."""
+TAUGHT_LEARNING_RATE = {"sft": 1 / 2, "dpo": 1 / 20} | dict.fromkeys(("reinforce", "best-of-n", "grpo"), 1 / 10)
+"""The peak learning rate of an objective, relative to that of pre-training (benchmarks/teaching.py measures them)."""
+
+REPLAY = 0.75
+"""The share of replayed text in the loss while a book is learned."""
+
+QUESTION_NOISE = 0.1
+"""The share of changed words in the questions of a book; the answer to a problem of a task depends on each word."""
 
 
 def expected_tokens(asked: TrainConfig, speed: float) -> float:
@@ -52,9 +58,11 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float, proce
     optimizer = asked.optimizer or usual
     chosen = {
         "lr": _learning_rate(model, asked.objective or "", optimizer),
-        "replay": 0.5 if asked.objective == "sft" else None,
+        "replay": REPLAY if asked.objective == "sft" else None,
+        "question_noise": (QUESTION_NOISE, 0.0)[asked.data.startswith("task:")] if asked.objective == "sft" else None,
         "optimizer": optimizer,
         "weight_decay": optimizers.WEIGHT_DECAY[optimizer],
+        "dropout": 0.0 if asked.is_lesson else RunSettings.dropout,
         "threads": hardware.threads(),
         "warmup": max(1, min(100, steps // 10)),
         "log_every": max(1, min(50, steps // 100)),

@@ -212,23 +212,21 @@ def open_run(
     if given.teacher is not None and given.tokenizer is None:
         given = dataclasses.replace(given, tokenizer=given.teacher)
     if given.is_lesson:
-        given = _for_teaching(Path(given.init or ""), given, explicit)
+        given = _for_teaching(Path(given.init or ""), given)
     return Opening(given, explicit, None, world)
 
 
-def _for_teaching(init: Path, given: TrainConfig, explicit: Collection[str]) -> TrainConfig:
+def _for_teaching(init: Path, given: TrainConfig) -> TrainConfig:
     """Return settings of teaching with the text that the run in `init` was trained on, unless another one is given.
 
-    Answers are drawn, and compared with a reference, without dropout, so they are also learned without. Raises
+    Answers are drawn, and compared with a reference, without dropout, so they are also learned without: raises
     InputError for dropout with them.
     """
-    if given.objective != "sft":
-        if "dropout" in explicit and given.dropout:
-            raise InputError(
-                f"--objective {given.objective} computes probabilities of answers without dropout and must learn from "
-                "the same model: leave out --dropout"
-            )
-        given = dataclasses.replace(given, dropout=0.0)
+    if given.objective != "sft" and given.dropout:
+        raise InputError(
+            f"--objective {given.objective} computes probabilities of answers without dropout and must learn from "
+            "the same model: leave out --dropout"
+        )
     if given.replay_text is not None:
         return given
     known = Record.read(init) if (init / FILE).is_file() else Record(data=TrainConfig.data)

@@ -63,7 +63,15 @@ class TrainConfig:
         group="teaching",
         at_least=0,
         below=1,
-        none_means="0.5 with --objective sft",
+        none_means="0.75 with --objective sft",
+    )
+    question_noise: float | None = option(
+        None,
+        "share of the tokens of questions that are replaced by others, to learn an answer and not one wording",
+        group="teaching",
+        at_least=0,
+        below=1,
+        none_means="0.1 with --objective sft and a file of conversations",
     )
     replay_text: str | None = option(
         None,
@@ -81,17 +89,10 @@ class TrainConfig:
         none_means="",
     )
     teacher_share: float = option(
-        0.5,
-        "share of the teacher in the loss; the rest is that of the text",
-        group="teaching",
-        at_least=0,
-        at_most=1,
+        0.5, "share of the teacher in the loss; the rest is that of the text", group="teaching", at_least=0, at_most=1
     )
     teacher_temperature: float = option(
-        1.0,
-        "divides the logits of both; a higher one shows more of what is unlikely",
-        group="teaching",
-        above=0,
+        1.0, "divides the logits of both; a higher one shows more of what is unlikely", group="teaching", above=0
     )
     teacher_divergence: str = option(
         "forward",
@@ -202,19 +203,19 @@ class TrainConfig:
     momentum: float = option(0.9, "SGD's share of the old velocity", group="how", at_least=0, below=1)
     ema: float | None = option(
         None,
-        "evaluate, and write in the end, a moving average of the weights, in which those of the step before count so "
-        "much of those of a step, as in 0.999",
+        "evaluate, and write in the end, a mean of the weights that keeps this share of itself in a step, as in 0.999",
         group="how",
         at_least=0,
         below=1,
         none_means="",
     )
-    dropout: float = option(
-        0.1,
+    dropout: float | None = option(
+        None,
         "probability of setting an activation to zero in training, against memorising a text that is read many times",
         group="how",
         at_least=0,
         below=1,
+        none_means="0.1, and 0 for teaching, where the model is compared with itself without dropout",
     )
     seed: int = option(0, "seed of the initial weights, the order of the text and dropout", group="how", at_least=0)
     threads: int | None = option(
@@ -228,8 +229,7 @@ class TrainConfig:
     )
     matmul: str = option(
         "auto",
-        "matmul backend: NumPy's BLAS, minigrad's own kernels, or whichever is faster on this processor; attention has "
-        "kernels of its own, which follow the choice of arithmetic",
+        "matmul backend: NumPy's BLAS, minigrad's own kernels, or whichever is faster; attention has its own kernels",
         group="how",
         choices=("auto", "blas", "numba"),
     )
@@ -287,6 +287,7 @@ class RunSettings(TrainConfig):
     warmup: int
     optimizer: str
     weight_decay: float
+    dropout: float = 0.1
     threads: int
     log_every: int
     eval_every: int

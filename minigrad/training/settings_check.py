@@ -59,7 +59,7 @@ def _check_optimizer(settings: TrainConfig) -> None:
 def _check_teaching(settings: TrainConfig) -> None:
     """Raise InputError for settings of teaching that lack what they need, or are given without an objective."""
     if not settings.is_lesson:
-        for name in ("replay", "replay_text"):
+        for name in ("replay", "question_noise", "replay_text"):
             if getattr(settings, name) is not None:
                 raise InputError(f"--{name.replace('_', '-')} is for teaching a trained model: give --objective sft")
     elif settings.resume is None:
@@ -71,8 +71,12 @@ def _check_teaching(settings: TrainConfig) -> None:
             )
         if settings.data.startswith("task:") and settings.objective == "dpo":
             raise InputError("--objective dpo needs --data FILE.jsonl, pairs of a chosen and a rejected answer")
-        if settings.replay is not None and settings.objective != "sft":
-            raise InputError(f"--replay is for --objective sft; {settings.objective} reads answers alone: leave it out")
+        for name in ("replay", "question_noise"):
+            if getattr(settings, name) is not None and settings.objective != "sft":
+                flag = f"--{name.replace('_', '-')}"
+                raise InputError(
+                    f"{flag} is for --objective sft; {settings.objective} reads answers alone: leave it out"
+                )
         if settings.adaptive_context:
             raise InputError("--adaptive-context is for pre-training: a conversation is never cut; leave it out")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -49,3 +50,10 @@ def test_the_book_asks_nothing_twice() -> None:
     book = list(pairs())
     assert len(book) >= 150
     assert len(dict(book)) == len({answer for _, answer in book}) == len(book)
+
+
+def test_the_time_of_a_step_is_not_that_of_an_evaluation(tmp_path: Path) -> None:
+    seconds = {1: 5.0, 3: 5.5, 5: 6.0, 6: 36.0, 8: 36.5}
+    lines = [json.dumps({"step": step, "seconds": each}) for step, each in seconds.items()]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    assert teaching._milliseconds(tmp_path) == pytest.approx(250)

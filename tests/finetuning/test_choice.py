@@ -17,6 +17,7 @@ from minigrad.finetuning.course import Course
 from minigrad.finetuning.distillation import Distillation
 from minigrad.finetuning.practice import Practice
 from minigrad.finetuning.preferences import Preferences
+from minigrad.nn.language_model import LanguageModel
 from minigrad.training.settings import RunSettings
 from minigrad.training.teaching import Lessons
 from tests.finetuning.conftest import TOK
@@ -24,16 +25,18 @@ from tests.finetuning.test_practice import EVERY, build
 from tokenizer.chat import ChatTemplate
 
 
-def chosen(objective: str, data: str) -> Lessons:
+def chosen(objective: str, data: str, **changes: Any) -> Lessons:
     settings = RunSettings(
-        objective=objective, data=data, batch=8, context=64, lr=1.0, warmup=1, threads=1, replay=0.5, **EVERY
+        objective=objective, data=data, batch=8, context=64, lr=1.0, warmup=1, threads=1, **EVERY, **changes
     )
     text: Any = SimpleNamespace(tokenizer=TOK, train=np.array([0, 7, 8, 9] * 30 + [0]))
 
-    def refuse(folder: str) -> Any:
-        pytest.fail(f"{folder} is loaded before it is needed")
+    def load(folder: str) -> Any:
+        if not settings.init:
+            pytest.fail(f"{folder} is loaded before it is needed")
+        return build()
 
-    return lessons_for(settings, ChatTemplate(TOK), text, refuse, refuse)
+    return lessons_for(settings, ChatTemplate(TOK), text, load, load)
 
 
 def test_conversations_become_a_course_and_a_task_becomes_practice_or_a_course(tmp_path: Path) -> None:
@@ -45,6 +48,13 @@ def test_conversations_become_a_course_and_a_task_becomes_practice_or_a_course(t
     assert solved.summary().startswith("2,000 conversations in task:arithmetic")
     for objective in ("reinforce", "best-of-n", "grpo"):
         assert isinstance(chosen(objective, "task:arithmetic"), Practice)
+
+
+def test_text_is_replayed_with_the_model_as_it_began_but_for_adapters() -> None:
+    how: dict[str, Any] = {"replay": 0.5, "init": "runs/base"}
+    assert isinstance(chosen("sft", "task:arithmetic", **how).teacher, LanguageModel)
+    assert chosen("sft", "task:arithmetic", **how, adapter_rank=4).teacher is None
+    assert chosen("sft", "task:arithmetic", **how | {"replay": 0.0}).teacher is None
 
 
 def test_pairs_of_answers_are_read_for_dpo(tmp_path: Path) -> None:

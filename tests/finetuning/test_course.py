@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from minigrad.finetuning.course import Course
 from minigrad.finetuning.lessons import Lesson
 from minigrad.training.settings import RunSettings
 from tests.finetuning.conftest import TOK
+from tests.finetuning.test_practice import build
 from tokenizer.chat import ChatTemplate
 
 CONTEXT = 16
@@ -83,6 +85,46 @@ def test_the_loss_has_the_share_of_the_text_whatever_the_lengths(lesson: Make, r
     assert (batch.targets[is_text] != IGNORE).all()
     halves = [part for part in batch.parts(2) if part.weights is not None]
     np.testing.assert_array_equal(np.concatenate([part.weights for part in halves]), batch.weights)  # type: ignore[misc]
+
+
+def test_what_the_model_said_of_the_text_is_kept_and_the_answers_are_learned(lesson: Make) -> None:
+    """A model that learns nothing but a step of replay is not moved: at its beginning it agrees with itself."""
+    plain, model = course(lesson, 9, 0.5), build()
+    kept = Course(plain.lessons, TEXT, settings_of(0.5), plain.form, teacher=model)
+    batch, without = (each.batch(seed=0, step=0, batch_size=4) for each in (kept, plain))
+    assert batch.teaching is not None
+    np.testing.assert_array_equal(batch.tokens, without.tokens)
+    is_text = np.repeat([each[0] != TOK.specials["<|user|>"] for each in sequences(batch)], batch.layout.lengths)
+    np.testing.assert_array_equal(batch.teaching.share, is_text)
+    parts = batch.parts(2)
+    np.testing.assert_array_equal(np.concatenate([part.teaching.share for part in parts if part.teaching]), is_text)
+
+    student = build()
+    how = {"layout": batch.layout, "teaching": batch.teaching}
+    student.loss(batch.tokens, batch.targets, weights=is_text, **how).backward()
+    assert all(abs(np.asarray(each.grad)).max() < 1e-6 for each in student.parameters())
+    assert without.weights is not None
+    answers = student.loss(batch.tokens, batch.targets, layout=batch.layout, weights=without.weights * ~is_text)
+    both = student.loss(batch.tokens, batch.targets, weights=batch.weights, **how)
+    assert both.item() == pytest.approx(answers.item(), rel=1e-5)  # of the text nothing is to be learned yet
+    assert kept.fingerprint() != plain.fingerprint()
+
+
+def test_noise_changes_words_of_questions_alone_and_is_a_function_of_the_step(lesson: Make) -> None:
+    lessons = [lesson(chr(97 + number) * 4, "xy", "zz", "w") for number in range(12)]
+    noisy, plain = (
+        Course(lessons, TEXT, replace(settings_of(0.0), question_noise=share), ChatTemplate(TOK))
+        for share in (0.5, 0.0)
+    )
+    batch, again, clean = (each.batch(seed=3, step=1, batch_size=4) for each in (noisy, noisy, plain))
+    np.testing.assert_array_equal(batch.tokens, again.tokens)
+    np.testing.assert_array_equal(batch.targets, clean.targets)
+    changed = batch.tokens != clean.tokens
+    assert 0.2 < changed.sum() / (6 * len(clean.layout.lengths)) < 0.7
+    spoken = {ord(letter) for letter in "abcdefghijklz"}
+    offset = TOK.encode("a")[0] - ord("a")
+    assert {int(token) - offset for token in clean.tokens[changed]} <= spoken  # neither special, nor of an answer
+    assert {int(token) - offset for token in batch.tokens[changed]} <= spoken
 
 
 def test_without_replay_only_conversations_are_read_and_nothing_is_weighted(lesson: Make) -> None:

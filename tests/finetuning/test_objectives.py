@@ -32,7 +32,7 @@ OBJECTIVES: dict[str, Callable[[Tensor], Tensor]] = {
     "reinforce": functools.partial(reinforce, offsets=OFFSETS, rewards=REWARDS, group=2),
     "best_of_n": functools.partial(best_of_n, offsets=OFFSETS, rewards=REWARDS, group=2),
     "grpo": functools.partial(grpo, offsets=OFFSETS, rewards=REWARDS, group=2, old=OLD, reference=REFERENCE),
-    "dpo": functools.partial(dpo, offsets=OFFSETS, reference=REFERENCE),
+    "dpo": functools.partial(dpo, offsets=OFFSETS, reference=REFERENCE, chosen=0.5),
 }
 
 
@@ -118,6 +118,15 @@ def test_dpo_begins_at_ln_2_and_moves_a_pair_apart() -> None:
     np.testing.assert_allclose(token_weights(begin, LOG_PROBS), signs * BETA / 2 / 2)
     far = functools.partial(dpo, offsets=OFFSETS, reference=np.where(signs > 0, 2e4, -2e4))
     assert np.isfinite(far(Tensor(LOG_PROBS)).item())
+
+
+def test_dpo_can_hold_the_likelihood_of_chosen_answers() -> None:
+    """Their tokens get a share besides, the same sum for each answer; without a margin nothing else would."""
+    plain, held = (functools.partial(dpo, offsets=OFFSETS, reference=LOG_PROBS, chosen=each) for each in (0.0, 2.0))
+    added = token_weights(held, LOG_PROBS) - token_weights(plain, LOG_PROBS)
+    np.testing.assert_allclose(added, np.array([1 / 3, 1 / 3, 1 / 3, 0, 1 / 2, 1 / 2, 0, 0]) * 2 / 2)
+    likely = (LOG_PROBS[:3].mean() + LOG_PROBS[4:6].mean()) / 2
+    assert held(Tensor(LOG_PROBS)).item() == pytest.approx(np.log(2) - 2 * likely)
 
 
 def test_a_reference_taken_from_the_model_that_learns_would_be_caught() -> None:

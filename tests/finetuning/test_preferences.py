@@ -12,7 +12,7 @@ import pytest
 
 from minigrad import InputError, no_grad
 from minigrad.constants import IGNORE
-from minigrad.finetuning.objectives import BETA
+from minigrad.finetuning.objectives import BETA, CHOSEN
 from minigrad.finetuning.preferences import Pair, Preferences, read_preferences
 from minigrad.training.settings import RunSettings
 from tests.finetuning.conftest import TOK
@@ -80,8 +80,9 @@ def test_the_weights_of_a_step_are_those_of_dpo_against_the_frozen_reference(tmp
     batch = some.batch(seed=0, step=0, batch_size=8)
     assert batch.weights is not None
     counted = batch.targets != IGNORE
-    steps = np.sign(batch.weights[counted]) * batch.num_targets * BETA / 2 / 10
-    np.testing.assert_allclose(batch.weights[counted], steps, rtol=1e-4)  # every margin is 0
+    signs = np.sign(batch.weights[counted])
+    steps = signs * BETA / 2 / 10 + (signs > 0) * CHOSEN / 4 / 10  # every margin is 0, and each answer has 4 tokens
+    np.testing.assert_allclose(batch.weights[counted], batch.num_targets * steps, rtol=1e-4)
     assert (batch.weights[counted] > 0).sum() == 10 * 4
     with no_grad():
         model.head()[...] = 0.5 * model.head().data

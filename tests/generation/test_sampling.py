@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from minigrad.errors import InputError
-from minigrad.generation.sampling import as_mask, distribution, draw, log_probabilities, most_likely, uniform
+from minigrad.generation.sampling import (
+    as_mask,
+    candidates,
+    distribution,
+    draw,
+    log_probabilities,
+    most_likely,
+    uniform,
+)
 from minigrad.generation.settings import Sampling
 
 LOGITS = arrays(np.float32, st.integers(2, 30), elements=st.floats(-50, 50, width=32))
@@ -166,6 +174,10 @@ def test_logits_that_are_not_finite_are_refused():
 @given(arrays(np.float64, st.integers(1, 300), elements=st.integers(-5, 5)), st.integers(0, 300))
 def test_the_most_likely_are_those_of_a_stable_sort(values, count):
     np.testing.assert_array_equal(most_likely(values, count), np.argsort(-values, kind="stable")[:count])
+
+
+def test_nothing_is_sorted_where_no_alternative_is_wanted():
+    assert len(candidates(np.arange(100.0), 0)) == 0
 
 
 @given(arrays(np.float64, st.integers(1, 20), elements=st.sampled_from([0.0, 0.1, 1.0])), st.floats(0, 1))

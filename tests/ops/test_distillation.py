@@ -99,6 +99,17 @@ def test_chunks_give_the_same_and_no_more_logits_exist_than_allowed(
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
 
 
+def test_rows_without_a_share_are_those_of_the_text_and_weights_multiply() -> None:
+    """A batch in which the teacher speaks of half of the rows only is the sum of two, one with and one without it."""
+    x, weight, targets, teaching = arrays()
+    targets, by_row = abs(targets % 5), np.array([2.0, 0.5, 1.0, 0.0, 3.0, 1.0])
+    shares = np.array([1.0, 1, 1, 0, 0, 0])
+    mixed = ops.linear_distillation(x, weight, targets, by_row, teaching=teaching._replace(share=shares)).item()
+    taught = ops.linear_distillation(x, weight, targets, by_row * shares, teaching=teaching._replace(share=1.0)).item()
+    alone = ops.linear_cross_entropy(x, weight, targets, by_row * (1 - shares)).item()
+    assert mixed == pytest.approx(taught + alone, rel=1e-12)
+
+
 def test_only_what_is_trained_gets_a_gradient() -> None:
     x, weight, targets, teaching = arrays()
     _, dx, dw = outcome(x, weight, targets, teaching)
@@ -116,6 +127,10 @@ def test_what_does_not_fit_is_refused() -> None:
             ops.linear_distillation(x, weight, targets, teaching=wrong)
     with pytest.raises(ShapeError, match=r"targets \(rows,\)"):
         ops.linear_distillation(x, weight, targets[1:], teaching=teaching)
+    with pytest.raises(ShapeError, match=r"one share, or one for each row, \(6,\), not \(5,\)"):
+        ops.linear_distillation(x, weight, targets, teaching=teaching._replace(share=np.ones(5)))
+    with pytest.raises(ShapeError, match=r"row_weights \(6,\), not \(5,\)"):
+        ops.linear_distillation(x, weight, targets, np.ones(5), teaching=teaching)
     for wrong in (teaching._replace(temperature=0.0), teaching._replace(share=1.5)):
         with pytest.raises(InputError, match="a temperature above 0 and a share from 0 to 1"):
             ops.linear_distillation(x, weight, targets, teaching=wrong)

@@ -15,6 +15,7 @@ import pytest
 import generate
 import models
 import tokenizer
+from minigrad import InputError
 from minigrad.evaluate import __main__ as evaluate
 from minigrad.training import metrics
 from minigrad.training.settings import TrainConfig
@@ -40,9 +41,10 @@ def teaching(book: Path, start: Path, out: Path, **changes: Any) -> TrainConfig:
 
 @pytest.fixture(scope="module")
 def taught(book: Path, finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of 60 steps that learns the book."""
+    """A run of 60 steps that learns the book; its questions have one word, which must not be changed."""
     out = tmp_path_factory.mktemp("taught") / "run"
-    train(teaching(book, finished, out, steps=60, lr=0.02, replay=0.25, dropout=0.0, save_every=30))
+    how = {"lr": 0.02, "replay": 0.25, "dropout": 0.0, "question_noise": 0.0, "save_every": 30}
+    train(teaching(book, finished, out, steps=60, **how))
     return out
 
 
@@ -232,7 +234,12 @@ def test_the_form_of_another_author_is_learned_and_kept(
     known = record(finished)["settings"]["data"]
     changes: dict[str, Any] = {"replay_text": known, "context": 64, "steps": 6}
     killed_at(monkeypatch, 5, teaching(book, source, tmp_path / "run", **changes))
-    shutil.rmtree(source)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (source / name).unlink()
+    source.rename(tmp_path / "moved")
+    with pytest.raises(InputError, match=r"with the model in \S+theirs, as it was before, also when a run continues"):
+        train(TrainConfig(resume=str(tmp_path / "run")))
+    (tmp_path / "moved").rename(source)
     train(TrainConfig(resume=str(tmp_path / "run")))
     tok = tokenizer.load(tmp_path / "run")
     ids = tokenizer.load_chat(tmp_path / "run", tok).encode([{"role": "user", "content": "a"}])

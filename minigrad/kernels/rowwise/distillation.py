@@ -19,7 +19,7 @@ class Lesson(NamedTuple):
     classes: Array  # (rows,) int64
     ignored: int
     temperature: float  # of both softmaxes in the divergence
-    share: float  # of the divergence in the loss; the rest is the cross-entropy
+    shares: Array  # (rows,): of the divergence in the loss of a row; the rest is the cross-entropy
     is_reverse: bool
 
 
@@ -29,8 +29,7 @@ def _distillation_rows(
 ) -> None:
     """Replace the logits of each row by the gradient of its loss times its scale; those of the teacher are lost."""
     width, classes, zero = logits.shape[1], lesson.classes, logits.dtype.type(0)
-    temperature, share = lesson.temperature, lesson.share
-    text_share = logits.dtype.type(1) - share
+    temperature, one = lesson.temperature, logits.dtype.type(1)
     lanes = np.empty(LANES, logits.dtype)
     for i in range(start, stop):
         if classes[i] == lesson.ignored:
@@ -38,6 +37,8 @@ def _distillation_rows(
             for j in range(width):
                 logits[i, j] = 0
             continue
+        share = lesson.shares[i]
+        text_share = one - share
         most, most_taught = row_maximum(logits, i, width, lanes), row_maximum(teacher, i, width, lanes)
         logit = logits[i, classes[i]]
         total, student_total, taught_total = zero, zero, zero
@@ -74,10 +75,10 @@ def distillation_in_place(logits: Array, teacher: Array, lesson: Lesson, scales:
     """Return each row's loss, and replace its logits by the gradient of the loss times its scale.
 
     Both are 0 where the class is `ignored`. The logits of the teacher are overwritten.
-    Shapes: logits and teacher (rows, V), contiguous, scales (rows,), all of one dtype -> (rows,).
+    Shapes: logits and teacher (rows, V), contiguous, scales and the shares of the lesson (rows,), all of one dtype ->
+    (rows,).
     """
-    number = logits.dtype.type
-    given = lesson._replace(temperature=number(lesson.temperature), share=number(lesson.share))
+    given = lesson._replace(temperature=logits.dtype.type(lesson.temperature))
     losses = np.empty(len(logits), logits.dtype)
     over_rows(
         lambda start, stop: _distillation_rows(logits, teacher, given, losses, scales, start, stop),

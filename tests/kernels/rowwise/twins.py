@@ -167,16 +167,17 @@ def _cross_entropy_in_place_rows(
 @st.composite
 def _distillation_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     logits, targets, losses, scales, start, stop = draw(_cross_entropy_in_place_arguments(dtype))
-    how = dtype(draw(st.sampled_from([1.0, 2.5]))), dtype(draw(st.sampled_from([0.0, 0.25, 1.0]))), draw(st.booleans())
+    shares = np.array([draw(st.sampled_from([0.0, 0.25, 1.0])) for _ in logits], dtype)
+    how = dtype(draw(st.sampled_from([1.0, 2.5]))), shares, draw(st.booleans())
     return [logits, numbers(draw, dtype, *logits.shape), Lesson(*targets, *how), losses, scales, start, stop]
 
 
 def _distillation_rows(
     logits: Array, teacher: Array, lesson: Lesson, losses: Array, scales: Array, start: int, stop: int
 ) -> None:
-    temperature, share = lesson.temperature, lesson.share
+    temperature = lesson.temperature
     for i in range(start, stop):
-        target, x = lesson.classes[i], logits[i].copy()
+        target, x, share = lesson.classes[i], logits[i].copy(), lesson.shares[i]
         if target == lesson.ignored:
             losses[i], logits[i] = 0, 0
             continue
