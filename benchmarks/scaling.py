@@ -27,11 +27,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+import models
 from minigrad.data import mixture
 from minigrad.distributed.launch import connect
 from minigrad.optim import decay_start
 from minigrad.system.locks import FolderLock
 from minigrad.training.budget import Budget
+from minigrad.training.dial import parameters_in_layers
 from minigrad.training.evaluate import Score
 from minigrad.training.run import Run
 from minigrad.training.run_folder import open_run
@@ -61,8 +63,6 @@ CURVES = (
     Curve("width 64, text / 8", "nano", WIDTH_64, 8, (500, 1_000)),
     Curve("width 32", "nano", WIDTH_32, 1, (500, 1_000, 2_000)),
     Curve("micro", "micro", None, 1, (500,)),
-    Curve("nano, text / 8", "nano", None, 8, (500, 1_000)),
-    Curve("width 64, text / 32", "nano", WIDTH_64, 32, (500, 1_000)),
 )
 
 
@@ -125,7 +125,7 @@ def branch(folder: Path, curve: Curve, steps: int, tokenizer: Path) -> dict[str,
     return {
         "model": curve.name,
         "steps": steps,
-        "parameters": run.model.num_parameters(),
+        "parameters": parameters_in_layers(run.model),
         "tokens": steps * run.settings.tokens_per_step,
         "unique_tokens": len(run.text.train),
         "bits_per_byte": round(score.bits_per_byte, 5),
@@ -160,13 +160,11 @@ def read_curves(folder: Path, runs: list[Path]) -> dict[str, tuple[Point, ...]]:
     curves = defaultdict[str, list[Point]](list)
     for each in json.loads((folder / "results.json").read_text(encoding="utf-8")):
         curves[each["model"]].append(Point(*(each[name] for name in Point._fields)))
+    nano = parameters_in_layers(models.for_training("vidya-v2", "nano"))
     unique = max(point.unique_tokens for points in curves.values() for point in points)
     for run in runs:
-        record = json.loads((run / "minigrad.json").read_text(encoding="utf-8"))
-        result = record["result"]
-        curves["nano, ten minutes"].append(
-            Point(record["parameters"], result["tokens"], unique, round(result["bits_per_byte"], 5))
-        )
+        result = json.loads((run / "minigrad.json").read_text(encoding="utf-8"))["result"]
+        curves["nano, ten minutes"].append(Point(nano, result["tokens"], unique, round(result["bits_per_byte"], 5)))
     kept = {name: tuple(p for p in points if p.tokens >= _FEWEST_TOKENS) for name, points in curves.items()}
     return {name: points for name, points in kept.items() if points}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,19 +10,26 @@ from minigrad.nn.language_model import LanguageModel
 from minigrad.system.units import format_estimate, format_seconds
 from minigrad.training import costs, scaling
 from minigrad.training.choices import CONTEXT, expected_tokens
+from minigrad.training.optimizers import matrices_of
 from minigrad.training.settings import TrainConfig
 
 BYTES_PER_TOKEN = 3.2
 """Of a text that is not encoded yet: measured with 4,096 tokens on python-docs; with 8,192 it is 3.5."""
 
 _DAY = 86_400  # seconds
+_OPTIMAL = 20  # tokens for each parameter: Hoffmann et al. 2022, arXiv 2203.15556
+
+
+def parameters_in_layers(model: LanguageModel) -> int:
+    """Return the number N of the scaling law: the parameters of the matrices within the layers."""
+    return sum(math.prod(matrix.shape) for matrix in matrices_of(model))
 
 
 @dataclass(frozen=True)
 class Dial:
     """The sizes to choose from, smallest first; the speed of the machine in FLOP/s, and the bytes to train on.
 
-    `goal` is a larger size, with its name, of which the plan says when it would be the best.
+    `goal` is a larger size, with its name, of which the plan says how long it takes.
     """
 
     candidates: Mapping[str, LanguageModel]
@@ -40,7 +48,7 @@ class Dial:
 
     def after(self, size: str, tokens: float) -> scaling.Prediction:
         """Return what the law expects of a size that was trained on so many tokens."""
-        return scaling.predict(self.candidates[size].num_parameters(), tokens, self.unique_tokens)
+        return scaling.predict(parameters_in_layers(self.candidates[size]), tokens, self.unique_tokens)
 
     def best(self, seconds: float) -> str:
         """Return the size with the lowest loss after so many seconds of training, of those that `is_fit` allows."""
@@ -106,14 +114,13 @@ class Dial:
         return f"{format_seconds(seconds)}: {size},{loss} {tokens / self.unique_tokens:.1f} passes over the text"
 
     def _goal(self) -> list[str]:
-        """Return when the larger size would be the best, if it read nothing twice."""
+        """Return how long the larger size takes to be trained as the published laws of large models advise."""
         if self.goal is None:
             return []
         name, model = self.goal
-        laws = (scaling.LAW, *scaling.WITHOUT)
-        tokens = [law.best_tokens(model.num_parameters()) for law in laws]
-        days = [format_estimate(each / self.speed(model) / _DAY) for each in (tokens[0], min(tokens), max(tokens))]
+        tokens = _OPTIMAL * model.num_parameters()
+        days = format_estimate(tokens / self.speed(model) / _DAY)
         return [
-            f"compute-optimal {name} on this machine: {days[0]} days ({days[1]} to {days[2]}), with "
-            f"{format_estimate(tokens[0] / 1e6)} million tokens of new text (beyond what was measured)"
+            f"compute-optimal {name} on this machine: {days} days, for {_OPTIMAL} new tokens for each parameter as "
+            "published for large models, far beyond what was measured here"
         ]

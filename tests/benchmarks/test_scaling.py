@@ -53,11 +53,11 @@ def test_the_fit_is_printed_as_the_chapter_has_it(tmp_path: Path) -> None:
     (tmp_path / "results.json").write_text(json.dumps(rows), encoding="utf-8")
     run = tmp_path / "run"
     run.mkdir()
-    result = {"tokens": 4_000_000, "bits_per_byte": TRUE.loss(10**6, 4_000_000, 2_000_000)}
-    (run / "minigrad.json").write_text(json.dumps({"parameters": 10**6, "result": result}), encoding="utf-8")
+    result = {"tokens": 4_000_000, "bits_per_byte": TRUE.loss(589_824, 4_000_000, 2_000_000)}
+    (run / "minigrad.json").write_text(json.dumps({"result": result}), encoding="utf-8")
     said = scaling.describe(scaling.read_curves(tmp_path, [run]))
     assert "| size 100000 | 100,000 | 1,000,000 | 0.5 | " in said
-    assert "| nano, ten minutes | 1,000,000 | 4,000,000 | 2.0 | " in said
+    assert "| nano, ten minutes | 589,824 | 4,000,000 | 2.0 | " in said
     assert "| 100,000 | 100,000 |" not in said  # too short
     found: dict[str, Any] = {}
     exec(said[said.index("CURVES") :], {"Law": law.Law, "Point": Point}, found)

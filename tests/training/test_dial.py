@@ -41,9 +41,9 @@ def test_more_of_anything_never_chooses_a_smaller_model(limit, amount, factor, r
 
 def test_no_time_chooses_the_smallest_model_and_unlimited_time_and_text_the_largest():
     assert ENDLESS.choose(TrainConfig(minutes=1e-6)) == "nano"
-    assert ENDLESS.choose(TrainConfig(minutes=1e6)) == "small"
+    assert ENDLESS.choose(TrainConfig(minutes=1e15)) == "small"
     assert ENDLESS.choose(TrainConfig(steps=1)) == "nano"
-    assert ENDLESS.choose(TrainConfig(tokens=10**12)) == "small"
+    assert ENDLESS.choose(TrainConfig(tokens=10**24)) == "small"
 
 
 def test_a_number_of_tokens_gets_a_size_that_no_larger_one_beats_in_its_time():
@@ -70,8 +70,7 @@ def test_the_plan_says_why_and_what_more_time_would_buy(limit):
     assert twice.startswith("20m 00s: " if "minutes" in limit else "")
     assert ten.startswith("1h 40m: " if "minutes" in limit else "")
     assert twice.endswith("passes over the text")
-    assert re.match(r"compute-optimal 2\.0 on this machine: [\d,]+ days \([\d,]+ to [\d,]+\), with ", goal)
-    assert goal.endswith("tokens of new text (beyond what was measured)")
+    assert re.match(r"compute-optimal 2\.0 on this machine: [\d,]+ days, for 20 new tokens for each parameter", goal)
 
 
 def test_of_another_model_or_another_text_only_the_order_is_told():
