@@ -286,7 +286,7 @@ class RunSettings(TrainConfig):
     lr: float
     warmup: int
     optimizer: str
-    weight_decay: float
+    weight_decay: float = 0.1
     dropout: float = 0.1
     threads: int
     log_every: int
