@@ -23,7 +23,8 @@ GENERATE = Parser(GenerateConfig, prog="generate.py", description="")
 
 
 def test_commands_are_understood() -> None:
-    commands = [shlex.split(each) for each in re.findall(r"^    python (.+)$", PAGE, re.MULTILINE)]
+    lines = PAGE.replace("\\\n", " ")  # a command may go on in the next line
+    commands = [shlex.split(each) for each in re.findall(r"^    python (.+)$", lines, re.MULTILINE)]
     assert len(commands) == 7
     for program, *words in commands:
         if program == "generate.py":
