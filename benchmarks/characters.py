@@ -29,7 +29,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 PEER_STEPS, WARM_UP, LEAST_RATE = 2_000, 100, 1e-4
-STEPS = 750
+STEPS = 900
 _, _, _, BATCH, CONTEXT = CASES["nanogpt"]
 
 
