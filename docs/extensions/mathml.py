@@ -68,7 +68,8 @@ def with_marks(paragraph: nodes.Element) -> None:
             before = paragraph[place - 1].astext()
         if place + 1 < len(paragraph) and isinstance(paragraph[place + 1], nodes.Text):
             after = paragraph[place + 1].astext()
-        brackets, marks = re.search(r"[(\[]*$", before)[0], re.match(r"[])’,.;:?!]*", after)[0]  # type: ignore[index]
+        brackets = before[len(before.rstrip("([")) :]
+        marks = after[: len(after) - len(after.lstrip("])’,.;:?!"))]
         group = nodes.inline(classes=["formula-with-marks"])
         group += [nodes.Text(brackets), formula.deepcopy(), nodes.Text(marks)]
         around = [nodes.Text(before[: len(before) - len(brackets)]), group, nodes.Text(after[len(marks) :])]

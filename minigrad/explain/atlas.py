@@ -2,8 +2,7 @@
 
 The model reads tokens that were drawn at random, and then the same ones again. Nobody could have expected them, so what
 the model knows of its language is of no use. Who looks up what followed the present token the first time knows all that
-comes (Olsson et al. 2022, "In-context learning and induction heads", arXiv
-2209.11895, who call this prefix matching).
+comes (Olsson et al. 2022, "In-context learning and induction heads", arXiv 2209.11895, who call this prefix matching).
 """
 
 from __future__ import annotations

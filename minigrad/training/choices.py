@@ -41,7 +41,7 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float, proce
 
     Each of the `processes` gets a whole batch.
 
-    Only integers and the learning rate are chosen, so that the command printed at the end repeats the run.
+    The command printed at the end names what was chosen, digit by digit, and so repeats the run.
     Raises InputError if the context is longer than the model's.
     """
     limit = model.config.context_length
@@ -56,10 +56,11 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float, proce
     steps = max(int(expected), 1)
     usual = "adamw" if asked.is_lesson or asked.adapter_rank else optimizers.choose(model, per_step, context)
     optimizer = asked.optimizer or usual
+    question_noise = 0.0 if asked.data.startswith("task:") else QUESTION_NOISE
     chosen = {
         "lr": _learning_rate(model, asked.objective or "", optimizer),
         "replay": REPLAY if asked.objective == "sft" else None,
-        "question_noise": (QUESTION_NOISE, 0.0)[asked.data.startswith("task:")] if asked.objective == "sft" else None,
+        "question_noise": question_noise if asked.objective == "sft" else None,
         "optimizer": optimizer,
         "weight_decay": optimizers.WEIGHT_DECAY[optimizer],
         "dropout": 0.0 if asked.is_lesson else RunSettings.dropout,
