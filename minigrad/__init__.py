@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from minigrad.autograd.drawing import draw_graph
     from minigrad.autograd.graph import no_grad
     from minigrad.autograd.op import op
+    from minigrad.autograd.stepping import step_through
     from minigrad.autograd.tensor import Tensor
     from minigrad.errors import GraphError, InputError, RunError, ShapeError
 
@@ -42,6 +43,7 @@ __all__ = [
     "ops",
     "optim",
     "randn",
+    "step_through",
     "variable",
     "zeros",
 ]
@@ -59,6 +61,7 @@ _HOMES = {
     "ones": "autograd.creation",
     "op": "autograd.op",
     "randn": "autograd.creation",
+    "step_through": "autograd.stepping",
     "zeros": "autograd.creation",
 }
 _MODULES = {
@@ -70,6 +73,8 @@ _MODULES = {
     "variable": "variable",
 }
 
+_USING_OPERATIONS = {f"autograd.{name}" for name in ("tensor", "creation", "drawing", "op", "stepping")}
+
 hardware.prepare()
 
 
@@ -77,7 +82,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"minigrad.{_MODULES[name]}")
     if name in _HOMES:
-        if _HOMES[name] in ("autograd.tensor", "autograd.creation", "autograd.drawing", "autograd.op"):
+        if _HOMES[name] in _USING_OPERATIONS:
             importlib.import_module("minigrad.ops")  # registers the operations that `a + b` and `x.sum()` look up
         return getattr(importlib.import_module(f"minigrad.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'minigrad' has no attribute {name!r}")

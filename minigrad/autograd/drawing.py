@@ -6,36 +6,31 @@ backward pass the gradients from bottom to top. The picture has the text colour 
 
 from __future__ import annotations
 
-import contextlib
 import html
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import itertools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from minigrad.autograd.gradients import Backward
-from minigrad.autograd.observers import Gradients, Observer, RecordedOperation, Result, watch
+from minigrad.autograd.history import Box, history
 from minigrad.autograd.tensor import Tensor
-from minigrad.errors import GraphError
 from minigrad.typing import Array
 
-_WIDTH, _HEIGHT = 176, 50  # of a box
+_WIDTH, _HEIGHT = 176, 50  # of a box; the width is more if a text needs more
+_CHARACTER = 8  # is wide, on average
 _ACROSS, _DOWN = 20, 30  # between boxes
+_APART = 16  # between the curves that end at one box
 _MARGIN = 4
 _INPUT_COLOUR = "#3b82c4"
 
 
-@dataclass(eq=False)
-class Box:
-    """One value of a computation: what computed it, and its gradient (None for a constant, which has none)."""
+class Line(NamedTuple):
+    """A line of text in a box: a label at the left, a number at the right, and the attributes of both."""
 
-    title: str
-    value: Array
-    gradient: Array | None = None
-    inputs: list[Box] = field(default_factory=list)
-    row: int = 0
+    label: str
+    number: str
+    attributes: str = ""
 
 
 def draw_graph(function: Callable[..., Tensor], **inputs: ArrayLike) -> str:
@@ -48,119 +43,120 @@ def draw_graph(function: Callable[..., Tensor], **inputs: ArrayLike) -> str:
     >>> svg.startswith("<svg"), "multiply" in svg, "0.7616" in svg
     (True, True, True)
     """
-    leaves = {name: _leaf(value) for name, value in inputs.items()}
-    recording = Recording()
-    with watch(recording):
-        result = function(**leaves)
-        root = result.node
-        if root is None or root.is_leaf:
-            raise GraphError(f"the result depends on none of the inputs {', '.join(leaves)} through an operation")
-        result.backward()
-    return _svg(recording.boxes(root, leaves))
+    return picture(history(function, inputs), _final_lines, lambda box: "")
 
 
-def _leaf(value: ArrayLike) -> Tensor:
-    array = np.asarray(value)
-    return Tensor(value, requires_grad=True, dtype=np.float32 if array.dtype.kind in "iub" else None)
+def _final_lines(box: Box) -> tuple[Line, list[Line]]:
+    """Return the title and the value of a box, and its gradient."""
+    return Line(box.title, shown(box.value)), [] if box.gradient is None else [Line("gradient", shown(box.gradient))]
 
 
-class Recording(Observer):
-    """The observer that notes every result on the way forward, and every gradient on the way back."""
+def picture(
+    boxes: Sequence[Box], lines: Callable[[Box], tuple[Line, Sequence[Line]]], attributes: Callable[[Box], str]
+) -> str:
+    """Return boxes as an SVG picture: a row of them for each step of the longest way from an input to the result.
 
-    def __init__(self) -> None:
-        self._results: dict[Backward, tuple[Sequence[Array], Array]] = {}  # arguments and result
-        self._visited: dict[RecordedOperation, tuple[Backward, Sequence[RecordedOperation | None], Array]] = {}
-
-    @contextlib.contextmanager
-    def forward(
-        self, name: str, arrays: Sequence[Array], options: dict[str, Any]
-    ) -> Iterator[Callable[[Result], Result]]:
-        """Note the arguments and the result of a forward function."""
-
-        def note(result: Result) -> Result:
-            self._results[result[1]] = (arrays, np.asarray(result[0]))
-            return result
-
-        yield note
-
-    @contextlib.contextmanager
-    def backward(self, node: RecordedOperation, dy: Array) -> Iterator[Callable[[Gradients], Gradients]]:
-        """Note the gradient of a result, and the parents of its node, which is cut after this."""
-        if node.backward is not None:
-            self._visited[node] = node.backward, node.parents, dy
-        yield lambda gradients: gradients
-
-    def boxes(self, root: RecordedOperation, leaves: dict[str, Tensor]) -> list[Box]:
-        """Return a box for every value that the root was computed from, each after its inputs, and the root's last."""
-        known: dict[RecordedOperation | None, Box] = {}
-        known |= {each.node: Box(name, each.data, each.grad) for name, each in leaves.items()}
-        found: list[Box] = []
-
-        def visit(node: RecordedOperation | None, constant: Array) -> Box:
-            if node is not None and node in known:
-                box = known[node]
-            elif node is None or node not in self._visited:
-                box = Box("constant", constant)
-            else:
-                backward, parents, gradient = self._visited[node]
-                arguments, value = self._results[backward]
-                inputs = [visit(*each) for each in zip(parents, arguments, strict=True)]
-                box = known[node] = Box(node.name, value, gradient, inputs)
-            if box not in found:
-                found.append(box)
-            return box
-
-        visit(root, np.empty(0))
-        return found
-
-
-def _svg(boxes: Sequence[Box]) -> str:
-    """Return the picture: a row of boxes for each step of the longest way from an input to the result."""
+    `lines` gives the upper line of a box, and its lower line: none, one, or several in the same place, of which one is
+    visible. `attributes` gives those of the frame of a box and of the curves that lead to it.
+    """
+    written = {box: lines(box) for box in boxes}
+    texts = [line for upper, lower in written.values() for line in (upper, *lower)]
+    wide = max(_WIDTH, 30 + _CHARACTER * max(len(line.label + line.number) for line in texts))
+    row_of = _rows(boxes)
+    middles, width = _middles(boxes, row_of, wide)
+    height = (max(row_of.values()) + 1) * (_HEIGHT + _DOWN) - _DOWN + 2 * _MARGIN
+    body = ""
     for box in boxes:
-        box.row = max((each.row + 1 for each in box.inputs), default=0)
-    for box in boxes:  # an input stands just above the first operation that uses it
-        if not box.inputs:
-            box.row = min(other.row for other in boxes if box in other.inputs) - 1
-    rows = [[box for box in boxes if box.row == row] for row in range(boxes[-1].row + 1)]
-    width = max(len(row) for row in rows) * (_WIDTH + _ACROSS) - _ACROSS + 2 * _MARGIN
-    height = len(rows) * (_HEIGHT + _DOWN) - _DOWN + 2 * _MARGIN
-    corners: dict[Box, tuple[float, float]] = {}
-    for number, row in enumerate(rows):
-        left = (width - len(row) * (_WIDTH + _ACROSS) + _ACROSS) / 2
-        for place, box in enumerate(row):
-            corners[box] = left + place * (_WIDTH + _ACROSS), _MARGIN + number * (_HEIGHT + _DOWN)
-    lines = "".join(_line(corners[each], corners[box]) for box in boxes for each in box.inputs)
-    body = lines + "".join(_drawn(box, *corners[box]) for box in boxes)
+        apart = min(_APART, (wide - 2 * _APART) / max(len(box.inputs), 1))
+        for place, each in enumerate(box.inputs):
+            aside = apart * (place - (len(box.inputs) - 1) / 2)
+            way = [middles[each, row] for row in range(row_of[each], row_of[box])]
+            body += _curve([*way, middles[box, row_of[box]]], aside, attributes(box))
+    for box, (upper, lower) in written.items():
+        x, y = middles[box, row_of[box]]
+        x -= wide / 2
+        body += _frame(box, x, y, wide, attributes(box)) + _text(upper, ' font-weight="600"', x, y + 20, wide)
+        body += "".join(_text(line, ' fill-opacity=".75"', x, y + 40, wide) for line in lower)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="a computation graph" font-size="15" '
-        f'viewBox="0 0 {width} {height}" font-family="system-ui, sans-serif" fill="currentColor">{body}</svg>'
+        f'style="max-width:{1.1 * width:.0f}px" viewBox="0 0 {width:g} {height}" '
+        f'font-family="system-ui, sans-serif" fill="currentColor">{body}</svg>'
     )
 
 
-def _line(above: tuple[float, float], below: tuple[float, float]) -> str:
-    """Return a curve from the lower edge of one box to the upper edge of another, with a dot at its end."""
-    x, y, to_x, to_y = above[0] + _WIDTH / 2, above[1] + _HEIGHT, below[0] + _WIDTH / 2, below[1]
-    middle = (y + to_y) / 2
-    path = f"M{x:g} {y:g}C{x:g} {middle:g} {to_x:g} {middle:g} {to_x:g} {to_y:g}"
-    dot = f'<circle cx="{to_x:g}" cy="{to_y:g}" r="3"/>'
-    return f'<path d="{path}" fill="none" stroke="currentColor" stroke-opacity=".6"/>{dot}'
+def _rows(boxes: Sequence[Box]) -> dict[Box, int]:
+    """Return the row of each box: an operation below all its inputs, an input just above the first that uses it."""
+    row_of: dict[Box, int] = {}
+    for box in boxes:
+        row_of[box] = max((row_of[each] + 1 for each in box.inputs), default=0)
+    for box in boxes:
+        if not box.inputs:
+            row_of[box] = min(row_of[other] for other in boxes if box in other.inputs) - 1
+    return row_of
 
 
-def _drawn(box: Box, x: float, y: float) -> str:
-    """Return a box with its title and value, and below them its gradient."""
+def _middles(
+    boxes: Sequence[Box], row_of: dict[Box, int], wide: int
+) -> tuple[dict[tuple[Box, int], tuple[float, float]], float]:
+    """Return the middle of the upper edge of each box, by box and row, and the width of the picture.
+
+    In the rows between a box and the last that uses it, it has a place without width, where the curves pass.
+    """
+    rows = [[box for box in boxes if row_of[box] == number] for number in range(max(row_of.values()) + 1)]
+    for box in boxes:
+        last = max((row_of[other] for other in boxes if box in other.inputs), default=0)
+        for row in rows[row_of[box] + 1 : last]:
+            row.append(box)
+    taken = [
+        sum(wide for box in row if row_of[box] == number) + _ACROSS * (len(row) - 1) for number, row in enumerate(rows)
+    ]
+    width = max(taken) + 2 * _MARGIN
+    middles = {}
+    for number, row in enumerate(rows):
+        x = (width - taken[number]) / 2
+        for box in row:
+            half = wide / 2 if row_of[box] == number else 0
+            middles[box, number] = x + half, float(_MARGIN + number * (_HEIGHT + _DOWN))
+            x += 2 * half + _ACROSS
+    return middles, width
+
+
+def _curve(places: Sequence[tuple[float, float]], aside: float, attributes: str) -> str:
+    """Return a curve from the lower edge of a box, past the rows between, to the upper edge of another; a dot ends it.
+
+    `places` are the middles of the upper edges. The curve begins and ends `aside` of the middle, so that two arguments
+    that are one value are two curves.
+    """
+    last = places[-1]
+    path = f"M{places[0][0] + aside:g} {places[0][1] + _HEIGHT:g}"
+    before = aside
+    for (x, y), (to_x, to_y) in itertools.pairwise(places):
+        middle, after = (y + _HEIGHT + to_y) / 2, aside if (to_x, to_y) == last else 0
+        path += f"C{x + before:g} {middle:g} {to_x + after:g} {middle:g} {to_x + after:g} {to_y:g}"
+        path += "" if (to_x, to_y) == last else f"V{to_y + _HEIGHT:g}"
+        before = after
+    dot = f'<circle cx="{last[0] + aside:g}" cy="{last[1]:g}" r="3"/>'
+    return f'<path d="{path}" fill="none" stroke="currentColor" stroke-opacity=".6"{attributes}/>{dot}'
+
+
+def _frame(box: Box, x: float, y: float, wide: int, attributes: str) -> str:
+    """Return the rectangle of a box."""
     colour = "currentColor" if box.inputs else _INPUT_COLOUR
-    frame = f'<rect x="{x:g}" y="{y:g}" width="{_WIDTH}" height="{_HEIGHT}" rx="6" fill="{colour}" fill-opacity=".08" '
-    lines = [(f'font-weight="600">{html.escape(box.title)}', _number(box.value), 20)]
-    if box.gradient is not None:
-        lines.append(('fill-opacity=".75">gradient', _number(box.gradient), 40))
-    return f'{frame}stroke="{colour}"/>' + "".join(
-        f'<text x="{x + 10:g}" y="{y + down:g}" {label}</text>'
-        f'<text x="{x + _WIDTH - 10:g}" y="{y + down:g}" text-anchor="end">{number}</text>'
-        for label, number, down in lines
+    return (
+        f'<rect x="{x:g}" y="{y:g}" width="{wide}" height="{_HEIGHT}" rx="6" fill="{colour}" fill-opacity=".08" '
+        f'stroke="{colour}"{attributes}/>'
     )
 
 
-def _number(array: Array) -> str:
+def _text(line: Line, weight: str, x: float, y: float, wide: int) -> str:
+    """Return a line of a box, whose label is written with a weight."""
+    return (
+        f'<text x="{x + 10:g}" y="{y:g}"{weight}{line.attributes}>{html.escape(line.label)}</text>'
+        f'<text x="{x + wide - 10:g}" y="{y:g}" text-anchor="end"{line.attributes}>{line.number}</text>'
+    )
+
+
+def shown(array: Array) -> str:
     """Return an array of up to three elements as numbers, and of a larger one the shape."""
     if array.size > 3:
         return f"shape {array.shape}"

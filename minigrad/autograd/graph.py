@@ -210,10 +210,7 @@ def _route(
 
 
 def _fit(gradient: Gradient, parent: Node, node: Node, position: int) -> Gradient:
-    """Sum a gradient over the axes along which its argument was broadcast; refuse any other difference.
-
-    Broadcasting copies an element to many places, so by the chain rule its gradient is the sum over those places.
-    """
+    """Sum a gradient over the axes along which its argument was broadcast; refuse any other difference."""
     if gradient.dtype != parent.dtype:
         raise ShapeError(
             f"the backward of {node.name} returned a gradient of dtype {gradient.dtype} for argument {position}, "
@@ -226,7 +223,16 @@ def _fit(gradient: Gradient, parent: Node, node: Node, position: int) -> Gradien
             f"the backward of {node.name} returned a gradient of shape {gradient.shape} for argument {position}, "
             f"whose shape is {parent.shape}"
         )
-    gradient = gradient.array() if isinstance(gradient, Deferred) else gradient
-    repeated = (extra + axis for axis, size in enumerate(parent.shape) if size == 1 and sizes[axis] != 1)
+    return sum_to_shape(gradient.array() if isinstance(gradient, Deferred) else gradient, parent.shape)
+
+
+def sum_to_shape(gradient: Array, shape: tuple[int, ...]) -> Array:
+    """Sum a gradient over the axes along which an array of `shape` was broadcast.
+
+    Broadcasting copies an element to many places, so by the chain rule its gradient is the sum over those places.
+    """
+    extra = gradient.ndim - len(shape)
+    sizes = gradient.shape[extra:]
+    repeated = (extra + axis for axis, size in enumerate(shape) if size == 1 and sizes[axis] != 1)
     total: Array = gradient.sum(axis=(*range(extra), *repeated), keepdims=True)
-    return total.reshape(parent.shape)
+    return total.reshape(shape)

@@ -71,6 +71,31 @@ def test_no_line_ends_outside_the_picture() -> None:
     assert all(0 <= float(number) <= max(width, height) for number in re.findall(r"[MC ]([\d.]+)", svg))
 
 
+def test_a_curve_passes_beside_the_boxes_between_and_two_uses_are_two_curves() -> None:
+    """For (x + x).exp() + x, the curve from x to the last sum passes two rows, at the right of their boxes."""
+    picture = ElementTree.fromstring(draw_graph(lambda x: (x + x).exp() + x, x=1.0))
+    right = max(float(each.get("x", 0)) + float(each.get("width", 0)) for each in list(picture.iter(f"{SVG}rect"))[1:3])
+    curves = [each.get("d", "") for each in picture.iter(f"{SVG}path")]
+    assert len(set(curves)) == len(curves) == 5
+    (long,) = [curve for curve in curves if "V" in curve]
+    assert all(float(x) > right for x in re.findall(r"([\d.]+) [\d.]+V", long))
+    assert long.count("V") == 2
+
+
+def test_a_box_is_as_wide_as_its_text_needs() -> None:
+    def width(value: list[float]) -> float:
+        picture = ElementTree.fromstring(draw_graph(lambda x: x.sum(), x=value))
+        return float(next(picture.iter(f"{SVG}rect")).get("width", 0))
+
+    assert width([1.0]) == 176
+    assert width([-0.0123, -45.67, 8.912]) > 220
+
+
+def test_an_argument_that_is_left_out_is_not_drawn() -> None:
+    svg = draw_graph(lambda x, w: ops.linear(x, w).sum(), x=np.ones((1, 2)), w=np.ones((3, 2)))
+    assert [line[1] for line in lines(svg) if line[1] != "gradient"] == ["x", "w", "linear", "sum"]
+
+
 def test_a_result_without_a_graph_is_refused() -> None:
     with pytest.raises(GraphError, match="depends on none of the inputs a, b"):
         draw_graph(lambda a, b: Tensor(1.0) + 1, a=1.0, b=2.0)
