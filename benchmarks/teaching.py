@@ -3,9 +3,10 @@
 The book asks what functions of the standard library do; the answers are the first sentences of their docstrings. The
 preferences are right answers to a task over wrong ones, both drawn from the model. The teacher of the students is a
 micro that is grown from the run and trained on. Every run is one of train.py in a process of its own; without a run to
-begin with, a nano is trained first. `--minutes` bounds the whole: every kind of run is made with the first seed before
-any is made with the second, and a run that is likely to take longer than what is left is not begun. Run it with nothing
-else on the machine.
+begin with, a nano is trained first. All runs are as long as their `--steps`, so nothing but `--minutes` depends on what
+else the machine does; what teaching costs is measured by teaching_costs.py. `--minutes` bounds the whole: every kind of
+run is made with the first seed before any is made with the second, and a run that is likely to take longer than what is
+left is not begun.
 
     python benchmarks/teaching.py [RUN] [--seeds 3] [--minutes 60] [--only book|task|preferences|student]
 """
@@ -24,7 +25,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +34,7 @@ import models
 import tokenizer
 from minigrad.finetuning import tasks
 from minigrad.finetuning.rollouts import roll_out
+from minigrad.system import hardware
 
 ROOT = Path(__file__).parent.parent
 
@@ -50,8 +51,6 @@ FIGURES: dict[str, Callable[[dict[str, Any]], float]] = {
     "held-out pairs apart, %": lambda run: 100 * run["result"]["preferred"],
     "margin, nats": lambda run: run["result"]["margin"],
     "chosen answers, nats": lambda run: run["result"]["chosen"],
-    "ms a step": lambda run: run["milliseconds"],
-    "seconds": lambda run: run["seconds"],
 }
 """What is shown of a run, from its minigrad.json; a figure that a kind of run does not have is left out."""
 
@@ -78,20 +77,13 @@ def pairs() -> Iterator[tuple[str, str]]:
 
 
 def train(out: Path, *words: object) -> dict[str, Any]:
-    """Run train.py; return minigrad.json with the seconds of the whole process and the milliseconds of a step."""
+    """Run train.py; return minigrad.json with the seconds of the whole process."""
     command = [sys.executable, str(ROOT / "train.py"), "--out", str(out), *map(str, words)]
     began = time.perf_counter()
     if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode:
         raise SystemExit(f"{' '.join(command)} failed")
     record: dict[str, Any] = json.loads((out / "minigrad.json").read_text(encoding="utf-8"))
-    return record | {"seconds": time.perf_counter() - began, "milliseconds": _milliseconds(out)}
-
-
-def _milliseconds(out: Path) -> float:
-    """Return the time of a step, the median over the lines of metrics.jsonl: some are of steps with an evaluation."""
-    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    times = [(line["seconds"], line["step"]) for line in lines]
-    return 1000 * statistics.median((end - start) / (last - first) for (start, first), (end, last) in pairwise(times))
+    return record | {"seconds": time.perf_counter() - began}
 
 
 class Clock:
@@ -147,39 +139,42 @@ def table(found: list[dict[str, Any]]) -> str:
 
 
 def book_kinds(asked: argparse.Namespace, folder: Path) -> list[Kind]:
-    """Write the book, and return the runs that learn it: with shares of replay, and with adapters."""
+    """Write the book, and return the runs that learn it; without replay a quarter of the steps read it as often."""
     book, taken = folder / "book.txt", list(pairs())[: asked.pairs]
     book.write_text("\n\n".join(f"Q: What does {name} do?\nA: {text}" for name, text in taken), encoding="utf-8")
     print(f"\n{len(taken)} questions and answers, {asked.book_steps} steps\n")
-    learn = ("--init", asked.run, "--objective", "sft", "--data", book, "--steps", asked.book_steps)
-    kinds = [Kind("defaults", learn), Kind("no replay", (*learn, "--replay", 0))]
-    kinds += [Kind("no noise in questions", (*learn, "--question-noise", 0))]
-    return [*kinds, Kind("adapters", (*learn, "--adapter-rank", 16))]
+    learn = (*asked.common, "--init", asked.run, "--objective", "sft", "--data", book)
+    alone, steps = ("--replay", 0, "--steps", asked.book_steps // 4), ("--steps", asked.book_steps)
+    kinds = [Kind("defaults", (*learn, *steps)), Kind("no replay, a quarter of the steps", (*learn, *alone))]
+    kinds += [Kind("no noise in questions", (*learn, *steps, "--question-noise", 0))]
+    return [*kinds, Kind("adapters", (*learn, *steps, "--adapter-rank", 16))]
 
 
 def beginner(asked: argparse.Namespace, folder: Path) -> Path:
     """Teach a task a little, so that some answers are right, and return the folder of the run."""
     out = folder / "beginner"
-    how = ("--objective", "sft", "--replay", 0.5, "--lr", 0.001, "--steps", asked.beginner_steps)
+    how = ("--objective", "sft", "--lr", 0.001, "--steps", asked.beginner_steps, *asked.common)
     train(out, "--init", asked.run, "--data", f"task:{asked.task}", *how)
     return out
 
 
 def task_kinds(asked: argparse.Namespace, folder: Path) -> list[Kind]:
     """Return the runs that practise a task, from a beginner."""
-    practise = ("--init", beginner(asked, folder), "--data", f"task:{asked.task}", "--steps", asked.task_steps)
+    start = beginner(asked, folder)
+    practise = (*asked.common, "--init", start, "--data", f"task:{asked.task}", "--steps", asked.task_steps)
     print(f"\ntask:{asked.task} from a beginner, {asked.task_steps} steps\n")
-    return [Kind(name, (*practise, "--objective", name)) for name in ("reinforce", "best-of-n", "grpo")]
+    kinds = [Kind(name, (*practise, "--objective", name)) for name in ("grpo", "reinforce", "best-of-n")]
+    return [*kinds, Kind("grpo, no replay", (*practise, "--objective", "grpo", "--replay", 0))]
 
 
 def preference_kinds(asked: argparse.Namespace, folder: Path) -> list[Kind]:
-    """Write pairs of a right and a wrong answer, both of a beginner, and return the run that learns from them."""
+    """Write pairs of a right and a wrong answer, both of a beginner, and return the runs that learn from them."""
     path, start = folder / "pairs.jsonl", beginner(asked, folder)
     lines = list(preferences(start, asked.task, asked.problems))
     path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     print(f"\n{len(lines)} pairs of answers, {asked.preference_steps} steps\n")
-    learn = ("--init", start, "--data", path, "--steps", asked.preference_steps)
-    return [Kind("dpo", (*learn, "--objective", "dpo"))]
+    learn = (*asked.common, "--init", start, "--data", path, "--steps", asked.preference_steps, "--objective", "dpo")
+    return [Kind("dpo", learn), Kind("dpo, no replay", (*learn, "--replay", 0))]
 
 
 def preferences(folder: Path, task: str, problems: int) -> Iterator[dict[str, Any]]:
@@ -202,15 +197,17 @@ def preferences(folder: Path, task: str, problems: int) -> Iterator[dict[str, An
 
 
 def student_kinds(asked: argparse.Namespace, folder: Path) -> list[Kind]:
-    """Return the runs of new models with a micro as their teacher, and of one alone, of equally many tokens."""
+    """Return the runs of new models with a micro as their teacher, and of one alone: as many tokens, or as long."""
     teacher = folder / "micro"
-    found = train(teacher, "--init", asked.run, "--size", "micro", "--steps", asked.teacher_steps)
+    found = train(teacher, *asked.common, "--init", asked.run, "--size", "micro", "--steps", asked.teacher_steps)
     knows = f"{found['result']['bits_per_byte']:.3f} bits per byte"
     print(f"\na new nano, {asked.student_steps} steps; its teacher: {knows}\n")
-    alone = ("--size", "nano", "--tokenizer", asked.run, "--steps", asked.student_steps)
-    learn = (*alone, "--objective", "distill", "--teacher", teacher)
-    shares = [Kind(f"teacher {share:g}", (*learn, "--teacher-share", share)) for share in (0.5, 0.9)]
-    return [Kind("alone", alone), *shares, Kind("reverse 0.5", (*learn, "--teacher-divergence", "reverse"))]
+    alone = (*asked.common, "--size", "nano", "--tokenizer", asked.run)
+    learn = (*alone, "--steps", asked.student_steps, "--objective", "distill", "--teacher", teacher)
+    steps = {"alone": asked.student_steps, "alone, as long": round(asked.student_steps * asked.student_ratio)}
+    kinds = [Kind(name, (*alone, "--steps", number)) for name, number in steps.items()]
+    kinds += [Kind(f"teacher {share:g}", (*learn, "--teacher-share", share)) for share in (0.5, 0.9)]
+    return [*kinds, Kind("reverse 0.5", (*learn, "--teacher-divergence", "reverse"))]
 
 
 PARTS = {"book": book_kinds, "task": task_kinds, "preferences": preference_kinds, "student": student_kinds}
@@ -231,14 +228,19 @@ def main() -> None:
     parser.add_argument("--task-steps", type=int, default=400)
     parser.add_argument("--problems", type=int, default=640)
     parser.add_argument("--preference-steps", type=int, default=100)
-    parser.add_argument("--teacher-steps", type=int, default=1_500)
-    parser.add_argument("--student-steps", type=int, default=1_000)
+    parser.add_argument("--teacher-steps", type=int, default=600)
+    parser.add_argument("--student-steps", type=int, default=500)
+    parser.add_argument(
+        "--student-ratio", type=float, default=2.0, help="a step with the teacher to one alone, in time"
+    )
+    parser.add_argument("--threads", type=int, default=hardware.threads())
     asked = parser.parse_args()
+    asked.common = ("--threads", asked.threads)
     found, clock = [], Clock(asked.minutes)
     with tempfile.TemporaryDirectory() as temporary:
         if asked.run is None:
             asked.run = Path(temporary) / "base"
-            train(asked.run, "--size", "nano", "--steps", asked.base_steps)
+            train(asked.run, *asked.common, "--size", "nano", "--steps", asked.base_steps)
         for name, kinds in PARTS.items():
             if asked.only in (None, name) and clock.has_time():
                 folder = Path(temporary) / name

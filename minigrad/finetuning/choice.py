@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
+from minigrad.data.reading import training_source
 from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.errors import InputError
 from minigrad.finetuning.course import read_course
@@ -11,6 +13,7 @@ from minigrad.finetuning.distillation import Distillation
 from minigrad.finetuning.lessons import ChatForm
 from minigrad.finetuning.practice import Practice
 from minigrad.finetuning.preferences import Preferences, read_preferences
+from minigrad.finetuning.replay import Replay
 from minigrad.finetuning.tasks import PREFIX, TASKS, task_of
 from minigrad.nn.language_model import LanguageModel
 from minigrad.training.settings import RunSettings
@@ -28,9 +31,12 @@ def lessons_for(
     """Return what a run with an objective trains on.
 
     `form` is that of the model's conversations, `text` that of its pre-training; the last two load what is in a folder.
+    With adapters the replayed text itself is learned: a second copy of a large model would take the memory that
+    adapters save.
     Raises InputError for data or a teacher that the objective cannot use.
     """
 
+    @functools.cache  # one copy is enough for all who ask
     def make_reference() -> LanguageModel:
         try:
             return load_model(settings.init or "")
@@ -47,10 +53,22 @@ def lessons_for(
                 "other tokens; take a student without --tokenizer and --init, which gets that of the teacher"
             )
         return Distillation(settings, text, load_model(settings.teacher))
+    lessons = _taught(settings, form, text, make_reference)
+    if not settings.replay:
+        return lessons
+    replayed = training_source(settings.documents, text.train, settings.context)
+    teacher = None if settings.adapter_rank else make_reference()
+    return Replay(lessons, replayed, settings.context, settings.replay, teacher)
+
+
+def _taught(
+    settings: RunSettings, form: ChatForm, text: TokenizedCorpus, make_reference: Callable[[], LanguageModel]
+) -> Lessons:
+    """Return what is taught to a trained model."""
+    ends = set(text.tokenizer.specials.values())
     if settings.objective == "sft":
-        return read_course(settings, form, text, make_reference)
+        return read_course(settings, form, ends)
     if settings.objective == "dpo":
-        ends = set(text.tokenizer.specials.values())
         pairs = read_preferences(settings.data, form, ends, settings.context)
         return Preferences(settings, pairs, form, make_reference)
     task = task_of(settings.data)

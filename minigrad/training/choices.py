@@ -19,8 +19,8 @@ CONTEXT, TOKENS_PER_STEP = 256, 2_048
 TAUGHT_LEARNING_RATE = {"sft": 1 / 2, "dpo": 1 / 20} | dict.fromkeys(("reinforce", "best-of-n", "grpo"), 1 / 10)
 """The peak learning rate of an objective, relative to that of pre-training (benchmarks/teaching.py measures them)."""
 
-REPLAY = 0.75
-"""The share of replayed text in the loss while a book is learned."""
+REPLAY = {"sft": 0.75} | dict.fromkeys(("dpo", "reinforce", "best-of-n", "grpo"), 0.5)
+"""The share of replayed text in the loss while something is taught (benchmarks/teaching.py measures what it keeps)."""
 
 QUESTION_NOISE = 0.1
 """The share of changed words in the questions of a book; the answer to a problem of a task depends on each word."""
@@ -59,7 +59,7 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float, proce
     question_noise = 0.0 if asked.data.startswith("task:") else QUESTION_NOISE
     chosen = {
         "lr": _learning_rate(model, asked.objective or "", optimizer),
-        "replay": REPLAY if asked.objective == "sft" else None,
+        "replay": REPLAY.get(asked.objective or ""),
         "question_noise": question_noise if asked.objective == "sft" else None,
         "optimizer": optimizer,
         "weight_decay": optimizers.WEIGHT_DECAY[optimizer],

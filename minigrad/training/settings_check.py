@@ -71,12 +71,11 @@ def _check_teaching(settings: TrainConfig) -> None:
             )
         if settings.data.startswith("task:") and settings.objective == "dpo":
             raise InputError("--objective dpo needs --data FILE.jsonl, pairs of a chosen and a rejected answer")
-        for name in ("replay", "question_noise"):
-            if getattr(settings, name) is not None and settings.objective != "sft":
-                flag = f"--{name.replace('_', '-')}"
-                raise InputError(
-                    f"{flag} is for --objective sft; {settings.objective} reads answers alone: leave it out"
-                )
+        if settings.question_noise is not None and settings.objective != "sft":
+            raise InputError(
+                f"--question-noise is for --objective sft; {settings.objective} reads questions as they are: leave it "
+                "out"
+            )
         if settings.adaptive_context:
             raise InputError("--adaptive-context is for pre-training: a conversation is never cut; leave it out")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +36,12 @@ def test_what_there_is_no_time_for_is_left_out(made: list[str], capsys: pytest.C
     assert "reworded, %" not in second
     assert capsys.readouterr().out.splitlines()[2] == (
         "| a | 2 | 0.00 (0.00 to 0.00) | 50.00 (50.00 to 50.00) | 25.00 (25.00 to 25.00) | 2.00 (2.00 to 2.00) | "
-        "100.00 (100.00 to 100.00) | 60.00 (60.00 to 60.00) |"
+        "100.00 (100.00 to 100.00) |"
     )
 
 
 def test_a_figure_that_a_kind_does_not_have_is_an_empty_cell() -> None:
-    found = [{"name": "a", "seeds": 1, "exact, %": [50.0]}, {"name": "b", "seeds": 1, "seconds": [1.0]}]
+    found = [{"name": "a", "seeds": 1, "exact, %": [50.0]}, {"name": "b", "seeds": 1, "margin, nats": [1.0]}]
     assert table(found).splitlines()[3] == "| b | 1 |  | 1.00 (1.00 to 1.00) |"
 
 
@@ -50,10 +49,3 @@ def test_the_book_asks_nothing_twice() -> None:
     book = list(pairs())
     assert len(book) >= 150
     assert len(dict(book)) == len({answer for _, answer in book}) == len(book)
-
-
-def test_the_time_of_a_step_is_not_that_of_an_evaluation(tmp_path: Path) -> None:
-    seconds = {1: 5.0, 3: 5.5, 5: 6.0, 6: 36.0, 8: 36.5}
-    lines = [json.dumps({"step": step, "seconds": each}) for step, each in seconds.items()]
-    (tmp_path / "metrics.jsonl").write_text("\n".join(lines), encoding="utf-8")
-    assert teaching._milliseconds(tmp_path) == pytest.approx(250)

@@ -17,6 +17,7 @@ from minigrad.finetuning.course import Course
 from minigrad.finetuning.distillation import Distillation
 from minigrad.finetuning.practice import Practice
 from minigrad.finetuning.preferences import Preferences
+from minigrad.finetuning.replay import Replay
 from minigrad.nn.language_model import LanguageModel
 from minigrad.training.settings import RunSettings
 from minigrad.training.teaching import Lessons
@@ -50,18 +51,31 @@ def test_conversations_become_a_course_and_a_task_becomes_practice_or_a_course(t
         assert isinstance(chosen(objective, "task:arithmetic"), Practice)
 
 
-def test_text_is_replayed_with_the_model_as_it_began_but_for_adapters() -> None:
+PAIR = '{"messages": [{"role": "user", "content": "a"}], "chosen": "b", "rejected": "c"}'
+
+
+@pytest.mark.parametrize("objective", ["sft", "dpo", "reinforce", "best-of-n", "grpo"])
+def test_text_is_replayed_with_the_model_as_it_began_but_for_adapters(tmp_path: Path, objective: str) -> None:
+    (tmp_path / "pairs.jsonl").write_text(PAIR, encoding="utf-8")
+    data = str(tmp_path / "pairs.jsonl") if objective == "dpo" else "task:arithmetic"
     how: dict[str, Any] = {"replay": 0.5, "init": "runs/base"}
-    assert isinstance(chosen("sft", "task:arithmetic", **how).teacher, LanguageModel)
-    assert chosen("sft", "task:arithmetic", **how, adapter_rank=4).teacher is None
-    assert chosen("sft", "task:arithmetic", **how | {"replay": 0.0}).teacher is None
+    some = chosen(objective, data, **how)
+    assert isinstance(some, Replay)
+    assert isinstance(some.teacher, LanguageModel)
+    assert chosen(objective, data, **how, adapter_rank=4).teacher is None
+    assert not isinstance(chosen(objective, data, **how | {"replay": 0.0}), Replay)
+
+
+def test_one_frozen_copy_of_the_model_is_the_reference_and_what_is_kept() -> None:
+    some = chosen("grpo", "task:arithmetic", replay=0.5, init="runs/base")
+    assert isinstance(some, Replay)
+    assert isinstance(some.lessons, Practice)
+    assert some.lessons.make_reference() is some.teacher
 
 
 def test_pairs_of_answers_are_read_for_dpo(tmp_path: Path) -> None:
     path = tmp_path / "pairs.jsonl"
-    path.write_text(
-        '{"messages": [{"role": "user", "content": "a"}], "chosen": "b", "rejected": "c"}', encoding="utf-8"
-    )
+    path.write_text(PAIR, encoding="utf-8")
     assert isinstance(chosen("dpo", str(path)), Preferences)
 
 

@@ -13,7 +13,7 @@ from minigrad.errors import InputError
 from minigrad.nn.language_model import LanguageModel
 from minigrad.options import validate
 from minigrad.training import choices
-from minigrad.training.settings import RunSettings, TrainConfig
+from minigrad.training.settings import OBJECTIVES, RunSettings, TrainConfig
 
 LADDER = {size: models.skeleton("vidya-v2", size) for size in models.LAPTOP_SIZES}
 RATE = 1e11
@@ -68,3 +68,13 @@ def test_each_process_gets_a_whole_batch_unless_that_of_all_is_known():
     assert (chosen(TrainConfig()).batch, chosen(TrainConfig(), processes=3).batch) == (8, 24)
     assert chosen(TrainConfig(batch=6), processes=3).batch == 6
     assert chosen(TrainConfig(tokens=12_288), processes=3).steps == 2
+
+
+def test_what_is_taught_is_learned_beside_replayed_text_unless_that_is_refused():
+    taught = {"init": "runs/base", "data": "book.txt", "steps": 5}
+    shares = {name: chosen(TrainConfig(objective=name, **taught)).replay for name in OBJECTIVES if name != "distill"}
+    assert shares == choices.REPLAY
+    assert all(0 < share < 1 for share in shares.values())
+    assert chosen(TrainConfig(objective="grpo", replay=0.0, **taught)).replay == 0
+    assert chosen(TrainConfig(steps=5)).replay is None
+    assert chosen(TrainConfig(objective="distill", teacher="runs/base", steps=5)).replay is None

@@ -1,0 +1,133 @@
+"""Replay: text of the pre-training is read beside what is taught, so that it is not forgotten.
+
+Reading old text again while something new is learned is called replay or rehearsal (Ratcliff 1990, "Connectionist
+models of recognition memory"; Robins 1995, "Catastrophic forgetting, rehearsal and pseudorehearsal"). What is to be
+kept is not the text, which the model never knew by heart, but what the model said of it: so a frozen copy of the model
+as it began reads the replayed text too, and the loss is the divergence from its probabilities (Buzzega et al. 2020,
+"Dark experience for general continual learning", arXiv 2004.07211; Li and Hoiem 2016, "Learning without forgetting").
+At the first step this loss and its gradient are zero, where those of the text itself would pull at every weight with
+the noise of a few tokens.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import hashlib
+
+import numpy as np
+
+from minigrad.autograd.graph import no_grad
+from minigrad.autograd.tensor import Tensor
+from minigrad.data.batches import Batch, join
+from minigrad.data.reading import Source
+from minigrad.nn.language_model import LanguageModel
+from minigrad.training.run import Run
+from minigrad.training.teaching import Lessons, Reward, Taught
+from minigrad.typing import Teaching
+
+
+class Replay:
+    """Any lessons, with text beside them: a share of the loss of each step, and about that share of its tokens.
+
+    The loss of a step is ``1 - share`` times that of the lessons plus `share` times the mean over the text, whatever
+    the lengths of the two. `teacher` is the frozen model whose probabilities of the text are to be kept; without one
+    the text itself is learned.
+    """
+
+    def __init__(self, lessons: Lessons, text: Source, context: int, share: float, teacher: LanguageModel | None):
+        self.lessons, self.text, self.context, self.share, self.teacher = lessons, text, context, share, teacher
+        if teacher is not None:
+            teacher.freeze().eval()
+
+    @property
+    def reward(self) -> Reward | None:
+        """The rewards of the last step, if answers are rewarded."""
+        return self.lessons.reward
+
+    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+        """Return the lessons of one step and the text read with them; the lessons alone if they teach nothing.
+
+        Nothing is learned then, and so nothing is forgotten.
+        """
+        replayed = self._replayed(batch_size)
+        taught = self.lessons.batch(seed=seed, step=step, batch_size=self._room(batch_size))
+        if not taught.counts:
+            return taught
+        text = self.text.batch(seed=seed, step=step, batch_size=replayed)
+        count = taught.num_targets + text.num_targets
+        shares = ((taught, 1 - self.share), (text, self.share))
+        parts = [_weighted(part, count * share / max(part.num_targets, 1)) for part, share in shares]
+        return join(parts if self.teacher is None else [self._told(part, part is parts[1]) for part in parts])
+
+    def _told(self, part: Batch, is_text: bool) -> Batch:
+        """Return a part with what the frozen model says of it: everything of the text, nothing of the lessons."""
+        assert self.teacher is not None
+        head = self.teacher.head().data
+        if is_text:
+            with no_grad():
+                rows = self.teacher.hidden(Tensor(part.tokens), part.layout).data
+        else:
+            rows = np.zeros((len(part.tokens), head.shape[1]), head.dtype)
+        return dataclasses.replace(part, teaching=Teaching(rows, head, share=float(is_text)))
+
+    def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
+        """Return the number of tokens, those of the text included, that the steps before `step` read."""
+        taught = self.lessons.tokens_before(step, seed=seed, batch_size=self._room(batch_size))
+        return taught + self.text.tokens_before(step, seed=seed, batch_size=self._replayed(batch_size))
+
+    def tokens_per_pass(self, batch_size: int) -> int:
+        """Return the number of tokens that are read while all lessons are read once."""
+        room = self._room(batch_size)
+        whole = self.lessons.tokens_per_pass(room)
+
+        def taught(step: int) -> int:
+            return self.lessons.tokens_before(step, seed=0, batch_size=room)
+
+        steps = bisect.bisect_left(range(whole), whole, key=taught)  # each reads a token or more
+        return self.tokens_before(steps, seed=0, batch_size=batch_size)
+
+    def attended_length(self) -> float:
+        """Return the length of the sequence of a token, averaged over the tokens."""
+        return (1 - self.share) * self.lessons.attended_length() + self.share * self.text.attended_length()
+
+    def describe(self, batch_size: int) -> str:
+        """Return what a step reads, in words."""
+        text = f"{self._replayed(batch_size) * self.context:,} tokens of text"
+        return f"{self.lessons.describe(self._room(batch_size))} and {text}"
+
+    def summary(self) -> str:
+        """Return what is taught, in words."""
+        return self.lessons.summary()
+
+    def fingerprint(self) -> str:
+        """Return a hash of the lessons, of the share of the text, and of the weights of the frozen model."""
+        digest = hashlib.blake2b(f"{self.lessons.fingerprint()} {self.share}".encode(), digest_size=16)
+        for array in [] if self.teacher is None else self.teacher.state_dict().values():
+            digest.update(array.tobytes())
+        return digest.hexdigest()
+
+    def begin(self, run: Run) -> None:
+        """Compile the kernel of the divergence; begin the lessons."""
+        if self.teacher is not None:
+            with no_grad():
+                few = self._told(self.text.batch(seed=0, step=0, batch_size=1), True)
+                run.model.loss(few.tokens, few.targets, layout=few.layout, teaching=few.teaching)
+        self.lessons.begin(run)
+
+    def examine(self, run: Run) -> Taught:
+        """Compare what the model knows after the last step with what it knew before the first."""
+        return self.lessons.examine(run)
+
+    def _replayed(self, batch_size: int) -> int:
+        """Return how many times the context a step reads of the text."""
+        return max(1, round(self.share * batch_size))
+
+    def _room(self, batch_size: int) -> int:
+        """Return how many times the context a step has room for in the lessons."""
+        return max(1, batch_size - self._replayed(batch_size))
+
+
+def _weighted(batch: Batch, weight: float) -> Batch:
+    by_row = np.full(len(batch.tokens), weight, np.float32)
+    return dataclasses.replace(batch, weights=by_row if batch.weights is None else by_row * batch.weights)
