@@ -63,7 +63,7 @@ class TrainConfig:
         group="teaching",
         at_least=0,
         below=1,
-        none_means="0.75 with --objective sft, 0.5 with the other objectives but distill",
+        none_means="0.75 with --objective sft, 0.25 with the other objectives but distill",
     )
     question_noise: float | None = option(
         None,
