@@ -19,11 +19,13 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "OMP_NUM_THREADS")
 """The environment variables that BLAS libraries read when they are loaded."""
 
 _ACCELERATE = "/System/Library/Frameworks/Accelerate.framework/Accelerate"
+_CORES_WITH_AVX512 = ("SkylakeX", "Cooperlake", "SapphireRapids")  # in OpenBLAS's words
 _MAPS = Path("/proc/self/maps")  # where Linux lists the libraries a process has loaded
 
 
@@ -54,16 +56,36 @@ def can_use_one_thread() -> bool:
 
 
 @functools.cache
+def openblas_core() -> str:
+    """Return the processor whose instructions OpenBLAS multiplies with ("Haswell"); "" if BLAS is another library."""
+    for name in _openblas_functions("get_corename"):
+        name.restype = ctypes.c_char_p
+        return bytes(name()).decode("ascii", "replace")
+    return ""
+
+
+def is_behind_avx512() -> bool:
+    """Return whether BLAS is an OpenBLAS that computes with AVX2, or with less, as it does where it does not know a
+    processor, although newer instructions may be there."""
+    return openblas_core() not in ("", *_CORES_WITH_AVX512)
+
+
+@functools.cache
 def _setters() -> tuple[Callable[[ctypes.c_int], object], ...]:
+    found = _openblas_functions("set_num_threads")
+    accelerate = _accelerate_setter()
+    return (*found, accelerate) if accelerate is not None else tuple(found)
+
+
+def _openblas_functions(name: str) -> list[Any]:
+    """Return the function of every OpenBLAS that is loaded; the library of NumPy's wheels adds to the names."""
     found = []
     for library in _loaded_openblas():
         for prefix, suffix in (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", "")):
-            symbol = f"{prefix}openblas_set_num_threads{suffix}"
-            if (setter := getattr(library, symbol, None)) is not None:
-                found.append(setter)
+            if (function := getattr(library, f"{prefix}openblas_{name}{suffix}", None)) is not None:
+                found.append(function)
                 break
-    accelerate = _accelerate_setter()
-    return (*found, accelerate) if accelerate is not None else tuple(found)
+    return found
 
 
 @functools.cache

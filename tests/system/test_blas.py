@@ -57,10 +57,10 @@ def test_variables_that_other_libraries_read_too_give_all_threads(monkeypatch) -
 @pytest.fixture
 def _ask_again():
     """Forget what was found before the test and in it."""
-    for function in (blas._setters, blas._accelerate_setter):
+    for function in (blas._setters, blas._accelerate_setter, blas.openblas_core):
         function.cache_clear()
     yield
-    for function in (blas._setters, blas._accelerate_setter):
+    for function in (blas._setters, blas._accelerate_setter, blas.openblas_core):
         function.cache_clear()
 
 
@@ -84,3 +84,40 @@ def test_where_blas_has_no_such_function_its_threads_cannot_be_set(monkeypatch, 
     monkeypatch.setattr(blas.ctypes, "CDLL", lambda path: SimpleNamespace())
     assert not blas.can_use_one_thread()
     assert not blas.use_one_thread()
+
+
+@pytest.mark.usefixtures("_ask_again")
+@pytest.mark.parametrize(
+    ("cores", "core", "is_behind"),
+    [
+        ([b"Haswell"], "Haswell", True),
+        ([b"Zen"], "Zen", True),
+        ([b"SkylakeX"], "SkylakeX", False),
+        ([b"Cooperlake", b"Haswell"], "Cooperlake", False),
+        ([], "", False),
+    ],
+)
+def test_an_openblas_that_multiplies_in_narrower_registers_is_known_by_its_core(
+    monkeypatch, cores, core, is_behind
+) -> None:
+    class Function:
+        def __init__(self, name: bytes) -> None:
+            self.name = name
+
+        def __call__(self) -> bytes:
+            return self.name
+
+    loaded = [SimpleNamespace(scipy_openblas_get_corename64_=Function(name)) for name in cores]
+    monkeypatch.setattr(blas, "_loaded_openblas", lambda: loaded)
+    assert (blas.openblas_core(), blas.is_behind_avx512()) == (core, is_behind)
+
+
+def test_the_openblas_of_numpys_wheel_names_its_core() -> None:
+    program = """
+import numpy
+from minigrad.system import blas
+print(blas.openblas_core())
+"""
+    if not blas._openblas_functions("get_corename"):
+        pytest.skip("NumPy's BLAS is no OpenBLAS")
+    assert python(program, OPENBLAS_CORETYPE="Nehalem") == "Nehalem"

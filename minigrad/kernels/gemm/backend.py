@@ -4,9 +4,10 @@ The choice holds for the whole process and is made by `use`:
 
 * `blas`: NumPy's library.
 * `numba`: our own loops.
-* `auto`: where the processor has tile registers (AMX), our own loops for products large enough to gain by them, because
-  there they are faster than BLAS and closer to the true product (see `minigrad.kernels.codegen.bfloat16_pairs`); BLAS
-  for the rest.
+* `auto`: our own loops for products large enough to gain by them, where they are faster than BLAS; BLAS for the rest.
+  They are faster where the processor has tile registers (AMX), and there also closer to the true product (see
+  `minigrad.kernels.codegen.bfloat16_pairs`), and where it has AVX-512 and OpenBLAS, which is older than the processor
+  and does not know it, multiplies in registers of half the width.
 
 Attention multiplies in loops of its own whatever is chosen (`minigrad.kernels.attention.arithmetic`): they split and
 round float32 where these products do, so with `blas` they split nothing.
@@ -46,6 +47,8 @@ from minigrad.typing import Array
 BACKENDS, PRECISIONS = ("auto", "blas", "numba"), ("float32", "bfloat16", "float64")
 
 _SPLIT_FROM = 64  # rows and columns from which splitting the factors pays (benchmarks/matmul.py)
+_PACKED_FROM = 2_000_000  # multiply-adds from which packing them does, where our registers are wider than those of BLAS
+_AVX512_LANES = 16  # float32 elements of a register
 _PER_OPERATION = 8  # multiply-adds of a product that take as long as an element operation of a row loop
 _SHARED_FROM = 4_000_000  # such operations, about half a millisecond
 _PART_LANES, _MOST_PARTS = 256, 16  # of a product that threads share: the fewest rows or columns of a part
@@ -84,17 +87,30 @@ def describe() -> str:
         return f"bfloat16 by {instructions[BFLOAT16.kind]}" if BFLOAT16 else "float32 on factors rounded to bfloat16"
     if _precision == "float32" and _backend != "blas" and SPLIT is not None:
         return f"float32 by {instructions[SPLIT.kind]}"
-    return "float32 by our own loops" if (_backend, _precision) == ("numba", "float32") else f"{_precision} by BLAS"
+    has_own = _backend == "numba" or (_backend == "auto" and _faster_block() is not None)
+    return "float32 by our own loops" if has_own and _precision == "float32" else f"{_precision} by BLAS"
 
 
-def _arithmetic_for(rows: int, columns: int) -> str | Block:
-    """Return how a float32 result of this size is computed: "blas", "narrow", or the block of our own loops."""
-    is_narrow, is_wide = min(rows, columns) <= NARROW, min(rows, columns) >= _SPLIT_FROM
+def _faster_block() -> Block | None:
+    """Return the block of our own loops that multiplies float32 faster than BLAS on this processor, if there is one."""
+    has_wider = FLOAT32 is not None and FLOAT32.lanes == _AVX512_LANES and blas.is_behind_avx512()
+    return SPLIT or (FLOAT32 if has_wider else None)
+
+
+def _pays(block: Block, rows: int, columns: int, depth: int) -> bool:
+    """Return whether a product is large enough for `block`, which is faster than BLAS for large ones."""
+    shorter = min(rows, columns)
+    return shorter >= _SPLIT_FROM if block is SPLIT else shorter > NARROW and rows * columns * depth >= _PACKED_FROM
+
+
+def _arithmetic_for(rows: int, columns: int, depth: int) -> str | Block:
+    """Return how a float32 product of this size is computed: "blas", "narrow", or the block of our own loops."""
+    is_narrow = min(rows, columns) <= NARROW
     if _precision == "bfloat16":
         rounded = FLOAT32 if _backend == "numba" and FLOAT32 is not None else "blas"
         return "narrow" if is_narrow else BFLOAT16 or rounded
-    if _backend != "blas" and SPLIT is not None and is_wide:
-        return SPLIT
+    if _backend != "blas" and (faster := _faster_block()) is not None and _pays(faster, rows, columns, depth):
+        return faster
     if _backend == "numba" and FLOAT32 is not None:
         return "narrow" if is_narrow else FLOAT32
     return "blas"
@@ -102,11 +118,12 @@ def _arithmetic_for(rows: int, columns: int) -> str | Block:
 
 def describe_arithmetic() -> str:
     """Describe all on which the last bits of products depend, for the record of a run: what was chosen, and by whom."""
-    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    library = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     blocks = [
         f"{block.kind} {block.rows} x {block.columns}" for block in (FLOAT32, BFLOAT16, SMALL) if block is not None
     ]
-    return f"{describe()}; blocks of {', '.join(blocks)}; BLAS is {blas['name']} {blas['version']}"
+    core = f" for {blas.openblas_core()}" if blas.openblas_core() else ""
+    return f"{describe()}; blocks of {', '.join(blocks)}; BLAS is {library['name']} {library['version']}{core}"
 
 
 def splits(dtype: Any) -> bool:
@@ -123,7 +140,7 @@ def goes_to_blas(a: Array, b: Array) -> bool:
     """Return whether BLAS computes products of such matrices, or of batches of them, with unrounded factors."""
     if not a.dtype == b.dtype == np.float32:
         return True
-    return _precision != "bfloat16" and _arithmetic_for(a.shape[-2], b.shape[-1]) == "blas"
+    return _precision != "bfloat16" and _arithmetic_for(a.shape[-2], b.shape[-1], a.shape[-1]) == "blas"
 
 
 def product(a: Array, b: Array) -> Array:
@@ -137,7 +154,7 @@ def product_into(a: Array, b: Array, out: Array, add: bool) -> None:
     """Set `out` to a @ b, or with `add` add it.  Shapes: (M, K), (K, N), out (M, N)."""
     arithmetic: str | Block = "blas"
     if a.dtype == b.dtype == np.float32:
-        arithmetic = _arithmetic_for(*out.shape)
+        arithmetic = _arithmetic_for(len(out), out.shape[1], a.shape[1])
         if _precision == "bfloat16" and (arithmetic == "blas" or arithmetic is FLOAT32):
             a, b = round_bfloat16(a), round_bfloat16(b)
     count = max(min(len(out), -(-out.size // _PART)), 1)

@@ -24,6 +24,11 @@ OVERRUN = 2 * SIDE * SIDE
 """Words behind the last panel that packing may write: SIDE steps of the widest panel, which has 2 SIDE lanes."""
 
 
+_LINES = 12
+"""Lines of a transposed factor that are packed together: no more than the ways of a first-level cache, because lines
+that are a multiple of 4 KB apart all fall into the same set of it."""
+
+
 class Matrix(NamedTuple):
     """A factor, or a part of one, in memory. Lanes are rows of a left factor and columns of a right one."""
 
@@ -94,18 +99,22 @@ def pack_float32(factor: Factor, section: Section, packed: Array) -> None:
     first, last, begin, steps = section
     x, covering = matrix.elements, -(-lanes // SIDE) * SIDE
     if matrix.transposed:
-        # Step by step, so that a line of the matrix is read from front to back.
-        for step in range(steps):
+        # A few lines at a time: they stay in the first-level cache while one panel after the other takes its share.
+        for block in range(0, steps, _LINES):
+            count = min(_LINES, steps - block)
             for panel in range(first, last):
-                lane, place = panel * lanes, ((panel - first) * steps + step) * lanes
-                source = matrix.start + (begin + step) * matrix.stride + lane
+                lane, place = panel * lanes, ((panel - first) * steps + block) * lanes
+                source = matrix.start + (begin + block) * matrix.stride + lane
                 if lanes == LEFT and lane + lanes <= matrix.lanes:
-                    copy_left(x, source, packed, place)
+                    for step in range(count):
+                        copy_left(x, source + step * matrix.stride, packed, place + step * lanes)
                 elif lanes == RIGHT and lane + lanes <= matrix.lanes:
-                    copy_right(x, source, packed, place)
+                    for step in range(count):
+                        copy_right(x, source + step * matrix.stride, packed, place + step * lanes)
                 else:
-                    for i in range(min(lanes, matrix.lanes - lane)):
-                        packed[place + i] = bits_of(x[source + i])
+                    for step in range(count):
+                        for i in range(min(lanes, matrix.lanes - lane)):
+                            packed[place + step * lanes + i] = bits_of(x[source + step * matrix.stride + i])
     else:
         for panel in range(first, last):
             lane, place = panel * lanes, (panel - first) * steps * lanes

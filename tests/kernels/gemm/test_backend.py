@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ def test_without_arguments_the_faster_backend_multiplies_in_float32() -> None:
     assert products.in_use() == ("auto", "float32")
 
 
-@pytest.mark.parametrize("shape", [(20, 300, 400), (400, 300, 20), (63, 64, 64)])
+@pytest.mark.parametrize("shape", [(20, 200, 400), (400, 200, 20), (63, 64, 64)])
 @pytest.mark.parametrize("backend", ["auto", "blas"])
 def test_small_products_are_left_to_blas(backend: str, shape: tuple[int, int, int]) -> None:
     products.use(backend)
@@ -93,8 +94,27 @@ def test_large_products_are_computed_in_tiles_where_there_are_any(monkeypatch: A
         assert products.goes_to_blas(a.astype(np.float64), b.astype(np.float64))
         assert products.product(a, b).tobytes() == with_tiles.tobytes()
     monkeypatch.setattr(products, "SPLIT", None)
+    monkeypatch.setattr(products.blas, "is_behind_avx512", lambda: False)
     assert products.goes_to_blas(a, b)
     assert products.product(a, b).tobytes() == (a @ b).tobytes()
+
+
+@pytest.mark.skipif(FLOAT32 is None or FLOAT32.lanes < 16, reason="this processor has no AVX-512")
+@pytest.mark.parametrize("shape", [(100, 200, 100), (100, 201, 100), (4, 1_000, 1_000)])
+def test_where_blas_does_not_know_the_processor_our_own_loops_compute_large_products(
+    monkeypatch: Any, shape: tuple[int, int, int]
+) -> None:
+    monkeypatch.setattr(products, "SPLIT", None)
+    a, b = factors(*shape)
+    by_hand = np.empty((len(a), b.shape[1]), np.float32)
+    assert FLOAT32 is not None
+    multiply(a, b, by_hand, FLOAT32)
+    assert by_hand.tobytes() != (a @ b).tobytes()
+    for is_behind in (True, False):
+        monkeypatch.setattr(products.blas, "is_behind_avx512", lambda is_behind=is_behind: is_behind)
+        wanted = by_hand if is_behind and len(a) > 4 else a @ b
+        assert products.goes_to_blas(a, b) == (wanted is not by_hand)
+        assert products.product(a, b).tobytes() == wanted.tobytes()
 
 
 @every_choice
@@ -208,6 +228,8 @@ def test_blas_stays_with_a_warning_where_our_own_loops_have_no_block(monkeypatch
         (("blas", "float32"), None, "float32 by BLAS"),
         (("auto", "float32"), None, "float32 by BLAS"),
         (("auto", "float32"), "split", "float32 by AMX tiles"),
+        pytest.param(("auto", "float32"), "behind", "float32 by our own loops", marks=by_hand),
+        (("blas", "float32"), "behind", "float32 by BLAS"),
         (("blas", "float32"), "split", "float32 by BLAS"),
         pytest.param(("numba", "float32"), "split", "float32 by AMX tiles", marks=by_hand),
         (("auto", "float64"), "split", "float64 by BLAS"),
@@ -222,5 +244,7 @@ def test_blas_stays_with_a_warning_where_our_own_loops_have_no_block(monkeypatch
 def test_the_plan_describes_precision_and_backend(monkeypatch: Any, choice: Any, kind: str | None, said: str) -> None:
     monkeypatch.setattr(products, "SPLIT", Block("tiles", 32, 32, 16, parts=3) if kind == "split" else None)
     monkeypatch.setattr(products, "BFLOAT16", kind and Block(kind, 12, 32, 16))
+    monkeypatch.setattr(products, "FLOAT32", FLOAT32 and replace(FLOAT32, lanes=16))
+    monkeypatch.setattr(products.blas, "is_behind_avx512", lambda: kind == "behind")
     products.use(*choice)
     assert products.describe() == said
