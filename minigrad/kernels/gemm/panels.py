@@ -49,6 +49,9 @@ class Extremes(NamedTuple):
     smallest: float
 
 
+_UNKNOWN = Extremes(0.0, 0.0)
+
+
 class Blocking(NamedTuple):
     """How a product is cut to fit the caches."""
 
@@ -151,7 +154,7 @@ def multiply(a: Array, b: Array, out: Array, block: Block) -> tuple[Extremes, Ex
     """
     if 0 in (*a.shape, *b.shape):
         out[...] = 0
-        return Extremes(0.0, 0.0), Extremes(0.0, 0.0)
+        return _UNKNOWN, _UNKNOWN
     left, right, shape = matrix_of(a), matrix_of(b.T), BlockShape(block.rows, block.columns, block.chunk, block.parts)
     rows, columns = out.shape
     longer, shorter, lanes = (rows, columns, block.rows) if rows > columns else (columns, rows, block.columns)
@@ -163,7 +166,7 @@ def multiply(a: Array, b: Array, out: Array, block: Block) -> tuple[Extremes, Ex
         lanes * shorter * a.shape[1] // 8,
         2 * shorter * a.shape[1],  # each range packs the shorter factor
     )
-    return _extremes_of(found[:, 0]), _extremes_of(found[:, 1])
+    return (_extremes_of(found[:, 0]), _extremes_of(found[:, 1])) if block.parts == 3 else (_UNKNOWN, _UNKNOWN)
 
 
 def _extremes_of(found: Array) -> Extremes:
