@@ -131,6 +131,8 @@ def take_step(run: Run) -> tuple[float, float]:
 def accumulate_gradients(run: Run, batch: Batch) -> float:
     """Compute the gradient of the mean loss over the targets, part by part; return the sum of the losses in nats."""
     parts, targets = run.own_parts(batch), batch.num_targets
+    if run.pipeline:  # this process has some of the layers
+        return run.pipeline.run(parts, step=run.step, num_targets=targets)
     return sum(run.replicas.run(forward_backward, part, step=run.step, num_targets=targets) for part in parts)
 
 
@@ -184,6 +186,7 @@ class Preparation:
         )
         plan.check_vocabulary()
         plan.check_text()
+        plan.check_stages()
         found = fingerprints(text, lessons, initial.base if initial else "")
         plan.check_agreement(found)
         if folder is None:

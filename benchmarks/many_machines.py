@@ -1,14 +1,16 @@
 """What several processes gain, on this machine measured, and on 8, 64 and 512 machines computed from what was measured.
 
 Measured are a training step of one process on all threads and of two with half of them each, in turns; the parts of a
-step, the bytes that a process sends in it, and the seconds of these messages. Computed are steps over networks of other
+step, the bytes that a process sends in it, and the seconds of these messages; and a step of two processes that divide
+the layers (`--pipeline`), through which the batch passes in several parts. Computed are steps over networks of other
 speeds: the bytes divided by the bandwidth, and a latency for each message. Run with nothing else on the machine, with
 the Python of the extra `distributed`:
 
     python benchmarks/many_machines.py
 
 Between two machines, `mpiexec -n 2 --hosts one,two python benchmarks/many_machines.py --serve '{"size": "mini"}'`
-prints the same measurements of their network. Then `--bandwidth` (bytes a second) and `--latency` (seconds) add a row.
+prints the same measurements of their network, and with `"parts": 4` those of a pipeline. Then `--bandwidth` (bytes a
+second) and `--latency` (seconds) add a row.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ sys.path.insert(0, str(ROOT))
 
 STEPS, ROUNDS, CONTEXT, BATCH = 8, 2, 256, 8
 NODES = (8, 64, 512)
+PARTS = (4, 8)  # of a batch that passes through a pipeline
 
 
 class Network(NamedTuple):
@@ -97,7 +100,8 @@ def bytes_per_token(layers: int, width: int, parameters: int, nodes: int, tokens
 
     Data: gradients and weights once in a step, whatever its tokens. Tensor: in each layer, activations are added up
     twice in the forward and twice in the backward pass, and each sum is sent as a reduce-scatter and an all-gather.
-    Pipeline: a stage sends activations to the next, and their gradients come back, once for each border of stages.
+    Pipeline: a stage sends activations to the next, and their gradients come back, once for each border of stages;
+    what a tied head adds is not counted.
 
     >>> bytes_per_token(14, 288, 14_753_952, 2, 2_048)
     {'data': 28816.3125, 'tensor': 64512.0, 'pipeline': 1152.0}
@@ -110,8 +114,8 @@ def bytes_per_token(layers: int, width: int, parameters: int, nodes: int, tokens
     }
 
 
-def serve(size: str) -> None:
-    """Measure in the processes of this job; the first one prints JSON."""
+def serve(size: str, parts: int = 0) -> None:
+    """Measure in the processes of this job, as stages of a pipeline if there are `parts`; the first one prints JSON."""
     from minigrad.distributed.launch import connect
     from minigrad.system import hardware
 
@@ -124,25 +128,31 @@ def serve(size: str) -> None:
     from minigrad.random import generator
     from minigrad.training.optimizers import optimizer_of
     from minigrad.training.parallel import Replicas, num_replicas
+    from minigrad.training.pipeline import Pipeline
     from minigrad.training.settings import RunSettings
     from train import forward_backward
 
     model = models.build("vidya-v2", size=size, vocab_size=8_192, dropout=0.1)
-    optimizer = optimizer_of(model, RunSettings(optimizer="adamw"), world)
+    optimizer = optimizer_of(model, RunSettings(optimizer="adamw", pipeline=parts > 0), world)
     text = generator(0, "benchmark").integers(0, 8_192, 1_000_000).astype("uint16")
     windows, times = Windows(text, CONTEXT), list[tuple[float, float, float]]()
-    replicas = Replicas(model, num_replicas(model, -(-BATCH // world.size), CONTEXT))
+    replicas = Replicas(model, 1 if parts else num_replicas(model, -(-BATCH // world.size), CONTEXT))
+    pipeline = Pipeline(model, world) if parts else None
     for step in range(STEPS + 2):
         start = time.perf_counter()
         batch = windows.batch(seed=0, step=step, batch_size=BATCH)
-        for share in batch.parts(world.size)[world.rank : world.rank + 1]:
-            replicas.run(forward_backward, share, step=step, num_targets=batch.num_targets)
+        if pipeline:
+            pipeline.run(batch.parts(parts), step=step, num_targets=batch.num_targets)
+        else:
+            for share in batch.parts(world.size)[world.rank : world.rank + 1]:
+                replicas.run(forward_backward, share, step=step, num_targets=batch.num_targets)
         computed = time.perf_counter()
         optimizer.step(1e-4, max_norm=1.0)
         optimizer.zero_grad()
         times.append((start, computed, time.perf_counter()))
-    parts = list(zip(*((c - s, e - c, e - s) for s, c, e in times[2:]), strict=True))
-    backward, update, whole = (statistics.median(each) for each in parts)
+    memory = world.collect(hardware.peak_memory_bytes())
+    seconds_of = list(zip(*((c - s, e - c, e - s) for s, c, e in times[2:]), strict=True))
+    backward, update, whole = (statistics.median(each) for each in seconds_of)
     flat, small = np.zeros(model.num_parameters(), np.float32), np.zeros(1)
     cuts = [flat.size * rank // world.size for rank in range(world.size + 1)]
     meetings = (lambda: world.reduce(flat, cuts), lambda: world.complete(flat, cuts), lambda: world.add(small))
@@ -158,14 +168,19 @@ def serve(size: str) -> None:
     if world.rank == 0:
         sections = dict(zip(("reduce", "complete", "add"), seconds, strict=True))
         found = {"step": whole, "forward_backward": backward, "update": update} | sections
-        found |= {"parameters": model.num_parameters(), "layers": model.config.num_layers, "width": model.config.width}
+        found |= {
+            "memory": memory,
+            "parameters": model.num_parameters(),
+            "layers": model.config.num_layers,
+            "width": model.config.width,
+        }
         print(json.dumps(found | {"processes": world.size, "threads": hardware.threads()}), flush=True)
 
 
-def measure(processes: int, size: str) -> dict[str, Any]:
+def measure(processes: int, size: str, parts: int = 0) -> dict[str, Any]:
     """Start as many processes, and return what they measure."""
     launcher = [str(Path(sys.executable).with_name("mpiexec")), "-n", str(processes)] if processes > 1 else []
-    command = [*launcher, sys.executable, __file__, "--serve", json.dumps({"size": size})]
+    command = [*launcher, sys.executable, __file__, "--serve", json.dumps({"size": size, "parts": parts})]
     # This process has set its number of threads, which its children would take for the wish of a user.
     environment = {name: value for name, value in os.environ.items() if not name.endswith("_THREADS")}
     printed = subprocess.run(command, check=True, capture_output=True, text=True, env=environment).stdout
@@ -199,8 +214,9 @@ def main() -> None:
         return
     from minigrad.system import hardware
 
-    rounds = [(measure(1, asked.size), measure(2, asked.size)) for _ in range(ROUNDS)]
-    one, two = (min((pair[index] for pair in rounds), key=lambda found: found["step"]) for index in range(2))
+    ways = [(1, 0), (2, 0), *((2, parts) for parts in PARTS)]
+    rounds = [[measure(processes, asked.size, parts) for processes, parts in ways] for _ in range(ROUNDS)]
+    one, two, *staged = (min(each, key=lambda found: found["step"]) for each in zip(*rounds, strict=True))
     print(
         f"{hardware.describe()}; vidya-v2 {asked.size}, {one['parameters']:,} parameters, steps of {BATCH * CONTEXT:,}"
     )
@@ -210,6 +226,11 @@ def main() -> None:
             f"forward and backward {found['forward_backward']:.3f}, sums and update {found['update']:.3f}"
         )
     print(f"speed of two processes: {one['step'] / two['step']:.2f} of that of one")
+    for parts, found in zip(PARTS, staged, strict=True):
+        print(
+            f"two stages, {parts} parts: step {found['step']:.3f} s, {one['step'] / found['step']:.2f} of the speed of "
+            f"one; at most {max(found['memory']) / 1e6:.0f} MB, without stages {max(two['memory']) / 1e6:.0f} MB"
+        )
     print("messages: " + ", ".join(f"{name} {1e3 * two[name]:.2f} ms" for name in ("reduce", "complete", "add")))
     measured = Measured(one["forward_backward"] / (BATCH * CONTEXT), one["update"], 4.0 * one["parameters"], 2, 4)
     own = [Network("yours", asked.bandwidth, asked.latency)] if asked.bandwidth else []

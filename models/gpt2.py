@@ -27,7 +27,7 @@ from minigrad.nn.config import (
     laptop_init_std,
     residual_std,
 )
-from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.layered_model import LayeredModel
 from minigrad.nn.programs import Program, Register
 from minigrad.options import option, validate
 from minigrad.typing import Array
@@ -227,7 +227,7 @@ def feed_forward(config: GPT2Config) -> Any:
     return nn.Experts(*sizes, block, std=config.init_std, balance=balance, dropout=config.dropout)
 
 
-class GPT2(LanguageModel):
+class GPT2(LayeredModel):
     """The GPT-2 language model; `model(tokens)` gives logits, `model.loss(tokens, targets)` the loss."""
 
     learns_positions = True
@@ -247,11 +247,16 @@ class GPT2(LanguageModel):
         """Return the embedding module."""
         return self.wte
 
-    def hidden(self, tokens: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:
-        """Run the layers: tokens (rows,) -> (rows, width)."""
-        x = self.drop(self.wte(tokens) + self.wpe(Tensor(layout.positions)))
-        for index, layer in enumerate(self.h):
-            x = layer(x, layout, cache, index)
+    def enter(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """Return what the first layer gets: tokens (rows,) -> (rows, width)."""
+        return self.drop(self.wte(tokens) + self.wpe(Tensor(layout.positions)))
+
+    def pass_layer(self, index: int, x: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:
+        """Pass rows (rows, width) through the layer of this number."""
+        return self.h[index](x, layout, cache, index)
+
+    def leave(self, x: Tensor) -> Tensor:
+        """Return what the head gets of what the last layer returned (rows, width)."""
         return self.ln_f(x)
 
     def mixtures(self) -> list[nn.Experts]:

@@ -28,7 +28,7 @@ from minigrad.nn.config import (
     laptop_init_std,
     residual_std,
 )
-from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.layered_model import LayeredModel
 from minigrad.nn.programs import Program, Register
 from minigrad.options import option, validate
 
@@ -249,7 +249,7 @@ class Decoder(nn.Module):
         self.norm = nn.RMSNorm(config.width, eps=config.norm_eps)
 
 
-class VidyaV2(LanguageModel):
+class VidyaV2(LayeredModel):
     """The Vidya v2 language model; `model(tokens)` gives logits, `model.loss(tokens, targets)` the loss."""
 
     def __init__(self, config: VidyaV2Config) -> None:
@@ -263,11 +263,16 @@ class VidyaV2(LanguageModel):
         """Return the embedding module."""
         return self.model.embed_tokens
 
-    def hidden(self, tokens: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:
-        """Run the layers: tokens (rows,) -> (rows, width)."""
-        x = self.model.embedding_dropout(self.model.embed_tokens(tokens))
-        for index, layer in enumerate(self.model.layers):
-            x = layer(x, layout, self._angles, cache, index)
+    def enter(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """Return what the first layer gets: tokens (rows,) -> (rows, width)."""
+        return self.model.embedding_dropout(self.model.embed_tokens(tokens))
+
+    def pass_layer(self, index: int, x: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:
+        """Pass rows (rows, width) through the layer of this number."""
+        return self.model.layers[index](x, layout, self._angles, cache, index)
+
+    def leave(self, x: Tensor) -> Tensor:
+        """Return what the head gets of what the last layer returned (rows, width)."""
         return self.model.norm(x)
 
     def mixtures(self) -> list[nn.Experts]:

@@ -29,7 +29,7 @@ from minigrad.nn.config import (
     laptop_init_std,
     residual_std,
 )
-from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.layered_model import LayeredModel
 from minigrad.nn.patterns import PATTERNS, WITH_FAR_KEYS, AttentionPattern, PatternCache
 from minigrad.nn.programs import Program, Register
 from minigrad.options import option, unknown, validate
@@ -220,7 +220,7 @@ class Block(nn.CheckpointedLayer):
         return x + self.mlp(self.ln_2(x))
 
 
-class VSLA(LanguageModel):
+class VSLA(LayeredModel):
     """The VSLA language model; `model(tokens)` gives logits, `model.loss(tokens, targets)` the loss."""
 
     learns_positions = True
@@ -239,11 +239,16 @@ class VSLA(LanguageModel):
         """Return the embedding module."""
         return self.wte
 
-    def hidden(self, tokens: Tensor, layout: Layout, cache: PatternCache | None = None) -> Tensor:
-        """Run the layers: tokens (rows,) -> (rows, width)."""
-        x = self.drop(self.wte(tokens) + self.wpe(Tensor(layout.positions)))
-        for index, layer in enumerate(self.h):
-            x = layer(x, layout, cache, index)
+    def enter(self, tokens: Tensor, layout: Layout) -> Tensor:
+        """Return what the first layer gets: tokens (rows,) -> (rows, width)."""
+        return self.drop(self.wte(tokens) + self.wpe(Tensor(layout.positions)))
+
+    def pass_layer(self, index: int, x: Tensor, layout: Layout, cache: PatternCache | None = None) -> Tensor:
+        """Pass rows (rows, width) through the layer of this number."""
+        return self.h[index](x, layout, cache, index)
+
+    def leave(self, x: Tensor) -> Tensor:
+        """Return what the head gets of what the last layer returned (rows, width)."""
         return self.ln_f(x)
 
     def write_program(self, program: Program) -> Register:

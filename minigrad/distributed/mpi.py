@@ -2,8 +2,9 @@
 
 MPI, the message passing interface, is the standard of supercomputers since 1994: `mpiexec -n 4 PROGRAM` starts the
 program four times, on this machine or on others, and each process can send arrays to the others. What is used here are
-five of its collective operations. All their results are the same on every run: an MPI adds in an order that depends
-on the number of processes and on the sizes alone (MPI 4.1, section 6.9.1, advice to implementors).
+six of its collective operations, and messages from one process to another. All results are the same on every run: an
+MPI adds in an order that depends on the number of processes and on the sizes alone (MPI 4.1, section 6.9.1, advice to
+implementors).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import itertools
 import platform
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from minigrad.distributed.last_words import LastWords
@@ -83,6 +84,22 @@ class Processes:
         with _connected():
             self._all.Gatherv(part, None if whole is None else [whole, _counts(cuts)])
         return whole
+
+    def send(self, array: Array, to: int) -> Callable[[], object]:
+        """Begin to send an array to another process; return what waits until the array may be changed."""
+        with _connected():
+            sending = self._all.Isend(array, to)
+
+        def wait() -> None:
+            with _connected():
+                sending.Wait()
+
+        return wait
+
+    def receive(self, array: Array, source: int) -> None:
+        """Fill an array with the next one that another process sends to this one."""
+        with _connected():
+            self._all.Recv(array, source)
 
     def leave(self, code: int, message: str) -> None:
         """Leave the job with an exit code; `message` is printed once if all processes leave, as after bad input.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from minigrad.typing import Array
 
@@ -50,6 +50,12 @@ class World(Protocol):
     def gather(self, part: Array, cuts: Sequence[int]) -> Array | None:
         """Return the parts of all processes as one flat array in the first process, and None in the others."""
 
+    def send(self, array: Array, to: int) -> Callable[[], object]:
+        """Begin to send an array to another process; no meeting. Return what waits until the array may be changed."""
+
+    def receive(self, array: Array, source: int) -> None:
+        """Fill an array with the next one that another process sends to this one; no meeting, but with that one."""
+
 
 class Alone:
     """A job of one process: the sum over all processes is the value itself."""
@@ -79,6 +85,14 @@ class Alone:
     def gather(self, part: Array, cuts: Sequence[int]) -> Array | None:
         """Return the part, which is the whole."""
         return part
+
+    def send(self, array: Array, to: int) -> Callable[[], object]:
+        """Raise an error: there is no other process."""
+        raise ValueError(f"process 0 of 1 cannot send to process {to}")
+
+    def receive(self, array: Array, source: int) -> None:
+        """Raise an error: there is no other process."""
+        raise ValueError(f"process 0 of 1 cannot receive from process {source}")
 
 
 ALONE = Alone()

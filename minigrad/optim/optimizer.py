@@ -63,18 +63,22 @@ class Optimizer:
             raise InputError(f"groups with an lr of their own need an optimizer with an lr above 0, not {lr}")
         self.parameters = distinct_parameters(parameter for group in self.groups for parameter in group["params"])
         self.world: World = ALONE
+        self._owners: Mapping[int, int] | None = None
         self._parts: list[Part] = []
         self._placed: list[Array | None] | None = None  # the memory of each parameter that the parts are made for
         self._place()
 
-    def divide_among(self, world: World) -> None:
+    def divide_among(self, world: World, owners: Mapping[int, int] | None = None) -> None:
         """Let each process of a job update its share of the parameters, from the first step on.
 
-        The gradient of a step is then the sum of those of all processes. Raises RunError if steps were taken.
+        The gradient of a step is then the sum of those of all processes, and each step ends with the same weights in
+        all of them. With `owners`, the process by the id of each parameter, as in a pipeline, an owner alone computes
+        the gradients of what it owns, nothing is added up, and the others get its weights when `complete` is called.
+        Raises RunError if steps were taken.
         """
         if world.size > 1 and self.steps:
             raise RunError(f"an optimizer is divided among processes before its first step, not after {self.steps}")
-        self.world, self._placed, self._parts = world, None, []
+        self.world, self._owners, self._placed, self._parts = world, owners, None, []
         self._place()
 
     def step(self, lr: float | None = None, max_norm: float = math.inf) -> float:
@@ -95,11 +99,16 @@ class Optimizer:
                 rate, gradient_scale = self.lr if lr is None else lr, clip_factor(norm, max_norm)
                 for part, run in runs:
                     self.update(part, run, rate if part.lr is None else part.lr * (rate / self.lr), gradient_scale)
-                for part in self._parts:
-                    self.world.complete(part.segment.data, part.cuts)
+                if self._owners is None:
+                    self.complete()
                 for parameter in self.parameters:
                     parameter.version.count += parameter.has_gradient
         return norm
+
+    def complete(self) -> None:
+        """Let every process have all weights from those that updated them."""
+        for part in self._parts:
+            self.world.complete(part.segment.data, part.cuts)
 
     def update(self, part: Part, run: slice, lr: float, gradient_scale: float) -> None:
         """Update the range `run` of a part, within its own share; the gradient counts times `gradient_scale`."""
@@ -194,7 +203,7 @@ class Optimizer:
             for names in dict.fromkeys(map(self.moments_kept, members)):
                 alike = [member for member in members if self.moments_kept(member) == names]
                 for segment in segments(alike):
-                    cuts = self.cuts(segment)
+                    cuts = self.cuts(segment) if self._owners is None else self._borders(segment, self._owners)
                     own = slice(cuts[self.world.rank], cuts[self.world.rank + 1])
                     moments = [np.zeros(own.stop - own.start, segment.data.dtype) for _ in names]
                     found.append(Part(segment, cuts, own, group.get("lr"), rate, moments))
@@ -208,12 +217,19 @@ class Optimizer:
         """Return where in a segment the shares of the processes begin and end."""
         return even_cuts(slice(0, segment.data.size), self.world.size)
 
+    def _borders(self, segment: Segment, owners: Mapping[int, int]) -> list[int]:
+        """Return where in a segment the parameters of each owner begin and end; they are in the order of the owners."""
+        sizes = np.bincount([owners[id(m)] for m in segment.members], [m.size for m in segment.members])
+        own = np.zeros(self.world.size + 1, np.int64)
+        own[1 : 1 + len(sizes)] = sizes
+        return np.cumsum(own).tolist()
+
     def _add_up_gradients(self) -> None:
         """Let each process have the sum over all processes of the gradients in its share.
 
         A parameter has a gradient if it has one in any process: one that got no text computes none.
         """
-        if self.world.size == 1:
+        if self.world.size == 1 or self._owners is not None:
             return
         having = np.array([float(parameter.has_gradient) for parameter in self._trained])
         self.world.add(having)

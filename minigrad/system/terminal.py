@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -101,3 +102,16 @@ def _interpreter() -> str:
     # A virtual environment is often a folder in the current one; its Python must not be resolved to the one it links.
     short = Path(path).relative_to(here) if Path(path).is_relative_to(here) else Path(path)
     return str(short.with_suffix("") if short.suffix.lower() == ".exe" else short)
+
+
+def in_lines(name: str, value: str) -> str:
+    """Return the name and the value of a row in lines that a terminal of 80 columns holds; the value is one column.
+
+    >>> print(in_lines("count  ", "1 2 " * 20))
+    count  1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2
+           1 2 1 2
+    """
+    return textwrap.fill(
+        value, 79, initial_indent=name, subsequent_indent=" " * len(name), break_on_hyphens=False,
+        break_long_words=False,
+    )  # fmt: skip

@@ -13,7 +13,7 @@ from minigrad.nn.low_rank_files import trained
 from minigrad.nn.parameter import Parameter
 from minigrad.optim import SGD, AdamW, Muon, Optimizer
 from minigrad.optim.muon import flops_to_orthogonalise
-from minigrad.training import costs
+from minigrad.training import costs, pipeline
 from minigrad.training.settings import RunSettings
 
 NAMES = {"adamw": "AdamW", "muon": "Muon", "sgd": "SGD"}
@@ -41,7 +41,10 @@ def choose(model: LanguageModel, tokens: int, context: int) -> str:
 
 
 def optimizer_of(model: LanguageModel, settings: RunSettings, world: World = ALONE) -> Optimizer:
-    """Return the optimizer that the settings name, divided among processes; Muon gets the matrices in the layers."""
+    """Return the optimizer that the settings name, divided among processes; Muon gets the matrices in the layers.
+
+    In a pipeline each process updates its own layers.
+    """
     parameters, decay, betas = model.parameters(), settings.weight_decay, (settings.beta1, settings.beta2)
     if settings.optimizer == "sgd":
         optimizer: Optimizer = SGD(parameters, momentum=settings.momentum, weight_decay=decay)
@@ -49,7 +52,8 @@ def optimizer_of(model: LanguageModel, settings: RunSettings, world: World = ALO
         optimizer = AdamW(parameters, betas=betas, weight_decay=decay)
     else:
         optimizer = Muon(parameters, matrices=matrices_of(model), betas=betas, weight_decay=decay)
-    optimizer.divide_among(world)
+    in_stages = world.size > 1 and settings.pipeline
+    optimizer.divide_among(world, pipeline.owners(model, world.size) if in_stages else None)
     return optimizer
 
 

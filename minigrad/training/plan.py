@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,17 +19,18 @@ from minigrad.kernels.gemm import backend
 from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.language_model import LanguageModel
 from minigrad.system import blas, hardware
+from minigrad.system.terminal import in_lines
 from minigrad.system.units import format_bytes, format_count, format_estimate, format_seconds, plural
 from minigrad.training import costs, optimizers
 from minigrad.training.dial import Dial
 from minigrad.training.parallel import num_replicas
+from minigrad.training.pipeline import check_layers, largest_stage
 from minigrad.training.record import stored
 from minigrad.training.settings import RunSettings
 from minigrad.training.teaching import Lessons
 from minigrad.training.text_rows import text_rows, warning_of
 
 _DISK_RATE = 2e8  # bytes per second, of a slow disk
-_LINE = 79  # characters of a line of the plan
 _XZ_SHARE = 0.15  # the part of the minutes that a comparison with xz may take
 
 
@@ -93,6 +93,11 @@ class Plan:
                 f"knows {known:,}: they do not belong together"
             )
 
+    def check_stages(self) -> None:
+        """Raise InputError if the model cannot be divided into the stages of a pipeline."""
+        if self.in_stages:
+            check_layers(self.model, self.settings.model, self.world.size)
+
     def check_memory(self) -> None:
         """Raise InputError if training needs more memory than this machine can give to each process on it."""
         needed, available = self.memory(), hardware.available_memory_bytes() // self.world.sharing
@@ -108,12 +113,13 @@ class Plan:
         settings = self.settings
         needed = costs.memory(
             self.model,
-            self.own_batch,
+            self.own_batch * (settings.accumulate if self.in_stages else 1),
             settings.context,
             itemsize=8 if settings.precision == "float64" else 4,
             recomputed=settings.checkpointing,
-            replicas=num_replicas(self.model, self.own_batch, settings.context),
+            replicas=self.num_replicas,
             processes=self.world.size,
+            stage=largest_stage(self.model, self.world.size) if self.in_stages else None,
         )
         text = costs.of_text(self.text.train.num_bytes, with_xz=not self.too_long_for_xz())
         needed = replace(
@@ -125,6 +131,16 @@ class Plan:
     def own_batch(self) -> int:
         """The batch of this process: its share of the sequences of a step, or of a part of one."""
         return -(-self.settings.batch // self.world.size)
+
+    @property
+    def num_replicas(self) -> int:
+        """The replicas of the model in each process."""
+        return 1 if self.in_stages else num_replicas(self.model, self.own_batch, self.settings.context)
+
+    @property
+    def in_stages(self) -> bool:
+        """Whether each process has some of the layers, and not some of the sequences."""
+        return self.settings.pipeline and self.world.size > 1
 
     def adaptive_context(self) -> AdaptiveContext | None:
         """Return the context with which training begins: a quarter of the largest; None if it does not adapt."""
@@ -192,7 +208,7 @@ class Plan:
         """Return the plan as two columns: the model, its text, the cost, the length of the run, and its folder."""
         rows = self._model_rows() | self._budget_rows() | {"run folder": str(folder)}
         width = max(map(len, rows))
-        return "\n".join(_wrapped(f"  {name:<{width}}  ", value) for name, value in rows.items())
+        return "\n".join(in_lines(f"  {name:<{width}}  ", value) for name, value in rows.items())
 
     def _model_rows(self) -> dict[str, str]:
         settings, model = self.settings, self.model
@@ -261,10 +277,9 @@ class Plan:
         """Return how several processes divide the work."""
         if (size := self.world.size) == 1:
             return {}
-        return {
-            "processes": f"{size}, which share the sequences of a step and its update; speed and matrix products are "
-            "those of all, memory is that of each"
-        }
+        shared = "the layers" if self.in_stages else "the sequences of a step and its update"
+        of = f"{size}, which share {shared}; speed and matrix products are those of all, memory is that of each"
+        return {"processes": of}
 
     def _length(self) -> str:
         """Return how long the run is in steps or in time, in tokens, and in passes over the text."""
@@ -281,11 +296,3 @@ class Plan:
         done = f", of which {self.done:,} are done" if self.done else ""
         in_all = f"in about {format_seconds(tokens / speed + after)}"
         return f"{plural(steps, 'step')}{done}: {format_count(tokens)} tokens, {passes}, {in_all}{warning}"
-
-
-def _wrapped(name: str, value: str) -> str:
-    """Return a row of the plan in lines that a terminal of 80 columns holds."""
-    return textwrap.fill(
-        value, _LINE, initial_indent=name, subsequent_indent=" " * len(name), break_on_hyphens=False,
-        break_long_words=False,
-    )  # fmt: skip

@@ -36,7 +36,7 @@ def repeat_command(
         batch = settings.batch and settings.batch // processes
         changed = {"steps": first, "decay": decay or None, "batch": batch}
         value = changed.get(field.name, getattr(settings, field.name))
-        if field.name in (*NOT_STORED, "minutes", "tokens"):
+        if field.name in (*NOT_STORED, "minutes", "tokens") or (field.name == "pipeline" and processes == 1):
             continue
         if value != field.default or field.name in ("model", "size"):
             flag = "--" + field.name.replace("_", "-")

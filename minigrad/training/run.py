@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from minigrad.autograd.anomaly import AnomalyError, detect_anomaly
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.profile import Profile
 from minigrad.autograd.tensor import Tensor
@@ -28,9 +27,11 @@ from minigrad.training.baseline import Baseline
 from minigrad.training.best import Best, is_best
 from minigrad.training.budget import Budget
 from minigrad.training.checkpoint import Checkpoint
+from minigrad.training.divergence import first_anomaly
 from minigrad.training.evaluate import BATCH_TOKENS, Score, sum_losses
 from minigrad.training.pace import Pace
-from minigrad.training.parallel import Replicas, num_replicas
+from minigrad.training.parallel import Replicas
+from minigrad.training.pipeline import Pipeline
 from minigrad.training.plan import Plan
 from minigrad.training.run_folder import RunFolder
 from minigrad.training.saving import check_equal_weights, restore_run, save_best, save_run
@@ -62,6 +63,7 @@ class Run:
         self.best: Best | None = None  # the best quick evaluation so far
         decay = plan.settings.ema
         self.average = None if decay is None else WeightAverage(self.model.parameters(), decay)
+        self.pipeline = Pipeline(self.model, self.world, self.settings.seed) if plan.in_stages else None
         self.writer = Writer()
         self.baseline = Baseline(plan)
         self.profile = Profile() if plan.settings.profile else None  # of the steps, if wanted
@@ -93,8 +95,7 @@ class Run:
     @functools.cached_property
     def replicas(self) -> Replicas:
         """The model and its replicas, which train at the same time."""
-        count = num_replicas(self.model, self.plan.own_batch, self.settings.context)
-        return Replicas(self.model, count, self.settings.seed)
+        return Replicas(self.model, self.plan.num_replicas, self.settings.seed)
 
     def profiled(self) -> contextlib.AbstractContextManager[object]:
         """Return a context that measures a step, if a profile is wanted."""
@@ -150,9 +151,11 @@ class Run:
         return batch.cut(self.context) if self.adaptive else batch
 
     def own_parts(self, batch: Batch) -> list[Batch]:
-        """Return what this process computes of the batch of a step, part by part."""
-        parts, rank, size = batch.parts(self.settings.accumulate), self.world.rank, self.world.size
-        return parts if size == 1 else [share for part in parts for share in part.parts(size)[rank : rank + 1]]
+        """Return what this process computes of the batch of a step, part by part; a stage of a pipeline, all of it."""
+        accumulate, rank, size = self.settings.accumulate, self.world.rank, self.world.size
+        if self.pipeline or size == 1:
+            return batch.parts(accumulate * size)
+        return [share for part in batch.parts(accumulate) for share in part.parts(size)[rank : rank + 1]]
 
     def adapt_context(self) -> None:
         """Every few steps, let the context adapt to what it tells about the batch of the step about to be taken."""
@@ -182,8 +185,12 @@ class Run:
 
     def compile_kernels(self) -> None:
         """Compile every kernel by a pass over the smallest batch; no weight changes."""
+        batch = training_source("windows", self.text.train, 2).batch(seed=0, step=0, batch_size=1)
         with phase("loading kernels (new ones are compiled and kept)"):
-            self._loss(training_source("windows", self.text.train, 2).batch(seed=0, step=0, batch_size=1)).backward()
+            if self.pipeline:
+                self.pipeline.run([batch], step=0, num_targets=1)
+            else:
+                self._loss(batch).backward()
         self.optimizer.zero_grad()
 
     def evaluate(self, everything: bool) -> Score:
@@ -259,6 +266,8 @@ class Run:
         """
         if self._last_checked_step == self.step:
             return
+        if self.pipeline:  # it has had the newest weights of its own layers only
+            self.optimizer.complete()
         for name, parameter in self.model.named_parameters():
             if not np.isfinite(parameter.data).all():
                 raise self.divergence(f"{name} holds numbers that are not finite")
@@ -272,18 +281,8 @@ class Run:
         return self.model.loss(batch.tokens, batch.targets, layout=batch.layout, weights=batch.weights)
 
     def first_anomaly(self, repeat: Callable[[], object]) -> str:
-        """Repeat the work of a step with every operation checked; name the first that made a NaN or an infinity.
-
-        Each process repeats its own work; all return what the first of them found that found something.
-        """
-        self.optimizer.zero_grad()
-        found = ""
-        try:
-            with detect_anomaly():
-                repeat()
-        except AnomalyError as error:
-            found = str(error)
-        return next(filter(None, self.world.collect(found)), "the gradient became too large")
+        """Repeat the work of a step with every operation checked; name the first that made a NaN or an infinity."""
+        return first_anomaly(self, repeat)
 
     def divergence(self, what: str) -> RunError:
         """Return the error of a run that diverged; `what` names the place."""

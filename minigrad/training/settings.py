@@ -51,8 +51,7 @@ class TrainConfig:
         None,
         "teach the model of --init instead: sft lets it learn the answers in the conversations of --data; reinforce, "
         "best-of-n and grpo let it answer the questions of a task (--data task:NAME) and learn from which are right; "
-        "dpo raises chosen answers above rejected ones; distill trains on the text of --data with a --teacher, with or "
-        "without --init",
+        "dpo raises chosen answers above rejected ones; distill trains on the text of --data with a --teacher",
         group="teaching",
         choices=OBJECTIVES,
         none_means="",
@@ -168,6 +167,7 @@ class TrainConfig:
         at_least=1,
         at_most=_MOST,
     )
+    pipeline: bool = option(False, "divide layers, not sequences, among the processes of mpiexec", group="how")
     lr: float | None = option(None, "peak learning rate", group="how", above=0)
     warmup: int | None = option(
         None, "steps until the learning rate reaches its peak", group="how", at_least=0, at_most=_MOST

@@ -27,6 +27,7 @@ def check_settings(settings: TrainConfig) -> None:
         if name in assignments(settings.set):
             raise InputError(f"--set {name}=... has a flag of its own: {flag}")
     _check_optimizer(settings)
+    _check_pipeline(settings)
     _check_teaching(settings)
     _check_teacher(settings)
     if settings.adapter_rank is not None and settings.init is None and settings.resume is None:
@@ -36,12 +37,25 @@ def check_settings(settings: TrainConfig) -> None:
 
 
 def check_processes(settings: TrainConfig, processes: int) -> None:
-    """Raise InputError if the batches are made by models, which every one of several processes would ask again."""
+    """Raise InputError for settings that one process cannot have, or that several cannot.
+
+    Of several, each would ask the models again that make its batches.
+    """
     if processes > 1 and settings.objective not in (None, "sft"):
         raise InputError(
             f"--objective {settings.objective} lets models make its batches, which one process does: start it without "
             "mpiexec"
         )
+    if settings.pipeline and processes == 1 and not settings.resume:
+        raise InputError("--pipeline divides the layers among several processes: start it with mpiexec -n 2 or more")
+
+
+def _check_pipeline(settings: TrainConfig) -> None:
+    """Raise InputError for settings that read all weights in every step: a stage has the newest of its own layers."""
+    if settings.pipeline and not settings.resume:
+        for name in ("objective", "adapter_rank", "ema", "adaptive_context"):
+            if getattr(settings, name):
+                raise InputError(f"--pipeline cannot be given with --{name.replace('_', '-')}; leave out one of them")
 
 
 def _check_optimizer(settings: TrainConfig) -> None:

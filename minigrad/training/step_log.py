@@ -76,7 +76,7 @@ class StepLog:
             reward=reward.mean if reward else None,
             context=run.context if run.adaptive else None,
             decisions=run.adaptive.decisions if run.adaptive else [],
-            of_family=run.replicas.measurements(),
+            of_family=run.replicas.measurements() if run.pipeline is None else {},
         )
         run.totals, self._logged = Totals(), run.pace.seconds_of_steps
         if self.metrics is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import queue
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ class Meeting:
     def __init__(self, size: int) -> None:
         self.table: list[Any] = [None] * size
         self.barrier = threading.Barrier(size, timeout=60)
+        self.messages = {(a, b): queue.Queue[Any]() for a in range(size) for b in range(size)}
         self.rooms = [Room(self, rank) for rank in range(size)]
 
     def bring(self, rank: int, value: Any) -> list[Any]:
@@ -62,6 +64,13 @@ class Room:
         parts = self.meeting.bring(self.rank, part)
         assert [len(part) for part in parts] == np.diff(cuts).tolist()
         return np.concatenate(parts) if self.rank == 0 else None
+
+    def send(self, array: Array, to: int) -> Callable[[], object]:
+        self.meeting.messages[self.rank, to].put(array.copy())
+        return lambda: None
+
+    def receive(self, array: Array, source: int) -> None:
+        array[...] = self.meeting.messages[source, self.rank].get(timeout=60)
 
 
 def together(size: int, work: Callable[[Room], Result]) -> list[Result]:

@@ -53,6 +53,12 @@ class Communicator:
         if receive is not None:
             receive[0][...] = np.concatenate(found)
 
+    def Isend(self, array: Any, to: int) -> SimpleNamespace:  # noqa: N802
+        return SimpleNamespace(Wait=self.room.send(array, to))
+
+    def Recv(self, array: Any, source: int) -> None:  # noqa: N802
+        self.room.receive(array, source)
+
     def Ibarrier(self) -> SimpleNamespace:  # noqa: N802
         return SimpleNamespace(Test=lambda: self.others_leave)
 
@@ -83,6 +89,10 @@ def test_every_operation() -> None:
         total = np.array([room.rank])
         world.add(total)
         assert (total.item(), world.share(room.rank), world.collect(room.rank)) == (3, 0, [0, 1, 2])
+        wait, received = world.send(np.array([1.0, room.rank]), (room.rank + 1) % 3), np.zeros(2)
+        world.receive(received, (room.rank - 1) % 3)
+        wait()
+        assert received.tolist() == [1, (room.rank - 1) % 3]
         return array[1:].tolist(), gathered
 
     found = together(3, work)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from minigrad.distributed.world import ALONE, mpiexec, total
 from tests.distributed.rooms import together
@@ -17,6 +18,10 @@ def test_alone_every_meeting_returns_what_was_brought() -> None:
     assert ALONE.gather(array, [0, 4]) is array
     assert (ALONE.share("a"), ALONE.collect("a"), total(ALONE, 0.1), mpiexec(ALONE)) == ("a", ["a"], 0.1, "")
     ALONE.last_word("nobody reads this")
+    with pytest.raises(ValueError, match="process 0 of 1 cannot send to process 1"):
+        ALONE.send(array, 1)
+    with pytest.raises(ValueError, match="process 0 of 1 cannot receive from process 1"):
+        ALONE.receive(array, 1)
 
 
 def test_a_total_and_the_command_of_several() -> None:

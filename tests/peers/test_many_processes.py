@@ -72,10 +72,47 @@ def test_two_processes_follow_the_losses_of_one_and_of_a_resume_in_three(
     assert weights[0] == weights[1]
 
 
-def test_a_process_that_dies_ends_the_job_which_continues_from_its_checkpoint(text: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("family", ["gpt2", "vidya-v2"])
+def test_the_stages_of_a_pipeline_follow_the_losses_of_one_and_of_a_resume_in_three_and_in_one(
+    text: Path, tmp_path: Path, family: str
+) -> None:
+    shape = {"gpt2": "num_layers=3,width=48,feed_forward=64", "vidya-v2": f"{SETTINGS['set']}".replace("=2", "=3", 1)}
+    settings = SETTINGS | {"data": text, "model": family, "set": shape[family], "batch": 3}
+    run(1, **settings, accumulate=4, out=tmp_path / "one")
+    out, _ = run(2, "--pipeline", **settings, accumulate=2, out=tmp_path / "two")
+    assert "2, which share the layers" in " ".join(out.split())
+    assert "--pipeline" in out[out.index("repeat ") :]
+    np.testing.assert_allclose(losses(tmp_path / "two"), losses(tmp_path / "one"), rtol=1e-5)
+    scores = [json.loads((tmp_path / name / "minigrad.json").read_text("utf-8"))["result"] for name in ("one", "two")]
+    assert scores[1]["bits_per_byte"] == pytest.approx(scores[0]["bits_per_byte"], rel=1e-4)
+    run(2, "--pipeline", **settings | {"steps": 5}, accumulate=2, out=tmp_path / "three")
+    run(3, "--resume", tmp_path / "three", "--steps", 10)
+    run(1, "--resume", tmp_path / "three", "--steps", 20)
+    assert len(losses(tmp_path / "three")) == 20
+    run(2, "--pipeline", **settings, accumulate=2, out=tmp_path / "again")
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("two", "again")]
+    assert weights[0] == weights[1]
+
+
+def test_what_a_pipeline_cannot_do_is_refused(text: Path, tmp_path: Path) -> None:
+    settings = SETTINGS | {"data": text, "batch": 3, "out": tmp_path / "run"}
+    _, error = run(1, "--pipeline", code=2, **settings)
+    assert "start it with mpiexec -n 2 or more" in error
+    _, error = run(2, "--pipeline", code=2, **settings | {"model": "wiola", "set": "num_layers=6"})
+    assert error.count("train.py: ") == 1
+    assert "the layers of wiola read those of several" in error
+    _, error = run(3, "--pipeline", code=2, **settings)
+    assert "2 layers cannot be divided among 3 processes" in error
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("flags", [[], ["--pipeline"]])
+def test_a_process_that_dies_ends_the_job_which_continues_from_its_checkpoint(
+    text: Path, tmp_path: Path, flags: list[str]
+) -> None:
     settings = SETTINGS | {"data": text, "batch": 6}
-    run(2, **settings, out=tmp_path / "whole")
-    process = start(2, **settings | {"steps": 2_000}, out=tmp_path / "killed")
+    run(2, *flags, **settings, out=tmp_path / "whole")
+    process = start(2, *flags, **settings | {"steps": 2_000}, out=tmp_path / "killed")
     while not checkpoint.steps(tmp_path / "killed"):
         assert process.poll() is None
         time.sleep(0.05)

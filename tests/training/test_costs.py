@@ -44,6 +44,12 @@ def test_a_replica_needs_a_gradient_of_its_own():
     assert three.activations - one.activations == 2 * 4_096 * 96 * 4  # of the head's matrix, in each thread
 
 
+def test_a_stage_has_gradients_and_moments_of_its_own_layers():
+    shared, stage = (costs.memory(NANO, 8, 256, processes=2, stage=own) for own in (None, 500_000))
+    assert stage.state == 4 * (NANO.num_parameters() + 3 * 500_000)
+    assert (stage.state < shared.state, stage.activations) == (True, shared.activations)
+
+
 def test_a_teacher_needs_its_weights_and_one_more_chunk_of_logits():
     alone = costs.memory(NANO, 8, 64)
     both = alone.beside(models.skeleton("vidya-v2", "micro"), 8 * 64)

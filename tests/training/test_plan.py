@@ -22,6 +22,7 @@ from minigrad.system import hardware
 from minigrad.training import choices, costs, plan
 from minigrad.training.plan import Plan
 from minigrad.training.settings import RunSettings, TrainConfig
+from tests.distributed.rooms import Meeting
 
 NANO = models.skeleton("vidya-v2", "nano")
 RATE = 1e11
@@ -150,6 +151,22 @@ def test_the_plan_says_between_which_bounds_the_context_adapts():
     assert "context adapts between 32 and 256 tokens, from 64 on; memory and speed are those of the largest" in said
     assert adaptive.memory() == fixed.memory()
     assert adaptive.flops_per_token(32) < adaptive.flops_per_token() == fixed.flops_per_token(256)
+
+
+def test_the_plan_of_a_pipeline_counts_the_parts_of_a_step_and_the_layers_of_a_stage():
+    world = Meeting(2).rooms[0]
+    data, stages = (
+        replace(planned(TrainConfig(steps=5, batch=8, accumulate=4, pipeline=each)), world=world)
+        for each in (False, True)
+    )
+    assert "processes 2, which share the sequences of a step and its update;" in joined(data.describe(Path("a")))
+    assert "processes 2, which share the layers; speed" in joined(stages.describe(Path("a")))
+    assert stages.memory().state < data.memory().state
+    assert stages.memory().activations > 2 * data.memory().activations  # four parts wait for their gradients
+    stages.check_stages()
+    with pytest.raises(InputError, match="6 layers cannot be divided among 7 processes: start 6 or fewer"):
+        replace(stages, world=Meeting(7).rooms[0]).check_stages()
+    replace(data, world=Meeting(7).rooms[0]).check_stages()
 
 
 @pytest.mark.parametrize(("threads", "can_be_set", "is_said"), [(4, False, True), (4, True, False), (1, False, False)])

@@ -50,3 +50,5 @@ def test_a_run_of_several_processes_is_repeated_by_as_many_where_they_can_share_
     alone = repeat_command(replace(USED, batch=8), Path("runs/a"), world=three)
     assert "mpiexec" not in alone
     assert "--batch 8 " in alone
+    assert "--pipeline " in repeat_command(replace(USED, batch=6, pipeline=True), Path("runs/a"), world=two)
+    assert "--pipeline" not in repeat_command(replace(USED, batch=8, pipeline=True), Path("runs/a"), world=three)

@@ -44,3 +44,14 @@ def test_what_several_processes_cannot_do_together_is_refused():
         with pytest.raises(InputError, match=f"--objective {objective} lets models make its batches"):
             check_processes(TrainConfig(objective=objective), 2)
     check_processes(TrainConfig(objective="sft"), 2)
+
+
+def test_a_pipeline_needs_several_processes_and_nothing_that_reads_all_weights_in_a_step():
+    check_settings(TrainConfig(pipeline=True))
+    check_processes(TrainConfig(pipeline=True), 2)
+    check_processes(TrainConfig(pipeline=True, resume="runs/a"), 1)  # one process may continue it
+    with pytest.raises(InputError, match="--pipeline divides the layers among several processes: start it with mpiex"):
+        check_processes(TrainConfig(pipeline=True), 1)
+    for flag, value in (("objective", "distill"), ("adapter_rank", 2), ("ema", 0.9), ("adaptive_context", True)):
+        with pytest.raises(InputError, match=f"--pipeline cannot be given with --{flag.replace('_', '-')}"):
+            check_settings(TrainConfig(pipeline=True, **{flag: value}))

@@ -1,0 +1,181 @@
+"""Pipeline: the layers of a model are divided among processes, and the parts of a batch pass through them in a row.
+
+Each process is a stage: it has some adjacent layers, the first one the embedding too, and the last one the head. A part
+of a batch enters at the first stage. The rows that a stage computes are sent to the next one, and the gradient of these
+rows comes back. While the second stage computes one part, the first computes the next: with m parts and p equal stages,
+a stage idles for (p - 1) / (m + p - 1) of a step (Huang et al. 2019, "GPipe", arXiv 1811.06965).
+
+What is sent are rows, not parameters. Every stage computes the gradients of its own parameters alone, and all parts of
+them, in the order of one process; so the sums are those of one process that takes the same parts one after the other.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from minigrad import nn, ops
+from minigrad.autograd.tensor import Tensor
+from minigrad.data.batches import Batch
+from minigrad.distributed.shares import cuts_between
+from minigrad.distributed.world import World
+from minigrad.errors import InputError
+from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.layered_model import LayeredModel
+from minigrad.optim.flat import gradient_array
+from minigrad.typing import Array
+
+
+def check_layers(model: LanguageModel, family: str, stages: int) -> None:
+    """Raise InputError if a model cannot be divided into as many stages."""
+    layers = model.config.num_layers
+    if not isinstance(model, LayeredModel):
+        raise InputError(
+            f"--pipeline sends the rows of one layer to the next, but the layers of {family} read those of several; "
+            "take another --model, or leave out --pipeline"
+        )
+    if model.mixtures():
+        raise InputError("--pipeline cannot be given with experts, whose loads all layers balance in one loss")
+    if stages > layers:
+        raise InputError(f"{layers} layers cannot be divided among {stages} processes: start {layers} or fewer")
+
+
+def layer_cuts(model: LanguageModel, stages: int) -> list[int]:
+    """Return the number of the first layer of each stage, and that of all layers; all stages have about equal costs.
+
+    Every layer costs the same, and the head as many multiply-adds as it has elements. Only the last stage may be
+    without a layer, if the head costs as much as several.
+
+    >>> import models
+    >>> [layer_cuts(models.skeleton("vidya-v2", size), 2) for size in ("nano", "mini")]
+    [[0, 5, 6], [0, 8, 14]]
+    """
+    layers, context = model.config.num_layers, model.config.context_length
+    head = model.head().size
+    costs = [(model.macs_per_token(context) - head) / layers] * layers + [head]
+    cuts = cuts_between([slice(index, index + 1) for index in range(layers + 1)], costs, stages)
+    bounds = [min(cut, layers + 1 + number - stages) for number, cut in enumerate(cuts[:-1])]
+    return [*bounds, layers]
+
+
+def owners(model: LanguageModel, stages: int) -> dict[int, int]:
+    """Return the stage of each parameter, by the id of the parameter.
+
+    What comes before the layers is in the first stage, also if it is the head as well; what comes after them in the
+    last one.
+    """
+    layers = [module for _, module in model.named_modules() if isinstance(module, nn.CheckpointedLayer)]
+    of_layers = {
+        id(parameter): stage
+        for stage, (first, last) in enumerate(itertools.pairwise(layer_cuts(model, stages)))
+        for layer in layers[first:last]
+        for parameter in layer.parameters()
+    }
+    found, beside = {}, 0
+    for each in map(id, model.parameters()):
+        beside = stages - 1 if each in of_layers else beside
+        found[each] = of_layers.get(each, beside)
+    return found
+
+
+def largest_stage(model: LanguageModel, stages: int) -> int:
+    """Return the number of parameters whose gradients the largest stage has."""
+    of, sizes = owners(model, stages), [0] * stages
+    for parameter in model.parameters():
+        sizes[of[id(parameter)]] += parameter.size
+    if model.lm_head is None:
+        sizes[-1] += model.head().size  # a part of its gradient is computed there
+    return max(sizes)
+
+
+class _Flight(NamedTuple):
+    """A part of a batch that has passed through this stage: what came in, if it is not the first, and what went out."""
+
+    part: Batch
+    x: Tensor | None
+    y: Tensor  # rows (rows, width); in the last stage the mean loss
+
+
+class Pipeline:
+    """One stage of a model that is divided among the processes of a job; `seed` chooses what dropout drops."""
+
+    def __init__(self, model: LanguageModel, world: World, seed: int = 0) -> None:
+        assert isinstance(model, LayeredModel)
+        self.model, self.world, self.seed = model, world, seed
+        self._layers = range(*layer_cuts(model, world.size)[world.rank : world.rank + 2])
+        self._dropouts = nn.dropouts(model)
+        self._last = world.size - 1
+        self._sending: list[Callable[[], object]] = []
+
+    def run(self, parts: Sequence[Batch], *, step: int, num_targets: int) -> float:
+        """Compute the gradients of the parameters of this stage; return the sum of the losses, in the last stage.
+
+        The loss is the sum over all targets of the parts, the gradient that of this sum divided by `num_targets`.
+        """
+        with np.errstate(all="ignore"):  # the training loop checks that values are finite
+            self._share_head()
+            flights = (self._forward(part, step) for part in parts)
+            # The last stage returns each part at once. The others first send all of them on, so that none waits.
+            nats = sum(self._backward(flight, num_targets) for flight in (flights if self._is_last else list(flights)))
+            self._add_up_head()
+            while self._sending:
+                self._sending.pop()()
+        return nats
+
+    @property
+    def _is_last(self) -> bool:
+        return self.world.rank == self._last
+
+    def _forward(self, part: Batch, step: int) -> _Flight:
+        model, x = self.model, None
+        nn.set_step(self._dropouts, self.seed, step, first_row=part.first_row)
+        if self.world.rank == 0:
+            y = model.enter(Tensor(part.tokens), part.layout)
+        else:
+            shape = len(part.tokens), model.config.width
+            y = x = Tensor(self._receive(shape, self.world.rank - 1), requires_grad=True)
+        for index in self._layers:
+            y = model.pass_layer(index, y, part.layout)
+        if self._is_last:
+            y = ops.linear_cross_entropy(model.leave(y), model.head(), part.targets, part.weights)
+        else:
+            self._send(y.data, self.world.rank + 1)
+        return _Flight(part, x, y)
+
+    def _backward(self, flight: _Flight, num_targets: int) -> float:
+        part, x, y = flight
+        if self._is_last:
+            y.backward(np.array(part.num_targets / max(num_targets, 1)))
+        else:
+            y.backward(self._receive(y.shape, self.world.rank + 1))
+        if x is not None and x.grad is not None:
+            self._send(x.grad, self.world.rank - 1)
+        return part.num_targets * float(y.item()) if self._is_last else 0.0
+
+    def _share_head(self) -> None:
+        """Let the last stage have the newest values of a head that is the embedding, which the first one updates."""
+        head = self.model.head()
+        if self.model.lm_head is None and self.world.rank == 0:
+            self._send(head.data, self._last)
+        elif self.model.lm_head is None and self._is_last:
+            self.world.receive(head.data, 0)
+
+    def _add_up_head(self) -> None:
+        """Add the gradient that the last stage computed for a head that is the embedding to that of the first one."""
+        head = self.model.head()
+        if self.model.lm_head is None and self.world.rank == 0:
+            gradient = gradient_array(head)
+            gradient += self._receive(head.shape, self._last)
+        elif self.model.lm_head is None and self._is_last:
+            self._send(gradient_array(head), 0)
+
+    def _send(self, array: Array, to: int) -> None:
+        self._sending.append(self.world.send(np.ascontiguousarray(array), to))
+
+    def _receive(self, shape: tuple[int, ...], source: int) -> Array:
+        array = np.empty(shape, self.model.head().dtype)
+        self.world.receive(array, source)
+        return array
