@@ -25,12 +25,15 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-STEPS, ROUNDS, CONTEXT, BATCH = 8, 2, 256, 8
+if TYPE_CHECKING:
+    from minigrad.distributed.world import World
+
+STEPS, ROUNDS, CONTEXT, BATCH, VOCABULARY = 8, 2, 256, 8, 8_192
 NODES = (8, 64, 512)
 PARTS = (4, 8)  # of a batch that passes through a pipeline
 
@@ -95,23 +98,50 @@ def tokens_for(measured: Measured, network: Network, nodes: int, wanted: float) 
     return tokens
 
 
-def bytes_per_token(layers: int, width: int, parameters: int, nodes: int, tokens: int) -> dict[str, float]:
+def bytes_per_token(
+    layers: int, width: int, parameters: int, nodes: int, tokens: int, tied: int = 0
+) -> dict[str, float]:
     """Return what each node sends for a token of a step, in float32, if the nodes divide a model in one of three ways.
 
     Data: gradients and weights once in a step, whatever its tokens. Tensor: in each layer, activations are added up
     twice in the forward and twice in the backward pass, and each sum is sent as a reduce-scatter and an all-gather.
-    Pipeline: a stage sends activations to the next, and their gradients come back, once for each border of stages;
-    what a tied head adds is not counted.
+    Pipeline: a stage sends activations to the next, and their gradients come back, once for each border of stages; a
+    head of `tied` elements that is the embedding belongs to two stages, which exchange its gradient and its values.
 
     >>> bytes_per_token(14, 288, 14_753_952, 2, 2_048)
     {'data': 28816.3125, 'tensor': 64512.0, 'pipeline': 1152.0}
+    >>> bytes_per_token(14, 288, 14_753_952, 2, 2_048, tied=8_192 * 288)["pipeline"]
+    5760.0
     """
     share = (nodes - 1) / nodes
     return {
         "data": 2 * 4 * parameters * share / tokens,
         "tensor": layers * 4 * 2 * 4 * width * share,
-        "pipeline": 4.0 * width,
+        "pipeline": 4.0 * width + 4.0 * tied / tokens,
     }
+
+
+def seconds_of_meetings(world: World, elements: int) -> dict[str, float]:
+    """Return the medians of the seconds of a reduce-scatter and an all-gather of so many elements, and of a sum."""
+    import numpy as np
+
+    flat, small = np.zeros(elements, np.float32), np.zeros(1)
+    cuts = [flat.size * rank // world.size for rank in range(world.size + 1)]
+    meetings = {
+        "reduce": lambda: world.reduce(flat, cuts),
+        "complete": lambda: world.complete(flat, cuts),
+        "add": lambda: world.add(small),
+    }
+    seconds = {}
+    for name, meet in meetings.items():
+        rounds = []
+        for _ in range(6):
+            world.add(small)
+            start = time.perf_counter()
+            meet()
+            rounds.append(time.perf_counter() - start)
+        seconds[name] = statistics.median(rounds)
+    return seconds
 
 
 def serve(size: str, parts: int = 0) -> None:
@@ -121,7 +151,6 @@ def serve(size: str, parts: int = 0) -> None:
 
     world = connect()
     hardware.prepare(None, world.sharing)
-    import numpy as np
 
     import models
     from minigrad.data.windows import Windows
@@ -132,9 +161,9 @@ def serve(size: str, parts: int = 0) -> None:
     from minigrad.training.settings import RunSettings
     from train import forward_backward
 
-    model = models.build("vidya-v2", size=size, vocab_size=8_192, dropout=0.1)
+    model = models.build("vidya-v2", size=size, vocab_size=VOCABULARY, dropout=0.1)
     optimizer = optimizer_of(model, RunSettings(optimizer="adamw", pipeline=parts > 0), world)
-    text = generator(0, "benchmark").integers(0, 8_192, 1_000_000).astype("uint16")
+    text = generator(0, "benchmark").integers(0, VOCABULARY, 1_000_000).astype("uint16")
     windows, times = Windows(text, CONTEXT), list[tuple[float, float, float]]()
     replicas = Replicas(model, 1 if parts else num_replicas(model, -(-BATCH // world.size), CONTEXT))
     pipeline = Pipeline(model, world) if parts else None
@@ -153,20 +182,8 @@ def serve(size: str, parts: int = 0) -> None:
     memory = world.collect(hardware.peak_memory_bytes())
     seconds_of = list(zip(*((c - s, e - c, e - s) for s, c, e in times[2:]), strict=True))
     backward, update, whole = (statistics.median(each) for each in seconds_of)
-    flat, small = np.zeros(model.num_parameters(), np.float32), np.zeros(1)
-    cuts = [flat.size * rank // world.size for rank in range(world.size + 1)]
-    meetings = (lambda: world.reduce(flat, cuts), lambda: world.complete(flat, cuts), lambda: world.add(small))
-    seconds = []
-    for meet in meetings:
-        rounds = []
-        for _ in range(6):
-            world.add(small)
-            start = time.perf_counter()
-            meet()
-            rounds.append(time.perf_counter() - start)
-        seconds.append(statistics.median(rounds))
+    sections = seconds_of_meetings(world, model.num_parameters())
     if world.rank == 0:
-        sections = dict(zip(("reduce", "complete", "add"), seconds, strict=True))
         found = {"step": whole, "forward_backward": backward, "update": update} | sections
         found |= {
             "memory": memory,
@@ -237,7 +254,7 @@ def main() -> None:
     table(measured, [*NETWORKS, *own])
     shape = one["layers"], one["width"], one["parameters"]
     for tokens in (2_048, 32_768):
-        sent = bytes_per_token(*shape, 2, tokens)
+        sent = bytes_per_token(*shape, 2, tokens, tied=VOCABULARY * one["width"])
         print(f"bytes a token, 2 nodes, {tokens:,} tokens: " + ", ".join(f"{k} {v:,.0f}" for k, v in sent.items()))
     print(json.dumps({"machine": hardware.describe(), "rounds": rounds, "measured": measured._asdict()}))
 

@@ -104,6 +104,10 @@ class Memory:
         """Return the memory if the optimizer keeps so many bytes `more` than AdamW, and with a copy for checkpoints."""
         return dataclasses.replace(self, state=self.state + more, snapshot=snapshot)
 
+    def of_stage(self, elsewhere: int) -> Memory:
+        """Return the memory without the gradients and moments of the other stages' weights, of `elsewhere` bytes."""
+        return dataclasses.replace(self, state=self.state - 3 * elsewhere)
+
     def beside(self, teacher: LanguageModel, tokens: int) -> Memory:
         """Return the memory with a frozen float32 model beside the one that learns, and one more chunk of logits."""
         vocab = teacher.config.vocab_size
@@ -127,14 +131,12 @@ def memory(
     recomputed: bool = False,
     replicas: int = 1,
     processes: int = 1,
-    stage: int | None = None,
 ) -> Memory:
     """Estimate the memory of training with `batch_size` sequences of `context` tokens; within 10% of measurements.
 
     State is a weight, two moments and a gradient per parameter, and one gradient more for every replica after the
     first; of a frozen one it is the weight alone. Of several processes each has its share of the moments, and once more
-    that of the gradients; in a pipeline, whose largest stage has `stage` parameters, gradients and moments are those of
-    a stage. Of the activations, those are kept that backward passes need; each family counts its own
+    that of the gradients. Of the activations, those are kept that backward passes need; each family counts its own
     (`activations_per_token`), or, if layers are `recomputed`, the input of each layer and the activations of one. The
     loss adds one chunk of logits and the gradient of the head's matrix, twice if computed in chunks.
     """
@@ -147,5 +149,5 @@ def memory(
     if model.head().requires_grad:
         head += replicas * min(chunks, 2) * config.vocab_size * config.width
     trained = sum(math.prod(each.shape) for each in model.parameters() if each.requires_grad)
-    shared = 3 * stage if stage else int((replicas + (2 if processes == 1 else 3 / processes)) * trained)
-    return Memory((model.num_parameters() + shared) * itemsize, (tokens * per_token + head) * itemsize)
+    state = model.num_parameters() + int((replicas + (2 if processes == 1 else 3 / processes)) * trained)
+    return Memory(state * itemsize, (tokens * per_token + head) * itemsize)

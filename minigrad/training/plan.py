@@ -118,9 +118,11 @@ class Plan:
             itemsize=8 if settings.precision == "float64" else 4,
             recomputed=settings.checkpointing,
             replicas=self.num_replicas,
-            processes=self.world.size,
-            stage=largest_stage(self.model, self.world.size) if self.in_stages else None,
+            processes=1 if self.in_stages else self.world.size,
         )
+        if self.in_stages:
+            parameters, own = self.model.num_parameters(), largest_stage(self.model, self.world.size)
+            needed = needed.of_stage((8 if settings.precision == "float64" else 4) * (parameters - own))
         text = costs.of_text(self.text.train.num_bytes, with_xz=not self.too_long_for_xz())
         needed = replace(
             needed.keeping(*optimizers.bytes_kept(self.model, settings, self.world)), program=needed.program + text

@@ -16,7 +16,7 @@ TRAIN = Parser(TrainConfig, prog="train.py", description="")
 
 def test_commands_and_flags_are_understood() -> None:
     commands = re.findall(r"^    mpiexec .*? train\.py (.+)$", PAGE, re.MULTILINE)
-    assert len(commands) == 2
+    assert len(commands) == 3
     for command in commands:
         TRAIN.read(shlex.split(command))
     known = {option.spelling for option in TRAIN.options} | {"--bandwidth", "--latency"}  # of the benchmark
@@ -27,7 +27,10 @@ def test_the_bytes_for_a_token_are_those_of_the_page() -> None:
     few, many = (bytes_per_token(14, 288, 14_753_952, 2, tokens) for tokens in (2_048, 32_768))
     assert f"{few['data']:,.0f} at n = 2,048; {many['data']:,.0f} at 32,768" in PAGE
     assert f"| {few['tensor']:,.0f} |" in PAGE
-    assert f"| {few['pipeline']:,.0f} each way |" in PAGE
-    tokens = 4 * 14_753_952 / few["pipeline"]  # from which on data parallel sends less
-    assert 51_000 < tokens < 51_500
-    assert "from 51,000 tokens of a node on" in PAGE
+    head = 8_192 * 288
+    tied = bytes_per_token(14, 288, 14_753_952, 2, 2_048, head)["pipeline"]
+    assert f"| {few['pipeline']:,.0f} each way; with the tied head {tied:,.0f} at n = 2,048 |" in PAGE
+    assert f"{few['tensor'] / few['pipeline']:.0f} times for mini, and {few['tensor'] / tied:.0f} times if the" in PAGE
+    tokens = 4 * (14_753_952 - head) / few["pipeline"]  # from which on data parallel sends less
+    assert 43_000 < tokens < 43_500
+    assert "from 43,000 tokens of a node on" in PAGE

@@ -1,0 +1,30 @@
+"""The operation that made the first number that is not finite is found, also by stages that each have some layers."""
+
+from __future__ import annotations
+
+import pytest
+
+from minigrad.training.divergence import first_anomaly
+from tests.distributed.rooms import Room, together
+from train import accumulate_gradients
+
+
+@pytest.mark.parametrize("pipeline", [False, True])
+def test_all_processes_name_what_one_of_them_found(make, pipeline):
+    def find(world: Room) -> tuple[str, bool]:
+        run = make(world=world, batch=4, pipeline=pipeline)
+        run.begin()
+        if world.rank == 1:  # in the layers of the second stage
+            run.model.model.layers[-1].mlp.down_proj.weight.data[...] = float("inf")
+        found = first_anomaly(run, lambda: accumulate_gradients(run, run.batch()))
+        return found, run.pipeline is None
+
+    first, second = together(2, find)
+    assert first == second
+    assert "NaN" in first[0] or "infinity" in first[0]
+    assert first[1]
+
+
+def test_without_an_anomaly_the_gradient_became_too_large(make):
+    run = make()
+    assert first_anomaly(run, lambda: accumulate_gradients(run, run.batch())) == "the gradient became too large"
