@@ -12,12 +12,14 @@ from llvmlite import ir
 from minigrad.kernels.codegen.bits import emit_float32_of_float16
 from minigrad.kernels.codegen.llvm import DOUBLE, FLOAT, INT64, SHORT, WORD, declare, int64, repeated
 from minigrad.kernels.codegen.llvm import INT8 as BYTE
+from minigrad.kernels.codegen.prefetch import CACHE_LINE, emit_prefetch
 from minigrad.kernels.codegen.vector_moves import SIDE
 
 FULL, FLOAT16, BFLOAT16, INT8, INT4 = range(5)
 """The formats of lines."""
 LINES, TEXTS, GROUP = 4, 2 if SIDE == 8 else 4, 32
 """Lines and texts that are multiplied together (AVX2 has registers for two), and the elements of a group."""
+_AHEAD = 2_048  # bytes from what is multiplied to what is asked for meanwhile
 GROUP_BYTES = {FLOAT16: 64, BFLOAT16: 64, INT8: 32, INT4: 16}
 """The bytes of a group of one line."""
 
@@ -67,13 +69,25 @@ class Tile:
         found = [builder.phi(self.floats) for _ in sums]
         builder.cbranch(builder.icmp_signed("<", k, end), loop, after)
         builder.position_at_end(loop)
-        following = [builder.add(k, int64(steps * self.step)), *self._add_step(found, *self._places(k), steps)]
+        places = self._places(k)
+        self._fetch_ahead(places[0][0], steps)
+        following = [builder.add(k, int64(steps * self.step)), *self._add_step(found, *places, steps)]
         for value, start, next_value in zip([k, *found], [begin, *sums], following, strict=True):
             value.add_incoming(start, before)
             value.add_incoming(next_value, loop)
         builder.branch(head)
         builder.position_at_end(after)
         return found
+
+    def _fetch_ahead(self, line: Any, steps: int) -> None:
+        """Ask for as many bytes as these steps read, from a place that is read later.
+
+        Weights are read from front to back, so that is where the next lines are, or the end of the matrix.
+        """
+        count = steps * self.step * _ALIGNED[self.element] if self.kind == FULL else LINES * GROUP_BYTES[self.kind]
+        byte = self.builder.bitcast(line, BYTE.as_pointer())
+        for place in range(0, count, CACHE_LINE):
+            emit_prefetch(self.builder, self.builder.gep(byte, [int64(_AHEAD + place)]))
 
     def _places(self, k: Any) -> tuple[list[Any], list[Any], list[Any]]:
         """Return where lines, vectors and scales have the step that begins with element k."""

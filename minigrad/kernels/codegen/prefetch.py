@@ -1,7 +1,7 @@
 """Asking for memory ahead: the processor fetches cache lines while a loop still computes on others.
 
-Processors do so by themselves for what is read from front to back. They do not see a pattern in keys and values, of
-which each head reads a part of every position.
+Processors do so by themselves for what is read from front to back, some of them not far enough ahead for weights that
+are read once. They do not see a pattern in keys and values, of which each head reads a part of every position.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from minigrad.kernels.codegen.llvm import INT8, WORD, data_of, declare, pointer_
 from minigrad.kernels.jit import intrinsic, overload, types
 from minigrad.typing import Array
 
-_LINE = 64  # bytes
+CACHE_LINE = 64  # bytes
 
 
 def prefetch(x: Array) -> None:
@@ -23,7 +23,7 @@ def prefetch(x: Array) -> None:
 
 @overload(prefetch)
 def _prefetch(x):  # type: ignore[no-untyped-def]
-    step = _LINE * 8 // x.dtype.bitwidth
+    step = CACHE_LINE * 8 // x.dtype.bitwidth
 
     def lines(x):  # type: ignore[no-untyped-def]
         for index in range(0, x.size, step):
@@ -32,14 +32,18 @@ def _prefetch(x):  # type: ignore[no-untyped-def]
     return lines
 
 
+def emit_prefetch(builder: Any, place: Any) -> None:
+    """Ask for the cache line at `place`, a pointer to a byte. It is a hint: the memory need not exist."""
+    function = declare(builder, "llvm.prefetch.p0i8", ir.VoidType(), [INT8.as_pointer(), WORD, WORD, WORD])
+    to_read, soon_and_often, data = (ir.Constant(WORD, number) for number in (0, 3, 1))
+    builder.call(function, [place, to_read, soon_and_often, data])
+
+
 @intrinsic
 def _fetch(typing_context, x, index):  # type: ignore[no-untyped-def]
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         line = pointer_at(builder, data_of(context, builder, signature.args[0], arguments[0]), arguments[1], INT8)
-        kinds = [INT8.as_pointer(), WORD, WORD, WORD]
-        function = declare(builder, "llvm.prefetch.p0i8", ir.VoidType(), kinds)
-        to_read, soon_and_often, data = (ir.Constant(WORD, number) for number in (0, 3, 1))
-        builder.call(function, [line, to_read, soon_and_often, data])
+        emit_prefetch(builder, line)
         return context.get_dummy_value()
 
     return types.void(x, index), generate
