@@ -117,10 +117,17 @@ def _shown(text: str) -> str:
 
 
 def chosen(samples: Sequence[Sample]) -> list[Sample]:
-    """Return the first and the last sample, and between them those next to equal ratios of steps."""
+    """Return the first and the last sample, and between them those next to equal ratios of steps.
+
+    Each one is shown once, if there are enough.
+    """
     first, last = samples[0].step, samples[-1].step
-    wanted = [first * (last / first) ** (number / (len(LINES) - 1)) for number in range(len(LINES))]
-    return [min(samples, key=lambda each: abs(each.step - step)) for step in wanted]
+    places: list[int] = []
+    for number in range(len(LINES)):
+        wanted = first * (last / first) ** (number / (len(LINES) - 1))
+        later = range(places[-1] + 1 if places else 0, len(samples) - len(LINES) + number + 1)
+        places.append(min(later or range(len(samples)), key=lambda place: abs(samples[place].step - wanted)))
+    return [samples[place] for place in places]
 
 
 def graph_picture() -> str:

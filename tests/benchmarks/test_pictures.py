@@ -58,6 +58,7 @@ def test_samples_are_chosen_by_equal_ratios_of_their_steps() -> None:
     samples = [Sample(step, "") for step in range(50, 4001, 50)]
     assert [each.step for each in pictures.chosen(samples)] == [50, 200, 950, 4000]
     assert [each.step for each in pictures.chosen(samples[:1])] == [50] * 4
+    assert [each.step for each in pictures.chosen(samples[::26])] == [50, 1350, 2650, 3950]
 
 
 def test_the_prompt_is_shown_once_and_generated_text_cannot_break_the_picture() -> None:
