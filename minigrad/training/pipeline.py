@@ -51,7 +51,7 @@ def layer_cuts(model: LanguageModel, stages: int) -> list[int]:
 
     >>> import models
     >>> [layer_cuts(models.skeleton("vidya-v2", size), 2) for size in ("nano", "mini")]
-    [[0, 5, 6], [0, 8, 14]]
+    [[0, 4, 6], [0, 8, 14]]
     """
     layers, context = model.config.num_layers, model.config.context_length
     head = model.head().size

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from minigrad import Tensor, no_grad, ops
@@ -25,12 +27,13 @@ def test_the_last_layer_gives_the_models_logits(model, text):
 def test_an_earlier_layer_gives_what_a_model_of_fewer_layers_would_say(small, text):
     model = small("gpt2")
     lens = logit_lens(model, trace(model, text))
-    layers, model.h = model.h, model.h[:2]
+    layers, config = model.h, model.config
+    model.h, model.config = layers[:2], replace(config, num_layers=2)
     try:
         with no_grad():
             logits = model.eval()([text]).data[0]
     finally:
-        model.h = layers
+        model.h, model.config = layers, config
     assert lens.tokens[2].tolist() == logits.argmax(axis=1).tolist()
 
 
