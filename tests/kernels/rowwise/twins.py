@@ -43,6 +43,13 @@ def _log_softmax_rows(x: Array, y: Array, start: int, stop: int) -> None:
     y[start:stop] = x[start:stop] - log_sum_exp(x[start:stop])[:, None]
 
 
+@st.composite
+def _log_softmax_backward_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    dy, y, *rest = draw(rows(2, 1)(dtype))
+    # Logarithms of probabilities, none above 0: the rounding of the sum of dy is multiplied by exp(y).
+    return [dy, y - log_sum_exp(y)[:, None], *rest]
+
+
 def _log_softmax_backward_rows(dy: Array, y: Array, dx: Array, start: int, stop: int) -> None:
     dy, y = dy[start:stop], y[start:stop]
     dx[start:stop] = dy - np.exp(y) * dy.sum(axis=1, keepdims=True)
@@ -252,7 +259,7 @@ TWINS: dict[str, Twin] = {
     "rowwise.softmax._softmax_rows": Twin(rows(1, 1), _softmax_rows),
     "rowwise.softmax._softmax_backward_rows": Twin(rows(2, 1), _softmax_backward_rows),
     "rowwise.softmax._log_softmax_rows": Twin(rows(1, 1), _log_softmax_rows),
-    "rowwise.softmax._log_softmax_backward_rows": Twin(rows(2, 1), _log_softmax_backward_rows),
+    "rowwise.softmax._log_softmax_backward_rows": Twin(_log_softmax_backward_arguments, _log_softmax_backward_rows),
     "rowwise.swiglu._swiglu_rows": Twin(rows(2, 1), _swiglu_rows),
     "rowwise.swiglu._swiglu_backward_rows": Twin(rows(3, 2), _swiglu_backward_rows),
 }
