@@ -16,13 +16,16 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.distributed.shares import cuts_between
 from minigrad.errors import InputError
 from minigrad.kernels import threads
+from minigrad.kernels.gemm import newton_schulz
+from minigrad.kernels.gemm.newton_schulz import Polynomial
+from minigrad.kernels.rowwise import momentum
 from minigrad.optim.adamw import AdamW
 from minigrad.optim.flat import Segment
 from minigrad.optim.optimizer import Group
 from minigrad.optim.parts import Part
 from minigrad.typing import Array
 
-_ITERATIONS, _A, _B, _C = 5, 3.4445, -4.7750, 2.0315  # of the polynomial that brings singular values towards 1
+_ITERATIONS, _POLYNOMIAL = 5, Polynomial(3.4445, -4.7750, 2.0315)  # which brings singular values towards 1
 _MOMENTUM, _FIRST_MOMENTUM, _MOMENTUM_STEPS = 0.95, 0.85, 300
 _SIZE = 0.2  # root mean square of the elements of an update at a learning rate of 1: about that of AdamW's updates
 
@@ -35,12 +38,16 @@ def orthogonalise(u: Array) -> Array:
     tiny ones end between 0.7 and 1.2, which is near enough.
     Shapes: u (rows, columns) -> (rows, columns). A matrix of zeros stays one.
     """
-    wide = u if u.shape[0] <= u.shape[1] else u.T
+    is_tall = u.shape[0] > u.shape[1]
+    wide = np.ascontiguousarray(u.T if is_tall else u)
     x = wide / (np.linalg.norm(wide) + np.finfo(u.dtype).tiny)
-    for _ in range(_ITERATIONS):
-        s = x @ x.T  # symmetric, so NumPy computes half of it
-        x = _A * x + (_B * s + _C * (s @ s.T)) @ x
-    return x if u.shape[0] <= u.shape[1] else x.T
+    if newton_schulz.has_loops_for(x):
+        newton_schulz.iterate(x, _POLYNOMIAL, _ITERATIONS)
+    else:
+        for _ in range(_ITERATIONS):
+            s = x @ x.T  # symmetric, so NumPy computes half of it
+            x = _POLYNOMIAL.a * x + (_POLYNOMIAL.b * s + _POLYNOMIAL.c * (s @ s.T)) @ x
+    return np.ascontiguousarray(x.T) if is_tall else x
 
 
 def flops_to_orthogonalise(rows: int, columns: int) -> int:
@@ -115,12 +122,8 @@ class Muon(AdamW):
         return cuts_between(segment.places(), costs, self.world.size)
 
     def _turn(self, part: Part, place: slice, shape: tuple[int, ...], lr: float, gradient_scale: float) -> None:
-        w, g = part.segment.data[place], gradient_scale * part.segment.gradient[place]
         rise = min(self.steps / _MOMENTUM_STEPS, 1)
         mu = _FIRST_MOMENTUM + (_MOMENTUM - _FIRST_MOMENTUM) * rise
-        m = part.moments_of(place)[0]
-        m *= mu
-        m += (1 - mu) * g
-        turned = orthogonalise((mu * m + (1 - mu) * g).reshape(shape))
-        w *= 1 - lr * part.decay
-        w -= (lr * _SIZE * math.sqrt(max(shape))) * turned.reshape(-1)
+        ahead = momentum.look_ahead(part.moments_of(place)[0], part.segment.gradient[place], gradient_scale, mu)
+        turned = orthogonalise(ahead.reshape(shape)).reshape(-1)
+        momentum.step(part.segment.data[place], turned, lr * _SIZE * math.sqrt(max(shape)), 1 - lr * part.decay)

@@ -9,6 +9,7 @@ import pytest
 
 from minigrad import InputError, Tensor, nn
 from minigrad.kernels import threads
+from minigrad.kernels.gemm import newton_schulz
 from minigrad.optim import AdamW, Muon
 from minigrad.optim.muon import orthogonalise
 from minigrad.system import hardware
@@ -22,6 +23,18 @@ def test_the_update_has_the_directions_of_the_matrix_and_singular_values_near_1(
     kept = np.diag(turned)[sizes > 0.05 * sizes.max()]
     assert 0.6 < kept.min() <= kept.max() < 1.3
     np.testing.assert_allclose(turned, np.diag(np.diag(turned)), atol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 200), (96, 96), (256, 96), (64, 65), (130, 70), (33, 97)])
+def test_the_loops_of_one_kernel_compute_what_the_formula_does(shape: tuple[int, int], monkeypatch: Any) -> None:
+    u = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    by_kernel = orthogonalise(u)
+    monkeypatch.setattr(newton_schulz, "FLOAT32", None)  # a processor without loops for it
+    by_formula, exact = orthogonalise(u), orthogonalise(u.astype(np.float64))
+    for found in (by_kernel, by_formula):
+        assert found.shape == shape
+        assert found.flags.c_contiguous
+        np.testing.assert_allclose(found, exact, atol=2e-5)
 
 
 def test_a_gradient_of_zeros_gives_no_update() -> None:

@@ -87,7 +87,7 @@ def copy_edge(block: Array, target: Target, width: int, shape: tuple[int, int], 
 
 
 @kernel
-def _multiply_panels(
+def multiply_panels(
     left: Matrix, right: Matrix, result: Array, block: BlockShape, extremes: Array, start: int, stop: int
 ) -> None:
     """Set panels start to stop of the rows of the result if it has more rows than columns, else of the columns.
@@ -161,7 +161,7 @@ def multiply(a: Array, b: Array, out: Array, block: Block) -> tuple[Extremes, Ex
     found = np.empty((-(-longer // lanes), 2, 2 * SIDE), np.uint32)
     found[...] = NO_EXTREMES
     over_rows(
-        lambda start, stop: _multiply_panels(left, right, out, shape, found, start, stop),
+        lambda start, stop: multiply_panels(left, right, out, shape, found, start, stop),
         len(found),
         lanes * shorter * a.shape[1] // 8,
         2 * shorter * a.shape[1],  # each range packs the shorter factor

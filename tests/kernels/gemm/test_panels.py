@@ -187,7 +187,7 @@ def test_no_layout_compiles_the_product_again() -> None:
     for lay in LAYOUTS.values():
         for block in BLOCKS:
             product(*map(lay, factors(13, 20, 13)), block)
-    kernel: Any = panels._multiply_panels
+    kernel: Any = panels.multiply_panels
     assert len({tuple(map(types.unliteral, signature)) for signature in kernel.signatures}) == 1  # one for all blocks
 
 

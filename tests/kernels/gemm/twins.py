@@ -1,4 +1,4 @@
-"""Twins of the ladder of matrix products, of the product in blocks, and of rounding."""
+"""Twins of the ladder of matrix products, of the product in blocks, of those of Newton-Schulz, and of rounding."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from minigrad.kernels.codegen.extremes import NO_EXTREMES
 from minigrad.kernels.codegen.microkernel import Target
 from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SPLIT, Block
+from minigrad.kernels.gemm.newton_schulz import Polynomial
 from minigrad.kernels.gemm.packing import Matrix
 from minigrad.kernels.gemm.panels import Blocking, BlockShape
 from tests.kernels.codegen.twins import rounded
@@ -70,7 +71,7 @@ def _multiply_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     return [left, right, np.full((m, n), UNTOUCHED, np.float32), shape, found, *span(draw, panels)]
 
 
-def _multiply_panels(
+def multiply_panels(
     left: Matrix, right: Matrix, result: Array, block: BlockShape, found: Array, start: int, stop: int
 ) -> None:
     if start < stop:
@@ -149,12 +150,44 @@ def _as_multiplied(x: Any, rounding: bool) -> Any:
     return (rounded(np.array([x], np.float32)) << 16).view(np.float32)[0] if rounding else x
 
 
+@st.composite
+def _square_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    size = draw(st.integers(0, 40))
+    return [numbers(draw, dtype, size, size)]
+
+
+def _mirror(square: Array) -> None:
+    square[...] = np.triu(square) + np.triu(square, 1).T
+
+
+@st.composite
+def _iterate_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    if FLOAT32 is None:
+        pytest.skip("this processor has no registers for the kernel, and nothing calls it")
+    sides = st.sampled_from([1, 2, 16, 31, 32, 33, 64, 65, 97, 130])
+    rows, columns = sorted((draw(sides), draw(sides)))
+    # Few small whole numbers: every order of a sum gives the same, and the fifth powers of one iteration are exact.
+    x = np.round(numbers(draw, np.float32, rows, columns, scale=0.3))
+    shape = BlockShape(FLOAT32.rows, FLOAT32.columns, FLOAT32.chunk, FLOAT32.parts)
+    return [x, Polynomial(3.0, -4.0, 2.0), draw(st.integers(0, 1)), shape]
+
+
+def _iterate(x: Array, polynomial: Polynomial, count: int, block: BlockShape) -> None:
+    exact = x.astype(np.float64)
+    for _ in range(count):
+        gram = exact @ exact.T
+        exact = polynomial.a * exact + polynomial.b * gram @ exact + polynomial.c * gram @ gram @ exact
+    x[...] = exact
+
+
 TWINS: dict[str, Twin] = {
+    "gemm.newton_schulz._mirror": Twin(_square_arguments, _mirror),
+    "gemm.newton_schulz._iterate": Twin(_iterate_arguments, _iterate),
     **{f"gemm.ladder.{rung}": Twin(_matrices, _matmul) for rung in ("naive", "loop_order", "blocked", "packed")},
     "gemm.ladder.add_product": Twin(_add_arguments, _add_product),
     "gemm.panels.blocking": Twin(_blocking_arguments, _blocking),
     "gemm.panels.copy_edge": Twin(_edge_arguments, _copy_edge),
-    "gemm.panels._multiply_panels": Twin(_multiply_arguments, _multiply_panels),
+    "gemm.panels.multiply_panels": Twin(_multiply_arguments, multiply_panels),
     "gemm.narrow.as_multiplied": Twin(
         lambda dtype: st.tuples(st.floats(width=32, allow_nan=False).map(np.float32), st.booleans()).map(list),
         _as_multiplied,

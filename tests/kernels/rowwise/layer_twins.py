@@ -180,7 +180,31 @@ def _combine_backward_rows(dy: Array, given: Combination, dparts: Array, dgates:
         dgates[i] = given.parts[given.places[i]] @ dy[i]
 
 
+@st.composite
+def _momentum_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    size, share = draw(st.integers(0, 70)), st.floats(0, 1)
+    m, gradient = (numbers(draw, dtype, size) for _ in range(2))
+    return [m, gradient, draw(share), draw(share), untouched(m)]
+
+
+def _add_gradient(m: Array, gradient: Array, scale: float, mu: float, ahead: Array) -> None:
+    m[...] = mu * m + (1 - mu) * scale * gradient
+    ahead[...] = mu * m + (1 - mu) * scale * gradient
+
+
+@st.composite
+def _step_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    size, share = draw(st.integers(0, 70)), st.floats(0, 1)
+    return [numbers(draw, dtype, size), numbers(draw, dtype, size), draw(share), draw(share)]
+
+
+def _step(w: Array, update: Array, size: float, keep: float) -> None:
+    w[...] = keep * w - size * update
+
+
 TWINS: dict[str, Twin] = {
+    "rowwise.momentum._add_gradient": Twin(_momentum_arguments, _add_gradient),
+    "rowwise.momentum._step": Twin(_step_arguments, _step),
     "rowwise.adamw._adamw_range": Twin(_adamw_arguments, _adamw_range),
     "rowwise.adamw._sum_of_squares_chunks": Twin(_squares_arguments, _sum_of_squares_chunks),
     "rowwise.combining._combine_rows": Twin(_combine_arguments, _combine_rows),
