@@ -171,18 +171,18 @@ class Preparation:
         folder, world = self.opening.folder, self.opening.world
         family, skeletons = self.candidates()
         asked = replace(self.opening.asked, model=family)
-        rate, corpus = self.opening.measure_machine(), self.opening.read_corpus()
-        dial = Dial(skeletons, rate, corpus.bytes_to_train, smallest_published(family))
+        rates, corpus = self.opening.measure_machine(), self.opening.read_corpus()
+        dial = Dial(skeletons, rates, corpus.bytes_to_train, smallest_published(family))
         size = dial.choose(asked)
         path = folder.path if folder else Path(asked.out or unused_folder(f"{family}-{size}"))
         text = self.encode(corpus, skeletons[size])
-        settings = choose_settings(replace(asked, size=size), skeletons[size], rate, world.size)
+        settings = choose_settings(replace(asked, size=size), skeletons[size], rates, world.size)
         model = variant(skeletons[size], **choose_shape(settings, skeletons[size], text.tokenizer))
         done = folder.step if folder else 0
         lessons = self.read_lessons(settings, text) if settings.objective else None
         initial = self.initial_weights(model)
         plan = Plan(
-            settings, model, text, rate, claims.compare(family, size, skeletons[size]), done, lessons, world, dial
+            settings, model, text, rates, claims.compare(family, size, skeletons[size]), done, lessons, world, dial
         )
         plan.check_vocabulary()
         plan.check_text()
@@ -190,8 +190,8 @@ class Preparation:
         found = fingerprints(text, lessons, initial.base if initial else "")
         plan.check_agreement(found)
         if folder is None:
-            facts = {"parameters": model.num_parameters(), "matmul_rate": rate, "processes": world.size} | found
-            record = Record.new(asked, settings, **facts, architecture=model.config.published())
+            facts = {"parameters": model.num_parameters(), "matmul_rate": rates.products} | found
+            record = Record.new(asked, settings, **facts, processes=world.size, architecture=model.config.published())
             folder = RunFolder(path, record, is_new=True, world=world)
         else:
             folder.check_text(found)

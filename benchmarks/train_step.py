@@ -33,7 +33,7 @@ def measure(size: str, steps: int = 7) -> dict[str, float | str]:
     from train import forward_backward
 
     batch_size, context = SHAPES[size]
-    rate = costs.matmul_rate()
+    rates = costs.measure_rates()
     model = models.build("vidya-v2", size=size)
     optimizer = optim.AdamW(model.parameters())
     tokens = generator(0, "benchmark").integers(0, model.config.vocab_size, (batch_size, context + 1))
@@ -51,9 +51,9 @@ def measure(size: str, steps: int = 7) -> dict[str, float | str]:
     return {
         "size": size,
         "tokens_per_second": speed,
-        "expected": costs.tokens_per_second(model, context, rate),
-        "matmul_share": speed * costs.flops_per_token(model, context) / rate,
-        "gflops": rate / 1e9,
+        "expected": costs.tokens_per_second(model, context, rates),
+        "matmul_share": speed * costs.flops_per_token(model, context) / rates.products,
+        "gflops": rates.products / 1e9,
         "peak_bytes": hardware.peak_memory_bytes(),
         "planned_bytes": planned.total - planned.snapshot,  # nothing is saved here
     }

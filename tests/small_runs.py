@@ -48,7 +48,7 @@ def quick_runs() -> Iterator[None]:
     threads = hardware.threads()
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(vidya_v2.SIZES, "nano", TINY)
-        patch.setattr(costs, "matmul_rate", lambda: 1e11)
+        patch.setattr(costs, "measure_rates", lambda: costs.Rates(1e11, 1e9))
         yield
     hardware.prepare(threads)
     products.use()

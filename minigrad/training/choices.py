@@ -36,7 +36,7 @@ def expected_tokens(asked: TrainConfig, speed: float) -> float:
     return 60 * (asked.minutes or 0.0) * speed
 
 
-def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float, processes: int = 1) -> RunSettings:
+def choose_settings(asked: TrainConfig, model: LanguageModel, rates: costs.Rates, processes: int = 1) -> RunSettings:
     """Return the settings in which everything that was left open is chosen, for a model and a machine.
 
     Each of the `processes` gets a whole batch.
@@ -52,10 +52,11 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rate: float, proce
     per_step, limit_steps = batch * context * asked.accumulate, asked.steps
     if asked.tokens:
         limit_steps = math.ceil(asked.tokens / per_step)
-    expected = limit_steps or expected_tokens(asked, costs.tokens_per_second(model, context, rate)) / per_step
-    steps = max(int(expected), 1)
     usual = "adamw" if asked.is_lesson or asked.adapter_rank else optimizers.choose(model, per_step, context)
     optimizer = asked.optimizer or usual
+    update = optimizers.flops_per_token(optimizer, model, per_step)
+    expected = limit_steps or expected_tokens(asked, costs.tokens_per_second(model, context, rates, update)) / per_step
+    steps = max(int(expected), 1)
     question_noise = 0.0 if asked.data.startswith("task:") else QUESTION_NOISE
     chosen = {
         "lr": _learning_rate(model, asked.objective or "", optimizer),

@@ -1,43 +1,53 @@
-"""The cost of training: FLOPs per token, memory, and the speed of this machine's matrix products."""
+"""The cost of training: FLOPs per token, memory, and how fast this machine computes."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from minigrad.data.xz import DICTIONARY
-from minigrad.kernels import cpu as processor
 from minigrad.kernels.gemm import backend as products
+from minigrad.kernels.rowwise.swiglu import swiglu_forward
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layers import Embedding
 from minigrad.ops.cross_entropy import logit_chunks
 
-# Time outside matrix products (norms, activation functions, additions, dispatch) per layer and channel, in FLOPs of a
-# float32 product; fitted to benchmarks/train_step.py.
-_OVERHEAD = 14_000
+# Time outside matrix products (norms, activation functions, additions, attention's exponentials, dispatch) for a token,
+# per layer and channel, in elements of SwiGLU; fitted to benchmarks/train_step.py.
+_OVERHEAD = 150
 _EXPERTS_OVERHEAD = 1.6  # as many times with experts, whose products have fewer rows; fitted to 8 experts on nano
-
-# Speed-up of the products of training where tile registers compute them, or where the processor multiplies bfloat16 in
-# tiles or in vector registers; the time outside products stays.
-_SPLIT_GAIN, _BFLOAT16_GAIN = 1.2, {"tiles": 4.0, "bfloat16": 1.9}
+_UPDATE = 1.5  # Muon's small products take so many times as long as large ones of as many FLOPs
 
 
-def matmul_rate(seconds: float = 0.25) -> float:
-    """Measure this machine: FLOP/s in matrix products of a model's shape, with the matmul backend in use."""
+class Rates(NamedTuple):
+    """How fast a machine computes."""
+
+    products: float  # FLOP/s in matrix products of a model's shape, with the matmul backend in use
+    elements: float  # elements/s of SwiGLU, which stands for all loops over elements
+
+
+def measure_rates(seconds: float = 0.25) -> Rates:
+    """Measure this machine."""
     rng = np.random.default_rng(0)
-    a, b = rng.random((2_048, 512), np.float32), rng.random((512, 512), np.float32)
-    out = np.empty((2_048, 512), np.float32)
+    a, b, out = (rng.random(shape, np.float32) for shape in ((2_048, 512), (512, 512), (2_048, 512)))
+    products_time = _median_time(lambda: products.product_into(a, b, out, False), seconds)
+    return Rates(2 * a.size * 512 / products_time, a.size / _median_time(lambda: swiglu_forward(a, out), seconds))
+
+
+def _median_time(work: Callable[[], object], seconds: float) -> float:
     times: list[float] = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times) < 3:
         start = time.perf_counter()
-        products.product_into(a, b, out, False)
+        work()
         times.append(time.perf_counter() - start)
-    return 2 * 2_048 * 512 * 512 / float(np.median(times))
+    return float(np.median(times))
 
 
 def flops_per_token(model: LanguageModel, context: float) -> float:
@@ -67,19 +77,12 @@ def in_each_token(model: LanguageModel) -> str:
     return ""
 
 
-def tokens_per_second(model: LanguageModel, context: float, rate: float) -> float:
-    """Estimate the training speed on a machine with this matmul rate."""
+def tokens_per_second(model: LanguageModel, context: float, rates: Rates, update: float = 0.0) -> float:
+    """Estimate the training speed on a machine; `update` is what the optimizer multiplies, in FLOPs per token."""
     config = model.config
-    overhead = _gain() * _OVERHEAD * config.num_layers * config.width
-    overhead *= _EXPERTS_OVERHEAD if model.mixtures() else 1
-    return float(rate / (flops_per_token(model, context) + overhead))
-
-
-def _gain() -> float:
-    backend, precision = products.in_use()
-    if precision == "bfloat16" and processor.BFLOAT16 is not None:
-        return _BFLOAT16_GAIN[processor.BFLOAT16.kind]
-    return _SPLIT_GAIN if precision == "float32" and backend != "blas" and processor.SPLIT is not None else 1.0
+    elements = _OVERHEAD * config.num_layers * config.width * (_EXPERTS_OVERHEAD if model.mixtures() else 1)
+    flops = flops_per_token(model, context) + _UPDATE * update
+    return float(1 / (flops / rates.products + elements / rates.elements))
 
 
 COMPILING = 120_000_000

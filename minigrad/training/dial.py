@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from minigrad.nn.language_model import LanguageModel
 from minigrad.system.units import format_estimate, format_seconds
-from minigrad.training import costs, scaling
-from minigrad.training.choices import CONTEXT, expected_tokens
+from minigrad.training import costs, optimizers, scaling
+from minigrad.training.choices import CONTEXT, TOKENS_PER_STEP, expected_tokens
 from minigrad.training.optimizers import matrices_of
 from minigrad.training.settings import TrainConfig
 
@@ -27,13 +27,13 @@ def parameters_in_layers(model: LanguageModel) -> int:
 
 @dataclass(frozen=True)
 class Dial:
-    """The sizes to choose from, smallest first; the speed of the machine in FLOP/s, and the bytes to train on.
+    """The sizes to choose from, smallest first; the speed of the machine, and the bytes to train on.
 
     `goal` is a larger size, with its name, of which the plan says how long it takes.
     """
 
     candidates: Mapping[str, LanguageModel]
-    rate: float
+    rates: costs.Rates
     text_bytes: int
     goal: tuple[str, LanguageModel] | None = None
 
@@ -43,8 +43,10 @@ class Dial:
         return max(self.text_bytes / BYTES_PER_TOKEN, 1.0)
 
     def speed(self, model: LanguageModel) -> float:
-        """Return the estimated tokens per second of training, with the usual context."""
-        return costs.tokens_per_second(model, CONTEXT, self.rate)
+        """Return the estimated tokens per second of training, with the usual context, batch and optimizer."""
+        optimizer = optimizers.choose(model, TOKENS_PER_STEP, CONTEXT)
+        update = optimizers.flops_per_token(optimizer, model, TOKENS_PER_STEP)
+        return costs.tokens_per_second(model, CONTEXT, self.rates, update)
 
     def after(self, size: str, tokens: float) -> scaling.Prediction:
         """Return what the law expects of a size that was trained on so many tokens."""

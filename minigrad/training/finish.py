@@ -66,7 +66,7 @@ def finish(run: Run) -> TrainResult | None:
         sections=[*([taught.section] if taught else []), *expert_load.sections(lines)],
     )
     if run.profile is not None:
-        print(run.profile.table(run.plan.rate, len(run.replicas.models)))
+        print(run.profile.table(run.plan.rates.products, len(run.replicas.models)))
     print(one_run.compare_with_xz(**figures))
     if taught:
         print(taught.verdict)

@@ -36,8 +36,15 @@ def choose(model: LanguageModel, tokens: int, context: int) -> str:
 
     What Muon does takes the same time for any number of tokens, so it pays with small models and large steps.
     """
-    extra = sum(flops_to_orthogonalise(*matrix.shape) for matrix in matrices_of(model))
-    return "muon" if extra < _MOST_SHARE * tokens * costs.flops_per_token(model, context) else "adamw"
+    extra = flops_per_token("muon", model, tokens)
+    return "muon" if extra < _MOST_SHARE * costs.flops_per_token(model, context) else "adamw"
+
+
+def flops_per_token(name: str, model: LanguageModel, tokens: int) -> float:
+    """Return the FLOPs of an optimizer's matrix products per token, in steps of so many tokens."""
+    if name != "muon":
+        return 0.0
+    return sum(flops_to_orthogonalise(*matrix.shape) for matrix in matrices_of(model)) / tokens
 
 
 def optimizer_of(model: LanguageModel, settings: RunSettings, world: World = ALONE) -> Optimizer:

@@ -38,16 +38,15 @@ _XZ_SHARE = 0.15  # the part of the minutes that a comparison with xz may take
 class Plan:
     """A run before it begins: a model to train on a text, with settings, on a machine of a known speed.
 
-    `rate` is the speed of the machine's matrix products in FLOP/s, `claim` the figure of the model's source document
-    where it differs from this model, `done` the number of steps of a continued run, `world` the processes that train.
-    With `lessons`, these are trained on, and the text is that of the pre-training. The model may be a skeleton. `dial`
-    chose the size.
+    `claim` is the figure of the model's source document where it differs from this model, `done` the number of steps of
+    a continued run, `world` the processes that train. With `lessons`, these are trained on, and the text is that of the
+    pre-training. The model may be a skeleton. `dial` chose the size.
     """
 
     settings: RunSettings
     model: LanguageModel
     text: TokenizedCorpus
-    rate: float
+    rates: costs.Rates
     claim: str = ""
     done: int = 0
     lessons: Lessons | None = None
@@ -159,10 +158,11 @@ class Plan:
 
     def tokens_per_second(self) -> float:
         """Estimate the speed of training; a teacher reads each token, which takes a third of a training step of it."""
-        length = self.source.attended_length()
-        seconds = 1 / costs.tokens_per_second(self.model, length, self.rate)
+        settings, length = self.settings, self.source.attended_length()
+        update = optimizers.flops_per_token(settings.optimizer, self.model, settings.tokens_per_step)
+        seconds = 1 / costs.tokens_per_second(self.model, length, self.rates, update)
         if self.teacher is not None:
-            seconds += 1 / (3 * costs.tokens_per_second(self.teacher, length, self.rate))
+            seconds += 1 / (3 * costs.tokens_per_second(self.teacher, length, self.rates))
         return 1 / seconds
 
     @functools.cached_property
@@ -251,7 +251,7 @@ class Plan:
 
     def _budget_rows(self) -> dict[str, str]:
         memory = self.memory()
-        products = f"matrix products at {self.rate / 1e9:,.0f} GFLOP/s ({backend.describe()})"
+        products = f"matrix products at {self.rates.products / 1e9:,.0f} GFLOP/s ({backend.describe()})"
         if hardware.threads() > 1 and not blas.can_use_one_thread():
             products += ", no replicas because the threads of NumPy's BLAS cannot be set"
         return {

@@ -134,13 +134,13 @@ class Opening:
     folder: RunFolder | None  # None for a new run
     world: World = ALONE
 
-    def measure_machine(self) -> float:
-        """Choose threads and matmul backend, and return the speed of matrix products in FLOP/s, of all processes."""
+    def measure_machine(self) -> costs.Rates:
+        """Choose threads and matmul backend, and return how fast all processes compute together."""
         print(self.compare_threads(), end="")
         threads = self.asked.threads and min(self.asked.threads, processors.count())  # a continued run as it began
         hardware.prepare(threads, self.world.sharing)
         backend.use(self.asked.matmul, self.asked.precision)
-        return total(self.world, costs.matmul_rate())
+        return costs.Rates(*(total(self.world, rate) for rate in costs.measure_rates()))
 
     def read_corpus(self) -> Corpus | Mixture:
         """Read the documents to train on, and those that are held out."""

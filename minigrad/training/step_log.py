@@ -82,9 +82,10 @@ class StepLog:
         if self.metrics is not None:
             self.metrics.append(measured)
         with self._stopping_when_nobody_reads():
+            flops_per_second = measured.tokens_per_second * run.plan.flops_per_token(run.context)
             self.progress.log(
                 measured,
-                matmul_share=measured.tokens_per_second * run.plan.flops_per_token(run.context) / run.plan.rate,
+                matmul_share=flops_per_second / run.plan.rates.products,
                 **self._time(),
             )
             if reward is not None:

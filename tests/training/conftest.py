@@ -14,6 +14,7 @@ from minigrad.data import token_files
 from minigrad.data.corpus import Corpus
 from minigrad.data.tokenized import TokenizedCorpus, token_byte_lengths
 from minigrad.distributed.world import ALONE, World
+from minigrad.training import costs
 from minigrad.training.budget import Budget
 from minigrad.training.optimizers import optimizer_of
 from minigrad.training.plan import Plan
@@ -52,7 +53,7 @@ def make(tmp_path: Path) -> Callable[..., Run]:
         words = Corpus("words", "words", (*TRAIN, *HELD_OUT))
         text = TokenizedCorpus(words, TOK, files[0], files[1], token_byte_lengths(TOK, 300))
         return Run(
-            Plan(settings, model, text, rate=1e11, world=world),
+            Plan(settings, model, text, rates=costs.Rates(1e11, 1e9), world=world),
             RunFolder(folder or tmp_path / "run", Record(), world=world),
             optimizer_of(model, settings, world),
             Budget(steps, None if steps else 60.0),

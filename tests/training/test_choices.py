@@ -12,15 +12,15 @@ import models
 from minigrad.errors import InputError
 from minigrad.nn.language_model import LanguageModel
 from minigrad.options import validate
-from minigrad.training import choices
+from minigrad.training import choices, costs
 from minigrad.training.settings import OBJECTIVES, RunSettings, TrainConfig
 
 LADDER = {size: models.skeleton("vidya-v2", size) for size in models.LAPTOP_SIZES}
-RATE = 1e11
+RATES = costs.Rates(products=1e11, elements=1e9)
 
 
 def chosen(settings: TrainConfig, model: LanguageModel = LADDER["nano"], processes: int = 1) -> RunSettings:
-    return choices.choose_settings(replace(settings, size="nano"), model, RATE, processes)
+    return choices.choose_settings(replace(settings, size="nano"), model, RATES, processes)
 
 
 @given(

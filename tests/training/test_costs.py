@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 import models
-from minigrad.kernels import cpu as processor
-from minigrad.kernels.gemm import backend as products
 from minigrad.nn.low_rank import adapt
 from minigrad.optim import AdamW
-from minigrad.training import costs
+from minigrad.training import costs, optimizers
 
 NANO = models.skeleton("vidya-v2", "nano")
 
@@ -91,33 +89,26 @@ def test_logits_computed_in_chunks_are_counted_once():
 
 
 def test_a_larger_model_or_a_slower_machine_is_slower():
-    micro = models.skeleton("vidya-v2", "micro")
-    assert costs.tokens_per_second(micro, 256, 1e11) < costs.tokens_per_second(NANO, 256, 1e11)
-    half, whole = (costs.tokens_per_second(NANO, 256, rate) for rate in (5e10, 1e11))
-    assert whole == pytest.approx(2 * half)
+    micro, machine = models.skeleton("vidya-v2", "micro"), costs.Rates(1e11, 1e9)
+    assert costs.tokens_per_second(micro, 256, machine) < costs.tokens_per_second(NANO, 256, machine)
+    half = costs.tokens_per_second(NANO, 256, costs.Rates(5e10, 5e8))
+    assert costs.tokens_per_second(NANO, 256, machine) == pytest.approx(2 * half)
 
 
-@pytest.mark.parametrize(("kind", "gain"), [("tiles", 4.0), ("bfloat16", 1.9)])
-def test_bfloat16_makes_products_faster_and_nothing_else(monkeypatch, kind, gain):
-    monkeypatch.setattr(processor, "BFLOAT16", processor.Block(kind, 32, 32, 16))
-    monkeypatch.setattr(products, "_backend", "blas")
-    plain = costs.tokens_per_second(NANO, 256, 1e11)
-    monkeypatch.setattr(products, "_precision", "bfloat16")
-    around = 1 / plain - costs.flops_per_token(NANO, 256) / 1e11
-    assert 1 / costs.tokens_per_second(NANO, 256, gain * 1e11) == pytest.approx(
-        around + costs.flops_per_token(NANO, 256) / (gain * 1e11)
-    )
+def test_faster_products_shorten_products_and_nothing_else():
+    slow, fast = (1 / costs.tokens_per_second(NANO, 256, costs.Rates(rate, 1e9)) for rate in (1e11, 4e11))
+    assert slow - fast == pytest.approx(costs.flops_per_token(NANO, 256) * (1 / 1e11 - 1 / 4e11))
 
 
-@pytest.mark.parametrize("backend", products.BACKENDS)
-def test_tile_registers_make_products_faster_and_nothing_else(monkeypatch, backend):
-    monkeypatch.setattr(products, "_backend", backend)
-    speeds = []
-    for block in (None, object()):
-        monkeypatch.setattr(processor, "SPLIT", block)
-        speeds.append(costs.tokens_per_second(NANO, 256, 1e11))
-    assert (speeds[1] < speeds[0]) == (backend != "blas")  # at the same rate of products
+def test_what_the_optimizer_multiplies_is_shared_by_the_tokens_of_a_step():
+    # By hand, in a layer: two matrices of 96 x 96, two of 32 x 96, three of 96 x 256; five times 3 n^2 m + n^3 of each.
+    flops = 6 * 5 * (2 * 4 * 96**3 + 2 * (3 * 32**2 * 96 + 32**3) + 3 * (3 * 96**2 * 256 + 96**3))
+    assert optimizers.flops_per_token("muon", NANO, 2_048) == flops / 2_048
+    assert optimizers.flops_per_token("adamw", NANO, 2_048) == 0
+    machine = costs.Rates(1e11, 1e9)
+    plain, with_update = (1 / costs.tokens_per_second(NANO, 256, machine, update) for update in (0.0, flops / 2_048))
+    assert 1.0 < (with_update - plain) * 1e11 * 2_048 / flops < 2.0  # small products are slower than large ones
 
 
 def test_the_machine_is_measured_and_takes_part_of_a_second():
-    assert costs.matmul_rate(seconds=0.0) > 1e6
+    assert min(costs.measure_rates(seconds=0.0)) > 1e6

@@ -10,20 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import models
-from minigrad.training import choices, costs
+from minigrad.training import choices, costs, optimizers
 from minigrad.training.dial import Dial
 from minigrad.training.settings import RunSettings, TrainConfig
 
 LADDER = {size: models.for_training("vidya-v2", size) for size in models.LAPTOP_SIZES}
-RATE, TEXT = 1e11, 4_700_000
+RATES, TEXT = costs.Rates(products=1e11, elements=1e9), 4_700_000
 GOAL = models.smallest_published("vidya-v2")
-DIAL = Dial(LADDER, RATE, TEXT, GOAL)
+DIAL = Dial(LADDER, RATES, TEXT, GOAL)
 ENDLESS = replace(DIAL, text_bytes=10**15)
 
 
 def settings(asked: TrainConfig, dial: Dial = DIAL) -> RunSettings:
     size = dial.choose(asked)
-    return choices.choose_settings(replace(asked, size=size), dial.candidates[size], dial.rate)
+    return choices.choose_settings(replace(asked, size=size), dial.candidates[size], dial.rates)
 
 
 @given(
@@ -34,7 +34,7 @@ def settings(asked: TrainConfig, dial: Dial = DIAL) -> RunSettings:
     text=st.integers(1, 10**12),
 )
 def test_more_of_anything_never_chooses_a_smaller_model(limit, amount, factor, rate, text):
-    dial = Dial(LADDER, rate, text)
+    dial = Dial(LADDER, costs.Rates(rate, rate / 100), text)
     sizes = [dial.choose(TrainConfig(**{limit: each})) for each in (amount, amount * factor)]
     assert models.LAPTOP_SIZES.index(sizes[0]) <= models.LAPTOP_SIZES.index(sizes[1])
 
@@ -86,6 +86,7 @@ def test_without_a_choice_nothing_is_said():
 
 
 def test_the_time_is_that_of_the_estimated_speed():
-    speed = costs.tokens_per_second(LADDER["nano"], 256, RATE)
+    update = optimizers.flops_per_token("muon", LADDER["nano"], 2_048)
+    speed = costs.tokens_per_second(LADDER["nano"], 256, RATES, update)
     assert DIAL.seconds(TrainConfig(tokens=10**6), "nano") == pytest.approx(10**6 / speed)
     assert DIAL.seconds(TrainConfig(minutes=2.0), "micro") == pytest.approx(120)

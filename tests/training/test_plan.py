@@ -25,7 +25,7 @@ from minigrad.training.settings import RunSettings, TrainConfig
 from tests.distributed.rooms import Meeting
 
 NANO = models.skeleton("vidya-v2", "nano")
-RATE = 1e11
+RATES = costs.Rates(products=1e11, elements=1e9)
 READING = ("windows", "packed")
 
 
@@ -42,7 +42,7 @@ def joined(description: str) -> str:
 
 
 def chosen(settings: TrainConfig) -> RunSettings:
-    return choices.choose_settings(replace(settings, size="nano"), NANO, RATE)
+    return choices.choose_settings(replace(settings, size="nano"), NANO, RATES)
 
 
 def text(train: int = 1_000, held_out: int = 1_000, used: int = 4_096) -> TokenizedCorpus:
@@ -51,7 +51,7 @@ def text(train: int = 1_000, held_out: int = 1_000, used: int = 4_096) -> Tokeni
 
 
 def planned(settings: TrainConfig, words: TokenizedCorpus | None = None) -> Plan:
-    return Plan(chosen(settings), NANO, words or text(), RATE)
+    return Plan(chosen(settings), NANO, words or text(), RATES)
 
 
 def test_too_little_text_is_refused_in_training_and_held_out_text():
@@ -107,7 +107,7 @@ def test_no_text_is_so_long_that_xz_uses_up_the_minutes(minutes, train):
     settings = replace(chosen(TrainConfig(steps=9)), minutes=minutes)
     file = TokenFile(np.zeros(2, np.uint16), train, None)
     long = replace(text(), train=file, held_out=replace(file, num_bytes=train // 16))
-    with_xz, without = (Plan(settings, NANO, words, RATE).seconds_after() for words in (long, text(2, 2)))
+    with_xz, without = (Plan(settings, NANO, words, RATES).seconds_after() for words in (long, text(2, 2)))
     assert with_xz - without <= 0.15 * 60 * minutes
     assert xz_seconds(train, 3_000) < 100
 
