@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from minigrad.autograd.tensor import Tensor
 from minigrad.distributed.world import ALONE, World
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.layers import Embedding
+from minigrad.nn.layers import Embedding, Linear
 from minigrad.nn.low_rank_files import trained
 from minigrad.nn.parameter import Parameter
 from minigrad.optim import SGD, AdamW, Muon, Optimizer
@@ -52,16 +52,31 @@ def optimizer_of(model: LanguageModel, settings: RunSettings, world: World = ALO
 
     In a pipeline each process updates its own layers.
     """
-    parameters, decay, betas = model.parameters(), settings.weight_decay, (settings.beta1, settings.beta2)
-    if settings.optimizer == "sgd":
-        optimizer: Optimizer = SGD(parameters, momentum=settings.momentum, weight_decay=decay)
-    elif settings.optimizer == "adamw":
-        optimizer = AdamW(parameters, betas=betas, weight_decay=decay)
-    else:
-        optimizer = Muon(parameters, matrices=matrices_of(model), betas=betas, weight_decay=decay)
+    optimizer = _optimizer(model.parameters(), matrices_of(model), settings)
     in_stages = world.size > 1 and settings.pipeline
     optimizer.divide_among(world, pipeline.owners(model, world.size) if in_stages else None)
     return optimizer
+
+
+def _optimizer(parameters: list[Parameter], matrices: list[Tensor], settings: RunSettings) -> Optimizer:
+    decay, betas = settings.weight_decay, (settings.beta1, settings.beta2)
+    if settings.optimizer == "sgd":
+        return SGD(parameters, momentum=settings.momentum, weight_decay=decay)
+    if settings.optimizer == "adamw":
+        return AdamW(parameters, betas=betas, weight_decay=decay)
+    return Muon(parameters, matrices=matrices, betas=betas, weight_decay=decay)
+
+
+def compile_update(settings: RunSettings) -> None:
+    """Compile the kernels of the optimizer by an update of a small layer.
+
+    In the first step of a run this would look as if every step took that long, and a short budget would end at once.
+    """
+    layer = Linear(2, 2)
+    layer.initialise(dtype="float64" if settings.precision == "float64" else "float32")
+    for parameter in layer.parameters():
+        parameter.grad = parameter.data.copy()
+    _optimizer(layer.parameters(), [layer.weight], settings).step(lr=0.0, max_norm=1.0)
 
 
 def kept_elements(model: LanguageModel, settings: RunSettings) -> int:

@@ -21,7 +21,7 @@ from minigrad.nn.context_signals import measure
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import Optimizer, WeightAverage
 from minigrad.system.terminal import phase
-from minigrad.training import checkpoint, samples
+from minigrad.training import checkpoint, optimizers, samples
 from minigrad.training.background import Writer
 from minigrad.training.baseline import Baseline
 from minigrad.training.best import Best, is_best
@@ -184,13 +184,14 @@ class Run:
             self.plan.lessons.begin(self)
 
     def compile_kernels(self) -> None:
-        """Compile every kernel by a pass over the smallest batch; no weight changes."""
+        """Compile every kernel by a pass over the smallest batch and an update of other weights; ours stay the same."""
         batch = training_source("windows", self.text.train, 2).batch(seed=0, step=0, batch_size=1)
         with phase("loading kernels (new ones are compiled and kept)"):
             if self.pipeline:
                 self.pipeline.run([batch], step=0, num_targets=1)
             else:
                 self._loss(batch).backward()
+            optimizers.compile_update(self.settings)
         self.optimizer.zero_grad()
 
     def evaluate(self, everything: bool) -> Score:

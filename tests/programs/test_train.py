@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numba
 import pytest
 from safetensors import safe_open
 
@@ -45,6 +46,38 @@ def test_only_the_steps_themselves_count_as_training(monkeypatch, text, tmp_path
     every = {"log_every": 3, "sample_every": 4, "save_every": 2, "eval_every": 5}
     train_program.train(settings(text, tmp_path / "run", steps=12, **every), clock=lambda: now[0])
     assert [line["tokens_per_second"] for line in metrics.read(tmp_path / "run")] == [32.0] * 7
+
+
+KERNELS_OF_THE_FIRST_STEP = """
+import sys
+from pathlib import Path
+
+import train as program
+from minigrad.kernels.jit import KERNELS
+from tests.small_runs import quick_runs, run
+
+def loaded(*_):
+    return {name: len(kernel.signatures) for name, kernel in KERNELS.items()}
+
+def checked(run):
+    before = loaded()
+    result = take_step(run)
+    print({name for name, count in loaded().items() if count > before.get(name, 0)} or "none")
+    return result
+
+take_step, program.take_step = program.take_step, checked
+with quick_runs():
+    run(Path(sys.argv[1]), Path(sys.argv[2]), steps=1, optimizer=sys.argv[3])
+"""
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+@pytest.mark.parametrize("optimizer", ["muon", "adamw", "sgd"])
+def test_no_kernel_is_compiled_in_the_first_step(optimizer: str, text: Path, tmp_path: Path) -> None:
+    # Its time would be taken for that of every step, and a run of a minute would end after two steps.
+    words = [sys.executable, "-c", KERNELS_OF_THE_FIRST_STEP, text, tmp_path / "run", optimizer]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "\nnone\n" in done.stdout, done.stdout + done.stderr
 
 
 def test_a_comparison_with_xz_for_which_there_is_no_time_says_so(capsys, text, tmp_path):
