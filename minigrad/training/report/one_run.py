@@ -26,6 +26,10 @@ _COPYING_EXPLAINED = (
     "side earlier in its sequence. A model that has learned to look for the earlier place and to copy what followed "
     f"(an induction head) needs less than about {COPIES} nats for such a token. The curve falls when it learns to."
 )
+_HELD_OUT_EXPLAINED = (
+    "Held-out: the last point is the loss on all of the held-out text, and those before it are on a part of a long one, "
+    "which may be easier or harder than the whole: a bend at the end need not be one of the model."
+)
 
 
 class Summary(NamedTuple):
@@ -138,8 +142,8 @@ def _charts(records: Sequence[Mapping[str, Any]], baselines: Sequence[tuple[str,
         **{title: line_chart(title, lines) for title, lines in of_family(records).items()},
     }
     figures = (f"<figure><figcaption>{title}</figcaption>{chart}</figure>" for title, chart in charts.items())
-    explained = f"<p>{_COPYING_EXPLAINED}</p>" if _COPYING in charts else ""
-    return f"<section>{''.join(figures)}</section>{explained}"
+    explained = [_HELD_OUT_EXPLAINED, *([_COPYING_EXPLAINED] if _COPYING in charts else [])]
+    return f"<section>{''.join(figures)}</section>{''.join(f'<p>{words}</p>' for words in explained)}"
 
 
 def _copying_chart(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
