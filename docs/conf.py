@@ -24,7 +24,7 @@ myst_update_mathjax = False
 # Cells. An error in a cell fails the build. A cell finds the project and its figures as the pages do.
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
-nb_execution_timeout = 300  # seconds
+nb_execution_timeout = 900  # seconds for one cell; much, because the machine may be slow or busy
 logging.getLogger("traitlets").setLevel(logging.WARNING)  # no line for every page that is run
 # A page's cells run in a process of their own. Newer versions can encrypt what it says to this one, and warn on every
 # page if they are not asked to.
