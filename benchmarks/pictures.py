@@ -79,7 +79,10 @@ def loss_picture(records: Sequence[Mapping[str, Any]], references: Sequence[tupl
     ]
     labelled = [(f"{label}: {value:.2f}", value) for label, value in references]
     chart = line_chart("bits per byte over training steps", series, references=labelled)
-    words = ["Bits needed for each byte of the text: fewer is better.", "Held-out text is never trained on; the last point is of all of it."]
+    words = [
+        "Bits needed for each byte of the text: fewer is better.",
+        "Held-out text is never trained on; the last point is of all of it.",
+    ]
     body = placed(chart, 0, 44, WIDTH, 290) + notes([*words, caption], 396)
     return page("Learning to predict text", body, 414)
 
