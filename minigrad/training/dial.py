@@ -16,7 +16,7 @@ from minigrad.training.settings import TrainConfig
 BYTES_PER_TOKEN = 3.2
 """Of a text that is not encoded yet: measured with 4,096 tokens on python-docs; with 8,192 it is 3.5."""
 
-_DAY = 86_400  # seconds
+_DAY, _TRIAL = 86_400, 60.0  # seconds; what comes after a trial of less than a minute is no question of the dial
 _OPTIMAL = 20  # tokens for each parameter: Hoffmann et al. 2022, arXiv 2203.15556
 
 
@@ -91,10 +91,11 @@ class Dial:
             size: self.after(size, seconds * self.speed(model)) if is_known else None
             for size, model in self.candidates.items()
         }
-        return {
-            "size": self._reason(settings.size, losses),
-            "more time": "; ".join([*(self._later(each * seconds, is_known) for each in (2, 10)), *self._goal()]),
-        }
+        rows = {"size": self._reason(settings.size, losses)}
+        if seconds >= _TRIAL:
+            later = [self._later(each * seconds, is_known) for each in (2, 10)]
+            rows["more time"] = "; ".join([*later, *self._goal()])
+        return rows
 
     def _reason(self, chosen: str, losses: Mapping[str, scaling.Prediction | None]) -> str:
         expected = losses[chosen]

@@ -73,6 +73,11 @@ def test_the_plan_says_why_and_what_more_time_would_buy(limit):
     assert re.match(r"compute-optimal 2\.0 on this machine: [\d,]+ days, for 20 new tokens for each parameter", goal)
 
 
+def test_a_trial_of_seconds_is_not_asked_to_go_on():
+    assert list(DIAL.rows(settings(TrainConfig(minutes=1.0)))) == ["size", "more time"]
+    assert list(DIAL.rows(settings(TrainConfig(steps=5)))) == ["size"]
+
+
 def test_of_another_model_or_another_text_only_the_order_is_told():
     for change in ({"data": "shakespeare"}, {"set": "num_heads=6"}):
         rows = DIAL.rows(settings(TrainConfig(minutes=10.0, **change)))

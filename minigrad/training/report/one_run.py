@@ -27,8 +27,8 @@ _COPYING_EXPLAINED = (
     f"(an induction head) needs less than about {COPIES} nats for such a token. The curve falls when it learns to."
 )
 _HELD_OUT_EXPLAINED = (
-    "Held-out: the last point is the loss on all of the held-out text, and those before it are on a part of a long one, "
-    "which may be easier or harder than the whole: a bend at the end need not be one of the model."
+    "Held-out: the last point is the loss on all of the held-out text, and those before it are on a part of a long "
+    "one, which may be easier or harder than the whole: a bend at the end need not be one of the model."
 )
 
 
