@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from minigrad.training.run import Run
     from minigrad.training.run_folder import Opening, RunFolder
     from minigrad.training.teaching import Lessons
-    from minigrad.typing import Array
+    from minigrad.typing import Array, Tokenizer
     from models.initial_weights import InitialWeights
 
 __all__ = ["Stopped", "TrainConfig", "TrainResult", "main", "train"]
@@ -180,7 +180,7 @@ class Preparation:
         model = variant(skeletons[size], **choose_shape(settings, skeletons[size], text.tokenizer))
         done = folder.step if folder else 0
         lessons = self.read_lessons(settings, text) if settings.objective else None
-        initial = self.initial_weights(model)
+        initial = self.initial_weights(model, text.tokenizer)
         plan = Plan(
             settings, model, text, rates, claims.compare(family, size, skeletons[size]), done, lessons, world, dial
         )
@@ -238,7 +238,7 @@ class Preparation:
         form = tokenizer.load_chat(known, tokenizer.load(known))
         return lessons_for(settings, form, text, models.load, tokenizer.load)
 
-    def initial_weights(self, model: LanguageModel) -> InitialWeights | None:
+    def initial_weights(self, model: LanguageModel, tokenizer: Tokenizer) -> InitialWeights | None:
         """Return the weights that a run starts from, if some were named; to train adapters, freeze the model."""
         from models import initial_weights_for
 
@@ -247,7 +247,7 @@ class Preparation:
             return None  # a checkpoint has all weights, but for those that adapters leave as they were
         initial = initial_weights_for(model, asked.init)
         if asked.adapter_rank:
-            return initial.adapted(model, asked.adapter_rank)
+            return initial.adapted(model, asked.adapter_rank, sorted(tokenizer.specials.values()))
         if initial.grown:
             print(f"{asked.init} grows, and computes the same function as before: {initial.grown}")
         return initial

@@ -2,11 +2,11 @@
 
 The book asks what functions of the standard library do; the answers are the first sentences of their docstrings. The
 preferences are right answers to a task over wrong ones, both drawn from the model. The teacher of the students is a
-micro that is grown from the run and trained on. Every run is one of train.py in a process of its own; without a run to
-begin with, a nano is trained first. All runs are as long as their `--steps`, so nothing but `--minutes` depends on what
-else the machine does; what teaching costs is measured by teaching_costs.py. `--minutes` bounds the whole: every kind of
-run is made with the first seed before any is made with the second, and a run that is likely to take longer than what is
-left is not begun.
+micro with the tokenizer of the run, trained first unless its folder is given. Every run is one of train.py in a process
+of its own; without a run to begin with, a nano is trained first. All runs are as long as their `--steps`, so nothing
+but `--minutes` depends on what else the machine does; what teaching costs is measured by teaching_costs.py. `--minutes`
+bounds the whole: every kind of run is made with the first seed before any is made with the second, and a run that is
+likely to take longer than what is left is not begun.
 
     python benchmarks/teaching.py [RUN] [--seeds 3] [--minutes 60] [--only book|task|preferences|student]
 """
@@ -147,7 +147,7 @@ def book_kinds(asked: argparse.Namespace, folder: Path) -> list[Kind]:
     alone, steps = ("--replay", 0, "--steps", asked.book_steps // 4), ("--steps", asked.book_steps)
     kinds = [Kind("defaults", (*learn, *steps)), Kind("no replay, a quarter of the steps", (*learn, *alone))]
     kinds += [Kind("no noise in questions", (*learn, *steps, "--question-noise", 0))]
-    return [*kinds, Kind("adapters", (*learn, *steps, "--adapter-rank", 16))]
+    return [*kinds, Kind("adapters", (*learn, *steps, "--adapter-rank", 32))]
 
 
 def beginner(asked: argparse.Namespace, folder: Path) -> Path:
@@ -198,8 +198,11 @@ def preferences(folder: Path, task: str, problems: int) -> Iterator[dict[str, An
 
 def student_kinds(asked: argparse.Namespace, folder: Path) -> list[Kind]:
     """Return the runs of new models with a micro as their teacher, and of one alone: as many tokens, or as long."""
-    teacher = folder / "micro"
-    found = train(teacher, *asked.common, "--init", asked.run, "--size", "micro", "--steps", asked.teacher_steps)
+    teacher = asked.teacher or folder / "micro"
+    if asked.teacher is None:
+        new = (*asked.common, "--size", "micro", "--tokenizer", asked.run)
+        train(teacher, *new, "--steps", asked.teacher_steps)
+    found = json.loads((teacher / "minigrad.json").read_text(encoding="utf-8"))
     knows = f"{found['result']['bits_per_byte']:.3f} bits per byte"
     print(f"\na new nano, {asked.student_steps} steps; its teacher: {knows}\n")
     alone = (*asked.common, "--size", "nano", "--tokenizer", asked.run)
@@ -221,6 +224,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--only", choices=PARTS)
+    parser.add_argument("--kinds", nargs="+", metavar="NAME", help="names of kinds of runs, as in the tables; all")
     parser.add_argument("--pairs", type=int, default=150)
     parser.add_argument("--book-steps", type=int, default=250)
     parser.add_argument("--task", default="sorting")
@@ -228,7 +232,8 @@ def main() -> None:
     parser.add_argument("--task-steps", type=int, default=400)
     parser.add_argument("--problems", type=int, default=640)
     parser.add_argument("--preference-steps", type=int, default=100)
-    parser.add_argument("--teacher-steps", type=int, default=600)
+    parser.add_argument("--teacher", type=Path, help="a run of a micro with the tokenizer of the run")
+    parser.add_argument("--teacher-steps", type=int, default=1_500)
     parser.add_argument("--student-steps", type=int, default=500)
     parser.add_argument(
         "--student-ratio", type=float, default=2.0, help="a step with the teacher to one alone, in time"
@@ -245,7 +250,8 @@ def main() -> None:
             if asked.only in (None, name) and clock.has_time():
                 folder = Path(temporary) / name
                 folder.mkdir()
-                found += compare(kinds(asked, folder), folder, asked.seeds, clock)
+                chosen = [kind for kind in kinds(asked, folder) if kind.name in (asked.kinds or [kind.name])]
+                found += compare(chosen, folder, asked.seeds, clock)
     print(json.dumps(found))
 
 

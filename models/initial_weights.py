@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from minigrad.formats.json_files import read_json
 from minigrad.formats.weights import check_weights, read_each_weight, read_shapes
 from minigrad.nn.config import ModelConfig
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.low_rank import adapt
+from minigrad.nn.low_rank import adapt, adapt_tokens
 from minigrad.training import checkpoint
 from minigrad.training.state import State
 from minigrad.typing import Array
@@ -49,14 +49,17 @@ class InitialWeights:
         else:  # adapters keep their initial values
             model.load_state_dict(model.state_dict() | self.weights)
 
-    def adapted(self, model: LanguageModel, rank: int) -> InitialWeights:
-        """Freeze a skeleton, give it adapters of a rank, and return the weights as its base.
+    def adapted(self, model: LanguageModel, rank: int, tokens: Sequence[int]) -> InitialWeights:
+        """Freeze a skeleton, give it adapters of a rank and rows of tokens, and return the weights as its base.
+
+        The tokens are those that a pre-training has never read.
 
         Raises InputError for a model that grows.
         """
         if self.grown:
             raise InputError(f"--adapter-rank {rank} trains adapters of a model as it is, and this one grows")
         adapt(model, rank)
+        adapt_tokens(model, tokens)
         digest = hashlib.blake2b(digest_size=16)
         for name in sorted(self.weights):
             digest.update(name.encode() + self.weights[name].tobytes())

@@ -31,8 +31,6 @@ def lessons_for(
     """Return what a run with an objective trains on.
 
     `form` is that of the model's conversations, `text` that of its pre-training; the last two load what is in a folder.
-    With adapters the replayed text itself is learned: a second copy of a large model would take the memory that
-    adapters save.
     Raises InputError for data or a teacher that the objective cannot use.
     """
 
@@ -57,8 +55,7 @@ def lessons_for(
     if not settings.replay:
         return lessons
     replayed = training_source(settings.documents, text.train, settings.context)
-    teacher = None if settings.adapter_rank else make_reference()
-    return Replay(lessons, replayed, settings.context, settings.replay, teacher)
+    return Replay(lessons, replayed, settings.context, settings.replay, make_reference())
 
 
 def _taught(

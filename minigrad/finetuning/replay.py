@@ -108,8 +108,15 @@ class Replay:
         return digest.hexdigest()
 
     def begin(self, run: Run) -> None:
-        """Compile the kernel of the divergence; begin the lessons."""
+        """Compile the kernel of the divergence; begin the lessons.
+
+        Weights that adapters leave as they are stay in memory once, for both models.
+        """
         if self.teacher is not None:
+            frozen = {name: each for name, each in run.model.named_parameters() if not each.requires_grad}
+            for name, parameter in self.teacher.named_parameters():
+                if name in frozen:
+                    parameter.bind(frozen[name].data)
             with no_grad():
                 few = self._told(self.text.batch(seed=0, step=0, batch_size=1), True)
                 run.model.loss(few.tokens, few.targets, layout=few.layout, teaching=few.teaching)

@@ -58,7 +58,16 @@ class LanguageModel(Module):
 
     def head(self) -> Parameter:
         """Return the matrix (vocab_size, width) that computes logits: the embedding unless there is an `lm_head`."""
-        return self.embedding().weight if self.lm_head is None else self.lm_head.weight
+        return self.tables()[-1].weight
+
+    def tables(self) -> list[Embedding | Linear]:
+        """Return the modules whose matrix has a row for each token: the embedding, and last the one of the logits."""
+        return [self.embedding()] if self.lm_head is None else [self.embedding(), self.lm_head]
+
+    def factors(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Return x and W of the logits x W^T, for rows of the last layer: these and the head, unless it is adapted."""
+        adapter, head = self.tables()[-1].token_adapter, self.head()
+        return (rows, head) if adapter is None else adapter.widen(rows, head)
 
     def new_cache(self, batch_size: int = 1, max_length: int | None = None) -> Cache:
         """Return an empty cache for `batch_size` sequences of up to `max_length` tokens (by default the context)."""
@@ -144,7 +153,7 @@ class LanguageModel(Module):
         rows, shape = self._rows(ids, layout, cache), ids.shape
         if last is not None:
             rows, shape = rows[(ends[:, None] - np.arange(last, 0, -1)).reshape(-1)], (len(ends), last)
-        return linear(rows, self.head()).reshape(*shape, self.config.vocab_size)
+        return linear(*self.factors(rows)).reshape(*shape, self.config.vocab_size)
 
     def loss(
         self,
@@ -179,9 +188,9 @@ class LanguageModel(Module):
             raise ShapeError(f"a loss needs one weight per target: targets {labels.shape}, weights {by_row.shape}")
         by_row = None if by_row is None else by_row.reshape(-1)
         if teaching is not None:
-            loss = ops.linear_distillation(rows, self.head(), flat, by_row, teaching=teaching)
+            loss = ops.linear_distillation(*self.factors(rows), flat, by_row, teaching=teaching)
         else:
-            loss = ops.linear_cross_entropy(rows, self.head(), flat, by_row)
+            loss = ops.linear_cross_entropy(*self.factors(rows), flat, by_row)
         return refuse_training(self._balanced(loss, flat != IGNORE, layout), self.head())
 
     def losses(self, tokens: ArrayLike | Tensor, targets: ArrayLike, *, layout: Layout | None = None) -> Tensor:
@@ -190,7 +199,7 @@ class LanguageModel(Module):
         Shapes and errors: as those of `loss`, but the result has the shape of the targets.
         """
         rows, labels, _ = self._rows_and_targets(tokens, targets, layout)
-        losses = ops.linear_losses(rows, self.head(), labels.reshape(-1)).reshape(*labels.shape)
+        losses = ops.linear_losses(*self.factors(rows), labels.reshape(-1)).reshape(*labels.shape)
         return refuse_training(losses, self.head())
 
     def _rows_and_targets(

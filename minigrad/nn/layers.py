@@ -15,6 +15,7 @@ from minigrad.errors import InputError
 from minigrad.nn.module import Module
 from minigrad.nn.parameter import Init, Parameter
 from minigrad.nn.quantised import embedding, linear
+from minigrad.nn.token_rows import TokenRows
 from minigrad.typing import Array
 
 
@@ -31,6 +32,7 @@ class Linear(Module):
     """
 
     adapter: LowRank | None = None  # see `minigrad.nn.low_rank`
+    token_adapter: TokenRows | None = None  # of a head, see `minigrad.nn.token_rows`
 
     def __init__(self, inputs: int, outputs: int, *, bias: bool = True, std: float | None = None) -> None:
         self.weight = Parameter((outputs, inputs), Init(std=1 / math.sqrt(max(inputs, 1)) if std is None else std))
@@ -38,7 +40,7 @@ class Linear(Module):
 
     def lines(self) -> Array:
         """Return the matrix with one line for each output, (out, in)."""
-        return self.weight.data
+        return self.weight.data if self.token_adapter is None else self.token_adapter.merged(self.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the matrix, and the bias if there is one."""
@@ -107,12 +109,19 @@ class Embedding(Module):
     (1, 3, 4)
     """
 
+    token_adapter: TokenRows | None = None  # see `minigrad.nn.token_rows`
+
     def __init__(self, vocab_size: int, width: int, *, std: float = 0.02) -> None:
         self.weight = Parameter((vocab_size, width), Init(std=std))
 
+    def lines(self) -> Array:
+        """Return the matrix with one line for each token, (V, C)."""
+        return self.weight.data if self.token_adapter is None else self.token_adapter.merged(self.weight)
+
     def forward(self, ids: Tensor) -> Tensor:
         """Look up the rows."""
-        return embedding(self.weight, ids)
+        rows = embedding(self.weight, ids)
+        return rows if self.token_adapter is None else rows + self.token_adapter(ids)
 
 
 class RMSNorm(Module):

@@ -10,11 +10,18 @@ The paper multiplies $B A$ by a constant $\alpha / r$. Here that is 1: the learn
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from minigrad.autograd.graph import no_grad
 from minigrad.errors import InputError
-from minigrad.nn.layers import Conv1D, Linear, LowRank
+from minigrad.nn.layers import Conv1D, Embedding, Linear, LowRank
 from minigrad.nn.module import Module
 from minigrad.nn.parameter import shapes_only
+from minigrad.nn.token_rows import TokenRows
+
+if TYPE_CHECKING:
+    from minigrad.nn.language_model import LanguageModel
 
 
 def adapted(model: Module) -> dict[str, Linear | Conv1D]:
@@ -43,20 +50,49 @@ def adapt(model: Module, rank: int, *, only: frozenset[str] | None = None) -> No
         raise InputError(
             f"an adapter has a rank from 1 to {most}, the smallest side of a matrix of the model, not {rank}"
         )
-    parameters = model.parameters()
-    is_skeleton = not any(any(parameter.data.strides) for parameter in parameters if parameter.packed is None)
+    is_skeleton, dtype = _is_skeleton(model), model.parameters()[0].dtype
     model.freeze()
     for number, layer in enumerate(layers.values()):
         inputs, outputs = layer.weight.shape if isinstance(layer, Conv1D) else layer.weight.shape[::-1]
         with shapes_only():
             layer.adapter = LowRank(inputs, outputs, rank)
         if not is_skeleton:
-            layer.adapter.initialise(seed=number, dtype=parameters[0].dtype)
+            layer.adapter.initialise(seed=number, dtype=dtype)
+
+
+def adapt_tokens(model: LanguageModel, tokens: Sequence[int]) -> None:
+    """Let the rows of some tokens be trained, of an embedding and of a head that are frozen (`minigrad.nn.token_rows`).
+
+    Raises InputError for a token that the model lacks, and for a quantised model.
+
+    >>> import models
+    >>> model = models.build("vidya-v2", "nano", vocab_size=300).freeze()
+    >>> adapt_tokens(model, [1, 4])
+    >>> [(name, each.shape) for name, each in model.named_parameters() if each.requires_grad]
+    [('model.embed_tokens.token_adapter.delta', (2, 96))]
+    """
+    vocab_size, is_skeleton = model.config.vocab_size, _is_skeleton(model)
+    unknown = [token for token in tokens if not 0 <= token < vocab_size]
+    if unknown:
+        raise InputError(f"the model has tokens from 0 to {vocab_size - 1}, and no token {unknown[0]}")
+    for table in model.tables():
+        if table.weight.packed is not None:
+            stored = table.weight.packed.format
+            raise InputError(f"rows of tokens cannot be trained in a matrix stored as {stored}; adapt the layers alone")
+        with shapes_only():
+            table.token_adapter = TokenRows(tokens, table.weight.shape[1])
+        if not is_skeleton:
+            table.token_adapter.initialise(dtype=table.weight.dtype)
+
+
+def _is_skeleton(model: Module) -> bool:
+    return not any(any(parameter.data.strides) for parameter in model.parameters() if parameter.packed is None)
 
 
 def merge(model: Module) -> None:
     r"""Add every adapter to its matrix, $W \leftarrow W + B A$, and remove it; the whole model can be trained again.
 
+    The rows of tokens are added too.
     Raises InputError for a quantised model, whose matrices would have to be rounded again.
 
     >>> from minigrad import nn, no_grad, Tensor
@@ -82,6 +118,10 @@ def merge(model: Module) -> None:
         with no_grad():
             layer.weight.data += product.T if isinstance(layer, Conv1D) else product
         layer.adapter = None
+    for _, table in model.named_modules():
+        if isinstance(table, Embedding | Linear) and table.token_adapter is not None:
+            table.weight.data = table.token_adapter.merged(table.weight)
+            table.token_adapter = None
     model.freeze(False)
 
 

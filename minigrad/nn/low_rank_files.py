@@ -2,7 +2,10 @@
 
     adapter_config.json         {"peft_type": "LORA", "r": 8, "lora_alpha": 8, "base_model_name_or_path": "...", ...}
     adapter_model.safetensors   base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight (8, 96), ...
+                                base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta (5, 96)
 
+The second are the rows of the tokens that `trainable_token_indices` in the config lists, as they are after training;
+a tied head has the same.
 The output of an adapter is multiplied by ``lora_alpha / r``. Adapters that are written here have two equal ones; a file
 of another program is read with its factor in B.
 """
@@ -15,19 +18,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.formats.safetensors import read_tensors, save_tensors
 from minigrad.formats.typed import read_dataclass
 from minigrad.formats.weights import check_weights
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.layers import Conv1D
+from minigrad.nn.layers import Conv1D, Embedding, Linear
 from minigrad.nn.low_rank import adapt, adapted, linear_layers
-from minigrad.options import option
+from minigrad.options import option, shown
 from minigrad.typing import Array
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX, _OURS, _THEIRS = "base_model.model.", ".adapter.lora_", ".lora_"
+_OUR_ROWS, _THEIR_ROWS = ".token_adapter.delta", ".token_adapter.trainable_tokens_delta"
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,7 @@ class AdapterConfig:
     use_dora: bool = False
     use_rslora: bool = False
     modules_to_save: list[str] | None = None
+    trainable_token_indices: Any = None  # tokens by the name of their table, or those of the embedding alone
     rank_pattern: dict[str, Any] = field(default_factory=dict)
     alpha_pattern: dict[str, Any] = field(default_factory=dict)
 
@@ -59,6 +66,24 @@ class AdapterConfig:
         for name in ("modules_to_save", "rank_pattern", "alpha_pattern"):
             if getattr(found, name):
                 raise InputError(f"{path} has {name}, which is not read here: every adapter must have one rank")
+        return found
+
+    def tokens(self, model: LanguageModel) -> dict[str, list[int]]:
+        """Return the tokens whose rows are stored, by the full name of their table in a model.
+
+        Raises InputError if they are no tokens of the model.
+        """
+        names, given = {_last(name): name for name in _tables(model)}, self.trainable_token_indices or {}
+        by_table = given if isinstance(given, dict) else {next(iter(names)): given}
+        found, size = dict[str, list[int]](), model.config.vocab_size
+        for table, tokens in by_table.items():
+            name = "" if model.lm_head is None and table == "lm_head" else names.get(_last(table))
+            if name is None or not isinstance(tokens, list) or not all(each in range(size) for each in tokens):
+                raise InputError(
+                    f"trainable_token_indices is {shown(given)}, and the model has tokens from 0 to {size - 1}"
+                )
+            if name:  # a tied head has the rows of the embedding
+                found[name] = tokens
         return found
 
     @property
@@ -102,6 +127,7 @@ def save(
     if not layers:
         model.save(path, weights)
         return
+    rows = {name: table.token_adapter for name, table in _tables(model).items() if table.token_adapter is not None}
     rank = next(len(layer.adapter.lora_A.weight) for layer in layers.values() if layer.adapter is not None)
     config = {
         "peft_type": "LORA",
@@ -112,7 +138,8 @@ def save(
         "lora_dropout": 0.0,
         "bias": "none",
         "fan_in_fan_out": any(isinstance(layer, Conv1D) for layer in layers.values()),
-        "target_modules": sorted({name.rsplit(".", 1)[-1] for name in layers}),
+        "target_modules": sorted({_last(name) for name in layers}),
+        "trainable_token_indices": {_last(name): each.tokens.tolist() for name, each in rows.items()} or None,
         "inference_mode": True,
     }
     try:
@@ -120,20 +147,28 @@ def save(
     except OSError as error:
         raise RunError(f"cannot make the folder {path}: {error.strerror}") from error
     write_json(path / CONFIG, config)
-    save_tensors(path / WEIGHTS, {_theirs(name, model): array for name, array in (weights or trained(model)).items()})
+    arrays = dict(weights or trained(model))
+    for name, adapter in rows.items():  # PEFT stores the rows themselves, under the name of a difference
+        arrays[name + _OUR_ROWS] = arrays[name + _OUR_ROWS] + _tables(model)[name].weight.data[adapter.tokens]
+    save_tensors(path / WEIGHTS, {_theirs(name, model): array for name, array in arrays.items()})
 
 
 def load_adapters(model: LanguageModel, folder: str | Path) -> None:
-    """Give a model the adapters of a folder; its own matrices are frozen and stay as they are.
+    """Give a model the adapters of a folder; its own matrices are frozen and stay as they are, but for rows of tokens.
 
     Raises InputError if the folder is damaged, or if its adapters are of a model of another shape.
     """
     path = Path(folder)
     config = AdapterConfig.read(path)
     arrays = {_ours(name, model): array for name, array in read_tensors(path / WEIGHTS).items()}
-    names = frozenset(name.split(_OURS)[0] for name in arrays)
+    names = frozenset(name.split(_OURS)[0] for name in arrays if not name.endswith(_OUR_ROWS))
     _check(model, arrays, names, config, path)
     adapt(model, config.r, only=names)
+    for name, tokens in config.tokens(model).items():
+        weight = _tables(model)[name].weight
+        matrix = np.array(weight.data)
+        matrix[tokens] = arrays[name + _OUR_ROWS]
+        weight.data = matrix
     for name, parameter in model.named_parameters():
         if name in arrays:
             factor = config.factor if name.endswith(".lora_B.weight") else 1.0
@@ -155,6 +190,8 @@ def _check(
         expected[f"{name}{_OURS}A.weight"] = (config.r, inputs)
         expected[f"{name}{_OURS}B.weight"] = (outputs, config.r)
     try:
+        for name, tokens in config.tokens(model).items():
+            expected[name + _OUR_ROWS] = (len(tokens), model.config.width)
         check_weights(arrays, expected)
     except InputError as error:
         raise InputError(f"{path / WEIGHTS}: {error}; these are adapters of a model of another shape") from None
@@ -162,14 +199,27 @@ def _check(
 
 def trained(model: LanguageModel) -> dict[str, Array]:
     """Return the arrays of a model that a checkpoint needs: those of its adapters, or all if it has none."""
-    own = {name: parameter.data for name, parameter in model.named_parameters() if _OURS in name}
-    return own or model.state_dict()
+    ours = {name: each.data for name, each in model.named_parameters() if _OURS in name or name.endswith(_OUR_ROWS)}
+    return ours or model.state_dict()
+
+
+def _tables(model: LanguageModel) -> dict[str, Embedding | Linear]:
+    tables = model.tables()
+    return {
+        name: each
+        for name, each in model.named_modules()
+        if isinstance(each, Embedding | Linear) and any(each is table for table in tables)
+    }
+
+
+def _last(name: str) -> str:
+    return name.rsplit(".", 1)[-1]
 
 
 def _theirs(name: str, model: LanguageModel) -> str:
-    return _PREFIX + model.published_prefix + name.replace(_OURS, _THEIRS)
+    return _PREFIX + model.published_prefix + name.replace(_OURS, _THEIRS).replace(_OUR_ROWS, _THEIR_ROWS)
 
 
 def _ours(name: str, model: LanguageModel) -> str:
     plain = name.removeprefix(_PREFIX).removeprefix(model.published_prefix)
-    return plain.replace(_THEIRS, _OURS)
+    return plain.replace(_THEIRS, _OURS).replace(_THEIR_ROWS, _OUR_ROWS)

@@ -141,10 +141,10 @@ class Program:
             self.linear(module.adapter.lora_B, self.linear(module.adapter.lora_A, x), add_to=out)
         return out
 
-    def head(self, weight: Parameter, x: Register) -> Register:
+    def head(self, module: Embedding | Linear, x: Register) -> Register:
         """Compute the logits of x with the matrix (vocab_size, width) of the head."""
-        out = self.register(weight.shape[0])
-        self._add(LINEAR, x, out, **self._matrix(weight, weight.numpy))
+        out = self.register(module.weight.shape[0])
+        self._add(LINEAR, x, out, **self._matrix(module.weight, module.lines))
         self.num_weights += x.size * out.size
         return out
 
@@ -224,7 +224,7 @@ class Program:
 
     def _embed(self, table: Embedding, x: Register, of_position: bool) -> None:
         rows = Register(0, table.weight.shape[0])
-        self._add(EMBED, rows, x, adds=int(of_position), **self._matrix(table.weight, table.weight.numpy))
+        self._add(EMBED, rows, x, adds=int(of_position), **self._matrix(table.weight, table.lines))
 
     def _address(self, weight: Array) -> int:
         lines = np.ascontiguousarray(weight)

@@ -79,7 +79,7 @@ class QuantisedParameter(Parameter):
             raise InputError(f"a matrix stored as {self.packed.format} cannot be trained; load the model as float32")
 
 
-def linear(x: Tensor, weight: Parameter, bias: Parameter | None = None, *, inputs_first: bool = False) -> Tensor:
+def linear(x: Tensor, weight: Tensor, bias: Parameter | None = None, *, inputs_first: bool = False) -> Tensor:
     """Compute `ops.linear` with a matrix in any format; a quantised one gets no gradient, and x gets its own."""
     if not isinstance(weight, QuantisedParameter):
         return ops.linear(x, weight, bias, inputs_first=inputs_first)

@@ -19,6 +19,9 @@ CONTEXT, TOKENS_PER_STEP = 256, 2_048
 TAUGHT_LEARNING_RATE = {"sft": 1 / 2, "dpo": 1 / 20} | dict.fromkeys(("reinforce", "best-of-n", "grpo"), 1 / 10)
 """The peak learning rate of an objective, relative to that of pre-training (benchmarks/teaching.py measures them)."""
 
+ADAPTER_LEARNING_RATE = 10 / 3
+"""The peak learning rate of adapters, relative to that of all weights."""
+
 REPLAY = {"sft": 0.75} | dict.fromkeys(("dpo", "reinforce", "best-of-n", "grpo"), 0.25)
 """The share of replayed text in the loss while something is taught (benchmarks/teaching.py measures what it keeps)."""
 
@@ -59,7 +62,7 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rates: costs.Rates
     steps = max(int(expected), 1)
     question_noise = 0.0 if asked.data.startswith("task:") else QUESTION_NOISE
     chosen = {
-        "lr": _learning_rate(model, asked.objective or "", optimizer),
+        "lr": _learning_rate(model, asked.objective or "", optimizer, adapts=asked.adapter_rank is not None),
         "replay": REPLAY.get(asked.objective or ""),
         "question_noise": question_noise if asked.objective == "sft" else None,
         "optimizer": optimizer,
@@ -87,11 +90,13 @@ def choose_shape(settings: RunSettings, model: LanguageModel, tokenizer: Tokeniz
     return shape
 
 
-def _learning_rate(model: LanguageModel, objective: str, optimizer: str) -> float:
+def _learning_rate(model: LanguageModel, objective: str, optimizer: str, adapts: bool) -> float:
     """Return a peak learning rate for a model's width: half the rate for twice the width, and less to be taught.
 
+    Adapters, which begin at a product of 0 and change a matrix in few directions, take a larger one.
     A wider layer sums more terms, so the same update of each weight changes its output more (Yang et al. 2022,
     "Tensor programs V", arXiv 2203.03466, table 3). On nano 4e-3 and 8e-3 were measured to be equally good.
     """
     relative = TAUGHT_LEARNING_RATE.get(objective, 1) * optimizers.LEARNING_RATE[optimizer]
+    relative *= ADAPTER_LEARNING_RATE if adapts else 1
     return float(f"{0.006 * 96 / model.config.width * relative:.2g}")

@@ -111,13 +111,14 @@ class Memory:
         """Return the memory without the gradients and moments of the other stages' weights, of `elsewhere` bytes."""
         return dataclasses.replace(self, state=self.state - 3 * elsewhere)
 
-    def beside(self, teacher: LanguageModel, tokens: int) -> Memory:
-        """Return the memory with a frozen float32 model beside the one that learns, and one more chunk of logits."""
-        vocab = teacher.config.vocab_size
+    def beside(self, teacher: LanguageModel, tokens: int, is_shared: bool = False) -> Memory:
+        """Return the memory with a frozen float32 model beside the one that learns, and one more chunk of logits.
+
+        With adapters the frozen model may have the same arrays: it is then `is_shared`.
+        """
+        vocab, own = teacher.config.vocab_size, 0 if is_shared else teacher.num_parameters()
         logits = tokens * vocab // logit_chunks(tokens, 2 * vocab)
-        return dataclasses.replace(
-            self, state=self.state + 4 * teacher.num_parameters(), activations=self.activations + 4 * logits
-        )
+        return dataclasses.replace(self, state=self.state + 4 * own, activations=self.activations + 4 * logits)
 
 
 def of_text(num_bytes: int, *, with_xz: bool) -> int:
@@ -141,7 +142,8 @@ def memory(
     first; of a frozen one it is the weight alone. Of several processes each has its share of the moments, and once more
     that of the gradients. Of the activations, those are kept that backward passes need; each family counts its own
     (`activations_per_token`), or, if layers are `recomputed`, the input of each layer and the activations of one. The
-    loss adds one chunk of logits and the gradient of the head's matrix, twice if computed in chunks.
+    loss adds one chunk of logits and the gradient of the head's matrix, twice if computed in chunks, or, if rows of
+    tokens are trained beside it, a copy of it.
     """
     config, tokens = model.config, batch_size * context
     per_token = config.activations_per_token()
@@ -151,6 +153,8 @@ def memory(
     head = tokens * config.vocab_size // chunks
     if model.head().requires_grad:
         head += replicas * min(chunks, 2) * config.vocab_size * config.width
+    elif (adapter := model.tables()[-1].token_adapter) is not None:
+        head += replicas * config.vocab_size * (config.width + len(adapter.tokens))
     trained = sum(math.prod(each.shape) for each in model.parameters() if each.requires_grad)
     state = model.num_parameters() + int((replicas + (2 if processes == 1 else 3 / processes)) * trained)
     return Memory(state * itemsize, (tokens * per_token + head) * itemsize)

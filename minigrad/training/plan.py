@@ -123,10 +123,10 @@ class Plan:
             parameters, own = self.model.num_parameters(), largest_stage(self.model, self.world.size)
             needed = needed.of_stage((8 if settings.precision == "float64" else 4) * (parameters - own))
         text = costs.of_text(self.text.train.num_bytes, with_xz=not self.too_long_for_xz())
-        needed = replace(
-            needed.keeping(*optimizers.bytes_kept(self.model, settings, self.world)), program=needed.program + text
-        )
-        return needed if self.teacher is None else needed.beside(self.teacher, settings.batch * settings.context)
+        kept = optimizers.bytes_kept(self.model, settings, self.world)
+        needed = replace(needed.keeping(*kept), program=needed.program + text)
+        is_shared = settings.adapter_rank is not None and settings.teacher is None
+        return needed.beside(self.teacher, settings.batch * settings.context, is_shared) if self.teacher else needed
 
     @property
     def own_batch(self) -> int:

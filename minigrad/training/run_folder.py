@@ -101,10 +101,10 @@ class RunFolder:
         data, known = self.record.data, self.record.held_out_text
         name = self.record.text_name
         changed = f"the text of {name} or the tokenizer" if self.record.text != found["text"] else ""
-        if not changed and self.record.lessons != found["lessons"]:
-            changed = f"what {data} teaches"
         if not changed and self.record.base != found["base"]:
             changed = f"the model in {self.record.used['init']}"
+        if not changed and self.record.lessons != found["lessons"]:
+            changed = f"what {data} teaches"
         if not changed and known and known != found["held_out_text"]:
             changed = f"the held-out text of {self.record.used.get('held_out') or name}"
         if changed:

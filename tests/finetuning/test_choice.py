@@ -55,14 +55,14 @@ PAIR = '{"messages": [{"role": "user", "content": "a"}], "chosen": "b", "rejecte
 
 
 @pytest.mark.parametrize("objective", ["sft", "dpo", "reinforce", "best-of-n", "grpo"])
-def test_text_is_replayed_with_the_model_as_it_began_but_for_adapters(tmp_path: Path, objective: str) -> None:
+def test_text_is_replayed_with_the_model_as_it_began(tmp_path: Path, objective: str) -> None:
     (tmp_path / "pairs.jsonl").write_text(PAIR, encoding="utf-8")
     data = str(tmp_path / "pairs.jsonl") if objective == "dpo" else "task:arithmetic"
     how: dict[str, Any] = {"replay": 0.5, "init": "runs/base"}
     some = chosen(objective, data, **how)
     assert isinstance(some, Replay)
     assert isinstance(some.teacher, LanguageModel)
-    assert chosen(objective, data, **how, adapter_rank=4).teacher is None
+    assert isinstance(chosen(objective, data, **how, adapter_rank=4).teacher, LanguageModel)
     assert not isinstance(chosen(objective, data, **how | {"replay": 0.0}), Replay)
 
 

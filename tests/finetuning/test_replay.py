@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from minigrad.data.documents import Documents
 from minigrad.finetuning.practice import Practice
 from minigrad.finetuning.replay import Replay
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.low_rank import adapt
 from minigrad.training.teaching import Lessons
 from tests.finetuning.conftest import TOK
 from tests.finetuning.test_course import CONTEXT, Make, course
@@ -83,6 +85,18 @@ def test_what_the_model_said_of_the_text_is_kept_and_the_answers_are_learned(les
     both = student.loss(batch.tokens, batch.targets, weights=batch.weights, **how)
     assert both.item() == pytest.approx(answers.item(), rel=1e-5)  # of the text nothing is to be learned yet
     assert kept.fingerprint() != plain.fingerprint()
+
+
+def test_the_frozen_weights_beside_adapters_are_in_memory_once(lesson: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    student, teacher, whole = build(), build(), build()
+    some = beside_text(course(lesson, 9), 0.5, teacher)
+    monkeypatch.setattr(some.lessons, "begin", lambda run: None)
+    some.begin(SimpleNamespace(model=whole))  # type: ignore[arg-type]
+    assert not any(np.shares_memory(a.data, b.data) for a in teacher.parameters() for b in whole.parameters())
+    adapt(student, 2)
+    some.begin(SimpleNamespace(model=student))  # type: ignore[arg-type]
+    own = student.state_dict()
+    assert all(np.shares_memory(each.data, own[name]) for name, each in teacher.named_parameters())
 
 
 def rewarded(monkeypatch: pytest.MonkeyPatch, *, first: bool) -> Practice:

@@ -14,7 +14,7 @@ import models
 from minigrad import InputError, no_grad
 from minigrad.formats.safetensors import read_tensors, save_tensors
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.low_rank import adapt
+from minigrad.nn.low_rank import adapt, adapt_tokens
 from minigrad.nn.low_rank_files import CONFIG, WEIGHTS, base_of, is_adapter, save, trained
 from tests.models.tiny import build, tokens
 
@@ -31,9 +31,10 @@ def taught(family: str, folder: Path, **changes: Any) -> LanguageModel:
     model = build(family, **changes)
     model.save(folder / "base")
     adapt(model, 2)
+    adapt_tokens(model, [1, 4])
     rng = np.random.default_rng(0)
     for name, parameter in model.named_parameters():
-        if "lora_B" in name:
+        if "lora_B" in name or "delta" in name:
             parameter.data = rng.normal(size=parameter.shape)
     save(model, folder / "adapter", base=folder / "base")
     return model
@@ -45,14 +46,19 @@ def rewrite(folder: Path, **changes: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "layer", "targets"),
+    ("family", "layer", "table", "targets"),
     [
-        ("vidya-v2", "model.layers.1.self_attn.q_proj", ["down", "gate", "k", "o", "q", "up", "v"]),
-        ("gpt2", "transformer.h.1.attn.c_attn", None),
+        (
+            "vidya-v2",
+            "model.layers.1.self_attn.q_proj",
+            "model.embed_tokens",
+            ["down", "gate", "k", "o", "q", "up", "v"],
+        ),
+        ("gpt2", "transformer.h.1.attn.c_attn", "transformer.wte", None),
     ],
 )
 def test_the_files_are_those_of_peft_and_give_the_same_model(
-    family: str, layer: str, targets: list[str] | None, tmp_path: Path
+    family: str, layer: str, table: str, targets: list[str] | None, tmp_path: Path
 ) -> None:
     model = taught(family, tmp_path)
     folder = tmp_path / "adapter"
@@ -60,7 +66,9 @@ def test_the_files_are_those_of_peft_and_give_the_same_model(
     assert all(name.startswith("base_model.model.") for name in stored)
     assert stored[f"base_model.model.{layer}.lora_A.weight"].shape == (2, 12)
     assert stored[f"base_model.model.{layer}.lora_B.weight"].shape[1] == 2
+    assert stored[f"base_model.model.{table}.token_adapter.trainable_tokens_delta"].shape == (2, 12)
     config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    assert config["trainable_token_indices"] == {table.split(".")[-1]: [1, 4]}
     assert (config["peft_type"], config["task_type"], config["r"], config["lora_alpha"]) == ("LORA", "CAUSAL_LM", 2, 2)
     assert config["fan_in_fan_out"] == (family == "gpt2")
     assert config["target_modules"] == (
@@ -92,8 +100,20 @@ def test_the_factor_of_another_program_is_part_of_b(tmp_path: Path) -> None:
 def test_adapters_of_some_layers_are_loaded(tmp_path: Path) -> None:
     taught("vidya-v2", tmp_path)
     path = tmp_path / "adapter" / WEIGHTS
-    save_tensors(path, {name: array for name, array in read_tensors(path).items() if "q_proj" in name})
+    save_tensors(path, {name: array for name, array in read_tensors(path).items() if "k_proj" not in name})
     assert not np.allclose(logits(models.load(tmp_path / "adapter")), logits(models.load(tmp_path / "base")))
+
+
+def test_rows_of_tokens_are_loaded_in_each_of_their_forms(tmp_path: Path) -> None:
+    """PEFT lists tokens by table or, of the embedding, alone; a head of its own has rows of its own."""
+    for is_tied in (True, False):
+        wanted, folder = logits(taught("vidya-v2", tmp_path, tied_head=is_tied)), tmp_path / "adapter"
+        forms: list[Any] = [{"embed_tokens": [1, 4], "lm_head": [1, 4]}, {"model.embed_tokens": [1, 4]}, [1, 4]]
+        for form in forms if is_tied else forms[:1]:
+            rewrite(folder, trainable_token_indices=form)
+            np.testing.assert_allclose(logits(models.load(folder)), wanted, atol=1e-5 * np.abs(wanted).max())
+    near = logits(models.load(tmp_path / "adapter", quantize="int8"))
+    assert np.abs(near - wanted).max() < 0.1 * np.abs(wanted).max()
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
@@ -115,6 +135,11 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     assert "a layer model.layers.1." in refused(base_model_name_or_path=str(deeper))
     assert "holds adapters of the model runs/gone, which is no folder" in refused(base_model_name_or_path="runs/gone")
     assert "of another shape" in refused(r=3)
+    assert "the model has tokens from 0 to 12" in refused(trainable_token_indices={"embed_tokens": [1, 13]})
+    assert "the model has tokens from 0 to 12" in refused(trainable_token_indices={"wte": [1, 4]})
+    assert "the model has tokens from 0 to 12" in refused(trainable_token_indices=7)
+    assert "of another shape" in refused(trainable_token_indices={"embed_tokens": [1, 4, 5]})
+    assert "of another shape" in refused(trainable_token_indices=None)
     assert "peft_type = 'LOHA'; only 'LORA'" in refused(peft_type="LOHA")
     assert "has rank_pattern" in refused(rank_pattern={"q_proj": 4})
     assert "is damaged: r takes a whole number of at least 1, not 0" in refused(r=0)

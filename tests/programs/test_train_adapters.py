@@ -39,7 +39,7 @@ def test_adapters_are_trained_saved_continued_bit_for_bit_and_loaded(
 ) -> None:
     whole = train(adapting(book, finished, tmp_path / "whole"))
     assert whole is not None
-    assert "of rank 2: 2,176 of the parameters are trained" in " ".join(capsys.readouterr().out.split())
+    assert "of rank 2: 2,336 of the parameters are trained" in " ".join(capsys.readouterr().out.split())
     killed_at(monkeypatch, 7, adapting(book, finished, tmp_path / "killed"))
     train(TrainConfig(resume=str(tmp_path / "killed")))
     one, other = (read_tensors(tmp_path / name / WEIGHTS) for name in ("whole", "killed"))
@@ -47,7 +47,8 @@ def test_adapters_are_trained_saved_continued_bit_for_bit_and_loaded(
     saved, again = (checkpoint.load(tmp_path / name) for name in ("whole", "killed"))
     for theirs, ours in ((saved.weights, again.weights), (saved.moments, again.moments)):
         assert {name: array.tobytes() for name, array in theirs.items()} == {n: a.tobytes() for n, a in ours.items()}
-    assert sum(array.size for array in saved.weights.values()) == 2_176
+    assert sum(array.size for array in saved.weights.values()) == 2_336
+    assert one["base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta"].shape == (5, 32)  # specials
     assert metrics.read(tmp_path / "killed")[-1]["loss"] == metrics.read(tmp_path / "whole")[-1]["loss"]
     assert timeless(repeated(whole.command, tmp_path)) == timeless(tmp_path / "whole")
     assert not (tmp_path / "whole" / "config.json").exists()

@@ -70,6 +70,12 @@ def test_each_process_gets_a_whole_batch_unless_that_of_all_is_known():
     assert chosen(TrainConfig(tokens=12_288), processes=3).steps == 2
 
 
+def test_adapters_take_a_larger_learning_rate_than_all_weights():
+    how = {"init": "runs/base", "objective": "sft", "data": "book.txt", "steps": 5}
+    whole, thin = (chosen(TrainConfig(**how, adapter_rank=rank)).lr for rank in (None, 8))
+    assert (whole, thin) == (0.003, 0.01)
+
+
 def test_what_is_taught_is_learned_beside_replayed_text_unless_that_is_refused():
     taught = {"init": "runs/base", "data": "book.txt", "steps": 5}
     shares = {name: chosen(TrainConfig(objective=name, **taught)).replay for name in OBJECTIVES if name != "distill"}

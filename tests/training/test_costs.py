@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import models
-from minigrad.nn.low_rank import adapt
+from minigrad.nn.low_rank import adapt, adapt_tokens
 from minigrad.optim import AdamW
 from minigrad.training import costs, optimizers
 
@@ -51,8 +51,11 @@ def test_a_stage_has_gradients_and_moments_of_its_own_layers():
 
 def test_a_teacher_needs_its_weights_and_one_more_chunk_of_logits():
     alone = costs.memory(NANO, 8, 64)
-    both = alone.beside(models.skeleton("vidya-v2", "micro"), 8 * 64)
+    both, shared = (
+        alone.beside(models.skeleton("vidya-v2", "micro"), 8 * 64, is_shared) for is_shared in (False, True)
+    )
     assert both.state - alone.state == 4 * models.count("vidya-v2", "micro")
+    assert (shared.state, shared.activations) == (alone.state, both.activations)
     assert both.activations - alone.activations == 4 * 8 * 64 * 4_096
 
 
@@ -65,6 +68,10 @@ def test_frozen_weights_need_no_gradient_and_no_moments():
     assert whole.activations - thin.activations == 2 * 4 * 4_096 * 96  # the gradients of the head's matrix
     spared = costs.flops_per_token(NANO, 64) + 6 * trained - costs.flops_per_token(adapting, 64)
     assert spared == 2 * (NANO.num_parameters() - 13 * 96)  # all but the weights of the norms
+    adapt_tokens(adapting, [1, 2])
+    rows = costs.memory(adapting, 8, 64, replicas=2)
+    assert rows.state - thin.state == 4 * 5 * 2 * 96
+    assert rows.activations - thin.activations == 2 * 4 * 4_096 * 98  # each replica has a copy of the head, and wider
 
 
 def test_activations_grow_with_the_tokens_of_a_step_and_the_state_does_not():
