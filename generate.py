@@ -112,11 +112,14 @@ def teach(config: GenerateConfig) -> Iterator[str]:
             texts[token.sample - turn * several.samples] += token.text
         return texts
 
+    def fits(question: str, answer: str) -> bool:
+        messages = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}][: 1 + bool(answer)]
+        return len(form.encode(messages, add_generation_prompt=not answer)) <= model.config.context_length
+
     if is_terminal():
         notice(HELP)
-    yield from Teacher(Journal(Path(config.journal)), offer, notice).run(
-        itertools.chain(config.prompt, read_messages())
-    )
+    teacher = Teacher(Journal(Path(config.journal)), offer, fits, notice)
+    yield from teacher.run(itertools.chain(config.prompt, read_messages()))
 
 
 def load(config: GenerateConfig) -> tuple[LanguageModel, Tokenizer, LanguageModel | None]:

@@ -13,8 +13,10 @@ The markers of a line are cut out before anything is encoded: what the model rea
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -56,20 +58,39 @@ class Conversation:
         return self
 
 
-def read_conversations(path: str | Path) -> list[Conversation]:
+Lines = Sequence[tuple[str, str]]  # each with its place
+Reader = Callable[[], Conversation]  # of one conversation, so that those after a broken one can be read
+
+
+def read_conversations(path: str | Path, left_out: list[str] | None = None) -> list[Conversation]:
     """Return the conversations in a file.
 
     Raises InputError, with the line and the reason, if the file cannot be read or is in none of the three forms, or if
-    a conversation has no answer, an empty message, or two messages of one speaker in a row.
+    a conversation has no answer, an empty message, or two messages of one speaker in a row. With a list `left_out`,
+    such a conversation is left out, and line and reason are added to the list.
     """
-    name = Path(path)
-    found = list(_of_json(name) if is_json_lines(name.name) else _of_text(_lines(name)))
-    if not found:
+    name, found = Path(path), list[Conversation]()
+    lines = _lines(name)
+    for read in _of_json(lines) if is_json_lines(name.name) else _of_text(lines):
+        with forgiving(left_out):
+            found.append(read().checked())
+    if not found and not left_out:
         raise InputError(f"{name} holds no conversation; expected {FORMS}")
-    return [each.checked() for each in found]
+    return found
 
 
-def _lines(path: Path) -> list[tuple[str, str]]:
+@contextlib.contextmanager
+def forgiving(left_out: list[str] | None) -> Iterator[None]:
+    """Add what an InputError of the block says to a list, where there is one, and go on behind the block."""
+    try:
+        yield
+    except InputError as error:
+        if left_out is None:
+            raise
+        left_out.append(str(error))
+
+
+def _lines(path: Path) -> Lines:
     """Return the lines of a file that are not blank, each with its place."""
     try:
         with path.open("rb") as file:
@@ -80,21 +101,30 @@ def _lines(path: Path) -> list[tuple[str, str]]:
     return [(f"{path}, line {number:,}", line) for number, line in numbered if line.strip()]
 
 
-def _of_json(path: Path) -> Iterator[Conversation]:
-    for place, record in json_objects(path):
-        reworded = record.get("reworded", [])
-        if not isinstance(reworded, list) or not all(isinstance(each, str) and each.strip() for each in reworded):
-            raise InputError(f'{place}: "reworded" is {shown(reworded)}; expected other words for the last question')
-        yield Conversation(messages_in(record, place), place, tuple(reworded))
+def _of_json(lines: Lines) -> Iterator[Reader]:
+    for place, line in lines:
+        yield functools.partial(_of_object, place, line)
+
+
+def _of_object(place: str, line: str) -> Conversation:
+    record = _json_object(place, line)
+    reworded = record.get("reworded", [])
+    if not isinstance(reworded, list) or not all(isinstance(each, str) and each.strip() for each in reworded):
+        raise InputError(f'{place}: "reworded" is {shown(reworded)}; expected other words for the last question')
+    return Conversation(messages_in(record, place), place, tuple(reworded))
 
 
 def json_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the objects in a file of JSON lines, each with its place; raises InputError for a line that is none."""
     for place, line in _lines(path):
-        try:
-            yield place, parse_object(line.encode())
-        except InputError as error:
-            raise InputError(f"{place} is no JSON object: {error}") from None
+        yield place, _json_object(place, line)
+
+
+def _json_object(place: str, line: str) -> dict[str, Any]:
+    try:
+        return parse_object(line.encode())
+    except InputError as error:
+        raise InputError(f"{place} is no JSON object: {error}") from None
 
 
 def messages_in(record: dict[str, Any], place: str) -> tuple[Message, ...]:
@@ -112,10 +142,10 @@ def _is_message(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("role"), str) and isinstance(value.get("content"), str)
 
 
-def _of_text(lines: list[tuple[str, str]]) -> Iterator[Conversation]:
+def _of_text(lines: Lines) -> Iterator[Reader]:
     """Read lines of Vidya, or a book; the first line decides."""
     first = lines[0][1] if lines else ""
-    reads: Callable[[list[tuple[str, str]]], Iterator[Conversation]] = _of_book
+    reads: Callable[[Lines], Iterator[Reader]] = _of_book
     if _MARKER.match(first.lstrip()):
         reads = _of_marked_lines
     elif first and not _PAIR.match(first):
@@ -123,16 +153,20 @@ def _of_text(lines: list[tuple[str, str]]) -> Iterator[Conversation]:
     yield from reads(lines)
 
 
-def _of_marked_lines(lines: list[tuple[str, str]]) -> Iterator[Conversation]:
+def _of_marked_lines(lines: Lines) -> Iterator[Reader]:
     for place, line in lines:
-        before, *parts = _MARKER.split(line)
-        if before.strip() or not parts:
-            raise InputError(f"{place} does not begin with <|user|>: {shown(line)}")
-        pairs = zip(parts[::2], parts[1::2], strict=True)
-        yield Conversation(tuple({"role": role, "content": content.strip()} for role, content in pairs), place)
+        yield functools.partial(_of_marked_line, place, line)
 
 
-def _of_book(lines: list[tuple[str, str]]) -> Iterator[Conversation]:
+def _of_marked_line(place: str, line: str) -> Conversation:
+    before, *parts = _MARKER.split(line)
+    if before.strip() or not parts:
+        raise InputError(f"{place} does not begin with <|user|>: {shown(line)}")
+    pairs = zip(parts[::2], parts[1::2], strict=True)
+    return Conversation(tuple({"role": role, "content": content.strip()} for role, content in pairs), place)
+
+
+def _of_book(lines: Lines) -> Iterator[Reader]:
     """Join the lines of each question and of each answer; a line without Q: or A: continues the one before it."""
     pairs: list[tuple[str, dict[str, list[str]]]] = []  # the place, and the lines of question and answer
     speaks = ""
@@ -149,7 +183,8 @@ def _of_book(lines: list[tuple[str, str]]) -> Iterator[Conversation]:
         pairs[-1][1][speaks].append(line[begun.end() :].strip())
     for place, spoken in pairs:
         asked, said = ("\n".join(spoken[speaker]).strip() for speaker in "QA")
-        yield Conversation(({"role": "user", "content": asked}, {"role": "assistant", "content": said}), place)
+        messages = {"role": "user", "content": asked}, {"role": "assistant", "content": said}
+        yield functools.partial(Conversation, messages, place)
 
 
 def _problem(messages: tuple[Message, ...]) -> str:

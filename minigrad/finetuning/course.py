@@ -9,8 +9,9 @@ import numpy as np
 
 from minigrad.constants import IGNORE
 from minigrad.data.batches import Batch, join
+from minigrad.errors import InputError
 from minigrad.finetuning import examination
-from minigrad.finetuning.conversations import Conversation, read_conversations
+from minigrad.finetuning.conversations import Conversation, forgiving, read_conversations
 from minigrad.finetuning.dealing import Deal
 from minigrad.finetuning.lessons import ChatForm, Lesson, encode_lesson, reworded
 from minigrad.finetuning.tasks import problem, task_of
@@ -28,16 +29,22 @@ _PROBLEMS = 2_000  # of a task
 class Course:
     """Conversations to learn as the batches of a run; the loss of a step is the mean over the tokens of the answers.
 
-    `reworded` are lessons with their questions in other words, which are asked in the end and never taught.
+    `reworded` are lessons with their questions in other words, which are asked in the end and never taught; `left_out`
+    says which conversations cannot be taught, and why.
     """
 
     reward = None  # nothing is rewarded: everything that is read is right
     teacher = None
 
     def __init__(
-        self, lessons: Sequence[Lesson], settings: RunSettings, form: ChatForm, reworded: Sequence[Lesson] = ()
+        self,
+        lessons: Sequence[Lesson],
+        settings: RunSettings,
+        form: ChatForm,
+        reworded: Sequence[Lesson] = (),
+        left_out: Sequence[str] = (),
     ) -> None:
-        self.lessons, self.form, self.reworded = lessons, form, reworded
+        self.lessons, self.form, self.reworded, self.left_out = lessons, form, reworded, left_out
         self.context, self.name, self.noise = settings.context, settings.data, settings.question_noise or 0.0
         self.lengths = np.array([len(lesson.tokens) - 1 for lesson in lessons])
         self.starts = np.cumsum(self.lengths) - self.lengths
@@ -91,7 +98,7 @@ class Course:
         learned = int((self.targets != IGNORE).sum())
         return (
             f"{plural(len(self.lessons), 'conversation')} in {self.name}: {int(self.lengths.sum()):,} tokens, "
-            f"{learned:,} of them in answers"
+            f"{learned:,} of them in answers" + "".join(f"; left out: {each}" for each in self.left_out)
         )
 
     def fingerprint(self) -> str:
@@ -123,13 +130,21 @@ def _places(starts: Array, lengths: Array) -> Array:
 def read_course(settings: RunSettings, form: ChatForm, ends: Collection[int]) -> Course:
     """Read the conversations of a run; raises InputError, with line and reason, for the first that cannot be taught.
 
+    With `skip_broken`, those that cannot be taught are left out, and named in the plan.
+
     `ends` are the ids of the special tokens, with one of which every answer ends.
     """
     task = task_of(settings.data)
-    conversations = read_conversations(settings.data) if task is None else _conversations_of(task)
-    found = [encode_lesson(each, form, ends, settings.context) for each in conversations]
+    left_out: list[str] | None = [] if settings.skip_broken else None
+    conversations = read_conversations(settings.data, left_out) if task is None else _conversations_of(task)
+    found = list[Lesson]()
+    for each in conversations:
+        with forgiving(left_out):
+            found.append(encode_lesson(each, form, ends, settings.context))
+    if not found:
+        raise InputError(f"nothing in {settings.data} can be taught: {'; '.join(left_out or ())}")
     asked = [] if task else [again for each in found for again in reworded(each, form, ends, settings.context)]
-    return Course(found, settings, form, asked)
+    return Course(found, settings, form, asked, left_out or ())
 
 
 def _conversations_of(task: str) -> list[Conversation]:

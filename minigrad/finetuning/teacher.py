@@ -50,14 +50,19 @@ def _ends_a_line(descriptor: int, length: int) -> bool:
 class Teacher:
     """The loop of `generate.py --teach`.
 
-    `offer` returns answers to a question, given the number of the question, from 0; `tell` prints a remark. Each
-    question is a conversation of its own: a model this small is distracted by what was said before.
+    `offer` returns answers to a question, given the number of the question, from 0; `fits` says whether the context has
+    room for a question and an answer; `tell` prints a remark. Each question is a conversation of its own: a model this
+    small is distracted by what was said before.
     """
 
     def __init__(
-        self, journal: Journal, offer: Callable[[str, int], Iterable[str]], tell: Callable[[str], None]
+        self,
+        journal: Journal,
+        offer: Callable[[str, int], Iterable[str]],
+        fits: Callable[[str, str], bool],
+        tell: Callable[[str], None],
     ) -> None:
-        self.journal, self.offer, self.tell = journal, offer, tell
+        self.journal, self.offer, self.fits, self.tell = journal, offer, fits, tell
 
     def run(self, inputs: Iterable[str]) -> Iterator[str]:
         """Yield what is to be shown; the inputs are a question and a choice in turn, until /exit."""
@@ -67,10 +72,13 @@ class Teacher:
                 break
             if not question.strip():
                 continue
+            if not self.fits(question, ""):
+                self.tell("the question is longer than the context of the model: ask a shorter one")
+                continue
             offered = list(dict.fromkeys(text for text in map(str.strip, self.offer(question, turn)) if text))
             yield "".join(f"  {number}  {text}\n" for number, text in enumerate(offered, start=1))
             turn += 1
-            answer = self._chosen(lines, offered)
+            answer = self._chosen(question, lines, offered)
             if answer == "/exit":
                 break
             if answer:
@@ -78,11 +86,16 @@ class Teacher:
                 kept += 1
         self.tell(f"{kept} answers were added to {self.journal.path}")
 
-    def _chosen(self, lines: Iterator[str], offered: Sequence[str]) -> str:
+    def _chosen(self, question: str, lines: Iterator[str], offered: Sequence[str]) -> str:
         """Return the answer that was picked or typed, or nothing."""
         for line in lines:
             text = line.strip()
-            if not text.isdecimal() or 1 <= int(text) <= len(offered):
-                return offered[int(text) - 1] if text.isdecimal() else text
-            self.tell(f"there are answers 1 to {len(offered)}; {HELP}" if offered else "there is no answer: type one")
+            if text.isdecimal() and not 1 <= int(text) <= len(offered):
+                few = "there is no answer: type one"
+                self.tell(f"there are answers 1 to {len(offered)}; {HELP}" if offered else few)
+                continue
+            answer = offered[int(text) - 1] if text.isdecimal() else text
+            if answer in ("", "/exit") or self.fits(question, answer):
+                return answer
+            self.tell("question and answer are longer than the context of the model: give a shorter answer")
         return ""

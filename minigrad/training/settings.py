@@ -42,7 +42,7 @@ class TrainConfig:
     )
     init: str | None = option(
         None,
-        "start from the model in this run folder: its size and its weights",
+        "start from the weights in this run folder, and its size",
         group="what to train",
         value="DIR",
         none_means="",
@@ -72,6 +72,7 @@ class TrainConfig:
         below=1,
         none_means="0.1 with --objective sft and a file of conversations",
     )
+    skip_broken: bool = option(False, "leave out lessons that cannot be taught, and name them", group="teaching")
     replay_text: str | None = option(
         None,
         "text that is replayed, given like --data; its held-out part tells what is forgotten",
@@ -81,8 +82,7 @@ class TrainConfig:
     )
     teacher: str | None = option(
         None,
-        "with --objective distill: a run folder whose model has the same tokenizer; its probabilities of every token "
-        "are learned",
+        "with --objective distill: a run folder with the same tokenizer, whose probabilities of tokens are learned",
         group="teaching",
         value="DIR",
         none_means="",

@@ -76,6 +76,8 @@ def _check_teaching(settings: TrainConfig) -> None:
         for name in ("replay", "question_noise", "replay_text"):
             if getattr(settings, name) is not None:
                 raise InputError(f"--{name.replace('_', '-')} is for teaching a trained model: give --objective sft")
+        if settings.skip_broken:
+            raise InputError("--skip-broken is for a file of conversations: give --objective sft")
     elif settings.resume is None:
         if settings.init is None:
             raise InputError(f"--objective {settings.objective} teaches a trained model: name its folder with --init")
@@ -90,6 +92,8 @@ def _check_teaching(settings: TrainConfig) -> None:
                 f"--question-noise is for --objective sft; {settings.objective} reads questions as they are: leave it "
                 "out"
             )
+        if settings.skip_broken and (settings.objective != "sft" or settings.data.startswith("task:")):
+            raise InputError("--skip-broken is for --objective sft and a file of conversations; leave it out")
         if settings.adaptive_context:
             raise InputError("--adaptive-context is for pre-training: a conversation is never cut; leave it out")
 

@@ -101,3 +101,30 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     broken.write_bytes(b"Q: \xff")
     with pytest.raises(InputError, match="not UTF-8 text: byte 3"):
         read_conversations(broken)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "places"),
+    [
+        (
+            "talk.jsonl",
+            f'{as_line(("user", "a"), ("assistant", "b"))}\n{{"mess\n{as_line(("user", "c"))}\nHELLO\n',
+            [2, 3],
+        ),
+        ("talk.txt", "<|user|> a <|assistant|> b\nno marker\n<|user|> c\nHELLO\n", [2, 3]),
+        ("book.txt", "Q: a\nA: b\n\nQ: c\nA:\n\nHELLO", [4]),
+    ],
+)
+def test_conversations_behind_a_broken_one_are_read_when_that_is_asked_for(
+    tmp_path: Path, name: str, text: str, places: list[int]
+) -> None:
+    """Each that is left out is named, with its line."""
+    hello = {"talk.jsonl": json.dumps({"messages": HELLO}), "talk.txt": "<|user|> Hi! <|assistant|> Hello."}
+    path = written(tmp_path, name, text.replace("HELLO", hello.get(name, "Q: Hi!\nA: Hello.")))
+    with pytest.raises(InputError, match=f"line {places[0]}"):
+        read_conversations(path)
+    left_out = list[str]()
+    first, last = read_conversations(path, left_out)
+    assert [each["content"] for each in first.messages] == ["a", "b"]
+    assert list(last.messages) == HELLO
+    assert [each.split("line ")[1][0] for each in left_out] == [str(place) for place in places]

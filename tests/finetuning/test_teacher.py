@@ -15,7 +15,12 @@ from minigrad.finetuning.teacher import Journal, Teacher
 def taught(path: Path, *inputs: str, offered: tuple[str, ...] = ("yes", "no", " yes ", "")) -> tuple[str, list[str]]:
     """Return what was shown and told."""
     told = list[str]()
-    teacher = Teacher(Journal(path), lambda question, turn: [*offered, f"{question} {turn}"], told.append)
+    teacher = Teacher(
+        Journal(path),
+        lambda question, turn: [*offered, f"{question} {turn}"],
+        lambda question, answer: len(question + answer) < 20,
+        told.append,
+    )
     return "".join(teacher.run(inputs)), told
 
 
@@ -31,6 +36,17 @@ def test_a_number_takes_an_answer_and_anything_else_is_one(tmp_path: Path) -> No
     assert json.loads(path.read_text(encoding="utf-8").splitlines()[0])["offered"] == ["yes", "no", "a? 0"]
     assert told[0].startswith("there are answers 1 to 3")
     assert told[-1] == f"3 answers were added to {path}"
+
+
+def test_what_is_longer_than_the_context_is_asked_for_again(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    shown, told = taught(path, 20 * "a", "b?", 18 * "c", "short")
+    assert kept(path) == [["b?", "short"]]
+    assert shown.startswith("  1  yes\n")
+    assert [text.split(":")[0] for text in told[:2]] == [
+        "the question is longer than the context of the model",
+        "question and answer are longer than the context of the model",
+    ]
 
 
 @pytest.mark.parametrize("inputs", [("a?",), ("a?", "/exit"), ("/exit",), ()])

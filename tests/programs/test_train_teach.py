@@ -244,3 +244,27 @@ def test_the_form_of_another_author_is_learned_and_kept(
     tok = tokenizer.load(tmp_path / "run")
     ids = tokenizer.load_chat(tmp_path / "run", tok).encode([{"role": "user", "content": "a"}])
     assert tok.decode(ids).replace("<|system|>", "").startswith("user:\na")
+
+
+def test_lessons_that_cannot_be_taught_are_left_out_only_when_asked(
+    capsys: pytest.CaptureFixture[str], finished: Path, tmp_path: Path
+) -> None:
+    journal = tmp_path / "journal.jsonl"
+    talk = [{"role": "user", "content": "to?"}, {"role": "assistant", "content": "ot."}]
+    long = [talk[0], talk[1] | {"content": "ot " * 400}]
+    lines = [json.dumps({"messages": talk}), '{"mess', json.dumps({"messages": long})]
+    journal.write_text("\n".join(lines), encoding="utf-8")
+    config = teaching(journal, finished, tmp_path / "run", steps=1, plan=True)
+    assert refusal(capsys, *flags(config)).startswith(f"{journal}, line 2 is no JSON object")
+    train(replace(config, skip_broken=True))
+    plan = " ".join(capsys.readouterr().out.split())
+    assert "1 conversation in" in plan
+    assert "line 2 is no JSON object" in plan
+    assert "line 3: the conversation has" in plan
+    journal.write_text('{"mess\n', encoding="utf-8")
+    error = refusal(capsys, *flags(replace(config, skip_broken=True)))
+    assert error.startswith(f"nothing in {journal} can be taught: {journal}, line 1 is no JSON object")
+    other = replace(config, skip_broken=True, objective="grpo", data="task:sorting")
+    assert refusal(capsys, *flags(other)).startswith("--skip-broken is for --objective sft and a file of conversations")
+    alone = replace(config, skip_broken=True, objective=None, init=None, replay_text=None)
+    assert refusal(capsys, *flags(alone)).startswith("--skip-broken is for a file of conversations")
