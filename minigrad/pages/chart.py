@@ -11,6 +11,7 @@ MAX_POINTS = 2000  # more than a picture can show
 
 _WIDTH, _HEIGHT = 460, 290  # so narrow that the labels can be read when a telephone shows it 340 pixels wide
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66, 26, 12, 46  # margins, which hold the labels of the axes
+_LEGEND = _WIDTH - 150  # where the legend begins, at the top
 _NEAR = 22  # between two lines with a smaller distance there is no room for a label
 COLOURS = ("#3b82c4", "#d9822b", "#3a9d6e", "#b85cc0", "#d0524f", "#8a8f2e", "#2aa3b5", "#8c6bd1")
 """The colours of the lines, which can be told from each other and from white and from black paper."""
@@ -48,16 +49,19 @@ def line_chart(
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     low = min(low, 0.0) if len(series) == 1 else low
     margin = (0.05 if len(series) > 1 else 0.125) * (high - low) or 0.5 * abs(high) or 0.5
-    y = _Axis(low - margin if len(series) > 1 or low < 0 else low, high + margin, _HEIGHT - _BOTTOM, _TOP)
     steps = [step for each in series for step in each.steps] or [0]
     x = _Axis(0.0, float(max(*steps, 1)), _LEFT, _WIDTH - _RIGHT)
+    low, high = low - margin if len(series) > 1 or low < 0 else low, high + margin
+    has_legend = legend and len(series) > 1
+    high = _top(series, [value for _, value in references], x, low, high) if has_legend else high
+    y = _Axis(low, high, _HEIGHT - _BOTTOM, _TOP)
     parts = [*_grid(x, y, over)]
     for number, each in enumerate(series):
         parts += _line(each, number, x, y)
     ends = [float(y.place(value)) for value in _last_values(series)]
     for label, value in references:
         parts += _reference(label, float(y.place(value)), ends)
-    if legend and len(series) > 1:
+    if has_legend:
         parts += _legend([each.label for each in series])
     body = "".join(parts)
     name = html.escape(" ".join([f"{title}.", *(_described(each, over) for each in series)]))
@@ -176,11 +180,22 @@ def _reference(label: str, level: float, ends: Sequence[float]) -> list[str]:
     ]
 
 
+def _top(series: Sequence[Series], references: Sequence[float], x: _Axis, low: float, high: float) -> float:
+    """Return the value at the top of a chart: `high`, or more if something would run through the legend."""
+    share = (20 * len(series) + 6) / (_HEIGHT - _TOP - _BOTTOM)  # of the height, that the legend takes
+    near = list(references)
+    for each in series:
+        before = sum(float(x.place(step)) < _LEGEND for step in each.steps)
+        near += each.values[max(0, before - 1) :]  # the last point before the legend has a line that leads there
+    near = [value for value in near if math.isfinite(value)]
+    return max([high, *((value - share * low) / (1 - share) for value in near)])
+
+
 def _legend(labels: Sequence[str]) -> list[str]:
     parts = []
     for number, label in enumerate(labels):
         level = _TOP + 12 + 20 * number
-        parts.append(f'<path d="M{_WIDTH - 150} {level}h26" {_stroke(number)}/>')
+        parts.append(f'<path d="M{_LEGEND} {level}h26" {_stroke(number)}/>')
         text = html.escape(label)
         parts.append(f'<text x="{_WIDTH - 118}" y="{level}" dy=".35em">{text}</text>')
     return parts

@@ -46,6 +46,29 @@ def test_one_series_starts_at_zero_and_two_do_not():
 
 
 @pytest.mark.parametrize(
+    ("first", "second", "references"),
+    [
+        ([4.7, 4.5, 4.4, 4.3], [2.0, 1.5, 1.3, 1.2], []),
+        ([1.0, 9.0, 1.0], [2.0, 1.0, 1.0], []),  # a line that leads into the legend from the left
+        ([5.0, 1.0, 1.0, 1.0, 1.0, 1.0], [4.0, 2.0, 1.0, 1.0, 1.0, 1.0], [("limit", 5.0)]),
+    ],
+)
+def test_no_line_runs_through_the_legend(first, second, references):
+    both = [Series(name, range(len(values)), values) for name, values in (("a", first), ("b", second))]
+    svg = line_chart("x", both, references=references)
+    legend = max(float(y) for y in re.findall(r'<path d="M310 ([\d.]+)h26"', svg))
+    assert all(y > legend + 5 for x, y in points(svg) if x >= 310)
+    levels = [float(y) for y in re.findall(r'<path d="M66 ([\d.]+)H434" stroke="currentColor" stroke-dash', svg)]
+    assert len(levels) == len(references)
+    assert all(y > legend + 5 for y in levels)
+
+
+def test_a_line_that_falls_away_from_the_legend_needs_no_room_for_it():
+    falling = [Series(name, range(9), [5.0, 2, 1, 1, 1, 1, 1, 1, 1]) for name in "ab"]
+    assert min(y for _, y in points(line_chart("x", falling))) < 30  # the first value is at the top
+
+
+@pytest.mark.parametrize(
     ("most", "labels"),
     [
         (10_500.0, ["0", "5,000", "10,000"]),
