@@ -235,7 +235,7 @@ class Preparation:
         from minigrad.finetuning.choice import lessons_for
 
         known = self.opening.folder.path if self.opening.folder else settings.tokenizer or ""
-        form = tokenizer.load_chat(known, tokenizer.load(known))
+        form = tokenizer.load_chat(known, tokenizer.load(known), is_untaught=True)
         return lessons_for(settings, form, text, models.load, tokenizer.load)
 
     def initial_weights(self, model: LanguageModel, tokenizer: Tokenizer) -> InitialWeights | None:

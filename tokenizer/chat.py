@@ -117,9 +117,23 @@ class ChatTemplate:
         write_json(file, {**self.names, **config, "chat_template": self.source})
 
 
-def load_chat(path: str | Path, tokenizer: Tokenizer) -> ChatTemplate:
+_ANSWER = "{% if add_generation_prompt %}BEGINassistant\n{% endif %}"
+_FORM = "{% for message in messages %}BEGIN{{ message['role'] }}\n{{ message['content'] }}END\n{% endfor %}" + _ANSWER
+
+FIRST_FORMS = {
+    "<|im_end|>": _FORM.replace("BEGIN", "<|im_start|>").replace("END", "<|im_end|>"),
+    "<|endoftext|>": _FORM.replace("BEGIN", "").replace("END", "<|endoftext|>"),
+}
+"""Templates for models that were trained on text alone, by the special token of theirs that ends a message.
+
+Text models of today have the tokens of ChatML; GPT-2 has one token, so its messages begin with the name of the speaker.
+"""
+
+
+def load_chat(path: str | Path, tokenizer: Tokenizer, *, is_untaught: bool = False) -> ChatTemplate:
     """Return the form of conversations that the model in a folder was taught.
 
+    A model that `is_untaught` gets one of `FIRST_FORMS`, if it has neither a template nor the tokens of `encode_chat`.
     Raises TokenizerError for a folder without a chat template whose tokenizer lacks the tokens of `encode_chat`; for a
     damaged template; and for a template of another form where jinja2 is not installed.
     """
@@ -131,6 +145,9 @@ def load_chat(path: str | Path, tokenizer: Tokenizer) -> ChatTemplate:
     if source not in (None, CHAT_TEMPLATE):
         return ChatTemplate(tokenizer, source, _named_tokens(config))
     missing = [token for token in (*map(_token, ROLES), "<|end|>") if token not in tokenizer.specials]
+    first = next((form for end, form in FIRST_FORMS.items() if end in tokenizer.specials), None)
+    if missing and is_untaught and first is not None:
+        return ChatTemplate(tokenizer, first, _named_tokens(config))
     if missing:
         raise TokenizerError(
             f"{folder} holds no chat model: it has no chat template, and its tokenizer no token {', '.join(missing)}."

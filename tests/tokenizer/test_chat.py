@@ -93,6 +93,31 @@ def test_a_tokenizer_without_a_form_of_conversations_is_refused(tmp_path):
         load_chat(tmp_path, FOREIGN)
 
 
+@pytest.mark.parametrize(
+    ("specials", "begin", "end"),
+    [
+        (["<|endoftext|>", "<|im_start|>", "<|im_end|>"], "<|im_start|>", "<|im_end|>"),
+        (["<|endoftext|>"], "", "<|endoftext|>"),
+    ],
+)
+def test_a_model_of_text_alone_gets_a_form_to_be_taught_in_and_keeps_it(tmp_path, specials, begin, end):
+    pytest.importorskip("jinja2")
+    foreign = tokenizer.train(["How are you?"], vocab_size=280, special_tokens=specials)
+    foreign.save(tmp_path / "base")
+    with pytest.raises(TokenizerError, match="holds no chat model"):
+        load_chat(tmp_path / "base", foreign)
+    form = load_chat(tmp_path / "base", foreign, is_untaught=True)
+    talk = [{"role": "user", "content": f"Hi{end}"}, {"role": "assistant", "content": "Ho"}]
+    ids = form.encode(talk, add_generation_prompt=False)
+    assert foreign.decode(ids) == f"{begin}user\nHi{end}{end}\n{begin}assistant\nHo{end}\n"
+    assert ids.count(foreign.specials[end]) == 2  # what a user types is no special token
+    prompt = form.encode(talk[:1])
+    assert ids[: len(prompt)] == prompt
+    foreign.save(tmp_path / "taught")
+    form.save(tmp_path / "taught")
+    assert load_chat(tmp_path / "taught", foreign).encode(talk) == form.encode(talk)
+
+
 def test_a_foreign_template_is_run(tmp_path):
     pytest.importorskip("jinja2")
     form = load_chat(folder(tmp_path / "a", QWEN), FOREIGN)
