@@ -85,8 +85,8 @@ def tokens_per_second(model: LanguageModel, context: float, rates: Rates, update
     return float(1 / (flops / rates.products + elements / rates.elements))
 
 
-COMPILING = 120_000_000
-"""Bytes that compiling the kernels takes besides, in the first run on a machine (measured: 110 MB)."""
+COMPILING = 250_000_000
+"""Bytes that compiling the kernels takes besides, in the first run on a machine (measured: 250 MB)."""
 
 
 @dataclass(frozen=True)
