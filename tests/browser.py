@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
-import subprocess
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ needs_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is in
 
 # The sandbox is given up because it does not start for root, as whom tests in containers run; all pages are our own.
 OPTIONS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-pipe"]
+
+PATIENCE = 300  # seconds, only so that a test does not wait for ever
 
 
 class Browser:
@@ -78,6 +81,7 @@ class Browser:
 
     def _next(self) -> dict[str, Any]:
         while b"\0" not in self.unread:
+            assert select.select([self.events], [], [], PATIENCE)[0], f"the browser said nothing for {PATIENCE} seconds"
             piece = os.read(self.events, 1 << 16)
             assert piece, "the browser has ended"
             self.unread += piece
@@ -93,20 +97,26 @@ class Browser:
 @contextmanager
 def started(profile: Path) -> Iterator[Browser]:
     """Start a browser that keeps its own files in a folder, and end it afterwards."""
+    import fcntl  # not on Windows
+
     (read_commands, commands), (events, write_events) = os.pipe(), os.pipe()
-
-    def place_pipes() -> None:
-        for place, pipe in zip((3, 4), (os.dup(read_commands), os.dup(write_events)), strict=True):
-            os.dup2(pipe, place)  # where Chromium expects them
-
-    program = [str(CHROMIUM), *OPTIONS, f"--user-data-dir={profile}"]
-    process = subprocess.Popen(program, pass_fds=(3, 4), preexec_fn=place_pipes, stderr=subprocess.DEVNULL)
-    os.close(read_commands)
-    os.close(write_events)
+    # Chromium expects the pipes as the files 3 and 4. Copies with larger numbers cannot be in the way of each other.
+    copies = [fcntl.fcntl(pipe, fcntl.F_DUPFD_CLOEXEC, 10) for pipe in (read_commands, write_events)]
+    process = os.posix_spawn(
+        str(CHROMIUM),
+        [str(CHROMIUM), *OPTIONS, f"--user-data-dir={profile}"],
+        os.environ,
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+            *((os.POSIX_SPAWN_DUP2, copy, place) for place, copy in enumerate(copies, start=3)),
+        ],
+    )
+    for pipe in (read_commands, write_events, *copies):
+        os.close(pipe)
     try:
         yield Browser(commands, events)
     finally:
-        process.terminate()
-        process.wait()
+        os.kill(process, signal.SIGTERM)
+        os.waitpid(process, 0)
         os.close(commands)
         os.close(events)
