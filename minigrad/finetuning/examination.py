@@ -20,8 +20,12 @@ _MOST_SHOWN = 40  # in the report
 _TOGETHER = 64  # questions that are answered at once
 
 
+Judge = Callable[[Lesson, list[int]], bool]
+"""Says whether the tokens that the model wrote are the answer to a lesson, which is then called exact."""
+
+
 class Recalled(NamedTuple):
-    """A taught question asked again: what was taught, what the model says, and whether it is the same to the token."""
+    """A taught question asked again: what was taught, what the model says, and whether it is the same."""
 
     question: str
     taught: str
@@ -29,10 +33,13 @@ class Recalled(NamedTuple):
     exact: bool
 
 
-def ask_again(model: LanguageModel, tokenizer: Tokenizer, lessons: Sequence[Lesson]) -> list[Recalled]:
+def ask_again(
+    model: LanguageModel, tokenizer: Tokenizer, lessons: Sequence[Lesson], judge: Judge | None = None
+) -> list[Recalled]:
     """Ask for the answers of the lessons, each after the messages before it, and take the most likely token each time.
 
-    An answer is exact if it has the same tokens, the token that ends it included.
+    An answer is exact if it has the same tokens, the token that ends it included; or if a judge, who judges the last
+    answer of a lesson, says so.
     """
     asked = [(lesson, place, begin, end) for lesson in lessons for place, (begin, end) in enumerate(lesson.answers)]
     count = min(len(asked), _MOST_ASKED)
@@ -44,12 +51,14 @@ def ask_again(model: LanguageModel, tokenizer: Tokenizer, lessons: Sequence[Less
         said: list[list[int]] = [[] for _ in group]
         longest = max(end - begin for _, _, begin, end in group)
         prompts = [lesson.tokens[:begin] for lesson, _, begin, _ in group]
-        greedy = Sampling(temperature=0, top_p=None, tokens=longest)
+        space = judge is not None  # a right answer may begin with one
+        greedy = Sampling(temperature=0, top_p=None, tokens=longest + space)
         for token in stream(model, prompts, greedy, tokenizer=tokenizer):
             said[token.prompt].append(int(token))
         for (lesson, place, begin, end), ids in zip(group, said, strict=True):
             question, taught = _texts(lesson, place - len(lesson.answers))
-            found.append(Recalled(question, taught, tokenizer.decode(ids), ids == lesson.tokens[begin:end]))
+            exact = ids == lesson.tokens[begin:end] if judge is None else judge(lesson, ids)
+            found.append(Recalled(question, taught, tokenizer.decode(ids), exact))
     return found
 
 
@@ -78,22 +87,25 @@ def measure_text_before(run: Run, **figures: float) -> None:
     print(_verdict("before", run.folder.record.before), flush=True)
 
 
-def measure_before(run: Run, lessons: Sequence[Lesson]) -> None:
+def measure_before(run: Run, lessons: Sequence[Lesson], judge: Judge | None = None) -> None:
     """Note in minigrad.json how well the model does before the first step, unless that is known."""
     if not run.step and not run.folder.record.before:
-        measure_text_before(run, recall=share_of_exact(ask_again(run.model, run.text.tokenizer, lessons)))
+        measure_text_before(run, recall=share_of_exact(ask_again(run.model, run.text.tokenizer, lessons, judge)))
 
 
-def examine(run: Run, lessons: Sequence[Lesson], asked: str, reworded: Sequence[Lesson] = ()) -> Taught:
+def examine(
+    run: Run, lessons: Sequence[Lesson], asked: str, reworded: Sequence[Lesson] = (), judge: Judge | None = None
+) -> Taught:
     """Ask again, and compare with what was measured before the first step; `asked` says what the answers are.
 
     `reworded` are lessons with their questions in other words, which were not taught.
     """
-    recalled = ask_again(run.model, run.text.tokenizer, lessons)
+    recalled = ask_again(run.model, run.text.tokenizer, lessons, judge)
     recall, before = share_of_exact(recalled), run.folder.record.before
+    how = "token for token" if judge is None else "as they must be to be rewarded"
     figures = {"recall": recall}
     learned = (
-        f"{round(recall * len(recalled)):,} of {len(recalled):,} {asked} are answered token for token "
+        f"{round(recall * len(recalled)):,} of {len(recalled):,} {asked} are answered {how} "
         f"({100 * recall:.0f}%; before: {100 * before['recall']:.0f}%), each by the most likely tokens."
     )
     table = _table("Questions and answers", recalled)

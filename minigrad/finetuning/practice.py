@@ -69,11 +69,11 @@ class Practice:
         if self.settings.objective == "grpo":
             self.reference = self.make_reference()
         self.form.save(run.folder.path)
-        examination.measure_before(run, self._examined())
+        examination.measure_before(run, self._examined(), self._judge)
 
     def examine(self, run: Run) -> Taught:
         """Let the model solve problems that no step saw, and compare with what it solved before the first step."""
-        return examination.examine(run, self._examined(), "unseen problems")
+        return examination.examine(run, self._examined(), "unseen problems", judge=self._judge)
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Return answers to the questions of one step, their tokens weighted by the objective.
@@ -103,10 +103,16 @@ class Practice:
     def _rewards(self, problems: list[Problem], rollouts: Rollouts) -> Array:
         """Return 1 for an answer that is right and has ended, else 0: (answers,)."""
         asked = [each for each in problems for _ in range(GROUP)]
-        decode = self.text.tokenizer.decode
         pairs = zip(asked, rollouts.answers, strict=True)
-        right = [ids[-1] in self.ends and is_right(each, decode(ids[:-1])) for each, ids in pairs]
-        return np.array(right, np.float64)
+        return np.array([self._is_right(each, ids) for each, ids in pairs], np.float64)
+
+    def _is_right(self, each: Problem, ids: list[int]) -> bool:
+        return bool(ids) and ids[-1] in self.ends and is_right(each, self.text.tokenizer.decode(ids[:-1]))
+
+    def _judge(self, lesson: Lesson, ids: list[int]) -> bool:
+        """Whether an answer in an examination is one that would be rewarded, in whichever tokens it is written."""
+        asked, answer = (message["content"] for message in lesson.conversation.messages)
+        return self._is_right(Problem(asked, answer), ids)
 
     def _objective(self, rollouts: Rollouts, rewards: Array) -> Callable[[Tensor], Tensor]:
         extra: dict[str, Array] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,9 +12,11 @@ import pytest
 import models
 from minigrad import InputError, no_grad
 from minigrad.constants import IGNORE
+from minigrad.finetuning import examination
 from minigrad.finetuning.practice import GROUP, Practice
 from minigrad.finetuning.rollouts import Rollouts
 from minigrad.finetuning.tasks import Problem
+from minigrad.generation.settings import Sampling
 from minigrad.nn.language_model import LanguageModel
 from minigrad.training.settings import RunSettings
 from tests.finetuning.conftest import TOK
@@ -42,6 +45,27 @@ def test_an_answer_is_rewarded_if_it_is_right_and_has_ended() -> None:
     rollouts = Rollouts([[1]] * GROUP, answers, np.zeros(sum(map(len, answers))), GROUP)
     rewards = practice()._rewards([Problem("2 + 3 =", "5")], rollouts)
     assert rewards.tolist() == [1, 1, 0, 0, 0, 1, *[0] * (GROUP - 6)]
+
+
+@pytest.mark.parametrize(("space", "end", "exact"), [("", END, True), (" ", END, True), ("", 5, False)])
+def test_an_examination_judges_as_the_reward_does(
+    monkeypatch: pytest.MonkeyPatch, space: str, end: int, exact: bool
+) -> None:
+    """An answer of other tokens than expected is right if its text is: rewards may well lead to these tokens."""
+    some = practice()
+    (each,) = some._examined()[:1]
+    answer = TOK.encode(space + each.conversation.messages[1]["content"])
+
+    def stream(model: object, prompts: list[list[int]], settings: Sampling, **_: object) -> Iterator[Any]:
+        for token in [*answer, end][: settings.tokens]:
+            yield type("Drawn", (int,), {"prompt": 0})(token)
+
+    monkeypatch.setattr(examination, "stream", stream)
+    model: Any = None
+    (found,) = examination.ask_again(model, TOK, [each], some._judge)
+    assert found.exact is exact
+    (strict,) = examination.ask_again(model, TOK, [each])
+    assert strict.exact is (exact and not space)
 
 
 def test_a_step_asks_as_much_as_it_has_room_for() -> None:
