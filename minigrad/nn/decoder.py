@@ -31,7 +31,7 @@ class Decoder:
     """
 
     def __init__(self, model: LanguageModel) -> None:
-        self.model, self._program, self._memory = model, Program(), np.empty((0, 0))
+        self.model, self._program, self._memory = model, Program(model.config.num_heads), np.empty((0, 0))
         rows = None if rounds(model.head().dtype) else model.write_program(self._program)
         self._logits = None if rows is None else self._program.head(model.tables()[-1], rows)
         self._table = self._program.table()

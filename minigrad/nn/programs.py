@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minigrad.kernels.codegen.addresses import address_of
+from minigrad.kernels.decoding.attention import PARTS
 from minigrad.kernels.decoding.lines import Packed
 from minigrad.kernels.decoding.program import (
     ATTEND,
@@ -21,6 +22,7 @@ from minigrad.kernels.decoding.program import (
     EMBED,
     EXACT_GELU,
     GELU,
+    JOIN,
     LAYER_NORM,
     LINEAR,
     OFFSET_RMS_NORM,
@@ -69,6 +71,7 @@ _ROLES = {
     ROTATE: ("texts", "texts"),
     STORE: ("texts", "texts"),
     ATTEND: ("all", "all"),
+    JOIN: ("all", "all"),
     GELU: ("elements", "elements"),
     EXACT_GELU: ("elements", "elements"),
     SWIGLU: ("elements", "elements"),
@@ -81,9 +84,10 @@ _ROLES = {
 
 
 class Program:
-    """The steps of a pass over one token, in the order in which they are carried out."""
+    """The steps of a pass over one token, in the order in which they are carried out; attention has `num_heads`."""
 
-    def __init__(self) -> None:
+    def __init__(self, num_heads: int) -> None:
+        self._num_heads = num_heads
         self.steps: list[Step] = []
         self.size = 0  # elements of memory that each text needs
         self.num_weights = 0
@@ -169,8 +173,10 @@ class Program:
         """
         self.patterns.append(pattern or Pattern())
         self._add(STORE, k, v, layer=layer, adds=int(key_shift))
+        parts = self.register(PARTS * (q.size + 2 * self._num_heads))
+        self._add(ATTEND, q, parts, layer=layer)
         out = self.register(q.size)
-        self._add(ATTEND, q, out, layer=layer)
+        self._add(JOIN, parts, out, layer=layer)
         return out
 
     def summarise(self, layer: int, x: Register) -> Register:

@@ -14,7 +14,7 @@ from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.programs import Program
 from tests.models.tiny import TINY, build, tokens
 
-WITH_PROGRAM = [family for family in TINY if build(family).write_program(Program()) is not None]
+WITH_PROGRAM = [family for family in TINY if build(family).write_program(Program(num_heads=4)) is not None]
 
 
 def test_the_families_that_describe_their_pass() -> None:
@@ -22,7 +22,7 @@ def test_the_families_that_describe_their_pass() -> None:
 
 
 def test_registers_do_not_overlap_unless_they_are_temporary() -> None:
-    program = Program()
+    program = Program(num_heads=1)
     first = program.register(20)
     with program.temporary():
         second = program.register(5)
@@ -36,7 +36,7 @@ def test_registers_do_not_overlap_unless_they_are_temporary() -> None:
 @pytest.mark.parametrize("family", WITH_PROGRAM)
 def test_between_two_barriers_the_order_of_threads_does_not_matter(family: str, order: tuple[int, ...]) -> None:
     model, count, threads = build(family, **{"dsff_narrow" if family == "wiola" else "feed_forward": 40}), 4, 3
-    program = Program()
+    program = Program(model.config.num_heads)
     rows = model.write_program(program)
     assert rows is not None
     logits = program.head(model.head(), rows)

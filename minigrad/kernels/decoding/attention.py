@@ -18,6 +18,9 @@ from minigrad.kernels.jit import kernel
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.typing import Array
 
+PARTS = 16
+"""The most parts into which the attention of a text is divided, and so the most threads that share it."""
+_LEAST = 32  # keys of a part
 _POSITIONS = 64  # of which keys or values are read together
 
 
@@ -58,79 +61,141 @@ def mean_of_block(rows: Array, number: int, block: int, means: Array) -> None:
 
 
 @kernel
-def attend(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -> None:
-    """Set the target to the attention of the queries in the source, by heads, in the pattern of the layer.
+def seen_by(count: int, pattern: Array, num_heads: int) -> tuple[int, int, int]:
+    """Return what the query of a text of `count` tokens sees: how many means of blocks, and the keys from which one on.
 
-    Threads share the heads of all texts; where the heads of a text decide together what they see, they share texts.
+    The third number is that of the parts into which its attention is divided. It depends on the text alone, so results
+    do not depend on the threads.
     """
-    scale, pattern, size = memory.dtype.type(1 / math.sqrt(heads.size)), heads.patterns[step.layer], heads.size
     window, block, top_k, least = int(pattern[0]), int(pattern[1]), int(pattern[2]), pattern[3]
-    scores = np.empty((heads.num_heads, texts.keys.shape[2] + texts.far_keys.shape[2]), memory.dtype)
-    numbers, unit = np.empty(scores.shape[1] if top_k else 0, np.int32), heads.num_heads if least >= 0 else 1
-    units = memory.shape[0] * heads.num_heads // unit
-    start, stop = units * share.number // share.threads * unit, units * (share.number + 1) // share.threads * unit
-    for text in range(start // heads.num_heads, (stop + heads.num_heads - 1) // heads.num_heads):
-        own = max(start - text * heads.num_heads, 0), min(stop - text * heads.num_heads, heads.num_heads)
-        count, place, far = texts.lengths[text] + 1, texts.places[text], 0
-        queries = memory[text, step.source : step.source + heads.num_heads * size]
-        out = memory[text, step.target : step.target + heads.num_heads * size]
-        keys, values = texts.keys[step.layer, place], texts.values[step.layer, place]
-        first = max(count - window, 0) if window else 0
-        if block:
-            far, first = first // block, first // block * block
-            if least >= 0 and relative_entropy(queries, keys[first:count], heads, scores[0]) <= least:
-                far = 0
-        seen = far + count - first
-        score_heads(queries, keys[first:count], heads, own, scores[:, far:seen])
-        score_heads(queries, texts.far_keys[step.layer, place, :far], heads, own, scores[:, :far])
-        for head in range(own[0], own[1]):
-            weights, result = scores[head, :seen], out[head * size : (head + 1) * size]
-            for number in range(far):  # a mean stands for `block` keys: the logarithm of that is added to its score
-                weights[number] += memory.dtype.type(math.log(block)) / scale
-            result[:] = 0
-            if 0 < top_k < seen:
-                for number in range(seen):
-                    numbers[number] = number
-                weights = weights[: keep_best(numbers, weights, seen, top_k, 0).number]
-            total = exponentials(weights, scale)
-            for number in range(weights.size):
-                weights[number] /= total
-            if 0 < top_k < seen:
-                for number in range(weights.size):
-                    value = values[numbers[number] : numbers[number] + 1]
-                    add_values(weights[number : number + 1], value, head // (heads.num_heads // heads.kv_heads), result)
-        if not 0 < top_k < seen:
-            add_values_of_heads(scores[:, :far], texts.far_values[step.layer, place, :far], heads, own, out)
-            add_values_of_heads(scores[:, far:seen], values[first:count], heads, own, out)
+    means, first = 0, max(count - window, 0) if window else 0
+    if block:
+        means, first = first // block, first // block * block
+    parts = num_heads if 0 < top_k < count else (means + count - first + _LEAST - 1) // _LEAST
+    return means, first, 1 if least >= 0 else min(PARTS, parts)
 
 
 @kernel
-def exponentials(scores: Array, scale: float) -> float:
-    """Replace scores by exponentials of the scaled ones, relative to the largest; return their sum."""
+def attend(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -> None:
+    """Compute the parts of the attention of the queries in the source, by heads, in the pattern of the layer.
+
+    A part is the attention of all heads to a range of the keys; `join` makes one of all parts. So threads, which share
+    the parts, read different keys, and equally many (Dao et al. 2023, "Flash-Decoding"). Where the best keys are chosen
+    among all, a part is the attention of some heads; and heads that decide together what they see are one part.
+    """
+    width = heads.num_heads * heads.size
+    size = width + 2 * heads.num_heads
+    for text in range(memory.shape[0]):
+        _, _, parts = seen_by(texts.lengths[text] + 1, heads.patterns[step.layer], heads.num_heads)
+        number = (share.number + text) % share.threads  # texts of one part are not all computed by one thread
+        queries = memory[text, step.source : step.source + width]
+        for part in range(parts * number // share.threads, parts * (number + 1) // share.threads):
+            out = memory[text, step.target + part * size : step.target + (part + 1) * size]
+            attend_in_part(queries, part, step.layer, heads, texts, text, out)
+
+
+@kernel
+def attend_in_part(queries: Array, part: int, layer: int, heads: Heads, texts: Texts, text: int, out: Array) -> None:
+    """Compute one part of the attention of a text's queries (num_heads * size,).
+
+    `out` is set to the sums of values (num_heads * size,), weighted by the exponentials of scores relative to the
+    largest; then these largest scores (num_heads,), and the sums of the exponentials (num_heads,).
+    """
+    pattern, place, count = heads.patterns[layer], texts.places[text], texts.lengths[text] + 1
+    block, top_k, least, width = int(pattern[1]), int(pattern[2]), pattern[3], queries.size
+    keys, values, scale = (
+        texts.keys[layer, place],
+        texts.values[layer, place],
+        out.dtype.type(1 / math.sqrt(heads.size)),
+    )
+    far_keys, far_values = texts.far_keys[layer, place], texts.far_values[layer, place]
+    means, first, parts = seen_by(count, pattern, heads.num_heads)
+    if least >= 0 and relative_entropy(queries, keys[first:count], heads) <= least:
+        means = 0
+    seen = means + count - first
+    chooses, own = 0 < top_k < seen, (0, heads.num_heads)
+    start, stop = seen * part // parts, seen * (part + 1) // parts
+    if chooses:
+        start, stop, own = 0, seen, (heads.num_heads * part // parts, heads.num_heads * (part + 1) // parts)
+    near = min(max(means, start), stop)  # those before it are means
+    before, after = first + near - means, first + stop - means
+    scores = np.empty((heads.num_heads, stop - start), out.dtype)
+    score_heads(queries, far_keys[start:near], heads, own, scores[:, : near - start])
+    score_heads(queries, keys[before:after], heads, own, scores[:, near - start :])
+    out[:] = 0
+    out[width : width + heads.num_heads] = -np.inf  # those of no keys: such a part has no weight
+    for head in range(own[0], own[1]):
+        weights, result = scores[head], out[head * heads.size : (head + 1) * heads.size]
+        for index in range(near - start):  # a mean stands for `block` keys: the logarithm of that is added to its score
+            weights[index] += out.dtype.type(math.log(block)) / scale
+        if chooses:
+            numbers = np.arange(seen, dtype=np.int32)
+            weights = weights[: keep_best(numbers, weights, seen, top_k, 0).number]
+        out[width + head], out[width + heads.num_heads + head] = exponentials(weights, scale)
+        if chooses:
+            for index in range(weights.size):
+                value = values[numbers[index] : numbers[index] + 1]
+                add_values(weights[index : index + 1], value, head // (heads.num_heads // heads.kv_heads), result)
+    if not chooses:
+        add_values_of_heads(scores[:, : near - start], far_values[start:near], heads, own, out)
+        add_values_of_heads(scores[:, near - start :], values[before:after], heads, own, out)
+
+
+@kernel
+def join(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -> None:
+    """Set the target to the attention of all heads, the mean of its parts in the source (see `attend`).
+
+    Exponentials relative to the largest score of a part become relative to that of all parts. Threads share the heads
+    of all texts.
+    """
+    scale, count = memory.dtype.type(1 / math.sqrt(heads.size)), heads.num_heads
+    width, units = count * heads.size, memory.shape[0] * count
+    for unit in range(units * share.number // share.threads, units * (share.number + 1) // share.threads):
+        text, head = unit // count, unit % count
+        _, _, parts = seen_by(texts.lengths[text] + 1, heads.patterns[step.layer], count)
+        source, size = memory[text, step.source :], width + 2 * count
+        out = memory[text, step.target + head * heads.size : step.target + (head + 1) * heads.size]
+        largest, total = source[width + head], memory.dtype.type(0)
+        for part in range(1, parts):
+            largest = max(largest, source[part * size + width + head])
+        out[:] = 0
+        for part in range(parts):
+            factor = exp((source[part * size + width + head] - largest) * scale)
+            total += factor * source[part * size + width + count + head]
+            sums = source[part * size + head * heads.size : part * size + (head + 1) * heads.size]
+            for j in range(out.size):
+                out[j] += factor * sums[j]
+        for j in range(out.size):
+            out[j] /= total
+
+
+@kernel
+def exponentials(scores: Array, scale: float) -> tuple[float, float]:
+    """Replace scores by exponentials of the scaled ones, relative to the largest; return the largest, and their sum."""
     largest, total = scores.dtype.type(-np.inf), scores.dtype.type(0)
     for number in range(scores.size):
         largest = max(largest, scores[number])
     for number in range(scores.size):
         scores[number] = exp((scores[number] - largest) * scale)
         total += scores[number]
-    return total
+    return largest, total
 
 
 @kernel
-def relative_entropy(queries: Array, keys: Array, heads: Heads, scores: Array) -> float:
+def relative_entropy(queries: Array, keys: Array, heads: Heads) -> float:
     """Return the mean entropy of the heads' attention to keys (n, kv_heads, size), as a share of its largest, ln n.
 
     With the weights w = exp(s - largest), the probabilities are w / sum(w), and the entropy is
     ln sum(w) - sum(w ln w) / sum(w). Of fewer than two keys it is 0.
-    Shapes: queries (num_heads * size,), scores scratch memory.
+    Shapes: queries (num_heads * size,).
     """
     if keys.shape[0] < 2:
         return 0.0
-    scale, found = scores.dtype.type(1 / math.sqrt(heads.size)), 0.0
+    scale, found, weights = queries.dtype.type(1 / math.sqrt(heads.size)), 0.0, np.empty(keys.shape[0], queries.dtype)
     for head in range(heads.num_heads):
-        query, weights = queries[head * heads.size : (head + 1) * heads.size], scores[: keys.shape[0]]
+        query = queries[head * heads.size : (head + 1) * heads.size]
         score(query, keys, head // (heads.num_heads // heads.kv_heads), weights)
-        total, weighted = exponentials(weights, scale), 0.0
+        (_, total), weighted = exponentials(weights, scale), 0.0
         for number in range(weights.size):
             weighted += weights[number] * math.log(weights[number]) if weights[number] > 0 else 0.0
         found += math.log(total) - weighted / total

@@ -12,12 +12,13 @@ import numpy as np
 
 from minigrad.kernels import threads
 from minigrad.kernels.codegen.barrier import arrive_and_wait
-from minigrad.kernels.decoding.attention import attend, store
+from minigrad.kernels.decoding.attention import attend, join, store
 from minigrad.kernels.decoding.products import linear
 from minigrad.kernels.decoding.program import (
     ATTEND,
     ATTEND_TO_FEW,
     EMBED,
+    JOIN,
     LAYER_NORM,
     LINEAR,
     ROTATE,
@@ -54,6 +55,8 @@ def run_program(
             linear(memory, step, share)
         elif step.code == ATTEND:
             attend(memory, step, heads, texts, share)
+        elif step.code == JOIN:
+            join(memory, step, heads, texts, share)
         elif step.code == STORE:
             store(memory, step, heads, texts, share)
         elif step.code == ROTATE:

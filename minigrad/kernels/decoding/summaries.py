@@ -46,7 +46,8 @@ def attend_to_few(memory: Array, step: Step, heads: Heads, share: Share) -> None
             for n in range(count):
                 key = source[first + n * line : first + n * line + heads.size]
                 scores[n] = dot(query, key, False)
-            share_of_one = beta / exponentials(scores, scale)
+            _, total = exponentials(scores, scale)
+            share_of_one = beta / total
             out = memory[text, step.target + head * heads.size : step.target + (head + 1) * heads.size]
             for d in range(out.size):
                 out[d] *= rest

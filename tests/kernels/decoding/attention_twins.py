@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from minigrad.kernels.decoding import program as codes
+from minigrad.kernels.decoding.attention import PARTS
 from minigrad.kernels.decoding.program import Heads, Pattern, Share, Step, Texts
-from tests.kernels.decoding.drawn_steps import BLOCK, step_arguments, texts_of_share
+from tests.kernels.decoding.drawn_steps import BLOCK, JOINED, TARGET, drawn_heads, step_arguments, texts_of_share
 from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers
 
 
@@ -47,7 +48,7 @@ def _seen_by(query: Array, keys: Array, values: Array, pattern: Pattern, is_spre
     """Return the scores (n,) and the values (n, size) of the keys that a head sees: keys and values (count, size)."""
     first = max(len(keys) - int(pattern.window), 0) if pattern.window else 0
     scores = keys @ query / math.sqrt(len(query))
-    if pattern.top_k:
+    if 0 < pattern.top_k < len(keys):
         chosen = np.argsort(-scores, kind="stable")[: int(pattern.top_k)]
         return scores[chosen], values[chosen]
     if not pattern.block:
@@ -58,23 +59,84 @@ def _seen_by(query: Array, keys: Array, values: Array, pattern: Pattern, is_spre
     return np.concatenate([far, scores[first:]]), np.concatenate([mean_values, values[first:]])
 
 
-def attend(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -> None:
-    pattern = Pattern(*heads.patterns[step.layer])
-    unit = heads.num_heads if pattern.entropy >= 0 else 1
-    units = len(memory) * heads.num_heads // unit
-    for task in range(units * share.number // share.threads * unit, units * (share.number + 1) // share.threads * unit):
-        text, head = divmod(task, heads.num_heads)
-        seen = (step.layer, texts.places[text], slice(texts.lengths[text] + 1))
-        g, size = head * heads.kv_heads // heads.num_heads, heads.size
-        queries = memory[text, step.source : step.source + heads.num_heads * size]
-        first = max(int(texts.lengths[text]) + 1 - int(pattern.window), 0) // BLOCK * BLOCK
-        is_spread = pattern.entropy < 0
-        if not is_spread:
-            is_spread = _entropies(queries, texts.keys[seen][first:], heads).mean() > pattern.entropy
-        query = queries[head * size : (head + 1) * size]
-        scores, values = _seen_by(query, texts.keys[seen][:, g], texts.values[seen][:, g], pattern, is_spread)
+def _what_is_seen(count: int, pattern: Array, num_heads: int) -> tuple[int, int, int]:
+    window, block, top_k, entropy = pattern
+    first = int(max(count - window, 0)) if window else 0
+    means = first // int(block) if block else 0
+    first = means * int(block) if block else first
+    if entropy >= 0:
+        return means, first, 1
+    return means, first, min(PARTS, num_heads if 0 < top_k < count else math.ceil((means + count - first) / 32))
+
+
+def _attend_in_part(queries: Array, part: int, layer: int, heads: Heads, texts: Texts, text: int, out: Array) -> None:
+    pattern, count, all_heads = Pattern(*heads.patterns[layer]), int(texts.lengths[text]) + 1, heads.num_heads
+    (_, first, parts), seen = _what_is_seen(count, heads.patterns[layer], all_heads), (layer, texts.places[text])
+    keys, values = texts.keys[seen][:count], texts.values[seen][:count]
+    is_spread = pattern.entropy < 0 or _entropies(queries, keys[first:], heads).mean() > pattern.entropy
+    sums, (largest, totals) = out[: queries.size].reshape(all_heads, -1), out[queries.size :].reshape(2, -1)
+    sums[:], largest[:], totals[:] = 0, -np.inf, 0
+    for head, query in enumerate(queries.reshape(all_heads, -1)):
+        g = head * heads.kv_heads // all_heads
+        scores, those = _seen_by(query, keys[:, g], values[:, g], pattern, is_spread)
+        if 0 < pattern.top_k < count:
+            if not all_heads * part // parts <= head < all_heads * (part + 1) // parts:
+                continue
+        else:
+            span = slice(len(scores) * part // parts, len(scores) * (part + 1) // parts)
+            scores, those = scores[span], those[span]
         p = np.exp(scores - scores.max())
-        memory[text, step.target + head * size : step.target + (head + 1) * size] = p @ values / p.sum()
+        sums[head], largest[head], totals[head] = p @ those, scores.max() * math.sqrt(heads.size), p.sum()
+
+
+def attend(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -> None:
+    width = heads.num_heads * heads.size
+    size = width + 2 * heads.num_heads
+    for text in range(len(memory)):
+        _, _, parts = _what_is_seen(int(texts.lengths[text]) + 1, heads.patterns[step.layer], heads.num_heads)
+        number, queries = (share.number + text) % share.threads, memory[text, step.source : step.source + width]
+        for part in range(parts * number // share.threads, parts * (number + 1) // share.threads):
+            out = memory[text, step.target + part * size : step.target + (part + 1) * size]
+            _attend_in_part(queries, part, step.layer, heads, texts, text, out)
+
+
+def join(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -> None:
+    width, count = heads.num_heads * heads.size, heads.num_heads
+    units = len(memory) * count
+    for unit in range(units * share.number // share.threads, units * (share.number + 1) // share.threads):
+        text, head = divmod(unit, count)
+        _, _, parts = _what_is_seen(int(texts.lengths[text]) + 1, heads.patterns[step.layer], count)
+        rows = memory[text, step.source :][: parts * (width + 2 * count)].reshape(parts, -1)
+        logarithms = rows[:, width + head] / math.sqrt(heads.size)
+        factors = np.exp(logarithms - logarithms.max())
+        sums = factors @ rows[:, head * heads.size : (head + 1) * heads.size]
+        out = memory[text, step.target + head * heads.size :][: heads.size]
+        out[:] = sums / (factors @ rows[:, width + count + head])
+
+
+_attend_arguments = step_arguments((codes.ATTEND,), "heads", "texts", "share")
+
+
+@st.composite
+def _join_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    memory, step, heads, texts, share = draw(_attend_arguments(dtype))
+    attend(memory, step, heads, texts, Share(0, 1))
+    return [memory, step._replace(code=codes.JOIN, source=TARGET, target=JOINED), heads, texts, share]
+
+
+@st.composite
+def _part_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    memory, step, heads, texts, _ = draw(_attend_arguments(dtype).filter(lambda arguments: len(arguments[0]) > 0))
+    width, text = heads.num_heads * heads.size, draw(st.integers(0, len(memory) - 1))
+    _, _, parts = _what_is_seen(int(texts.lengths[text]) + 1, heads.patterns[step.layer], heads.num_heads)
+    queries, out = memory[text, :width].copy(), np.full(width + 2 * heads.num_heads, UNTOUCHED, dtype)
+    return [queries, draw(st.integers(0, parts - 1)), step.layer, heads, texts, text, out]
+
+
+@st.composite
+def _pattern_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    heads = draw(drawn_heads(dtype))
+    return [draw(st.integers(1, 1_000)), heads.patterns[0], heads.num_heads]
 
 
 @st.composite
@@ -91,18 +153,20 @@ def _exponential_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     return [numbers(draw, dtype, draw(st.integers(1, 40))), dtype(0.3)]
 
 
-def _exponentials(scores: Array, scale: float) -> Any:
-    return np.exp((scores.astype(np.float64) - scores.max()) * scale).sum()
+def _exponentials(scores: Array, scale: float) -> tuple[Any, Any]:
+    largest, weights = scores.max(), np.exp((scores.astype(np.float64) - scores.max()) * scale)
+    scores[:] = weights
+    return largest, weights.sum()
 
 
 @st.composite
 def _entropy_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     none, keys = np.zeros((0, 0), dtype), numbers(draw, dtype, draw(st.sampled_from([0, 1, 4, 9])), 2, 3)
     heads = Heads(4, 2, 3, np.zeros((1, 4)), none, none, False)
-    return [numbers(draw, dtype, 12), keys, heads, numbers(draw, dtype, len(keys))]
+    return [numbers(draw, dtype, 12), keys, heads]
 
 
-def _relative_entropy(queries: Array, keys: Array, heads: Heads, scores: Array) -> Any:
+def _relative_entropy(queries: Array, keys: Array, heads: Heads) -> Any:
     return _entropies(queries.astype(np.float64), keys, heads).mean() if len(keys) > 1 else 0.0
 
 
@@ -172,7 +236,10 @@ TWINS: dict[str, Twin] = {
     "decoding.attention.exponentials": Twin(_exponential_arguments, _exponentials, error=1e-5),
     "decoding.attention.relative_entropy": Twin(_entropy_arguments, _relative_entropy, error=1e-5),
     "decoding.attention.store": Twin(step_arguments((codes.STORE,), "heads", "texts", "share"), _store),
-    "decoding.attention.attend": Twin(step_arguments((codes.ATTEND,), "heads", "texts", "share"), attend),
+    "decoding.attention.seen_by": Twin(_pattern_arguments, _what_is_seen),
+    "decoding.attention.attend": Twin(_attend_arguments, attend),
+    "decoding.attention.attend_in_part": Twin(_part_arguments, _attend_in_part),
+    "decoding.attention.join": Twin(_join_arguments, join),
     "decoding.attention.score": Twin(_scored, _score),
     "decoding.attention.add_values": Twin(_weighted, _add_values),
     "decoding.attention.score_heads": Twin(_scored_heads, _score_heads),

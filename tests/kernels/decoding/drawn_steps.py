@@ -18,8 +18,8 @@ from minigrad.kernels.decoding import program as codes
 from minigrad.kernels.decoding.program import Heads, Pattern, Share, Step, Texts
 from tests.kernels.twin import Arguments, Array, numbers
 
-_SIZE = 120  # elements of memory of each text: a source in the first third, a target in the second
-SOURCE, TARGET = 3, 48
+_SIZE = 400  # elements of memory of each text: a source, a target, which may be parts of attention, and these joined
+SOURCE, TARGET, JOINED = 3, 48, 350
 KEPT: deque[Array] = deque(maxlen=64)
 EPS = 1e-3
 NORMS = codes.RMS_NORM, codes.OFFSET_RMS_NORM, codes.LAYER_NORM
@@ -49,8 +49,8 @@ def span_of(size: int, share: Share) -> slice:
     return slice(cuts[share.number], cuts[share.number + 1])
 
 
-def texts_of(draw: DrawFn, dtype: Any, memory: Array, heads: Heads) -> Texts:
-    count, positions = len(memory), 6
+def texts_of(draw: DrawFn, dtype: Any, memory: Array, heads: Heads, positions: int = 6) -> Texts:
+    count = len(memory)
     shape = (2, count + 1, positions, heads.kv_heads, heads.size)
     places = np.delete(np.arange(count + 1), draw(st.integers(0, count)))
     lengths = np.array([draw(st.integers(0, positions - 1)) for _ in range(count)], np.int64)
@@ -91,7 +91,9 @@ def step_arguments(choice: tuple[int, ...], *kinds: str) -> Any:
         step = Step(code, SOURCE, TARGET, inputs, size, weight, bias, adds, layer)
         drawn = {
             "heads": heads,
-            "texts": texts_of(draw, dtype, memory, heads),
+            "texts": texts_of(
+                draw, dtype, memory, heads, draw(st.sampled_from([6, 80])) if code == codes.ATTEND else 6
+            ),
             "eps": dtype(EPS),
             "share": draw(shares()),
         }

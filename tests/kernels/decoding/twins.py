@@ -15,10 +15,11 @@ from minigrad.kernels.codegen.line_tile import FULL
 from minigrad.kernels.decoding import program as codes
 from minigrad.kernels.decoding.lines import CODES, pack
 from minigrad.kernels.decoding.program import Heads, Share, Step, Texts
-from tests.kernels.decoding.attention_twins import attend
+from tests.kernels.decoding.attention_twins import attend, join
 from tests.kernels.decoding.drawn_steps import (
     ACTIVATIONS,
     EPS,
+    JOINED,
     KEPT,
     NORMS,
     SOURCE,
@@ -167,6 +168,8 @@ def _program_arguments(draw: DrawFn, dtype: Any) -> Arguments:
         weight = address(numbers(draw, dtype, 6 if code == codes.EMBED else size, size))
         inputs = 6 if code == codes.EMBED else size
         steps.append(Step(code, SOURCE, TARGET, inputs, size, weight, weight if code in NORMS else 0, waits=1))
+        if code == codes.ATTEND:
+            steps.append(Step(codes.JOIN, TARGET, JOINED, size, size, waits=1))
     table = np.array(steps, np.int64).reshape(-1, len(Step._fields))
     texts = texts_of(draw, dtype, memory, heads)
     return [table, dtype(EPS), memory, heads, texts, np.zeros(1, np.int64), Share(0, 1)]
@@ -184,6 +187,8 @@ def _run_program(
             _linear(memory, step, share)
         elif step.code == codes.ATTEND:
             attend(memory, step, heads, texts, share)
+        elif step.code == codes.JOIN:
+            join(memory, step, heads, texts, share)
         elif step.code == codes.SUMMARISE:
             _summarise(memory, step, texts, share)
         else:
