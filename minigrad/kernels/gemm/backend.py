@@ -10,8 +10,8 @@ The choice holds for the whole process and is made by `use`:
   and does not know it, multiplies in registers of half the width.
 
 Attention multiplies in loops of its own whatever is chosen (`minigrad.kernels.attention.arithmetic`): they split and
-round float32 where these products do, so with `blas` they split nothing. So do the iterations of Muon, which never
-round (`minigrad.kernels.gemm.newton_schulz`).
+round float32 where these products do, so with `blas` they split nothing. The iterations of Muon have our own loops too,
+which neither split nor round (`minigrad.kernels.gemm.newton_schulz`).
 
 Products of float64, which is for checks, are always computed by BLAS. So are products in tiles whose values leave the
 range in which three parts are as close as float32 (`minigrad.kernels.gemm.split_range`): infinite, NaN, or extreme.
