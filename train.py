@@ -176,7 +176,7 @@ class Preparation:
         size = dial.choose(asked)
         path = folder.path if folder else Path(asked.out or unused_folder(f"{family}-{size}"))
         text = self.encode(corpus, skeletons[size])
-        settings = choose_settings(replace(asked, size=size), skeletons[size], rates, world.size)
+        settings = choose_settings(replace(asked, size=size), skeletons[size], rates, len(text.train), world.size)
         model = variant(skeletons[size], **choose_shape(settings, skeletons[size], text.tokenizer))
         done = folder.step if folder else 0
         lessons = self.read_lessons(settings, text) if settings.objective else None

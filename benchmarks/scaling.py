@@ -109,6 +109,7 @@ def branch(folder: Path, curve: Curve, steps: int, tokenizer: Path) -> dict[str,
             set=curve.fields,
             steps=10**6,
             warmup=100,
+            dropout=0.1,  # of all branches of a trunk, whatever their lengths
             threads=1,
             tokenizer=str(tokenizer),
             out=str(trunk),

@@ -64,7 +64,7 @@ def write_text(path: Path, *, lines: int = 1_500) -> Path:
 
 def settings(data: Path, out: Path | None, **changes: Any) -> TrainConfig:
     """Return the settings of a run of a second: 30 steps of a tiny model on two sequences of 16 tokens."""
-    small = {"size": "nano", "vocab": 300, "batch": 2, "context": 16, "threads": 1, "seed": 3}
+    small = {"size": "nano", "vocab": 300, "batch": 2, "context": 16, "dropout": 0.1, "threads": 1, "seed": 3}
     every = {"log_every": 1, "eval_every": 10, "save_every": 5, "sample_every": 20}
     limit = {} if {"minutes", "tokens", "steps"} & set(changes) else {"steps": 30}
     return TrainConfig(data=str(data), out=out and str(out), **{**small, **every, **limit, **changes})

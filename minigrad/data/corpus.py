@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from minigrad.data import installed_packages, standard_library
+from minigrad.data import comments, installed_packages, standard_library
 from minigrad.data.download import download
 from minigrad.data.held_out import hold_out
 from minigrad.data.overlap import without_repeats
@@ -180,6 +180,9 @@ def _python_docs(library: str) -> tuple[str, list[str]]:
         found = installed_packages.documentation(package, documents)
         sources[f"docstrings of {package} {installed_packages.version(package)}"] = num_bytes(found)
         documents = [*documents, *found]
+    found = comments.documentation(documents, hold_out(standard_library.documentation())[1])
+    sources["comments in the source of all three"] = num_bytes(found)
+    documents = [*documents, *found]
     shares = [f"{name} ({size / sum(sources.values()):.0%})" for name, size in sources.items()]
     return ", ".join(shares), documents
 

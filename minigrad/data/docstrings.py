@@ -62,15 +62,19 @@ def read(path: Path) -> str:
         return ""
 
 
-def modules(folder: Path, files: Iterable[Path]) -> Iterator[list[Section]]:
-    """Yield the docstrings of each of these files below `folder`, without tests: a section for each definition."""
+def modules(folder: Path, files: Iterable[Path]) -> Iterator[tuple[str, str]]:
+    """Yield the dotted name and the source of each of these files below `folder`, without tests."""
     for path in files:
         parts = path.with_suffix("").parts
         if TEST_FOLDERS.isdisjoint(parts[:-1]):
-            module = ".".join(parts).removesuffix(".__init__")
-            tree = ast.parse(read(folder / path))
-            sections = [_section(name, node) for name, node in ((module, tree), *definitions(tree, module))]
-            yield [*sections, *_docstrings_of_c(tree)]
+            yield ".".join(parts).removesuffix(".__init__"), read(folder / path)
+
+
+def docstrings_of(module: str, source: str) -> list[Section]:
+    """Return the docstrings of a module: a section for each definition."""
+    tree = ast.parse(source)
+    sections = [_section(name, node) for name, node in ((module, tree), *definitions(tree, module))]
+    return [*sections, *_docstrings_of_c(tree)]
 
 
 def without_repeats(documents: Iterable[list[Section]], seen: set[str]) -> Iterator[str]:
@@ -93,6 +97,11 @@ def without_repeats(documents: Iterable[list[Section]], seen: set[str]) -> Itera
         text = "\n\n".join(paragraph for section in document for paragraph in unseen(section))
         if len(text) >= SHORTEST_DOCUMENT:
             yield text
+
+
+def words_of(texts: Iterable[str]) -> set[str]:
+    """Return the paragraphs of some texts as `without_repeats` has seen them: words joined by single spaces."""
+    return {" ".join(paragraph.split()) for text in texts for paragraph in paragraphs(text)}
 
 
 def kept(made_by: str, make: Callable[[], Iterable[str]]) -> list[str]:

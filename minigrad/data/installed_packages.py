@@ -6,10 +6,11 @@ They are only trained on. Nothing of them is held out: which text figures are of
 from __future__ import annotations
 
 import importlib.util
+import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from minigrad.data.docstrings import hash_of, kept, modules, paragraphs, python_files, without_repeats
+from minigrad.data.docstrings import docstrings_of, hash_of, kept, modules, python_files, without_repeats, words_of
 
 PACKAGES = ("numpy", "numba")  # the docstrings of the others have less than 0.1 MB each
 
@@ -21,15 +22,14 @@ def documentation(package: str, before: Iterable[str]) -> list[str]:
     numba. The first call parses for some seconds; the result is kept in the cache folder. A package that is not there
     as source files gives no documents.
     """
-    folder = _folder(package)
+    folder = package_folder(package)
     if folder is None:
         return []
     before = tuple(before)
 
     def texts() -> Iterator[str]:
-        seen = {" ".join(paragraph.split()) for text in before for paragraph in paragraphs(text)}
         files = [Path(package) / file for file in python_files(folder)]
-        return without_repeats(modules(folder.parent, files), seen)
+        return without_repeats(itertools.starmap(docstrings_of, modules(folder.parent, files)), words_of(before))
 
     return kept(f"{folder} {version(package)} {hash_of(before)}", texts)
 
@@ -41,7 +41,8 @@ def version(package: str) -> str:
     return metadata.version(package)
 
 
-def _folder(package: str) -> Path | None:
+def package_folder(package: str) -> Path | None:
+    """Return the folder of an installed package, or None if it is not there as source files."""
     found = importlib.util.find_spec(package)
     places = found.submodule_search_locations if found else None
     return Path(places[0]) if places else None

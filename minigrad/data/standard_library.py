@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import sys
 import sysconfig
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from minigrad.data.docstrings import Section, kept, modules, paragraphs, python_files, read, without_repeats
+from minigrad.data.docstrings import (
+    Section,
+    docstrings_of,
+    kept,
+    modules,
+    paragraphs,
+    python_files,
+    read,
+    without_repeats,
+)
 
 TABLES = {"encodings", "pydoc_data"}  # tables of numbers, and one literal of 800 kB
 
@@ -30,7 +40,7 @@ def documentation() -> list[str]:
 
     def documents() -> Iterator[list[Section]]:
         yield from _topics()
-        yield from modules(folder, python_files(folder))
+        yield from itertools.starmap(docstrings_of, modules(folder, python_files(folder)))
 
     made_by = f"{sys.version} {folder} {Path(__file__).read_text(encoding='utf-8')}"
     return kept(made_by, lambda: without_repeats(documents(), set()))

@@ -25,6 +25,9 @@ ADAPTER_LEARNING_RATE = 10 / 3
 REPLAY = {"sft": 0.75} | dict.fromkeys(("dpo", "reinforce", "best-of-n", "grpo"), 0.25)
 """The share of replayed text in the loss while something is taught (benchmarks/teaching.py measures what it keeps)."""
 
+MOST_DROPOUT = 0.3
+"""The largest dropout that is chosen."""
+
 QUESTION_NOISE = 0.1
 """The share of changed words in the questions of a book; the answer to a problem of a task depends on each word."""
 
@@ -39,10 +42,12 @@ def expected_tokens(asked: TrainConfig, speed: float) -> float:
     return 60 * (asked.minutes or 0.0) * speed
 
 
-def choose_settings(asked: TrainConfig, model: LanguageModel, rates: costs.Rates, processes: int = 1) -> RunSettings:
-    """Return the settings in which everything that was left open is chosen, for a model and a machine.
+def choose_settings(
+    asked: TrainConfig, model: LanguageModel, rates: costs.Rates, text_tokens: int, processes: int = 1
+) -> RunSettings:
+    """Return the settings in which everything that was left open is chosen, for a model, a machine and a text.
 
-    Each of the `processes` gets a whole batch.
+    The text has so many tokens to train on. Each of the `processes` gets a whole batch.
 
     The command printed at the end names what was chosen, digit by digit, and so repeats the run.
     Raises InputError if the context is longer than the model's.
@@ -67,7 +72,7 @@ def choose_settings(asked: TrainConfig, model: LanguageModel, rates: costs.Rates
         "question_noise": question_noise if asked.objective == "sft" else None,
         "optimizer": optimizer,
         "weight_decay": optimizers.WEIGHT_DECAY[optimizer],
-        "dropout": 0.0 if asked.is_lesson else RunSettings.dropout,
+        "dropout": 0.0 if asked.is_lesson else _dropout(model, steps * per_step, text_tokens),
         "threads": hardware.threads(),
         "warmup": max(1, min(100, steps // 10)),
         "log_every": max(1, min(50, steps // 100)),
@@ -88,6 +93,17 @@ def choose_shape(settings: RunSettings, model: LanguageModel, tokenizer: Tokeniz
     if not model.learns_positions:
         shape["context_length"] = settings.context
     return shape
+
+
+def _dropout(model: LanguageModel, tokens: int, text_tokens: int) -> float:
+    """Return the dropout of a model that reads so many tokens of a text that has `text_tokens` different ones.
+
+    A text is learned by heart by many parameters for each different token, and by many passes: so dropout grows with
+    the product of both, as its root. New text needs none. Fitted to pairs of runs (docs/results.md, "Dropout").
+    """
+    different = max(text_tokens, 1)
+    by_heart = model.num_parameters() / different * tokens / different
+    return min(round(math.sqrt(by_heart) / 40, 2), MOST_DROPOUT)
 
 
 def _learning_rate(model: LanguageModel, objective: str, optimizer: str, adapts: bool) -> float:

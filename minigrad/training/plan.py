@@ -223,7 +223,7 @@ class Plan:
             **({"lessons": self.lessons.summary()} if self.lessons else {}),
             **text_rows(self.text, model.config.vocab_size, tokens),
             "step": self._step() + f", peak learning rate {settings.lr:g} after {plural(settings.warmup, 'step')}, "
-            f"updates by {optimizers.NAMES[settings.optimizer]}",
+            f"updates by {optimizers.NAMES[settings.optimizer]}, dropout {settings.dropout:g}",
             **self._context_row(),
         }
 

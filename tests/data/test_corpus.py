@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad.data import corpus, installed_packages, standard_library
+from minigrad.data import comments, corpus, installed_packages, standard_library
 from minigrad.data.corpus import Corpus
 from minigrad.errors import InputError
 
@@ -96,6 +96,7 @@ def test_a_text_that_is_evaluated_is_whole_but_a_named_one_is_its_held_out_part(
     documents = [f"document {number}" for number in range(99)]
     monkeypatch.setattr(standard_library, "documentation", lambda: documents)
     monkeypatch.setattr(installed_packages, "PACKAGES", ())
+    monkeypatch.setattr(comments, "documentation", lambda before, held_out: [])
     named = corpus.load_for_evaluation("python-docs")
     assert named.documents == corpus.load("python-docs").split()[1]
     assert named.description.startswith("held-out part of: documentation and docstrings of Python")

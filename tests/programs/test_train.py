@@ -165,7 +165,7 @@ def test_minigrad_json_keeps_what_was_asked_apart_from_what_was_chosen(finished)
     assert content["hardware"]
     assert content["settings"]["lr"] is None
     lr = content["chosen"]["lr"]
-    assert content["chosen"] == {"lr": lr, "warmup": 1, "optimizer": "adamw", "weight_decay": 0.1, "dropout": 0.1}
+    assert content["chosen"] == {"lr": lr, "warmup": 1, "optimizer": "adamw", "weight_decay": 0.1}
     assert content["result"]["steps"] == 12
     assert content["result"]["command"].startswith(f"{command('train.py')} --model vidya-v2 --size nano --data ")
 

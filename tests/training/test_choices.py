@@ -19,8 +19,10 @@ LADDER = {size: models.skeleton("vidya-v2", size) for size in models.LAPTOP_SIZE
 RATES = costs.Rates(products=1e11, elements=1e9)
 
 
-def chosen(settings: TrainConfig, model: LanguageModel = LADDER["nano"], processes: int = 1) -> RunSettings:
-    return choices.choose_settings(replace(settings, size="nano"), model, RATES, processes)
+def chosen(
+    settings: TrainConfig, model: LanguageModel = LADDER["nano"], text_tokens: int = 1_000_000, processes: int = 1
+) -> RunSettings:
+    return choices.choose_settings(replace(settings, size="nano"), model, RATES, text_tokens, processes)
 
 
 @given(
@@ -56,6 +58,18 @@ def test_sgd_gets_a_rate_and_a_decay_of_its_own():
     assert sgd.lr > 10 * adamw.lr
     assert (sgd.weight_decay, adamw.weight_decay) == (1e-4, 0.1)
     assert chosen(TrainConfig(steps=5, optimizer="sgd", weight_decay=0.0)).weight_decay == 0.0
+
+
+def test_dropout_grows_with_the_size_of_the_model_and_the_passes_over_its_text():
+    def dropout(size: str, tokens: int, text_tokens: int) -> float:
+        return chosen(TrainConfig(tokens=tokens), LADDER[size], text_tokens).dropout
+
+    assert dropout("nano", 15_000_000, 1_900_000) == 0.05  # ten minutes of the default text
+    assert dropout("micro", 24_000_000, 1_900_000) == 0.14  # an hour of it
+    assert dropout("nano", 4_000_000, 250_000) == 0.2
+    assert dropout("mini", 10**9, 10**9) == 0  # new text
+    assert dropout("mini", 10**9, 10**6) == dropout("nano", 1_000, 0) == 0.3
+    assert chosen(TrainConfig(tokens=10**9, dropout=0.0), text_tokens=1_000).dropout == 0
 
 
 def test_a_context_longer_than_the_model_has_is_refused():

@@ -23,7 +23,9 @@ ENDLESS = replace(DIAL, text_bytes=10**15)
 
 def settings(asked: TrainConfig, dial: Dial = DIAL) -> RunSettings:
     size = dial.choose(asked)
-    return choices.choose_settings(replace(asked, size=size), dial.candidates[size], dial.rates)
+    return choices.choose_settings(
+        replace(asked, size=size), dial.candidates[size], dial.rates, int(dial.unique_tokens)
+    )
 
 
 @given(

@@ -42,7 +42,7 @@ def joined(description: str) -> str:
 
 
 def chosen(settings: TrainConfig) -> RunSettings:
-    return choices.choose_settings(replace(settings, size="nano"), NANO, RATES)
+    return choices.choose_settings(replace(settings, size="nano"), NANO, RATES, text_tokens=1_000_000)
 
 
 def text(train: int = 1_000, held_out: int = 1_000, used: int = 4_096) -> TokenizedCorpus:
