@@ -28,9 +28,11 @@ from tokenizer.encode.stream import StreamDecoder, StreamEncoder
 from tokenizer.errors import TokenizerError
 from tokenizer.text.added_tokens import SPECIAL_TOKENS
 from tokenizer.text.files import read_files
+from tokenizer.vidya_v1 import KINDS
 from tokenizer.vocabulary import Vocabulary
 
 __all__ = [
+    "KINDS",
     "SPECIAL_TOKENS",
     "ChatTemplate",
     "StreamDecoder",

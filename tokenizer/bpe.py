@@ -21,6 +21,7 @@ from tokenizer.learn.count import DEFAULT_MEMORY, count_words
 from tokenizer.learn.trainer import learn_merges
 from tokenizer.text.added_tokens import SPECIAL_TOKENS, AddedTokens, Allowed
 from tokenizer.text.marked_spaces import mark_spaces
+from tokenizer.text.roles import END_OF_TEXT, find
 from tokenizer.text.unicode import compose, composed, decode_utf8
 from tokenizer.vocabulary import Vocabulary
 
@@ -65,9 +66,20 @@ class Tokenizer:
         if name not in self.vocabulary.specials:
             raise TokenizerError(
                 f"this tokenizer has no token {name!r} to put between documents; its special tokens are "
-                f"{', '.join(self.specials) or 'none'}. Train it with special_tokens=({name!r}, ...)."
+                f"{', '.join(self.specials) or 'none'}. Name one of them as eos_token in its tokenizer_config.json, or "
+                f"train a tokenizer with special_tokens=({END_OF_TEXT!r}, ...)."
             )
         return self.vocabulary.specials[name]
+
+    @property
+    def begin_of_text_id(self) -> int | None:
+        """The id of the token that begins a text in models that have one; None without it."""
+        return self.vocabulary.specials.get(self.vocabulary.begin_of_text)
+
+    @property
+    def padding_id(self) -> int | None:
+        """The id of the token that fills the shorter rows of a padded batch; None without it."""
+        return self.vocabulary.specials.get(self.vocabulary.padding)
 
     @property
     def borders(self) -> tuple[list[int], list[int]]:
@@ -225,8 +237,7 @@ def train(
     (b'lo', b'low', b' low')
     """
     names = list(special_tokens)
-    first = len(names)
-    smallest = first + 256
+    first, smallest = len(names), len(names) + 256
     if vocab_size < smallest:
         raise TokenizerError(
             f"vocab_size={vocab_size} is too small: 256 bytes and {first} special tokens need {smallest}."
@@ -256,6 +267,7 @@ def train(
             specials={name: number for number, name in enumerate(names)},
             size=vocab_size,
             nfc=nfc,
+            **find(names, {}),
         )
     )
 

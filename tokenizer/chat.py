@@ -7,22 +7,22 @@ text, and the special tokens between the messages are added by id. If a user typ
 ordinary characters.
 
 Models of other authors were taught other forms. Their folders hold the form as a template in the language Jinja, which
-the package jinja2 runs; there, too, what a user types stays ordinary characters.
+the package jinja2 runs, in a process with bounds (`tokenizer.templates`); there, too, what a user types stays ordinary
+characters.
 """
 
 from __future__ import annotations
 
-import json
-import sys
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 from tokenizer.bpe import Tokenizer
 from tokenizer.disk import Json, read_file, read_json, write_json
 from tokenizer.errors import TokenizerError
 from tokenizer.formats.tokenizer_json import CHAT_TEMPLATE, CONFIG_FILE
+from tokenizer.templates.renderer import Renderer
 from tokenizer.text.added_tokens import special_pattern
 
 ROLES = ("user", "assistant", "system")
@@ -67,38 +67,47 @@ def _token(role: str) -> str:
 
 
 TEMPLATE_FILE = "chat_template.jinja"
+PRIVATE_USE = (range(0xE000, 0xF900), range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE))
+"""The characters without a meaning."""
 
 
 class ChatTemplate:
     """The form of conversations that a model was taught; `load_chat` makes one from the folder of the model."""
 
-    def __init__(self, tokenizer: Tokenizer, source: str | None = None, names: Mapping[str, str] | None = None) -> None:
-        """Take a template in Jinja, or None for the form of `encode_chat`, and special tokens by the names it uses."""
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        source: str | None = None,
+        names: Mapping[str, str] | None = None,
+        *,
+        place: str = "the chat template of this model",
+    ) -> None:
+        """Take a template in Jinja, or None for the form of `encode_chat`, and special tokens by the names it uses.
+
+        `place` is what errors call the template.
+        """
         self.tokenizer, self.source, self.names = tokenizer, source, dict(names or {})
-        self._template: Any = None if source is None else _compiled(source)
+        self._renderer = None if source is None else Renderer(source, place)
 
     def encode(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> list[int]:
         """Return the token ids of the messages, and of the beginning of an answer.
 
         Raises TokenizerError for messages that the template refuses.
         """
-        if self._template is None:
+        if self._renderer is None:
             return encode_chat(self.tokenizer, messages, add_generation_prompt=add_generation_prompt)
-        import jinja2
-
         # A special token in a message is taken apart with a character that occurs nowhere, put together after the
         # special tokens of the template have been found, and so encoded as the characters that it consists of.
-        everything = "".join([self.source or "", *(value for message in messages for value in message.values())])
-        apart = next(chr(code) for code in range(0xE000, 0xF900) if chr(code) not in everything)
+        used = {*(self.source or ""), *"".join(value for message in messages for value in message.values())}
+        apart = next((each for each in map(chr, itertools.chain(*PRIVATE_USE)) if each not in used), None)
+        if apart is None:
+            raise TokenizerError("the messages hold every private-use character of Unicode; leave out one of them")
         pattern = special_pattern(self.tokenizer.specials)
         guarded = [
             {key: pattern.sub(lambda found: apart.join(found[0]), value) for key, value in message.items()}
             for message in messages
         ]
-        try:
-            text = self._template.render(messages=guarded, add_generation_prompt=add_generation_prompt, **self.names)
-        except (jinja2.TemplateError, TypeError, ValueError) as error:
-            raise TokenizerError(f"the chat template of this model refuses the messages: {error}") from error
+        text = self._renderer.render(messages=guarded, add_generation_prompt=add_generation_prompt, **self.names)
         ids: list[int] = []
         for i, part in enumerate(pattern.split(text)):  # text, special token, text, ...
             ids += [self.tokenizer.specials[part]] if i % 2 else self.tokenizer.encode(part.replace(apart, ""))
@@ -120,34 +129,41 @@ class ChatTemplate:
 _ANSWER = "{% if add_generation_prompt %}BEGINassistant\n{% endif %}"
 _FORM = "{% for message in messages %}BEGIN{{ message['role'] }}\n{{ message['content'] }}END\n{% endfor %}" + _ANSWER
 
-FIRST_FORMS = {
-    "<|im_end|>": _FORM.replace("BEGIN", "<|im_start|>").replace("END", "<|im_end|>"),
-    "<|endoftext|>": _FORM.replace("BEGIN", "").replace("END", "<|endoftext|>"),
-}
-"""Templates for models that were trained on text alone, by the special token of theirs that ends a message.
 
-Text models of today have the tokens of ChatML; GPT-2 has one token, so its messages begin with the name of the speaker.
-"""
+def _first_form(tokenizer: Tokenizer, names: dict[str, str]) -> ChatTemplate | None:
+    """Return a form for a model that was trained on text alone; None if the tokenizer has no token to end a message.
+
+    Text models of today have the tokens of ChatML. Others end a message with the token that ends a document, and their
+    messages begin with the name of the speaker.
+    """
+    end = tokenizer.vocabulary.end_of_text
+    if "<|im_end|>" in tokenizer.specials:
+        form = _FORM.replace("BEGIN", "<|im_start|>").replace("END", "<|im_end|>")
+        return ChatTemplate(tokenizer, form, names)
+    if end not in tokenizer.specials:
+        return None
+    form = _FORM.replace("BEGIN", "").replace("END", "{{ eos_token }}")
+    return ChatTemplate(tokenizer, form, names | {"eos_token": end})
 
 
 def load_chat(path: str | Path, tokenizer: Tokenizer, *, is_untaught: bool = False) -> ChatTemplate:
     """Return the form of conversations that the model in a folder was taught.
 
-    A model that `is_untaught` gets one of `FIRST_FORMS`, if it has neither a template nor the tokens of `encode_chat`.
+    A model that `is_untaught` gets a first form, if it has neither a template nor the tokens of `encode_chat`.
     Raises TokenizerError for a folder without a chat template whose tokenizer lacks the tokens of `encode_chat`; for a
     damaged template; and for a template of another form where jinja2 is not installed.
     """
     folder = Path(path)
     config = read_json(folder / CONFIG_FILE) if (folder / CONFIG_FILE).is_file() else {}
-    source = _template_of(config)
+    source, file = _template_of(config), folder / CONFIG_FILE
     if (folder / TEMPLATE_FILE).is_file():
-        source = read_file(folder / TEMPLATE_FILE).decode("utf-8", "replace")
+        file = folder / TEMPLATE_FILE
+        source = read_file(file).decode("utf-8", "replace")
     if source not in (None, CHAT_TEMPLATE):
-        return ChatTemplate(tokenizer, source, _named_tokens(config))
+        return ChatTemplate(tokenizer, source, _named_tokens(config), place=f"the chat template in {file}")
     missing = [token for token in (*map(_token, ROLES), "<|end|>") if token not in tokenizer.specials]
-    first = next((form for end, form in FIRST_FORMS.items() if end in tokenizer.specials), None)
-    if missing and is_untaught and first is not None:
-        return ChatTemplate(tokenizer, first, _named_tokens(config))
+    if missing and is_untaught and (first := _first_form(tokenizer, _named_tokens(config))) is not None:
+        return first
     if missing:
         raise TokenizerError(
             f"{folder} holds no chat model: it has no chat template, and its tokenizer no token {', '.join(missing)}."
@@ -172,26 +188,3 @@ def _named_tokens(config: Json) -> dict[str, str]:
         if name.endswith("_token") and isinstance(content, str):
             found[name] = content
     return found
-
-
-def _compiled(source: str) -> Any:
-    """Return a template of jinja2 in its sandbox, with what templates of chat models use besides Jinja itself."""
-    try:
-        import jinja2.sandbox
-    except ModuleNotFoundError:
-        raise TokenizerError(
-            "the chat template of this model is written in Jinja; to use it install jinja2: "
-            f"{sys.executable} -m pip install jinja2"
-        ) from None
-
-    def refuse(message: str) -> None:
-        raise jinja2.TemplateError(message)
-
-    extensions = ["jinja2.ext.loopcontrols"]
-    room = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=extensions)
-    room.globals["raise_exception"] = refuse
-    room.filters["tojson"] = lambda value, **options: json.dumps(value, ensure_ascii=False, **options)
-    try:
-        return room.from_string(source)
-    except jinja2.TemplateError as error:
-        raise TokenizerError(f"the chat template of this model is damaged: {error}") from error

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import select
 import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from tokenizer.errors import TokenizerError
 
 Value = TypeVar("Value")
 Json = dict[str, Any]
+
+PATIENCE = 60  # seconds, for the first bytes of a pipe
 
 
 def write_file(path: Path, data: bytes) -> None:
@@ -25,6 +29,7 @@ def write_file(path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.unlink(missing_ok=True)  # it may be a link to a file elsewhere
         with temporary.open("wb") as file:
             file.write(data)
             file.flush()
@@ -40,17 +45,41 @@ def write_file(path: Path, data: bytes) -> None:
 def read_file(path: Path, *, may_be_pipe: bool = False) -> bytes:
     """Return the bytes of a file; raises TokenizerError if it cannot be read.
 
-    Only regular files are read unless it `may_be_pipe`: a device or a pipe in the place of a file may never end.
+    Only regular files are read unless it `may_be_pipe`: a pipe in the place of a file may never end.
     """
     try:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode) and not may_be_pipe:
             raise OSError(0, "it is a folder" if stat.S_ISDIR(mode) else "it is no regular file")
-        return path.read_bytes()
+        with open_file(path) as file:
+            return file.read()
     except OSError as error:
         raise TokenizerError(f"cannot read {path}: {error.strerror}.") from error
     except ValueError as error:  # a name that no file can have, such as one with a NUL
         raise TokenizerError(f"cannot read {str(path)!r}: {error}.") from error
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a file, a terminal, or a pipe into which another program writes; raises OSError.
+
+    To open a pipe is to wait for that program, perhaps for ever: here one that stays empty is an error after a minute.
+    So is a device, which may never end.
+    """
+    mode = path.stat().st_mode
+    file = open(path, "rb", opener=_open_pipe if stat.S_ISFIFO(mode) else None)  # noqa: SIM115  (is returned)
+    if stat.S_ISCHR(mode) and not file.isatty() and not path.samefile(os.devnull):
+        file.close()
+        raise OSError(errno.EINVAL, "it is a device, which may never end")
+    return file
+
+
+def _open_pipe(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    if not select.select([descriptor], [], [], PATIENCE)[0]:
+        os.close(descriptor)
+        raise OSError(errno.ETIMEDOUT, f"it is a pipe, and no program wrote into it for {PATIENCE} seconds")
+    os.set_blocking(descriptor, True)
+    return descriptor
 
 
 def write_json(path: Path, document: Json) -> None:

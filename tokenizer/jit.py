@@ -49,7 +49,8 @@ def _code_folder() -> Path | None:
         return None
 
 
-_FOLDER = _code_folder()
+FOLDER = _code_folder()
+"""Where compiled kernels are kept; None where nothing can be written, and each start compiles them again."""
 
 
 def kernel(function: Function) -> Function:
@@ -61,9 +62,9 @@ def kernel(function: Function) -> Function:
     """
     settings: Any = numba.config  # its attributes come from the environment; mypy cannot see them
     before = settings.CACHE_DIR
-    settings.CACHE_DIR = str(_FOLDER or "")
+    settings.CACHE_DIR = str(FOLDER or "")
     try:
-        options: Any = {"nogil": True, "cache": _FOLDER is not None, "error_model": "numpy", "_nrt": False}
+        options: Any = {"nogil": True, "cache": FOLDER is not None, "error_model": "numpy", "_nrt": False}
         options["no_cfunc_wrapper"] = True  # nothing calls a kernel from C
         compiled: Function = numba.njit(function, **options)
     finally:

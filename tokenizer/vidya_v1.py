@@ -19,9 +19,10 @@ Source: rolandnsharp/vidya at 0a4dfca, `ocaml/vidya/lib/bpe` (facts only), and t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Unpack
 
 from tokenizer import bpe
-from tokenizer.bpe import Tokenizer
+from tokenizer.bpe import Resources, Tokenizer
 from tokenizer.errors import TokenizerError
 from tokenizer.text.added_tokens import special_pattern
 from tokenizer.text.unicode import encode_utf8
@@ -32,11 +33,12 @@ MARKERS = ("<|user|>", "<|assistant|>")
 SPECIALS = (BORDER, *MARKERS)
 
 
-def train(lines: Iterable[str], num_merges: int = 2000, *, progress: bool = False) -> Tokenizer:
+def train(lines: Iterable[str], num_merges: int = 2000, **resources: Unpack[Resources]) -> Tokenizer:
     """Learn a tokenizer from conversations, one per line; no merge contains a special token.
 
     The ids are, in this order: the bytes that occur, the merges, SPECIALS, and the bytes that do not occur. There are
     fewer than `num_merges` merges if no pair occurs twice any more.
+    `resources` are those of `tokenizer.train`.
     Raises TokenizerError for a negative `num_merges`, or if `lines` is not an iterable of str.
 
     >>> tokenizer = train(["<|user|> Hi! <|assistant|> Hi!"] * 2, num_merges=3)
@@ -47,7 +49,7 @@ def train(lines: Iterable[str], num_merges: int = 2000, *, progress: bool = Fals
         raise TokenizerError(f"num_merges={num_merges}: expected 0 or more.")
     seen: set[int] = set()
     size = len(SPECIALS) + 256 + num_merges
-    learned = bpe.train(_collecting_bytes(lines, seen), size, split="none", special_tokens=SPECIALS, progress=progress)
+    learned = bpe.train(_collecting_bytes(lines, seen), size, split="none", special_tokens=SPECIALS, **resources)
     merges = learned.vocabulary.merges
     known = [*(bytes([byte]) for byte in sorted(seen)), *(left + right for left, right in merges)]
     unknown = [bytes([byte]) for byte in range(256) if byte not in seen]
@@ -62,10 +64,27 @@ def train(lines: Iterable[str], num_merges: int = 2000, *, progress: bool = Fals
             specials=specials,
             size=len(ids) + len(specials),
             end_of_text=BORDER,
+            begin_of_text=BORDER,
             before=(BORDER,),
             after=(BORDER,),
         )
     )
+
+
+def train_to_size(texts: Iterable[str], vocab_size: int = 4096, **resources: Unpack[Resources]) -> Tokenizer:
+    """Learn a tokenizer of `vocab_size` ids from the lines of texts, each of which is learned from by itself.
+
+    So a merge crosses spaces and never a line end. Raises TokenizerError if vocab_size is too small for the bytes.
+
+    >>> train_to_size(["to be or not to be", "to be or not"] * 2, 265).decode_bytes([10])
+    b'to be'
+    """
+    smallest = len(SPECIALS) + 256
+    if vocab_size < smallest:
+        raise TokenizerError(
+            f"vocab_size={vocab_size} is too small: 256 bytes and {len(SPECIALS)} special tokens need {smallest}."
+        )
+    return train((line for text in texts for line in text.splitlines()), vocab_size - smallest, **resources)
 
 
 def _collecting_bytes(lines: Iterable[str], seen: set[int]) -> Iterator[str]:
@@ -114,3 +133,7 @@ def line_of(messages: Iterable[Mapping[str, str]]) -> str:
                 )
         parts += [f"<|{role}|>", content]
     return " ".join(parts)
+
+
+KINDS = {"byte-level": bpe.train, "vidya-v1": train_to_size}
+"""What can be learned from texts, by name: functions of the texts and the number of ids."""

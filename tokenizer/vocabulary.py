@@ -10,14 +10,13 @@ from functools import cached_property
 from unicodedata import unidata_version
 
 from tokenizer.errors import TokenizerError
-from tokenizer.text.added_tokens import SPECIAL_TOKENS
 from tokenizer.text.alphabet import spell
 from tokenizer.text.marked_spaces import unmark_spaces
+from tokenizer.text.roles import END_OF_TEXT
 from tokenizer.text.split import compiled
 from tokenizer.text.unicode import encode_utf8
 from tokenizer.text.word_rules import character_classes
 
-END_OF_TEXT = SPECIAL_TOKENS[0]
 LARGEST_SIZE = 2**24  # far beyond any real vocabulary: a larger id means a damaged file
 
 
@@ -35,6 +34,9 @@ class Vocabulary:
     specials: dict[str, int]  # tokens that no ordinary text is encoded to
     size: int  # all ids are smaller; some may have no token
     end_of_text: str = END_OF_TEXT  # the special token between documents
+    # Tokens of other roles, "" where there are none. A model's config tells other programs their ids.
+    begin_of_text: str = ""
+    padding: str = ""
     # Our own training does not use the following; files of other libraries do.
     added: dict[str, int] = field(default_factory=dict)  # split off every text, before it is split into words
     normalized: frozenset[str] = frozenset()  # the special and added tokens that are found last, after NFC

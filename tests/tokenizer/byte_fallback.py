@@ -26,6 +26,7 @@ def vocabulary(**changes):
         "specials": SPECIALS,
         "size": 259 + len(tokens),
         "end_of_text": "</s>",
+        "begin_of_text": "<s>",
         "before": ("<s>",),
         "byte_ids": tuple(range(3, 259)),
     }

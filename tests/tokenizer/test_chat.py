@@ -1,4 +1,5 @@
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -98,6 +99,7 @@ def test_a_tokenizer_without_a_form_of_conversations_is_refused(tmp_path):
     [
         (["<|endoftext|>", "<|im_start|>", "<|im_end|>"], "<|im_start|>", "<|im_end|>"),
         (["<|endoftext|>"], "", "<|endoftext|>"),
+        (["<s>", "</s>"], "", "</s>"),
     ],
 )
 def test_a_model_of_text_alone_gets_a_form_to_be_taught_in_and_keeps_it(tmp_path, specials, begin, end):
@@ -144,17 +146,29 @@ def test_no_content_can_forge_a_turn_of_a_foreign_template(content):
 def test_a_template_that_fails_is_named(tmp_path):
     pytest.importorskip("jinja2")
     form = load_chat(folder(tmp_path / "a", QWEN), FOREIGN)
-    with pytest.raises(TokenizerError, match="refuses the messages: no robots"):
+    file = re.escape(str(tmp_path / "a/tokenizer_config.json"))
+    with pytest.raises(TokenizerError, match=rf"the chat template in {file} refuses the messages: no robots"):
         form.encode([{"role": "robot", "content": "x"}])
     with pytest.raises(TokenizerError, match=r"refuses the messages: .*unsafe"):
         tokenizer.ChatTemplate(FOREIGN, "{{ messages.__class__.__mro__ }}").encode(HELLO)
-    with pytest.raises(TokenizerError, match="is damaged: "):
-        load_chat(folder(tmp_path / "b", "{% for %}"), FOREIGN)
+    (folder(tmp_path / "b", "x") / "chat_template.jinja").write_text("{% for %}", encoding="utf-8")
+    with pytest.raises(TokenizerError, match=r"chat_template\.jinja is damaged: "):
+        load_chat(tmp_path / "b", FOREIGN)
+    with pytest.raises(TokenizerError, match=r"a text has the lone surrogate U\+D800"):
+        tokenizer.ChatTemplate(FOREIGN, "{{ '\\ud800' }}").encode(HELLO)
+
+
+def test_a_message_may_hold_all_characters_without_a_meaning_but_one(monkeypatch):
+    pytest.importorskip("jinja2")
+    form = tokenizer.ChatTemplate(FOREIGN, "{{ messages[0].content }}")
+    monkeypatch.setattr("tokenizer.chat.PRIVATE_USE", [range(0xE000, 0xE002)])
+    assert FOREIGN.decode(form.encode([{"role": "user", "content": "\ue000<|im_end|>"}])) == "\ue000<|im_end|>"
+    with pytest.raises(TokenizerError, match="the messages hold every private-use character"):
+        form.encode([{"role": "user", "content": "\ue000\ue001<|im_end|>"}])
 
 
 def test_without_jinja2_a_foreign_template_is_refused_by_name(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    monkeypatch.setitem(sys.modules, "jinja2.sandbox", None)
     with pytest.raises(
         TokenizerError, match=r"is written in Jinja; to use it install jinja2: .* -m pip install jinja2"
     ):

@@ -1,8 +1,10 @@
 import os
+import threading
+from pathlib import Path
 
 import pytest
 
-from tokenizer import TokenizerError
+from tokenizer import TokenizerError, disk
 from tokenizer.disk import field, read_file, read_json, write_file, write_json
 
 
@@ -87,3 +89,30 @@ def test_a_field_of_another_type_is_named():
         field(document, "model.vocab.b", str, within="tokens[3]")
     with pytest.raises(TokenizerError, match=r"field model.vocab.a.b is missing"):
         field(document, "model.vocab.a.b", dict)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows makes links for administrators only")
+def test_nothing_is_written_through_a_link(tmp_path):
+    victim, folder = tmp_path / "victim", tmp_path / "folder"
+    write_file(victim, b"of somebody")
+    folder.mkdir()
+    for name in ("file", f".file.{os.getpid()}.part"):
+        (folder / name).symlink_to(victim)
+    write_file(folder / "file", b"ours")
+    assert read_file(victim) == b"of somebody"
+    assert [path.name for path in folder.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_a_pipe_is_read_if_a_program_writes_into_it_and_a_device_is_not(tmp_path, monkeypatch):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(b"to be"))
+    writer.start()
+    assert read_file(pipe, may_be_pipe=True) == b"to be"
+    writer.join()
+    monkeypatch.setattr(disk, "PATIENCE", 0)
+    with pytest.raises(TokenizerError, match=r"cannot read .*pipe: it is a pipe, and no program wrote into it for 0"):
+        read_file(pipe, may_be_pipe=True)
+    with pytest.raises(TokenizerError, match=r"cannot read .*zero: it is a device, which may never end"):
+        read_file(Path("/dev/zero"), may_be_pipe=True)

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import argparse
 import errno
-import io
-import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
 
+from tokenizer import jit
 from tokenizer.cli import commands
+from tokenizer.cli.output import complain, discard_output, prepare_output
 from tokenizer.errors import TokenizerError
 from tokenizer.formats.registry import FORMATS
 from tokenizer.text.added_tokens import SPECIAL_TOKENS
 from tokenizer.text.split import SPLITS
+from tokenizer.vidya_v1 import KINDS
 
 PROGRAM = "python -m tokenizer"
 
@@ -30,7 +31,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong, without the list of all flags, and exit with code 2."""
-        print(f"{self.prog}: {message}; see {self.prog} --help", file=sys.stderr)
+        complain(f"{self.prog}: {message}; see {self.prog} --help")
         sys.exit(2)
 
     def refuse(self, unknown: str) -> NoReturn:
@@ -95,6 +96,13 @@ def _add_train_flags(train: _Parser) -> None:
     """Add what `train` takes."""
     train.add_argument("texts", nargs="+", type=Path, metavar="FILE|FOLDER", help="one document per file")
     train.add_argument("--out", required=True, type=Path, help="the folder or file to write; never overwritten")
+    train.add_argument(
+        "--kind",
+        choices=KINDS,
+        default="byte-level",
+        help="vidya-v1: no split into words, merges cross spaces, each line is learned from by itself (default: "
+        "byte-level)",
+    )
     train.add_argument("--format", choices=FORMATS, help="what to write (default: tokenizer.json, or by the suffix)")
     train.add_argument(
         "--vocab",
@@ -105,14 +113,14 @@ def _add_train_flags(train: _Parser) -> None:
         metavar="N",
         help="number of ids (default: 4096)",
     )
+    train.add_argument("--split", help=f"how text is cut into words: {', '.join(SPLITS)} (default: gpt2)")
+    train.add_argument("--min-frequency", type=_count(1), metavar="N", help="merge no pair that is rarer (default: 2)")
     train.add_argument(
-        "--split", default="gpt2", help=f"how text is cut into words: {', '.join(SPLITS)} (default: gpt2)"
-    )
-    train.add_argument(
-        "--min-frequency", type=_count(1), default=2, metavar="N", help="merge no pair that is rarer (default: 2)"
-    )
-    train.add_argument(
-        "--special", action="append", metavar="TOKEN", help=f"default: {' '.join(SPECIAL_TOKENS)}; repeat for more"
+        "--special",
+        dest="special_tokens",
+        action="append",
+        metavar="TOKEN",
+        help=f"default: {' '.join(SPECIAL_TOKENS)}; repeat for more",
     )
     train.add_argument("--nfc", action="store_true", help="compose the text first: e and an accent become é")
     train.add_argument("--threads", type=_count(1), metavar="N", help="default: all processors; the result is the same")
@@ -153,28 +161,36 @@ def _add_allow_special(parser: _Parser) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
-    for stream in (sys.stdout, sys.stderr):  # a character that the output's encoding lacks is replaced
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace" if stream is sys.stdout else "backslashreplace")
+    prepare_output()
     parser, known = _parsers()
+    arguments = sys.argv[1:] if arguments is None else arguments
+    for word in arguments:
+        if word.startswith("--") and word.endswith("=--"):  # argparse drops the value, or takes it, by its version
+            parser.error(f"{word.removesuffix('=--')} cannot be --, which ends the flags")
     chosen, unknown = parser.parse_known_args(arguments)
     if unknown:
         known[chosen.command].refuse(unknown[0])
+    if jit.FOLDER is None:
+        complain(
+            f"{PROGRAM}: nothing can be kept in the cache folder, so every start compiles for about a minute: set "
+            "MINIGRAD_CACHE to a folder that can be written to"
+        )
     try:
         getattr(commands, chosen.command)(chosen)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader needs no more, as in `... | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
     except TokenizerError as error:
-        print(f"{PROGRAM} {chosen.command}: {error}", file=sys.stderr)
+        complain(f"{PROGRAM} {chosen.command}: {error}")
         return 2
     except OSError as error:
         reason = error.strerror or str(error)
         named = reason if error.filename is None else f"{reason}: {error.filename}"
-        print(f"{PROGRAM} {chosen.command}: {named}", file=sys.stderr)
+        complain(f"{PROGRAM} {chosen.command}: {named}")
+        discard_output()  # it may be what cannot be written
         return 2 if error.errno == errno.ENAMETOOLONG else 1  # such a name was given by the user
     except MemoryError:
-        print(f"{PROGRAM} {chosen.command}: out of memory", file=sys.stderr)
+        complain(f"{PROGRAM} {chosen.command}: out of memory")
         return 1
     except KeyboardInterrupt:
         return 130

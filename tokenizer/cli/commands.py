@@ -11,15 +11,24 @@ from pathlib import Path
 from tokenizer import bpe
 from tokenizer.bpe import Tokenizer
 from tokenizer.cli.comparison import measure, table
+from tokenizer.cli.output import say
 from tokenizer.cli.page import page
 from tokenizer.cli.show import coloured, separated
-from tokenizer.disk import read_file, write_file
+from tokenizer.disk import open_file, read_file, write_file
 from tokenizer.errors import TokenizerError
 from tokenizer.formats.pre_tokenizer import check_pattern
 from tokenizer.formats.registry import RANK_SUFFIX
-from tokenizer.text.added_tokens import SPECIAL_TOKENS
 from tokenizer.text.split import SPLITS
 from tokenizer.text.unicode import decode_utf8
+from tokenizer.vidya_v1 import KINDS
+
+BYTE_LEVEL_FLAGS = {
+    "split": "--split",
+    "special_tokens": "--special",
+    "min_frequency": "--min-frequency",
+    "nfc": "--nfc",
+}
+"""The arguments of `tokenizer.train` that other kinds of tokenizers do not have, and their flags."""
 
 STANDARD_INPUT = Path("-")
 READ_SIZE = 2**24
@@ -32,18 +41,19 @@ MAX_DIGITS = 20
 def train(options: Namespace) -> None:
     """Learn a tokenizer from files, write it, and print its hash."""
     _refuse_to_overwrite(options.out)
-    if options.split not in SPLITS:
+    given = {name: value for name in BYTE_LEVEL_FLAGS if (value := getattr(options, name))}
+    if given and options.kind != "byte-level":
+        flags = " and ".join(BYTE_LEVEL_FLAGS[name] for name in given)
+        raise TokenizerError(f"--kind {options.kind} takes no {flags}: leave out one of the two.")
+    if options.split and options.split not in SPLITS:
         check_pattern(options.split)  # before the training, not after it
     files = list(_text_files(options.texts, options.glob))
     sizes: list[int] = []
     start = time.perf_counter()
-    tokenizer = bpe.train(
+    tokenizer = KINDS[options.kind](
         (text for file in files for text in _texts(file, options.errors, sizes)),
         options.vocab_size,
-        split=options.split,
-        special_tokens=SPECIAL_TOKENS if options.special is None else options.special,
-        min_frequency=options.min_frequency,
-        nfc=options.nfc,
+        **given,
         threads=options.threads,
         max_memory=options.max_memory << 20,
         progress=True,
@@ -52,7 +62,7 @@ def train(options: Namespace) -> None:
     if not any(sizes):
         raise TokenizerError(f"there is no text to learn from in {', '.join(map(str, options.texts))}.")
     tokenizer.save(options.out, format=options.format)
-    print(
+    say(
         f"{len(tokenizer.vocabulary.merges):,} merges learned from {len(files):,} files, {sum(sizes):,} bytes, in "
         f"{seconds:.1f} s\n{tokenizer.used:,} of {tokenizer.vocab_size:,} ids used, written to {options.out}\n"
         f"hash {tokenizer.fingerprint()}"
@@ -64,7 +74,7 @@ def encode(options: Namespace) -> None:
     tokenizer, allowed = _load(options.tokenizer, options.split), _allowed(options.allow_special)
     for data in _inputs(options.files):
         before, after = tokenizer.borders if options.document else ([], [])
-        print(*before, *tokenizer.encode_bytes(data, allow_special=allowed), *after)
+        say(" ".join(map(str, [*before, *tokenizer.encode_bytes(data, allow_special=allowed), *after])))
 
 
 def decode(options: Namespace) -> None:
@@ -87,9 +97,9 @@ def show(options: Namespace) -> None:
     ids = [number for data in _inputs(options.files) for number in tokenizer.encode_bytes(data, allow_special=allowed)]
     if options.html:
         write_file(options.html, page(tokenizer, ids).encode())
-        print(f"written to {options.html}")
-    else:
-        print((coloured if sys.stdout.isatty() else separated)(tokenizer, ids))
+        say(f"written to {options.html}")
+    else:  # the codes of colours are the only control characters in it
+        sys.stdout.write((coloured if sys.stdout.isatty() else separated)(tokenizer, ids) + "\n")
 
 
 def compare(options: Namespace) -> None:
@@ -99,7 +109,7 @@ def compare(options: Namespace) -> None:
     if not data.strip():
         raise TokenizerError("there is no text to compare the tokenizers on.")
     text = decode_utf8(data, "replace")
-    print(table({name: measure(tokenizer, text) for name, tokenizer in tokenizers.items()}, text))
+    say(table({name: measure(tokenizer, text) for name, tokenizer in tokenizers.items()}, text))
 
 
 def _load(path: str, split: str | None) -> Tokenizer:
@@ -139,11 +149,12 @@ def _text_files(paths: Iterable[Path], pattern: str) -> Iterator[Path]:
 
 def _texts(file: Path, errors: str, sizes: list[int]) -> Iterator[str]:
     """Yield a file in parts of whole lines, and append the size of each part to `sizes`."""
-    with file.open("rb") as lines:
-        while data := b"".join(lines.readlines(READ_SIZE)):
-            sizes.append(len(data))
-            try:
-                text = decode_utf8(data, errors)
-            except TokenizerError as error:
-                raise TokenizerError(f"{file}: {error}") from error
-            yield text
+    try:
+        with open_file(file) as lines:
+            while data := b"".join(lines.readlines(READ_SIZE)):
+                sizes.append(len(data))
+                yield decode_utf8(data, errors)
+    except OSError as error:
+        raise TokenizerError(f"cannot read {file}: {error.strerror}.") from error
+    except TokenizerError as error:
+        raise TokenizerError(f"{file}: {error}") from error

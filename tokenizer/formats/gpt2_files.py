@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tokenizer.disk import read_file, read_json, write_file, write_json
 from tokenizer.errors import TokenizerError
-from tokenizer.formats.tokenizer_json import CONFIG_FILE, end_of_text, spellings
+from tokenizer.formats.tokenizer_json import CONFIG_FILE, named_roles, read_roles, spellings
 from tokenizer.text.alphabet import spell, unspell
 from tokenizer.text.unicode import decode_utf8
 from tokenizer.vocabulary import Vocabulary
@@ -43,9 +43,8 @@ def write(vocabulary: Vocabulary, folder: Path) -> None:
     lines = [f"{spell(left)} {spell(right)}\n" for left, right in vocabulary.merges]
     write_json(folder / VOCAB_FILE, spellings(vocabulary))
     write_file(folder / MERGES_FILE, "".join(["#version: 0.2\n", *lines]).encode())
-    if vocabulary.end_of_text in vocabulary.specials:
-        config = {"tokenizer_class": "GPT2Tokenizer", "eos_token": vocabulary.end_of_text, "add_prefix_space": False}
-        write_json(folder / CONFIG_FILE, config)
+    if roles := named_roles(vocabulary):
+        write_json(folder / CONFIG_FILE, {"tokenizer_class": "GPT2Tokenizer", **roles, "add_prefix_space": False})
 
 
 def read(folder: Path) -> Vocabulary:
@@ -75,7 +74,7 @@ def read(folder: Path) -> Vocabulary:
             merges=merges,
             specials=specials,
             size=1 + max(numbers.values(), default=-1),
-            end_of_text=end_of_text(config),
+            **read_roles(config, specials),
         )
     except TokenizerError as error:
         raise TokenizerError(f"{vocab_file} and {merges_file}: {error}") from error

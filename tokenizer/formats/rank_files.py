@@ -22,7 +22,8 @@ from pathlib import Path
 
 from tokenizer.disk import read_file, write_file
 from tokenizer.errors import TokenizerError
-from tokenizer.vocabulary import END_OF_TEXT, Vocabulary
+from tokenizer.text.roles import find
+from tokenizer.vocabulary import Vocabulary
 
 _FIM = {"<|fim_prefix|>": 100258, "<|fim_middle|>": 100259, "<|fim_suffix|>": 100260}
 
@@ -81,7 +82,7 @@ def read(file: Path, split: str | None = None, special_tokens: Mapping[str, int]
             merges=merges,
             specials=specials,
             size=1 + max([*ranks.values(), *specials.values()], default=-1),
-            end_of_text=END_OF_TEXT,
+            **find(specials, {}),
             whole_words=len(merges) < len(ranks) - 256,
         )
     except TokenizerError as error:

@@ -11,7 +11,7 @@ then count the same number of ids as the model has rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 from unicodedata import is_normalized
@@ -31,8 +31,9 @@ from tokenizer.formats.post_processor import around_documents, post_processor_of
 from tokenizer.formats.pre_tokenizer import BYTE_LEVEL, pre_tokenizer_of, split_of
 from tokenizer.text.added_tokens import SPECIAL_TOKENS
 from tokenizer.text.alphabet import unspell
+from tokenizer.text.roles import END_OF_TEXT, ROLES, Roles, find
 from tokenizer.text.unicode import encode_utf8
-from tokenizer.vocabulary import END_OF_TEXT, Vocabulary
+from tokenizer.vocabulary import Vocabulary
 
 TOKENIZER_FILE = "tokenizer.json"
 CONFIG_FILE = "tokenizer_config.json"
@@ -113,9 +114,8 @@ def _tokenizer_document(vocabulary: Vocabulary) -> Json:
 def _config_document(vocabulary: Vocabulary) -> Json:
     """Return the content of tokenizer_config.json."""
     document: Json = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
-    if vocabulary.end_of_text in vocabulary.specials:
-        document["eos_token"] = vocabulary.end_of_text
-    if set(SPECIAL_TOKENS) <= set(vocabulary.specials):
+    document |= named_roles(vocabulary)
+    if set(SPECIAL_TOKENS) - {END_OF_TEXT} <= set(vocabulary.specials):
         document["chat_template"] = CHAT_TEMPLATE
     return document
 
@@ -130,22 +130,32 @@ def read(path: Path) -> Vocabulary:
     config_file = file.with_name(CONFIG_FILE)
     config = read_json(config_file) if config_file.is_file() else {}
     try:
-        return _vocabulary(document, end_of_text(config))
+        return _vocabulary(document, config)
     except TokenizerError as error:
         raise TokenizerError(f"{file}: {error}") from error
     except RecursionError:
         raise TokenizerError(f"{file} is nested deeper than any tokenizer.") from None
 
 
-def end_of_text(config: Json) -> str:
-    """Return the `eos_token` of a tokenizer_config.json, which stands between documents, or END_OF_TEXT without one."""
-    token = config.get("eos_token")
-    content = token.get("content") if isinstance(token, dict) else token
-    return content if isinstance(content, str) else END_OF_TEXT
+def named_roles(vocabulary: Vocabulary) -> dict[str, str]:
+    """Return the names of the tokens that have a role, as a tokenizer_config.json has them."""
+    named = {role: getattr(vocabulary, field) for role, field in ROLES.items()}
+    return {role: name for role, name in named.items() if name in vocabulary.specials}
 
 
-def _vocabulary(document: Json, end_of_text: str) -> Vocabulary:
-    """Return the vocabulary that a tokenizer.json describes."""
+def read_roles(config: Json, specials: Collection[str]) -> Roles:
+    """Return the tokens of the roles, by the content of a tokenizer_config.json."""
+    contents = {}
+    for role in ROLES:
+        token = config.get(role)
+        content = token.get("content") if isinstance(token, dict) else token
+        if isinstance(content, str):
+            contents[role] = content
+    return find(specials, contents)
+
+
+def _vocabulary(document: Json, config: Json) -> Vocabulary:
+    """Return the vocabulary that a tokenizer.json and the tokenizer_config.json beside it describe."""
     _refuse_other_kinds(document)
     fallback = is_byte_fallback(document)
     if fallback:
@@ -169,7 +179,7 @@ def _vocabulary(document: Json, end_of_text: str) -> Vocabulary:
         merges=tuple(_merges(document, read)),
         specials=specials,
         size=size,
-        end_of_text=end_of_text,
+        **read_roles(config, specials),
         added=added,
         normalized=normalized,
         nfc=nfc,

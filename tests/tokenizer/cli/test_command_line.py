@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tokenizer import jit
 from tokenizer.cli import commands
 
 BAD = [
@@ -21,12 +22,16 @@ BAD = [
     (["train", "CORPUS", "--out", "NEW", "--split", r"\\w+"], "Oniguruma, understands differently"),
     (["train", "CORPUS", "--out", "NEW", "--split", "gpt-2"], "unknown split 'gpt-2'"),
     (["train", "CORPUS", "--out", "NEW", "--special", "<a>", "--special", "<a>"], "named twice"),
+    (["train", "CORPUS", "--out", "NEW", "--kind", "vidya-v1", "--nfc"], "--kind vidya-v1 takes no --nfc: leave out"),
+    (["train", "CORPUS", "--out", "NEW", "--kind", "vidya-v1", "--vocab", "258"], "3 special tokens need 259"),
     (["train", "CORPUS", "--out", "NEW", "--format", "gguf"], "invalid choice: 'gguf'"),
     (["train", "CORPUS", "--out", "NEW", "--format", "gpt2", "--split", "gpt4"], "cannot store split='gpt4'"),
     (["train", "CORPUS", "--out", "TRAINED"], "trained exists already, and nothing is ever overwritten"),
     (["train", "CORPUS", "--out", "NEW", "--glob", "*.py"], "there is no text to learn from in"),
     (["train", "CORPUS/.hidden", "--out", "NEW"], ".hidden: byte 0xff at position 0, in b'\\xff', is not UTF-8"),
     (["train", "nowhere", "--out", "NEW"], "cannot read nowhere: there is no such file or folder"),
+    (["train", "/dev/zero", "--out", "NEW"], "cannot read /dev/zero: it is a device, which may never end"),
+    (["train", "CORPUS", "--out=--"], "--out cannot be --, which ends the flags"),
     (["encode", "nowhere"], "cannot read nowhere: No such file"),
     (["encode", "TRAINED", "nowhere"], "cannot read nowhere: No such file"),
     (["encode", "TRAINED", "--allow-special", "<|ende|>"], "did you mean '<|end|>'?"),
@@ -116,3 +121,11 @@ def test_a_character_that_the_output_lacks_is_replaced(trained):
     done = subprocess.run(command, input="to be\né 日".encode(), capture_output=True, env=environment, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.splitlines()[0] == b"to| be|?"
+
+
+def test_a_cache_that_cannot_be_used_is_told_with_the_way_out(run, trained, monkeypatch):
+    monkeypatch.setattr(jit, "FOLDER", None)
+    code, _, errors = run("encode", trained[0], stdin=b"to be")
+    assert code == 0
+    assert errors.count("\n") == 1
+    assert errors.endswith("set MINIGRAD_CACHE to a folder that can be written to\n")

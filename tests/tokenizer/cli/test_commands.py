@@ -32,6 +32,11 @@ def test_trains_flags_reach_the_trainer(run, corpus, tmp_path, text):
     assert tokenizer.load(tmp_path / "new").fingerprint() == expected.fingerprint()
 
 
+def test_a_tokenizer_of_another_kind_is_trained_on_lines(run, corpus, tmp_path, text):
+    assert run("train", corpus, "--out", tmp_path / "new", "--vocab", 270, "--kind", "vidya-v1")[0] == 0
+    assert tokenizer.load(tmp_path / "new").vocabulary == vidya_v1.train(text.splitlines() * 2, 11).vocabulary
+
+
 def test_large_files_are_read_in_parts_of_whole_lines(run, corpus, tmp_path, monkeypatch, text):
     monkeypatch.setattr(commands, "READ_SIZE", 60)
     assert run("train", corpus, "--out", tmp_path / "new", "--vocab-size", 280)[0] == 0
