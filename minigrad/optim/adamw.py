@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from minigrad.autograd.tensor import Tensor
+from minigrad.errors import InputError
 from minigrad.kernels.rowwise.adamw import AdamWFactors, adamw_update
-from minigrad.optim.optimizer import Group, Optimizer
+from minigrad.optim.groups import Group
+from minigrad.optim.optimizer import Optimizer
 from minigrad.optim.parts import Part
+from minigrad.optim.settings import checked
 from minigrad.typing import Array
 
 
@@ -32,6 +35,7 @@ class AdamW(Optimizer):
     $\hat m = m / (1-\beta_1^t)$, $\hat v = v / (1-\beta_2^t)$:
     $w \leftarrow w - \eta\, (\hat m / (\sqrt{\hat v} + \epsilon) + \lambda w)$.
     All parameters share t, the number of steps. Groups, and which parameters are decayed: see `Optimizer`.
+    Raises InputError unless both betas are at least 0 and below 1, and eps is at least 1e-19.
 
     >>> from minigrad import nn
     >>> model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
@@ -52,7 +56,10 @@ class AdamW(Optimizer):
         decay_vectors: bool = False,
     ) -> None:
         super().__init__(parameters, lr=lr, weight_decay=weight_decay, decay_vectors=decay_vectors)
-        self.betas, self.eps = betas, eps
+        if not isinstance(betas, Sequence) or len(betas) != 2:
+            raise InputError(f"betas of {type(self).__name__} are two numbers, as in (0.9, 0.95), not {betas!r}")
+        self.betas = checked(self, "beta1", betas[0]), checked(self, "beta2", betas[1])
+        self.eps = checked(self, "eps", eps)
 
     def update(self, part: Part, run: slice, lr: float, gradient_scale: float) -> None:
         """Run the kernel on a range of parameters."""

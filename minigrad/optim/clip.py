@@ -6,8 +6,12 @@ import math
 from collections.abc import Iterable
 
 from minigrad.autograd.tensor import Tensor
+from minigrad.errors import InputError
 from minigrad.kernels.rowwise.adamw import sum_of_squares
 from minigrad.optim.flat import Segment, segments
+
+LARGEST_NORM = 2.0**60
+"""The norm to which an optimizer clips every gradient: float32 holds the squares of its elements, and their sums."""
 
 
 def global_norm(parameters: Iterable[Tensor]) -> float:
@@ -16,7 +20,12 @@ def global_norm(parameters: Iterable[Tensor]) -> float:
 
 
 def clip_factor(norm: float, max_norm: float) -> float:
-    r"""Return the gradient scale: $\min(1, c / \|g\|)$ (Pascanu et al. 2013, algorithm 1)."""
+    r"""Return the gradient scale: $\min(1, c / \|g\|)$ (Pascanu et al. 2013, algorithm 1).
+
+    Raises InputError unless `max_norm` is above 0; infinity is allowed.
+    """
+    if not max_norm > 0:
+        raise InputError(f"max_norm, the largest norm of a gradient, is above 0, not {max_norm}")
     return 1.0 if norm <= max_norm else max_norm / norm
 
 

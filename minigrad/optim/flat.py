@@ -57,16 +57,13 @@ def segments(parameters: Iterable[Tensor]) -> list[Segment]:
     """Join parameters that are adjacent in memory; one that has no array for its gradient gets an array of zeros.
 
     The parameters of an initialised model are one segment; parameters made one by one are one segment each. Frozen
-    parameters, which require no gradient, are left out. Raises InputError for a parameter that is not contiguous.
+    parameters, which require no gradient, are left out. Raises InputError for a parameter that cannot be updated in
+    place: one that is not contiguous, or read-only, or in another dtype than float32 and float64.
     """
     found: list[Segment] = []
     trained = [parameter for parameter in distinct_parameters(parameters) if parameter.requires_grad]
     for parameter in trained:
-        if not parameter.data.flags.c_contiguous:
-            raise InputError(
-                f"a parameter of shape {parameter.shape} is not contiguous, so it cannot be updated in place; make it "
-                "from np.ascontiguousarray(...), or, if it has only a shape so far, call initialise() on its model"
-            )
+        _check_memory(parameter)
     for parameter in sorted(trained, key=_address):
         if found and (joined := _join(found[-1], parameter)) is not None:
             found[-1] = joined
@@ -75,15 +72,41 @@ def segments(parameters: Iterable[Tensor]) -> list[Segment]:
     return found
 
 
+def check_apart(parameters: Iterable[Tensor]) -> None:
+    """Raise InputError if two parameters share memory: an update of one would change the other as well."""
+    ordered = sorted((parameter for parameter in parameters if parameter.size), key=_address)
+    for one, other in itertools.pairwise(ordered):
+        if _address(other) < _address(one) + one.data.nbytes:
+            raise InputError(
+                f"two parameters, of shapes {one.shape} and {other.shape}, share memory, so each update would count "
+                "twice; use one tensor in both places, or copy the array of one"
+            )
+
+
 def gradient_array(parameter: Tensor) -> Array:
-    """Return the array for the gradient of a parameter, contiguous; reading it here does not count as a gradient."""
+    """Return the array for the gradient, contiguous and writable; reading it here does not count as a gradient."""
     node = parameter.node
     assert node is not None
     if node.gradient is None:
         node.gradient = np.zeros(parameter.shape, parameter.dtype)
-    elif not node.gradient.flags.c_contiguous:
-        node.gradient = np.ascontiguousarray(node.gradient)
+    elif not (node.gradient.flags.c_contiguous and node.gradient.flags.writeable):
+        node.gradient = np.array(node.gradient, order="C")
     return node.gradient
+
+
+def _check_memory(parameter: Tensor) -> None:
+    data = parameter.data
+    if not data.flags.c_contiguous:
+        raise InputError(
+            f"a parameter of shape {parameter.shape} is not contiguous, so it cannot be updated in place; make it from "
+            "np.ascontiguousarray(...), or, if it has only a shape so far, call initialise() on its model"
+        )
+    if not data.flags.writeable:
+        raise InputError(
+            f"a parameter of shape {parameter.shape} is read-only, so it cannot be updated in place; make it of a copy"
+        )
+    if data.dtype not in (np.float32, np.float64):
+        raise InputError(f"a parameter of shape {parameter.shape} is {data.dtype}, not float32 or float64")
 
 
 def _address(parameter: Tensor) -> int:

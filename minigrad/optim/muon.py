@@ -21,7 +21,7 @@ from minigrad.kernels.gemm.newton_schulz import Polynomial
 from minigrad.kernels.rowwise import momentum
 from minigrad.optim.adamw import AdamW
 from minigrad.optim.flat import Segment
-from minigrad.optim.optimizer import Group
+from minigrad.optim.groups import Group
 from minigrad.optim.parts import Part
 from minigrad.typing import Array
 
@@ -35,12 +35,17 @@ def orthogonalise(u: Array) -> Array:
 
     Newton-Schulz iterations (Jordan et al. 2024, "Muon: an optimizer for hidden layers"): $x = u / |u|$, and five times
     $x \leftarrow a x + b\, x x^T x + c\, (x x^T)^2 x$, which maps a singular value s to $a s + b s^3 + c s^5$. All but
-    tiny ones end between 0.7 and 1.2, which is near enough.
+    tiny ones end between 0.7 and 1.2, which is near enough. First u is multiplied by the power of two that brings
+    its largest element near 1, so that the squares of elements from 1e-45 to 3e38 neither underflow nor overflow.
     Shapes: u (rows, columns) -> (rows, columns). A matrix of zeros stays one.
     """
+    largest = np.abs(u).max(initial=0)
+    if largest == 0:
+        return np.zeros_like(u)
+    power = min(-math.frexp(largest)[1], np.finfo(u.dtype).maxexp - 2)
     is_tall = u.shape[0] > u.shape[1]
-    wide = np.ascontiguousarray(u.T if is_tall else u)
-    x = wide / (np.linalg.norm(wide) + np.finfo(u.dtype).tiny)
+    wide = np.ascontiguousarray(u.T if is_tall else u) * 2.0**power
+    x = wide / np.linalg.norm(wide)
     if newton_schulz.has_loops_for(x):
         newton_schulz.iterate(x, _POLYNOMIAL, _ITERATIONS)
     else:
@@ -67,6 +72,10 @@ class Muon(AdamW):
     $u = \mu m + (1-\mu) g$, and the scale of Liu et al. 2025, arXiv 2502.16982, eq. 4, which lets a learning rate and a
     weight decay for AdamW serve here too: $w \leftarrow w - \eta\, (0.2 \sqrt{\max(r, c)}\, O(u) + \lambda w)$ for a
     matrix of r rows and c columns. $\mu$ rises from 0.85 to 0.95 in 300 steps.
+    The size of u has no influence, only its directions: gradients of 1e-45 turn a matrix as far as gradients of 1e38.
+    After a gradient has become zero, the momentum that is left, however small, would still turn the matrix at full size
+    in every step. So a matrix whose gradient is zero throughout (a dead unit, an expert without rows) is only decayed,
+    while its momentum shrinks as always. Other matrices are not affected.
     `matrices` are those within a model's layers: the rows of an embedding and of the head are one token each, and have
     no common directions. A matrix has a momentum m only, and no second moment v. Groups, and which parameters are
     decayed: see `Optimizer`. Raises InputError for one that is no matrix or not among the parameters.

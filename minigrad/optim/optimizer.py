@@ -13,7 +13,6 @@ import itertools
 import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Required, TypedDict, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,22 +21,14 @@ from minigrad.autograd import observers
 from minigrad.autograd.tensor import Tensor
 from minigrad.distributed.shares import even_cuts, overlap
 from minigrad.distributed.world import ALONE, World, total
-from minigrad.errors import InputError, RunError, ShapeError
+from minigrad.errors import DivergenceError, InputError, RunError, ShapeError
 from minigrad.kernels.rowwise.adamw import sum_of_squares
-from minigrad.optim.clip import clip_factor
-from minigrad.optim.flat import Segment, distinct_parameters, gradient_array, segments
+from minigrad.optim.clip import LARGEST_NORM, clip_factor
+from minigrad.optim.flat import Segment, check_apart, distinct_parameters, gradient_array, segments
+from minigrad.optim.groups import Group, groups_of
 from minigrad.optim.parts import Part
-from minigrad.options import unknown
+from minigrad.optim.settings import checked
 from minigrad.typing import Array
-
-
-class Group(TypedDict, total=False):
-    """Parameters with settings of their own; what is left out is as in the optimizer."""
-
-    params: Required[Iterable[Tensor]]
-    lr: float
-    weight_decay: float
-    decay_vectors: bool
 
 
 class Optimizer:
@@ -48,7 +39,8 @@ class Optimizer:
     `decay_vectors`: zero is not a sensible value for them.
     A step changes only parameters that have a gradient (`Tensor.has_gradient`): one that the loss does not depend on is
     neither decayed nor moved, and a frozen one is skipped until it is trained again.
-    Raises InputError if no parameter requires a gradient, for a parameter in two groups, and for unknown names.
+    Raises InputError if no parameter requires a gradient, for a parameter in two groups, for two that share memory,
+    for unknown names, and for settings that cannot be used (`minigrad.optim.settings`).
     """
 
     moment_names: tuple[str, ...] = ()  # those of a parameter may be only the first of these
@@ -56,9 +48,14 @@ class Optimizer:
     def __init__(
         self, parameters: Iterable[Tensor] | Iterable[Group], *, lr: float, weight_decay: float, decay_vectors: bool
     ) -> None:
-        self.lr, self.weight_decay, self.decay_vectors = lr, weight_decay, decay_vectors
+        self.lr, self.weight_decay = checked(self, "lr", lr), checked(self, "weight_decay", weight_decay)
+        self.decay_vectors = decay_vectors
         self.steps = 0
-        self.groups = _groups(parameters)
+        self.groups = groups_of(parameters)
+        for group in self.groups:
+            for name, value in group.items():
+                if name in ("lr", "weight_decay"):
+                    checked(self, name, value)
         if lr <= 0 and any("lr" in group for group in self.groups):
             raise InputError(f"groups with an lr of their own need an optimizer with an lr above 0, not {lr}")
         self.parameters = distinct_parameters(parameter for group in self.groups for parameter in group["params"])
@@ -85,8 +82,12 @@ class Optimizer:
         """Clip the gradient to `max_norm` and update every parameter that has one; return the norm before clipping.
 
         `lr` is the learning rate of this step, by a schedule for example; the learning rates of groups follow it in
-        proportion. A norm that is not finite is returned and nothing is changed.
+        proportion. A norm that is not finite is returned and nothing is changed. Every gradient is clipped at least to
+        a norm of 2^60 (`LARGEST_NORM`): float32 cannot hold the squares of much larger numbers.
+        Raises InputError for a setting that cannot be used; DivergenceError if the update made weights that are not
+        finite.
         """
+        rate = checked(self, "lr", self.lr if lr is None else lr)
         self._place()
         self._collect_gradients()
         with observers.update(type(self).__name__):
@@ -95,15 +96,24 @@ class Optimizer:
             squares = math.fsum(sum_of_squares(part.segment.gradient[run]) for part, run in runs)
             norm = math.sqrt(total(self.world, squares))
             if math.isfinite(norm):
+                gradient_scale = clip_factor(norm, min(max_norm, LARGEST_NORM))
                 self.steps += 1
-                rate, gradient_scale = self.lr if lr is None else lr, clip_factor(norm, max_norm)
                 for part, run in runs:
                     self.update(part, run, rate if part.lr is None else part.lr * (rate / self.lr), gradient_scale)
+                self._check_weights(runs, rate)
                 if self._owners is None:
                     self.complete()
                 for parameter in self.parameters:
                     parameter.version.count += parameter.has_gradient
         return norm
+
+    def _check_weights(self, runs: list[tuple[Part, slice]], rate: float) -> None:
+        """Raise DivergenceError, in all processes, if the update of one made weights that are not finite."""
+        squares = sum(sum_of_squares(part.segment.data[run]) for part, run in runs)
+        if not math.isfinite(total(self.world, squares)):
+            raise DivergenceError(
+                f"{type(self).__name__} made weights that are not finite; the learning rate {rate:g} is too large"
+            )
 
     def complete(self) -> None:
         """Let every process have all weights from those that updated them."""
@@ -183,6 +193,7 @@ class Optimizer:
             )
         if self._parts and self.world.size > 1:
             raise RunError("parameters are neither frozen nor given other memory while processes train them together")
+        check_apart(trained)
         before = self._moments_by_id()
         self._parts = [part for group in self.groups for part in self._parts_of(group)]
         for key, moments in self._moments_by_id().items():
@@ -255,35 +266,3 @@ class Optimizer:
                 for member, place in part.members():
                     found[id(member)] = tuple(moment[place].reshape(member.shape) for moment in whole)
         return found
-
-
-def _groups(parameters: Iterable[Any]) -> list[Group]:
-    """Return the groups that were given; plain parameters are one group without settings of its own."""
-    given = list(parameters)
-    if not any(isinstance(each, dict) for each in given):
-        return [Group(params=distinct_parameters(_checked(given)))]
-    groups: list[Group] = []
-    for each in given:
-        if not isinstance(each, dict) or "params" not in each:
-            raise InputError(
-                "an optimizer takes parameters, or groups of them as dictionaries: {'params': [...], 'lr': 0.01}; not "
-                "both"
-            )
-        for name in each.keys() - Group.__annotations__.keys():
-            raise unknown("setting of a group", str(name), Group.__annotations__)
-        members = each["params"] if not isinstance(each["params"], Tensor) else [each["params"]]
-        groups.append(cast(Group, {**each, "params": distinct_parameters(_checked(members))}))
-    ids = [id(parameter) for group in groups for parameter in group["params"]]
-    if len(set(ids)) < len(ids):
-        raise InputError("a parameter is in two groups of the optimizer; each belongs to one")
-    return groups
-
-
-def _checked(parameters: Iterable[Any]) -> list[Tensor]:
-    found = list(parameters)
-    for each in found:
-        if not isinstance(each, Tensor):
-            raise InputError(
-                f"an optimizer takes tensors, as model.parameters() returns them, not {type(each).__name__}"
-            )
-    return found

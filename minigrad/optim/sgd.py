@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
-from minigrad.optim.optimizer import Group, Optimizer
+from minigrad.optim.groups import Group
+from minigrad.optim.optimizer import Optimizer
 from minigrad.optim.parts import Part
+from minigrad.optim.settings import checked
 
 
 class SGD(Optimizer):
@@ -15,8 +19,8 @@ class SGD(Optimizer):
 
     $g \leftarrow g + \lambda w$, $v \leftarrow \mu v + g$, and $w \leftarrow w - \eta\, v$, or with `nesterov`
     $w \leftarrow w - \eta\, (g + \mu v)$. Here the weight decay is a part of the gradient.
-    Groups, and which parameters are decayed: see `Optimizer`. Raises InputError unless 0 <= momentum < 1, and for
-    `nesterov` without momentum.
+    Groups, and which parameters are decayed: see `Optimizer`. Raises InputError unless the momentum is at least 0 and
+    below 1, and for `nesterov` without momentum.
 
     >>> w = Tensor([4.0], requires_grad=True)
     >>> optimizer = SGD([w], lr=0.1)
@@ -37,19 +41,20 @@ class SGD(Optimizer):
         nesterov: bool = False,
         decay_vectors: bool = False,
     ) -> None:
-        if not 0 <= momentum < 1 or (nesterov and not momentum):
-            raise InputError(f"SGD takes a momentum of at least 0 and below 1, with nesterov above 0, not {momentum}")
-        self.momentum, self.nesterov = momentum, nesterov
+        self.momentum, self.nesterov = checked(self, "momentum", momentum), nesterov
+        if nesterov and not momentum:
+            raise InputError("SGD with nesterov needs a momentum above 0: it looks ahead along the momentum")
         self.moment_names = ("velocity",) if momentum else ()
         super().__init__(parameters, lr=lr, weight_decay=weight_decay, decay_vectors=decay_vectors)
 
     def update(self, part: Part, run: slice, lr: float, gradient_scale: float) -> None:
         """Change a range of parameters in place."""
         w = part.segment.data[run]
-        g = gradient_scale * part.segment.gradient[run] + part.decay * w
-        if self.momentum:
-            (velocity,) = part.moments_of(run)
-            velocity *= self.momentum
-            velocity += g
-            g = g + self.momentum * velocity if self.nesterov else velocity
-        w -= lr * g
+        with np.errstate(over="ignore", invalid="ignore"):  # weights that are not finite are an error of the step
+            g = gradient_scale * part.segment.gradient[run] + part.decay * w
+            if self.momentum:
+                (velocity,) = part.moments_of(run)
+                velocity *= self.momentum
+                velocity += g
+                g = g + self.momentum * velocity if self.nesterov else velocity
+            w -= lr * g

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minigrad import InputError, ShapeError, Tensor, nn, ops, optim
+from minigrad import ShapeError, Tensor, nn, ops, optim
 from minigrad.formats.safetensors import read_tensors, save_tensors
 from minigrad.optim import SGD, AdamW, Optimizer
 
@@ -95,30 +95,6 @@ def test_vectors_are_decayed_only_if_wanted() -> None:
         bias.grad = np.zeros(1, np.float32)
         AdamW([bias], lr=0.1, weight_decay=0.5, decay_vectors=decayed).step()
         assert bias.item() == pytest.approx(0.95 if decayed else 1.0)
-
-
-def test_a_group_of_one_tensor_needs_no_list() -> None:
-    w = Tensor([1.0], requires_grad=True)
-    w.grad = np.ones(1, np.float32)
-    SGD([{"params": w, "lr": 0.25}], lr=1.0).step()
-    assert w.item() == 0.75
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda w: AdamW([{"params": [w]}, {"params": [w]}]), "a parameter is in two groups"),
-        (lambda w: AdamW([{"params": [w], "learning_rate": 1.0}]), "unknown setting of a group 'learning_rate'"),
-        (lambda w: AdamW([{"weights": [w]}]), "groups of them as dictionaries: {'params'"),
-        (lambda w: AdamW([w, {"params": [w]}]), "not both"),
-        (lambda w: AdamW([{"params": [w], "lr": 1.0}], lr=0.0), r"an lr above 0, not 0\.0"),
-        (lambda w: AdamW([w.data]), r"takes tensors, as model\.parameters\(\) returns them, not ndarray"),
-        (lambda w: SGD([("w", w)]), "not tuple"),
-    ],
-)
-def test_groups_that_cannot_be_used_are_refused(make: Callable[[Tensor], Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        make(Tensor([1.0], requires_grad=True))
 
 
 def test_a_frozen_part_keeps_its_weights_and_has_no_state() -> None:
