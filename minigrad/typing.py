@@ -62,6 +62,14 @@ class Tokenizer(Protocol):
         """The token between two documents."""
 
     @property
+    def begin_of_text_id(self) -> int | None:
+        """The token that begins a text, if there is one."""
+
+    @property
+    def padding_id(self) -> int | None:
+        """The token that fills the shorter rows of a padded batch, if there is one."""
+
+    @property
     def borders(self) -> tuple[list[int], list[int]]:
         """The ids that it puts before and after every document; often none."""
 

@@ -1,4 +1,4 @@
-"""One table of every operation: what arguments it may be given, and what it must compute from them.
+"""One table of every differentiable function: what arguments it may be given, and what it must compute from them.
 
 Where an operation runs a fused kernel, the reference is the formula that stands beside the operation.
 `tests/ops/test_every_op.py` drives the checks of `tests/op_checks.py` through the whole table.
@@ -6,6 +6,7 @@ Where an operation runs a fused kernel, the reference is the formula that stands
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,9 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+from minigrad import Tensor, ops
+from minigrad.autograd.op import OPS
+from minigrad.nn.checkpointing import recompute
 from minigrad.ops.attention import attention_formula
 from minigrad.ops.block_mean import block_mean_formula
 from minigrad.ops.context_attention import context_attention_formula
@@ -33,18 +37,22 @@ from minigrad.ops.rotary import rotary_formula
 from minigrad.ops.softmax import log_softmax_formula, softmax_formula
 from minigrad.ops.sparse_attention import sparse_attention_formula
 from minigrad.ops.swiglu import swiglu_formula, swiglu_linear_formula
-from tests import attention_cases, op_cases, variable_cases
+from tests import attention_cases, op_cases, quantised_cases, variable_cases
 from tests.op_cases import COUNTS, Array, Case, Values, no_ties, nonzero, normal, positive
 from tests.philox import kept_elements, kept_probabilities
 
 
 @dataclass(frozen=True)
 class Row:
-    """The arguments that an operation may be given, and the same operation in NumPy."""
+    """The arguments that an operation may be given, the same operation in NumPy, and how it is called.
+
+    Without `operation`, that is the `@op` of the name of the row.
+    """
 
     cases: SearchStrategy[Case]
     reference: Callable[..., Any]
     keeps_dtype: bool = True
+    operation: Callable[..., Tensor] | None = None
 
 
 def elementwise(
@@ -108,6 +116,12 @@ def _attention(
     return attention_formula(*arrays, offsets=offsets, **keys, dropout_mask=mask)
 
 
+@functools.wraps(ops.linear)  # which refuses what the function below cannot compute
+def _recomputed(x: Tensor, *parameters: Tensor, **options: bool) -> Tensor:
+    """Recompute a small layer as a model does: its input is an argument, and its parameters belong to the function."""
+    return recompute(lambda rows: ops.tanh(ops.linear(rows, *parameters, **options)), x, parameters=parameters)
+
+
 TABLE: dict[str, Row] = {
     "absolute": elementwise(np.abs, no_ties),
     "add": broadcast(np.add),
@@ -151,6 +165,10 @@ TABLE: dict[str, Row] = {
     "outer": Row(variable_cases.outer(), np.multiply.outer),
     "power": Row(op_cases.power(), lambda x, exponent: np.power(x, float(exponent))),
     "prefix_mean": Row(op_cases.prefix_mean(), prefix_mean_formula),
+    "quantised_linear": Row(quantised_cases.linear(), quantised_cases.linear_reference),
+    "recompute": Row(
+        op_cases.linear(), lambda *arrays, **how: np.tanh(linear_formula(*arrays, **how)), True, _recomputed
+    ),
     "relu": elementwise(lambda x: np.maximum(x, 0), no_ties),
     "reshape": Row(op_cases.reshape(), lambda x, shape: x.reshape(shape)),
     "resize_sequences": Row(variable_cases.resize_sequences(), variable_cases.resize_sequences_reference),
@@ -175,6 +193,12 @@ TABLE: dict[str, Row] = {
     "zero_extend": Row(variable_cases.zero_extend(), variable_cases.zero_extend_reference),
     "zero_extended_stack": Row(variable_cases.zero_extended_stack(), variable_cases.zero_extended_stack_reference),
 }
+
+
+def operation(name: str) -> Callable[..., Tensor]:
+    """Return how the operation of a row is called."""
+    return TABLE[name].operation or OPS[name]
+
 
 # The formulas of these multiply by 0 what the operation leaves out: dropped elements, rows of a table that were not
 # looked up, and keys that a query does not see.

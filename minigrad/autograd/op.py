@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import threading
 from collections.abc import Callable
 from typing import Any, overload
@@ -52,8 +53,8 @@ def op(
     "float32", "int64", or "any" if it only moves elements, so that their dtype does not matter; None refuses integers.
 
     Raises InputError for a name that an operation of minigrad has already, and, when the operation is called, for
-    dtypes that it cannot use and options that it does not have. An error that NumPy raises inside `function` gets a
-    note with the name of the operation and the shapes of its arguments.
+    dtypes that it cannot use, options that it does not have, and options that are given without their names. An error
+    that NumPy raises inside `function` gets a note with the name of the operation and the shapes of its arguments.
     """
     if function is None:
         return functools.partial(_operation, integers=integers, integer_dtype=integer_dtype)
@@ -67,13 +68,17 @@ def _operation(function: Forward, integers: tuple[str, ...], integer_dtype: str 
     positional = [each for each in given if each.kind is each.POSITIONAL_OR_KEYWORD]
     required = sum(each.default is each.empty for each in positional)
     has_optional = required < len(positional)
-    options_of = {each.name for each in given if each.kind is each.KEYWORD_ONLY}
+    most = math.inf if any(each.kind is each.VAR_POSITIONAL for each in given) else len(positional)
+    in_order = [each.name for each in given if each.kind is each.KEYWORD_ONLY]
+    options_of = set(in_order)
     signature = Signature(name, tuple(each.name for each in positional), integers, integer_dtype)
 
     @functools.wraps(function)
     def apply(*arguments: Any, **options: Any) -> Tensor:
         if options and not options.keys() <= options_of:
             raise _unknown_option(name, options.keys() - options_of, options_of)
+        if len(arguments) > most:
+            raise _too_many(signature, len(arguments), in_order)
         while has_optional and len(arguments) > required and arguments[-1] is None:
             arguments = arguments[:-1]
         arrays = lift(signature, arguments)
@@ -141,6 +146,13 @@ def _unknown_option(name: str, unknown: set[str], options: set[str]) -> InputErr
     names = ", ".join(f"{name} (here it is {usual[name]})" if name in usual else name for name in sorted(unknown))
     known = f"its options are {', '.join(sorted(options))}" if options else "it has no options"
     return InputError(f"{name} has no option {names}; {known}")
+
+
+def _too_many(signature: Signature, count: int, options: list[str]) -> InputError:
+    names = ", ".join(signature.positional)
+    by_name = f"; options are given by name: {', '.join(f'{each}=...' for each in options)}" if options else ""
+    arguments = "argument" if len(signature.positional) == 1 else "arguments"
+    return InputError(f"{signature.name} takes {len(signature.positional)} {arguments} ({names}), not {count}{by_name}")
 
 
 def _wrap(

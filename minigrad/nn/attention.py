@@ -12,7 +12,7 @@ from minigrad.errors import InputError
 from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.layers import Linear
 from minigrad.nn.layout import Layout
-from minigrad.nn.module import Module
+from minigrad.nn.module import Module, check_sizes
 from minigrad.nn.programs import Program, Register
 from minigrad.nn.rotary import RotaryAngles
 
@@ -39,7 +39,8 @@ class SelfAttention(Module):
         bias: bool = True,
         rope_theta: float | None = 10_000.0,
     ) -> None:
-        if num_heads < 1 or width % num_heads:
+        check_sizes(self, width=width, num_heads=num_heads)
+        if width % num_heads:
             raise InputError(f"the width ({width}) must be a multiple of num_heads ({num_heads})")
         head_dim = width // num_heads
         if rope_theta is not None and head_dim % 2:
@@ -86,6 +87,7 @@ class GroupedQueryAttention(Module):
         std: float = 0.02,
         out_std: float = 0.02,
     ) -> None:
+        check_sizes(self, width=width, num_heads=num_heads, num_kv_heads=num_kv_heads, head_dim=head_dim)
         self.head_dim, self.key_shift = head_dim, key_shift
         self.q_proj = Linear(width, num_heads * head_dim, bias=False, std=std)
         self.k_proj = Linear(width, num_kv_heads * head_dim, bias=False, std=std)

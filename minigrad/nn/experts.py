@@ -19,8 +19,9 @@ from minigrad.autograd.graph import is_recording
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.layers import Dropout, Linear
 from minigrad.nn.layout import Layout
-from minigrad.nn.module import Module
+from minigrad.nn.module import Module, check_sizes
 from minigrad.nn.parameter import Parameter
+from minigrad.options import checked_number
 from minigrad.typing import Array
 
 
@@ -54,6 +55,9 @@ class Experts(Module):
         balance: float = 0.01,
         dropout: float = 0.0,
     ) -> None:
+        check_sizes(self, width=width, count=count)
+        checked_number("per_token of Experts", per_token, int, at_least=1, at_most=count)
+        checked_number("balance of Experts", balance, at_least=0)
         self.gate = Linear(width, count, bias=False, std=std)
         self.experts = [make() for _ in range(count)]
         self.dropout = Dropout(dropout)

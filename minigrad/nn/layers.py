@@ -12,10 +12,12 @@ from minigrad import ops
 from minigrad.autograd.graph import Version, is_recording
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
-from minigrad.nn.module import Module
+from minigrad.nn.module import Module, check_sizes
 from minigrad.nn.parameter import Init, Parameter
 from minigrad.nn.quantised import embedding, linear
 from minigrad.nn.token_rows import TokenRows
+from minigrad.ops.dropout import check_probability
+from minigrad.ops.norm import check_eps
 from minigrad.typing import Array
 
 
@@ -24,7 +26,7 @@ class Linear(Module):
 
     Shapes: x (..., in) -> (..., out).  `std` is the standard deviation of the initial weights; by default
     $1/\sqrt{in}$, so that the outputs vary as much as the inputs (LeCun et al. 1998, "Efficient BackProp", eq. 16).
-    The bias begins at 0.
+    The bias begins at 0. Raises InputError, as all layers do, for sizes that cannot be used.
 
     >>> from minigrad import Tensor
     >>> Linear(3, 2)(Tensor([[1.0, 2.0, 3.0]])).shape
@@ -35,6 +37,7 @@ class Linear(Module):
     token_adapter: TokenRows | None = None  # of a head, see `minigrad.nn.token_rows`
 
     def __init__(self, inputs: int, outputs: int, *, bias: bool = True, std: float | None = None) -> None:
+        check_sizes(self, least=0, inputs=inputs, outputs=outputs)
         self.weight = Parameter((outputs, inputs), Init(std=1 / math.sqrt(max(inputs, 1)) if std is None else std))
         self.bias = Parameter((outputs,), Init()) if bias else None
 
@@ -59,6 +62,7 @@ class Conv1D(Module):
     _copy: tuple[Version, int, Array] | None = None  # the matrix, and the version that it is a copy of
 
     def __init__(self, inputs: int, outputs: int, *, std: float = 0.02) -> None:
+        check_sizes(self, least=0, inputs=inputs, outputs=outputs)
         self.weight = Parameter((inputs, outputs), Init(std=std))
         self.bias = Parameter((outputs,), Init())
 
@@ -87,6 +91,7 @@ class LowRank(Module):
     """
 
     def __init__(self, inputs: int, outputs: int, rank: int) -> None:
+        check_sizes(self, rank=rank)
         self.lora_A = Linear(inputs, rank, bias=False)
         self.lora_B = Linear(rank, outputs, bias=False, std=0.0)
 
@@ -112,6 +117,7 @@ class Embedding(Module):
     token_adapter: TokenRows | None = None  # see `minigrad.nn.token_rows`
 
     def __init__(self, vocab_size: int, width: int, *, std: float = 0.02) -> None:
+        check_sizes(self, vocab_size=vocab_size, width=width)
         self.weight = Parameter((vocab_size, width), Init(std=std))
 
     def lines(self) -> Array:
@@ -133,6 +139,8 @@ class RMSNorm(Module):
     """
 
     def __init__(self, width: int, *, eps: float = 1e-5) -> None:
+        check_sizes(self, width=width)
+        check_eps(type(self).__name__, eps)
         self.weight = Parameter((width,), Init(mean=1.0))
         self.eps = eps
 
@@ -150,6 +158,8 @@ class LayerNorm(Module):
     """
 
     def __init__(self, width: int, *, eps: float = 1e-5) -> None:
+        check_sizes(self, width=width)
+        check_eps(type(self).__name__, eps)
         self.weight = Parameter((width,), Init(mean=1.0))
         self.bias = Parameter((width,), Init())
         self.eps = eps
@@ -234,8 +244,7 @@ class Dropout(Module):
     """
 
     def __init__(self, probability: float) -> None:
-        if not 0 <= probability < 1:
-            raise InputError(f"dropout must be at least 0 and below 1, not {probability}")
+        check_probability(probability)
         self.probability = probability
         self.seed = self.step = self.index = self.first_row = 0
 

@@ -22,8 +22,15 @@ from minigrad.errors import InputError, ShapeError
 from minigrad.formats.safetensors import save_tensors
 from minigrad.formats.weights import check_weights, read_weights
 from minigrad.nn.parameter import Parameter
+from minigrad.options import checked_number
 from minigrad.random import generator
 from minigrad.typing import Array, PathLike
+
+
+def check_sizes(layer: Module, *, least: int = 1, **sizes: int) -> None:
+    """Raise InputError, naming the layer, unless these sizes are whole numbers of at least `least`."""
+    for name, size in sizes.items():
+        checked_number(f"{name} of {type(layer).__name__}", size, int, at_least=least)
 
 
 class Module:

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
 from minigrad.kernels.decoding.lines import Packed
+from minigrad.options import checked_number
 from minigrad.random import generator
 from minigrad.typing import Array
 
@@ -35,6 +36,10 @@ class Init:
 
     mean: float = 0.0
     std: float = 0.0
+
+    def __post_init__(self) -> None:
+        checked_number("the mean of initial values", self.mean)
+        checked_number("the standard deviation of initial values", self.std, at_least=0)
 
     def fill(self, array: Array, rng: np.random.Generator) -> None:
         """Write initial values into `array`."""
@@ -127,4 +132,6 @@ def _checked_shape(shape: object) -> tuple[int, ...]:
             f"with an Init, a Parameter takes its shape, such as (2, 3), not {type(shape).__name__}; a parameter with "
             "given values is Parameter(values)"
         )
+    if any(size < 0 for size in shape):
+        raise InputError(f"the sizes of a Parameter are at least 0, not {shape}")
     return shape

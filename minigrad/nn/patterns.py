@@ -10,6 +10,8 @@
 * adaptive: the near keys of the pyramid; the far blocks too, if the attention to the near keys is spread out, which
   means that none of them is what the query looks for. Spread out is an entropy above the share `entropy` of its
   maximum, on average over the heads. The choice is made for each token by itself, from what stands at or before it.
+
+A sixth is learned: see `minigrad.nn.learned_pattern`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -32,7 +34,8 @@ from minigrad.ops.attention_entropy import relative_entropy
 from minigrad.typing import Array
 
 PATTERNS = ("full", "local", "sparse", "pyramid", "adaptive")
-WITH_FAR_KEYS = ("pyramid", "adaptive")
+LEARNED = "learned"
+WITH_FAR_KEYS = ("pyramid", "adaptive", LEARNED)
 
 
 class FarKeys(NamedTuple):
@@ -142,12 +145,24 @@ def _mean_of_newest(count: int, context: float) -> float:
     return context / 2 if count >= context else count - count * count / (2 * context)
 
 
+class StoredPattern(Protocol):
+    """What a cache must know of a pattern."""
+
+    @property
+    def kind(self) -> str:
+        """The name of the pattern."""
+
+    @property
+    def block(self) -> int:
+        """The number of keys whose mean is a far key."""
+
+
 class PatternCache(KeyValueCache):
     """The keys and values of every layer, and the means of their complete blocks in the layers with far keys."""
 
     def __init__(
         self,
-        patterns: Sequence[AttentionPattern],
+        patterns: Sequence[StoredPattern],
         batch_size: int,
         max_length: int,
         num_kv_heads: int,

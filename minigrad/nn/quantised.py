@@ -10,11 +10,16 @@ arXiv 2305.14314).
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from minigrad import ops
+from minigrad.autograd.gradients import Backward
 from minigrad.autograd.graph import Node, is_recording
+from minigrad.autograd.op import op
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import GraphError, InputError
 from minigrad.kernels.decoding.lines import CODES, Packed, pack, widen
@@ -80,24 +85,33 @@ class QuantisedParameter(Parameter):
 
 
 def linear(x: Tensor, weight: Tensor, bias: Parameter | None = None, *, inputs_first: bool = False) -> Tensor:
-    """Compute `ops.linear` with a matrix in any format; a quantised one gets no gradient, and x gets its own."""
+    """Compute `ops.linear` with a matrix in any format; a quantised one gets no gradient, x and the bias get theirs."""
     if not isinstance(weight, QuantisedParameter):
         return ops.linear(x, weight, bias, inputs_first=inputs_first)
     matrix = weight.without_values()
     check_linear(x.data, matrix, matrix.T if inputs_first else matrix, None if bias is None else bias.data)
-    outputs, inputs = weight.packed.shape
-    rows = x.data.reshape(-1, inputs)
-    y = multiply_few(rows, weight.packed) if len(rows) <= _FEW else _multiply_many(rows, weight.packed)
+    return quantised_linear(x, bias, matrix=weight.packed)
+
+
+@op
+def quantised_linear(x: Array, bias: Array | None = None, *, matrix: Packed) -> tuple[Array, Backward]:
+    """Compute $y = x W^T + b$ with a rounded W, which has no gradient.
+
+    Shapes: x (..., inputs), bias (outputs,), matrix (outputs, inputs) -> (..., outputs).
+    """
+    (outputs, inputs), shape, has_bias = matrix.shape, x.shape, bias is not None
+    count = math.prod(shape[:-1])
+    is_short = count <= _FEW and x.dtype == np.float32
+    multiply = multiply_few if is_short else _multiply_many
+    y = multiply(x.reshape(count, inputs), matrix)
     if bias is not None:
-        y += bias.data
-    result, packed, shape = Tensor(y.reshape(*x.shape[:-1], outputs)), weight.packed, x.shape
+        y += bias
 
-    def backward(dy: Array) -> Array:
-        return _multiply_back(dy.reshape(-1, outputs), packed).reshape(shape)
+    def backward(dy: Array) -> tuple[Array, Array | None]:
+        dx = _multiply_back(dy.reshape(count, outputs), matrix).reshape(shape)
+        return dx, dy if has_bias else None
 
-    if is_recording() and x.node is not None:
-        result.node = Node("linear", result.shape, result.dtype, (x.node,), backward)
-    return result
+    return y.reshape(*shape[:-1], outputs), backward
 
 
 def refuse_training(loss: Tensor, weight: Parameter) -> Tensor:
@@ -125,20 +139,25 @@ def embedding(weight: Parameter, ids: Tensor) -> Tensor:
 def _multiply_back(dy: Array, matrix: Packed) -> Array:
     """Return the gradient dy (n, outputs) times a matrix, (n, inputs); only a part of it is widened at a time."""
     outputs, inputs = matrix.shape
-    dx = np.zeros((len(dy), inputs), np.float32)
+    dx = np.zeros((len(dy), inputs), dy.dtype)
     step = max(1, _WIDENED // max(inputs, 1))
     for start in range(0, outputs, step):
         numbers = np.arange(start, min(start + step, outputs))
-        product_into(np.ascontiguousarray(dy[:, numbers]), widen(matrix, numbers), dx, start > 0)
+        product_into(np.ascontiguousarray(dy[:, numbers]), _widened(matrix, numbers, dy.dtype), dx, start > 0)
     return dx
 
 
 def _multiply_many(rows: Array, matrix: Packed) -> Array:
     """Return rows (n, inputs) times a matrix, (n, outputs); only a part of it is widened at a time."""
     outputs, inputs = matrix.shape
-    y = np.empty((len(rows), outputs), np.float32)
+    y = np.empty((len(rows), outputs), rows.dtype)
     step = max(1, _WIDENED // max(inputs, 1))
     for start in range(0, outputs, step):
         numbers = np.arange(start, min(start + step, outputs))
-        y[:, numbers[0] : numbers[-1] + 1] = product(rows, widen(matrix, numbers).T)
+        y[:, numbers[0] : numbers[-1] + 1] = product(rows, _widened(matrix, numbers, rows.dtype).T)
     return y
+
+
+def _widened(matrix: Packed, numbers: Array, dtype: np.dtype[Any]) -> Array:
+    """Return the lines of these numbers in a dtype, (n, inputs)."""
+    return widen(matrix, numbers).astype(dtype, copy=False)

@@ -9,6 +9,7 @@ import numpy as np
 from minigrad import ops
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.layout import Layout
+from minigrad.options import checked_number
 from minigrad.typing import Array
 
 
@@ -24,6 +25,8 @@ class RotaryAngles:
     """
 
     def __init__(self, head_dim: int, theta: float, *, interleaved: bool = False) -> None:
+        checked_number(f"head_dim of {type(self).__name__}", head_dim, int, at_least=1)
+        checked_number(f"theta of {type(self).__name__}", theta, above=0)
         self.interleaved = interleaved
         self.frequencies = theta ** (-np.arange(0, head_dim, 2) / head_dim)
         self._tables: dict[np.dtype[Any], tuple[Array, Array]] = {}

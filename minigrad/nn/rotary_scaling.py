@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from minigrad.nn.rotary import RotaryAngles
+from minigrad.options import checked_number
 from minigrad.typing import Array
 
 
@@ -23,6 +24,7 @@ class LinearAngles(RotaryAngles):
     """
 
     def __init__(self, head_dim: int, theta: float, *, factor: float) -> None:
+        checked_number("factor of LinearAngles", factor, above=0)
         super().__init__(head_dim, theta)
         self.frequencies = self.frequencies / factor
 
@@ -35,6 +37,8 @@ class NTKAngles(RotaryAngles):
     """
 
     def __init__(self, head_dim: int, theta: float, *, factor: float) -> None:
+        checked_number("factor of NTKAngles", factor, above=0)
+        checked_number("head_dim of NTKAngles", head_dim, int, at_least=3)
         super().__init__(head_dim, ntk_theta(head_dim, theta, factor))
 
 
@@ -64,6 +68,10 @@ class YarnAngles(RotaryAngles):
         beta_slow: float = 1.0,
         attention_factor: float | None = None,
     ) -> None:
+        checked_number("theta of YarnAngles", theta, above=1)
+        checked_number("original_context of YarnAngles", original_context, int, at_least=1)
+        for name, value in {"factor": factor, "beta_fast": beta_fast, "beta_slow": beta_slow}.items():
+            checked_number(f"{name} of YarnAngles", value, above=0)
         super().__init__(head_dim, theta)
 
         def pair_that_rotates(times: float) -> float:

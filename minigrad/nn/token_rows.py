@@ -15,7 +15,7 @@ import numpy as np
 
 from minigrad import ops
 from minigrad.autograd.tensor import Tensor
-from minigrad.nn.module import Module
+from minigrad.nn.module import Module, check_sizes
 from minigrad.nn.parameter import Init, Parameter
 from minigrad.typing import Array
 
@@ -27,6 +27,7 @@ class TokenRows(Module):
     """
 
     def __init__(self, tokens: Sequence[int], width: int) -> None:
+        check_sizes(self, width=width)
         self.tokens = np.array(tokens, np.int64)
         self.delta = Parameter((len(tokens), width), Init())
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
-from minigrad.errors import InputError, ShapeError
+from minigrad.errors import ShapeError
+from minigrad.options import checked_number
 from minigrad.typing import Array
 
 
@@ -35,8 +36,7 @@ def block_mean(x: Array, *, offsets: Array, block: int) -> tuple[Array, Backward
     >>> ops.block_mean(Tensor([1.0, 3.0, 5.0, 7.0, 9.0]), offsets=np.array([0, 5]), block=2).tolist()
     [2.0, 6.0]
     """
-    if block < 1:
-        raise InputError(f"a block has at least one row, not {block}")
+    checked_number("block of block_mean", block, int, at_least=1)
     starts = np.asarray(offsets)
     lengths = np.diff(starts)
     if x.ndim < 1 or not len(starts) or starts[0] != 0 or starts[-1] != len(x) or lengths.min(initial=0) < 0:

@@ -12,6 +12,7 @@ from minigrad.kernels.gemm.backend import product, product_into
 from minigrad.kernels.rowwise.distillation import Lesson, distillation_in_place
 from minigrad.ops.cross_entropy import checked_targets, linear_losses_formula, row_chunks
 from minigrad.ops.softmax import log_softmax_formula
+from minigrad.options import checked_number
 from minigrad.typing import Array, Teaching
 
 
@@ -107,9 +108,7 @@ def _checked_teacher(x: Array, weight: Array, targets: Array, teaching: Teaching
     shares = np.asarray(teaching.share)
     if shares.shape not in ((), targets.shape):
         raise ShapeError(f"a teacher has one share, or one for each row, {targets.shape}, not {shares.shape}")
-    if not teaching.temperature > 0 or not np.all((shares >= 0) & (shares <= 1)):
-        raise InputError(
-            f"a teacher has a temperature above 0 and a share from 0 to 1, not {teaching.temperature} and "
-            f"{teaching.share}"
-        )
+    checked_number("the temperature of a teacher", teaching.temperature, above=0)
+    if not np.all((shares >= 0) & (shares <= 1)):
+        raise InputError(f"the share of a teacher is from 0 to 1, not {teaching.share}")
     return teaching._replace(rows=rows, head=head)

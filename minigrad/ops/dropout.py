@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
-from minigrad.errors import InputError
 from minigrad.kernels.rowwise import dropout as kernels
 from minigrad.kernels.rowwise.dropout import Stream
+from minigrad.options import checked_number
 from minigrad.random import philox_key
 from minigrad.typing import Array
 
@@ -41,5 +41,4 @@ def dropout(
 
 def check_probability(probability: float) -> None:
     """Raise InputError unless elements can be dropped with this probability."""
-    if not 0 <= probability < 1:
-        raise InputError(f"dropout needs a probability of at least 0 and below 1, not {probability}")
+    checked_number("the probability of dropout", probability, at_least=0, below=1)

@@ -8,6 +8,7 @@ from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
 from minigrad.errors import ShapeError
 from minigrad.kernels.rowwise import norm as kernels
+from minigrad.options import checked_number
 from minigrad.typing import Array
 
 
@@ -22,13 +23,15 @@ def rms_norm(x: Array, weight: Array, *, eps: float = 1e-5) -> tuple[Array, Back
     r"""Divide each row by its root mean square (Zhang and Sennrich 2019, arXiv 1910.07467, eq. 4).
 
     $y_i = w_i\, x_i / r$ with $r = \sqrt{\tfrac1C \sum_j x_j^2 + \epsilon}$. A row whose squares overflow is NaN.
-    Shapes: x (..., C), weight (C,) -> (..., C).  Raises ShapeError if the weight does not fit.
+    Shapes: x (..., C), weight (C,) -> (..., C).  Raises ShapeError if the weight does not fit, InputError unless eps is
+    at least 0.
 
     >>> from minigrad import Tensor, ops
     >>> ops.rms_norm(Tensor([[2.0, -2.0]]), Tensor([1.0, 3.0]), eps=0.0).tolist()
     [[1.0, -3.0]]
     """
     _check_weight("rms_norm", x, weight)
+    check_eps("rms_norm", eps)
     y, inverse = kernels.rms_norm_forward(x, weight, eps)
 
     def backward(dy: Array) -> tuple[Array, Array]:
@@ -52,10 +55,12 @@ def offset_rms_norm(x: Array, weight: Array, offset: Array, *, eps: float = 1e-6
     The gradient of the offset is the one of x, summed over the rows:
     $\partial L/\partial o_i = w_i g_i / r - z_i / (C r^3) \sum_k w_k g_k z_k$ with $g = \partial L/\partial y$.
     (The paper's eq. 10 has one w too many; it is right only at w = 1.)
-    Shapes: x (..., C), weight (C,), offset (C,) -> (..., C).  Raises ShapeError if weight or offset do not fit.
+    Shapes: x (..., C), weight (C,), offset (C,) -> (..., C).  Raises ShapeError if weight or offset do not fit,
+    InputError unless eps is at least 0.
     """
     _check_weight("offset_rms_norm", x, weight)
     _check_weight("offset_rms_norm", x, offset)
+    check_eps("offset_rms_norm", eps)
     z = x + offset
     y, inverse = kernels.rms_norm_forward(z, weight, eps)
 
@@ -78,10 +83,12 @@ def layer_norm(x: Array, weight: Array, bias: Array, *, eps: float = 1e-5) -> tu
     r"""Shift each row to mean 0 and scale it to variance 1 (Ba et al. 2016, arXiv 1607.06450, eq. 4).
 
     $y_i = w_i (x_i - \mu) / s + b_i$ with the row's mean $\mu$ and $s = \sqrt{\mathrm{var} + \epsilon}$.
-    Shapes: x (..., C), weight (C,), bias (C,) -> (..., C).  Raises ShapeError if weight or bias do not fit.
+    Shapes: x (..., C), weight (C,), bias (C,) -> (..., C).  Raises ShapeError if weight or bias do not fit, InputError
+    unless eps is at least 0.
     """
     _check_weight("layer_norm", x, weight)
     _check_weight("layer_norm", x, bias)
+    check_eps("layer_norm", eps)
     y, mean, inverse = kernels.layer_norm_forward(x, weight, bias, eps)
 
     def backward(dy: Array) -> tuple[Array, Array, Array]:
@@ -92,6 +99,11 @@ def layer_norm(x: Array, weight: Array, bias: Array, *, eps: float = 1e-5) -> tu
         return kernels.layer_norm_backward(dy, x, weight, mean, inverse)
 
     return y, backward
+
+
+def check_eps(owner: str, eps: float) -> None:
+    """Raise InputError, naming the norm, unless eps is at least 0."""
+    checked_number(f"eps of {owner}", eps, at_least=0)
 
 
 def _check_weight(name: str, x: Array, weight: Array) -> None:

@@ -8,11 +8,11 @@ import numpy as np
 
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
-from minigrad.errors import InputError
 from minigrad.kernels.attention import chosen as kernels
 from minigrad.kernels.attention.plan import Plan
 from minigrad.ops.attention import causal_visible, visible_keys
 from minigrad.ops.softmax import softmax_formula
+from minigrad.options import checked_number
 from minigrad.typing import Array
 
 
@@ -63,8 +63,7 @@ def sparse_attention(
     >>> ops.sparse_attention(x, x, x, offsets=np.array([0, 3]), top_k=1).tolist()  # the largest key so far
     [[[1.0]], [[3.0]], [[3.0]]]
     """
-    if top_k < 1:
-        raise InputError(f"sparse attention needs at least one key per query, not top_k = {top_k}")
+    checked_number("top_k of sparse_attention", top_k, int, at_least=1)
     plan = Plan(**visible_keys(q, k, v, offsets, key_ranges, None), scale=1 / math.sqrt(q.shape[2]))
     q, k, v = (np.ascontiguousarray(x) for x in (q, k, v))  # slices of one array are copied once, not in both passes
     most = min(top_k, max(1, int(plan.visible.max(initial=0))))

@@ -19,7 +19,7 @@ from minigrad.kernels.rowwise import adamw
 from minigrad.kernels.threads import over_rows, set_threads
 from minigrad.system import hardware
 from tests import op_checks
-from tests.op_table import TABLE, Array, Case
+from tests.op_table import TABLE, Array, Case, operation
 
 LARGE = 10**9  # element operations per row: never too little to be shared
 
@@ -214,7 +214,7 @@ assert total() == 100
 
 
 def bits(name: str, case: Case) -> list[bytes]:
-    result, gradients = op_checks.run(getattr(ops, name), case)
+    result, gradients = op_checks.run(operation(name), case)
     return [result.tobytes(), *(g.tobytes() for g in gradients if g is not None)]
 
 

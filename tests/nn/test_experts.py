@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minigrad import Tensor, nn, no_grad
-from minigrad.autograd import gradcheck
 from minigrad.nn.experts import Routing, balance_loss
 from minigrad.nn.layout import Layout
 from minigrad.typing import Array
@@ -57,23 +56,6 @@ def test_a_mixture_is_the_weighted_sum_of_the_experts_of_each_row(
     np.testing.assert_allclose(y.data, one_by_one(block, x), rtol=1e-10, atol=1e-12)
     if recording:
         assert block.load.sum() == pytest.approx(min(rows, 1))
-
-
-@given(sizes=sizes, rows=st.integers(1, 6), seed=st.integers(0, 99))
-@settings(max_examples=8)
-def test_the_gradient_equals_central_differences(sizes: tuple[int, int], rows: int, seed: int) -> None:
-    block = build(*sizes, balance=0.5)
-    parameters, layout = block.parameters(), Layout.packed([rows])
-    counted = np.random.default_rng(seed).random(rows) < 0.8
-
-    def loss(x: Tensor, *arrays: Tensor) -> Tensor:
-        for parameter, array in zip(parameters, arrays, strict=True):
-            parameter._data, parameter.node = array.data, array.node
-        total = (block(x) ** 2).sum()
-        return total + balance_loss(block.take_routing(), counted, layout)
-
-    x = np.random.default_rng(seed).normal(size=(rows, WIDTH))
-    gradcheck.check(loss, x, *(parameter.data.copy() for parameter in parameters))
 
 
 def test_every_parameter_of_an_expert_that_nobody_chose_gets_a_gradient_of_zeros() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 from minigrad import InputError, Tensor, nn, ops
 from minigrad.nn import Module, dropouts, set_step
+from minigrad.nn.layers import LowRank
+from minigrad.nn.token_rows import TokenRows
 
 
 def test_linear_with_and_without_bias() -> None:
@@ -99,3 +102,34 @@ def test_layers_one_after_the_other() -> None:
 def test_what_cannot_be_called_is_refused(layers: Any) -> None:
     with pytest.raises(InputError, match=r"Sequential takes modules and functions.*a list is given as Sequential"):
         nn.Sequential(layers)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: nn.Linear(-1, 3), "inputs of Linear takes a whole number of at least 0, not -1"),
+        (lambda: nn.Linear(3, -2), "outputs of Linear .*, not -2"),
+        (lambda: nn.Linear(3, 2.5), r"outputs of Linear .*, not 2\.5"),
+        (lambda: nn.Linear(3, 2, std=-1.0), r"the standard deviation of initial values .* at least 0, not -1\.0"),
+        (lambda: nn.Conv1D(-1, 3), "inputs of Conv1D .*, not -1"),
+        (lambda: LowRank(4, 4, 0), "rank of LowRank .*, not 0"),
+        (lambda: nn.Embedding(0, 3), "vocab_size of Embedding takes a whole number of at least 1, not 0"),
+        (lambda: nn.Embedding(5, -3), "width of Embedding .*, not -3"),
+        (lambda: nn.RMSNorm(0), "width of RMSNorm .*, not 0"),
+        (lambda: nn.RMSNorm(4, eps=-9), "eps of RMSNorm takes a finite number of at least 0, not -9"),
+        (lambda: nn.LayerNorm(4, eps=math.nan), "eps of LayerNorm .*, not nan"),
+        (lambda: nn.Dropout(math.nan), "the probability of dropout .* at least 0 and below 1, not nan"),
+        (lambda: nn.SelfAttention(8, 0), "num_heads of SelfAttention .*, not 0"),
+        (lambda: nn.GroupedQueryAttention(8, -2, 1, -4), "num_heads of GroupedQueryAttention .*, not -2"),
+        (lambda: nn.Experts(4, 2, 3, nn.Sequential), "per_token of Experts .* at least 1 and at most 2, not 3"),
+        (lambda: nn.Experts(4, 2, 1, nn.Sequential, balance=-1.0), r"balance of Experts .*, not -1\.0"),
+        (lambda: TokenRows([1], 0), "width of TokenRows .*, not 0"),
+    ],
+)
+def test_settings_that_a_layer_cannot_use_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_sizes_may_be_numbers_of_numpy() -> None:
+    assert nn.Linear(np.int64(3), np.int32(2)).weight.shape == (2, 3)

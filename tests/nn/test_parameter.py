@@ -44,6 +44,8 @@ def test_what_has_no_values_or_no_shape_is_refused() -> None:
         Parameter([1.0, 2.0], Init())  # type: ignore[arg-type]
     with pytest.raises(InputError, match="holds numbers"):
         Parameter(["a"])
+    with pytest.raises(InputError, match=r"sizes of a Parameter are at least 0, not \(-1, 3\)"):
+        Parameter((-1, 3), Init())
 
 
 def test_skeletons_of_two_threads_leave_each_other_alone() -> None:

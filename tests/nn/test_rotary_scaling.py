@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from minigrad import Tensor
+from minigrad import InputError, Tensor
 from minigrad.nn import Layout, LinearAngles, NTKAngles, RotaryAngles, YarnAngles
 
 Array = NDArray[Any]
@@ -116,3 +116,21 @@ def test_longer_tables_begin_with_the_shorter_ones(dtype: str) -> None:
     assert all(table.dtype == dtype and len(table) >= 5_000 for table in long)
     for before, after in zip(short, long, strict=True):
         np.testing.assert_array_equal(after[: len(before)], before)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: RotaryAngles(0, 100.0), "head_dim of RotaryAngles takes a whole number of at least 1, not 0"),
+        (lambda: RotaryAngles(4, -100.0), r"theta of RotaryAngles takes a finite number above 0, not -100\.0"),
+        (lambda: LinearAngles(4, 100.0, factor=0.0), r"factor of LinearAngles .* above 0, not 0\.0"),
+        (lambda: NTKAngles(4, 100.0, factor=math.nan), "factor of NTKAngles .*, not nan"),
+        (lambda: NTKAngles(2, 100.0, factor=2.0), "head_dim of NTKAngles .* at least 3, not 2"),
+        (lambda: YarnAngles(4, 1.0, factor=2.0, original_context=8), r"theta of YarnAngles .* above 1, not 1\.0"),
+        (lambda: YarnAngles(4, 10.0, factor=-2.0, original_context=8), r"factor of YarnAngles .*, not -2\.0"),
+        (lambda: YarnAngles(4, 10.0, factor=2.0, original_context=0), "original_context of YarnAngles .*, not 0"),
+    ],
+)
+def test_settings_that_angles_cannot_use_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make()

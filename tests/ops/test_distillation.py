@@ -131,6 +131,10 @@ def test_what_does_not_fit_is_refused() -> None:
         ops.linear_distillation(x, weight, targets, teaching=teaching._replace(share=np.ones(5)))
     with pytest.raises(ShapeError, match=r"row_weights \(6,\), not \(5,\)"):
         ops.linear_distillation(x, weight, targets, np.ones(5), teaching=teaching)
-    for wrong in (teaching._replace(temperature=0.0), teaching._replace(share=1.5)):
-        with pytest.raises(InputError, match="a temperature above 0 and a share from 0 to 1"):
+    for wrong, message in (
+        (teaching._replace(temperature=0.0), r"temperature of a teacher takes a finite number above 0, not 0\.0"),
+        (teaching._replace(temperature=np.inf), "temperature of a teacher .*, not inf"),
+        (teaching._replace(share=1.5), r"share of a teacher is from 0 to 1, not 1\.5"),
+    ):
+        with pytest.raises(InputError, match=message):
             ops.linear_distillation(x, weight, targets, teaching=wrong)

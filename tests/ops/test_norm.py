@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 import pytest
 
-from minigrad import ShapeError, Tensor, ops
+from minigrad import InputError, ShapeError, Tensor, ops
 
 
 @pytest.mark.parametrize("scale", [1e-2, 1.0, 1e4])
@@ -52,3 +55,11 @@ def test_a_row_whose_squares_overflow_is_nan_and_others_are_not_touched(dtype: t
         for y in (ops.rms_norm(x, np.ones(5, dtype)), ops.offset_rms_norm(x, np.ones(5, dtype), np.zeros(5, dtype))):
             assert np.isnan(y.data[1]).all()
             np.testing.assert_allclose(y.data[[0, 2]], 1, rtol=1e-4)
+
+
+@pytest.mark.parametrize("eps", [-9, math.nan, math.inf, "small"])
+def test_an_eps_that_cannot_be_used_is_refused(eps: Any) -> None:
+    x, w = np.ones((2, 3), np.float32), np.ones(3, np.float32)
+    for name, vectors in (("rms_norm", 1), ("offset_rms_norm", 2), ("layer_norm", 2)):
+        with pytest.raises(InputError, match=rf"eps of {name} takes a finite number of at least 0, not "):
+            getattr(ops, name)(x, *[w] * vectors, eps=eps)

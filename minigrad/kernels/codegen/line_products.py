@@ -1,8 +1,8 @@
-"""Products of four lines of weights with the vectors of one text or of four, for weights in several formats.
+"""Products of four lines of weights with the vectors of one text or of several, for weights in several formats.
 
 To write a token is to read every weight once, so the time of a product is the time of reading its bytes: a format with
 smaller elements is faster by as much. Elements are widened to float32 in registers, where they are multiplied and
-added; with four texts, an element that was read and widened serves all of them.
+added; with several texts, an element that was read and widened serves all of them.
 
 A line of a matrix holds the weights of one output. In the format FULL, lines lie where the model has them, in the type
 of the vectors, float32 or float64, and are multiplied one by one. In the others, four lines are multiplied at a time,

@@ -17,8 +17,8 @@ from minigrad.kernels.codegen.vector_moves import SIDE
 
 FULL, FLOAT16, BFLOAT16, INT8, INT4 = range(5)
 """The formats of lines."""
-LINES, TEXTS, GROUP = 4, 2 if SIDE == 8 else 4, 32
-"""Lines and texts that are multiplied together (AVX2 has registers for two), and the elements of a group."""
+LINES, TEXTS, GROUP = 4, 4 if SIDE == 16 else 2, 32
+"""Lines and texts that are multiplied together (only AVX-512 has registers for four), and the elements of a group."""
 _AHEAD = 2_048  # bytes from what is multiplied to what is asked for meanwhile
 GROUP_BYTES = {FLOAT16: 64, BFLOAT16: 64, INT8: 32, INT4: 16}
 """The bytes of a group of one line."""

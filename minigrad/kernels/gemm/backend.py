@@ -6,8 +6,8 @@ The choice holds for the whole process and is made by `use`:
 * `numba`: our own loops.
 * `auto`: our own loops for products large enough to gain by them, where they are faster than BLAS; BLAS for the rest.
   They are faster where the processor has tile registers (AMX), and there also closer to the true product (see
-  `minigrad.kernels.codegen.bfloat16_pairs`), and where it has AVX-512 and OpenBLAS, which is older than the processor
-  and does not know it, multiplies in registers of half the width.
+  `minigrad.kernels.codegen.bfloat16_pairs`), and where it has AVX-512 and OpenBLAS multiplies with kernels that were
+  measured to be slower (`OWN_LOOPS_FROM`): in registers of half the width, for example.
 
 Attention multiplies in loops of its own whatever is chosen (`minigrad.kernels.attention.arithmetic`): they split and
 round float32 where these products do, so with `blas` they split nothing. The iterations of Muon have our own loops too,
@@ -30,6 +30,7 @@ cases, and each part is then stored or added.
 from __future__ import annotations
 
 import itertools
+import math
 import warnings
 from typing import Any
 
@@ -48,12 +49,17 @@ from minigrad.typing import Array
 BACKENDS, PRECISIONS = ("auto", "blas", "numba"), ("float32", "bfloat16", "float64")
 
 _SPLIT_FROM = 64  # rows and columns from which splitting the factors pays (benchmarks/matmul.py)
-_PACKED_FROM = 2_000_000  # multiply-adds from which packing them does, where our registers are wider than those of BLAS
 _AVX512_LANES = 16  # float32 elements of a register
 _PER_OPERATION = 8  # multiply-adds of a product that take as long as an element operation of a row loop
 _SHARED_FROM = 4_000_000  # such operations, about half a millisecond
 _PART_LANES, _MOST_PARTS = 256, 16  # of a product that threads share: the fewest rows or columns of a part
 _PART = 1 << 22  # elements of a result that are computed at a time, in whole rows: 16 MB
+
+OWN_LOOPS_FROM = {"Haswell": 2_000_000, "Zen": 2_000_000}
+"""The multiply-adds from which our loops in AVX-512 registers are faster than OpenBLAS with the kernels of a core.
+
+Kernels of another core, and other libraries, are as fast as our loops or faster (benchmarks/matmul.py).
+"""
 
 _backend, _precision = "auto", "float32"
 
@@ -88,20 +94,24 @@ def describe() -> str:
         return f"bfloat16 by {instructions[BFLOAT16.kind]}" if BFLOAT16 else "float32 on factors rounded to bfloat16"
     if _precision == "float32" and _backend != "blas" and SPLIT is not None:
         return f"float32 by {instructions[SPLIT.kind]}"
-    has_own = _backend == "numba" or (_backend == "auto" and _faster_block() is not None)
-    return "float32 by our own loops" if has_own and _precision == "float32" else f"{_precision} by BLAS"
+    gains = _backend == "auto" and _own_loops_from() < math.inf
+    has_own = _precision == "float32" and (_backend == "numba" or gains)
+    return "float32 by our own loops" if has_own else f"{_precision} by BLAS"
 
 
-def _faster_block() -> Block | None:
-    """Return the block of our own loops that multiplies float32 faster than BLAS on this processor, if there is one."""
-    has_wider = FLOAT32 is not None and FLOAT32.lanes == _AVX512_LANES and blas.is_behind_avx512()
-    return SPLIT or (FLOAT32 if has_wider else None)
+def _own_loops_from() -> float:
+    """Return the multiply-adds from which our loops in vector registers are faster than BLAS; infinity for none."""
+    if FLOAT32 is None or FLOAT32.lanes < _AVX512_LANES:
+        return math.inf
+    return OWN_LOOPS_FROM.get(blas.openblas_core(), math.inf)
 
 
-def _pays(block: Block, rows: int, columns: int, depth: int) -> bool:
-    """Return whether a product is large enough for `block`, which is faster than BLAS for large ones."""
+def _faster_block(rows: int, columns: int, depth: int) -> Block | None:
+    """Return the block of our own loops that multiplies this size of float32 faster than BLAS, if there is one."""
     shorter = min(rows, columns)
-    return shorter >= _SPLIT_FROM if block is SPLIT else shorter > NARROW and rows * columns * depth >= _PACKED_FROM
+    if SPLIT is not None:
+        return SPLIT if shorter >= _SPLIT_FROM else None
+    return FLOAT32 if shorter > NARROW and rows * columns * depth >= _own_loops_from() else None
 
 
 def _arithmetic_for(rows: int, columns: int, depth: int) -> str | Block:
@@ -110,7 +120,7 @@ def _arithmetic_for(rows: int, columns: int, depth: int) -> str | Block:
     if _precision == "bfloat16":
         rounded = FLOAT32 if _backend == "numba" and FLOAT32 is not None else "blas"
         return "narrow" if is_narrow else BFLOAT16 or rounded
-    if _backend != "blas" and (faster := _faster_block()) is not None and _pays(faster, rows, columns, depth):
+    if _backend != "blas" and (faster := _faster_block(rows, columns, depth)) is not None:
         return faster
     if _backend == "numba" and FLOAT32 is not None:
         return "narrow" if is_narrow else FLOAT32

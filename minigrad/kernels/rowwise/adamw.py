@@ -11,6 +11,7 @@ from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
 
 _CHUNK = 1 << 14  # elements that are summed together, before the sums of the chunks are added in order
+_SMALLEST, _LARGEST = 2.0**-100, 2.0**127  # between which float32 holds the sum of a chunk, whatever its elements are
 
 
 class AdamWFactors(NamedTuple):
@@ -46,7 +47,13 @@ def _sum_of_squares_chunks(x: Array, totals: Array, size: int, start: int, stop:
         xs, total = x[chunk * size : min((chunk + 1) * size, x.shape[0])], x.dtype.type(0)
         for i in range(xs.size):
             total += xs[i] * xs[i]
-        totals[chunk] = total
+        if _SMALLEST < total < _LARGEST:
+            totals[chunk] = total
+        else:  # squares of elements below 1e-15 or above 1e19 underflow or overflow in float32
+            wide = 0.0
+            for i in range(xs.size):
+                wide += np.float64(xs[i]) * np.float64(xs[i])
+            totals[chunk] = wide
 
 
 def adamw_update(parameter: Array, gradient: Array, m: Array, v: Array, factors: AdamWFactors) -> None:
@@ -57,7 +64,10 @@ def adamw_update(parameter: Array, gradient: Array, m: Array, v: Array, factors:
 
 
 def sum_of_squares(x: Array) -> float:
-    """Return the sum of squares of a flat array; the sums of chunks are added in float64, always in one order."""
-    totals = np.empty(-(-x.size // _CHUNK), x.dtype)
+    """Return the sum of squares of a flat array; the sums of chunks are added in float64, always in one order.
+
+    It is right for any float32 elements, from 1e-45 to 3e38; of float64 elements the squares must be float64 numbers.
+    """
+    totals = np.empty(-(-x.size // _CHUNK))
     over_rows(lambda start, stop: _sum_of_squares_chunks(x, totals, _CHUNK, start, stop), len(totals), 2 * _CHUNK)
-    return float(totals.sum(dtype=np.float64))
+    return float(totals.sum())

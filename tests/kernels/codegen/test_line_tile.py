@@ -8,6 +8,7 @@ import pytest
 from minigrad.kernels.codegen.addresses import address_of
 from minigrad.kernels.codegen.line_products import Lines
 from minigrad.kernels.codegen.line_tile import BFLOAT16, FLOAT16, FULL, GROUP, INT4, INT8, LINES, TEXTS
+from minigrad.kernels.codegen.vector_moves import SIDE
 from tests.kernels.codegen.test_line_products import RNG, SOURCE, compiled, results, stored
 
 
@@ -28,3 +29,8 @@ def test_equal_lines_have_equal_bits_in_every_place() -> None:
     weights, memory = np.repeat(line, LINES, axis=0), RNG.normal(size=(TEXTS, SOURCE + 77)).astype(np.float32)
     found = results(compiled, Lines(FULL, address_of(weights), 77, LINES), memory, np.zeros(3 * LINES, np.float32))
     assert (found == found[:, :1]).all()
+
+
+def test_sums_a_line_and_the_vectors_of_all_texts_fit_into_registers() -> None:
+    """AVX-512 and NEON have 32; where there are fewer, x86 reads one factor of a product from memory."""
+    assert LINES * TEXTS + (1 + TEXTS) * GROUP // SIDE <= 32

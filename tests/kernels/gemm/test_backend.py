@@ -94,14 +94,14 @@ def test_large_products_are_computed_in_tiles_where_there_are_any(monkeypatch: A
         assert products.goes_to_blas(a.astype(np.float64), b.astype(np.float64))
         assert products.product(a, b).tobytes() == with_tiles.tobytes()
     monkeypatch.setattr(products, "SPLIT", None)
-    monkeypatch.setattr(products.blas, "is_behind_avx512", lambda: False)
+    monkeypatch.setattr(products.blas, "openblas_core", lambda: "")
     assert products.goes_to_blas(a, b)
     assert products.product(a, b).tobytes() == (a @ b).tobytes()
 
 
 @pytest.mark.skipif(FLOAT32 is None or FLOAT32.lanes < 16, reason="this processor has no AVX-512")
 @pytest.mark.parametrize("shape", [(100, 200, 100), (100, 199, 100), (4, 1_000, 1_000)])
-def test_where_blas_does_not_know_the_processor_our_own_loops_multiply_from_some_size_on(
+def test_where_openblas_has_slower_kernels_our_own_loops_multiply_from_some_size_on(
     monkeypatch: Any, shape: tuple[int, int, int]
 ) -> None:
     blocks: list[Block] = []
@@ -113,11 +113,12 @@ def test_where_blas_does_not_know_the_processor_our_own_loops_multiply_from_some
     monkeypatch.setattr(products, "SPLIT", None)
     monkeypatch.setattr(products, "multiply", noted)
     a, b = factors(*shape)
-    for is_behind in (True, False):
+    monkeypatch.setattr(products, "OWN_LOOPS_FROM", {"slow": 2_000_000, "slower": 0})
+    for core, size in (("slow", 2_000_000), ("slower", 0), ("fast", np.inf), ("", np.inf)):
         blocks.clear()
-        monkeypatch.setattr(products.blas, "is_behind_avx512", lambda is_behind=is_behind: is_behind)
+        monkeypatch.setattr(products.blas, "openblas_core", lambda core=core: core)
         np.testing.assert_allclose(products.product(a, b), a @ b, rtol=1e-4, atol=1e-4)
-        wanted = [FLOAT32] if is_behind and len(a) > 4 and a.size * b.shape[1] >= 2_000_000 else []
+        wanted = [FLOAT32] if len(a) > 4 and a.size * b.shape[1] >= size else []
         assert blocks == wanted
         assert products.goes_to_blas(a, b) == (not wanted)
 
@@ -250,6 +251,6 @@ def test_the_plan_describes_precision_and_backend(monkeypatch: Any, choice: Any,
     monkeypatch.setattr(products, "SPLIT", Block("tiles", 32, 32, 16, parts=3) if kind == "split" else None)
     monkeypatch.setattr(products, "BFLOAT16", kind and Block(kind, 12, 32, 16))
     monkeypatch.setattr(products, "FLOAT32", FLOAT32 and replace(FLOAT32, lanes=16))
-    monkeypatch.setattr(products.blas, "is_behind_avx512", lambda: kind == "behind")
+    monkeypatch.setattr(products.blas, "openblas_core", lambda: "Haswell" if kind == "behind" else "")
     products.use(*choice)
     assert products.describe() == said

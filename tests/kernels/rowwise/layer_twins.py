@@ -10,6 +10,7 @@ from hypothesis.strategies import DrawFn
 
 from minigrad.kernels.rowwise.adamw import AdamWFactors
 from minigrad.kernels.rowwise.combining import Combination
+from minigrad.kernels.rowwise.momentum import LIFT
 from minigrad.kernels.rowwise.norm import (
     LayerNormGradients,
     LayerNormParameters,
@@ -147,12 +148,12 @@ def _adamw_range(
 def _squares_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     size, chunk = draw(st.integers(0, 40)), draw(st.integers(1, 9))
     chunks = -(-size // chunk)
-    return [numbers(draw, dtype, size), np.full(chunks, UNTOUCHED, dtype), chunk, *span(draw, chunks)]
+    return [numbers(draw, dtype, size), np.full(chunks, UNTOUCHED), chunk, *span(draw, chunks)]
 
 
 def _sum_of_squares_chunks(x: Array, totals: Array, size: int, start: int, stop: int) -> None:
     for chunk in range(start, stop):
-        totals[chunk] = (x[chunk * size : (chunk + 1) * size] ** 2).sum()
+        totals[chunk] = (x[chunk * size : (chunk + 1) * size].astype(np.float64) ** 2).sum()
 
 
 @st.composite
@@ -187,9 +188,10 @@ def _momentum_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     return [m, gradient, draw(share), draw(share), untouched(m)]
 
 
-def _add_gradient(m: Array, gradient: Array, scale: float, mu: float, ahead: Array) -> None:
+def _add_gradient(m: Array, gradient: Array, scale: float, mu: float, ahead: Array) -> bool:
     m[...] = mu * m + (1 - mu) * scale * gradient
-    ahead[...] = mu * m + (1 - mu) * scale * gradient
+    ahead[...] = LIFT * (mu * m + (1 - mu) * scale * gradient)
+    return not (scale * gradient.astype(np.float64)).any()
 
 
 @st.composite

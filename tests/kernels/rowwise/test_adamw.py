@@ -7,6 +7,8 @@ import warnings
 import numba
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from minigrad.kernels.rowwise import adamw
 from minigrad.kernels.rowwise.adamw import AdamWFactors, adamw_update, sum_of_squares
@@ -49,8 +51,24 @@ def test_the_sums_of_the_chunks_are_added_in_float64() -> None:
     assert sum_of_squares(x) == 2**26 + 1
 
 
+@given(st.integers(-149, 127), st.integers(1, 40), st.integers(0, 99))
+def test_the_squares_of_any_float32_numbers_are_added(exponent: int, size: int, seed: int) -> None:
+    draws = np.random.default_rng(seed).uniform(-1.9, 1.9, size)
+    x = np.ldexp(draws, exponent).astype(np.float32)
+    assert sum_of_squares(x) == pytest.approx(float((x.astype(np.float64) ** 2).sum()), rel=1e-5, abs=0)
+
+
+def test_chunks_of_all_magnitudes_are_added_and_what_is_not_finite_stays_so() -> None:
+    x = np.zeros(3 * adamw._CHUNK, np.float32)
+    x[0], x[adamw._CHUNK], x[-1] = 1e-30, 1.0, 1e30
+    assert sum_of_squares(x) == pytest.approx(1e60, rel=1e-5)
+    for bad in (np.nan, np.inf, -np.inf):
+        x[5] = bad
+        assert not np.isfinite(sum_of_squares(x))
+
+
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 def test_sums_of_squares_load_vectors_and_do_not_gather_elements() -> None:
     numbers, number = numba.float32[::1], numba.int64
-    loads = vector_loads(adamw._sum_of_squares_chunks, (numbers, numbers, number, number, number))
+    loads = vector_loads(adamw._sum_of_squares_chunks, (numbers, numba.float64[::1], number, number, number))
     assert any(kind.endswith(" float>") for kind in loads)
