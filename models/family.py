@@ -16,7 +16,8 @@ CUSTOM = "custom"
 """The size of a model whose shape has no name."""
 
 _NOT_PART_OF_A_SIZE = (
-    *("vocab_size", "context_length", "init_std", "dropout", "end_of_text_id", "norm_eps", "key_shift"),
+    *("vocab_size", "end_of_text_id", "begin_of_text_id", "padding_id"),
+    *("context_length", "init_std", "dropout", "norm_eps", "key_shift"),
     *("rope_scaling", "rope_factor", "rope_original_context"),
     *("rope_beta_fast", "rope_beta_slow", "rope_attention_factor"),
 )

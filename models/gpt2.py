@@ -6,6 +6,9 @@ published checkpoints, whose matrices are stored ``[in, out]``.
 The document behind the size called 300m counts 300,124,416 parameters. The shape it describes has 355,871,744: its
 feed-forward row is wrong (96.5 million instead of 201.4), and it counts the tied head twice. That shape is GPT-2
 Medium with 1,024 more positions.
+
+Its list of things to try names rotary positions: with a `rope_theta`, queries and keys are rotated, and the table of
+positions is left out. Such a model is no GPT-2 to other programs, and its config.json has a type of its own.
 """
 
 from __future__ import annotations
@@ -43,10 +46,10 @@ class GPT2Config:
     num_heads: int = option(16, "heads, which share the width", at_least=1, at_most=MOST_HEADS)
     feed_forward: int = option(4_096, "four times the width", at_least=1, at_most=MOST_WIDTH)
     context_length: int = option(
-        1_024,
-        "rows of the table of positions, the largest number of tokens in a sequence",
-        at_least=1,
-        at_most=MOST_CONTEXT,
+        1_024, "tokens that a sequence may have, and rows of the table of positions", at_least=1, at_most=MOST_CONTEXT
+    )
+    rope_theta: float | None = option(
+        None, "base of rotary positions, which replace the table; none: the table", above=1, at_most=1e15
     )
     norm_eps: float = option(1e-5, "added to the variance before the root", at_least=0, at_most=1)
     init_std: float = option(0.02, "initial standard deviation of matrices; see residual_std", at_least=0)
@@ -55,14 +58,9 @@ class GPT2Config:
     )
     tied_head: bool = option(True, "whether the embedding is the head as well")
     experts: int = option(
-        0,
-        "feed-forward blocks of a layer, of which a router chooses for each token; 0: one, and no router",
-        at_least=0,
-        at_most=expert_settings.MOST_EXPERTS,
+        0, "feed-forward blocks, of which a router chooses; 0: one", at_least=0, at_most=expert_settings.MOST_EXPERTS
     )
-    experts_per_token: int = option(
-        2, "of the experts, if there are some, how many each token passes through", at_least=1
-    )
+    experts_per_token: int = option(2, "of the experts, how many each token passes through", at_least=1)
     expert_balance: float = option(
         0.01, "weight of the loss that balances the load of a layer's experts", at_least=0, at_most=1e3
     )
@@ -73,6 +71,8 @@ class GPT2Config:
         expert_settings.check(self)
         if self.width % self.num_heads:
             raise InputError(f"width ({self.width}) must be a multiple of num_heads ({self.num_heads})")
+        if self.rope_theta is not None and self.head_dim % 2:
+            raise InputError(f"width / num_heads must be even with a rope_theta; it is {self.head_dim}")
 
     @property
     def num_kv_heads(self) -> int:
@@ -94,10 +94,16 @@ class GPT2Config:
         return self.num_layers * (9 * self.width + feed_forward)
 
     def published(self) -> dict[str, Any]:
-        """Return the config in the published format: a GPT-2 that transformers can open, unless it has experts."""
+        """Return the config in the published format: a GPT-2 that transformers can open.
+
+        With experts or rotary positions it is no GPT-2, and has a type of its own.
+        """
+        rotary = {} if self.rope_theta is None else {"rope_theta": self.rope_theta}
+        kind = "gpt2-rotary" if rotary else "gpt2-moe" if self.experts else "gpt2"
         return {
-            "architectures": ["GPT2MoEForCausalLM" if self.experts else "GPT2LMHeadModel"],
-            "model_type": "gpt2-moe" if self.experts else "gpt2",
+            "architectures": [_ARCHITECTURES[kind]],
+            "model_type": kind,
+            **rotary,
             "vocab_size": self.vocab_size,
             "n_positions": self.context_length,
             "n_ctx": self.context_length,
@@ -120,28 +126,21 @@ class GPT2Config:
     @classmethod
     def recognises(cls, values: dict[str, Any]) -> bool:
         """Return whether a config.json describes a model of this family."""
-        return values.get("model_type") in ("gpt2", "gpt2-moe")
+        return values.get("model_type") in _ARCHITECTURES
 
     @classmethod
     def from_published(cls, values: dict[str, Any]) -> GPT2Config:
         """Read a GPT-2 config; raises InputError for a variant that this family does not have."""
-        needed = {
-            "activation_function": "gelu_new",
-            "scale_attn_weights": True,
-            "scale_attn_by_inverse_layer_idx": False,
-            "add_cross_attention": False,
-        }
-        require_variant(values, needed)
+        needed = {"activation_function": "gelu_new", "scale_attn_weights": True, "add_cross_attention": False}
+        require_variant(values, needed | {"scale_attn_by_inverse_layer_idx": False})
         width = read_fields(cls, values, {"n_embd": "width"})["width"]
-        defaults = {
-            "n_inner": 4 * width,
-            "layer_norm_epsilon": 1e-5,
-            "initializer_range": 0.02,
-            "tie_word_embeddings": True,
-        }
+        defaults = {"n_inner": 4 * width, "layer_norm_epsilon": 1e-5, "initializer_range": 0.02}
+        defaults |= {"tie_word_embeddings": True, "rope_theta": None}
         given = {key: value for key, value in values.items() if key != "n_inner" or value is not None}
         return cls(**read_fields(cls, given, _KEYS, defaults) | expert_settings.read(cls, values))
 
+
+_ARCHITECTURES = {"gpt2": "GPT2LMHeadModel", "gpt2-moe": "GPT2MoEForCausalLM", "gpt2-rotary": "GPT2RotaryForCausalLM"}
 
 _KEYS = {
     "vocab_size": "vocab_size",
@@ -153,6 +152,7 @@ _KEYS = {
     "layer_norm_epsilon": "norm_eps",
     "initializer_range": "init_std",
     "tie_word_embeddings": "tied_head",
+    "rope_theta": "rope_theta",
     "eos_token_id": "end_of_text_id",
 }
 
@@ -177,8 +177,8 @@ SIZES = {
 class Attention(nn.Module):
     """Causal multi-head self-attention; one product computes queries, keys and values."""
 
-    def __init__(self, config: GPT2Config, out_std: float) -> None:
-        self.num_heads = config.num_heads
+    def __init__(self, config: GPT2Config, out_std: float, angles: nn.RotaryAngles | None) -> None:
+        self.num_heads, self.angles = config.num_heads, angles
         self.c_attn = nn.Conv1D(config.width, 3 * config.width, std=config.init_std)
         self.c_proj = nn.Conv1D(config.width, config.width, std=out_std)
         self.attn_dropout, self.resid_dropout = nn.Dropout(config.dropout), nn.Dropout(config.dropout)
@@ -191,6 +191,8 @@ class Attention(nn.Module):
         rows, width = x.shape
         qkv = self.c_attn(x).reshape(rows, 3, self.num_heads, width // self.num_heads)
         q, k, v = (qkv[:, part] for part in range(3))  # (rows, H, D)
+        if self.angles is not None:
+            q, k = self.angles.rotate(q, layout), self.angles.rotate(k, layout)
         key_ranges = None
         if cache is not None:
             k, v, key_ranges = cache.append(layer, k, v, layout.offsets)
@@ -201,10 +203,10 @@ class Attention(nn.Module):
 class Block(nn.CheckpointedLayer):
     """One layer: attention, then the feed-forward block; each follows a norm and adds to the residual stream."""
 
-    def __init__(self, config: GPT2Config) -> None:
+    def __init__(self, config: GPT2Config, angles: nn.RotaryAngles | None = None) -> None:
         out_std = residual_std(config)
         self.ln_1 = nn.LayerNorm(config.width, eps=config.norm_eps)
-        self.attn = Attention(config, out_std)
+        self.attn = Attention(config, out_std, angles)
         self.ln_2 = nn.LayerNorm(config.width, eps=config.norm_eps)
         self.mlp = feed_forward(config)
 
@@ -230,15 +232,18 @@ def feed_forward(config: GPT2Config) -> Any:
 class GPT2(LayeredModel):
     """The GPT-2 language model; `model(tokens)` gives logits, `model.loss(tokens, targets)` the loss."""
 
-    learns_positions = True
+    learns_positions = True  # unless they are rotary
     published_prefix = "transformer."
 
     def __init__(self, config: GPT2Config) -> None:
         self.config: GPT2Config = config
         self.wte = nn.Embedding(config.vocab_size, config.width, std=config.init_std)
-        self.wpe = nn.Embedding(config.context_length, config.width, std=config.init_std)
+        self.learns_positions = config.rope_theta is None
+        if self.learns_positions:
+            self.wpe = nn.Embedding(config.context_length, config.width, std=config.init_std)
+        angles = nn.RotaryAngles(config.head_dim, config.rope_theta) if config.rope_theta is not None else None
         self.drop = nn.Dropout(config.dropout)
-        self.h = [Block(config) for _ in range(config.num_layers)]
+        self.h = [Block(config, angles) for _ in range(config.num_layers)]
         self.ln_f = nn.LayerNorm(config.width, eps=config.norm_eps)
         head = None if config.tied_head else nn.Linear(config.width, config.vocab_size, bias=False, std=config.init_std)
         self.lm_head = head
@@ -249,7 +254,8 @@ class GPT2(LayeredModel):
 
     def enter(self, tokens: Tensor, layout: Layout) -> Tensor:
         """Return what the first layer gets: tokens (rows,) -> (rows, width)."""
-        return self.drop(self.wte(tokens) + self.wpe(Tensor(layout.positions)))
+        x = self.wte(tokens)
+        return self.drop(x + self.wpe(Tensor(layout.positions)) if self.learns_positions else x)
 
     def pass_layer(self, index: int, x: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:
         """Pass rows (rows, width) through the layer of this number."""
@@ -271,11 +277,15 @@ class GPT2(LayeredModel):
         if self.config.experts:
             return None
         x = program.embed(self.wte)
-        program.add_position(x, self.wpe)
+        if self.learns_positions:
+            program.add_position(x, self.wpe)
         for index, layer in enumerate(self.h):
             with program.temporary():
                 qkv = program.linear(layer.attn.c_attn, program.norm(layer.ln_1, x))
                 q, k, v = (qkv.part(part * x.size, (part + 1) * x.size) for part in range(3))
+                if layer.attn.angles is not None:
+                    program.rotate(q, layer.attn.angles)
+                    program.rotate(k, layer.attn.angles)
                 program.linear(layer.attn.c_proj, program.attend(index, q, k, v), add_to=x)
             with program.temporary():
                 layer.mlp.write_program(program, program.norm(layer.ln_2, x), x)

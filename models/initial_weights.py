@@ -75,15 +75,15 @@ def read_config(families: Families, values: dict[str, Any], path: Path) -> tuple
 
     Raises InputError if no family recognises them, or if a setting is missing or of the wrong type.
     """
+    kind = values.get("model_type")
     for name, family in families.items():
-        if family.config.recognises(values):
+        if isinstance(kind, str) and family.config.recognises(values):
             try:
                 return name, family.config.from_published(values)
             except InputError as error:
                 raise InputError(f"{path} lacks or garbles a setting: {error}") from None
     raise InputError(
-        f"{path} is of model_type {values.get('model_type')!r}, in a form that no family here has; "
-        f"there are {', '.join(families)}"
+        f"{path} is of model_type {kind!r:.60}, in a form that no family here has; there are {', '.join(families)}"
     )
 
 

@@ -189,10 +189,11 @@ def start_from(
     config = changed
     names = FAMILIES[found].names_of(config)
     size = size if size in names else names[0]
-    if size != CUSTOM and not FAMILIES[found].model.learns_positions:
-        longest = max(configure(found, size).context_length, config.context_length)
-        config = replace(config, context_length=longest)
-    return found, size, FAMILIES[found].skeleton(config)
+    model = FAMILIES[found].skeleton(config)
+    if size == CUSTOM or model.learns_positions:
+        return found, size, model
+    longest = max(configure(found, size).context_length, config.context_length)
+    return found, size, FAMILIES[found].skeleton(replace(config, context_length=longest))
 
 
 def initial_weights_for(model: LanguageModel, folder: str | Path) -> InitialWeights:

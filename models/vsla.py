@@ -3,11 +3,10 @@
 The variable-shape transformer ("VSLA 1B Parameter Transformer Architecture Analysis", 2025) was a plan that its library
 could not run. Its shape is that of GPT-2: learned positions, layer norms with biases, GELU. What it adds is a pattern
 of attention for each layer: full, local, sparse, pyramid or adaptive (`minigrad.nn.patterns`); the document names them,
-and the definitions here are causal. Names and shapes of the weights are GPT-2's, so with the pattern "full" in every
-layer it computes what GPT-2 computes with the same weights.
+the definitions here are causal. Learned ones are among its plans (`minigrad.nn.learned_pattern`). Names and shapes of
+the weights are GPT-2's: with "full" in every layer it computes what GPT-2 computes with the same weights.
 
-The document counts about 1.1 billion parameters. The shape that it describes has 1,319,917,568 with biases and 4,096
-positions.
+The document counts about 1.1 billion parameters. The shape that it describes has 1,319,917,568, with biases.
 """
 
 from __future__ import annotations
@@ -30,9 +29,12 @@ from minigrad.nn.config import (
     residual_std,
 )
 from minigrad.nn.layered_model import LayeredModel
-from minigrad.nn.patterns import PATTERNS, WITH_FAR_KEYS, AttentionPattern, PatternCache
+from minigrad.nn.learned_pattern import CANDIDATES, LearnedPattern
+from minigrad.nn.patterns import LEARNED, PATTERNS, WITH_FAR_KEYS, AttentionPattern, PatternCache
 from minigrad.nn.programs import Program, Register
 from minigrad.options import option, unknown, validate
+
+KINDS = (*PATTERNS, LEARNED)
 
 
 @dataclass(frozen=True)
@@ -45,14 +47,11 @@ class VSLAConfig:
     num_heads: int = option(16, "heads, which share the width", at_least=1, at_most=MOST_HEADS)
     feed_forward: int = option(8_192, "four times the width", at_least=1, at_most=MOST_WIDTH)
     context_length: int = option(
-        4_096,
-        "rows of the table of positions, the largest number of tokens in a sequence",
-        at_least=1,
-        at_most=MOST_CONTEXT,
+        4_096, "tokens that a sequence may have, and rows of the table of positions", at_least=1, at_most=MOST_CONTEXT
     )
     patterns: str = option(
         "local+pyramid+sparse+adaptive+full",
-        f"the patterns of attention of the layers, in turn and repeated: {', '.join(PATTERNS)}, joined by +",
+        f"the patterns of attention of the layers, in turn and repeated: {', '.join(KINDS)}, joined by +",
     )
     window: int = option(256, "near keys of local, pyramid and adaptive", at_least=1, at_most=MOST_CONTEXT)
     block: int = option(32, "keys whose mean is a far key of pyramid and adaptive", at_least=1, at_most=MOST_CONTEXT)
@@ -72,8 +71,8 @@ class VSLAConfig:
             raise InputError(f"width ({self.width}) must be a multiple of num_heads ({self.num_heads})")
         names = self.patterns.split("+")
         for name in names:
-            if name not in PATTERNS:
-                raise unknown("attention pattern", name, PATTERNS)
+            if name not in KINDS:
+                raise unknown("attention pattern", name, KINDS)
         if len(names) > self.num_layers:
             raise InputError(f"patterns names {len(names)} layers ({self.patterns}), but there are {self.num_layers}")
 
@@ -87,21 +86,30 @@ class VSLAConfig:
         """The number of elements of a head."""
         return self.width // self.num_heads
 
-    def pattern(self, layer: int) -> AttentionPattern:
-        """Return the pattern of a layer."""
+    def kinds(self) -> list[str]:
+        """Return the name of the pattern of each layer."""
         names = self.patterns.split("+")
-        return AttentionPattern(names[layer % len(names)], self.window, self.block, self.top_k, self.entropy)
+        return [names[layer % len(names)] for layer in range(self.num_layers)]
+
+    def pattern(self, layer: int) -> AttentionPattern | LearnedPattern:
+        """Make the pattern of a layer."""
+        kind, sizes = self.kinds()[layer], (self.window, self.block, self.top_k)
+        fixed = AttentionPattern(kind, *sizes, self.entropy)
+        return LearnedPattern(self.num_heads, *sizes) if kind == LEARNED else fixed
 
     def activations_per_token(self) -> int:
         """Return the number of elements per token that training stores for the backward pass, without the logits.
 
         In each layer the inputs of two norms and of two products, queries, keys and values, the output of attention,
         and the feed-forward block before and after the activation function. Patterns with far keys store the queries
-        that see them; sparse attention stores the number and the probability of each chosen key.
+        that see them; sparse attention stores the number and the probability of each chosen key. A learned pattern
+        stores what all of its candidates do, and the result of each and of each sum.
         """
-        kinds = [self.pattern(layer).kind for layer in range(self.num_layers)]
+        kinds = self.kinds()
         chosen = 2 * self.num_heads * min(self.top_k, self.context_length)
-        more = sum(kind in WITH_FAR_KEYS for kind in kinds) * self.width + kinds.count("sparse") * chosen
+        more = sum(kind in WITH_FAR_KEYS for kind in kinds) * self.width
+        more += sum(kind in ("sparse", LEARNED) for kind in kinds) * chosen
+        more += kinds.count(LEARNED) * 2 * len(CANDIDATES) * self.width
         return self.num_layers * (9 * self.width + 2 * self.feed_forward) + more
 
     def published(self) -> dict[str, Any]:
@@ -182,7 +190,8 @@ class Attention(nn.Module):
     """Causal multi-head self-attention in the pattern of its layer; one product computes queries, keys and values."""
 
     def __init__(self, config: VSLAConfig, layer: int) -> None:
-        self.num_heads, self.pattern = config.num_heads, config.pattern(layer)
+        self.num_heads = config.num_heads
+        self.pattern: AttentionPattern | LearnedPattern = config.pattern(layer)
         self.c_attn = nn.Conv1D(config.width, 3 * config.width, std=config.init_std)
         self.c_proj = nn.Conv1D(config.width, config.width, std=residual_std(config))
         self.resid_dropout = nn.Dropout(config.dropout)
@@ -251,15 +260,17 @@ class VSLA(LayeredModel):
         """Return what the head gets of what the last layer returned (rows, width)."""
         return self.ln_f(x)
 
-    def write_program(self, program: Program) -> Register:
-        """Describe the pass over one token, as `hidden` computes it."""
+    def write_program(self, program: Program) -> Register | None:
+        """Describe the pass over one token, as `hidden` computes it; None with a learned pattern."""
         x = program.embed(self.wte)
         program.add_position(x, self.wpe)
         for index, layer in enumerate(self.h):
             with program.temporary():
                 qkv = program.linear(layer.attn.c_attn, program.norm(layer.ln_1, x))
                 q, k, v = (qkv.part(part * x.size, (part + 1) * x.size) for part in range(3))
-                attended = program.attend(index, q, k, v, layer.attn.pattern.in_program())
+                if (pattern := layer.attn.pattern.in_program()) is None:
+                    return None
+                attended = program.attend(index, q, k, v, pattern)
                 program.linear(layer.attn.c_proj, attended, add_to=x)
             with program.temporary():
                 layer.mlp.write_program(program, program.norm(layer.ln_2, x), x)
@@ -278,7 +289,12 @@ class VSLA(LayeredModel):
         return super().macs_per_token(context) + 2 * self.config.width * (keys - full)
 
     def measurements(self) -> dict[str, list[float]]:
-        """Return the share of tokens that saw far keys in the last training step, for each adaptive layer."""
+        """Return the share of tokens that saw far keys in the last step, for each adaptive layer.
+
+        And the mean shares of the candidates, one learned layer after the other.
+        """
         patterns = [block.attn.pattern for block in self.h]
-        shares = [pattern.far_share for pattern in patterns if pattern.kind == "adaptive"]
-        return {"far_share": shares} if shares else {}
+        far = [pattern.far_share for pattern in patterns if pattern.kind == "adaptive"]
+        learned = [each.shares().data.mean(axis=0) for each in patterns if isinstance(each, LearnedPattern)]
+        shares = [float(share) for layer in learned for share in layer]
+        return ({"far_share": far} if far else {}) | ({"pattern_share": shares} if shares else {})

@@ -16,7 +16,7 @@ from minigrad.autograd.graph import no_grad
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.layers import Linear
 from minigrad.nn.layout import Layout
-from minigrad.nn.module import Module
+from minigrad.nn.module import Module, check_sizes
 from minigrad.nn.parameter import Init, Parameter
 from minigrad.nn.programs import Program, Register
 from minigrad.typing import Array
@@ -59,6 +59,7 @@ class GatedCrossLayerAttention(Module):
     def __init__(
         self, width: int, num_heads: int, num_kv_heads: int, *, gate_init: float, interleaved: bool, std: float
     ) -> None:
+        check_sizes(self, width=width, num_heads=num_heads, num_kv_heads=num_kv_heads)
         self.head_dim = width // num_heads
         shared = num_kv_heads * self.head_dim
         self.q_proj = Linear(width, width, bias=False, std=std)

@@ -7,7 +7,7 @@ widths of the streams so that the count rounds to the name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from minigrad.errors import InputError
@@ -63,7 +63,9 @@ class WiolaConfig:
         0.0, "on the embedding and on the output of each block; the paper has none", at_least=0, below=1
     )
     tied_head: bool = option(True, "whether the embedding is the head as well")
-    end_of_text_id: int = option(0, "the token between documents", at_least=0)
+    end_of_text_id: int = option(2, "the token between documents", at_least=0)
+    begin_of_text_id: int | None = option(1, "the token that begins a text; none: that between documents", at_least=0)
+    padding_id: int | None = option(0, "the token of padding; none: that between documents", at_least=0)
 
     def __post_init__(self) -> None:
         validate(self)
@@ -105,7 +107,9 @@ class WiolaConfig:
             **{theirs: getattr(self, ours) for theirs, ours in _KEYS.items()},
             "atm_enabled": self.atm != "off",
             "use_cache": True,
-            **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), self.end_of_text_id),
+            "bos_token_id": self.end_of_text_id if self.begin_of_text_id is None else self.begin_of_text_id,
+            "eos_token_id": self.end_of_text_id,
+            "pad_token_id": self.end_of_text_id if self.padding_id is None else self.padding_id,
         }
 
     @classmethod
@@ -119,11 +123,16 @@ class WiolaConfig:
         needed = ("vocab_size", "num_layers", "width", "num_heads", "num_kv_heads", "dsff_narrow", "context_length")
         keys = {theirs: ours for theirs, ours in _KEYS.items() if theirs in values or ours in needed}
         fields = read_fields(cls, values, keys | {"eos_token_id": "end_of_text_id"})
+        own = {theirs: ours for theirs, ours in _OWN_TOKENS.items() if values.get(theirs) != values["eos_token_id"]}
+        fields |= dict.fromkeys(_OWN_TOKENS.values()) | read_fields(cls, values, own, dict.fromkeys(own))
         enabled = values.get("atm_enabled", True)
         if not isinstance(enabled, bool):
             raise InputError(f"atm_enabled takes true or false, not {shown(enabled)}")
         return cls(**fields | ({} if enabled else {"atm": "off"}))
 
+
+_OWN_TOKENS = {"bos_token_id": "begin_of_text_id", "pad_token_id": "padding_id"}
+"""Tokens that have an id of their own, or that of the token between documents."""
 
 _KEYS = {
     "vocab_size": "vocab_size",
@@ -156,7 +165,8 @@ def _size(layers: int, width: int, heads: int, kv_heads: int, narrow: int, wide:
 
 
 def _laptop(layers: int, width: int, heads: int, kv_heads: int, narrow: int, wide: int, vocab: int) -> WiolaConfig:
-    return WiolaConfig(vocab, layers, width, heads, kv_heads, narrow, wide, init_std=laptop_init_std(width))
+    own = WiolaConfig(vocab, layers, width, heads, kv_heads, narrow, wide, init_std=laptop_init_std(width))
+    return replace(own, end_of_text_id=0, begin_of_text_id=None, padding_id=None)  # those of tokenizer.train
 
 
 SIZES = {

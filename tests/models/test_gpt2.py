@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 import models
 from minigrad import InputError
+from minigrad.formats.gguf.network import read_network
+from minigrad.formats.json_files import read_json
 from minigrad.formats.safetensors import save_tensors
 from tests.models.tiny import CONTEXT, VOCAB, build, tokens
 
@@ -52,8 +54,18 @@ def norm(x: Array, weight: Array, bias: Array) -> Array:
     return centred / np.sqrt(x.var(-1, keepdims=True) + 1e-5) * weight + bias
 
 
-def reference(ids: Array, w: dict[str, Array], num_layers: int, num_heads: int) -> Array:
-    x = w["wte.weight"][ids] + w["wpe.weight"][: len(ids)]
+def rotated(x: Array, theta: float | None) -> Array:
+    """Rotate the pairs (j, j + D/2) of a head (T, D) by p theta^(-2j/D); without theta, not at all."""
+    if theta is None:
+        return x
+    half = x.shape[1] // 2
+    angles = np.outer(np.arange(len(x)), theta ** (-np.arange(half) / half))
+    turned = (x[:, :half] + 1j * x[:, half:]) * np.exp(1j * angles)
+    return np.concatenate([turned.real, turned.imag], axis=1)
+
+
+def reference(ids: Array, w: dict[str, Array], num_layers: int, num_heads: int, theta: float | None = None) -> Array:
+    x = w["wte.weight"][ids] + (w["wpe.weight"][: len(ids)] if theta is None else 0)
     size = x.shape[1] // num_heads
     for n in range(num_layers):
         p = {name.removeprefix(f"h.{n}."): array for name, array in w.items() if name.startswith(f"h.{n}.")}
@@ -62,7 +74,8 @@ def reference(ids: Array, w: dict[str, Array], num_layers: int, num_heads: int) 
         heads = []
         for h in range(num_heads):
             part = slice(h * size, (h + 1) * size)
-            scores = np.where(np.tri(len(ids)) > 0, q[:, part] @ k[:, part].T / math.sqrt(size), -np.inf)
+            products = rotated(q[:, part], theta) @ rotated(k[:, part], theta).T
+            scores = np.where(np.tri(len(ids)) > 0, products / math.sqrt(size), -np.inf)
             e = np.exp(scores - scores.max(-1, keepdims=True))
             heads.append(e / e.sum(-1, keepdims=True) @ v[:, part])
         x = x + np.concatenate(heads, axis=1) @ p["attn.c_proj.weight"] + p["attn.c_proj.bias"]
@@ -72,12 +85,13 @@ def reference(ids: Array, w: dict[str, Array], num_layers: int, num_heads: int) 
     return norm(x, w["ln_f.weight"], w["ln_f.bias"]) @ w["wte.weight"].T
 
 
-def test_the_model_is_its_equations() -> None:
-    model, ids = build("gpt2", "float64").eval(), tokens(0, 1, CONTEXT)
+@pytest.mark.parametrize("theta", [None, 50.0])
+def test_the_model_is_its_equations(theta: float | None) -> None:
+    model, ids = build("gpt2", "float64", rope_theta=theta).eval(), tokens(0, 1, CONTEXT)
     rng = np.random.default_rng(0)
     for parameter in model.parameters():
         parameter.data = parameter.data + rng.normal(0, 0.1, parameter.shape)  # initial biases are zero
-    wanted = reference(ids[0], model.state_dict(), 2, 3)
+    wanted = reference(ids[0], model.state_dict(), 2, 3, theta)
     np.testing.assert_allclose(model(ids).data[0], wanted, rtol=0, atol=1e-10 * np.abs(wanted).max())
 
 
@@ -125,6 +139,21 @@ def test_a_folder_of_another_variant_is_refused(tmp_path: Path, values: dict[str
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8")
     with pytest.raises(InputError, match=message):
         models.load(tmp_path)
+
+
+def test_rotary_positions_replace_the_table_and_no_other_program_takes_the_model_for_a_gpt2(tmp_path: Path) -> None:
+    fewer = models.count("gpt2", "300m") - models.count("gpt2", "300m", rope_theta=10_000.0)
+    assert fewer == 2_048 * 1_024
+    model = build("gpt2-rotary")
+    model.save(tmp_path)
+    values = read_json(tmp_path / "config.json")
+    assert (values["model_type"], values["architectures"]) == ("gpt2-rotary", ["GPT2RotaryForCausalLM"])
+    longer = models.load(tmp_path, context_length=2 * CONTEXT)
+    assert longer(tokens(0, 1, 2 * CONTEXT)).shape[1] == 2 * CONTEXT
+    with pytest.raises(InputError, match=r"of model_type 'gpt2-rotary', which llama\.cpp cannot run"):
+        read_network(tmp_path)
+    with pytest.raises(InputError, match="width / num_heads must be even with a rope_theta; it is 3"):
+        build("gpt2", num_heads=4, rope_theta=50.0)
 
 
 def test_shapes_that_cannot_be_built_are_refused() -> None:

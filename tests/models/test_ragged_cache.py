@@ -14,7 +14,7 @@ from minigrad.nn import Cache, Layout
 from minigrad.nn.decoder import Decoder
 from minigrad.nn.language_model import LanguageModel
 from minigrad.typing import Array
-from tests.models.tiny import CONTEXT, TINY, build, tokens
+from tests.models.tiny import CONTEXT, TINY, WITH_PROGRAM, build, tokens
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 MERGING = {f"wiola, {variant}": variant for variant in ("first", "avg_causal", "kv_only")}
@@ -76,7 +76,7 @@ def test_a_text_is_the_same_alone_and_among_others(name: str) -> None:
                 np.testing.assert_allclose(found[a:b], by_itself, rtol=0, atol=1e-6 * max(1, np.abs(by_itself).max()))
 
 
-@pytest.mark.parametrize("family", TINY)
+@pytest.mark.parametrize("family", WITH_PROGRAM)
 def test_the_steps_of_a_program_give_a_text_the_same_bits_alone_and_among_others(family: str) -> None:
     model, ids = MODELS[family, "float32"], tokens(4, 3, CONTEXT)
     decoder, cache, alone = Decoder(model), model.new_cache(3, CONTEXT), [model.new_cache(1, CONTEXT) for _ in range(3)]

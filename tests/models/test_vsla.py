@@ -11,8 +11,10 @@ import pytest
 
 import models
 from minigrad import InputError
+from minigrad.nn.learned_pattern import CANDIDATES
+from minigrad.optim import AdamW
 from models.claims import compare
-from tests.models.tiny import CONTEXT, build, tokens
+from tests.models.tiny import CONTEXT, VOCAB, build, tokens
 
 
 def test_the_exact_count_and_that_of_the_document() -> None:
@@ -114,3 +116,31 @@ def test_stored_keys_cost_what_their_patterns_need() -> None:
     sparse, pyramid = (models.configure("vsla", "nano", patterns=each) for each in ("sparse", "pyramid"))
     assert sparse.activations_per_token() == full.activations_per_token() + 6 * 2 * 3 * 32
     assert pyramid.activations_per_token() == full.activations_per_token() + 6 * 90
+
+
+def test_a_learned_pattern_mixes_the_candidates_of_each_head() -> None:
+    model: Any = build("vsla", "float64", patterns="learned", num_layers=1, top_k=2).eval()
+    ids, attention = tokens(0, 1, CONTEXT), model.h[0].attn
+    assert model.measurements() == {"pattern_share": [0.25] * 4}
+    for number, kind in enumerate(CANDIDATES):
+        shares = np.full((3, len(CANDIDATES)), -np.inf)
+        shares[:, number] = 0
+        attention.pattern.logits.data = shares.reshape(-1)
+        fixed = build("vsla", "float64", patterns=kind, num_layers=1, top_k=2).eval()
+        assert not fixed.load_state_dict({n: a for n, a in model.state_dict().items() if "logits" not in n})
+        np.testing.assert_allclose(model(ids).data, fixed(ids).data, rtol=0, atol=1e-12)
+        assert model.measurements()["pattern_share"][number] == 1
+
+
+def test_training_finds_the_pattern_that_a_task_needs() -> None:
+    """Each token repeats the one twelve before it: out of a window of 4, so full attention alone can find it."""
+    model: Any = build("vsla", patterns="local+learned", num_layers=2, init_std=0.2, top_k=1, block=8)
+    draw, optimizer = np.random.default_rng(0), AdamW(model.parameters(), lr=0.02, weight_decay=0.0)
+    for _ in range(200):
+        ids = np.tile(draw.integers(0, VOCAB, (8, 12)), (1, 2))
+        optimizer.zero_grad()
+        model.loss(ids[:, :-1], np.where(np.arange(23) < 11, -100, ids[:, 1:])).backward()
+        optimizer.step(max_norm=1.0)
+    shares = dict(zip(CANDIDATES, model.measurements()["pattern_share"], strict=True))
+    assert shares["full"] > 0.4
+    assert shares["local"] < 0.1

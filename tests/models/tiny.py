@@ -1,4 +1,7 @@
-"""A tiny model of every family, with every mechanism active, for the laws that all families must keep."""
+"""A tiny model of every family, with every mechanism active, for the laws that all families must keep.
+
+What excludes a mechanism of a family gets a tiny model of its own, under the name of the family and another word.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ VOCAB, CONTEXT = 13, 24
 
 TINY: dict[str, dict[str, Any]] = {
     "gpt2": {"num_layers": 2, "width": 12, "num_heads": 3, "feed_forward": 20},
+    "gpt2-rotary": {"num_layers": 2, "width": 12, "num_heads": 3, "feed_forward": 20, "rope_theta": 50.0},
     "vidya-v1": {"num_layers": 2, "width": 12, "num_heads": 3, "head_dim": 4, "feed_forward": 20},
     "vidya-v2": {
         "num_layers": 2,
@@ -33,6 +37,16 @@ TINY: dict[str, dict[str, Any]] = {
         "top_k": 5,
         "entropy": 0.6,
     },
+    "vsla-learned": {
+        "num_layers": 2,
+        "width": 12,
+        "num_heads": 3,
+        "feed_forward": 20,
+        "patterns": "learned+local",
+        "window": 4,
+        "block": 3,
+        "top_k": 5,
+    },
     "wiola": {
         "num_layers": 6,
         "width": 16,
@@ -43,6 +57,9 @@ TINY: dict[str, dict[str, Any]] = {
         "gcla_gate_init": 0.0,
     },
 }
+
+WITH_PROGRAM = [name for name in TINY if name != "vsla-learned"]
+"""Models that are written with by a program (`minigrad.nn.programs`), whose sums do not depend on the batch."""
 
 WITHOUT_GRADIENT: dict[str, tuple[str, ...]] = {
     # The first layer has no layers below it; the second has one, whose softmax over a single key has no gradient.
@@ -55,10 +72,15 @@ WITHOUT_GRADIENT: dict[str, tuple[str, ...]] = {
 }
 
 
+def family_of(name: str) -> str:
+    """Return the family of a tiny model."""
+    return next(family for family in models.FAMILIES if name == family or name.startswith(family + "-"))
+
+
 def build(family: str, dtype: str = "float32", seed: int = 0, **changes: Any) -> LanguageModel:
     """Build a tiny model with large initial weights, so that every non-linear mechanism has an effect."""
     fields = TINY[family] | {"vocab_size": VOCAB, "context_length": CONTEXT, "init_std": 0.4, "end_of_text_id": 0}
-    return models.build(family, seed=seed, dtype=dtype, **(fields | changes))
+    return models.build(family_of(family), seed=seed, dtype=dtype, **(fields | changes))
 
 
 def tokens(seed: int, batch_size: int, length: int) -> Any:

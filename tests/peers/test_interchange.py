@@ -186,3 +186,9 @@ def test_a_config_of_ours_says_what_theirs_says(tmp_path: Path) -> None:
     said = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
     for key in ("n_embd", "n_layer", "n_head", "n_inner", "n_positions", "activation_function", "layer_norm_epsilon"):
         assert getattr(config, key) == said[key]
+
+
+def test_a_gpt2_with_rotary_positions_is_refused_and_not_misread(tmp_path: Path) -> None:
+    models.build("gpt2", "nano", num_layers=1, vocab_size=96, rope_theta=10_000.0).save(tmp_path)
+    with pytest.raises(ValueError, match="gpt2-rotary"):
+        theirs(tmp_path)

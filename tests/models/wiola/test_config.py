@@ -69,3 +69,14 @@ def test_the_middle_third_of_the_layers_merges(layers: int, merging: list[int]) 
 
 def test_every_variant_but_the_literal_one_is_causal() -> None:
     assert set(VARIANTS) - set(CAUSAL) == {"paper"}
+
+
+def test_the_ids_of_the_released_tokenizer_are_written_and_read(tmp_path: Path) -> None:
+    released = models.configure("wiola", "360m").published()
+    assert [released[f"{role}_token_id"] for role in ("pad", "bos", "eos")] == [0, 1, 2]
+    build("float32", end_of_text_id=5, begin_of_text_id=None, padding_id=3).save(tmp_path)
+    for file in ("config.json", "generation_config.json"):
+        ids = read_json(tmp_path / file)
+        assert [ids[f"{role}_token_id"] for role in ("pad", "bos", "eos")] == [3, 5, 5]
+    config: Any = models.load(tmp_path).config
+    assert (config.end_of_text_id, config.begin_of_text_id, config.padding_id) == (5, None, 3)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from minigrad import Tensor, nn
-from minigrad.autograd import gradcheck
 from models.wiola.spiral import SpiralAngles
 
 Array = NDArray[Any]
@@ -69,10 +68,3 @@ def test_the_product_of_equal_pairs_is_the_cosine_of_the_distance_times_both_rad
         radii = [1 + 0.1 * np.sin(position * 0.01 * omega) for position in (p, q)]
         wanted = radii[0] * radii[1] * np.cos((p - q) * omega * 1.125)
         np.testing.assert_allclose(cosine[p] * cosine[q] + sine[p] * sine[q], wanted, rtol=0, atol=1e-12)
-
-
-def test_the_gradient_of_scaled_rotations() -> None:
-    """The transpose of a rotation is its inverse; the transpose of a rotation with a radius is not."""
-    angles = SpiralAngles(8, 100.0, divisor=8.0, amplitude=0.9, frequency=1.0)
-    layout = nn.Layout(np.array([0, 4]), np.array([0, 1, 5, 300]))
-    gradcheck.check(lambda x: angles.rotate(x, layout), draw(4, 2, 8))
