@@ -1,7 +1,7 @@
 """Comments of Python source files as training text: one document for each module.
 
 They are prose about programs, like the docstrings, and every installation has them. They are only trained on, and a
-module whose docstrings are held out gives none: its comments would speak of what the held-out text is about.
+module whose docstrings are held out gives none: its comments would speak of what these are about.
 """
 
 from __future__ import annotations

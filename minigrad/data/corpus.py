@@ -1,8 +1,8 @@
-"""Text to train on, and the part of it that is held out.
+"""A text and its three parts: to train on, for validation and for the test.
 
-A corpus is a list of documents: topics, modules, files, scenes. Whole documents are held out, not sentences: two
-sentences of one page have much in common, and the evaluation must be on text that the model was not trained on.
-Held-out text may also be given, as a text of its own.
+A corpus is a list of documents: topics, modules, files, scenes. Whole documents are held out where there are enough,
+not sentences: two sentences of one page have much in common, and the evaluation must be on text that the model was not
+trained on. Validation text may also be given, as a text of its own.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ import io
 import os
 import platform
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
-from minigrad.data import comments, installed_packages, standard_library
+from minigrad.data import python_docs, standard_library
 from minigrad.data.download import download
-from minigrad.data.held_out import hold_out
 from minigrad.data.overlap import without_repeats
 from minigrad.data.selection import Selection
+from minigrad.data.split import Parts, bytes_to_train, num_bytes, sample, split
 from minigrad.data.text_files import TextFiles, documents_in, read
 from minigrad.errors import InputError, RunError
 
@@ -30,31 +29,22 @@ NAMES = ("python-docs", "python-source", "shakespeare")
 SHAKESPEARE = "https://raw.githubusercontent.com/karpathy/char-rnn/master/data/tinyshakespeare/input.txt"
 SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2dc565ed"
 
-Texts = tuple[str, ...] | TextFiles | Selection
-"""Documents in memory, or those that are read as often as they are wanted."""
-
-
-class Parts(NamedTuple):
-    """The documents of a corpus to train on, those that are held out, and how many paragraphs are in neither."""
-
-    train: Texts
-    held_out: tuple[str, ...]
-    left_out: int = 0
-
 
 @dataclass(frozen=True)
 class Corpus:
     """Documents under a name, in memory or in files; `description` names them in a few words.
 
-    `held_out` is held-out text of its own, if there is some. With `unrepeated`, no paragraph of the training part
-    repeats held-out text (`minigrad.data.overlap`). That is not done to the documents of a user that are split here:
-    a phrase that many of them share is a part of the language that the model is to learn.
+    `validation` and `test` are parts that are no part of `documents`, if there are such. With `unrepeated`, no
+    paragraph that is trained on repeats validation or test text (`minigrad.data.overlap`). That is not done to the
+    documents of a user that are split here: a phrase that many of them share is a part of the language that the model
+    is to learn.
     """
 
     name: str
     description: str
     documents: tuple[str, ...] | TextFiles
-    held_out: tuple[str, ...] = ()
+    validation: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
     unrepeated: bool = False
 
     @property
@@ -65,45 +55,39 @@ class Corpus:
     @property
     def bytes_to_train(self) -> int:
         """Size of the documents to train on as UTF-8, in bytes."""
-        train = self._parts.train
-        return train.num_bytes if isinstance(train, Selection) else num_bytes(train)
+        return bytes_to_train(self._parts)
 
     @property
     def num_documents(self) -> int:
-        """The number of all documents, but for those of held-out text of its own."""
+        """The number of all documents, but for those of `validation` and `test`."""
         if isinstance(self.documents, TextFiles) and isinstance(self._parts.train, Selection):
             return self._parts.train.seen.count
         return sum(1 for _ in self.documents)
 
-    def split(self) -> tuple[Texts, tuple[str, ...]]:
-        """Return (documents to train on, held-out documents); neither is ever empty.
+    def split(self) -> Parts:
+        """Return the documents to train on, for validation and for the test; only the last may be empty.
 
-        Held-out text of its own is the held-out part, else `minigrad.data.held_out` chooses it. Documents in files are
-        read as they are wanted. Raises InputError if there is too little text to split.
+        `minigrad.data.split` chooses them, unless there is validation text of its own. Documents in files are read as
+        they are wanted. Raises InputError if there is too little text to split.
         """
-        return self._parts[:2]
+        return self._parts
 
     def sample(self) -> Iterable[str]:
         """Return enough of the documents to train on to learn a vocabulary from."""
-        train = self._parts.train
-        return train.sample() if isinstance(train, Selection) else train
-
-    @property
-    def left_out(self) -> int:
-        """The number of paragraphs that are not trained on, because they repeat held-out text."""
-        return self._parts.left_out
+        return sample(self._parts)
 
     @functools.cached_property
     def _parts(self) -> Parts:
-        parts = Parts(self.documents, self.held_out) if self.held_out else Parts(*hold_out(self.documents))
+        own = self.validation and Parts(self.documents, self.validation, self.test)
+        parts = own or split(self.documents)
         if self.unrepeated:
             unseen, left_out = without_repeats(parts.train, parts.held_out)
-            parts = Parts(unseen, parts.held_out, left_out)
+            parts = replace(parts, train=unseen, left_out=left_out)
             if next(iter(parts.train), None) is None:
                 raise InputError(
-                    f"all of the text in {self.name} is in the held-out text too: nothing is left to train on"
+                    f"all of the text in {self.name} is validation or test text too: nothing is left to train on"
                 )
-        return parts._replace(train=tuple(parts.train)) if isinstance(self.documents, tuple) else parts
+        return replace(parts, train=tuple(parts.train)) if isinstance(self.documents, tuple) else parts
 
 
 def load(
@@ -111,89 +95,86 @@ def load(
 ) -> Corpus:
     """Return the corpus of that name: one of `NAMES`, a file, a folder, or an address that starts with http.
 
-    `held_out` names held-out text of its own: see `load_for_evaluation`. `progress` is called with a sentence before a
+    `held_out` names validation text of its own, given in the same way: all of a file, a folder or an address, which
+    leaves no text for the test; one of `NAMES` gives both of its parts. `progress` is called with a sentence before a
     download, which is kept in the cache folder, and while a long text is read. Raises InputError if there is no such
     name or no UTF-8 text under it, and RunError if a download fails or this Python has no source of its standard
     library.
     """
-    description, documents = _read(name, progress)
-    if held_out is None and name == "python-docs":  # of the library's own documents, whatever is trained on beside them
-        _, chosen = hold_out(standard_library.documentation())
-        known = set(chosen)
-        rest = tuple(text for text in documents if text not in known)
-        return Corpus(name, description, rest, chosen, unrepeated=True)
     if held_out is None:
-        return Corpus(name, description, documents)
-    other = load_for_evaluation(held_out, progress=progress)
-    description += f"; held out: {other.description}"
-    return Corpus(name, description, documents, tuple(other.documents), unrepeated=True)
+        return _python_docs() if name == "python-docs" else Corpus(name, *_read(name, progress))
+    description, documents = _read(name, progress)
+    if held_out in NAMES:
+        other = load(held_out, progress=progress)
+        validation, test = other.split().validation, other.split().test
+    else:
+        other = load_for_evaluation(held_out, progress=progress)
+        validation, test = tuple(other.documents), ()
+    return Corpus(name, f"{description}; validation: {other.description}", documents, validation, test, unrepeated=True)
 
 
-def load_for_evaluation(name: str, *, progress: Callable[[str], None] | None = None) -> Corpus:
-    """Return a text to evaluate: the held-out part of one of `NAMES`, or all of a file, a folder or an address.
+def load_for_evaluation(
+    name: str, part: str = "validation", *, progress: Callable[[str], None] | None = None
+) -> Corpus:
+    """Return a text to evaluate: the `part` "validation" or "test" of one of `NAMES`, or all of another text.
 
     Each file is one document, however long it is; a long one is cut only for training. Arguments and errors: as those
-    of `load`.
+    of `load`; also raises InputError for the test part of a text that has none.
     """
     if name in NAMES:
         text = load(name, progress=progress)
-        return Corpus(name, f"held-out part of: {text.description}", text.split()[1])
+        parts = {"validation": text.split().validation, "test": text.split().test}
+        return Corpus(name, f"{part} part of: {text.description}", parts[part])
+    if part == "test":
+        raise InputError(f"{name} is evaluated as a whole, so it has no test part: leave out --split.")
     return Corpus(name, *_read(name, progress, whole=True))
+
+
+def _python_docs() -> Corpus:
+    found = python_docs.read()
+    if not found.documents:
+        raise _no_source("python-docs")
+    return Corpus("python-docs", found.description, found.train, found.validation, found.test, unrepeated=True)
+
+
+def _no_source(name: str) -> RunError:
+    return RunError(
+        f"there is no Python source in {standard_library.library_folder()}, so no {name}. Give --data PATH."
+    )
 
 
 def _read(
     name: str, progress: Callable[[str], None] | None, *, whole: bool = False
 ) -> tuple[str, tuple[str, ...] | TextFiles]:
     """Return a description of the text of that name, and its documents; long ones are cut unless they stay whole."""
-    python = f"Python {platform.python_version()}"
     documents: Iterable[str]
-    if name == "python-docs":
-        description, documents = _python_docs(f"documentation and docstrings of {python}")
+
+    def downloaded(data: bytes) -> tuple[str, ...]:
+        found = tuple(documents_in(io.BytesIO(data), name.partition("?")[0], whole=whole))
+        if not found:
+            raise InputError(f"{name} holds no text.")
+        return found
+
+    if name == "python-docs":  # beside validation text of its own, all of it
+        text = python_docs.read()
+        description, documents = text.description, text.documents
     elif name == "python-source":
+        python = f"Python {platform.python_version()}"
         description, documents = f"source of the standard library of {python}", standard_library.source()
     elif name == "shakespeare":
-        data = download(SHAKESPEARE, sha256=SHAKESPEARE_SHA256, progress=progress)
-        description, documents = "plays of Shakespeare", documents_in(io.BytesIO(data), "shakespeare", whole=whole)
+        documents = download(SHAKESPEARE, downloaded, sha256=SHAKESPEARE_SHA256, progress=progress)
+        description = "plays of Shakespeare"
     elif name.startswith(("http://", "https://")):
-        data, address = download(name, progress=progress), name.partition("?")[0]
-        description, documents = f"text from {name}", documents_in(io.BytesIO(data), address, whole=whole)
+        description, documents = f"text from {name}", download(name, downloaded, progress=progress)
     else:
         check_name(name)
         description, documents = f"text in {name}", read(Path(name), whole=whole, progress=progress)
     found = documents if isinstance(documents, TextFiles) else tuple(documents)
     if not found and name in NAMES:
-        raise RunError(
-            f"there is no Python source in {standard_library.library_folder()}, so no {name}. Give --data PATH."
-        )
+        raise _no_source(name)
     if not found:
         raise InputError(f"{name} holds no text.")
     return description, found
-
-
-def _python_docs(library: str) -> tuple[str, list[str]]:
-    """Return the documents of the library and of the packages that minigrad needs, and what share each has of them."""
-    documents = standard_library.documentation()
-    if not documents:
-        return library, []
-    sources = {library: num_bytes(documents)}
-    for package in installed_packages.PACKAGES:
-        found = installed_packages.documentation(package, documents)
-        sources[f"docstrings of {package} {installed_packages.version(package)}"] = num_bytes(found)
-        documents = [*documents, *found]
-    found = comments.documentation(documents, hold_out(standard_library.documentation())[1])
-    sources["comments in the source of all three"] = num_bytes(found)
-    documents = [*documents, *found]
-    shares = [f"{name} ({size / sum(sources.values()):.0%})" for name, size in sources.items()]
-    return ", ".join(shares), documents
-
-
-def num_bytes(documents: Iterable[str]) -> int:
-    """Return the size of the documents as UTF-8, in bytes.
-
-    >>> num_bytes(["π", "pi"])
-    4
-    """
-    return sum(len(text.encode()) for text in documents)
 
 
 def check_name(name: str) -> None:

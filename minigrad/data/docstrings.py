@@ -80,8 +80,8 @@ def docstrings_of(module: str, source: str) -> list[Section]:
 def without_repeats(documents: Iterable[list[Section]], seen: set[str]) -> Iterator[str]:
     """Yield the documents as texts, without the paragraphs that occurred before; those in `seen` did.
 
-    Copied docstrings are common, and a copy of a training paragraph in the held-out part would be counted as learning.
-    The paragraphs are added to `seen`, their words joined by single spaces.
+    Copied docstrings are common, and a copy of a training paragraph in text that is held out would be counted as
+    learning. The paragraphs are added to `seen`, their words joined by single spaces.
     """
 
     def unseen(section: Section) -> list[str]:

@@ -1,4 +1,4 @@
-"""The sequences in which held-out text is evaluated: every token is predicted exactly once, from enough context."""
+"""The sequences in which a text is evaluated: every token is predicted exactly once, from enough context."""
 
 from __future__ import annotations
 

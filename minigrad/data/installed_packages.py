@@ -1,6 +1,6 @@
 """Docstrings of the packages that minigrad needs, as training text: every installation has them too.
 
-They are only trained on. Nothing of them is held out: which text figures are of must not change with their versions.
+None of them is validation text: which text figures are of must not change with their versions.
 """
 
 from __future__ import annotations

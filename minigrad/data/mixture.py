@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from minigrad.data import corpus, sources
 from minigrad.data.corpus import Corpus
+from minigrad.data.overlap import without_repeats
+from minigrad.data.split import Parts, bytes_to_train, num_bytes, sample
+from minigrad.errors import InputError
+from minigrad.system.units import format_bytes
 
 
 @dataclass(frozen=True)
@@ -32,30 +37,47 @@ class Mixture:
     @property
     def bytes_to_train(self) -> int:
         """Size of the documents to train on of all texts, as UTF-8, in bytes."""
-        return sum(each.bytes_to_train for each in self.corpora)
+        return sum(map(bytes_to_train, self.parts))
 
     @property
     def num_documents(self) -> int:
         """The number of documents of all texts."""
         return sum(each.num_documents for each in self.corpora)
 
-    @property
-    def left_out(self) -> int:
-        """The number of paragraphs that are not trained on, because they repeat held-out text."""
-        return sum(each.left_out for each in self.corpora)
+    @functools.cached_property
+    def parts(self) -> tuple[Parts, ...]:
+        """The parts of each text, split as on its own; no paragraph is trained on that another text holds out.
 
-    def split(self) -> tuple[Iterator[str], tuple[str, ...]]:
-        """Return (documents to train on, held-out documents) of all texts, one after the other, each as on its own.
-
-        Held-out text that all have in common is there once. Errors are those of `Corpus.split`.
+        Raises InputError as `Corpus.split` does, and for a text of which then nothing is left to train on.
         """
-        parts = [each.split() for each in self.corpora]
-        held_out = itertools.chain.from_iterable(dict.fromkeys(part for _, part in parts))
-        return itertools.chain.from_iterable(train for train, _ in parts), tuple(held_out)
+        found = [each.split() for each in self.corpora]
+        known = dict.fromkeys(text for parts in found for text in parts.held_out)
+        return tuple(_without(parts, known) for parts in found)
+
+    def split(self) -> Parts:
+        """Return the parts of all texts, one text after the other; a part that all have in common is there once."""
+        validation, test = (
+            tuple(itertools.chain.from_iterable(dict.fromkeys(each)))
+            for each in ([parts.validation for parts in self.parts], [parts.test for parts in self.parts])
+        )
+        train = itertools.chain.from_iterable(parts.train for parts in self.parts)
+        return Parts(train, validation, test, sum(parts.left_out for parts in self.parts))
 
     def sample(self) -> Iterator[str]:
         """Yield enough of the documents to train on to learn a vocabulary from."""
-        return itertools.chain.from_iterable(each.sample() for each in self.corpora)
+        return itertools.chain.from_iterable(map(sample, self.parts))
+
+
+def _without(parts: Parts, held_out: Iterable[str]) -> Parts:
+    """Return the parts of a text without the paragraphs to train on that other texts have in `held_out`."""
+    own = set(parts.held_out)
+    if not (others := [text for text in held_out if text not in own]):
+        return parts
+    unseen, left_out = without_repeats(parts.train, others)
+    if not unseen.num_bytes:
+        raise InputError("all that one of the texts would be trained on, another holds out; give one of them alone")
+    train = tuple(unseen) if isinstance(parts.train, tuple) else unseen
+    return replace(parts, train=train, left_out=parts.left_out + left_out)
 
 
 def load(data: str, *, held_out: str | None = None, progress: Callable[[str], None] | None = None) -> Corpus | Mixture:
@@ -63,3 +85,18 @@ def load(data: str, *, held_out: str | None = None, progress: Callable[[str], No
     shares = sources.parse(data)
     loaded = [corpus.load(name, held_out=held_out, progress=progress) for name in shares]
     return loaded[0] if len(loaded) == 1 else Mixture(tuple(loaded), tuple(shares.values()))
+
+
+def check_enough(text: Corpus | Mixture, *, test: bool = False) -> None:
+    """Raise InputError if there is less text to train on than for validation, or none for a `test` that is wanted."""
+    train, validation = text.bytes_to_train, num_bytes(text.split().validation)
+    if train < validation:
+        raise InputError(
+            f"{text.name} has {format_bytes(train)} to train on, less than the {format_bytes(validation)} held out for "
+            "validation: give --data more text, or --held-out a shorter one."
+        )
+    if test and not text.split().test:
+        raise InputError(
+            "--held-out is all for validation, which leaves no text for --test: leave out one of them, or evaluate the "
+            "run later on a text that it has not seen (python -m minigrad.evaluate RUN --data TEXT)"
+        )

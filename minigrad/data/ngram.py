@@ -16,16 +16,23 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from minigrad.data.portions import portions
+from minigrad.errors import InputError
 from minigrad.typing import Array
 
 _SECONDS_PER_BYTE = 0.4e-6  # measured on python-docs
+_LONGEST = 8  # bytes of a packed context and the byte after it
 _PORTION = 1 << 18  # bytes that are counted at a time: memory is taken for what is different, not for all text
 
 
 class NGram:
-    """Byte counts of orders 1 to `order`, and the probability of any byte in any context."""
+    """Byte counts of orders 1 to `order`, and the probability of any byte in any context.
+
+    Raises InputError for an order outside 1 to 8: a context and its byte are packed into 64 bits.
+    """
 
     def __init__(self, documents: Iterable[bytes], order: int = 4) -> None:
+        if not 1 <= order <= _LONGEST:
+            raise InputError(f"the order of an n-gram model of bytes is 1 to {_LONGEST}, not {order}")
         self.order = order
         empty = np.empty(0, np.uint64), np.empty(0, np.int64)
         self.pairs: list[tuple[Array, Array]] = [empty] * order  # for each length: context and byte, sorted; counts
@@ -67,15 +74,15 @@ class NGram:
         return bits / max(count, 1)
 
 
-def bits_per_byte(train: Iterable[str], held_out: Iterable[str], order: int = 4) -> float:
+def bits_per_byte(train: Iterable[str], evaluated: Iterable[str], order: int = 4) -> float:
     """Count in one set of documents, and evaluate on another."""
-    first, second = ((text.encode() for text in texts) for texts in (train, held_out))
+    first, second = ((text.encode() for text in texts) for texts in (train, evaluated))
     return NGram(first, order).bits_per_byte(second)
 
 
-def ngram_seconds(train_bytes: int, held_out_bytes: int) -> float:
-    """Estimate the seconds of `bits_per_byte` with order 5."""
-    return _SECONDS_PER_BYTE * (train_bytes + held_out_bytes)
+def ngram_seconds(train_bytes: int, evaluated_bytes: int) -> float:
+    """Estimate the seconds of `bits_per_byte` with order 6."""
+    return _SECONDS_PER_BYTE * (train_bytes + evaluated_bytes)
 
 
 def _contexts(documents: Sequence[bytes], length: int) -> tuple[Array, Array]:

@@ -1,8 +1,8 @@
-"""Text that is in the training part and in the held-out part: it is left out of training, so that only learning counts.
+"""Text to train on that validation or test text has too: it is left out of training, so that only learning counts.
 
-Documents of one source copy from each other. A model that was trained on a copy of a held-out paragraph has seen the
+Documents of one source copy from each other. A model that was trained on a copy of such a paragraph has seen the
 answers. Two paragraphs are taken to be copies if they share 13 words in a row, as in the evaluation of GPT-3 (Brown et
-al. 2020, appendix C); white space and line ends do not matter.
+al. 2020, appendix C). Words are letters and digits; case, punctuation and white space do not matter.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RUN = 13  # words
 
 
 def without_repeats(train: Iterable[str], held_out: Iterable[str]) -> tuple[Selection, int]:
-    """Return the training documents without the paragraphs that share a run of 13 words with held-out text.
+    """Return the training documents without the paragraphs that share a run of 13 words with text that is held out.
 
     Also returns the number of these paragraphs. A paragraph ends at a blank line. A document that is held out as it is,
     and one of which nothing is left, are dropped; one that shares nothing is returned as it is.
@@ -43,5 +43,5 @@ def without_repeats(train: Iterable[str], held_out: Iterable[str]) -> tuple[Sele
 
 
 def _runs(text: str) -> Iterator[Sequence[str]]:
-    words = text.split()
+    words = re.findall(r"\w+", text.lower())
     return zip(*(words[start:] for start in range(RUN)), strict=False)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from minigrad.data.batches import Batch
 from minigrad.data.documents import Documents
-from minigrad.data.evaluation import Spans
+from minigrad.data.evaluation import Spans, tokens_read
 from minigrad.data.mixing import Mixed
 from minigrad.data.token_files import MixedTokens, TokenFile, Tokens
 from minigrad.data.windows import Windows
@@ -50,6 +50,11 @@ class Reader(Source, Protocol):
 def reader(documents: str, tokens: TokenFile | Tokens, context: int) -> Reader:
     """Return a text as ``"packed"`` documents or as ``"windows"``; raises InputError if it is too short."""
     return Documents(tokens, context) if documents == "packed" else Windows(tokens, context)
+
+
+def tokens_evaluated(documents: str, tokens: TokenFile | Tokens, context: int) -> int:
+    """Return how many tokens are read to evaluate a text."""
+    return tokens_read(reader(documents, tokens, context).spans(), context=context)
 
 
 def training_source(documents: str, tokens: TokenFile | MixedTokens, context: int) -> Source:

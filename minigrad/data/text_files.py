@@ -5,6 +5,9 @@ Documents are read one by one, as often as they are wanted: only what fits is ke
 
 from __future__ import annotations
 
+import errno
+import os
+import select
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +21,10 @@ from minigrad.system.files import reason
 from minigrad.system.units import format_bytes
 
 TEXT_SUFFIXES = (".txt", ".md", ".py", ".jsonl")  # files that are read in a folder, also followed by .gz
-LARGEST_DOCUMENT = 65_536  # characters; a longer text is cut
-CHUNK = 8_192  # characters, about: 1 MB gives about 140 chunks, enough for a fair held-out split
+LARGEST_DOCUMENT = 1 << 21  # characters; a longer text is cut into chunks, which memory need not hold all
+CHUNK = 8_192  # characters, about: so a text that is cut gives 170 chunks at least, enough to hold some out
 _KEPT = 1 << 26  # characters of text that are kept in memory; of a longer one, none
+_PATIENCE = 60  # seconds, for the first bytes of a pipe
 _TOLD = 500_000_000  # characters between two lines of progress
 
 
@@ -41,7 +45,7 @@ class TextFiles:
         size = told = 0
         for path in self._files():
             try:
-                with path.open("rb") as file:
+                with open_text(path) as file:
                     for document in documents_in(file, str(path), whole=self.whole, at_once=not path.is_file()):
                         yield document
                         size += len(document)
@@ -83,6 +87,23 @@ def read(
     return tuple(kept)
 
 
+def open_text(path: Path) -> IO[bytes]:
+    """Open a file, or a pipe into which another program writes (`--data <(zcat a.gz)`); raises OSError.
+
+    To open a pipe is to wait for that program, perhaps for ever: here one that stays empty is an error after a minute.
+    """
+    return open(path, "rb", opener=_open_pipe if path.is_fifo() else None)
+
+
+def _open_pipe(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    if not select.select([descriptor], [], [], _PATIENCE)[0]:
+        os.close(descriptor)
+        raise OSError(errno.ETIMEDOUT, f"it is a pipe, and no program wrote into it for {_PATIENCE} seconds")
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
 def documents_in(file: IO[bytes], name: str, *, whole: bool = False, at_once: bool = False) -> Iterator[str]:
     """Yield the documents in the bytes of one file; the file's `name` tells its kind.
 
@@ -94,7 +115,8 @@ def documents_in(file: IO[bytes], name: str, *, whole: bool = False, at_once: bo
     text: Iterable[str] = [text_in(file, name)] if whole or at_once else text_portions(file, name)
     documents = ([each] for each in _json_lines(text, name)) if is_json_lines(name) else [text]
     for pieces in documents:
-        yield from _unless_blank(pieces) if whole else chunks(_unless_blank(pieces))
+        text_of_one = _unless_blank(pieces, name)
+        yield from text_of_one if whole else chunks(text_of_one)
 
 
 def is_json_lines(name: str) -> bool:
@@ -103,14 +125,15 @@ def is_json_lines(name: str) -> bool:
 
 
 def chunks(pieces: Iterable[str]) -> Iterator[str]:
-    r"""Cut a text of more than 65,536 characters, which comes in pieces, into chunks of about 8,192.
+    r"""Cut a text of more than 2,097,152 characters, which comes in pieces, into chunks of about 8,192.
 
     Joined they are the text. A book is one document, but a part of it must be held out from training. Cuts are made
-    after a blank line, or a line, or else anywhere. Training on the neighbours of a held-out chunk can teach its style
-    and names, not its sentences.
+    after a blank line, or a line, or else anywhere. Training on the neighbours of a chunk that is held out can teach
+    its style and names, not its sentences.
 
-    >>> [len(chunk) for chunk in chunks(["To be, or not to be.\n\n" * 3000])]
-    [8184, 8184, 8184, 8184, 8184, 8184, 8184, 8712]
+    >>> lengths = [len(chunk) for chunk in chunks(["To be, or not to be.\n\n" * 100_000])]
+    >>> len(lengths), set(lengths), lengths[-1]
+    (269, {8184, 6688}, 6688)
     """
     text, start, is_long = "", 0, False
     for piece in pieces:
@@ -133,15 +156,21 @@ def _end_of_chunk(text: str, start: int) -> int:
     return end
 
 
-def _unless_blank(pieces: Iterable[str]) -> Iterator[str]:
-    """Yield the pieces of a text; none of a text that is blank."""
-    blank, rest = list[str](), iter(pieces)
+def _unless_blank(pieces: Iterable[str], name: str) -> Iterator[str]:
+    """Yield the pieces of a text; none of a text that is blank.
+
+    Raises InputError for more white space than any text begins with: a small packed file may hold any amount of it.
+    """
+    blank, rest, size = list[str](), iter(pieces), 0
     for piece in rest:
         blank.append(piece)
+        size += len(piece)
         if piece.strip():
             yield from blank
             yield from rest
             return
+        if size > _KEPT:
+            raise InputError(f"{name} begins with more than {format_bytes(_KEPT)} of white space, so it is no text")
 
 
 def _json_lines(pieces: Iterable[str], name: str) -> Iterator[str]:

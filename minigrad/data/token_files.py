@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from minigrad.typing import Tokenizer
 _KEPT = 64  # token files: two for each text and tokenizer that were used last
 _IN_MEMORY = 1 << 28  # bytes of text, of which the tokens can stay in memory
 _MOST_BYTES_PER_TOKEN = 6  # of a large vocabulary; usually 3 or 4
+_HEADER = 128  # bytes before the tokens
 CHUNK = 1 << 22  # characters: the tokens of a chunk are stored in 2 bytes each before the next chunk is encoded
 
 Tokens = npt.NDArray[np.integer[Any]]
@@ -89,7 +91,7 @@ def prepare(documents: Iterable[str], tokenizer: Tokenizer, *, folder: Path | No
             num_bytes += len(text)
     path = (folder or cache_folder() / "tokens") / f"{digest.hexdigest()}.npy"
 
-    tokens = _open(path)
+    tokens = _open(path, tokenizer)
     if tokens is None:
         try:
             tokens = _written(path, documents, num_bytes, tokenizer)
@@ -125,7 +127,7 @@ def _written(path: Path, documents: Iterable[str], num_bytes: int, tokenizer: To
             file.write(tokens.data)
         file.seek(0)
         _write_header(file, dtype, count)
-    found = _open(path)
+    found = _open(path, tokenizer)
     if found is None:
         raise OSError(errno.EIO, "the file cannot be read again")
     return found
@@ -158,10 +160,20 @@ def _encoded(documents: Iterable[str], tokenizer: Tokenizer) -> Iterator[tuple[T
         yield np.concatenate(ended), sum(len(text.encode()) for text in chunk)
 
 
-def _open(path: Path) -> Tokens | None:
+def _open(path: Path, tokenizer: Tokenizer) -> Tokens | None:
+    """Return the tokens in a file, or None if it is not there, damaged, or holds what is no token."""
+    dtype, header = _dtype(tokenizer), io.BytesIO()
     try:
-        tokens: Tokens = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError):  # not there, or shorter than its header says
+        if not path.is_file():  # a pipe would never end
+            return None
+        _write_header(header, dtype, (path.stat().st_size - _HEADER) // dtype.itemsize)
+        with path.open("rb") as file:
+            if file.read(_HEADER) != header.getvalue():
+                return None
+        tokens: Tokens = np.memmap(path, dtype, mode="r", offset=_HEADER)
+    except (OSError, ValueError):  # it cannot be read, or is empty
+        return None
+    if any(part.max() >= tokenizer.vocab_size for part in np.split(tokens, range(CHUNK, len(tokens), CHUNK))):
         return None
     mark_used(path)
     return tokens

@@ -1,7 +1,8 @@
-"""A corpus as tokens: training and held-out text, and the number of bytes of each token."""
+"""A corpus as tokens: what is trained on, validation and test text, and the number of bytes of each token."""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,17 +20,22 @@ class TokenizedCorpus:
     corpus: Corpus | Mixture
     tokenizer: Tokenizer
     train: TokenFile | MixedTokens
-    held_out: TokenFile
+    validation: TokenFile
     byte_lengths: Array  # (V,), to convert nats per token into bits per byte
 
     @classmethod
     def of(cls, corpus: Corpus | Mixture, tokenizer: Tokenizer) -> TokenizedCorpus:
         """Encode a corpus; the tokens are kept in the cache folder."""
-        corpora = corpus.corpora if isinstance(corpus, Mixture) else (corpus,)
-        files = tuple(prepare(each.split()[0], tokenizer) for each in corpora)
+        each = corpus.parts if isinstance(corpus, Mixture) else (corpus.split(),)
+        files = tuple(prepare(parts.train, tokenizer) for parts in each)
         train = MixedTokens(files, corpus.shares) if isinstance(corpus, Mixture) else files[0]
-        held_out = prepare(corpus.split()[1], tokenizer)
-        return cls(corpus, tokenizer, train, held_out, token_byte_lengths(tokenizer, tokenizer.vocab_size))
+        validation = prepare(corpus.split().validation, tokenizer)
+        return cls(corpus, tokenizer, train, validation, token_byte_lengths(tokenizer, tokenizer.vocab_size))
+
+    @functools.cached_property
+    def test(self) -> TokenFile:
+        """The test text, which is encoded when it is first wanted: not in a run that does not ask for it."""
+        return prepare(self.corpus.split().test, self.tokenizer)
 
 
 def token_byte_lengths(tokenizer: Tokenizer, vocab_size: int) -> Array:

@@ -1,20 +1,17 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from minigrad.data import comments, corpus, installed_packages, standard_library
-from minigrad.data.corpus import Corpus
+from minigrad.data.split import Parts
 from minigrad.errors import InputError
 
 ROOT = Path(__file__).parents[2]
-TEXT = "The quick brown fox jumps over the lazy dog.\n" * 20
 
 
 def test_a_missing_name_offers_the_nearest(tmp_path, monkeypatch):
@@ -34,48 +31,10 @@ def test_a_missing_name_offers_the_nearest(tmp_path, monkeypatch):
             corpus.load(wrong)
 
 
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=2, max_size=60))
-def test_every_document_is_either_held_out_or_trained_on(documents):
-    if len(set(documents)) < 2:
-        return
-    train, held_out = Corpus("name", "", tuple(documents)).split()
-    assert train
-    assert held_out
-    assert set(train).isdisjoint(held_out)
-    assert Counter(train + held_out) == Counter(documents)
-
-
-def test_added_documents_do_not_change_the_split_of_the_others():
-    texts = [f"document {number}" for number in range(1_000)]
-    _, few = Corpus("", "", tuple(texts[:500])).split()
-    _, more = Corpus("", "", tuple(reversed(texts))).split()
-    assert set(few) == set(more) & set(texts[:500])
-    assert 40 < len(more) < 85
-
-
-def test_a_corpus_of_held_out_documents_can_be_split():
-    texts = Corpus("", "", tuple(f"document {number}" for number in range(100))).split()[1]
-    train, held_out = Corpus("", "", texts).split()
-    assert len(train) == 1
-    assert len(held_out) == len(texts) - 1
-
-
-def test_a_single_document_gives_its_last_tenth():
-    for documents in ((TEXT,), (TEXT, TEXT)):
-        (train,), (held_out,) = Corpus("", "", documents).split()
-        assert train + held_out == TEXT
-        assert train.endswith("dog.\n")
-        assert 0.05 < len(held_out) / len(TEXT) < 0.25
-    (train,), (held_out,) = Corpus("", "", ("x" * 100,)).split()
-    assert (len(train), len(held_out)) == (90, 10)
-    with pytest.raises(InputError, match="1 characters of text are too few"):
-        Corpus("", "", ("x",)).split()
-
-
 WORDS = "whether tis nobler in the mind to suffer the slings and arrows of outrageous fortune"
 
 
-def test_held_out_text_of_its_own_leaves_all_other_text_to_train_on(tmp_path):
+def test_validation_text_of_its_own_leaves_all_other_text_to_train_on(tmp_path):
     for name, text in {"a.txt": f"Hamlet\n\nOr {WORDS}?\n\nExit", "b.txt": "to be", "c.txt": "or not"}.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     other = tmp_path / "held"
@@ -83,28 +42,47 @@ def test_held_out_text_of_its_own_leaves_all_other_text_to_train_on(tmp_path):
     (other / "c.txt").write_text("or not", encoding="utf-8")
     (other / "long.txt").write_text(f"{WORDS} ...\n\n" * 2_000, encoding="utf-8")
     loaded = corpus.load(str(tmp_path / "a.txt"), held_out=str(other))
-    assert loaded.split() == (("Hamlet\n\nExit",), ("or not", f"{WORDS} ...\n\n" * 2_000))  # and nothing is cut
-    assert (loaded.left_out, loaded.documents) == (1, (f"Hamlet\n\nOr {WORDS}?\n\nExit",))
-    assert loaded.description == f"text in {tmp_path / 'a.txt'}; held out: text in {other}"
-    with pytest.raises(InputError, match="is in the held-out text too: nothing is left to train on"):
+    validation = ("or not", f"{WORDS} ...\n\n" * 2_000)  # and nothing is cut
+    assert loaded.split() == Parts(("Hamlet\n\nExit",), validation, (), left_out=1)
+    assert loaded.documents == (f"Hamlet\n\nOr {WORDS}?\n\nExit",)
+    assert loaded.description == f"text in {tmp_path / 'a.txt'}; validation: text in {other}"
+    with pytest.raises(InputError, match="is validation or test text too: nothing is left to train on"):
         corpus.load(str(other / "c.txt"), held_out=str(other)).split()
     everything = corpus.load(str(tmp_path), held_out=str(other))  # one is in the other
-    assert everything.split()[0] == ("Hamlet\n\nExit", "to be")
+    assert everything.split().train == ("Hamlet\n\nExit", "to be")
 
 
-def test_a_text_that_is_evaluated_is_whole_but_a_named_one_is_its_held_out_part(tmp_path, monkeypatch):
+@pytest.fixture
+def library(monkeypatch):
+    """A library of 99 short documents in the place of the default text."""
     documents = [f"document {number}" for number in range(99)]
     monkeypatch.setattr(standard_library, "documentation", lambda: documents)
     monkeypatch.setattr(installed_packages, "PACKAGES", ())
     monkeypatch.setattr(comments, "documentation", lambda before, held_out: [])
-    named = corpus.load_for_evaluation("python-docs")
-    assert named.documents == corpus.load("python-docs").split()[1]
-    assert named.description.startswith("held-out part of: documentation and docstrings of Python")
+    return tuple(documents)
+
+
+def test_a_text_that_is_evaluated_is_whole_but_a_named_one_is_one_part_of_it(library, tmp_path):
+    parts = corpus.load("python-docs").split()
+    assert sorted([*parts.train, *parts.validation, *parts.test]) == sorted(library)
+    for name, part in (("validation", parts.validation), ("test", parts.test)):
+        named = corpus.load_for_evaluation("python-docs", name)
+        assert named.documents == part
+        assert named.description.startswith(f"{name} part of: documentation and docstrings of Python")
     (tmp_path / "a.txt").write_text("line\n" * 50_000, encoding="utf-8")
     assert corpus.load_for_evaluation(str(tmp_path / "a.txt")).documents == ("line\n" * 50_000,)
-    assert corpus.load("python-docs", held_out=str(tmp_path)).split() == (
-        tuple(documents), ("line\n" * 50_000,)
-    )  # fmt: skip
+    with pytest.raises(InputError, match=r"a\.txt is evaluated as a whole, so it has no test part"):
+        corpus.load_for_evaluation(str(tmp_path / "a.txt"), "test")
+    own = corpus.load("python-docs", held_out=str(tmp_path)).split()
+    assert own == Parts(library, ("line\n" * 50_000,), ())
+
+
+def test_a_named_text_as_validation_text_keeps_its_test_part_out_of_training_too(library, tmp_path):
+    parts = corpus.load("python-docs").split()
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in ["mine", *parts.test, *parts.validation])
+    (tmp_path / "a.jsonl").write_text(lines, encoding="utf-8")
+    found = corpus.load(str(tmp_path / "a.jsonl"), held_out="python-docs").split()
+    assert (found.train, found.held_out) == (("mine",), parts.held_out)
 
 
 def test_the_corpus_imports_only_the_standard_library():

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 
 import pytest
 
-from minigrad.data import corpus, installed_packages, standard_library
-from minigrad.data.docstrings import paragraphs
+from minigrad.data import corpus, installed_packages
 
 SENTENCE = "Paragraphs of documentation are long enough to be told apart. "
 
@@ -16,36 +14,6 @@ SENTENCE = "Paragraphs of documentation are long enough to be told apart. "
 @pytest.fixture(scope="module")
 def default():
     return corpus.load()
-
-
-def digest(documents):
-    return hashlib.sha256("\0".join(documents).encode()).hexdigest()[:16]
-
-
-# The documentation of a version of Python (its documents as a digest), and what is held out of it.
-HELD_OUT = {"8764f0a5ec0f6310": "95c6f3e0eac4d859"}
-
-
-def test_the_held_out_documents_are_always_the_same(default):
-    """Figures of today and of another year are of the same text: its choice depends on the library alone."""
-    library = standard_library.documentation()
-    hashes = [hashlib.blake2b(text.encode(), digest_size=8).hexdigest() for text in library]
-    _, held_out = default.split()
-    assert held_out == tuple(text for text, found in zip(library, hashes, strict=True) if found[0] == "0")
-    assert HELD_OUT.get(digest(library), digest(held_out)) == digest(held_out)
-
-
-def test_the_default_text_trains_on_all_else_but_what_repeats_the_held_out_text(default):
-    train, held_out = default.split()
-    assert 0 < default.left_out < 100
-    assert 0.99 * corpus.num_bytes(default.documents) < corpus.num_bytes(train) < corpus.num_bytes(default.documents)
-    library = corpus.num_bytes(standard_library.documentation())
-    assert 0.03 < corpus.num_bytes(held_out) / library < 0.12
-    assert 2 < corpus.num_bytes(train) / library < 3.5
-    known = {part for text in train for part in paragraphs(text)}
-    new = [part for text in held_out for part in paragraphs(text) if len(part) > 80]
-    assert len(new) > 100
-    assert known.isdisjoint(new)
 
 
 def test_the_default_text_names_its_sources_and_their_shares(default):

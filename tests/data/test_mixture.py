@@ -1,4 +1,4 @@
-"""Several texts as one: each keeps its own held-out part, and its tokens in a file of its own."""
+"""Several texts as one: each keeps its own parts, and its tokens in a file of its own."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from minigrad.data.corpus import Corpus
 from minigrad.data.mixture import Mixture
 from minigrad.data.token_files import MixedTokens
 from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.errors import InputError
 
 
 @pytest.fixture
@@ -30,21 +31,47 @@ def test_each_text_has_its_own_parts(paths):
     both = mixture.load(f"{paths[0]}:3,{paths[1]}:1")
     assert isinstance(both, Mixture)
     parts = [corpus.load(str(path)).split() for path in paths]
-    train, held_out = both.split()
-    assert [*train] == [text for train, _ in parts for text in train]
-    assert held_out == parts[0][1] + parts[1][1]
-    assert (both.num_documents, both.left_out, both.description) == (80, 0, "2 texts")
+    found = both.split()
+    assert [*found.train] == [text for part in parts for text in part.train]
+    assert found.validation == parts[0].validation + parts[1].validation
+    assert found.test == parts[0].test + parts[1].test
+    assert (both.num_documents, found.left_out, both.description) == (80, 0, "2 texts")
     assert both.name == f"75% {paths[0]}, 25% {paths[1]}"
-    assert [*both.sample()] == [*both.split()[0]]
+    assert [*both.sample()] == [*both.split().train]
 
 
-def test_held_out_text_of_its_own_is_there_once(paths, tmp_path):
+def test_validation_text_of_its_own_is_there_once(paths, tmp_path):
     (tmp_path / "held.txt").write_text("b to be or not 7", encoding="utf-8")
     both = mixture.load(f"{paths[0]}:1,{paths[1]}:1", held_out=str(tmp_path / "held.txt"))
-    train, held_out = both.split()
-    assert held_out == ("b to be or not 7",)
-    assert both.left_out == 1
-    assert len([*train]) == 79
+    found = both.split()
+    assert (found.validation, found.test, found.left_out) == (("b to be or not 7",), (), 1)
+    assert len([*found.train]) == 79
+
+
+def test_what_one_text_holds_out_is_not_trained_on_in_another(paths, tmp_path):
+    alone = corpus.load(str(paths[0])).split()
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    for number, text in enumerate([*alone.held_out, *alone.train, *(f"new {number}" for number in range(80))]):
+        (copies / f"{number}.txt").write_text(text, encoding="utf-8")
+    both = mixture.load(f"{paths[0]}:1,{copies}:1")
+    found = both.split()
+    trained = list(found.train)
+    assert not {*trained} & {*found.held_out}
+    assert {*alone.held_out} <= {*found.held_out}
+    assert both.bytes_to_train == sum(len(text.encode()) for text in trained)
+    text = TokenizedCorpus.of(both, tokenizer.train(["to be or not"], vocab_size=262))
+    assert text.train.num_bytes == both.bytes_to_train
+    with pytest.raises(InputError, match="all that one of the texts would be trained on, another holds out"):
+        Mixture((Corpus("a", "", ("to be",), ("or",)), Corpus("b", "", ("not",), ("to be",))), (0.5, 0.5)).split()
+
+
+def test_text_that_is_shorter_than_what_is_held_out_is_refused(paths, tmp_path):
+    (tmp_path / "long.txt").write_text("that is the question\n" * 99, encoding="utf-8")
+    mixture.check_enough(mixture.load(f"{paths[0]}:3,{paths[1]}:1"))
+    for data in (str(paths[0]), f"{paths[0]}:3,{paths[1]}:1"):
+        with pytest.raises(InputError, match=r" to train on, less than the 2\.1 kB held out for validation: give"):
+            mixture.check_enough(mixture.load(data, held_out=str(tmp_path / "long.txt")))
 
 
 def test_the_tokens_of_each_text_are_kept_by_themselves(paths):
@@ -55,5 +82,5 @@ def test_the_tokens_of_each_text_are_kept_by_themselves(paths):
     assert text.train.shares == (0.75, 0.25)
     alone = TokenizedCorpus.of(corpus.load(str(paths[1])), tok).train
     assert text.train.files[1].path == alone.path
-    assert text.train.num_bytes == sum(len(text.encode()) for text in both.split()[0])
+    assert text.train.num_bytes == sum(len(text.encode()) for text in both.split().train)
     assert len(text.train) == sum(len(file.tokens) for file in text.train.files)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minigrad.data import ngram
+from minigrad.errors import InputError
 
 texts = st.lists(st.binary(max_size=12), min_size=1, max_size=4)
 
@@ -57,3 +58,9 @@ def test_counting_in_portions_changes_nothing(
         for first, second in zip(getattr(whole, name), getattr(parts, name), strict=True):
             for one, other in zip(first, second, strict=True):
                 np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("order", [0, 9])
+def test_an_order_whose_contexts_do_not_fit_into_64_bits_is_refused(order: int) -> None:
+    with pytest.raises(InputError, match=f"1 to 8, not {order}"):
+        ngram.NGram([b"abcdefghij"], order)

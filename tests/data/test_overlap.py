@@ -30,6 +30,11 @@ def test_exactly_the_paragraphs_that_share_a_run_of_words_are_left_out(train):
     assert left_out == sum(len(text.split("\n \n")) for text in train) - sum(map(len, expected))
 
 
+def test_neither_case_nor_punctuation_hides_a_copy():
+    copy = f">>> {', '.join(HELD[3:20]).upper()}."
+    assert without_repeats([f"new\n\n{copy}"], [" ".join(HELD)])[1] == 1
+
+
 def test_line_ends_do_not_matter_and_what_shares_nothing_stays_as_it_is():
     copy = "a\n\n\n" + "\n  ".join(HELD[3:20]) + "  \n\t\n\nb \n\n"
     unseen, left_out = without_repeats([copy, " \n\na\n\n"], [" ".join(HELD)])

@@ -86,21 +86,26 @@ def test_the_error_of_a_folder_without_text_lists_the_file_types(tmp_path):
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path, monkeypatch):
-    def refuse(path, mode):
+    def refuse(path):
         raise PermissionError(13, "Permission denied", str(path))
 
     (tmp_path / "a.txt").write_text("text", encoding="utf-8")
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(text_files, "open_text", refuse)
     with pytest.raises(InputError, match=r"cannot read .*a\.txt: Permission denied\."):
         corpus.load(str(tmp_path / "a.txt"))
+
+
+SHORTER = 65_536  # characters of the longest document here; 2 million would take long
 
 
 @given(st.lists(st.sampled_from(["a line\n", "\n", "x" * 5_000, "ü" * 900 + "\n\n"]), max_size=120))
 def test_the_chunks_add_up_to_the_text(parts):
     text = "".join(parts)
-    chunks = list(text_files.chunks([text]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_files, "LARGEST_DOCUMENT", SHORTER)
+        chunks = list(text_files.chunks([text]))
     assert "".join(chunks) == text
-    if len(text) > text_files.LARGEST_DOCUMENT:
+    if len(text) > SHORTER:
         assert all(text_files.CHUNK / 2 < len(chunk) <= text_files.CHUNK * 1.5 for chunk in chunks)
     else:
         assert chunks == [text] * bool(text)
@@ -108,10 +113,13 @@ def test_the_chunks_add_up_to_the_text(parts):
 
 @given(st.lists(st.sampled_from(["a line\n", "\n", "x" * 5_000, "ü" * 900 + "\n\n"]), max_size=120))
 def test_the_chunks_do_not_depend_on_the_pieces_in_which_a_text_comes(parts):
-    assert list(text_files.chunks(parts)) == list(text_files.chunks(["".join(parts)]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text_files, "LARGEST_DOCUMENT", SHORTER)
+        assert list(text_files.chunks(parts)) == list(text_files.chunks(["".join(parts)]))
 
 
-def test_long_texts_are_cut_at_blank_lines(tmp_path):
+def test_long_texts_are_cut_at_blank_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "LARGEST_DOCUMENT", SHORTER)
     (tmp_path / "book.txt").write_text(("one line\n" * 5 + "\n") * 3_000, encoding="utf-8")
     loaded = corpus.load(str(tmp_path / "book.txt"))
     assert len(loaded.documents) > 5
@@ -163,9 +171,10 @@ def test_a_text_that_does_not_fit_into_memory_is_read_from_its_files_each_time(t
     assert isinstance(small.documents, tuple)
     assert isinstance(large.documents, text_files.TextFiles)
     for _ in range(2):
-        assert [tuple(part) for part in large.split()] == [tuple(part) for part in small.split()]
+        assert tuple(large.split().train) == small.split().train
+        assert large.split().held_out == small.split().held_out
     assert (large.num_documents, large.num_bytes) == (small.num_documents, small.num_bytes)
-    assert len(large.split()[0]) == len(small.split()[0])
+    assert len(large.split().train) == len(small.split().train)
     (tmp_path / "c.jsonl").write_text(json.dumps({"text": "x" * 2_000}), encoding="utf-8")
     with pytest.raises(InputError, match=r"c\.jsonl has more than 1\.0 kB"):  # one line of it
         list(large.documents)
@@ -180,3 +189,28 @@ def test_text_may_come_from_a_pipe(tmp_path):
     writer.start()
     assert corpus.load(str(tmp_path / "pipe")).documents == ("to be",)
     writer.join()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_a_pipe_that_nobody_fills_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "_PATIENCE", 0)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match=r"cannot read .*pipe: it is a pipe, and no program wrote into it for 0 sec"):
+        corpus.load(str(tmp_path / "pipe"))
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "folder" / "a.txt")
+    (tmp_path / "folder" / "b.txt").symlink_to(tmp_path / "pipe")
+    (tmp_path / "folder" / "c.txt").write_text("to be", encoding="utf-8")
+    assert corpus.load(str(tmp_path / "folder")).documents == ("to be",)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_white_space_without_end_is_no_text_and_takes_no_memory(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(text_files, "_KEPT", 1_000)
+    monkeypatch.setattr(decoding, "_PORTION", 100)
+    blank = b" \n" * 5_000
+    (tmp_path / name).write_bytes(gzip.compress(blank) if name.endswith("gz") else blank)
+    with pytest.raises(InputError, match=rf"{name} begins with more than 1\.0 kB of white space, so it is no text"):
+        corpus.load(str(tmp_path / name))
+    (tmp_path / name).write_bytes(b" " * 900 + b"to be" if name == "a.txt" else gzip.compress(b" " * 900 + b"to be"))
+    assert corpus.load(str(tmp_path / name)).documents == (" " * 900 + "to be",)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from minigrad.data import token_files
-from minigrad.data.held_out import hold_out
 from minigrad.data.selection import Selection
+from minigrad.data.split import split
 from minigrad.errors import RunError
 
 END = 256
@@ -51,6 +51,37 @@ def test_documents_are_encoded_between_end_of_text_tokens(tmp_path, vocab_size, 
         tokens.tokens[0] = 1
 
 
+DAMAGE = {
+    "cut": lambda data: data[:-2],
+    "cut in its header": lambda data: data[:100],
+    "too long": lambda data: data + b"\0\0",
+    "of another type": lambda data: data.replace(b"<u2", b"<i2"),
+    "of two dimensions": lambda data: data.replace(b"(9,)", b"(9,1)"),
+    "with an escape sequence in its header": lambda data: data.replace(b"fortran", b"\x1b[2Jran"),
+    "with what is no token": lambda data: data[:-2] + b"\x01\x01",
+    "empty": lambda data: b"",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_is_written_anew(tmp_path, damage):
+    documents = ["one", "two"]
+    path = token_files.prepare(documents, Bytes(), folder=tmp_path).path
+    whole = path.read_bytes()
+    path.unlink()
+    path.write_bytes(DAMAGE[damage](whole))
+    assert token_files.prepare(documents, Bytes(), folder=tmp_path).tokens.tolist() == stream_of(documents)
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path):
+    path = token_files.prepare(["one"], Bytes(), folder=tmp_path).path
+    path.unlink()
+    os.mkfifo(path)
+    assert token_files.prepare(["one"], Bytes(), folder=tmp_path).tokens.tolist() == stream_of(["one"])
+
+
 def test_large_corpora_are_encoded_in_chunks(tmp_path, monkeypatch):
     monkeypatch.setattr(token_files, "CHUNK", 10)
     documents = ["four", "four", "four", "a long document", "one"]
@@ -70,7 +101,7 @@ def test_a_token_file_is_used_again(tmp_path):
 
 
 def test_the_file_of_a_selection_is_found_without_reading_it(tmp_path):
-    train, _ = hold_out([f"document {number}" for number in range(99)])
+    train = split([f"document {number}" for number in range(99)]).train
     tokenizer = Bytes()
     first = token_files.prepare(train, tokenizer, folder=tmp_path)
     assert first.tokens.tolist() == stream_of(train)

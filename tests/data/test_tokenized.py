@@ -48,12 +48,13 @@ def test_ids_may_have_gaps_and_any_order():
     assert lengths.sum() == 258
 
 
-def test_a_corpus_is_encoded_in_its_two_parts(tmp_path, monkeypatch):
+def test_a_corpus_is_encoded_in_its_three_parts(tmp_path, monkeypatch):
     monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path))
     corpus = Corpus("words", "words", tuple(f"document {number} " + TEXTS[0] for number in range(40)))
-    train, held_out = corpus.split()
+    parts = corpus.split()
     text = TokenizedCorpus.of(corpus, TOK)
-    for part, documents in ((text.train, train), (text.held_out, held_out)):
+    each = ((text.train, parts.train), (text.validation, parts.validation), (text.test, parts.test))
+    for part, documents in each:
         assert part.num_bytes == sum(len(document.encode()) for document in documents)
         assert int(text.byte_lengths[part.tokens].sum()) == part.num_bytes  # an end of text has no bytes
         assert TOK.decode_bytes(part.tokens[part.tokens != TOK.end_of_text_id]) == "".join(documents).encode()

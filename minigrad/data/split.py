@@ -1,0 +1,163 @@
+"""A text in three parts: text to train on, validation text for every choice, and a test text that is read once.
+
+The parts are a function of the documents alone: they need no seed, and neither the order of the documents nor their
+names matter. What is held out is counted in bytes, and no document decides alone what a model is judged by.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from minigrad.data.selection import Reading, Selection
+from minigrad.errors import InputError
+from minigrad.system.units import format_bytes
+
+SHARE = 1 / 16  # of the bytes are for validation, and as many for the test
+LARGE = 1 / 32  # of the bytes: a document with more is not held out as a whole
+MOST_BYTES = 1 << 24  # of each part: evaluating more takes minutes and tells no more
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The documents to train on, those for validation and those for the test.
+
+    `left_out` is the number of paragraphs that are in no part, because they repeat validation or test text.
+    """
+
+    train: Iterable[str]
+    validation: tuple[str, ...]
+    test: tuple[str, ...]
+    left_out: int = 0
+
+    @property
+    def held_out(self) -> tuple[str, ...]:
+        """All documents that are not trained on."""
+        return self.validation + self.test
+
+
+def bytes_to_train(parts: Parts) -> int:
+    """Return the size of the documents to train on as UTF-8, in bytes."""
+    return parts.train.num_bytes if isinstance(parts.train, Selection) else num_bytes(parts.train)
+
+
+def sample(parts: Parts) -> Iterable[str]:
+    """Return enough of the documents to train on to learn a vocabulary from."""
+    return parts.train.sample() if isinstance(parts.train, Selection) else parts.train
+
+
+class Pieces(NamedTuple):
+    """What a document gives to each part: all of it to one, or a piece to each."""
+
+    train: str = ""
+    validation: str = ""
+    test: str = ""
+
+
+def split(documents: Iterable[str]) -> Parts:
+    """Return the three parts of a text.
+
+    A document with more than a 32nd of the bytes gives its last sixteenth to the test, and the sixteenth before that to
+    validation. All others are held out as a whole or not at all, in the order of their hashes: for validation until
+    they have a sixteenth of their bytes, then for the test. Equal documents stay together and count as one. Of a long
+    text each part has no more than about 16 MiB. The documents are read twice. Raises InputError if there is too little
+    text for three parts.
+    """
+    reading, hashes, sizes = Reading(documents), array("d"), array("Q")
+    for _, text in reading:
+        hashes.append(hash_of(text))
+        sizes.append(len(text.encode()))
+    share = min(SHARE, MOST_BYTES / max(reading.num_bytes, 1))
+    large, small = list[_Copies](), list[_Copies]()
+    for copies in _in_order(hashes, sizes):
+        (large if copies.num_bytes > LARGE * reading.num_bytes else small).append(copies)
+    rest, wanted = iter(small), share * sum(copies.num_bytes for copies in small)
+    validation, test, cut = (
+        {number for copies in chosen for number in copies.numbers}
+        for chosen in (list(_until(rest, wanted)), list(_until(rest, wanted)), large)
+    )
+    changed, left = dict[int, str | None](), reading.num_bytes
+    held_out: tuple[list[str], list[str]] = [], []
+    for number, text in enumerate(documents):
+        if number in validation:
+            pieces = Pieces(validation=text)
+        elif number in test:
+            pieces = Pieces(test=text)
+        elif number in cut:
+            pieces = in_pieces(text, share)
+        else:
+            continue
+        changed[number] = pieces.train or None
+        left -= len(text.encode()) - len(pieces.train.encode())
+        for part, piece in zip(held_out, pieces[1:], strict=True):
+            part += [piece] if piece else []
+    if not (left and all(held_out)):
+        raise InputError(
+            f"{format_bytes(reading.num_bytes)} of text are too few for three parts: to train on, for validation and "
+            "for the test. Give --data more text."
+        )
+    return Parts(Selection(documents, changed, reading, left), tuple(held_out[0]), tuple(held_out[1]))
+
+
+def in_pieces(text: str, share: float = SHARE) -> Pieces:
+    r"""Cut the end of a document off for validation and for the test, each about that share of it.
+
+    Cuts are made after a line break if there is one in the half share before. A document that is too short for three
+    pieces that are not blank is returned as a piece to train on.
+
+    >>> in_pieces("line\n" * 32)[1:]
+    ('line\nline\n', 'line\nline\n')
+    """
+    ends = [0]
+    for place in (len(text) * (1 - 2 * share), len(text) * (1 - share)):
+        earliest = max(ends[-1], int(place - len(text) * share / 2))
+        ends.append(text.rfind("\n", earliest, int(place)) + 1 or int(place))
+    pieces = Pieces(*(text[begin:end] for begin, end in itertools.pairwise([*ends, len(text)])))
+    return pieces if all(piece.strip() for piece in pieces) else Pieces(train=text)
+
+
+def first_by_hash(documents: Sequence[str], num_bytes: float) -> list[str]:
+    """Return documents in the order of their hashes until they have `num_bytes`; equal ones stay together."""
+    hashes, sizes = array("d", map(hash_of, documents)), array("Q", (len(text.encode()) for text in documents))
+    return [documents[number] for copies in _until(_in_order(hashes, sizes), num_bytes) for number in copies.numbers]
+
+
+def num_bytes(documents: Iterable[str]) -> int:
+    """Return the size of the documents as UTF-8, in bytes.
+
+    >>> num_bytes(["π", "pi"])
+    4
+    """
+    return sum(len(text.encode()) for text in documents)
+
+
+def hash_of(text: str) -> float:
+    """Return a hash of a text as a number in [0, 1); the hashes of different texts are spread evenly."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") / 2**64
+
+
+class _Copies(NamedTuple):
+    """The numbers of documents that are equal, and the bytes of all of them."""
+
+    numbers: tuple[int, ...]
+    num_bytes: int
+
+
+def _in_order(hashes: Sequence[float], sizes: Sequence[int]) -> Iterator[_Copies]:
+    """Yield the documents in the order of their hashes."""
+    order = sorted(range(len(hashes)), key=hashes.__getitem__)
+    for _, same in itertools.groupby(order, key=hashes.__getitem__):
+        numbers = tuple(same)
+        yield _Copies(numbers, sum(sizes[number] for number in numbers))
+
+
+def _until(copies: Iterator[_Copies], num_bytes: float) -> Iterator[_Copies]:
+    """Take from `copies` until `num_bytes` are taken."""
+    taken = 0
+    while taken < num_bytes and (each := next(copies, None)):
+        taken += each.num_bytes
+        yield each

@@ -1,0 +1,87 @@
+"""The default text in its three parts."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import pytest
+
+from minigrad.data import corpus, installed_packages, python_docs, standard_library
+from minigrad.data.docstrings import paragraphs
+from minigrad.data.overlap import RUN
+from minigrad.data.split import num_bytes
+
+
+@pytest.fixture(scope="module")
+def sources():
+    """The documents of the library and of each package."""
+    found = [standard_library.documentation()]
+    for package in installed_packages.PACKAGES:
+        found.append(installed_packages.documentation(package, [text for source in found for text in source]))
+    return found
+
+
+@pytest.fixture(scope="module")
+def text():
+    return python_docs.read()
+
+
+@pytest.fixture(scope="module")
+def parts():
+    return corpus.load().split()
+
+
+def digest(documents):
+    return hashlib.sha256("\0".join(documents).encode()).hexdigest()[:16]
+
+
+# The documentation of a version of Python (its documents as a digest), and what of it is for validation.
+VALIDATION = {"8764f0a5ec0f6310": "95c6f3e0eac4d859"}
+
+
+def test_the_validation_documents_are_always_the_same(sources, parts):
+    """Figures of today and of another year are of the same text: its choice depends on the library alone."""
+    library = sources[0]
+    hashes = [hashlib.blake2b(each.encode(), digest_size=8).hexdigest() for each in library]
+    assert parts.validation == tuple(each for each, found in zip(library, hashes, strict=True) if found[0] == "0")
+    assert VALIDATION.get(digest(library), digest(parts.validation)) == digest(parts.validation)
+    assert 0.03 < num_bytes(parts.validation) / num_bytes(library) < 0.12
+
+
+def test_the_test_text_is_as_long_as_validation_text_and_of_each_source_by_its_share(sources, text):
+    assert set(text.test) <= {each for source in sources for each in source}
+    assert not set(text.test) & set(text.validation)
+    wanted, total = num_bytes(text.validation), sum(map(num_bytes, sources))
+    assert 0.95 < num_bytes(text.test) / wanted < 1.15
+    for source in sources:
+        share = num_bytes(set(source) & set(text.test)) / num_bytes(text.test)
+        assert share == pytest.approx(num_bytes(source) / total, abs=0.05)
+    assert max(len(each.encode()) for each in text.test) <= python_docs.LARGEST_IN_TEST * wanted
+
+
+def runs(document: str) -> set[tuple[str, ...]]:
+    words = re.findall(r"\w+", document.lower())
+    return {tuple(words[start : start + RUN]) for start in range(len(words) - RUN + 1)}
+
+
+def test_no_document_and_almost_no_run_of_words_that_is_held_out_is_trained_on(parts):
+    """A run of 13 words may cross from a paragraph into the next one; the shares that remain were measured."""
+    trained = list(parts.train)
+    assert not set(trained) & set(parts.held_out)
+    known = set().union(*map(runs, trained))
+    for part in (parts.validation, parts.test):
+        every = set().union(*map(runs, part))
+        assert len(every) > 5_000
+        assert len(every & known) <= 0.001 * len(every)
+    assert not {each for part in trained for each in paragraphs(part) if len(each) > 80} & {
+        each for part in parts.held_out for each in paragraphs(part)
+    }
+
+
+def test_all_else_is_trained_on_but_what_repeats_text_that_is_held_out(sources, text, parts):
+    assert 0 < parts.left_out < 100
+    assert 0.99 * num_bytes(text.train) < num_bytes(parts.train) < num_bytes(text.train)
+    assert len(text.train) == len(text.documents) - len(parts.held_out)
+    assert list(text.documents[: len(sources[0])]) == sources[0]
+    assert 0.92 < num_bytes(parts.train) / num_bytes(text.documents) < 0.96
