@@ -21,9 +21,11 @@ from minigrad.generation.prompt import STANDARD_INPUT, document, is_terminal, re
 from minigrad.generation.settings import GenerateConfig
 from minigrad.options import assignments, nearest
 from minigrad.system import hardware
+from minigrad.system.cache import tell_if_nothing_is_kept
 from minigrad.system.files import check_new_file, write_text
+from minigrad.system.limits import check_limits
 from minigrad.system.signals import raise_on_interrupt
-from minigrad.system.terminal import close_output, forgive_encoding, printable
+from minigrad.system.terminal import close_output, prepare_output, say
 
 if TYPE_CHECKING:  # the command line is read before NumPy and the rest are imported
     from minigrad.generation.texts import Token
@@ -96,11 +98,11 @@ def teach(config: GenerateConfig) -> Iterator[str]:
     for name in ("chat", "explain"):
         if getattr(config, name):
             raise InputError(f"--teach asks which of several answers is best; leave out --{name}")
-    if Path(config.journal).is_dir():
-        raise InputError(f"--journal {config.journal} is a folder; name a file")
+    from minigrad.finetuning.teacher import HELP, Journal, Teacher
+
+    journal = Journal(Path(config.journal))
     model, tok, draft = load(config)
     import tokenizer
-    from minigrad.finetuning.teacher import HELP, Journal, Teacher
     from minigrad.generation.decoding import stream
 
     form = tokenizer.load_chat(config.run, tok)
@@ -118,7 +120,7 @@ def teach(config: GenerateConfig) -> Iterator[str]:
 
     if is_terminal():
         notice(HELP)
-    teacher = Teacher(Journal(Path(config.journal)), offer, fits, notice)
+    teacher = Teacher(journal, offer, fits, notice)
     yield from teacher.run(itertools.chain(config.prompt, read_messages()))
 
 
@@ -131,6 +133,8 @@ def load(config: GenerateConfig) -> tuple[LanguageModel, Tokenizer, LanguageMode
         if folder is not None:
             refuse_other_folders(Path(folder))
     hardware.prepare(config.threads)
+    check_limits(hardware.threads())
+    tell_if_nothing_is_kept()
     import models
     import tokenizer
 
@@ -182,7 +186,7 @@ def watched(tokens: Iterator[Token], config: GenerateConfig, tok: Tokenizer, dra
         yield token
     if drawn and config.alternatives is not None:
         notice("each token with its log-probability, then the most likely ones in its place")
-        print(alternatives(drawn, tok.decode), file=sys.stderr, flush=True)
+        say(alternatives(drawn, tok.decode), sys.stderr)
     if summary := pace.summary():
         notice(summary)
 
@@ -218,11 +222,12 @@ def refuse_other_folders(folder: Path) -> None:
 
 def notice(text: str) -> None:
     """Print a remark on standard error, so that the generated text itself can be piped on."""
-    print(f"[{text}]", file=sys.stderr, flush=True)
+    say(f"[{text}]", sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
+    prepare_output()
     parser = Parser(
         GenerateConfig,
         prog="generate.py",
@@ -242,7 +247,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stray="prompt",
     )
     config, _ = parser.parse(arguments)
-    forgive_encoding()
 
     def parts() -> Iterator[str]:
         talk = teach if config.teach else chat
@@ -254,9 +258,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def work() -> None:
         try:
             for text in parts():
-                print(printable(text), end="", flush=True)
+                say(text, end="")
         except KeyboardInterrupt:
-            print(flush=True)
+            say()
             raise
         except BrokenPipeError:  # the reader closed the pipe, as in `generate.py ... | head`
             close_output()

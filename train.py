@@ -24,11 +24,14 @@ from minigrad.cli.parser import Parser
 from minigrad.constants import IGNORE
 from minigrad.distributed.launch import connect, run_together
 from minigrad.distributed.world import mpiexec, total
+from minigrad.errors import DivergenceError
 from minigrad.options import assignments
 from minigrad.system import hardware
+from minigrad.system.cache import tell_if_nothing_is_kept
+from minigrad.system.limits import check_limits
 from minigrad.system.locks import FolderLock
 from minigrad.system.signals import Stopped, raise_on_interrupt, stop_requests
-from minigrad.system.terminal import forgive_encoding, phase
+from minigrad.system.terminal import phase, prepare_output, say
 from minigrad.training.aliases import TRAIN_ALIASES
 from minigrad.training.places import check_places, unused_folder
 from minigrad.training.result import TrainResult
@@ -72,6 +75,9 @@ def train(
     check_model(config.model, config.size, assignments(config.set), begins=begins)
     check_places(config)
     hardware.prepare(config.threads, world.sharing)
+    check_limits(hardware.threads())
+    if world.rank == 0:
+        tell_if_nothing_is_kept()
     with phase("starting NumPy and Numba"):
         from minigrad.training.finish import finish
         from minigrad.training.run_folder import open_run
@@ -96,7 +102,10 @@ def train_loop(run: Run) -> None:
             log.decide_steps()
             with log.timed(), run.profiled():
                 run.adapt_context()
-                learning_rate, norm = take_step(run)
+                try:
+                    learning_rate, norm = take_step(run)
+                except DivergenceError as error:  # of an update
+                    raise run.divergence(str(error)) from None
             score = run.evaluate(everything=run.is_finished) if run.is_due(settings.eval_every) else None
             if score or run.step == 1 or run.is_due(settings.log_every):
                 log.write(learning_rate, norm, score)
@@ -112,6 +121,7 @@ def take_step(run: Run) -> tuple[float, float]:
     """Take one training step; return the learning rate and the norm of the gradient.
 
     Raises RunError, naming the operation, if the loss or the gradient is not finite; the weights are then unchanged.
+    Raises DivergenceError if the update made weights that are not finite.
     """
     learning_rate = run.learning_rate()
     batch = run.batch()  # tokens, and for each the one after it
@@ -195,7 +205,7 @@ class Preparation:
             folder = RunFolder(path, record, is_new=True, world=world)
         else:
             folder.check_text(found)
-        print(plan.describe(path), flush=True)
+        say(plan.describe(path))
         return Prepared(plan, folder, initial)
 
     def candidates(self) -> tuple[str, dict[str, LanguageModel]]:
@@ -223,9 +233,9 @@ class Preparation:
 
         asked, folder = self.opening.asked, self.opening.folder
         with phase("preparing the tokens"):
-            known = folder.path if folder else asked.tokenizer
-            wanted = asked.vocab or skeleton.config.vocab_size
-            tok = tokenizer.load(known) if known else tokenizer.train(corpus.sample(), vocab_size=wanted)
+            wanted, kind = asked.vocab or skeleton.config.vocab_size, asked.tokenizer or "byte-level"
+            known = folder.path if folder else None if kind in tokenizer.KINDS else kind
+            tok = tokenizer.load(known) if known else tokenizer.KINDS[kind](corpus.sample(), wanted)
             return TokenizedCorpus.of(corpus, tok)
 
     def read_lessons(self, settings: RunSettings, text: TokenizedCorpus) -> Lessons:
@@ -249,7 +259,7 @@ class Preparation:
         if asked.adapter_rank:
             return initial.adapted(model, asked.adapter_rank, sorted(tokenizer.specials.values()))
         if initial.grown:
-            print(f"{asked.init} grows, and computes the same function as before: {initial.grown}")
+            say(f"{asked.init} grows, and computes the same function as before: {initial.grown}")
         return initial
 
     def build(self, prepared: Prepared, clock: Callable[[], float]) -> Run:
@@ -275,7 +285,7 @@ class Preparation:
             load_moments(run, initial.moments_for(model), initial.updates)
         if saved is not None:
             run.restore(saved)
-            print(f"continuing after step {run.step:,}")
+            say(f"continuing after step {run.step:,}")
         folder.begin_or_continue(plan.text.tokenizer, settings, self.lock)
         run.begin()
         return run
@@ -283,11 +293,11 @@ class Preparation:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input), 130 or 143 (stopped)."""
+    prepare_output()
     parser = Parser(TrainConfig, prog="train.py", description=_DESCRIPTION, aliases=TRAIN_ALIASES)
 
     def work() -> None:
         config, explicit = parser.read(arguments)
-        forgive_encoding()
         train(config, clock=lambda: time.perf_counter() - _STARTED, explicit=explicit)
 
     said, less = "\ninterrupted; a run that had begun continues with --resume", "take a smaller --size or --batch"

@@ -11,6 +11,10 @@ class RunError(RuntimeError):
     """A failure that the input did not cause; the command lines print the message and exit with 1."""
 
 
+class DivergenceError(RunError):
+    """An update made weights that are not finite."""
+
+
 class ShapeError(InputError):
     """Two shapes do not fit together; the message holds both."""
 

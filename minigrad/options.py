@@ -11,6 +11,7 @@ import dataclasses
 import difflib
 import functools
 import math
+import numbers
 import os
 import types
 import typing
@@ -134,6 +135,23 @@ class Option:
         return InputError(f"{called} takes {expected}, not {shown(value)}{hint}")
 
 
+def checked_number(called: str, value: Any, kind: type = float, **bounds: Any) -> Any:
+    """Return a number, also one of NumPy's, if it lies within `bounds` (see `Option`).
+
+    Raises InputError, naming the number as `called`, otherwise.
+
+    >>> checked_number("dropout's probability", 0.5, at_least=0, below=1)
+    0.5
+    """
+    plain = value.item() if isinstance(value, numbers.Number) and hasattr(value, "item") else value
+    return _rule(kind, **bounds).check(plain, called)
+
+
+@functools.cache
+def _rule(kind: type, **bounds: Any) -> Option:
+    return Option("", kind=kind, **bounds)
+
+
 def shown(value: Any) -> str:
     """Return a value as an error message shows it, cut if it is long.
 
@@ -229,7 +247,11 @@ def assignments(text: str | None) -> dict[str, str]:
     {'atm': 'off', 'rope_factor': '4'}
     """
     pairs = [part.partition("=") for part in (text or "").split(",") if part.strip()]
-    for name, sign, _ in pairs:
+    found: dict[str, str] = {}
+    for name, sign, value in ((name.strip(), sign, value.strip()) for name, sign, value in pairs):
         if not sign:
-            raise InputError(f"--set takes NAME=VALUE, with commas between several, not {name.strip()!r}")
-    return {name.strip(): value.strip() for name, _, value in pairs}
+            raise InputError(f"--set takes NAME=VALUE, with commas between several, not {name!r}")
+        if name in found:
+            raise InputError(f"--set gives {name} twice: {found[name]} and {value}")
+        found[name] = value
+    return found

@@ -97,3 +97,5 @@ def test_assignments_are_split_at_commas_and_the_first_equals_sign():
     assert assignments("a=1, b=x=y") == {"a": "1", "b": "x=y"}
     with pytest.raises(InputError, match=r"--set takes NAME=VALUE, with commas between several, not 'b'"):
         assignments("a=1,b")
+    with pytest.raises(InputError, match="--set gives width twice: 1 and 2"):
+        assignments("width=1, width=2")

@@ -14,12 +14,7 @@ from collections.abc import Callable, Iterator
 
 from minigrad.errors import InputError, RunError
 from minigrad.system.signals import BROKEN_PIPE, INTERRUPTED, Stopped
-from minigrad.system.terminal import close_output
-
-
-def to_standard_error(message: object) -> None:
-    """Print a message on standard error."""
-    print(message, file=sys.stderr)
+from minigrad.system.terminal import close_output, flush_output, to_standard_error
 
 
 def exit_code(
@@ -60,6 +55,8 @@ def exit_code(
     except KeyboardInterrupt:
         tell(interrupted)
         return INTERRUPTED
+    finally:
+        flush_output()
     return 0
 
 

@@ -11,10 +11,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
 
-from minigrad.cli.exits import complain
+from minigrad.cli.exits import complain, explain_system_error
 from minigrad.errors import InputError
 from minigrad.options import REQUIRED, Option, nearest, options
-from minigrad.system.terminal import close_output, quoted
+from minigrad.system.terminal import close_output, quoted, say
 
 Settings = TypeVar("Settings")
 
@@ -69,6 +69,9 @@ class Parser(Generic[Settings]):
     def read(self, arguments: Sequence[str] | None = None) -> tuple[Settings, set[str]]:
         """Do the work of `parse`, but raise InputError instead of exiting."""
         arguments = sys.argv[1:] if arguments is None else arguments
+        for word in arguments:
+            if word.startswith("--") and word.endswith("=--"):  # argparse drops the value, or takes it, by its version
+                raise InputError(f"{word.removesuffix('=--')} cannot be --, which ends the flags")
         try:
             namespace, surplus = self._parser.parse_known_args(arguments)
         except argparse.ArgumentError as error:
@@ -136,9 +139,12 @@ class _Help(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         try:
-            print(parser.format_help(), end="", flush=True)
+            say(parser.format_help(), end="")
         except BrokenPipeError:
             close_output()
+        except OSError as error:  # a full disk
+            close_output()
+            sys.exit(complain(parser.prog, explain_system_error(error)))
         sys.exit(0)
 
 

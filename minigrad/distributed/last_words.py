@@ -12,6 +12,8 @@ import contextlib
 import subprocess
 import sys
 
+from minigrad.system.terminal import printable
+
 _CHILD = """
 import sys
 word = ""
@@ -41,7 +43,7 @@ class LastWords:
         """Replace the sentence; an empty one prints nothing."""
         assert self._child.stdin is not None
         with contextlib.suppress(OSError):  # the child was killed, so nothing can be said
-            self._child.stdin.write(" ".join(sentence.split()) + "\n")
+            self._child.stdin.write(printable(" ".join(sentence.split())) + "\n")
             self._child.stdin.flush()
 
     def forget(self) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from minigrad.distributed.world import ALONE, World
 from minigrad.errors import RunError
+from minigrad.system.terminal import to_standard_error
 
 if TYPE_CHECKING:
     from minigrad.distributed.mpi import Processes
@@ -100,7 +101,7 @@ def run_together(program: Callable[[Callable[[str], object]], int]) -> int:
     """
     rank, size = started_as()
     if size == 1:
-        return program(lambda message: print(message, file=sys.stderr))
+        return program(to_standard_error)
     said: list[str] = []
     with contextlib.ExitStack() as stack:
         if rank > 0:
@@ -115,5 +116,5 @@ def run_together(program: Callable[[Callable[[str], object]], int]) -> int:
         if _processes is not None:
             _processes.leave(code, message)
         elif rank == 0 and message:
-            print(message, file=sys.stderr)
+            to_standard_error(message)
     return code

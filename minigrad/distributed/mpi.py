@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import platform
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from minigrad.distributed.last_words import LastWords
 from minigrad.distributed.world import Value
 from minigrad.errors import RunError
 from minigrad.system import processors
+from minigrad.system.terminal import to_standard_error
 
 if TYPE_CHECKING:
     from minigrad.typing import Array
@@ -115,10 +115,10 @@ class Processes:
             time.sleep(0.01)
         if all_leave:
             if self.rank == 0 and message:
-                print(message, file=sys.stderr, flush=True)
+                to_standard_error(message)
             return
         where = f"process {self.rank} of {self.size}, on {platform.node()}"
-        print(f"{message} ({where}; it ended the other processes)", file=sys.stderr, flush=True)
+        to_standard_error(f"{message} ({where}; it ended the other processes)")
         self._all.Abort(code)
 
 

@@ -18,7 +18,9 @@ from minigrad.cli.parser import Parser
 from minigrad.errors import InputError
 from minigrad.evaluate.settings import EvaluateConfig, check_settings
 from minigrad.system import hardware
-from minigrad.system.terminal import forgive_encoding, phase
+from minigrad.system.cache import tell_if_nothing_is_kept
+from minigrad.system.limits import check_limits
+from minigrad.system.terminal import phase, prepare_output, say
 from minigrad.training.record import FILE, Record
 
 if TYPE_CHECKING:  # the command line is read before NumPy and the rest are imported
@@ -52,6 +54,8 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
     lengths = check_settings(config)
     record = Record.read(Path(config.run)) if (Path(config.run) / FILE).exists() else Record()
     hardware.prepare(config.threads)
+    check_limits(hardware.threads())
+    tell_if_nothing_is_kept()
     with phase("loading the model and the text", sys.stderr):
         import models
         import tokenizer
@@ -133,35 +137,52 @@ def evaluate_lengths(
 
 
 def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size: int) -> Text:
-    """Return the text to evaluate; raises InputError if none was given and the run has no held-out text here."""
+    """Return the text to evaluate; raises InputError if none was given and the run has no such part of a text here."""
     from minigrad.data import corpus, mixture
     from minigrad.data.token_files import prepare
     from minigrad.data.tokenized import token_byte_lengths
-    from minigrad.training.fingerprints import fingerprint
 
-    def say(sentence: str) -> None:
-        print(sentence, file=sys.stderr)
+    def tell(sentence: str) -> None:
+        say(sentence, sys.stderr)
 
     is_its_own = bool(record.text_name) and config.data in (None, record.text_name)
     if config.data is None and not is_its_own:
         raise InputError(f"{config.run} names no text: it was not written by train.py. Give --data")
     if is_its_own:
-        own = mixture.load(record.text_name, held_out=record.used.get("held_out"), progress=say)
-        description, documents = f"held-out text of the run ({own.description})", own.split()[1]
+        own = mixture.load(record.text_name, held_out=record.used.get("held_out"), progress=tell)
+        description, parts = f"{config.split} text of the run ({own.description})", own.split()
+        documents = parts.test if config.split == "test" else parts.validation
     else:
-        loaded = corpus.load_for_evaluation(str(config.data), progress=say)
+        loaded = corpus.load_for_evaluation(str(config.data), config.split, progress=tell)
         description, documents = loaded.description, tuple(loaded.documents)
     tokens = prepare(documents, tok)
-    if is_its_own and record.held_out_text not in ("", fingerprint(tokens)):
-        raise InputError(
-            f"the held-out text of {record.text_name} is not the one that {config.run} was evaluated on: the text has "
-            "changed, or Python has another version. Give --data a text that the model was not trained on"
-        )
+    if is_its_own:
+        check_unseen(config, record, documents, tokens)
     return Text(description, documents, tokens, token_byte_lengths(tok, vocab_size))
+
+
+def check_unseen(config: EvaluateConfig, record: Record, documents: Sequence[str], tokens: TokenFile) -> None:
+    """Raise InputError if a part of the text of a run is not the one that the run held out."""
+    from minigrad.training.fingerprints import fingerprint, of_test
+
+    instead = "Give --data a text that the model was not trained on"
+    if config.split == "test" and not record.test_text:
+        raise InputError(f"{config.run} was trained without a test text of its own. {instead}")
+    known, found = (
+        (record.test_text, of_test(documents))
+        if config.split == "test"
+        else (record.validation_text, fingerprint(tokens))
+    )
+    if known not in ("", found):
+        raise InputError(
+            f"the {config.split} text of {record.text_name} is not the one that {config.run} held out: the text has "
+            f"changed, or Python has another version. {instead}"
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
+    prepare_output()
     parser = Parser(
         EvaluateConfig,
         prog=PROGRAM,
@@ -169,11 +190,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         aliases={"dataset": "data", "held_out": "data", "context_length": "context", "num_threads": "threads"},
     )
     config, _ = parser.parse(arguments)
-    forgive_encoding()
 
     def work() -> None:
         found = evaluate(config)
-        print(json.dumps(found.as_dict(), indent=1) if config.json else found.describe(), flush=True)
+        say(json.dumps(found.as_dict(), indent=1) if config.json else found.describe())
 
     return exit_code(PROGRAM, work, interrupted="interrupted", less_memory="take a smaller model or text")
 

@@ -48,7 +48,8 @@ def lessons_for(
         if load_tokenizer(settings.teacher).fingerprint() != text.tokenizer.fingerprint():
             raise InputError(
                 f"--teacher {settings.teacher} has another tokenizer than the student, so its probabilities are of "
-                "other tokens; take a student without --tokenizer and --init, which gets that of the teacher"
+                "other tokens, and cannot be compared; take a student without --tokenizer and --init, which gets that "
+                "of the teacher, or let the teacher write a text and give it as --data (docs/teaching.md)"
             )
         return Distillation(settings, text, load_model(settings.teacher))
     lessons = _taught(settings, form, text, make_reference)

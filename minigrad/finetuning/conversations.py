@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from minigrad.data.decoding import text_in
-from minigrad.data.text_files import is_json_lines
+from minigrad.data.text_files import is_json_lines, open_text
 from minigrad.errors import InputError
 from minigrad.formats.json_files import parse_object
 from minigrad.options import shown, unknown
@@ -93,7 +93,7 @@ def forgiving(left_out: list[str] | None) -> Iterator[None]:
 def _lines(path: Path) -> Lines:
     """Return the lines of a file that are not blank, each with its place."""
     try:
-        with path.open("rb") as file:
+        with open_text(path) as file:
             text = text_in(file, str(path))
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}.") from error

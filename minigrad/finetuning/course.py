@@ -109,7 +109,7 @@ class Course:
         return digest.hexdigest()
 
     def begin(self, run: Run) -> None:
-        """Note in minigrad.json how many taught questions the model answers, and its held-out bits per byte."""
+        """Note in minigrad.json how many taught questions the model answers, and its validation bits per byte."""
         if run.world.rank == 0:
             self.form.save(run.folder.path)
         examination.measure_before(run, self.lessons)

@@ -16,7 +16,7 @@ from minigrad.data.reading import training_source
 from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.errors import InputError
 from minigrad.nn.language_model import LanguageModel
-from minigrad.system.terminal import phase
+from minigrad.system.terminal import phase, say
 from minigrad.training.evaluate import evaluate
 from minigrad.training.run import Run
 from minigrad.training.settings import RunSettings
@@ -81,23 +81,23 @@ class Distillation:
         return digest.hexdigest()
 
     def begin(self, run: Run) -> None:
-        """Note in minigrad.json how well the teacher knows the held-out text; compile the kernel of the loss."""
+        """Note in minigrad.json how well the teacher knows the validation text; compile the kernel of the loss."""
         if not run.step and not run.folder.record.before:
             with phase("evaluating the teacher"):
-                score = evaluate(self.teacher, run.held_out, run.text.byte_lengths, context=self.settings.context)
+                score = evaluate(self.teacher, run.validation, run.text.byte_lengths, context=self.settings.context)
             run.folder.record.before = {"teacher_bits_per_byte": score.bits_per_byte}
             run.folder.write()
-            print(f"the teacher: held-out text {score.bits_per_byte:.3f} bits per byte", flush=True)
+            say(f"the teacher: validation text {score.bits_per_byte:.3f} bits per byte")
         with no_grad():
             few = self.batch(seed=0, step=0, batch_size=1)
             run.model.loss(few.tokens, few.targets, layout=few.layout, teaching=few.teaching)
 
     def examine(self, run: Run) -> Taught:
-        """Compare the student with its teacher on the held-out text."""
+        """Compare the student with its teacher on the validation text."""
         score = run.score or run.evaluate(everything=True)
         teacher = run.folder.record.before["teacher_bits_per_byte"]
         sentence = (
-            f"The held-out text takes the student {score.bits_per_byte:.3f} bits per byte, and its teacher "
+            f"The validation text takes the student {score.bits_per_byte:.3f} bits per byte, and its teacher "
             f"{teacher:.3f} (lower is better)."
         )
         note = "The training curve above is of the loss with the share of the teacher, which is no text."

@@ -1,4 +1,4 @@
-"""What was learned and what was forgotten: taught questions are asked again, and held-out text is read again."""
+"""What was learned and what was forgotten: taught questions are asked again, and validation text is read again."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from minigrad.generation.decoding import stream
 from minigrad.generation.settings import Sampling
 from minigrad.nn.language_model import LanguageModel
 from minigrad.pages.page import escape
+from minigrad.system.terminal import say
 from minigrad.training.evaluate import evaluate
 from minigrad.training.run import Run
 from minigrad.training.teaching import Taught
@@ -75,16 +76,16 @@ def share_of_exact(recalled: Sequence[Recalled]) -> float:
 
 
 def measure_text_before(run: Run, **figures: float) -> None:
-    """Note in minigrad.json how well the model knows the held-out text before the first step, beside other figures.
+    """Note in minigrad.json how well the model knows the validation text before the first step, beside other figures.
 
     What is known already stays.
     """
     if run.step or run.folder.record.before:
         return
-    score = evaluate(run.model, run.held_out, run.text.byte_lengths, context=run.settings.context)
+    score = evaluate(run.model, run.validation, run.text.byte_lengths, context=run.settings.context)
     run.folder.record.before = {"bits_per_byte": score.bits_per_byte} | figures
     run.folder.write()
-    print(_verdict("before", run.folder.record.before), flush=True)
+    say(_verdict("before", run.folder.record.before))
 
 
 def measure_before(run: Run, lessons: Sequence[Lesson], judge: Judge | None = None) -> None:
@@ -127,11 +128,11 @@ def _table(title: str, recalled: Sequence[Recalled]) -> str:
 
 
 def with_text(run: Run, learned: str, table: str, figures: dict[str, float]) -> Taught:
-    """Return what was learned, a sentence and a table of HTML, with what was forgotten of the held-out text."""
+    """Return what was learned, a sentence and a table of HTML, with what was forgotten of the validation text."""
     score, before = run.score or run.evaluate(everything=True), run.folder.record.before["bits_per_byte"]
     change = f"{100 * (score.bits_per_byte / before - 1):+.1f}%"
     forgotten = (
-        f"The held-out text of the pre-training took {before:.3f} bits per byte before, and takes "
+        f"The validation text of the pre-training took {before:.3f} bits per byte before, and takes "
         f"{score.bits_per_byte:.3f} now ({change}; lower is better)."
     )
     section = f"<h2>What it learned</h2><p>{learned}</p><h2>What it forgot</h2><p>{forgotten}</p>{table}"
@@ -146,7 +147,7 @@ def _verdict(when: str, figures: Mapping[str, float]) -> str:
         "recall_reworded": lambda share: f"{100 * share:.1f}% to reworded questions",
         "preferred": lambda share: f"{100 * share:.1f}% of the pairs further apart",
         "margin": lambda nats: f"by {nats:.2f} nats",
-        "bits_per_byte": lambda bits: f"held-out text {bits:.3f} bits per byte",
+        "bits_per_byte": lambda bits: f"validation text {bits:.3f} bits per byte",
     }
     return f"{when} the lessons: " + ", ".join(words[name](figures[name]) for name in words if name in figures)
 

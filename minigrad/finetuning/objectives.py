@@ -56,8 +56,8 @@ def best_of_n(log_probs: Tensor, offsets: Array, rewards: Array, group: int) -> 
 def grpo(log_probs: Tensor, offsets: Array, rewards: Array, group: int, *, old: Array, reference: Array) -> Tensor:
     r"""Raise answers that are better than their group, within bounds, and stay near a frozen reference model.
 
-    $-\frac1n \sum_i \frac1{|o_i|} \sum_{t \in o_i} [\min(r_t A_i, \mathrm{clip}(r_t, 1 - \epsilon, 1 + \epsilon) A_i)
-    - \beta D_t]$ with the advantage $A_i = (R_i - \bar R) / \sigma_R$ within the group, the ratio
+    $-\frac1n \sum_i \frac1{|o_i|} \sum_{t \in o_i} \left[\min(r_t A_i, \mathrm{clip}(r_t, 1 - \epsilon, 1 + \epsilon)
+    A_i) - \beta D_t\right]$ with the advantage $A_i = (R_i - \bar R) / \sigma_R$ within the group, the ratio
     $r_t = p_t / p_t^{old}$ to the model that drew the answers, and $D_t = q_t / p_t - \ln(q_t / p_t) - 1$, an estimate
     of the Kullback-Leibler divergence from the reference q that is never negative. A group of equal rewards has no
     advantage. `old` and `reference` (tokens,) are log-probabilities.
@@ -91,7 +91,7 @@ def dpo(log_probs: Tensor, offsets: Array, *, reference: Array, chosen: float = 
     """
     raised = ops.sum_sequences(log_probs - reference, offsets=offsets)
     margins = (raised[0::2] - raised[1::2]) * BETA
-    zeros = Tensor(np.zeros(margins.shape))
+    zeros = np.zeros(margins.shape)
     loss = ops.logsumexp(ops.stack(zeros, -margins), axis=0).mean()  # -ln sigmoid(m) = ln(1 + exp(-m))
     lengths = np.diff(offsets)
     of_chosen = np.where(np.arange(len(lengths)) % 2 == 0, chosen / (lengths * margins.size), 0.0)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from minigrad.errors import RunError
-from minigrad.system.files import reason
+from minigrad.formats.json_files import check_lines
+from minigrad.system.files import flush, reason
 
 HELP = "type a question; then the number of the best answer, or a better answer; an empty line skips, /exit ends"
 
@@ -22,6 +23,8 @@ class Journal:
     """A file to which lines are only ever added; what was added survives a crash."""
 
     def __init__(self, path: Path) -> None:
+        """Raise InputError if the file is no journal, or cannot be one."""
+        check_lines(path, "messages")
         self.path = path
 
     def add(self, question: str, answer: str, offered: Sequence[str]) -> None:
@@ -37,7 +40,7 @@ class Journal:
                     line = "\n" + line
                 file.write(line.encode())
                 file.flush()
-                os.fsync(file.fileno())
+                flush(file.fileno())
         except OSError as error:
             raise RunError(f"cannot write {self.path}: {reason(error)}") from error
 
@@ -90,12 +93,20 @@ class Teacher:
         """Return the answer that was picked or typed, or nothing."""
         for line in lines:
             text = line.strip()
-            if text.isdecimal() and not 1 <= int(text) <= len(offered):
+            number = _number(text)
+            if number is not None and not 1 <= number <= len(offered):
                 few = "there is no answer: type one"
                 self.tell(f"there are answers 1 to {len(offered)}; {HELP}" if offered else few)
                 continue
-            answer = offered[int(text) - 1] if text.isdecimal() else text
+            answer = text if number is None else offered[number - 1]
             if answer in ("", "/exit") or self.fits(question, answer):
                 return answer
             self.tell("question and answer are longer than the context of the model: give a shorter answer")
         return ""
+
+
+def _number(text: str) -> int | None:
+    """Return the number that was typed, 0 for one of many digits, which Python may refuse to read; None for words."""
+    if not text.isdecimal():
+        return None
+    return int(text) if len(text) < 10 else 0

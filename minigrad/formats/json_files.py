@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from minigrad.errors import InputError
-from minigrad.system.files import read_bytes, write_text
+from minigrad.system.files import read_bytes, read_start, write_text
 
 if TYPE_CHECKING:  # it needs NumPy, for which reading text must not wait
     from minigrad.typing import PathLike
@@ -54,6 +55,29 @@ def parse_object(text: bytes | str) -> dict[str, Any]:
         if not level:
             return content
     raise InputError(f"it is nested deeper than {_DEEPEST} levels")
+
+
+def check_lines(path: Path, key: str) -> None:
+    """Raise InputError unless lines of JSON can be added to a file: it is new, or empty, or holds such lines.
+
+    Of a file that exists, the first line must be an object with that `key`, so that no file of another kind gets a
+    line that does not belong into it.
+    """
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+    if path.is_symlink() or path.exists():
+        first, _, _ = read_start(path, _LARGEST).partition(b"\n")
+        if path.stat().st_size:
+            try:
+                is_line = key in parse_object(first)
+            except InputError:
+                is_line = False
+            if not is_line:
+                raise InputError(
+                    f"nothing is added to {path}: its first line is no JSON object with {key!r}; name another file"
+                )
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise InputError(f"cannot write {path}: it may not be written to")
 
 
 def _inside(value: Any) -> list[tuple[Any, Any]]:

@@ -21,7 +21,10 @@ from safetensors import SafetensorError, safe_open
 from minigrad.errors import InputError, RunError
 from minigrad.options import shown
 from minigrad.system.files import read_start, reason, replacing
+from minigrad.system.units import format_bytes
 from minigrad.typing import Array, PathLike
+
+_LARGEST_HEADER = 1 << 23  # bytes; the library takes 100 MB, and minutes for that
 
 Arrays = Mapping[str, Array]
 
@@ -98,7 +101,12 @@ def read_each(path: Path) -> Iterator[tuple[str, Array]]:
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     try:
-        read_start(path, 8)  # the library would wait for a pipe
+        length = int.from_bytes(read_start(path, 8), "little")  # the library would wait for a pipe
+        if length > _LARGEST_HEADER and length < path.stat().st_size:
+            raise InputError(
+                f"{path} is damaged or not a safetensors file: its header has {format_bytes(length)}, and one of "
+                f"{format_bytes(_LARGEST_HEADER)} describes 100,000 arrays"
+            )
         with safe_open(path, framework="np") as file:
             yield file
     except OSError as error:

@@ -7,6 +7,8 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from minigrad.errors import InputError
+from minigrad.formats.json_files import check_lines
 from minigrad.generation.texts import Token
 from minigrad.system.signals import stop_requests
 
@@ -50,7 +52,11 @@ class Conversation:
             kept = kept[2 if len(kept) > 2 else 1 :]  # a question and its answer, so that the first is a question
 
     def save(self, path: Path) -> None:
-        """Append the conversation to a file as one line of JSON, as text to train on; raises OSError."""
+        """Append the conversation to a file as one line of JSON, as text to train on.
+
+        Raises OSError if it cannot be written, InputError if the file holds something else.
+        """
+        check_lines(path, "messages")
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"messages": self.messages}, ensure_ascii=False) + "\n")
 
@@ -119,6 +125,8 @@ class Chat:
             try:
                 self.conversation.save(path)
                 self.tell(f"saved {count} messages as a line of {path}")
+            except InputError as error:
+                self.tell(str(error))
             except (OSError, ValueError) as error:  # a name that no file can have is a ValueError
                 self.tell(f"cannot write {path}: {getattr(error, 'strerror', None) or error}")
         elif command == "/help":

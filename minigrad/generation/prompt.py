@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from minigrad.errors import InputError
+from minigrad.system.terminal import say
 
 if TYPE_CHECKING:  # the command line is read before NumPy is imported
     from minigrad.typing import Tokenizer
@@ -69,11 +70,11 @@ def _typed_lines() -> Iterator[str]:
         import readline  # noqa: F401  (its import lets `input` edit lines and remember them)
     while True:
         if not sys.stdout.isatty():  # the answers go elsewhere, and the sign must not
-            print("> ", end="", file=sys.stderr, flush=True)
+            say("> ", sys.stderr, end="")
         try:
             line = input("> " if sys.stdout.isatty() else "")
         except EOFError:
-            print(file=sys.stderr, flush=True)
+            say(stream=sys.stderr)
             return
         yield line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
@@ -109,7 +110,7 @@ def _read_standard_input() -> str:
     if sys.stdin is None or sys.stdin.closed:
         raise InputError("there is no standard input to read the prompt from")
     if sys.stdin.isatty():
-        print(f"[type the prompt, then end it with {_END} on a line of its own]", file=sys.stderr, flush=True)
+        say(f"[type the prompt, then end it with {_END} on a line of its own]", sys.stderr)
     data = sys.stdin.buffer.read()
     try:
         text = data.decode("utf-8-sig")

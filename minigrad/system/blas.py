@@ -25,7 +25,6 @@ THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_T
 """The environment variables that BLAS libraries read when they are loaded."""
 
 _ACCELERATE = "/System/Library/Frameworks/Accelerate.framework/Accelerate"
-_CORES_WITH_AVX512 = ("SkylakeX", "Cooperlake", "SapphireRapids")  # in OpenBLAS's words
 _MAPS = Path("/proc/self/maps")  # where Linux lists the libraries a process has loaded
 
 
@@ -57,17 +56,15 @@ def can_use_one_thread() -> bool:
 
 @functools.cache
 def openblas_core() -> str:
-    """Return the processor whose instructions OpenBLAS multiplies with ("Haswell"); "" if BLAS is another library."""
+    """Return the core whose kernels OpenBLAS multiplies with ("SkylakeX"); "" if BLAS is another library.
+
+    OpenBLAS chooses them when it is loaded: by the model of the processor, or by its features where the model is newer
+    than the library, so a Zen 5 has the AVX-512 kernels of SkylakeX. OPENBLAS_CORETYPE overrules the choice.
+    """
     for name in _openblas_functions("get_corename"):
         name.restype = ctypes.c_char_p
         return bytes(name()).decode("ascii", "replace")
     return ""
-
-
-def is_behind_avx512() -> bool:
-    """Return whether BLAS is an OpenBLAS that computes with AVX2, or with less, as it does where it does not know a
-    processor, although newer instructions may be there."""
-    return openblas_core() not in ("", *_CORES_WITH_AVX512)
 
 
 @functools.cache

@@ -11,18 +11,39 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from minigrad.system.files import replacing
+from minigrad.system.files import reason, replacing
 
 
 def cache_folder() -> Path:
     """Return the folder for downloads, token files and compiled code; it need not exist yet.
 
-    $MINIGRAD_CACHE if set; else `minigrad` in $XDG_CACHE_HOME (on Windows %LOCALAPPDATA%) or in ~/.cache.
+    $MINIGRAD_CACHE if set; else `minigrad` in $XDG_CACHE_HOME (on Windows %LOCALAPPDATA%) or in ~/.cache. A user
+    without a home folder gets a place in which nothing can be written.
     """
     if chosen := os.environ.get("MINIGRAD_CACHE"):
         return Path(chosen)
     system = os.environ.get("LOCALAPPDATA" if os.name == "nt" else "XDG_CACHE_HOME")
-    return Path(system or "~/.cache").expanduser() / "minigrad"
+    try:
+        return Path(system or "~/.cache").expanduser() / "minigrad"
+    except RuntimeError:
+        return Path(os.devnull) / "minigrad"
+
+
+def tell_if_nothing_is_kept() -> None:
+    """Say on standard error if the cache folder cannot be used, as each program does that compiles kernels."""
+    from minigrad.system.terminal import to_standard_error  # which loads every compression library
+
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        why = "" if os.access(folder, os.W_OK) else "it may not be written to"
+    except OSError as error:
+        why = reason(error)
+    if why:
+        to_standard_error(
+            f"nothing can be kept in {folder} ({why}), so every start compiles the kernels again, for minutes: "
+            "set MINIGRAD_CACHE to a folder that can be written to"
+        )
 
 
 def mark_used(path: Path) -> None:

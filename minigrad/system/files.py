@@ -10,7 +10,9 @@ from __future__ import annotations
 import glob
 import os
 import stat
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,22 +20,25 @@ from pathlib import Path
 from minigrad.errors import InputError, RunError
 from minigrad.system.units import format_bytes
 
+_WAITS = (0.01, 0.1, 0.4, 1.0)  # seconds between tries to rename a file that another program has open
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write; when the block ends without an error, it becomes `path`.
 
     The name holds the numbers of the process and of the thread, so that no two share a temporary file; the files of
-    processes that have ended are removed. Raises OSError if the disk is full or read-only; `path` is then unchanged.
+    processes that have ended are removed, and what has our own name, which may be a link to a file elsewhere. Raises
+    OSError if the disk is full or read-only; `path` is then unchanged.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_native_id()}.tmp")
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        if not _is_running(leftover.name.split(".")[-2].partition("-")[0]):
+        if leftover == temporary or not _is_running(leftover.name.split(".")[-2].partition("-")[0]):
             leftover.unlink(missing_ok=True)
     try:
         yield temporary
         sync_file(temporary)
-        temporary.replace(path)
+        move(temporary, path)
         sync_folder(path.parent)
     finally:
         with suppress(OSError):
@@ -69,13 +74,25 @@ def read_start(path: Path, count: int) -> bytes:
     try:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):
-            raise OSError(0, "it is a folder" if stat.S_ISDIR(mode) else "it is no regular file")
+            raise OSError(0, f"it is {kind_of(mode)}")
         with path.open("rb") as file:
             return file.read(count)
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}") from error
     except ValueError as error:  # a name that no file can have, such as one with a NUL
         raise InputError(f"cannot read {str(path)!r}: {error}") from error
+
+
+def kind_of(mode: int) -> str:
+    """Return what the mode of a file, as `stat` and `lstat` give it, says that it is: "a folder", "a pipe"."""
+    kinds = (
+        (stat.S_ISREG, "a file"),
+        (stat.S_ISDIR, "a folder"),
+        (stat.S_ISLNK, "a link"),
+        (stat.S_ISFIFO, "a pipe"),
+        (stat.S_ISSOCK, "a socket"),
+    )
+    return next((name for is_kind, name in kinds if is_kind(mode)), "a device")
 
 
 def check_new_file(path: Path) -> None:
@@ -109,7 +126,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 def sync_file(path: Path) -> None:
     """Wait until the content of a file is on the disk."""
     with path.open("rb+") as file:
-        os.fsync(file.fileno())
+        flush(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:
@@ -118,9 +135,35 @@ def sync_folder(folder: Path) -> None:
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        flush(descriptor)
     finally:
         os.close(descriptor)
+
+
+def flush(descriptor: int) -> None:
+    """Wait until what was written to an open file is on the disk.
+
+    On macOS fsync leaves it in the memory of the drive, and another call empties that; not every file system has it.
+    """
+    if sys.platform == "darwin":
+        import fcntl
+
+        with suppress(OSError):
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(descriptor)
+
+
+def move(source: Path, target: Path) -> Path:
+    """Give a file or a folder the name `target`, and return it; a file that has that name is replaced.
+
+    On Windows a program that looks into new files, such as a virus scanner, holds them for a moment: wait for its end.
+    """
+    for seconds in _WAITS if os.name == "nt" else ():
+        with suppress(PermissionError):
+            return source.replace(target)
+        time.sleep(seconds)
+    return source.replace(target)
 
 
 def reason(error: OSError) -> str:

@@ -14,13 +14,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from minigrad.errors import InputError
-from minigrad.system import blas, processors
+from minigrad.system import blas, environment, memory, processors
+from minigrad.system.processor_name import processor_name
 
 _POOL_VARIABLE = "MINIGRAD_THREADS"
 
 # The constants of mallopt(3) in glibc.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _KEEP_BELOW, _OLD_LIMIT = 1 << 30, 32 << 20  # bytes; glibc before 2.35 refuses a larger mmap threshold than the second
+
+_STATM, _MEMINFO = Path("/proc/self/statm"), Path("/proc/meminfo")  # of Linux
 
 listeners: list[Callable[[int], object]] = []
 """Functions that are called with the number of threads whenever it is set; the kernels' thread pool adds one."""
@@ -97,33 +100,32 @@ def give_back_memory() -> None:
 
 def memory_bytes() -> int:
     """Return the resident memory of this process in bytes (its peak where only the peak is known)."""
-    statm = Path("/proc/self/statm")
-    if statm.exists():
-        return int(statm.read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return peak_memory_bytes()
+    if _STATM.exists():
+        return int(_STATM.read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return memory.windows_resident()[0] if sys.platform == "win32" else peak_memory_bytes()
 
 
 def peak_memory_bytes() -> int:
-    """Return the largest resident memory of this process so far in bytes; 0 where the system does not report it."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 0
+    """Return the largest resident memory of this process so far in bytes."""
+    if sys.platform == "win32":
+        return memory.windows_resident()[1]
+    import resource
+
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
 
 def available_memory_bytes() -> int:
     """Return the bytes of memory that a new program could use now; 0 where the system does not report it."""
-    meminfo = Path("/proc/meminfo")
-    if meminfo.exists():
-        for line in meminfo.read_text(encoding="utf-8").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
+    if sys.platform == "win32":
+        return memory.windows_available()
+    if sys.platform == "darwin":
+        return memory.macos_available()
     try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
+        lines = _MEMINFO.read_text(encoding="utf-8").splitlines()
+    except OSError:
         return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), 0)
 
 
 def may_use_tiles() -> bool:
@@ -134,18 +136,10 @@ def may_use_tiles() -> bool:
     return ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data) == 0
 
 
-def processor() -> str:
-    """Return the processor's name as the system gives it."""
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
-
-
 def describe() -> str:
-    """Return one line that names the machine and the threads in use."""
+    """Return one line that names the machine, the threads in use, and the variables that change how fast they are."""
     count = threads()
     used = f"{count} thread{'s' if count != 1 else ''}"
-    return f"{processor()}, {processors.cores()} cores, {used}, {platform.system()} {platform.machine()}"
+    set_before = [f"{name}={value}" for name, value in environment.FOUND.items()]
+    system = f"{platform.system()} {platform.machine()}"
+    return ", ".join([processor_name(), f"{processors.cores()} cores", used, system, *set_before])

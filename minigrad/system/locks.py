@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import sys
 import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from minigrad.errors import InputError
-from minigrad.system.files import reason
+from minigrad.errors import InputError, RunError
+from minigrad.system.files import kind_of, reason
+from minigrad.system.terminal import printable
 
 LOCK_FILE = ".lock"
+_OPENED = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # Windows lacks both
 _HELD = (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)  # by another process; Windows gives the last two
 
 
@@ -26,6 +29,7 @@ class FolderLock:
 
     def __init__(self) -> None:
         self._held: tuple[int, Path] | None = None  # the descriptor of the locked file, and its path
+        self._folder: os.stat_result | None = None  # that of the folder when it was locked
 
     def __enter__(self) -> Self:
         return self
@@ -36,6 +40,8 @@ class FolderLock:
     def take(self, folder: Path) -> None:
         """Lock an existing folder; raises InputError if another process has the lock, OSError if it cannot be written.
 
+        What has the name of the lock in a folder from elsewhere may be a link to any file of the user, or a pipe: it is
+        refused with an InputError before it is opened, and nothing is written through it.
         On a file system without locks, a warning says that a second process would not be noticed.
         """
         self.release()
@@ -44,9 +50,15 @@ class FolderLock:
         while descriptor is None or not _is_file(descriptor, path):
             if descriptor is not None:
                 os.close(descriptor)
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            with suppress(FileNotFoundError):
+                _check_file(path, path.lstat())
+            descriptor = os.open(path, _OPENED, 0o666)
             try:
+                _check_file(path, os.fstat(descriptor))
                 _lock(descriptor)
+            except InputError:
+                os.close(descriptor)
+                raise
             except OSError as error:
                 if error.errno in _HELD:
                     owner = os.read(descriptor, 20).decode("ascii", "replace").strip()
@@ -56,10 +68,20 @@ class FolderLock:
                         "ends, or stop it"
                     ) from None
                 advice = "do not start a second process that writes into it"
-                warnings.warn(f"{folder} cannot be locked ({reason(error)}): {advice}", stacklevel=2)
-        self._held = descriptor, path
+                warnings.warn(printable(f"{folder} cannot be locked ({reason(error)}): {advice}"), stacklevel=2)
+        self._held, self._folder = (descriptor, path), folder.stat()
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{os.getpid()}\n".encode())
+
+    def check(self) -> None:
+        """Raise RunError if the locked folder was removed or replaced; do nothing without a lock."""
+        if self._held is None or self._folder is None:
+            return
+        folder = self._held[1].parent
+        with suppress(FileNotFoundError, NotADirectoryError):
+            if os.path.samestat(self._folder, folder.stat()):
+                return
+        raise RunError(f"{folder} was removed while this process was writing into it; nothing more is written")
 
     def release(self) -> None:
         """Give up the lock, if there is one, and remove its file."""
@@ -72,6 +94,13 @@ class FolderLock:
         if os.name == "nt":
             with suppress(OSError):
                 path.unlink()
+
+
+def _check_file(path: Path, status: os.stat_result) -> None:
+    """Raise InputError unless this is the status of a file with one name: what is written into it changes no other."""
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        kind = "a second name of another file" if stat.S_ISREG(status.st_mode) else kind_of(status.st_mode)
+        raise InputError(f"{path} is {kind}, and should be a file with the number of a process; delete it")
 
 
 def _is_file(descriptor: int, path: Path) -> bool:

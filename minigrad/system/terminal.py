@@ -1,4 +1,8 @@
-"""Printing: phases with their duration, text as it is shown, commands to paste, and output that was closed."""
+"""Printing: text as it is shown, phases with their duration, commands to paste, and output that was closed.
+
+Every program prints through `say`. What it prints often comes from elsewhere: the name of a file, the answer of a
+server, the text of a model. Written to a terminal as it is, it could move the cursor, hide lines or type.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +27,18 @@ def phase(text: str, stream: TextIO | None = None) -> Iterator[None]:
     """Print `text` before the block and the duration after it."""
     stream = sys.stdout if stream is None else stream
     start = time.perf_counter()
-    print(f"{text} ...", end=" ", file=stream, flush=True)
+    say(f"{text} ...", stream, end=" ")
     outcome = "stopped after "
     try:
         yield
         outcome = ""
     finally:
-        print(f"{outcome}{time.perf_counter() - start:.1f} s", file=stream, flush=True)
+        say(f"{outcome}{time.perf_counter() - start:.1f} s", stream)
+
+
+def say(text: object = "", stream: TextIO | None = None, *, end: str = "\n") -> None:
+    """Print a text as it is shown (`printable`), on standard output or another stream, at once."""
+    print(printable(str(text)), file=sys.stdout if stream is None else stream, end=end, flush=True)
 
 
 def printable(text: str) -> str:
@@ -39,6 +48,12 @@ def printable(text: str) -> str:
     'bell\ufffd and\\ttab'
     """
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", "\ufffd", text)
+
+
+def to_standard_error(message: object) -> None:
+    """Print a message on standard error, if that takes one: on a full disk the exit code says it alone."""
+    with contextlib.suppress(OSError):
+        say(message, sys.stderr)
 
 
 def fold_blank_lines(text: str) -> str:
@@ -59,17 +74,43 @@ def fold_blank_lines(text: str) -> str:
     return "\n".join(itertools.chain(*folded))
 
 
-def forgive_encoding() -> None:
-    """Print a replacement for each character that the output's encoding lacks, instead of failing."""
-    for stream in (sys.stdout, sys.stderr):
+def prepare_output() -> None:
+    """Let standard output and standard error take every text, as each program does first of all.
+
+    A replacement is printed for each character that the encoding lacks. What was closed before the program began
+    (`train.py >&-`) discards what is printed. Its number would otherwise belong to the next file that is opened, and a
+    library that prints an error would write it into that file.
+    """
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        if getattr(sys, name) is None:
+            setattr(sys, name, _nowhere(number))
+        stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace" if stream is sys.stdout else "backslashreplace")
+            stream.reconfigure(errors="replace" if name == "stdout" else "backslashreplace")
+
+
+def _nowhere(number: int) -> TextIO:
+    """Return a stream that discards everything; it gets the number of a file, unless that belongs to one already."""
+    nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115  (no path on every system; stays open)
+    try:
+        os.fstat(number)
+    except OSError:
+        os.dup2(nowhere.fileno(), number)
+    return nowhere
 
 
 def close_output() -> None:
     """Discard everything still to be printed: at exit Python would report the closed output as an error."""
-    with open(os.devnull, "wb") as nowhere:  # noqa: PTH123  (the null device is no path on every system)
+    with open(os.devnull, "wb") as nowhere, contextlib.suppress(OSError, ValueError):  # noqa: PTH123  (no path on every system)
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
+
+
+def flush_output() -> None:
+    """Write what is still to be printed, or discard it where that is not possible, as on a full disk."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        close_output()
 
 
 def quoted(word: str) -> str:

@@ -15,13 +15,13 @@ from minigrad.system.terminal import phase
 from minigrad.system.units import format_seconds
 from minigrad.training.plan import Plan
 
-ORDER = 5  # of the n-gram model: the best on the default text (benchmarks/ngram.py)
+ORDER = 6  # of the n-gram model: the best on the default text (benchmarks/ngram.py)
 _COUNTED = 1 << 23  # bytes of training text that are counted; of a longer text, every n-th document
 _COUNTING_SHARE = 0.05  # the part of the minutes that counting may take
 
 
 class Baselines(NamedTuple):
-    """Bits per byte of the held-out text, or None; and the reason why there is no figure of xz."""
+    """Bits per byte of the validation text, or None; and the reason why there is no figure of xz."""
 
     xz: float | None
     no_xz: str
@@ -29,7 +29,7 @@ class Baselines(NamedTuple):
 
 
 class Baseline:
-    """The bits per byte that xz and counts of bytes need for the held-out text of a plan, as soon as they are known."""
+    """The bits per byte that xz and counts of bytes need for validation text, as soon as they are known."""
 
     def __init__(self, plan: Plan) -> None:
         """Start to compress and to count, unless the minutes of the run are too few for this text."""
@@ -44,14 +44,14 @@ class Baseline:
         if not self._reason:
             self._compress()
         minutes, text = self._plan.settings.minutes, self._plan.text
-        needed = ngram.ngram_seconds(min(text.train.num_bytes, _COUNTED), text.held_out.num_bytes)
+        needed = ngram.ngram_seconds(min(text.train.num_bytes, _COUNTED), text.validation.num_bytes)
         if minutes is None or needed <= _COUNTING_SHARE * 60 * minutes:
             self._ngram = self._count()
 
     def _compress(self) -> None:
         try:
-            train, held_out = self._plan.text.corpus.split()
-            self._xz = xz.xz_bits_per_byte(train, held_out, seconds=self._limit)
+            parts = self._plan.text.corpus.split()
+            self._xz = xz.xz_bits_per_byte(parts.train, parts.validation, seconds=self._limit)
             self._reason = "" if self._xz is not None else "this Python lacks lzma"
         except TimeoutError:
             self._reason = f"it did not end within {format_seconds(self._limit)}"
@@ -59,9 +59,9 @@ class Baseline:
             self._reason = "there was too little memory for it"
 
     def _count(self) -> float:
-        train, held_out = self._plan.text.corpus.split()
+        parts = self._plan.text.corpus.split()
         every = -(-self._plan.text.train.num_bytes // _COUNTED)
-        return ngram.bits_per_byte(itertools.islice(train, 0, None, max(every, 1)), held_out, ORDER)
+        return ngram.bits_per_byte(itertools.islice(parts.train, 0, None, max(every, 1)), parts.validation, ORDER)
 
     def wait(self) -> Baselines:
         """Return the figures; wait for them if they are not ready."""

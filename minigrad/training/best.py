@@ -1,4 +1,4 @@
-"""The best model of a run: the one with the lowest loss on held-out text, kept beside the last one.
+"""The best model of a run: the one with the lowest loss on validation text, kept beside the last one.
 
 A small text that is read many times is memorised: from some step on the model gets worse on text that it has not read,
 and the last model is not the best.
@@ -19,7 +19,7 @@ class Best:
     """The evaluation with the lowest loss so far: after which step, and its bits per byte."""
 
     step: int = option(REQUIRED, "the number of steps taken", at_least=0)
-    bits_per_byte: float = option(REQUIRED, "of the held-out text that is read during training")
+    bits_per_byte: float = option(REQUIRED, "of the validation text that is read during training")
 
 
 def is_best(best: Best | None, step: int) -> bool:
@@ -32,16 +32,19 @@ def folder_of(run: PathLike) -> Path:
     return Path(run) / "best"
 
 
-def describe(best: Best | None, step: int, run: PathLike) -> str:
-    """Return a line that names the best model, if it is not the one after the last `step`; else "".
+def describe(best: Best | None, last: Best, run: PathLike) -> str:
+    """Return a line that names the best model, if it is not the `last` one; else "".
 
-    >>> print(describe(Best(40, 1.5), 60, "runs/small"))  # doctest: +ELLIPSIS
-    best     after 40 steps the model was better (1.500 bits per byte); write with it: ... runs/small/best
+    Both were evaluated on the same part of the validation text.
+
+    >>> print(describe(Best(40, 1.5), Best(60, 1.52), "runs/small"))  # doctest: +ELLIPSIS
+    best     after 40 steps the model was better, 1.500 against 1.520 bits per byte on ...; write with it: ...small/best
     """
-    if best is None or is_best(best, step):
+    if best is None or is_best(best, last.step):
         return ""
     again = command("generate.py", folder_of(run))
     return (
-        f"best     after {best.step:,} steps the model was better ({best.bits_per_byte:.3f} bits per byte); "
-        f"write with it: {again}"
+        f"best     after {best.step:,} steps the model was better, {best.bits_per_byte:.3f} against "
+        f"{last.bits_per_byte:.3f} bits per byte on the validation text that is read during training; write with it: "
+        f"{again}"
     )

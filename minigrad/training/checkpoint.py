@@ -19,7 +19,7 @@ from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import as_json, read_json
 from minigrad.formats.safetensors import Arrays, write_tensors
 from minigrad.formats.weights import read_weights
-from minigrad.system.files import reason, sync_file, sync_folder
+from minigrad.system.files import move, reason, sync_file, sync_folder
 from minigrad.typing import Array, PathLike
 
 
@@ -31,6 +31,11 @@ class Checkpoint:
     weights: dict[str, Array]
     moments: dict[str, Array]  # of the optimizer: running means of past gradients and of their squares
     state: dict[str, Any]
+
+
+def folder_of(run: PathLike) -> Path:
+    """Return the folder of the checkpoints of a run."""
+    return Path(run) / "checkpoints"
 
 
 def steps(run: PathLike) -> list[int]:
@@ -50,7 +55,7 @@ def _folders(run: PathLike) -> dict[int, Path]:
     After a kill between the two renames of `save`, an old checkpoint still has the name that `save` gave it.
     """
     folders: dict[int, Path] = {}
-    for entry in (Path(run) / "checkpoints").glob("*"):
+    for entry in folder_of(run).glob("*"):
         number = entry.name.removeprefix(".").removesuffix(".replaced")
         is_name = entry.name in (number, _parked(number)) and re.fullmatch("0|[1-9][0-9]{0,17}", number)
         if is_name and entry.is_dir() and (entry.name == number or int(number) not in folders):
@@ -62,7 +67,7 @@ def recover(run: PathLike) -> None:
     """Repair the folder after a kill between the two renames of `save`; only the process that writes may do so."""
     for step, folder in _folders(run).items():
         if folder.name != str(step):
-            folder.rename(folder.with_name(str(step)))
+            move(folder, folder.with_name(str(step)))
 
 
 def _parked(name: object) -> str:
@@ -77,13 +82,13 @@ def save(
 
     Raises RunError if it cannot be written (disk full or read-only); the earlier checkpoints are then intact.
     """
-    folder = Path(run) / "checkpoints"
+    folder = folder_of(run)
     final, temporary, parked = folder / str(step), folder / f".{step}.tmp", folder / _parked(step)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         recover(run)
         for leftover in folder.glob(".[0-9]*"):
-            shutil.rmtree(leftover)
+            _remove(leftover)
         temporary.mkdir()
         write_tensors(temporary / "model.safetensors", weights)
         write_tensors(temporary / "optimizer.safetensors", moments)
@@ -92,8 +97,8 @@ def save(
             sync_file(file)
         sync_folder(temporary)
         if final.exists():  # a folder cannot be renamed onto one that is not empty, so the old one is renamed first
-            final.rename(parked)
-        temporary.rename(final)
+            move(final, parked)
+        move(temporary, final)
         sync_folder(folder)
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -102,7 +107,8 @@ def save(
         saved = steps(run)
         rest = f"the checkpoint of step {saved[-1]} is intact" if saved else "there is no earlier checkpoint"
         raise RunError(f"cannot save step {step} in {folder}: {reason(error)}; {rest}") from error
-    shutil.rmtree(parked, ignore_errors=True)
+    with suppress(OSError):  # as an old checkpoint that cannot be removed
+        _remove(parked)
     _remove_old(folder, steps(run), step, keep)
     return final
 
@@ -111,7 +117,15 @@ def _remove_old(folder: Path, saved: list[int], step: int, keep: int) -> None:
     for old in {*saved[: max(0, len(saved) - keep)]} - {step}:
         # Renamed first: a kill while deleting must not leave an incomplete checkpoint under its name.
         with suppress(OSError):  # an old checkpoint that cannot be removed only takes up disk space
-            shutil.rmtree((folder / str(old)).rename(folder / f".{old}.tmp"))
+            _remove(move(folder / str(old), folder / f".{old}.tmp"))
+
+
+def _remove(path: Path) -> None:
+    """Remove a folder with all that is in it, or a file, or a link and nothing of what it leads to."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def load(run: PathLike, step: int | None = None) -> Checkpoint:

@@ -82,12 +82,16 @@ def choose_settings(
     }
     given: dict[str, Any] = {field.name: getattr(asked, field.name) for field in dataclasses.fields(asked)}
     given |= {"context": context, "batch": batch, "steps": limit_steps}
+    if asked.warmup is not None:  # steps, or a share of them
+        given["warmup"] = max(1, round(asked.warmup * steps)) if 0 < asked.warmup < 1 else int(asked.warmup)
     return RunSettings(**given | {name: value for name, value in chosen.items() if given[name] is None})
 
 
 def choose_shape(settings: RunSettings, model: LanguageModel, tokenizer: Tokenizer) -> dict[str, Any]:
     """Return the fields of a model's config that a run sets: those of its tokenizer, its context and its dropout."""
-    shape = {"dropout": settings.dropout, "end_of_text_id": tokenizer.end_of_text_id}
+    shape: dict[str, Any] = {"dropout": settings.dropout, "end_of_text_id": tokenizer.end_of_text_id}
+    if hasattr(model.config, "padding_id"):  # its config names each of these tokens
+        shape |= {"begin_of_text_id": tokenizer.begin_of_text_id, "padding_id": tokenizer.padding_id}
     if not settings.init:
         shape["vocab_size"] = tokenizer.vocab_size
     if not model.learns_positions:

@@ -7,20 +7,23 @@ from dataclasses import replace
 from typing import Any
 
 from minigrad.system import hardware
-from minigrad.system.terminal import command
+from minigrad.system.terminal import command, say
 from minigrad.system.units import format_bytes, format_seconds
 from minigrad.training import best, expert_load, metrics
 from minigrad.training.budget import write_decay
+from minigrad.training.evaluate import Score
 from minigrad.training.record import stored
 from minigrad.training.repeat import repeat_command
 from minigrad.training.report import one_run
 from minigrad.training.result import TrainResult
 from minigrad.training.run import Run
+from minigrad.training.scores import score_of_test
 
 
 def finish(run: Run) -> TrainResult | None:
     """Compare with xz, write the report, and print the result and how to repeat it; None but in the first process."""
     score = run.score or run.evaluate(everything=True)
+    test = _of_test(run)
     with run.averaged():
         taught = run.plan.lessons.examine(run) if run.plan.lessons else None
     if run.world.rank > 0:
@@ -39,13 +42,12 @@ def finish(run: Run) -> TrainResult | None:
         xz_bits_per_byte=xz,
         seconds=run.seconds(),
         command=repeat,
+        **test,
     )
     figures: dict[str, Any] = {"bits_per_byte": score.bits_per_byte, "xz_bits_per_byte": xz, "no_xz": no_xz}
-    copying = {name: getattr(score, name) for name in ("loss_repeated", "loss_others")}
-    copying = {name: value if math.isfinite(value) else None for name, value in copying.items()}
-    ends: dict[str, Any] = {"steps": run.step, "tokens": result.tokens, "command": repeat}
-    others = {"ngram_bits_per_byte": counted} | copying | ends | (taught.figures if taught else {})
-    folder.record.result = figures | others
+    ends = {"steps": run.step, "tokens": result.tokens, "command": repeat}
+    others = {"ngram_bits_per_byte": counted} | _copying(score) | ends | test
+    folder.record.result = figures | others | (taught.figures if taught else {})
     folder.write()
     parameters, memory = run.model.num_parameters(), hardware.peak_memory_bytes()
     path = one_run.write_report(
@@ -58,6 +60,7 @@ def finish(run: Run) -> TrainResult | None:
             seconds=result.seconds,
             memory=memory,
             ngram_bits_per_byte=counted,
+            test_bits_per_byte=result.test_bits_per_byte,
             **figures,
         ),
         samples=run.samples,
@@ -66,14 +69,26 @@ def finish(run: Run) -> TrainResult | None:
         sections=[*([taught.section] if taught else []), *expert_load.sections(lines)],
     )
     if run.profile is not None:
-        print(run.profile.table(run.plan.rates.products, len(run.replicas.models)))
-    print(one_run.compare_with_xz(**figures))
+        say(run.profile.table(run.plan.rates.products, len(run.replicas.models)))
+    say(one_run.compare_with_xz(**figures, test_bits_per_byte=result.test_bits_per_byte))
     if taught:
-        print(taught.verdict)
-    if better := best.describe(run.best, run.step, folder.path):
-        print(better)
-    print(f"{result.tokens:,} tokens in {format_seconds(result.seconds)}, at most {format_bytes(memory)} of memory")
-    print(f"report   {path}")
-    print(f"write    {command('generate.py', folder.path)}")
-    print(f"repeat   {repeat}", flush=True)
+        say(taught.verdict)
+    if run.last and (better := best.describe(run.best, run.last, folder.path)):
+        say(better)
+    say(f"{result.tokens:,} tokens in {format_seconds(result.seconds)}, at most {format_bytes(memory)} of memory")
+    say(f"report   {path}")
+    say(f"write    {command('generate.py', folder.path)}")
+    say(f"repeat   {repeat}")
     return result
+
+
+def _of_test(run: Run) -> dict[str, float]:
+    """Return the figures of the test text under the names of their fields; none if the run does not ask for them."""
+    score = score_of_test(run)
+    return {"test_loss": score.loss, "test_bits_per_byte": score.bits_per_byte} if score else {}
+
+
+def _copying(score: Score) -> dict[str, float | None]:
+    """Return the losses that tell whether the model copies, as JSON can hold them."""
+    losses = {name: getattr(score, name) for name in ("loss_repeated", "loss_others")}
+    return {name: value if math.isfinite(value) else None for name, value in losses.items()}

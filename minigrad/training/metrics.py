@@ -33,7 +33,7 @@ _MAY_BE_NULL |= {"val_loss", "val_bits_per_byte", "val_loss_repeated", "val_loss
 class Measurement:
     """The measurements of a run after a step.
 
-    The `val_` values are None unless the held-out text was evaluated; `val_loss_repeated` is the loss per token that
+    The `val_` values are None unless the validation text was evaluated; `val_loss_repeated` is the loss per token that
     completes a pair seen before in its sequence, `val_loss_others` that of all other tokens. `of_family` holds the
     measurements of one family, such as Wiola's merge ratio of each layer.
     """

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from minigrad.data import corpus, sources
 from minigrad.errors import InputError
-from minigrad.system.files import reason
+from minigrad.system.files import kind_of, reason
 from minigrad.system.locks import LOCK_FILE
 from minigrad.training.record import FILE, Record
 from minigrad.training.settings import TrainConfig
+from minigrad.training.settings_check import TOKENIZERS
 
 RUNS = Path("runs")
 """The folder of the run folders that get no name of their own (--out)."""
@@ -32,7 +34,7 @@ def check_places(settings: TrainConfig) -> None:
         corpus.check_name(settings.held_out)
     if settings.replay_text is not None:
         _check_text(settings.replay_text)
-    if settings.tokenizer is not None:
+    if settings.tokenizer is not None and settings.tokenizer not in TOKENIZERS:
         try:
             Path(settings.tokenizer).stat()
         except OSError as error:
@@ -54,11 +56,35 @@ def refuse_existing(folder: Path) -> None:
     if folder.is_dir() and _is_in_use(folder):
         way_out = f"continue it with --resume {folder}, or " if (folder / FILE).exists() else ""
         raise InputError(f"{folder} exists and is left as it is: {way_out}choose another --out")
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--out {folder} is a file; name a folder")
-    above = next((parent for parent in folder.parents if parent.exists()), None)
-    if above is not None and not above.is_dir():
-        raise InputError(f"--out {folder} cannot be made, because {above} is a file")
+    found = next((place for place in (folder, *folder.parents) if place.is_symlink() or place.exists()), None)
+    if found is None or found.is_dir():
+        return
+    kind = kind_of(found.stat().st_mode) if found.exists() else "a link that leads nowhere"
+    if found == folder:
+        raise InputError(f"--out {folder} is {kind}; name a folder")
+    raise InputError(f"--out {folder} cannot be made, because {found} is {kind}")
+
+
+def refuse_links(run: Path, folders: Iterable[Path]) -> None:
+    """Raise InputError if a folder in that of a run, into which it writes, is a link to one elsewhere."""
+    for folder in folders:
+        place = os.path.realpath(folder)
+        if place != os.path.join(os.path.realpath(run), folder.name):  # noqa: PTH118
+            raise InputError(
+                f"{folder} is a link to {place}, and a run writes and removes files in its own folder only; put that "
+                "folder in the place of the link"
+            )
+
+
+def newest(root: Path, family: str | None = None) -> Path:
+    """Return the run folder under `root`, of one `family` or of any, that was written to most recently."""
+    found = [path.parent for path in root.glob(f"*/{FILE}")]
+    if family is not None:
+        found = [folder for folder in found if Record.read(folder).family == family]
+    if not found:
+        what = f"run of {family}" if family else "run"
+        raise InputError(f"there is no {what} under {root}/ to continue; name its folder: --resume DIR")
+    return max(found, key=lambda folder: (folder / FILE).stat().st_mtime)
 
 
 def unused_folder(name: str) -> Path:

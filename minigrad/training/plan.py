@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from minigrad.data.evaluation import tokens_read
-from minigrad.data.reading import Source, reader, training_source
+from minigrad.data.reading import Source, tokens_evaluated, training_source
 from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.data.xz import xz_seconds
 from minigrad.distributed.agreement import check_agreement
@@ -18,7 +17,7 @@ from minigrad.errors import InputError
 from minigrad.kernels.gemm import backend
 from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.language_model import LanguageModel
-from minigrad.system import blas, hardware
+from minigrad.system import blas, environment, hardware
 from minigrad.system.terminal import in_lines
 from minigrad.system.units import format_bytes, format_count, format_estimate, format_seconds, plural
 from minigrad.training import costs, optimizers
@@ -60,16 +59,12 @@ class Plan:
         return self.lessons or training_source(settings.documents, self.text.train, settings.context)
 
     def check_text(self) -> None:
-        """Raise InputError if there is too little text: windows need one to train on and one to evaluate.
-
-        Documents may be shorter than the context: a step then reads each of them several times.
-        """
-        settings, held_out = self.settings, len(self.text.held_out)
-        context = settings.context
+        """Raise InputError if there is too little text: windows need one to train on and one to evaluate."""
+        settings, validation, context = self.settings, len(self.text.validation), self.settings.context
         self.source.attended_length()
-        if settings.documents == "windows" and held_out < context + 1:
+        if settings.documents == "windows" and validation < context + 1:
             raise InputError(
-                f"the held-out text has {held_out:,} tokens, but one window of --context {context:,} needs "
+                f"the validation text has {validation:,} tokens, but one window of --context {context:,} needs "
                 f"{context + 1:,}: use a smaller --context, more text, or --documents packed"
             )
 
@@ -167,9 +162,14 @@ class Plan:
 
     @functools.cached_property
     def evaluated_tokens(self) -> int:
-        """The number of tokens that are read to evaluate all held-out text."""
-        context = self.settings.context
-        return tokens_read(reader(self.settings.documents, self.text.held_out, context).spans(), context=context)
+        """The number of tokens that are read to evaluate all validation text."""
+        return tokens_evaluated(self.settings.documents, self.text.validation, self.settings.context)
+
+    @functools.cached_property
+    def tokens_at_end(self) -> int:
+        """The same with the test text, if the run asks for it."""
+        way = self.settings
+        return self.evaluated_tokens + (tokens_evaluated(way.documents, self.text.test, way.context) if way.test else 0)
 
     def too_long_for_xz(self) -> str:
         """Return why the text is not compared with xz in a run of so few minutes, or "" if there is time for it.
@@ -183,7 +183,7 @@ class Plan:
         return f"it would have taken about {format_seconds(needed)} of the {format_seconds(budget)}"
 
     def _xz_seconds(self) -> float:
-        return xz_seconds(self.text.train.num_bytes, self.text.held_out.num_bytes)
+        return xz_seconds(self.text.train.num_bytes, self.text.validation.num_bytes)
 
     def xz_time_limit(self) -> float:
         """Return the seconds after which xz is stopped: twice its share of the minutes, or three times its usual time.
@@ -199,18 +199,18 @@ class Plan:
         return self.memory().snapshot / _DISK_RATE
 
     def seconds_after(self) -> float:
-        """Estimate the seconds after the last step: the full evaluation, xz if there is time, a sample and the report.
+        """Estimate the seconds after the last step: evaluation, test, xz if there is time, a sample and the report.
 
         A token that is evaluated costs a third of one in a training step.
         """
-        evaluation = self.evaluated_tokens / (3 * self.tokens_per_second())
-        return evaluation + (0.0 if self.too_long_for_xz() else self._xz_seconds()) + 4.0
+        xz = 0.0 if self.too_long_for_xz() else self._xz_seconds()
+        return self.tokens_at_end / (3 * self.tokens_per_second()) + xz + 4.0
 
     def describe(self, folder: Path) -> str:
         """Return the plan as two columns: the model, its text, the cost, the length of the run, and its folder."""
         rows = self._model_rows() | self._budget_rows() | {"run folder": str(folder)}
-        width = max(map(len, rows))
-        return "\n".join(in_lines(f"  {name:<{width}}  ", value) for name, value in rows.items())
+        width = max(map(len, rows))  # a row without a value is left out
+        return "\n".join(in_lines(f"  {name:<{width}}  ", value) for name, value in rows.items() if value)
 
     def _model_rows(self) -> dict[str, str]:
         settings, model = self.settings, self.model
@@ -219,7 +219,7 @@ class Plan:
             "model": f"{settings.model} {settings.size}: {model.num_parameters():,} parameters, "
             f"{model.config.num_layers} layers of width {model.config.width}{costs.in_each_token(model)}",
             **self._adapter_row(),
-            **({"claimed": self.claim} if self.claim else {}),
+            "claimed": self.claim,
             **({"lessons": self.lessons.summary()} if self.lessons else {}),
             **text_rows(self.text, model.config.vocab_size, tokens),
             "step": self._step() + f", peak learning rate {settings.lr:g} after {plural(settings.warmup, 'step')}, "
@@ -261,7 +261,8 @@ class Plan:
             f"{format_bytes(memory.program)} for Python, its libraries and the text; about "
             f"{format_bytes(costs.COMPILING)} more while kernels are compiled, once on a machine",
             "machine": f"{hardware.describe()}; {products}",
-            **self._processes_row(),
+            "variables": environment.other_processor(),
+            "processes": self._processes(),
             "speed": f"about {format_estimate(self.tokens_per_second())} tokens/s, "
             f"at {self.flops_per_token() / 1e6:,.1f} MFLOP per token",
             "length": self._length(),
@@ -275,13 +276,12 @@ class Plan:
             return max(settings.steps - self.done, 0) * settings.tokens_per_step
         return max(60 * (settings.minutes or 0.0) - self.seconds_after(), 0.0) * self.tokens_per_second()
 
-    def _processes_row(self) -> dict[str, str]:
+    def _processes(self) -> str:
         """Return how several processes divide the work."""
         if (size := self.world.size) == 1:
-            return {}
+            return ""
         shared = "the layers" if self.in_stages else "the sequences of a step and its update"
-        of = f"{size}, which share {shared}; speed and matrix products are those of all, memory is that of each"
-        return {"processes": of}
+        return f"{size}, which share {shared}; speed and matrix products are those of all, memory is that of each"
 
     def _length(self) -> str:
         """Return how long the run is in steps or in time, in tokens, and in passes over the text."""

@@ -8,17 +8,26 @@ from __future__ import annotations
 import sys
 from typing import Any, TextIO
 
-from minigrad.system.terminal import printable
+from minigrad.system.terminal import printable, say
 from minigrad.system.units import format_seconds
 from minigrad.training.metrics import Measurement
 
-_COLUMNS = {"step": 17, "loss": 6, "bits/byte": 11, "held-out": 10, "lr": 9, "tokens/s": 10, "peak": 6, "time left": 10}
+_COLUMNS = {
+    "step": 17,
+    "loss": 6,
+    "bits/byte": 10,
+    "validation": 11,
+    "lr": 9,
+    "tokens/s": 10,
+    "peak": 6,
+    "time left": 10,
+}
 """The columns of the table and their widths, 79 characters together."""
 
 _LEGEND = """\
-bits/byte: bits that the model needs for a byte of the text; lower is better
-held-out:  the same for text that it is not trained on
-lr, peak:  learning rate; speed, of that of matrix products alone
+bits/byte:  bits that the model needs for a byte of the text; lower is better
+validation: the same for text that it is not trained on
+lr, peak:   learning rate; speed, of that of matrix products alone
 """
 
 
@@ -60,12 +69,12 @@ class Progress:
         if not self._has_header:
             self._has_header = True
             self.say(_LEGEND + _row(dict(zip(_COLUMNS, _COLUMNS, strict=True))))
-        held_out = measured.val_bits_per_byte
+        validation = measured.val_bits_per_byte
         values = {
             "step": self._place(measured.step) + ("" if self.total_steps else f" ({time_share:.0%})"),
             "loss": f"{measured.loss:.3f}",
             "bits/byte": f"{measured.bits_per_byte:.3f}",
-            "held-out": "" if held_out is None else f"{held_out:.3f}",
+            "validation": "" if validation is None else f"{validation:.3f}",
             "lr": f"{measured.learning_rate:.1e}",
             "tokens/s": f"{measured.tokens_per_second:,.0f}",
             "peak": f"{matmul_share:.0%}",
@@ -93,7 +102,7 @@ class Progress:
         encoding = getattr(self.stream, "encoding", None) or "utf-8"
         safe = printable(text).encode(encoding, "replace").decode(encoding)
         if self.bar is None:
-            print(safe, file=self.stream, flush=True)
+            say(safe, self.stream)
         else:
             self.bar.write(safe, file=self.stream)
 

@@ -37,7 +37,8 @@ class Record:
     parameters: int = 0
     matmul_rate: float = 0.0  # of the machine, in FLOP/s
     text: str = ""  # a hash of the tokens trained on
-    held_out_text: str = ""  # a hash of the held-out tokens
+    validation_text: str = ""  # a hash of the validation tokens
+    test_text: str = ""  # a hash of the test documents, of which nothing is trained on
     lessons: str = ""  # a hash of the conversations, if some are taught
     base: str = ""  # a hash of the weights that adapters leave as they are
     before: dict[str, float] = field(default_factory=dict)  # how well the model did before it was taught
@@ -91,6 +92,8 @@ class Record:
         if not (folder / FILE).exists():
             raise InputError(f"{folder} is no run folder of train.py: it has no {FILE}")
         content = read_json(folder / FILE)
+        if "held_out_text" in content:  # as validation text was called before there was a test
+            content["validation_text"] = content.pop("held_out_text")
         if not isinstance(content.get("settings"), dict) or not isinstance(content.get("chosen"), dict):
             raise InputError(f"{folder / FILE} has no settings: it was not written by train.py")
         try:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class TrainResult:
-    """The outcome of a run. Losses are in nats per token; the `val_` figures are of all held-out text."""
+    """The outcome of a run. Losses are in nats per token; the `val_` figures are of all validation text,
+    the `test_` ones of the test text, if the run asked for it.
+    """
 
     out: Path
     steps: int
@@ -19,3 +21,5 @@ class TrainResult:
     xz_bits_per_byte: float | None
     seconds: float
     command: str  # repeats the run bit for bit
+    test_loss: float | None = None
+    test_bits_per_byte: float | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import math
 from collections.abc import Callable
 
@@ -15,7 +14,7 @@ from minigrad.autograd.profile import Profile
 from minigrad.autograd.tensor import Tensor
 from minigrad.data.batches import Batch
 from minigrad.data.evaluation import Spans, evaluation_batches
-from minigrad.data.reading import reader, training_source
+from minigrad.data.reading import training_source
 from minigrad.errors import RunError
 from minigrad.nn.context_signals import measure
 from minigrad.nn.language_model import LanguageModel
@@ -28,17 +27,19 @@ from minigrad.training.best import Best, is_best
 from minigrad.training.budget import Budget
 from minigrad.training.checkpoint import Checkpoint
 from minigrad.training.divergence import first_anomaly
-from minigrad.training.evaluate import BATCH_TOKENS, Score, sum_losses
+from minigrad.training.evaluate import BATCH_TOKENS, Score
 from minigrad.training.pace import Pace
 from minigrad.training.parallel import Replicas
 from minigrad.training.pipeline import Pipeline
 from minigrad.training.plan import Plan
 from minigrad.training.run_folder import RunFolder
 from minigrad.training.saving import check_equal_weights, restore_run, save_best, save_run
+from minigrad.training.scores import score as score_of
+from minigrad.training.scores import spans_of
 from minigrad.training.state import Sample
 from minigrad.training.totals import Totals
 
-_QUICK_EVALUATION = 16_384  # held-out tokens read during training; at the end all are
+_QUICK_EVALUATION = 16_384  # validation tokens read during training; at the end all are
 _REPORT_SECONDS = 0.5  # to write the report, and to end the process
 ADAPT_EVERY = 25  # steps between decisions on an adaptive context, each of which costs about half a step
 
@@ -59,8 +60,9 @@ class Run:
         self.totals = Totals()  # since the last line of metrics
         self.samples: list[Sample] = []
         self.adaptive = plan.adaptive_context()
-        self.score: Score | None = None  # on all held-out text, once the last step is done
+        self.score: Score | None = None  # on all validation text, once the last step is done
         self.best: Best | None = None  # the best quick evaluation so far
+        self.last: Best | None = None  # the last quick evaluation
         decay = plan.settings.ema
         self.average = None if decay is None else WeightAverage(self.model.parameters(), decay)
         self.pipeline = Pipeline(self.model, self.world, self.settings.seed) if plan.in_stages else None
@@ -88,9 +90,9 @@ class Run:
         return self.plan.source.tokens_before(step, seed=self.settings.seed, batch_size=size)
 
     @functools.cached_property
-    def held_out(self) -> Spans:
-        """The held-out text, as what is evaluated."""
-        return reader(self.settings.documents, self.text.held_out, self.settings.context).spans()
+    def validation(self) -> Spans:
+        """The validation text, as what is evaluated."""
+        return spans_of(self, self.text.validation)
 
     @functools.cached_property
     def replicas(self) -> Replicas:
@@ -128,11 +130,11 @@ class Run:
     def seconds_for_steps(self) -> float:
         """Return the seconds of the budget that are left for steps.
 
-        The rest is for the evaluation of all held-out text, the last checkpoint and sample, and the report.
+        The rest is for the evaluation of all validation text, the test, the last checkpoint and sample, and the report.
         """
         # A token costs a third of one in training.
         guess = BATCH_TOKENS * self.pace.seconds_per_step(1, {}) / (3 * self.settings.tokens_per_step)
-        tokens = self.plan.evaluated_tokens + (_QUICK_EVALUATION if self._evaluates_twice else 0)
+        tokens = self.plan.tokens_at_end + (_QUICK_EVALUATION if self._evaluates_twice else 0)
         batches = math.ceil(tokens / BATCH_TOKENS)
         after = batches * self.pace.seconds_of("evaluated batch", guess)
         after += self.pace.seconds_of("sample", 1.0) + self.pace.seconds_of("save", 0.5) + _REPORT_SECONDS
@@ -195,33 +197,23 @@ class Run:
         self.optimizer.zero_grad()
 
     def evaluate(self, everything: bool) -> Score:
-        """Evaluate on the held-out text: all of it, or a quick estimate; raises RunError if training diverged."""
+        """Evaluate on the validation text: all of it, or a quick estimate; raises RunError if training diverged."""
         self.check_weights()
         with self.pace.work("whole evaluation" if everything else "evaluation"), self.averaged():
-            score = self._scored(None if everything else _QUICK_EVALUATION)
-            quick = self._scored(_QUICK_EVALUATION) if everything and self._evaluates_twice else score
+            score = score_of(self, self.validation, None if everything else _QUICK_EVALUATION)
+            quick = (
+                score_of(self, self.validation, _QUICK_EVALUATION) if everything and self._evaluates_twice else score
+            )
         self.score = score if everything else self.score
+        self.last = Best(self.step, quick.bits_per_byte)
         if not self.plan.lessons and (self.best is None or quick.bits_per_byte < self.best.bits_per_byte):
-            self.best = Best(self.step, quick.bits_per_byte)
+            self.best = self.last
         return score
 
     @property
     def _evaluates_twice(self) -> bool:
         """Whether the last evaluation reads more than the others, and so is made as these are too, to be compared."""
         return self.plan.evaluated_tokens > _QUICK_EVALUATION
-
-    def _scored(self, limit: int | None) -> Score:
-        rank, size = self.world.rank, self.world.size
-        sums = sum_losses(
-            self.model,
-            self.held_out,
-            self.text.byte_lengths,
-            context=self.settings.context,
-            limit=limit,
-            watch=lambda batches: self.pace.each("evaluated batch", itertools.islice(batches, rank, None, size)),
-        )
-        self.world.add(sums)
-        return Score.of(sums)
 
     def write_sample(self) -> str:
         """Generate a text, append it to `samples`, and return it; raises RunError if training diverged."""
@@ -272,7 +264,7 @@ class Run:
         for name, parameter in self.model.named_parameters():
             if not np.isfinite(parameter.data).all():
                 raise self.divergence(f"{name} holds numbers that are not finite")
-        one = next(evaluation_batches(self.held_out, context=self.settings.context))
+        one = next(evaluation_batches(self.validation, context=self.settings.context))
         with no_grad(), np.errstate(all="ignore"):
             if not math.isfinite(self._loss(one).item()):
                 raise self.divergence(self.first_anomaly(lambda: self._loss(one)))

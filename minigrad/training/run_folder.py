@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import errno
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,18 @@ from minigrad.errors import InputError, RunError
 from minigrad.kernels.gemm import backend
 from minigrad.system import hardware, processors
 from minigrad.system.locks import FolderLock
-from minigrad.system.terminal import command, phase
+from minigrad.system.terminal import command, phase, say
 from minigrad.system.units import plural
-from minigrad.training import checkpoint, costs
+from minigrad.training import best, checkpoint, costs
 from minigrad.training.budget import Budget, Decay, read_decay, write_decay
-from minigrad.training.places import RUNS, refuse_existing
+from minigrad.training.fingerprints import check_beginnings, difference
+from minigrad.training.places import RUNS, newest, refuse_existing, refuse_links
 from minigrad.training.record import FILE, NOT_STORED, Record
 from minigrad.training.settings import TrainConfig
 from minigrad.training.settings_check import check_processes
 from minigrad.typing import Tokenizer
 
+_NO_PLACE = (errno.ENAMETOOLONG, errno.ENOENT)  # no folder can have that name, or be made there, as in /proc
 _LIMITS = ("steps", "tokens", "minutes")
 
 
@@ -38,14 +40,16 @@ class RunFolder:
     record: Record
     is_new: bool = False
     world: World = ALONE  # only the first process writes
+    lock: FolderLock = field(default_factory=FolderLock)  # held while the run writes
 
     def begin_or_continue(self, tokenizer: Tokenizer, settings: TrainConfig, lock: FolderLock) -> None:
         """Make and lock the folder of a new run, or store the newly chosen settings in that of a continued one."""
+        self.lock = lock
         if self.is_new:
             self.begin(tokenizer, lock)
         else:
             if difference := self.record.difference_in_arithmetic():
-                print(difference)
+                say(difference)
             self.record.note_choices(settings)
             self.record.processes = self.world.size
             self.write()
@@ -64,7 +68,7 @@ class RunFolder:
             refuse_existing(self.path)  # another process may have made it since
             tokenizer.save(self.path)
         except OSError as error:
-            kind = InputError if error.errno == errno.ENAMETOOLONG else RunError
+            kind = InputError if error.errno in _NO_PLACE else RunError
             raise kind(f"cannot write the folder {self.path}: {error.strerror or error}") from error
         self.write()
 
@@ -76,6 +80,15 @@ class RunFolder:
                 tokenizer.save(path.parent)
             except OSError as error:
                 raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+
+    def check(self) -> None:
+        """Raise RunError if the folder was removed since the run began; write minigrad.json again if that is missing.
+
+        Without this file the run could not be continued from what it saves.
+        """
+        self.lock.check()
+        if not (self.path / FILE).exists():
+            self.write()
 
     def write(self) -> None:
         """Replace minigrad.json."""
@@ -98,16 +111,7 @@ class RunFolder:
 
         `found` are the hashes of what it would read now (`minigrad.training.fingerprints`).
         """
-        data, known = self.record.data, self.record.held_out_text
-        name = self.record.text_name
-        changed = f"the text of {name} or the tokenizer" if self.record.text != found["text"] else ""
-        if not changed and self.record.base != found["base"]:
-            changed = f"the model in {self.record.used['init']}"
-        if not changed and self.record.lessons != found["lessons"]:
-            changed = f"what {data} teaches"
-        if not changed and known and known != found["held_out_text"]:
-            changed = f"the held-out text of {self.record.used.get('held_out') or name}"
-        if changed:
+        if changed := difference(self.record, found):
             raise InputError(
                 f"{changed} is not the one that {self.path} began with, so the "
                 "run cannot continue as if it had never stopped. Start a new one from its weights: "
@@ -136,17 +140,23 @@ class Opening:
 
     def measure_machine(self) -> costs.Rates:
         """Choose threads and matmul backend, and return how fast all processes compute together."""
-        print(self.compare_threads(), end="")
+        say(self.compare_threads(), end="")
         threads = self.asked.threads and min(self.asked.threads, processors.count())  # a continued run as it began
         hardware.prepare(threads, self.world.sharing)
         backend.use(self.asked.matmul, self.asked.precision)
         return costs.Rates(*(total(self.world, rate) for rate in costs.measure_rates()))
 
     def read_corpus(self) -> Corpus | Mixture:
-        """Read the documents to train on, and those that are held out."""
+        """Read the documents to train on, and those that are held out; raises InputError if they are too few."""
         with phase(f"reading {self.asked.text}"):
-            found = mixture.load(self.asked.text, held_out=self.asked.held_out, progress=print)
-            found.split()
+            try:
+                found = mixture.load(self.asked.text, held_out=self.asked.held_out, progress=say)
+                mixture.check_enough(found, test=self.asked.test)
+                check_beginnings(self.asked, found.split().test)
+            except MemoryError:
+                raise RunError(
+                    f"the memory is too small for the text of {self.asked.text}; give a part of it"
+                ) from None
             return found
 
     def compare_threads(self) -> str:
@@ -194,6 +204,7 @@ def open_run(
         family = given.model if "model" in explicit else None
         path = Path(given.resume or given.out or newest(RUNS, family))
         Record.read(path)  # so that no lock is left in a folder without a run
+        refuse_links(path, (checkpoint.folder_of(path), best.folder_of(path)))
         if lock is not None and not given.plan and world.rank == 0:
             lock.take(path)
             checkpoint.recover(path)
@@ -234,17 +245,6 @@ def _for_teaching(init: Path, given: TrainConfig) -> TrainConfig:
     return dataclasses.replace(given, replay_text=known.text_name, held_out=held_out)
 
 
-def newest(root: Path, family: str | None = None) -> Path:
-    """Return the run folder under `root`, of one `family` or of any, that was written to most recently."""
-    found = [path.parent for path in root.glob(f"*/{FILE}")]
-    if family is not None:
-        found = [folder for folder in found if Record.read(folder).family == family]
-    if not found:
-        what = f"run of {family}" if family else "run"
-        raise InputError(f"there is no {what} under {root}/ to continue; name its folder: --resume DIR")
-    return max(found, key=lambda folder: (folder / FILE).stat().st_mtime)
-
-
 def _continued(
     given: TrainConfig, explicit: Collection[str], record: Record, folder: Path
 ) -> tuple[Record, TrainConfig]:
@@ -252,6 +252,8 @@ def _continued(
 
     Raises InputError listing every difference that is refused.
     """
+    if given.test:  # may be asked for at any time: training does not depend on it
+        record = dataclasses.replace(record, settings=record.settings | {"test": True})
     asked, used = record.settings, record.used
     refused, larger = [], {}
     for name in explicit:
@@ -267,8 +269,8 @@ def _continued(
     if refused:
         raise InputError(
             f"{folder} was started with other settings: {', '.join(sorted(refused))}. Leave these flags out to "
-            "continue it; only a larger --steps, --tokens or --minutes can be given. Another setting needs a run of "
-            "its own (--out)."
+            "continue it; only --test and a larger --steps, --tokens or --minutes can be given. Another setting needs "
+            "a run of its own (--out)."
         )
     record = _extended(record, larger, folder) if larger else record
     used = {name: value for name, value in record.used.items() if name != "decay_start"}

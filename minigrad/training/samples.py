@@ -13,7 +13,7 @@ _TOKENS = 80
 
 
 def write(model: LanguageModel, text: TokenizedCorpus, *, seed: int, step: int) -> str:
-    """Generate a continuation of the beginning of the first held-out document; return both as one text.
+    """Generate a continuation of the beginning of the first validation document; return both as one text.
 
     The prompt is the same in every sample, and the draws are a function of seed and step.
     """
@@ -24,6 +24,6 @@ def write(model: LanguageModel, text: TokenizedCorpus, *, seed: int, step: int) 
 
 
 def prompt_of(text: TokenizedCorpus) -> list[int]:
-    """Return the beginning of the first held-out document: no more than 8 tokens, and not beyond its end."""
-    end, first = text.tokenizer.end_of_text_id, [int(token) for token in text.held_out.tokens[1:9]]
+    """Return the beginning of the first validation document: no more than 8 tokens, and not beyond its end."""
+    end, first = text.tokenizer.end_of_text_id, [int(token) for token in text.validation.tokens[1:9]]
     return [end, *itertools.takewhile(lambda token: token != end, first)]

@@ -26,24 +26,27 @@ if TYPE_CHECKING:
 
 
 def save_run(run: Run) -> None:
-    """Begin to write a checkpoint, and then the model for other programs, from copies of what they hold.
+    """Begin to write the model for other programs, and then a checkpoint, from copies of what they hold.
 
-    The model is that of the averaged weights, if the run has these; it is written as the best one too, if it is. Of
-    several processes the first one writes, after it got the moments of the others, and all compare their weights.
+    In this order a run that is killed between the two takes its last steps again and writes both; after a checkpoint of
+    the last step nothing is left to do, and an older model would stay. The model is that of the averaged weights, if
+    the run has these; it is written as the best one too, if it is. Of several processes the first one writes, after it
+    got the moments of the others, and all compare their weights.
     """
     check_equal_weights(run)
     weights, kept = trained(run.model), _kept(run)  # the moments of all processes meet in the first
     if run.world.rank > 0:
         return
+    run.folder.check()
     step, also_best = run.step, is_best(run.best, run.step)
     state = State(run.optimizer.steps, run.seconds(), run.totals, run.samples, run.adaptive, run.best).as_dict()
 
     def write(copies: dict[str, Array]) -> None:
         ours, moments = ({name: copies[name] for name in names} for names in (weights, kept))
-        checkpoint.save(run.folder.path, step, weights=ours, moments=moments, state=state)
         final = {name: moments.get(f"{name}.average", array) for name, array in ours.items()}
         for folder in (run.folder.path, *([folder_of(run.folder.path)] if also_best else [])):
             _write_model(run, folder, final)
+        checkpoint.save(run.folder.path, step, weights=ours, moments=moments, state=state)
         run.world.last_word(run.folder.last_word())
 
     run.writer.begin(weights | kept, write)
@@ -52,6 +55,7 @@ def save_run(run: Run) -> None:
 def save_best(run: Run) -> None:
     """Begin to write the model of a run as the best one, from a copy."""
     if run.world.rank == 0:
+        run.folder.check()
         with run.averaged():
             run.writer.begin(trained(run.model), functools.partial(_write_model, run, folder_of(run.folder.path)))
 

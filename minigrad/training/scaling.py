@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 
 class Point(NamedTuple):
-    """A measured run: its size, its length, and bits per byte of held-out text in the end."""
+    """A measured run: its size, its length, and bits per byte of validation text in the end."""
 
     parameters: int  # of the matrices within the layers
     tokens: int

@@ -8,7 +8,6 @@ from minigrad.options import option
 
 _MOST = 10**9  # larger integers are typing errors
 
-
 OBJECTIVES = ("sft", "reinforce", "best-of-n", "grpo", "dpo", "distill")
 """What a model can be taught by; a model that is distilled may be a new one."""
 
@@ -34,12 +33,13 @@ class TrainConfig:
     )
     held_out: str | None = option(
         None,
-        "evaluate on this text, given like --data, and train on all of --data but the paragraphs that are in both; of "
-        "python-docs and the other texts with a name it is the held-out part",
+        "validation text, given like --data: train on all of --data but the paragraphs that are in both; of "
+        "python-docs and the other texts with a name it is the validation part, and their test part is held out too",
         group="what to train",
         value="TEXT",
-        none_means="a sixteenth of the documents of --data, chosen by their hashes",
+        none_means="a sixteenth of --data, chosen by hashes",
     )
+    test: bool = option(False, "at the end, also evaluate the test text, a sixteenth of --data", group="what to train")
     init: str | None = option(
         None,
         "start from the weights in this run folder, and its size",
@@ -75,7 +75,7 @@ class TrainConfig:
     skip_broken: bool = option(False, "leave out lessons that cannot be taught, and name them", group="teaching")
     replay_text: str | None = option(
         None,
-        "text that is replayed, given like --data; its held-out part tells what is forgotten",
+        "text that is replayed, given like --data; its validation part tells what is forgotten",
         group="teaching",
         value="TEXT",
         none_means="the text that the run in --init was trained on, or else python-docs",
@@ -169,8 +169,8 @@ class TrainConfig:
     )
     pipeline: bool = option(False, "divide layers, not sequences, among the processes of mpiexec", group="how")
     lr: float | None = option(None, "peak learning rate", group="how", above=0)
-    warmup: int | None = option(
-        None, "steps until the learning rate reaches its peak", group="how", at_least=0, at_most=_MOST
+    warmup: float | None = option(
+        None, "steps until the peak, or below 1 their share of --steps", group="how", at_least=0, at_most=_MOST
     )
     decay: str | None = option(
         None,
@@ -239,11 +239,11 @@ class TrainConfig:
         group="how",
     )
     tokenizer: str | None = option(
-        None, "use this tokenizer.json", group="text", value="PATH", none_means="trained on the text"
+        None, "use this tokenizer.json, or train a vidya-v1", group="text", value="PATH", none_means="a new one"
     )
     vocab: int | None = option(
         None,
-        "number of tokens to train: 256 bytes, 5 special tokens, and pairs",
+        "number of tokens to train: 256 bytes, 5 special tokens (3 of vidya-v1), and pairs",
         group="text",
         at_least=261,
         at_most=2**24,
@@ -260,7 +260,7 @@ class TrainConfig:
         none_means="",
     )
     log_every: int | None = option(None, "steps between lines of metrics", group="how often", at_least=1)
-    eval_every: int | None = option(None, "steps between evaluations on held-out text", group="how often", at_least=1)
+    eval_every: int | None = option(None, "steps between evaluations on validation text", group="how often", at_least=1)
     save_every: int | None = option(None, "steps between checkpoints", group="how often", at_least=1)
     sample_every: int | None = option(None, "steps between samples", group="how often", at_least=1)
     plan: bool = option(False, "print the plan and stop", group="other")

@@ -6,7 +6,11 @@ from minigrad.errors import InputError
 from minigrad.options import assignments, validate
 from minigrad.training.settings import TrainConfig
 
-_OWN_FLAGS = {"vocab_size": "--vocab", "dropout": "--dropout", "end_of_text_id": "--tokenizer"}
+TOKENIZERS = ("byte-level", "vidya-v1")
+"""The kinds of tokenizers that can be trained on the text (`tokenizer.KINDS`)."""
+
+_OWN_FLAGS = {"vocab_size": "--vocab", "dropout": "--dropout"}
+_OWN_FLAGS |= dict.fromkeys(("end_of_text_id", "begin_of_text_id", "padding_id"), "--tokenizer")
 
 
 def check_settings(settings: TrainConfig) -> None:
@@ -20,9 +24,8 @@ def check_settings(settings: TrainConfig) -> None:
             raise InputError("a cosine must know its last step: give --steps or --tokens with --schedule cosine")
         if settings.decay is not None:
             raise InputError("--decay is the end of --schedule wsd; a cosine has none")
-    if settings.vocab is not None and (settings.tokenizer or settings.init or settings.teacher):
-        flag = "--tokenizer" if settings.tokenizer else "--init" if settings.init else "--teacher"
-        raise InputError(f"--vocab is for training a tokenizer, but {flag} brings one; give one of them")
+    _check_warmup(settings)
+    _check_tokenizer(settings)
     for name, flag in _OWN_FLAGS.items():
         if name in assignments(settings.set):
             raise InputError(f"--set {name}=... has a flag of its own: {flag}")
@@ -48,6 +51,30 @@ def check_processes(settings: TrainConfig, processes: int) -> None:
         )
     if settings.pipeline and processes == 1 and not settings.resume:
         raise InputError("--pipeline divides the layers among several processes: start it with mpiexec -n 2 or more")
+
+
+def _check_warmup(settings: TrainConfig) -> None:
+    """Raise InputError for a warm-up that is not a number of steps, or a share of an unknown number."""
+    warmup = settings.warmup or 0.0
+    if warmup >= 1 and warmup != int(warmup):
+        raise InputError(f"--warmup takes a whole number of steps, or a share of them below 1, not {warmup:g}")
+    if 0 < warmup < 1 and not (settings.steps or settings.tokens or settings.resume):
+        raise InputError(f"--warmup {warmup:g} is a share of the steps: give --steps or --tokens with it")
+
+
+def _check_tokenizer(settings: TrainConfig) -> None:
+    """Raise InputError for settings of a tokenizer to train where a tokenizer is given."""
+    trains = settings.tokenizer in TOKENIZERS
+    if settings.resume is not None:
+        return  # the folder has the tokenizer, whichever way it came there
+    flag = "--init" if settings.init else "--teacher" if settings.teacher else ""
+    if trains and flag:
+        raise InputError(
+            f"--tokenizer {settings.tokenizer} trains a tokenizer, but {flag} brings one; give one of them"
+        )
+    if settings.vocab is not None and (flag or (settings.tokenizer and not trains)):
+        flag = "--tokenizer" if settings.tokenizer else flag
+        raise InputError(f"--vocab is for training a tokenizer, but {flag} brings one; give one of them")
 
 
 def _check_pipeline(settings: TrainConfig) -> None:

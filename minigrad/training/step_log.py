@@ -52,8 +52,8 @@ class StepLog:
         """Append a line to metrics.jsonl and show it.
 
         Loss, bits per byte and tokens per second are those of the steps since the last line; `gradient_norm` is the
-        norm before clipping, `score` the evaluation of the held-out text, if there was one. Raises RunError if the line
-        cannot be written.
+        norm before clipping, `score` the evaluation of the validation text, if there was one. Raises RunError if the
+        line cannot be written, or if the folder of the run was removed.
         """
         run, totals = self.run, self.run.totals
         reward = run.plan.lessons.reward if run.plan.lessons else None
@@ -80,6 +80,7 @@ class StepLog:
         )
         run.totals, self._logged = Totals(), run.pace.seconds_of_steps
         if self.metrics is not None:
+            run.folder.check()
             self.metrics.append(measured)
         with self._stopping_when_nobody_reads():
             flops_per_second = measured.tokens_per_second * run.plan.flops_per_token(run.context)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from minigrad.data.mixture import Mixture
+from minigrad.data.split import num_bytes
 from minigrad.data.token_files import MixedTokens
 from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.system.units import format_bytes, format_count, plural
@@ -16,9 +17,13 @@ def text_rows(text: TokenizedCorpus, vocab_size: int, num_tokens: float | None) 
 
     `vocab_size` is that of the model, `num_tokens` what will be read of the text, where that is known.
     """
-    corpus, train, left_out = text.corpus, text.train, text.corpus.left_out
-    without = f", without {plural(left_out, 'paragraph')} that the held-out text has too" if left_out else ""
-    vocabulary = f"{vocab_size:,} tokens, {train.num_bytes / max(len(train), 1):.2f} bytes each"
+    corpus, train, parts = text.corpus, text.train, text.corpus.split()
+    left_out = plural(parts.left_out, "paragraph")
+    without = f", without {left_out} that validation or test text has too" if parts.left_out else ""
+    test = f", {format_bytes(num_bytes(parts.test))} for the test" if parts.test else ""
+    names = {number: name for name, number in text.tokenizer.specials.items()}
+    end = names[text.tokenizer.end_of_text_id]
+    vocabulary = f"{vocab_size:,} tokens, {train.num_bytes / max(len(train), 1):.2f} bytes each; {end} ends a document"
     if text.tokenizer.used < vocab_size:
         vocabulary += (
             f"; the text has pairs for {text.tokenizer.used:,} only, the other ids stay unused "
@@ -26,7 +31,7 @@ def text_rows(text: TokenizedCorpus, vocab_size: int, num_tokens: float | None) 
         )
     whole = (
         f"{corpus.description}: {plural(corpus.num_documents, 'document')}, {format_bytes(train.num_bytes)} to train "
-        f"on{without}, {format_bytes(text.held_out.num_bytes)} held out for tests"
+        f"on{without}, {format_bytes(text.validation.num_bytes)} for validation{test}"
     )
     return {"text": whole, **_source_rows(text, num_tokens), "vocabulary": vocabulary}
 

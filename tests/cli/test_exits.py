@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from minigrad.cli.exits import exit_code, explain_missing_package, explain_system_error
 from minigrad.errors import InputError, RunError
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
@@ -52,3 +58,30 @@ def test_an_error_without_an_interrupt_is_raised():
 
     with pytest.raises(RuntimeError, match="a mistake"):
         exit_code("train.py", fail, interrupted="", less_memory="")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux that is always full")
+@pytest.mark.parametrize("program", ["train.py", "generate.py"])
+@pytest.mark.parametrize(
+    ("arguments", "redirected", "code", "said"),
+    [
+        ("--help", ">/dev/full", 1, r"[a-z]+\.py: No space left on device\n"),
+        ("--stepz", "2>/dev/full", 2, ""),
+        ("--help", ">&-", 0, ""),
+        ("--stepz", ">&-", 2, r"[a-z]+\.py: (unknown flag --stepz|RUN is missing).*\n"),
+        ("--stepz", ">&- 2>&-", 2, ""),
+    ],
+)
+def test_output_that_takes_nothing_gives_no_traceback(program, arguments, redirected, code, said):
+    command = f'exec "$0" {program} {arguments} {redirected}'
+    done = subprocess.run(["sh", "-c", command, sys.executable], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == code
+    assert re.fullmatch(said, done.stderr)
+
+
+def test_an_error_moves_no_cursor(capsys):
+    def fail():
+        raise RunError("cannot download it (HTTP Error 404: \x1b[2J\x9b31mgone\x07)")
+
+    assert exit_code("train.py", fail, interrupted="", less_memory="") == 1
+    assert capsys.readouterr().err == "train.py: cannot download it (HTTP Error 404: \ufffd[2J\ufffd31mgone\ufffd)\n"

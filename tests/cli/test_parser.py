@@ -108,6 +108,8 @@ def test_a_positional_argument_stands_anywhere():
             ["--precision", "float23"],
             "--precision takes one of float32, bfloat16, not 'float23'; did you mean 'float32'?",
         ),
+        (["--steps=--"], "--steps cannot be --, which ends the flags"),
+        (["--model=--"], "--model cannot be --, which ends the flags"),
         (["--steps"], "--steps needs a value: a whole number of at least 1"),
         (["--steps", "--plan"], "--steps needs a value: a whole number of at least 1"),
         (["--model", "--plan"], "--model needs a value: text; to give it --plan write --model=--plan"),

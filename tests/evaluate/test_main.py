@@ -85,8 +85,8 @@ def test_longer_sequences_are_evaluated_with_each_rotary_scaling(finished, evalu
     assert rows["16"] == {"none": found["bits_per_byte"], "linear": None, "ntk": None, "yarn": None}
     model = models.load(finished, rope_scaling="yarn", rope_factor=1.5)
     tok = tokenizer.load(finished)
-    held_out = prepare(corpus.load(record(finished)["data"]).split()[1], tok)
-    spans = Windows(held_out, 24).spans()  # of one document, so that both ways are the same
+    validation = prepare(corpus.load(record(finished)["data"]).split().validation, tok)
+    spans = Windows(validation, 24).spans()  # of one document, so that both ways are the same
     score = evaluate(model, spans, token_byte_lengths(tok, model.config.vocab_size), context=24)
     assert rows["24"]["yarn"] == pytest.approx(score.bits_per_byte, rel=1e-6)
     assert len({rows["24"][kind] for kind in ("none", "linear", "ntk", "yarn")}) == 4

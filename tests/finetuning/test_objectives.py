@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import models
-from minigrad import Tensor, gradcheck, ops
+from minigrad import Tensor, ops
 from minigrad.constants import IGNORE
 from minigrad.finetuning.objectives import BETA, CLIP, KL, best_of_n, dpo, grpo, reinforce, token_weights
 from minigrad.optim import SGD
@@ -34,11 +34,6 @@ OBJECTIVES: dict[str, Callable[[Tensor], Tensor]] = {
     "grpo": functools.partial(grpo, offsets=OFFSETS, rewards=REWARDS, group=2, old=OLD, reference=REFERENCE),
     "dpo": functools.partial(dpo, offsets=OFFSETS, reference=REFERENCE, chosen=0.5),
 }
-
-
-@pytest.mark.parametrize("name", OBJECTIVES)
-def test_gradients_are_those_of_central_differences(name: str) -> None:
-    gradcheck.check(OBJECTIVES[name], LOG_PROBS)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)

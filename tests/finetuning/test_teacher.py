@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minigrad import RunError
+from minigrad import InputError, RunError
 from minigrad.finetuning.conversations import read_conversations
 from minigrad.finetuning.teacher import Journal, Teacher
 
@@ -66,5 +66,23 @@ def test_a_journal_grows_and_a_line_that_was_cut_spoils_no_other(tmp_path: Path)
 
 
 def test_a_journal_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    (tmp_path / "journal.jsonl").mkdir()  # after it was looked at
     with pytest.raises(RunError, match=f"cannot write {tmp_path}"):
-        taught(tmp_path, "a?", "1")
+        journal.add("a?", "yes", ["yes"])
+
+
+@pytest.mark.parametrize("number", ["0", "4", "9" * 9, "1" * 5_000, "\u0664"])
+def test_a_number_of_no_answer_is_asked_for_again(tmp_path: Path, number: str) -> None:
+    _, told = taught(tmp_path / "journal.jsonl", "a?", number, "2")
+    assert kept(tmp_path / "journal.jsonl") == [["a?", "no"]]
+    assert told[0].startswith("there are answers 1 to 3")
+
+
+def test_what_is_no_journal_is_refused_before_the_first_question(tmp_path: Path) -> None:
+    record = tmp_path / "minigrad.json"
+    record.write_text('{\n  "settings": {}\n}\n', encoding="utf-8")
+    for path in (record, tmp_path / "no" / "such" / "folder", tmp_path):
+        with pytest.raises(InputError):
+            Journal(path)
+    assert record.read_text(encoding="utf-8") == '{\n  "settings": {}\n}\n'

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from minigrad.errors import InputError
-from minigrad.formats.json_files import read_json, write_json
+from minigrad.formats.json_files import check_lines, read_json, write_json
 
 DTYPES = ["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool"]
 
@@ -62,7 +62,7 @@ def test_nesting_and_numbers_that_no_settings_have_are_refused(tmp_path, content
 def test_what_is_no_file_is_refused_at_once(tmp_path):
     (tmp_path / "zero").symlink_to("/dev/zero")
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
-    assert "it is no regular file" in refusal(read_json, tmp_path / "zero")
+    assert "it is a device" in refusal(read_json, tmp_path / "zero")
     assert "No such file" in refusal(read_json, tmp_path / "dangling")
     assert "it is a folder" in refusal(read_json, tmp_path)
     assert "null" in refusal(read_json, tmp_path / "a\0b")
@@ -72,3 +72,39 @@ def test_a_file_too_large_for_settings_is_not_read(tmp_path):
     with (tmp_path / "file").open("wb") as file:
         file.truncate(1 << 36)
     assert "it has more than 67.1 MB" in refusal(read_json, tmp_path / "file")
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b'{"messages": []}\n', b'{"messages": []}\n{"mess', b'{"messages": []}']
+)
+def test_lines_are_added_to_a_new_file_or_to_such_lines(tmp_path, content):
+    if content is not None:
+        (tmp_path / "file").write_bytes(content)
+    check_lines(tmp_path / "file", "messages")
+
+
+@pytest.mark.parametrize(
+    "content", [b'{\n  "settings": {}\n}\n', b'{"step": 1}\n', b"a text\n", b"\x80\x00", b"\n", b'["messages"]\n']
+)
+def test_lines_are_added_to_no_other_file(tmp_path, content):
+    (tmp_path / "file").write_bytes(content)
+    refused = refusal(check_lines, tmp_path / "file", "messages")
+    assert refused.startswith(
+        f"nothing is added to {tmp_path / 'file'}: its first line is no JSON object with 'messages'"
+    )
+    assert (tmp_path / "file").read_bytes() == content
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no pipes in folders, and makes links for administrators only")
+def test_lines_are_added_to_nothing_but_a_file_in_a_folder(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    for name, message in [
+        (".", "it is a folder"),
+        ("pipe", "it is a pipe"),
+        ("dangling", "No such file"),
+        ("no/such/folder", "there is no folder"),
+    ]:
+        assert message in refusal(check_lines, tmp_path / name, "messages")
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert "may not be written to" in refusal(check_lines, tmp_path / "new", "messages")

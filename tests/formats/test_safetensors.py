@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load_file, save_file
 
 from minigrad.errors import InputError
-from minigrad.formats.safetensors import read_tensors, save_tensors
+from minigrad.formats.safetensors import read_headers, read_tensors, save_tensors
 from minigrad.formats.weights import read_weights
 
 DTYPES = ["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool"]
@@ -155,4 +155,12 @@ def test_a_deeply_nested_header_is_refused(tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such device")
 def test_a_device_in_the_place_of_a_file_is_refused(tmp_path):
     (tmp_path / "file").symlink_to("/dev/zero")
-    assert "no regular file" in refusal(read_weights, tmp_path / "file")
+    assert "it is a device" in refusal(read_weights, tmp_path / "file")
+
+
+def test_a_header_of_more_arrays_than_any_model_has_is_refused_at_once(tmp_path):
+    entry = '"{}":{{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}'
+    text = ("{" + ",".join(entry.format(number) for number in range(200_000)) + "}").encode()
+    (tmp_path / "file").write_bytes(len(text).to_bytes(8, "little") + text)
+    for read in (read_headers, read_weights):
+        assert "its header has 11.5 MB, and one of 8.4 MB describes" in refusal(read, tmp_path / "file")

@@ -175,7 +175,7 @@ def test_the_report_and_the_summary_compare_with_xz(capsys, text, tmp_path):
     said = capsys.readouterr().out
     assert result.xz_bits_per_byte is not None
     assert (
-        f"Held-out: {result.val_bits_per_byte:.2f} bits per byte (lower is better; "
+        f"Validation: {result.val_bits_per_byte:.2f} bits per byte (lower is better; "
         f"xz -9e: {result.xz_bits_per_byte:.2f})." in said
     )
     assert f"repeat   {result.command}\n" in said

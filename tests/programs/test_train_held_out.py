@@ -19,28 +19,28 @@ def other(tmp_path):
     return path
 
 
-def test_held_out_text_of_ones_own_is_evaluated_and_all_other_text_is_trained_on(
+def test_validation_text_of_ones_own_is_evaluated_and_all_other_text_is_trained_on(
     monkeypatch, text, other, tmp_path, capsys
 ):
     result = run(text, tmp_path / "whole", steps=10, held_out=str(other))
-    assert f"held out: text in {other}" in " ".join(capsys.readouterr().out.split())
+    assert f"validation: text in {other}" in " ".join(capsys.readouterr().out.split())
     written = record(result.out)
     tok = tokenizer.load(result.out)
     assert written["settings"]["held_out"] == str(other)
     assert written["text"] == fingerprint(prepare([text.read_text(encoding="utf-8")], tok))
-    assert written["held_out_text"] == fingerprint(prepare([other.read_text(encoding="utf-8")], tok))
+    assert written["validation_text"] == fingerprint(prepare([other.read_text(encoding="utf-8")], tok))
     assert f"--held-out {other}" in result.command
     killed_at(monkeypatch, 7, settings(text, tmp_path / "killed", steps=10, held_out=str(other)))
     assert train(TrainConfig(resume=str(tmp_path / "killed"))) is not None
     assert outcome(tmp_path / "killed") == outcome(result.out)
 
 
-def test_held_out_text_that_changed_or_is_not_there_is_refused(text, other, tmp_path, capsys):
+def test_validation_text_that_changed_or_is_not_there_is_refused(text, other, tmp_path, capsys):
     folder = run(text, tmp_path / "run", steps=2, held_out=str(other)).out
     with other.open("a", encoding="utf-8") as file:
         file.write("more\n")
     error = refusal(capsys, "--resume", folder, "--steps", 4)
-    assert error.startswith(f"the held-out text of {other} is not the one that {folder} began with")
+    assert error.startswith(f"the validation text of {other} is not the one that {folder} began with")
     assert "there is no data called 'other.text'" in refusal(capsys, "--data", text, "--held-out", "other.text")
     refused = refusal(capsys, "--resume", folder, "--held-out", text)
     assert f"--held-out {text} (the run has {other})" in refused

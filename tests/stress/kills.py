@@ -1,98 +1,244 @@
-"""Kill runs of the default shape at random moments, continue them, and compare them with a run that was never stopped.
+"""Kill runs of many kinds, continue them, and compare them with runs that were never stopped.
 
-Every run is killed once or twice, with SIGKILL where there is such a signal, then continued to its end: its weights and
-its metrics must equal those of the whole run, bit for bit, except for the time and the memory that it took. It takes
-about 20 seconds a run:
+Every run is killed once or twice, with SIGKILL where there is such a signal, at a random moment after its first
+checkpoint, one time in four while it writes another; then it continues to its end. It must continue from a checkpoint,
+and its weights and metrics must equal those of the whole run, bit for bit, except for the time and the memory that it
+took. Half of the runs have the default shape of a batch. It takes less than a minute a kill:
 
-    python tests/stress/kills.py --count 50 --seed 0
+    python tests/stress/kills.py --count 50 --kinds all --seed 0
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
+import contextlib
+import functools
 import hashlib
+import itertools
 import json
+import os
 import random
+import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from minigrad.data import standard_library  # noqa: E402  (found through the line above)
+from minigrad.training import checkpoint  # noqa: E402
 from minigrad.training.metrics import TIMING_FIELDS  # noqa: E402
+from tests.stress.kinds import KINDS, SHAPES, Kind, flags_of, write_lessons  # noqa: E402
 
-SETTINGS = {"model": "vidya-v2", "size": "nano", "batch": 8, "context": 256, "threads": 2, "dropout": 0.1, "steps": 30}
-OFTEN = {"save-every": 7, "log-every": 1, "eval-every": 10, "sample-every": 15}
-
-
-def command(*flags: object) -> list[str]:
-    """Return the command that trains with these flags."""
-    return [sys.executable, str(ROOT / "train.py"), *map(str, flags)]
+MPIEXEC = Path(sys.executable).with_name("mpiexec")
+LATEST = 600  # seconds until a run that neither ends nor saves has failed
 
 
-def whole(flags: list[str]) -> float:
-    """Train to the end and return the seconds it took; raises SystemExit with the output if it fails."""
-    began = time.perf_counter()
-    done = subprocess.run(command(*flags), capture_output=True, text=True)
+def command(kind: Kind, *flags: str) -> list[str]:
+    """Return the command that trains a run of a kind with these flags."""
+    launcher = [str(MPIEXEC), "-n", str(kind.processes)] if kind.processes > 1 else []
+    return [*launcher, sys.executable, str(ROOT / "train.py"), *flags]
+
+
+def finish(words: list[str]) -> str:
+    """Train to the end and return what was printed; raises SystemExit with the errors if it fails."""
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LATEST)
     if done.returncode:
-        raise SystemExit(f"train.py {' '.join(flags)} failed with exit code {done.returncode}:\n{done.stderr}")
-    return time.perf_counter() - began
+        raise SystemExit(f"{' '.join(words)} failed with exit code {done.returncode}:\n{done.stderr}")
+    return done.stdout
 
 
-def killed(flags: list[str], seconds: float) -> None:
-    """Train, and kill the process after so many seconds."""
-    with subprocess.Popen(command(*flags), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        try:
-            process.wait(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            process.kill()
-
-
-def outcome(folder: Path) -> tuple[str, list[dict[str, Any]]]:
-    """Return the hash of the weights, and the metrics without times and memory."""
+def outcome(folder: Path) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the hashes of the weights, and the metrics without times and memory."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     metrics = [{name: value for name, value in line.items() if name not in TIMING_FIELDS} for line in lines]
-    return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest(), metrics
+    weights = sorted(folder.glob("*.safetensors"))
+    assert weights
+    return [hashlib.sha256(file.read_bytes()).hexdigest() for file in weights], metrics
+
+
+class Whole(NamedTuple):
+    """A run that was never stopped: what became of it, and the seconds from its first checkpoint to its end."""
+
+    outcome: tuple[list[str], list[dict[str, Any]]]
+    seconds: float
+
+
+class Killed(NamedTuple):
+    """How a run was killed: after which step, in what way, and with which newest checkpoint."""
+
+    step: int
+    way: str
+    saved: int
+
+
+def watch(process: subprocess.Popen[bytes], until: Callable[[], object]) -> bool:
+    """Wait until something is true and return True, or False if the process ends before."""
+    began = time.monotonic()
+    while process.poll() is None:
+        if until():
+            return True
+        if time.monotonic() - began > LATEST:
+            process.kill()
+            raise SystemExit(f"no checkpoint and no end after {LATEST} seconds: {process.args!r}")
+        time.sleep(0.002)
+    return False
+
+
+def start(words: list[str]) -> subprocess.Popen[bytes]:
+    """Start a run that prints nothing."""
+    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def whole(words: list[str], folder: Path) -> Whole:
+    """Train a run that is not stopped."""
+    process = start([*words, f"--out={folder}"])
+    watch(process, lambda: checkpoint.steps(folder))
+    began = time.monotonic()
+    if process.wait(timeout=LATEST):
+        finish([*words, f"--out={folder}-again"])
+    return Whole(outcome(folder), time.monotonic() - began)
+
+
+def kill_run(words: list[str], folder: Path, draw: random.Random, seconds: float) -> Killed | None:
+    """Train, and kill the process at a random moment after it has saved; None if it had ended by then."""
+    known = checkpoint.steps(folder)[-1:]
+    in_a_save, moment = draw.random() < 0.25, draw.uniform(0, seconds)
+    process = start(words)
+    if watch(process, lambda: checkpoint.steps(folder)[-1:] != known):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=moment)
+    if in_a_save:
+        watch(process, lambda: any((folder / "checkpoints").glob(".*.tmp")))
+    if process.poll() is not None:
+        return None
+    end(process, draw)
+    saved = checkpoint.steps(folder)[-1]
+    return Killed(last_step(folder), "while saving" if in_a_save else f"after {moment:.1f} s", saved)
+
+
+def end(process: subprocess.Popen[bytes], draw: random.Random) -> None:
+    """Kill a run; of several processes one, whose death the others must notice, or all."""
+    ranks = [number for number, words in below(process.pid) if "train.py" in words and "mpiexec" not in words]
+    if not ranks:
+        process.kill()
+    for rank in ranks if draw.random() < 0.5 else ranks[:1]:
+        os.kill(rank, signal.SIGKILL)
+    process.wait(timeout=60)
+
+
+def below(parent: int) -> list[tuple[int, str]]:
+    """Return the processes below a process, with their commands; none on Windows, where a run is one process."""
+    if os.name == "nt":
+        return []
+    told = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
+    lines = [line.split(None, 2) for line in told.splitlines()]
+    found, level = list[tuple[int, str]](), {parent}
+    while level:
+        children = [(int(number), words) for number, above, words in lines if int(above) in level]
+        found, level = found + children, {number for number, _ in children}
+    return found
+
+
+def last_step(folder: Path) -> int:
+    """Return the last step in the metrics of a run that may have been killed while it wrote a line of them."""
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+    return int(json.loads(lines[-1])["step"]) if lines else 0
+
+
+def prepare(work: Path, names: list[str]) -> None:
+    """Write the texts, and train the models that the kinds of these names start from."""
+    text = "\n\n".join(standard_library.documentation())[:1_000_000]
+    (work / "text").write_text(text, encoding="utf-8")
+    write_lessons(work)
+    often = [f"--{name}={value}" for name, value in SHAPES["default"].items()]
+    finish(command(Kind(), f"--data={work / 'text'}", "--size=nano", f"--out={work / 'base'}", *often))
+    if any("{parrot}" in " ".join(KINDS[name].flags) for name in names):  # some of its answers are right
+        learn = ["--objective=sft", "--data=task:copying", "--replay=0", "--lr=0.01", "--batch=8", "--steps=150"]
+        finish(command(Kind(), f"--init={work / 'base'}", *learn, f"--out={work / 'parrot'}"))
+
+
+def chosen(words: str) -> list[str]:
+    """Return the names of the kinds that were asked for; raises SystemExit for others."""
+    names = list(KINDS) if words == "all" else words.split(",")
+    if wrong := [name for name in names if name not in KINDS]:
+        raise SystemExit(f"unknown kind {', '.join(wrong)}; there are all, {', '.join(KINDS)}")
+    if not MPIEXEC.exists() and any(KINDS[name].processes > 1 for name in names):
+        raise SystemExit(f"no {MPIEXEC}, for runs of several processes: install the extra `distributed`")
+    return names
+
+
+class Series:
+    """Runs that are killed, and the whole runs of the same kinds and shapes."""
+
+    def __init__(self, work: Path, draw: random.Random, flags: list[str]) -> None:
+        self.work, self.draw, self.flags = work, draw, flags
+        self.runs, self.kills, self.failures = 0, collections.Counter[str](), 0  # kills by shape
+
+    def words(self, name: str, shape: str) -> list[str]:
+        """Return the command of a run, but for its folder."""
+        return command(KINDS[name], *flags_of(KINDS[name], shape, self.work), *self.flags)
+
+    @functools.cache  # noqa: B019  (there is one series)
+    def never_stopped(self, name: str, shape: str) -> Whole:
+        """Return the run of a kind and a shape that is not stopped."""
+        return whole(self.words(name, shape), self.work / f"{name}-{shape}")
+
+    def kill(self, name: str, shape: str, most: int) -> None:
+        """Kill a run once or up to `most` times, continue it to its end, compare it and print what came of it."""
+        expected = self.never_stopped(name, shape)
+        folder, found = self.killed(name, shape, most)
+        printed = re.search(r"continuing after step ([\d,]+)", finish(command(KINDS[name], f"--resume={folder}")))
+        step = int(printed[1].replace(",", "")) if printed else 0
+        is_equal = outcome(folder) == expected.outcome and step >= found[-1].saved
+        steps, ends = [*(each.saved for each in found[:-1]), step], ["killed again"] * (len(found) - 1)
+        for each, begun, end in zip(found, steps, [*ends, "equal" if is_equal else "DIFFERENT"], strict=True):
+            print(f"{name:17}{shape:9}{each.way:14}{each.step:>8}{begun:>16}   {end}", flush=True)
+        self.runs, self.failures = self.runs + 1, self.failures + (not is_equal)
+        self.kills[shape] += len(found)
+
+    def killed(self, name: str, shape: str, most: int) -> tuple[Path, list[Killed]]:
+        """Return the folder of a run that was killed at least once, and how."""
+        found, seconds = list[Killed](), self.never_stopped(name, shape).seconds
+        for attempt in itertools.count():
+            folder = self.work / f"killed-{self.runs}-{attempt}"
+            words = [*self.words(name, shape), f"--out={folder}"]
+            while len(found) < most and (one := kill_run(words, folder, self.draw, seconds)):
+                found.append(one)
+                words = command(KINDS[name], f"--resume={folder}")
+            if found:
+                return folder, found
+            seconds /= 2  # it had ended before it was to be killed
+        raise AssertionError
 
 
 def main() -> int:
-    """Kill and continue `count` runs; return 1 if one of them ended otherwise than the whole run."""
+    """Kill and continue runs; return 1 if one of them ended otherwise than the whole run, or began anew."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=50)
+    parser.add_argument("--count", type=int, default=50, help="the number of kills")
+    parser.add_argument("--kinds", default="default", help=f"all, or some of {', '.join(KINDS)}, with commas")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--flags", default="", help="further flags of train.py, such as '--matmul numba'")
     asked = parser.parse_args()
-    draw, equal = random.Random(asked.seed), 0
-    with tempfile.TemporaryDirectory() as name:
-        work = Path(name)
-        text = work / "text.txt"
-        text.write_text("\n\n".join(standard_library.documentation())[:1_000_000], encoding="utf-8")
-        flags = [f"--{key}={value}" for key, value in {**SETTINGS, **OFTEN, "data": text}.items()] + asked.flags.split()
-        whole([*flags, f"--out={work / 'compiles'}"])
-        seconds = whole([*flags, f"--out={work / 'whole'}"])
-        expected = outcome(work / "whole")
-        for number in range(asked.count):
-            folder = work / f"killed-{number}"
-            moments = [draw.uniform(0.3, seconds) for _ in range(draw.choice([1, 2]))]
-            for moment in moments:
-                killed(continuing(folder) or [*flags, f"--out={folder}"], moment)
-            whole(continuing(folder) or [*flags, f"--out={folder}"])
-            same = outcome(folder) == expected
-            equal += same
-            times = " and ".join(f"{moment:.1f} s" for moment in moments)
-            print(f"{number + 1}: killed after {times}: {'equal' if same else 'DIFFERENT'}", flush=True)
-    print(f"{equal} of {asked.count} runs ended as the run that was never stopped")
-    return int(equal < asked.count)
-
-
-def continuing(folder: Path) -> list[str] | None:
-    """Return the flags that continue a run, or None if it was killed before it had written its record."""
-    return [f"--resume={folder}"] if (folder / "minigrad.json").exists() else None
+    names, shapes = chosen(asked.kinds), list(SHAPES)
+    print(f"{'kind':17}{'shape':9}{'killed':14}{'at step':>8}{'continued from':>16}   outcome", flush=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        series = Series(Path(temporary), random.Random(asked.seed), asked.flags.split())
+        prepare(series.work, names)
+        while (left := asked.count - series.kills.total()) > 0:
+            turn = series.runs // len(names)  # each kind at one shape, then each at the other
+            shape = min(shapes, key=lambda shape: series.kills[shape])
+            series.kill(names[series.runs % len(names)], shape, min(left, 1 + (turn % 2)))
+    print(f"{series.kills.total()} kills of {series.runs} runs ({dict(series.kills)}):", end=" ")
+    print(f"{series.failures} did not continue exactly from a checkpoint")
+    return int(series.failures > 0)
 
 
 if __name__ == "__main__":

@@ -43,24 +43,30 @@ def json_type(value: Any) -> str:
     )
 
 
-def mutate(path: Path, draw: random.Random) -> Mutant:
-    """Change a file, or what is at its place, and return what was done."""
+def mutate(path: Path, victim: Path, draw: random.Random) -> Mutant:
+    """Change a file, or what is at its place, and return what was done; `victim` is a file that a link may name."""
     content = path.read_bytes()
-    ways: list[Any] = [_file, _bytes]
+    ways: list[Any] = [_file, change_bytes, _form]
     if path.suffix in (".json", ".jsonl", ".safetensors"):
         ways += 6 * [{".json": _json, ".jsonl": _lines, ".safetensors": _safetensors}[path.suffix]]
     way = draw.choice(ways)
     if way is _file:
-        return _file(path, draw)
+        return _file(path, victim, draw)
     changed, mutant = way(content, draw)
     path.write_bytes(changed)
     return mutant
 
 
-def _file(path: Path, draw: random.Random) -> Mutant:
+PLACES = (
+    *("missing", "folder", "dangling link", "link to itself", "/dev/zero", "pipe", "empty", "gzip", "link to a file"),
+    *("link to a copy", "link to its folder", "/dev/null", "/proc/self/mem", "unreadable"),
+)
+"""What can be at the place of a file."""
+
+
+def _file(path: Path, victim: Path, draw: random.Random) -> Mutant:
     """Remove the file, or put something else in its place."""
-    kind = draw.choice(["missing", "folder", "dangling link", "link to itself", "/dev/zero", "pipe", "empty", "gzip"])
-    content = path.read_bytes()
+    kind, content = draw.choice(PLACES), path.read_bytes()
     path.unlink()
     if kind == "folder":
         path.mkdir()
@@ -70,20 +76,29 @@ def _file(path: Path, draw: random.Random) -> Mutant:
         path.symlink_to(path)
     elif kind == "/dev/zero":
         path.symlink_to("/dev/zero")
-    elif kind == "pipe" and path.suffix not in (
-        ".txt",
-        ".jsonl",
-        ".gz",
-    ):  # text may be piped
+    elif kind in ("/dev/null", "/proc/self/mem"):
+        path.symlink_to(kind)
+    elif kind == "link to a file":
+        path.symlink_to(victim)
+    elif kind == "link to a copy":
+        copy = victim.with_name("copy")
+        copy.write_bytes(content)
+        path.symlink_to(copy)
+    elif kind == "link to its folder":
+        path.symlink_to(path.parent)
+    elif kind == "unreadable":
+        path.write_bytes(content)
+        path.chmod(0)
+    elif kind == "pipe":
         os.mkfifo(path)
-    elif kind in ("empty", "pipe"):
+    elif kind == "empty":
         path.touch()
     elif kind == "gzip":
         path.write_bytes(gzip.compress(content))
     return Mutant(kind)
 
 
-def _bytes(content: bytes, draw: random.Random) -> tuple[bytes, Mutant]:
+def change_bytes(content: bytes, draw: random.Random) -> tuple[bytes, Mutant]:
     """Change, insert, remove or repeat some bytes, or cut the file."""
     place, length = draw.randrange(len(content) + 1), draw.choice([1, 2, 8, 100])
     some = draw.randbytes(length)
@@ -99,6 +114,35 @@ def _bytes(content: bytes, draw: random.Random) -> tuple[bytes, Mutant]:
         "noise": draw.randbytes(min(len(content), 1_000)),
     }[kind]
     return changed, Mutant(f"{kind} {length} bytes at {place}")
+
+
+FORMS = {
+    "with a byte order mark": lambda content: b"\xef\xbb\xbf" + content,
+    "in UTF-16": lambda content: content.decode("utf-8", "replace").encode("utf-16"),
+    "in UTF-32": lambda content: content.decode("utf-8", "replace").encode("utf-32"),
+    "with lines of DOS": lambda content: content.replace(b"\n", b"\r\n"),
+    "with lines of old Macs": lambda content: content.replace(b"\n", b"\r"),
+    "with a trailing comma": lambda content: content.rstrip()[:-1] + b"," + content.rstrip()[-1:],
+    "with a comment": lambda content: b"// a comment\n" + content,
+    "with a NUL at the end": lambda content: content + b"\0",
+    "twice": lambda content: content + content,
+    "in brackets": lambda content: b"[" + content + b"]",
+    "in apostrophes": lambda content: content.replace(b'"', b"'"),
+    "in one line": lambda content: content.replace(b"\n", b" "),
+    "with a line of 2 MB": lambda content: content + b"x" * 2_000_000,
+    "with a million lines": lambda content: content + b"\n" * 1_000_000,
+    "with a million brackets": lambda content: content + b"[" * 1_000_000,
+    "with escape sequences": lambda content: content.replace(b"a", b"\x1b[2J\x07"),
+    "compressed to little": lambda content: gzip.compress(b" " * 20_000_000),
+    "compressed twice": lambda content: gzip.compress(gzip.compress(content)),
+    "with another end of compression": lambda content: gzip.compress(content)[:-4] + b"\xff" * 4,
+}
+"""Other forms of a whole file."""
+
+
+def _form(content: bytes, draw: random.Random) -> tuple[bytes, Mutant]:
+    kind = draw.choice(list(FORMS))
+    return FORMS[kind](content), Mutant(kind)
 
 
 def places(value: Any, place: Place = ()) -> Iterator[Place]:

@@ -1,4 +1,4 @@
-"""What is mutated: real small run folders, tokenizers and texts; and the entry points that read them."""
+"""What is mutated: real small run folders, tokenizers, texts and lessons, and which entry points read them."""
 
 from __future__ import annotations
 
@@ -6,30 +6,21 @@ import gzip
 import json
 import random
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
-import generate
-import models
 import tokenizer
-import train
-from minigrad.errors import InputError, RunError
+from minigrad.data import token_files
 from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
 from minigrad.formats.weights import read_weights
-from minigrad.training import checkpoint, metrics
-from minigrad.training.record import Record
-from minigrad.training.state import State
+from minigrad.training import checkpoint
 from tests.small_runs import run, write_text
+from tests.stress.kinds import write_lessons
 from tests.stress.mutants import Place
-from tokenizer import TokenizerError
-from tokenizer.cli import command_line
-
-OWN_ERRORS = (InputError, RunError, TokenizerError)
 
 
 class Subject(NamedTuple):
@@ -40,6 +31,18 @@ class Subject(NamedTuple):
     readers: tuple[str, ...]
 
 
+FAMILY_READERS = ("load", "resume", "plan", "generate", "init", "evaluate", "gguf", "distill")
+REFUSED = {
+    *(
+        ("vidya-v2", "gguf"),
+        ("wiola", "gguf"),
+        ("vsla", "gguf"),
+        ("vidya-v1", "gguf"),
+        ("lessons.jsonl", "dpo"),
+        ("pairs.jsonl", "sft"),
+    ),
+}
+"""What a reader refuses as it is: kinds of models that GGUF lacks, and other lessons."""
 SHAPES = {
     "vidya-v2": "",
     "gpt2": "num_layers=2,width=32,num_heads=2,feed_forward=64",
@@ -56,7 +59,7 @@ def make(folder: Path) -> list[Subject]:
     for family, shape in SHAPES.items():
         more = {"set": shape} if shape else {}
         out = run(text, folder / family, model=family, steps=6, save_every=3, eval_every=6, sample_every=6, **more).out
-        subjects.append(Subject(family, out, ("load", "resume", "plan", "generate", "init")))
+        subjects.append(Subject(family, out, FAMILY_READERS))
     subjects.append(Subject("shards", _in_shards(folder / "vidya-v2", folder / "shards"), ("load_weights", "generate")))
     tok = tokenizer.load(folder / "vidya-v2")
     for name, kind in (("tokenizer", "huggingface"), ("gpt2 files", "gpt2"), ("ranks.tiktoken", "tiktoken")):
@@ -64,13 +67,28 @@ def make(folder: Path) -> list[Subject]:
             folder / name, format=kind
         )
         subjects.append(Subject(name, folder / name, ("load_tokenizer", "encode")))
+    adapters = folder / "adapters"
+    how = {"objective": "sft", "init": str(folder / "vidya-v2"), "vocab": None, "adapter_rank": 2, "dropout": 0.0}
+    write_lessons(folder)
+    run(folder / "lessons.jsonl", adapters, steps=6, save_every=3, eval_every=6, sample_every=6, context=64, **how)
+    subjects.append(Subject("adapters", adapters, ("load_weights", "resume", "plan", "generate", "chat", "evaluate")))
+    for name, readers in (("lessons.jsonl", ("sft", "dpo")), ("pairs.jsonl", ("dpo", "sft")), ("book.txt", ("sft",))):
+        subjects.append(Subject(name, folder / name, readers))
     documents = [
         {"text": each, "id": number} for number, each in enumerate(text.read_text(encoding="utf-8").split("\n")[:80])
     ]
     (folder / "lines.jsonl").write_text("".join(json.dumps(each) + "\n" for each in documents), encoding="utf-8")
     (folder / "packed.txt.gz").write_bytes(gzip.compress(text.read_bytes()))
     subjects += [Subject(name, folder / name, ("data",)) for name in ("lines.jsonl", "packed.txt.gz", "words.txt")]
+    subjects.append(Subject("tokens", _tokens(text, folder / "tokens"), ("tokens",)))
     return subjects
+
+
+def _tokens(text: Path, folder: Path) -> Path:
+    """Make a folder with the file of the tokens of a text, as the cache has it."""
+    documents = text.read_text(encoding="utf-8").split("\n")
+    token_files.prepare(documents, tokenizer.load(text.parent / "vidya-v2"), folder=folder)
+    return folder
 
 
 def _in_shards(source: Path, folder: Path) -> Path:
@@ -82,80 +100,6 @@ def _in_shards(source: Path, folder: Path) -> Path:
         save_tensors(folder / file, {name: weights[name] for name in weights if names[name] == file})
     write_json(folder / "model.safetensors.index.json", {"metadata": {}, "weight_map": names})
     return folder
-
-
-# The entry points: each gets the mutated path and returns an exit code, or raises one of the project's errors.
-
-
-def load(path: Path) -> int:
-    """Read everything in a run folder."""
-    models.load(path)
-    tokenizer.load(path)
-    Record.read(path)
-    State.read(checkpoint.load(path), path)
-    metrics.read(path)
-    return 0
-
-
-def load_weights(path: Path) -> int:
-    """Read a model."""
-    models.load(path)
-    return 0
-
-
-def load_tokenizer(path: Path) -> int:
-    """Read a tokenizer, encode with it and decode again."""
-    tok = tokenizer.load(path, split="gpt2" if path.suffix == ".tiktoken" else None)
-    assert tok.decode(tok.encode("to be or not")) == "to be or not"
-    return 0
-
-
-def encode(path: Path) -> int:
-    """Use a tokenizer on the command line."""
-    split = ["--split", "gpt2"] if path.suffix == ".tiktoken" else []
-    return command_line.main(["encode", *split, str(path), str(Path(__file__))])
-
-
-def resume(path: Path) -> int:
-    """Continue a run for a step."""
-    return train.main(["--resume", str(path), "--steps", "7"])
-
-
-def plan(path: Path) -> int:
-    """Print the plan of a run that would be continued."""
-    return train.main(["--resume", str(path), "--plan"])
-
-
-def generate_text(path: Path) -> int:
-    """Generate a few tokens."""
-    return generate.main([str(path), "--prompt", "", "--tokens", "3"])
-
-
-def init(path: Path) -> int:
-    """Start a new run from the weights."""
-    out, data = path.with_name("new"), path.parent / "originals" / "words.txt"
-    shutil.rmtree(out, ignore_errors=True)
-    few = ["--steps", "1", "--batch", "1", "--context", "8"]
-    return train.main(["--init", str(path), "--data", str(data), "--out", str(out), *few])
-
-
-def data(path: Path) -> int:
-    """Plan to train on a text."""
-    few = ["--steps", "1", "--batch", "1", "--context", "8", "--vocab", "300", "--size", "nano"]
-    return train.main(["--data", str(path), "--plan", *few])
-
-
-READERS: dict[str, Callable[[Path], int]] = {
-    "load": load,
-    "load_weights": load_weights,
-    "load_tokenizer": load_tokenizer,
-    "encode": encode,
-    "data": data,
-    "resume": resume,
-    "plan": plan,
-    "generate": generate_text,
-    "init": init,
-}
 
 
 # What must be refused.

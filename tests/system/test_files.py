@@ -7,7 +7,9 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ import pytest
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
+from minigrad.system import files
 from minigrad.system.files import check_new_file, replacing, write_text
 
 DTYPES = ["float32", "float64", "int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64", "bool"]
@@ -124,3 +127,55 @@ def test_two_threads_that_write_one_file_do_not_share_a_temporary_one(tmp_path):
         list(threads.map(write, ["one", "other"]))
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
     assert path.read_text(encoding="utf-8") in ("one", "other")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows makes links for administrators only")
+def test_nothing_is_written_through_a_link(tmp_path):
+    """A folder from elsewhere may hold a link to any file of its reader, under any name that is written in it."""
+    victim, folder = tmp_path / "victim", tmp_path / "run"
+    victim.write_text("of somebody", encoding="utf-8")
+    folder.mkdir()
+    for name in ("file", f".file.{os.getpid()}-{threading.get_native_id()}.tmp"):
+        (folder / name).symlink_to(victim)
+    write_text(folder / "file", "ours")
+    assert victim.read_text(encoding="utf-8") == "of somebody"
+    assert names(folder) == ["file"]
+    assert not (folder / "file").is_symlink()
+
+
+@pytest.mark.parametrize("has_it", [True, False])
+def test_macos_empties_the_memory_of_the_drive_where_the_file_system_can(tmp_path, monkeypatch, has_it):
+    called = []
+
+    def fcntl(descriptor: int, command: str) -> None:
+        called.append(command)
+        if not has_it:
+            raise OSError(45, "Operation not supported")
+
+    monkeypatch.setattr(files.sys, "platform", "darwin")
+    monkeypatch.setitem(sys.modules, "fcntl", SimpleNamespace(fcntl=fcntl, F_FULLFSYNC="full"))
+    monkeypatch.setattr(os, "fsync", lambda descriptor: called.append("fsync"))
+    write_text(tmp_path / "file", "new")
+    assert called == (["full"] * 2 if has_it else ["full", "fsync"] * 2)  # the file, and the folder that lists it
+
+
+def test_windows_tries_again_while_another_program_holds_a_file(tmp_path, monkeypatch):
+    source, target, pauses, held = tmp_path / "new", tmp_path / "old", [], 3
+    monkeypatch.setattr(files.time, "sleep", pauses.append)
+    replace = Path.replace
+
+    def refused_at_first(path: Path, target: Path) -> Path:
+        if len(pauses) < held:
+            raise PermissionError(13, "The process cannot access the file")
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", refused_at_first)
+    for system, held, is_moved in (("nt", 3, True), ("nt", 9, False), ("posix", 1, False)):
+        pauses.clear()
+        source.mkdir()
+        monkeypatch.setattr(files, "os", SimpleNamespace(name=system))
+        with nullcontext() if is_moved else pytest.raises(PermissionError):
+            files.move(source, target)
+        assert target.exists() == is_moved
+        assert len(pauses) == {("nt", 3): 3, ("nt", 9): 4, ("posix", 1): 0}[system, held]
+        (target if is_moved else source).rmdir()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from minigrad.errors import InputError
+from minigrad.errors import InputError, RunError
 from minigrad.system import locks
 from minigrad.system.locks import LOCK_FILE, FolderLock
 
@@ -90,3 +91,51 @@ def test_a_lock_on_a_file_that_was_removed_meanwhile_is_taken_again(tmp_path, mo
         assert (tmp_path / LOCK_FILE).exists()
         with pytest.raises(InputError, match="another process"):
             second.take(tmp_path)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows makes links for administrators only, and no pipes in folders")
+@pytest.mark.parametrize(
+    ("place", "kind"),
+    [
+        (lambda path, victim: path.symlink_to(victim), "a link"),
+        (lambda path, victim: path.symlink_to(victim.with_name("nowhere")), "a link"),
+        (lambda path, victim: path.hardlink_to(victim), "a second name of another file"),
+        (lambda path, victim: os.mkfifo(path), "a pipe"),
+        (lambda path, victim: path.mkdir(), "a folder"),
+    ],
+)
+def test_what_is_no_file_of_a_lock_is_refused_and_nothing_is_written_through_it(tmp_path, place, kind):
+    victim, folder = tmp_path / "victim", tmp_path / "run"
+    victim.write_text("of somebody", encoding="utf-8")
+    folder.mkdir()
+    place(folder / LOCK_FILE, victim)
+    with FolderLock() as lock, pytest.raises(InputError, match=rf"run/\.lock is {kind}, and should be .*; delete it"):
+        lock.take(folder)
+    assert victim.read_text(encoding="utf-8") == "of somebody"
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows makes links for administrators only")
+def test_a_link_that_appears_while_the_lock_is_taken_is_not_followed(tmp_path, monkeypatch):
+    victim = tmp_path / "victim"
+    victim.write_text("of somebody", encoding="utf-8")
+    (tmp_path / LOCK_FILE).symlink_to(victim)
+    monkeypatch.setattr(Path, "lstat", lambda path: victim.stat())  # what was there a moment ago
+    with FolderLock() as lock, pytest.raises(OSError, match="symbolic links"):
+        lock.take(tmp_path)
+    assert victim.read_text(encoding="utf-8") == "of somebody"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows removes no open file")
+def test_a_folder_that_was_removed_or_replaced_is_noticed(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with FolderLock() as lock:
+        lock.check()
+        lock.take(folder)
+        lock.check()
+        folder.rename(tmp_path / "elsewhere")
+        for make in (lambda: None, lambda: folder.mkdir()):
+            make()
+            with pytest.raises(RunError, match="run was removed while this process was writing into it"):
+                lock.check()

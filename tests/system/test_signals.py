@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from minigrad.system.signals import EXIT_CODES, raise_on_interrupt, stop_requests
-from minigrad.system.terminal import forgive_encoding
+from minigrad.system.terminal import prepare_output
 
 ROOT = Path(__file__).parents[2]
 
@@ -95,6 +95,6 @@ def test_an_interrupt_during_the_imports_ends_without_a_traceback(program, tmp_p
 def test_a_character_that_the_output_cannot_encode_is_replaced(monkeypatch):
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
-    forgive_encoding()
+    prepare_output()
     print("naïve 🙂", flush=True)
     assert raw.getvalue() == b"na?ve ?\n"

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad.system import terminal
-from minigrad.system.terminal import command, fold_blank_lines, forgive_encoding, phase, printable, quoted
+from minigrad.system.terminal import command, fold_blank_lines, phase, prepare_output, printable, quoted, say
 from tests.command_words import command_words
 
 
@@ -63,7 +63,7 @@ def test_a_character_that_the_encoding_lacks_is_replaced(monkeypatch):
     out, error = (io.TextIOWrapper(io.BytesIO(), encoding="ascii") for _ in range(2))
     monkeypatch.setattr("sys.stdout", out)
     monkeypatch.setattr("sys.stderr", error)
-    forgive_encoding()
+    prepare_output()
     for stream in (out, error):
         stream.write("naïve")
         stream.flush()
@@ -127,3 +127,27 @@ def test_a_command_names_the_program_beside_the_running_one(monkeypatch, tmp_pat
     assert command("generate.py").endswith(" generate.py")
     monkeypatch.setattr(sys, "argv", ["pytest.py"])
     assert command("missing.py").endswith(" missing.py")
+
+
+@given(st.text(st.characters(codec="utf-8") | st.sampled_from("\x1b\x07\x9b\x08\r\x7f")))
+def test_what_is_said_moves_no_cursor(text):
+    stream = io.StringIO()
+    say(text, stream, end="")
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", stream.getvalue())
+    assert len(stream.getvalue()) == len(text)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no shell that closes files")
+def test_output_that_was_closed_takes_everything_and_its_number_goes_to_no_other_file(tmp_path):
+    script = (
+        "import os, sys; from minigrad.system.terminal import prepare_output, say\n"
+        "prepare_output()\n"
+        "with open(sys.argv[1], 'w') as file:\n"
+        "    say('lost'); say('lost', sys.stderr); os.write(1, b'lost'); os.write(2, b'lost')\n"
+        "    file.write(f'{file.fileno() > 2}')"
+    )
+    for closed in (">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"):
+        command = f'exec "$0" -c "$1" "$2" {closed}'
+        done = subprocess.run(["sh", "-c", command, sys.executable, script, tmp_path / "file"], capture_output=True)
+        assert done.returncode == 0
+        assert (tmp_path / "file").read_text(encoding="utf-8") == "True"

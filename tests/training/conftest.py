@@ -24,7 +24,7 @@ from minigrad.training.run_folder import RunFolder
 from minigrad.training.settings import RunSettings
 from tests.small_runs import TINY, WORDS
 
-TRAIN, HELD_OUT = (
+TRAIN, VALIDATION = (
     [" ".join([*WORDS[i:], *WORDS[:i]]) * 3 for i in range(12)],
     ["to be or not to be that is it " * 9, "so"],
 )
@@ -49,12 +49,14 @@ def make(tmp_path: Path) -> Callable[..., Run]:
         model = models.build(
             "vidya-v2", vocab_size=300, feed_forward=64, dtype=dtype, dropout=settings.dropout, **shape
         )
-        files = [token_files.prepare(documents, TOK, folder=tmp_path / "tokens") for documents in (TRAIN, HELD_OUT)]
-        words = Corpus("words", "words", (*TRAIN, *HELD_OUT))
+        files = [token_files.prepare(documents, TOK, folder=tmp_path / "tokens") for documents in (TRAIN, VALIDATION)]
+        words = Corpus("words", "words", (*TRAIN, *VALIDATION))
         text = TokenizedCorpus(words, TOK, files[0], files[1], token_byte_lengths(TOK, 300))
+        place = folder or tmp_path / "run"
+        place.mkdir(exist_ok=True)
         return Run(
             Plan(settings, model, text, rates=costs.Rates(1e11, 1e9), world=world),
-            RunFolder(folder or tmp_path / "run", Record(), world=world),
+            RunFolder(place, Record(), world=world),
             optimizer_of(model, settings, world),
             Budget(steps, None if steps else 60.0),
             clock=lambda: 2.0,

@@ -10,11 +10,12 @@ from minigrad.training.plan import Plan
 
 def test_the_figures_are_those_of_xz_and_of_counting(make, monkeypatch):
     plan = make().plan
-    train, held_out = plan.text.corpus.split()
-    figure = xz.xz_bits_per_byte(train, held_out)
-    assert Baseline(plan).wait() == (figure, "", ngram.bits_per_byte(train, held_out, ORDER))
+    parts = plan.text.corpus.split()
+    train, validation = parts.train, parts.validation
+    figure = xz.xz_bits_per_byte(train, validation)
+    assert Baseline(plan).wait() == (figure, "", ngram.bits_per_byte(train, validation, ORDER))
     monkeypatch.setattr(baseline, "_COUNTED", plan.text.train.num_bytes - 1)
-    assert Baseline(plan).wait() == (figure, "", ngram.bits_per_byte(train[::2], held_out, ORDER))
+    assert Baseline(plan).wait() == (figure, "", ngram.bits_per_byte(train[::2], validation, ORDER))
 
 
 def test_a_missing_figure_has_a_reason(make, monkeypatch):

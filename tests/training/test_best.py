@@ -7,7 +7,8 @@ from minigrad.training.best import Best
 
 
 def test_the_line_names_the_best_model_only_if_it_is_not_the_last(tmp_path):
-    line = best.describe(Best(40, 1.5), 60, tmp_path)
-    assert "after 40 steps the model was better (1.500 bits per byte)" in line
+    last = Best(60, 1.52)
+    line = best.describe(Best(40, 1.5), last, tmp_path)
+    assert "after 40 steps the model was better, 1.500 against 1.520 bits per byte on the validation text" in line
     assert str(tmp_path / "best") in line
-    assert best.describe(Best(60, 1.5), 60, tmp_path) == best.describe(None, 60, tmp_path) == ""
+    assert best.describe(last, last, tmp_path) == best.describe(None, last, tmp_path) == ""

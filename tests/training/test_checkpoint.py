@@ -107,7 +107,7 @@ def count_operations(monkeypatch, fail_at: int | None, error: BaseException) -> 
     for owner, name in [
         (os, "fsync"),
         (Path, "mkdir"),
-        (Path, "rename"),
+        (Path, "replace"),
         (shutil, "rmtree"),
         (Path, "write_bytes"),
         (Path, "open"),
@@ -119,7 +119,7 @@ def count_operations(monkeypatch, fail_at: int | None, error: BaseException) -> 
 def test_files_are_synced_before_the_rename_and_the_folder_after_it(tmp_path, monkeypatch):
     operations = count_operations(monkeypatch, None, Killed())
     save(tmp_path, 10)
-    renamed = operations.index("rename")
+    renamed = operations.index("replace")
     assert operations[:renamed].count("fsync") == 4  # three files and the folder that lists them
     assert operations[renamed + 1] == "fsync"
 
@@ -155,7 +155,7 @@ def test_a_full_disk_at_any_operation_is_an_error_that_names_what_is_left(tmp_pa
     with pytest.MonkeyPatch.context() as patch:
         operations = count_operations(patch, None, OSError())
         save(run, 30)
-    until_renamed = operations.index("rename")
+    until_renamed = operations.index("replace")
     for number in range(until_renamed + 1):
         run = tmp_path / str(number)
         if saved_before:
@@ -226,3 +226,17 @@ def test_a_new_checkpoint_goes_before_the_one_that_it_replaces(tmp_path):
 def test_a_folder_with_no_name_of_a_step_is_no_checkpoint(tmp_path, name):
     save(tmp_path, 1).rename(tmp_path / "checkpoints" / name)
     assert checkpoint.steps(tmp_path) == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows makes links for administrators only")
+@pytest.mark.parametrize("name", ["5", ".5.tmp", ".5.replaced", ".50"])
+def test_a_link_among_the_checkpoints_is_removed_and_what_it_leads_to_stays(tmp_path, name):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "file").write_text("of somebody", encoding="utf-8")
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / name).symlink_to(elsewhere)
+    for step in (5, 6, 7, 8):
+        save(tmp_path, step)
+    assert names(tmp_path / "checkpoints") == ["7", "8"]
+    assert names(elsewhere) == ["file"]

@@ -98,3 +98,12 @@ def test_what_is_taught_is_learned_beside_replayed_text_unless_that_is_refused()
     assert chosen(TrainConfig(objective="grpo", replay=0.0, **taught)).replay == 0
     assert chosen(TrainConfig(steps=5)).replay is None
     assert chosen(TrainConfig(objective="distill", teacher="runs/base", steps=5)).replay is None
+
+
+@given(share=st.floats(0.001, 0.999), steps=st.integers(1, 10**6))
+def test_a_warm_up_may_be_a_share_of_the_steps(share, steps):
+    found = chosen(TrainConfig(steps=steps, warmup=share))
+    assert 1 <= found.warmup <= steps
+    assert abs(found.warmup - share * steps) <= 1
+    assert chosen(TrainConfig(steps=steps, warmup=found.warmup)) == found  # so the printed command repeats the run
+    assert chosen(TrainConfig(tokens=2_048 * steps, warmup=share)).warmup == found.warmup

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from minigrad.errors import InputError
 from minigrad.formats.json_files import write_json
-from minigrad.training.places import check_places, refuse_existing, unused_folder
+from minigrad.training.places import check_places, newest, refuse_existing, unused_folder
+from minigrad.training.record import Record
 from minigrad.training.settings import TrainConfig
 
 
@@ -82,3 +84,36 @@ def test_an_empty_folder_and_a_lock_that_was_left_are_not_in_use(here: Path) -> 
     assert unused_folder("a") == Path("runs/a")
     (here / "runs" / "b").touch()  # a file
     assert unused_folder("b") == Path("runs/b-2")
+
+
+def test_the_newest_run_is_that_written_last_of_a_family_or_of_any(tmp_path: Path) -> None:
+    for age, (name, family) in enumerate([("a", "vidya-v2"), ("b", "gpt2"), ("c", "vidya-v2"), ("d", "gpt2")]):
+        (tmp_path / name).mkdir()
+        Record(family=family).write(tmp_path / name)
+        os.utime(tmp_path / name / "minigrad.json", (100 - age, 100 - age))
+    assert newest(tmp_path).name == "a"
+    assert newest(tmp_path, "gpt2").name == "b"
+    with pytest.raises(InputError, match="there is no run of wiola under"):
+        newest(tmp_path, "wiola")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows makes links for administrators only")
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ("loop", "--out loop is a link that leads nowhere; name a folder"),
+        ("dangling", "--out dangling is a link that leads nowhere; name a folder"),
+        ("loop/run", "--out loop/run cannot be made, because loop is a link that leads nowhere"),
+        ("dangling/deep/run", "--out dangling/deep/run cannot be made, because dangling is a link that leads nowhere"),
+        ("pipe", "--out pipe is a pipe; name a folder"),
+        ("/dev/full", "--out /dev/full is a device; name a folder"),
+        ("/dev/full/run", "--out /dev/full/run cannot be made, because /dev/full is a device"),
+    ],
+)
+def test_a_place_where_no_folder_can_be_is_bad_input(here: Path, out: str, message: str) -> None:
+    (here / "loop").symlink_to("loop")
+    (here / "dangling").symlink_to("nowhere")
+    os.mkfifo(here / "pipe")
+    with pytest.raises(InputError) as caught:
+        refuse_existing(Path(out))
+    assert str(caught.value).startswith(message)

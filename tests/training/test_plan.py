@@ -34,6 +34,7 @@ class Ids:
 
     def __init__(self, used: int = 4_096) -> None:
         self.vocab_size, self.used = 4_096, used
+        self.specials, self.end_of_text_id = {"<|endoftext|>": 0}, 0
 
 
 def joined(description: str) -> str:
@@ -45,22 +46,22 @@ def chosen(settings: TrainConfig) -> RunSettings:
     return choices.choose_settings(replace(settings, size="nano"), NANO, RATES, text_tokens=1_000_000)
 
 
-def text(train: int = 1_000, held_out: int = 1_000, used: int = 4_096) -> TokenizedCorpus:
-    files = [TokenFile((np.arange(count) > 0).astype(np.uint16), 3 * count, None) for count in (train, held_out)]
-    return TokenizedCorpus(Corpus("a text", "a text", ("one", "two", "three")), Ids(used), *files, np.ones(4_096))
+def text(train: int = 1_000, validation: int = 1_000, used: int = 4_096) -> TokenizedCorpus:
+    files = [TokenFile((np.arange(count) > 0).astype(np.uint16), 3 * count, None) for count in (train, validation)]
+    return TokenizedCorpus(Corpus("a text", "a text", ("one", "two"), ("three",)), Ids(used), *files, np.ones(4_096))
 
 
 def planned(settings: TrainConfig, words: TokenizedCorpus | None = None) -> Plan:
     return Plan(chosen(settings), NANO, words or text(), RATES)
 
 
-def test_too_little_text_is_refused_in_training_and_held_out_text():
+def test_too_little_text_is_refused_in_training_and_validation_text():
     small = TrainConfig(steps=5, context=16, documents="windows")
     planned(small, text(17, 17)).check_text()
     with pytest.raises(InputError, match="the text has 16 tokens"):
         planned(small, text(train=16)).check_text()
-    with pytest.raises(InputError, match="the held-out text has 16 tokens, but one window of --context 16 needs 17"):
-        planned(small, text(held_out=16)).check_text()
+    with pytest.raises(InputError, match="the validation text has 16 tokens, but one window of --context 16 needs 17"):
+        planned(small, text(validation=16)).check_text()
     packed = TrainConfig(steps=5, context=16)
     planned(packed, text(2, 2)).check_text()
     with pytest.raises(InputError, match="the text has 1 tokens and the context is 16: there must be 2 tokens"):
@@ -80,17 +81,17 @@ def test_what_does_not_fit_into_memory_is_refused_with_the_figures(monkeypatch):
 
 
 def test_the_time_of_the_evaluation_is_that_of_the_tokens_that_it_reads():
-    windows, packed = (planned(TrainConfig(minutes=1, documents=way), text(held_out=10_001)) for way in READING)
+    windows, packed = (planned(TrainConfig(minutes=1, documents=way), text(validation=10_001)) for way in READING)
     assert windows.evaluated_tokens == 77 * 256 + 144  # each after the first has 128 new ones, the last has the rest
     assert packed.evaluated_tokens == windows.evaluated_tokens  # one document
     row = (np.arange(10_001) % 100).astype(np.uint16)  # documents of 100 tokens
-    many = replace(text(), held_out=TokenFile(row, 30_003, None))
+    many = replace(text(), validation=TokenFile(row, 30_003, None))
     assert planned(TrainConfig(minutes=1), many).evaluated_tokens == 10_000
     assert planned(TrainConfig(minutes=1), many).seconds_after() < packed.seconds_after()
 
 
-def test_more_held_out_text_takes_more_time_after_the_last_step():
-    short, long = (planned(TrainConfig(minutes=1), text(held_out=n)).seconds_after() for n in (10**4, 10**6))
+def test_more_validation_text_takes_more_time_after_the_last_step():
+    short, long = (planned(TrainConfig(minutes=1), text(validation=n)).seconds_after() for n in (10**4, 10**6))
     assert 0 < short < long
 
 
@@ -106,7 +107,7 @@ def test_xz_runs_only_if_the_minutes_allow_it():
 def test_no_text_is_so_long_that_xz_uses_up_the_minutes(minutes, train):
     settings = replace(chosen(TrainConfig(steps=9)), minutes=minutes)
     file = TokenFile(np.zeros(2, np.uint16), train, None)
-    long = replace(text(), train=file, held_out=replace(file, num_bytes=train // 16))
+    long = replace(text(), train=file, validation=replace(file, num_bytes=train // 16))
     with_xz, without = (Plan(settings, NANO, words, RATES).seconds_after() for words in (long, text(2, 2)))
     assert with_xz - without <= 0.15 * 60 * minutes
     assert xz_seconds(train, 3_000) < 100
@@ -118,7 +119,7 @@ def test_the_plan_describes_the_model_the_text_and_the_length_of_the_run(limit):
     assert "vidya-v2 nano: 984,288 parameters, 6 layers of width 96" in said
     assert "100 GFLOP/s" in joined(said)
     assert ("3m 00s in all; in that time about" in said) == ("minutes" in limit)
-    names = [name for line in said.splitlines() if (name := line[:14].strip())]
+    names = [name for line in said.splitlines() if (name := line[:14].strip()) not in ("", "variables")]
     assert names == ["model", "text", "vocabulary", "step", "memory", "machine", "speed", "length", "run folder"]
     assert max(map(len, said.splitlines())) < 80
     assert said.endswith("run folder  runs/a")
@@ -175,6 +176,14 @@ def test_the_plan_says_that_the_threads_of_blas_cannot_be_set(monkeypatch, threa
     monkeypatch.setattr(plan.blas, "can_use_one_thread", lambda: can_be_set)
     said = planned(TrainConfig(steps=5)).describe(Path("runs/a"))
     assert ("no replicas because the threads of NumPy's BLAS cannot be set" in joined(said)) == is_said
+
+
+@pytest.mark.parametrize("found", [{}, {"OMP_NUM_THREADS": "2"}, {"OPENBLAS_CORETYPE": "Haswell"}])
+def test_the_plan_warns_of_variables_that_name_another_processor(monkeypatch, found):
+    monkeypatch.setattr(plan.environment, "FOUND", found)
+    said = joined(planned(TrainConfig(steps=5)).describe(Path("runs/a")))
+    assert ("variables OPENBLAS_CORETYPE=Haswell is set: libraries compute as" in said) == ("OPENBLAS" in str(found))
+    assert all(f"{name}={value}; matrix products at" in said for name, value in found.items())
 
 
 def test_a_text_that_is_read_too_often_is_warned_of():

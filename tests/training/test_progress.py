@@ -57,12 +57,12 @@ def test_each_step_is_a_line_of_a_table_without_a_terminal():
     show(bar, 20, val_bits_per_byte=1.8)
     bar.close()
     *legend, header, first, second = stream.getvalue().splitlines()
-    assert [line.partition(":")[0] for line in legend] == ["bits/byte", "held-out", "lr, peak"]
-    assert header.split() == ["step", "loss", "bits/byte", "held-out", "lr", "tokens/s", "peak", "time", "left"]
+    assert [line.partition(":")[0] for line in legend] == ["bits/byte", "validation", "lr, peak"]
+    assert header.split() == ["step", "loss", "bits/byte", "validation", "lr", "tokens/s", "peak", "time", "left"]
     assert first.split() == ["10/1,000", "2.346", "1.712", "3.0e-03", "12,346", "62%", "3m", "20s"]
     assert second.split() == ["20/1,000", "2.346", "1.712", "1.800", "3.0e-03", "12,346", "62%", "3m", "20s"]
     assert {len(header), len(first), len(second)} == {79}
-    assert second.index("1.800") + 5 == header.index("held-out") + 8
+    assert second.index("1.800") + 5 == header.index("validation") + 10
 
 
 def test_the_longest_line_fits_80_columns():

@@ -9,6 +9,7 @@ import pytest
 from minigrad.errors import InputError
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.kernels.gemm import backend as products
+from minigrad.system import environment
 from minigrad.training.record import FILE, NOT_STORED, Record, stored
 from minigrad.training.settings import TrainConfig
 
@@ -90,6 +91,11 @@ def test_a_damaged_value_is_named(tmp_path, changes, message):
     write_json(tmp_path / FILE, read_json(tmp_path / FILE) | changes)
     with pytest.raises(InputError, match=rf"minigrad\.json is damaged: {message}"):
         Record.read(tmp_path)
+
+
+def test_the_record_names_the_variables_that_change_speed(monkeypatch):
+    monkeypatch.setattr(environment, "FOUND", {"OPENBLAS_CORETYPE": "Haswell"})
+    assert Record.new(ASKED, USED).hardware.endswith(", OPENBLAS_CORETYPE=Haswell")
 
 
 def test_the_record_says_what_multiplied_and_a_difference_is_one_line():

@@ -91,10 +91,10 @@ def test_the_rate_follows_the_schedule_and_is_the_peak_while_the_end_is_unknown(
         assert endless.learning_rate() == (expected if step < start else 0.01)
 
 
-def test_a_sample_begins_as_a_held_out_document_and_is_kept(make):
+def test_a_sample_begins_as_a_validation_document_and_is_kept(make):
     run = make()
     sample = run.write_sample()
-    assert sample.startswith(run.text.tokenizer.decode(run.text.held_out.tokens[1:9]))
+    assert sample.startswith(run.text.tokenizer.decode(run.text.validation.tokens[1:9]))
     assert run.samples == [Sample(0, sample)]
     assert not any(special in sample for special in run.text.tokenizer.specials)
     assert make().write_sample() == sample
@@ -104,8 +104,8 @@ def test_a_sample_begins_as_a_held_out_document_and_is_kept(make):
 
 def test_a_sample_does_not_reach_into_the_next_document(make, tmp_path):
     run = make()
-    held_out = token_files.prepare(["so", "long " * 50], run.text.tokenizer, folder=tmp_path)
-    run.text = replace(run.text, held_out=held_out)
+    validation = token_files.prepare(["so", "long " * 50], run.text.tokenizer, folder=tmp_path)
+    run.text = replace(run.text, validation=validation)
     assert run.text.tokenizer.decode(samples.prompt_of(run.text)[1:]) == "so"
     assert samples.prompt_of(run.text)[0] == run.text.tokenizer.end_of_text_id
 
@@ -181,12 +181,11 @@ def test_damaged_weights_are_neither_saved_nor_measured_nor_sampled(make, act):
     run.model.parameters()[3].data[0] = np.inf
     with pytest.raises(RunError, match=r"model\.layers\.\S+ holds numbers that are not finite"):
         act(run)
-    assert not run.folder.path.exists()
+    assert not list(run.folder.path.iterdir())
 
 
 def test_the_number_of_steps_is_stored_before_it_takes_effect(make, tmp_path):
     run = make(steps=None)
-    run.folder.path.mkdir()
     for decay, course in (([(40, 50)], None), ([(40, 50), (45, 47)], "40:50,45:47")):
         run.budget.decay = decay
         run.fix_steps()
@@ -228,7 +227,6 @@ def test_an_adaptive_context_cuts_the_same_tokens_and_decides_every_few_steps(ma
 
 def test_a_checkpoint_with_the_context_of_another_run_is_refused(make):
     run, fixed = make(adaptive_context=True), make()
-    run.folder.path.mkdir()
     run.save()
     with pytest.raises(InputError, match=r"the context in state\.json of step 0 in .* is not this run's"):
         fixed.restore(checkpoint.load(run.folder.path))

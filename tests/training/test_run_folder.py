@@ -13,7 +13,7 @@ from minigrad.cli.parser import Parser
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import read_json
 from minigrad.system.locks import FolderLock
-from minigrad.training import checkpoint, run_folder
+from minigrad.training import checkpoint
 from minigrad.training.record import Record
 from minigrad.training.repeat import repeat_command
 from minigrad.training.run_folder import RunFolder, open_run
@@ -78,7 +78,11 @@ def test_a_flag_may_be_repeated_as_it_was_given_or_as_it_was_chosen(tmp_path):
 
 @pytest.mark.parametrize(
     "name",
-    [field.name for field in fields(TrainConfig) if field.name not in ("resume", "out", "plan", "profile", "steps")],
+    [
+        field.name
+        for field in fields(TrainConfig)
+        if field.name not in ("resume", "out", "plan", "profile", "steps", "test")
+    ],
 )
 def test_any_setting_that_differs_is_refused_with_the_difference(tmp_path, name):
     folder = begin(tmp_path / "run")
@@ -88,6 +92,12 @@ def test_any_setting_that_differs_is_refused_with_the_difference(tmp_path, name)
     before = getattr(USED, name)
     spelled = "none" if before is None else before
     assert f"--{name.replace('_', '-')} {value} (the run has {spelled})" in str(error.value)
+
+
+def test_a_test_may_be_asked_for_later(tmp_path):
+    folder = begin(tmp_path / "run")
+    record, settings = resumed(folder, test=True)
+    assert (record.settings["test"], settings.test) == (True, True)
 
 
 def test_a_default_given_explicitly_is_a_difference_too(tmp_path):
@@ -161,16 +171,6 @@ def test_a_tokenizer_that_cannot_be_written_is_a_fault(tmp_path):
         RunFolder(tmp_path / "run", Record()).begin(FullDisk(), FolderLock())
 
 
-def test_the_newest_run_is_that_written_last_of_a_family_or_of_any(tmp_path):
-    for age, (name, family) in enumerate([("a", "vidya-v2"), ("b", "gpt2"), ("c", "vidya-v2"), ("d", "gpt2")]):
-        begin(tmp_path / name, used=replace(USED, model=family))
-        os.utime(tmp_path / name / "minigrad.json", (100 - age, 100 - age))
-    assert run_folder.newest(tmp_path).name == "a"
-    assert run_folder.newest(tmp_path, "gpt2").name == "b"
-    with pytest.raises(InputError, match="there is no run of wiola under"):
-        run_folder.newest(tmp_path, "wiola")
-
-
 def test_a_tokenizer_that_was_deleted_is_written_again(tmp_path):
     folder = RunFolder(begin(tmp_path / "run"), Record())
     (tmp_path / "run" / "tokenizer.json").write_text("as it is", encoding="utf-8")
@@ -211,3 +211,23 @@ def test_the_batch_that_is_given_is_that_of_each_process_and_the_one_that_is_kep
     assert "was trained by 1 process so far, and is by 3 now" in capsys.readouterr().out
     with pytest.raises(InputError, match=r"--batch 4 \(the run has 2\)"):
         together(2, lambda world: open_run(TrainConfig(resume=str(folder), batch=2), world=world))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows makes links for administrators only")
+@pytest.mark.parametrize("name", ["checkpoints", "best"])
+def test_a_folder_that_is_a_link_to_one_elsewhere_is_not_continued(tmp_path, name):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    folder = begin(tmp_path / "run")
+    (folder / name).symlink_to(elsewhere)
+    with pytest.raises(InputError, match=rf"run/{name} is a link to .*elsewhere.*put that folder in the place"):
+        resumed(folder)
+    (tmp_path / "link").symlink_to(folder)  # the name of a run may be a link
+    (folder / name).unlink()
+    assert resumed(tmp_path / "link")
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="a folder of Linux in which nobody can make another")
+def test_a_place_where_no_folder_can_be_made_is_bad_input():
+    with pytest.raises(InputError, match=r"cannot write the folder /proc/run: No such file"):
+        begin(Path("/proc/run"))

@@ -60,7 +60,6 @@ def test_the_clock_of_the_first_process_decides_for_all(make):
 def test_all_stop_if_one_is_asked_to(make):
     def stop(world: Room) -> list[int | None]:
         request, run = StopRequest(), make(world=world)
-        run.folder.path.mkdir(exist_ok=True)
         log = StepLog(run, request)
         before = log.stop_code()
         request.code = 143 if world.rank == 1 else None
@@ -72,7 +71,6 @@ def test_all_stop_if_one_is_asked_to(make):
 def test_only_the_first_process_writes_metrics(make, tmp_path):
     def log(world: Room) -> None:
         run = make(world=world)
-        run.folder.path.mkdir(exist_ok=True)
         with StepLog(run, StopRequest()) as log, log.timed():
             log.write(*take_step(run), None)
 

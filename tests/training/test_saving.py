@@ -50,3 +50,19 @@ def test_processes_with_different_weights_neither_begin_nor_save(make, tmp_path)
 
     together(2, spoil)
     assert not checkpoint.steps(tmp_path / "run")
+
+
+def test_a_kill_between_the_model_and_the_checkpoint_leaves_no_older_model_for_good(make, monkeypatch):
+    """A run whose last checkpoint is there takes no step more, so the model beside it must be there before."""
+    run = make()
+    take_step(run)
+    save, found = checkpoint.save, []
+
+    def see(folder, step, **parts):
+        found.append((step, (folder / "model.safetensors").exists()))
+        return save(folder, step, **parts)
+
+    monkeypatch.setattr(checkpoint, "save", see)
+    run.save()
+    run.writer.wait()
+    assert found == [(1, True)]

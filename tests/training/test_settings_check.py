@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+import tokenizer
 from minigrad.errors import InputError
 from minigrad.training.settings import TrainConfig
-from minigrad.training.settings_check import check_processes, check_settings
+from minigrad.training.settings_check import TOKENIZERS, check_processes, check_settings
 
 
 def test_the_defaults_exclude_nothing():
@@ -21,6 +22,8 @@ def test_the_defaults_exclude_nothing():
         (TrainConfig(minutes=1, steps=1, tokens=1), "--minutes and --steps and --tokens both"),
         (TrainConfig(vocab=300, tokenizer="a"), "--tokenizer brings one"),
         (TrainConfig(vocab=300, init="a"), "--init brings one"),
+        (TrainConfig(tokenizer="vidya-v1", init="a"), "--tokenizer vidya-v1 trains a tokenizer, but --init brings one"),
+        (TrainConfig(set="padding_id=3"), "--set padding_id=... has a flag of its own: --tokenizer"),
         (TrainConfig(resume="a", out="b"), "--out cannot be given with it"),
         (TrainConfig(set="vocab_size=300"), "--set vocab_size=... has a flag of its own: --vocab"),
         (TrainConfig(schedule="cosine", minutes=1.0), "a cosine must know its last step: give --steps or --tokens"),
@@ -30,6 +33,8 @@ def test_the_defaults_exclude_nothing():
         ),
         (TrainConfig(optimizer="sgd", beta1=0.8), "--beta1 is no setting of --optimizer sgd; sgd has --momentum"),
         (TrainConfig(momentum=0.8), "--momentum is no setting of --optimizer muon or adamw; give --optimizer sgd"),
+        (TrainConfig(warmup=1.5, steps=9), "--warmup takes a whole number of steps, or a share .* below 1, not 1.5"),
+        (TrainConfig(warmup=0.05), "--warmup 0.05 is a share of the steps: give --steps or --tokens with it"),
         (TrainConfig(set="width"), "--set takes NAME=VALUE, with commas between several, not 'width'"),
     ],
 )
@@ -55,3 +60,7 @@ def test_a_pipeline_needs_several_processes_and_nothing_that_reads_all_weights_i
     for flag, value in (("objective", "distill"), ("adapter_rank", 2), ("ema", 0.9), ("adaptive_context", True)):
         with pytest.raises(InputError, match=f"--pipeline cannot be given with --{flag.replace('_', '-')}"):
             check_settings(TrainConfig(pipeline=True, **{flag: value}))
+
+
+def test_the_kinds_of_tokenizers_are_those_that_can_be_trained() -> None:
+    assert set(TOKENIZERS) == set(tokenizer.KINDS)

@@ -14,7 +14,6 @@ from train import take_step
 
 def test_a_line_of_metrics_holds_the_measurements_and_resets_the_sums(make):
     run = make()
-    run.folder.path.mkdir()
     with StepLog(run, StopRequest()) as log:
         for _ in range(4):
             with log.timed():
@@ -33,7 +32,6 @@ def test_a_line_of_metrics_holds_the_measurements_and_resets_the_sums(make):
 
 def test_closed_output_becomes_a_request_to_stop(make, monkeypatch):
     run, request = make(), StopRequest()
-    run.folder.path.mkdir()
     closed = []
     monkeypatch.setattr("minigrad.training.step_log.close_output", lambda: closed.append(True))
     with StepLog(run, request) as log:
@@ -48,7 +46,6 @@ def test_closed_output_becomes_a_request_to_stop(make, monkeypatch):
 
 def test_a_number_of_steps_that_the_clock_chose_is_shown_and_noted(make):
     run = make(steps=None)
-    run.folder.path.mkdir()
     run.budget.seconds = 10.0
     with StepLog(run, StopRequest()) as log:
         for now in (1.0, 2.0):  # a step of half a second
@@ -66,7 +63,6 @@ def test_a_number_of_steps_that_the_clock_chose_is_shown_and_noted(make):
 
 def test_a_sample_is_shown_with_the_step_it_was_written_at(make, capsys):
     run = make()
-    run.folder.path.mkdir()
     run.step = 1_200
     with StepLog(run, StopRequest()) as log:
         log.show_sample("to be\n\x1bnot\n")
@@ -75,7 +71,6 @@ def test_a_sample_is_shown_with_the_step_it_was_written_at(make, capsys):
 
 def test_the_decisions_on_the_context_are_logged_once_and_changes_are_shown(make, capsys):
     run = make(adaptive_context=True)
-    run.folder.path.mkdir()
     with StepLog(run, StopRequest()) as log:
         with log.timed():
             _, norm = take_step(run)

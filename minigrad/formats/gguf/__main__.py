@@ -17,6 +17,7 @@ from minigrad.formats.gguf.storage import STORAGES, Stored
 from minigrad.formats.gguf.vocabulary import read_vocabulary
 from minigrad.options import REQUIRED, option
 from minigrad.system.files import reason, replacing
+from minigrad.system.terminal import prepare_output, say
 from minigrad.system.units import format_bytes
 
 PROGRAM = "python -m minigrad.formats.gguf"
@@ -62,12 +63,13 @@ def export(config: GGUFConfig) -> Path:
         raise kind(f"cannot write {path}: {reason(error)}") from error
     counts = {name: sum(each.storage == name for each in tensors.values()) for name in STORAGES}
     kinds = ", ".join(f"{count} as {name}" for name, count in counts.items() if count)
-    print(f"{path}: {format_bytes(path.stat().st_size)}, {len(tensors)} arrays ({kinds})")
+    say(f"{path}: {format_bytes(path.stat().st_size)}, {len(tensors)} arrays ({kinds})")
     return path
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
+    prepare_output()
     parser = Parser(GGUFConfig, prog=PROGRAM, description="Write a run as a GGUF file, which llama.cpp runs.")
     config, _ = parser.parse(arguments)
     return exit_code(PROGRAM, lambda: export(config), interrupted="interrupted", less_memory="close other programs")

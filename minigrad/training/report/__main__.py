@@ -14,7 +14,7 @@ from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.options import REQUIRED, option
 from minigrad.system.files import check_new_file, write_text
-from minigrad.system.terminal import forgive_encoding
+from minigrad.system.terminal import prepare_output, say
 
 PROGRAM = "python -m minigrad.training.report"
 
@@ -29,16 +29,16 @@ class ReportConfig:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
+    prepare_output()
     parser = Parser(ReportConfig, prog=PROGRAM, description="Compare runs on one page.", aliases={"output": "out"})
     config, _ = parser.parse(arguments)
-    forgive_encoding()
 
     def work() -> None:
         from minigrad.training.report.comparison import comparison, read_runs
 
         check_new_file(Path(config.out))
         write_text(config.out, comparison(read_runs(config.runs)))
-        print(f"report   {config.out}", flush=True)
+        say(f"report   {config.out}")
 
     return exit_code(PROGRAM, work, interrupted="interrupted", less_memory="compare fewer runs")
 

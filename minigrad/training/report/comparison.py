@@ -16,7 +16,7 @@ from minigrad.training import metrics
 from minigrad.training.record import Record
 from minigrad.training.report.curves import even, series
 
-_HELD_OUT, _TRAINING = "Held-out loss, bits per byte", "Training loss, bits per byte"
+_VALIDATION, _TRAINING = "Validation loss, bits per byte", "Training loss, bits per byte"
 _CURVES = (
     ("Learning rate", "learning_rate", 1.0),
     ("Norm of the gradient, before clipping", "gradient_norm", 1.0),
@@ -42,7 +42,7 @@ class ComparedRun:
 
     @property
     def bits_per_byte(self) -> float | None:
-        """The loss on all held-out text at the end, or else on a part of it when it was last evaluated."""
+        """The loss on all validation text at the end, or else on a part of it when it was last evaluated."""
         values = [each["val_bits_per_byte"] for each in self.records if each.get("val_bits_per_byte") is not None]
         return self.record.result.get("bits_per_byte", values[-1] if values else None)
 
@@ -104,10 +104,12 @@ def _results(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
         return "not measured" if value is None else f"{value:.3f}"
 
     last = [run.records[-1] for run in runs]
+    tests = [figure(run.record.result.get("test_bits_per_byte")) for run in runs]
     return {
-        "held-out, bits per byte": [figure(run.bits_per_byte) for run in runs],
+        "validation, bits per byte": [figure(run.bits_per_byte) for run in runs],
+        **({"test, bits per byte": tests} if set(tests) != {"not measured"} else {}),
         "xz on the same text": [figure(run.record.result.get("xz_bits_per_byte")) for run in runs],
-        "5-gram of bytes on the same text": [figure(run.record.result.get("ngram_bits_per_byte")) for run in runs],
+        "n-gram of bytes on the same text": [figure(run.record.result.get("ngram_bits_per_byte")) for run in runs],
         "parameters": [f"{run.record.parameters:,}" for run in runs],
         "steps": [f"{each['step']:,}" for each in last],
         "tokens": [f"{each['tokens']:,}" for each in last],
@@ -119,15 +121,15 @@ def _results(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
 def _warnings(runs: Sequence[ComparedRun]) -> list[str]:
     """Return paragraphs on why figures of the runs do not compare, if they do not."""
     found = []
-    if len({run.record.held_out_text or run.record.text_name for run in runs}) > 1:
+    if len({run.record.validation_text or run.record.text_name for run in runs}) > 1:
         found.append(  # the hash is of the tokens, so another tokenizer on the same text looks like another text
-            "The held-out texts of the runs, or their tokenizers, are not the same. On different texts the figures do "
-            "not compare."
+            "The validation texts of the runs, or their tokenizers, are not the same. On different texts the figures "
+            "do not compare."
         )
     if len({run.record.hardware for run in runs}) > 1:
         found.append("The runs were made on different machines: their times do not compare.")
     if any("bits_per_byte" not in run.record.result for run in runs):
-        found.append("A run that has not ended shows its last evaluation, which is of a part of the held-out text.")
+        found.append("A run that has not ended shows its last evaluation, which is of a part of the validation text.")
     return [f"<p>{escape(sentence)}</p>" for sentence in found]
 
 
@@ -159,8 +161,8 @@ def _figures(runs: Sequence[ComparedRun]) -> list[str]:
     trained = [even(run.records) for run in runs]
     every = [run.records for run in runs]
     charts = [
-        _chart(_HELD_OUT, runs, every, "val_bits_per_byte", over="tokens"),
-        _chart(_HELD_OUT, runs, every, "val_bits_per_byte", over="seconds"),
+        _chart(_VALIDATION, runs, every, "val_bits_per_byte", over="tokens"),
+        _chart(_VALIDATION, runs, every, "val_bits_per_byte", over="seconds"),
         _chart(_TRAINING, runs, trained, "bits_per_byte", over="tokens"),
         _chart(_TRAINING, runs, trained, "bits_per_byte", over="seconds"),
         *(_chart(title, runs, every, name, unit, over="tokens") for title, name, unit in _CURVES),

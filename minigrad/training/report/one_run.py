@@ -13,6 +13,7 @@ from minigrad.system.files import write_text
 from minigrad.system.terminal import fold_blank_lines
 from minigrad.system.units import format_bytes, format_count, format_seconds
 from minigrad.training import metrics
+from minigrad.training.baseline import ORDER
 from minigrad.training.report.curves import even, of_family, series
 from minigrad.training.state import Sample
 from minigrad.typing import PathLike
@@ -22,12 +23,12 @@ COPIES = 2.2
 
 _COPYING = "Copying from the context, nats per token"
 _COPYING_EXPLAINED = (
-    "Copying from the context: a held-out token completes a repeated pair if it and the token before it stood side by "
-    "side earlier in its sequence. A model that has learned to look for the earlier place and to copy what followed "
+    "Copying from the context: a validation token completes a repeated pair if it and the token before it stood side "
+    "by side earlier in its sequence. A model that has learned to look for the earlier place and to copy what followed "
     f"(an induction head) needs less than about {COPIES} nats for such a token. The curve falls when it learns to."
 )
-_HELD_OUT_EXPLAINED = (
-    "Held-out: the last point is the loss on all of the held-out text, and those before it are on a part of a long "
+_VALIDATION_EXPLAINED = (
+    "Validation: the last point is the loss on all of the validation text, and those before it are on a part of a long "
     "one, which may be easier or harder than the whole: a bend at the end need not be one of the model."
 )
 
@@ -39,12 +40,13 @@ class Summary(NamedTuple):
     size: str
     data: str
     parameters: int
-    bits_per_byte: float | None  # of the held-out text; None if it was not evaluated
+    bits_per_byte: float | None  # of the validation text; None if it was not evaluated
     xz_bits_per_byte: float | None
     seconds: float  # of the whole run so far
     memory: int  # the largest resident memory of the process in bytes; 0 where it is unknown
     no_xz: str = ""  # the reason where there is no figure of xz
-    ngram_bits_per_byte: float | None = None  # of counts of the byte after each four
+    ngram_bits_per_byte: float | None = None  # of counts of the byte after each five
+    test_bits_per_byte: float | None = None  # of the test text, if the run asked for it
 
 
 def write_report(
@@ -63,7 +65,9 @@ def write_report(
     """
     records = metrics.read(run)
     title = f"{summary.model} {summary.size}"
-    verdict = compare_with_xz(summary.bits_per_byte, summary.xz_bits_per_byte, summary.no_xz)
+    verdict = compare_with_xz(
+        summary.bits_per_byte, summary.xz_bits_per_byte, summary.no_xz, summary.test_bits_per_byte
+    )
     trained = f"{format_count(summary.parameters)} parameters, trained on {summary.data}"
     body = [
         f"<h1>{escape(title)}</h1><p>{escape(trained)}</p>",
@@ -83,19 +87,25 @@ def write_report(
     return path
 
 
-def compare_with_xz(bits_per_byte: float | None, xz_bits_per_byte: float | None, no_xz: str = "") -> str:
-    """Return a sentence that compares the model with the compressor xz on the held-out text, in bits per byte.
+def compare_with_xz(
+    bits_per_byte: float | None,
+    xz_bits_per_byte: float | None,
+    no_xz: str = "",
+    test_bits_per_byte: float | None = None,
+) -> str:
+    """Return a sentence that compares the model with the compressor xz on the validation text, in bits per byte.
 
     A model that predicts text can compress it (Shannon 1948), so it can be compared with any compressor. `no_xz` is the
-    reason where there is no figure of xz.
+    reason where there is no figure of xz. The figure of the test text follows, if there is one.
 
-    >>> compare_with_xz(1.71, 1.8)
-    'Held-out: 1.71 bits per byte (lower is better; xz -9e: 1.80).'
+    >>> compare_with_xz(1.71, 1.8, test_bits_per_byte=1.74)
+    'Validation: 1.71 bits per byte (lower is better; xz -9e: 1.80). Test: 1.74.'
     """
     if bits_per_byte is None:
-        return "The held-out text was never measured."
+        return "The validation text was never measured."
     beside = f"no figure of xz: {no_xz}" if xz_bits_per_byte is None else f"xz -9e: {xz_bits_per_byte:.2f}"
-    return f"Held-out: {bits_per_byte:.2f} bits per byte (lower is better; {beside})."
+    test = "" if test_bits_per_byte is None else f" Test: {test_bits_per_byte:.2f}."
+    return f"Validation: {bits_per_byte:.2f} bits per byte (lower is better; {beside}).{test}"
 
 
 def _facts(summary: Summary, records: Sequence[Mapping[str, Any]]) -> str:
@@ -118,12 +128,12 @@ def _sample(sample: Sample) -> str:
 
 def _baselines(summary: Summary) -> list[tuple[str, float]]:
     """Return the figures of xz and of counting that are known, each with its label."""
-    figures = {"xz": summary.xz_bits_per_byte, "5-gram of bytes": summary.ngram_bits_per_byte}
+    figures = {"xz": summary.xz_bits_per_byte, f"{ORDER}-gram of bytes": summary.ngram_bits_per_byte}
     return [(f"{name} {value:.2f}", value) for name, value in figures.items() if value is not None]
 
 
 def _charts(records: Sequence[Mapping[str, Any]], baselines: Sequence[tuple[str, float]]) -> str:
-    losses = [series("training", even(records), "bits_per_byte"), series("held-out", records, "val_bits_per_byte")]
+    losses = [series("training", even(records), "bits_per_byte"), series("validation", records, "val_bits_per_byte")]
     sometimes = (("Context, tokens", "context", 1.0), ("Reward", "reward", 1.0))
     present = [chart for chart in sometimes if any(chart[1] in each for each in records)]
     charts = {
@@ -142,7 +152,7 @@ def _charts(records: Sequence[Mapping[str, Any]], baselines: Sequence[tuple[str,
         **{title: line_chart(title, lines) for title, lines in of_family(records).items()},
     }
     figures = (f"<figure><figcaption>{title}</figcaption>{chart}</figure>" for title, chart in charts.items())
-    explained = [_HELD_OUT_EXPLAINED, *([_COPYING_EXPLAINED] if _COPYING in charts else [])]
+    explained = [_VALIDATION_EXPLAINED, *([_COPYING_EXPLAINED] if _COPYING in charts else [])]
     return f"<section>{''.join(figures)}</section>{''.join(f'<p>{words}</p>' for words in explained)}"
 
 

@@ -19,12 +19,12 @@ def write_run(folder, *, evaluated=True, result=None, **settings):
     folder.mkdir(parents=True)
     log = Metrics(folder)
     for step in (1, 100, 200):
-        held_out = {"val_loss": 4.0, "val_bits_per_byte": 2 - step / 400} if evaluated else {}
+        validation = {"val_loss": 4.0, "val_bits_per_byte": 2 - step / 400} if evaluated else {}
         fixed = {"learning_rate": 1e-3, "gradient_norm": 1.0, "tokens_per_second": 9_000.0, "memory_bytes": 10**8}
         figures = {"loss": 5.0, "bits_per_byte": 3.0, "seconds": step * 2.0}
-        log.append(Measurement(step=step, tokens=step * 50_000, **figures, **fixed, **held_out))
+        log.append(Measurement(step=step, tokens=step * 50_000, **figures, **fixed, **validation))
     used = {"seed": 0, "lr": 0.004, "documents": "packed", "optimizer": "adamw"} | settings
-    facts = {"parameters": 984_288, "hardware": "a laptop", "held_out_text": "ab"}
+    facts = {"parameters": 984_288, "hardware": "a laptop", "validation_text": "ab"}
     Record(settings=used, result=result or {}, **facts).write(folder)
     return str(folder)
 
@@ -44,7 +44,7 @@ def rows(page):
 
 def test_the_tables_hold_the_results_and_only_the_settings_that_differ(page):
     cells = {row[0]: row[1:] for row in rows(page)}
-    assert cells["held-out, bits per byte"] == ["1.457", "not measured"]
+    assert cells["validation, bits per byte"] == ["1.457", "not measured"]
     assert cells["tokens"] == ["10,000,000", "10,000,000"]
     assert cells["lr"] == ["0.004", "0.008"]
     assert cells["tokenizer"] == ["none", "a &lt;b&gt;.json"]
@@ -57,10 +57,10 @@ def test_curves_are_over_tokens_and_over_time_and_are_described(page):
     reader = PageReader(page)
     captions = re.findall(r"<figcaption>(.*?)</figcaption>", page)
     assert captions[:4] == [
-        f"{loss} loss, bits per byte, over {axis}" for loss in ("Held-out", "Training") for axis in ("tokens", "time")
+        f"{loss} loss, bits per byte, over {axis}" for loss in ("Validation", "Training") for axis in ("tokens", "time")
     ]
     assert (
-        "Held-out loss, bits per byte, over tokens. first: 1.998 at 0.05 million tokens, 1.5 at 10 million tokens. "
+        "Validation loss, bits per byte, over tokens. first: 1.998 at 0.05 million tokens, 1.5 at 10 million tokens. "
         "second: no values."
     ) in reader.descriptions
     assert not reader.links
@@ -71,14 +71,14 @@ def test_a_run_keeps_its_colour_where_another_has_no_values(page):
     chart = re.search(r"Learning rate, over tokens</figcaption>(.*?)</figure>", page, re.DOTALL)
     assert chart is not None
     assert [colour in chart[1] for colour in COLOURS[:3]] == [True, True, False]
-    held_out = re.search(r"Held-out loss.*?</figcaption>(.*?)</figure>", page, re.DOTALL)
-    assert held_out is not None
-    assert [colour in held_out[1] for colour in COLOURS[:2]] == [True, False]
+    validation = re.search(r"Validation loss.*?</figcaption>(.*?)</figure>", page, re.DOTALL)
+    assert validation is not None
+    assert [colour in validation[1] for colour in COLOURS[:2]] == [True, False]
 
 
 def test_what_does_not_compare_is_said(tmp_path):
     folders = [write_run(tmp_path / name) for name in "ab"]
-    other = dataclasses.replace(Record.read(tmp_path / "b"), held_out_text="cd", hardware="a server")
+    other = dataclasses.replace(Record.read(tmp_path / "b"), validation_text="cd", hardware="a server")
     other.write(tmp_path / "b")
     page = comparison(read_runs(folders))
     assert "On different texts the figures do not compare." in page

@@ -22,7 +22,7 @@ EVALUATED = {"val_loss": 4.0, "val_bits_per_byte": 1.9, "val_loss_repeated": 2.5
 def run(tmp_path):
     log = Metrics(tmp_path)
     for step in range(10, 410, 10):
-        held_out = EVALUATED if step % 100 == 0 else {}
+        validation = EVALUATED if step % 100 == 0 else {}
         log.append(
             Measurement(
                 step=step,
@@ -34,7 +34,7 @@ def run(tmp_path):
                 seconds=step / 2,
                 tokens_per_second=27000.0 + step,
                 memory_bytes=380_000_000,
-                **held_out,
+                **validation,
             )
         )
     return tmp_path
@@ -60,7 +60,7 @@ def test_the_page_names_the_model_and_its_result(run):
     for expected in (
         "vidya-v2 nano",
         "984,288 parameters, trained on python-docs",
-        "Held-out: 1.71 bits per byte (lower is better; xz -9e: 1.80).",
+        "Validation: 1.71 bits per byte (lower is better; xz -9e: 1.80).",
         "400,000",  # tokens
         "3m 20s",
         "27,205",  # the median of the tokens per second
@@ -80,8 +80,8 @@ def test_the_context_has_a_picture_if_it_adapts(run):
 def test_the_baselines_are_lines_beside_the_loss(run):
     text = PageReader(write(run, summary=SUMMARY._replace(ngram_bits_per_byte=2.346))).text
     assert "xz 1.80" in text
-    assert "5-gram of bytes 2.35" in text
-    assert "5-gram" not in PageReader(write(run)).text
+    assert "6-gram of bytes 2.35" in text
+    assert "-gram" not in PageReader(write(run)).text
 
 
 def test_what_only_a_family_measures_has_a_picture(run):
@@ -136,10 +136,10 @@ def test_names_inside_the_pictures_are_not_shared(run):
 @pytest.mark.parametrize(
     ("ours", "xz", "expected"),
     [
-        (1.71, 1.80, "Held-out: 1.71 bits per byte (lower is better; xz -9e: 1.80)."),
-        (math.nan, 1.80, "Held-out: nan bits per byte (lower is better; xz -9e: 1.80)."),
-        (1.71, None, "Held-out: 1.71 bits per byte (lower is better; no figure of xz: the reason)."),
-        (None, 1.80, "The held-out text was never measured."),
+        (1.71, 1.80, "Validation: 1.71 bits per byte (lower is better; xz -9e: 1.80)."),
+        (math.nan, 1.80, "Validation: nan bits per byte (lower is better; xz -9e: 1.80)."),
+        (1.71, None, "Validation: 1.71 bits per byte (lower is better; no figure of xz: the reason)."),
+        (None, 1.80, "The validation text was never measured."),
     ],
 )
 def test_the_headline_compares_the_figures(run, ours, xz, expected):

@@ -1,0 +1,42 @@
+"""The environment variables that change how fast this machine computes, as they were when the process began.
+
+`minigrad.system.hardware` imports this file before it writes numbers of threads of its own into the environment.
+"""
+
+from __future__ import annotations
+
+import os
+
+_PREFIXES = ("OPENBLAS_", "MKL_", "OMP_", "VECLIB_", "NUMBA_", "MINIGRAD_")
+_FOLDERS = ("MINIGRAD_CACHE", "NUMBA_CACHE_DIR")  # what lies where changes no speed
+_PROCESSOR = (
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_L2_SIZE",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "MKL_DEBUG_CPU_TYPE",
+    "NUMBA_CPU_NAME",
+    "NUMBA_CPU_FEATURES",
+    "NUMBA_ENABLE_AVX",
+)
+"""The variables that give a library another processor than the one it runs on."""
+
+
+def changes_speed(name: str) -> bool:
+    """Return whether a variable of this name may change how fast products and kernels are."""
+    return name.startswith(_PREFIXES) and name not in _FOLDERS
+
+
+FOUND = {name: value for name, value in sorted(os.environ.items()) if changes_speed(name)}
+"""The variables that were set, with their values."""
+
+
+def other_processor() -> str:
+    """Return a sentence if variables give libraries another processor than this one, else ""."""
+    told = [f"{name}={FOUND[name]}" for name in _PROCESSOR if name in FOUND]
+    if not told:
+        return ""
+    are, them = ("are", "them") if len(told) > 1 else ("is", "it")
+    return (
+        f"{' and '.join(told)} {are} set: libraries compute as on another processor, slower or faster than on this "
+        f"one; unset {them} to measure this one"
+    )

@@ -1,0 +1,45 @@
+"""A run whose files are removed while it trains ends, or can be continued: it promises nothing that is not true."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+import train as train_program
+from minigrad.training.run import Run
+from tests.small_runs import flags, refusal, run, settings
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows removes no open file")
+@pytest.mark.parametrize("every", [{}, {"log_every": 40, "eval_every": 40}])
+def test_a_run_whose_folder_is_removed_ends_and_promises_nothing(capsys, monkeypatch, text, tmp_path, every):
+    end_step = Run.end_step
+
+    def remove_after(self: Run, norm: float) -> None:
+        end_step(self, norm)
+        if self.step == 7:
+            self.writer.wait()
+            shutil.rmtree(self.folder.path)
+
+    monkeypatch.setattr(Run, "end_step", remove_after)
+    error = refusal(capsys, *flags(settings(text, tmp_path / "run", **every)), code=1)
+    assert error == f"{tmp_path / 'run'} was removed while this process was writing into it; nothing more is written"
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_whose_record_is_removed_can_be_continued_all_the_same(monkeypatch, text, tmp_path):
+    end_step = Run.end_step
+
+    def remove_after(self: Run, norm: float) -> None:
+        end_step(self, norm)
+        if self.step == 7:
+            self.writer.wait()
+            for path in self.folder.path.glob("*.json"):
+                path.unlink()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "end_step", remove_after)
+        run(text, tmp_path / "run", steps=10)
+    assert train_program.main(["--resume", str(tmp_path / "run"), "--steps", "12"]) == 0
