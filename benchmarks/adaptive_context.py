@@ -1,9 +1,9 @@
 """The context manager: what a decision costs, what a step costs at each context, and what adapting gains in writing.
 
 In training, runs with and without --adaptive-context are compared by their folders: the contexts that were chosen, and
-the held-out bits per byte. In writing, a model reads held-out documents token by token, as if it wrote them, and
-predicts each next token from what is in view: all of its context, the context that adapts, and a fixed one of the same
-size as that on average.
+the bits per byte of validation text. In writing, a model reads validation documents token by token, as if it wrote
+them, and predicts each next token from what is in view: all of its context, the context that adapts, and a fixed one
+of the same size as that on average.
 
     python benchmarks/adaptive_context.py                                     the cost of decisions and of steps
     python benchmarks/adaptive_context.py --runs runs/fixed runs/adaptive     what runs chose and reached
@@ -20,6 +20,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from machine import describe_machine
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -55,7 +57,7 @@ def costs(size: str, context: int, rounds: int) -> list[dict[str, Any]]:
 
     Every step has the same tokens, those of python-docs, cut at the context. The work is done in turns.
     """
-    documents, _ = corpus.load("python-docs", progress=print).split()
+    documents = corpus.load("python-docs", progress=print).split().train
     row = prepare(documents, tokenizer.train(documents, vocab_size=4_096))
     model = models.build("vidya-v2", size, dropout=0.0, context_length=context)
     replicas = Replicas(model, num_replicas(model, TOKENS // context, context))
@@ -110,12 +112,12 @@ def chosen(run: Path) -> dict[str, Any]:
 def writing(run: Path, documents: int, tokens: int) -> dict[str, dict[str, float]]:
     """Return bits per byte, tokens per second and the mean context, with all of the context and with less.
 
-    The longest held-out documents are read, `tokens` tokens of each.
+    The longest validation documents are read, `tokens` tokens of each.
     """
     model, record = models.load(run).eval(), Record.read(run)
     text = TokenizedCorpus.of(corpus.load(record.data), tokenizer.load(run))
     decoder, limit = Decoder(model), model.config.context_length
-    spans = Documents(text.held_out, limit).spans()
+    spans = Documents(text.validation, limit).spans()
     longest = np.argsort(-spans.lengths, kind="stable")[:documents]
     texts = [spans.row[spans.starts[n] :][: min(tokens, spans.lengths[n])].astype(np.int64).tolist() for n in longest]
     _read(decoder, [texts[0][: 2 * _UNREAD]], text.byte_lengths, limit, adapts=False)  # loads the kernels
@@ -149,14 +151,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--runs", type=Path, nargs="*", default=[])
     parser.add_argument("--write", type=Path)
-    parser.add_argument("--documents", type=int, default=8, help="with --write: the longest held-out ones")
+    parser.add_argument("--documents", type=int, default=8, help="with --write: the longest ones for validation")
     parser.add_argument("--tokens", type=int, default=1_024, help="with --write: of each document")
     parser.add_argument("--size", default="nano")
     parser.add_argument("--context", type=int, default=1_024)
     parser.add_argument("--rounds", type=int, default=9)
     asked = parser.parse_args()
     hardware.prepare(None)
-    print(hardware.describe())
+    print(describe_machine())
     results: dict[str, Any] = {}
     for run in asked.runs:
         results[str(run)] = found = chosen(run)

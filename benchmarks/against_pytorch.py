@@ -2,10 +2,20 @@
 
 Medians; a turn is a few steps in a row after one warm-up step. PyTorch trains the same
 architecture from transformers (Llama, GPT-2) with its own fused AdamW and clipping. "First" are the seconds from the
-start of the process to the end of its first step. Run with nothing else on the machine.
+start of the process to the end of its first step. VSLA has no counterpart there: PyTorch trains a GPT-2 of the same
+sizes, whose attention is full in every layer, as it is in VSLA with `patterns=full`. Run with nothing else on the
+machine.
 
     python benchmarks/against_pytorch.py --peer-python ~/peers/bin/python
     python benchmarks/against_pytorch.py --cases nano mini --contestants minigrad torch
+
+The large cases are no default. They recompute activations, in both programs, and need 16 bytes a parameter with AdamW,
+12 with SGD and its velocity; --alone lets a contestant end before the next one begins, where both do not fit together:
+
+    python benchmarks/against_pytorch.py --cases gpt2-300m --contestants "minigrad bfloat16" "torch bfloat16" \\
+        --rounds 1 --alone
+    python benchmarks/against_pytorch.py --cases vsla-1b --contestants "minigrad bfloat16" "torch bfloat16" \\
+        --rounds 1 --alone --optimizer sgd
 """
 
 from __future__ import annotations
@@ -14,21 +24,39 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from machine import describe_machine
 from turns import Contestant, has, serve
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-CASES: dict[str, tuple[str, str, int, int, int]] = {
-    # family, size, batch size, context, steps in a row
-    "nano": ("vidya-v2", "nano", 8, 256, 5),
-    "mini": ("vidya-v2", "mini", 8, 256, 2),
-    "2.0": ("vidya-v2", "2.0", 2, 512, 1),
-    "gpt2-nano": ("gpt2", "nano", 8, 256, 5),
-    "gpt2-mini": ("gpt2", "mini", 8, 256, 2),
-    "gpt2-124m": ("gpt2", "124m", 4, 64, 2),
+
+class Case(NamedTuple):
+    """A model and the shape of its steps, of which a turn takes some in a row."""
+
+    family: str
+    size: str
+    batch: int
+    length: int
+    steps: int
+    patterns: str = ""  # of VSLA
+    is_large: bool = False  # activations are recomputed
+
+
+CASES = {
+    "nano": Case("vidya-v2", "nano", 8, 256, 5),
+    "mini": Case("vidya-v2", "mini", 8, 256, 2),
+    "2.0": Case("vidya-v2", "2.0", 2, 512, 1),
+    "gpt2-nano": Case("gpt2", "nano", 8, 256, 5),
+    "gpt2-mini": Case("gpt2", "mini", 8, 256, 2),
+    "gpt2-124m": Case("gpt2", "124m", 4, 64, 2),
+    "vsla-nano": Case("vsla", "nano", 8, 256, 5),
+    "vsla-mini": Case("vsla", "mini", 8, 256, 2),
+    "vsla-mini-full": Case("vsla", "mini", 8, 256, 2, patterns="full"),
+    "gpt2-300m": Case("gpt2", "300m", 1, 2_048, 1, is_large=True),
+    "vsla-1b": Case("vsla", "1b", 1, 512, 1, is_large=True),
 }
 ROUNDS = 5
 CONTESTANTS: dict[str, tuple[str, dict[str, str]]] = {
@@ -41,7 +69,23 @@ CONTESTANTS: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
-def serve_minigrad(family: str, size: str, batch: int, length: int, backend: str, precision: str, **_: str) -> None:
+def model_of(case: Case) -> dict[str, str]:
+    """Return the fields of a case's config that its size does not have."""
+    return {"patterns": case.patterns} if case.patterns else {}
+
+
+def published(case: Case) -> dict[str, Any]:
+    """Return the config of the model that PyTorch trains: the same, or of VSLA the GPT-2 with the same sizes."""
+    import models
+
+    config: Any = models.configure(case.family, case.size, dropout=0.0)
+    if case.family != "vsla":
+        return dict(config.published())
+    names = ("vocab_size", "num_layers", "width", "num_heads", "feed_forward", "context_length", "end_of_text_id")
+    return dict(models.configure("gpt2", "nano", **{name: getattr(config, name) for name in names}).published())
+
+
+def serve_minigrad(case: Any, backend: str, precision: str, optimizer: str, **_: str) -> None:
     """Take a step for each line on standard input; answer with its seconds."""
     import models
     from minigrad import optim
@@ -51,34 +95,47 @@ def serve_minigrad(family: str, size: str, batch: int, length: int, backend: str
     from minigrad.training.parallel import Replicas, num_replicas
     from train import forward_backward
 
+    case = Case(*case)
     products.use(backend, precision)
-    model = models.build(family, size=size, dropout=0.0)
-    optimizer = optim.AdamW(model.parameters(), weight_decay=0.1)
-    tokens = generator(0, "benchmark").integers(0, model.config.vocab_size, (batch, length + 1))
+    model = models.build(case.family, size=case.size, dropout=0.0, **model_of(case))
+    model.recompute_layers(case.is_large)
+    if optimizer == "sgd":
+        updates: optim.Optimizer = optim.SGD(model.parameters(), momentum=0.9, weight_decay=1e-4)
+    else:
+        updates = optim.AdamW(model.parameters(), weight_decay=0.1)
+    tokens = generator(0, "benchmark").integers(0, model.config.vocab_size, (case.batch, case.length + 1))
     texts = Batch.rectangular(tokens[:, :-1], tokens[:, 1:])
-    replicas = Replicas(model, num_replicas(model, batch, length))
+    replicas = Replicas(model, num_replicas(model, case.batch, case.length))
 
     def step() -> None:
         replicas.run(forward_backward, texts)
-        optimizer.step(1e-3, max_norm=1.0)
-        optimizer.zero_grad()
+        updates.step(1e-3, max_norm=1.0)
+        updates.zero_grad()
 
     serve({"step": step})
 
 
-def serve_torch(published: str, batch: int, length: int, precision: str, compile: str, threads: str, **_: str) -> None:
+def serve_torch(
+    case: Any, published: str, precision: str, compile: str, optimizer: str, threads: int, **_: str
+) -> None:
     """Do the same with PyTorch, on the model that transformers builds from the published config."""
     import numpy as np
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    torch.set_num_threads(int(threads))
+    case = Case(*case)
+    torch.set_num_threads(threads)
     values = json.loads(published)
     config = AutoConfig.for_model(values.pop("model_type"), **values)
     model = AutoModelForCausalLM.from_config(config)
     model.train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
-    drawn = np.random.default_rng(0).integers(0, config.vocab_size, (batch, length + 1))
+    if case.is_large:
+        model.gradient_checkpointing_enable()
+    if optimizer == "sgd":
+        updates: Any = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9, weight_decay=1e-4, fused=True)
+    else:
+        updates = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1, fused=True)
+    drawn = np.random.default_rng(0).integers(0, config.vocab_size, (case.batch, case.length + 1))
     tokens = torch.from_numpy(drawn)
 
     def loss_of(inputs: Any, targets: Any) -> Any:
@@ -92,43 +149,44 @@ def serve_torch(published: str, batch: int, length: int, precision: str, compile
             loss = forward(tokens[:, :-1], tokens[:, 1:])
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad()
+        updates.step()
+        updates.zero_grad()
 
     serve({"step": step})
 
 
-def run(case: str, contestants: list[str], peer_python: str, threads: int) -> list[dict[str, Any]]:
-    """Let all contestants take their steps in turn."""
-    import models
+class Setup(NamedTuple):
+    """What all contestants share."""
 
-    family, size, batch, length, steps = CASES[case]
-    published = models.configure(family, size, dropout=0.0).published()
-    running = {}
+    peer_python: str
+    threads: int
+    optimizer: str
+    rounds: int
+
+
+def run(name_of_case: str, contestants: list[str], setup: Setup) -> list[dict[str, Any]]:
+    """Let all contestants take their steps in turn."""
+    case, running = CASES[name_of_case], {}
+    shared = {"case": case, "threads": setup.threads, "optimizer": setup.optimizer}
+    shared |= {"published": json.dumps(published(case)), "backend": "auto", "precision": "float32", "compile": ""}
     for name in contestants:
         kind, options = CONTESTANTS[name]
-        given = {"kind": kind, "family": family, "size": size, "batch": batch, "length": length, "threads": threads}
-        given |= {
-            "backend": "auto",
-            "precision": "float32",
-            "compile": "",
-            "published": json.dumps(published),
-        } | options
+        given, peer_python = {"kind": kind, **shared, **options}, setup.peer_python
         running[name] = Contestant(__file__, sys.executable if kind == "minigrad" else peer_python, given)
         running[name].turn(times=0)  # alone, because starting uses all processors
-    for _ in range(ROUNDS):
+    for _ in range(setup.rounds):
         for contestant in running.values():
-            contestant.turn(times=steps)
+            contestant.turn(times=case.steps, warm_up=not case.is_large)  # starting was a step already
     results = []
     for name, contestant in running.items():
         contestant.close()
         seconds = contestant.median()
         results.append(
             {
-                "case": case,
+                "case": name_of_case,
                 "contestant": name,
                 "seconds": seconds,
-                "tokens_per_second": batch * length / seconds,
+                "tokens_per_second": case.batch * case.length / seconds,
                 "first_seconds": contestant.first_answer,
                 "peak_bytes": contestant.peak,
             }
@@ -139,7 +197,11 @@ def run(case: str, contestants: list[str], peer_python: str, threads: int) -> li
 def main() -> None:
     """Run every case and print a table and JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--cases", nargs="+", default=list(CASES), choices=CASES)
+    usual = [name for name, case in CASES.items() if not case.is_large]
+    parser.add_argument("--cases", nargs="+", default=usual, choices=CASES)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--optimizer", default="adamw", choices=("adamw", "sgd"))
+    parser.add_argument("--alone", action="store_true", help="end each contestant before the next one begins")
     parser.add_argument("--contestants", nargs="+", default=list(CONTESTANTS), choices=CONTESTANTS)
     parser.add_argument("--peer-python", default=sys.executable, help="an interpreter that has torch and transformers")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
@@ -150,7 +212,7 @@ def main() -> None:
         return
     from minigrad.system import hardware
 
-    print(hardware.describe())
+    print(describe_machine())
     contestants = arguments.contestants
     if not has(arguments.peer_python, "torch", "transformers"):
         print(f"{arguments.peer_python} has no torch and transformers: only minigrad runs (see --peer-python)")
@@ -159,8 +221,10 @@ def main() -> None:
     print(f"{'case':<10} {'contestant':<18} {titles}")
     results = []
     for case in arguments.cases:
-        found_here = run(case, contestants, arguments.peer_python, hardware.threads())
-        base = next((each["seconds"] for each in found_here if each["contestant"] == "torch"), None)
+        setup = Setup(arguments.peer_python, hardware.threads(), arguments.optimizer, arguments.rounds)
+        together = [[name] for name in contestants] if arguments.alone else [contestants]
+        found_here = [each for names in together for each in run(case, names, setup)]
+        base = next((each["seconds"] for each in found_here if each["contestant"].startswith("torch")), None)
         for each in found_here:
             ratio = f"{base / each['seconds']:8.2f}x" if base else f"{'':9}"
             print(
@@ -169,7 +233,7 @@ def main() -> None:
                 flush=True,
             )
         results += found_here
-    print(json.dumps({"machine": hardware.describe(), "results": results}))
+    print(json.dumps({"machine": describe_machine(), "results": results}))
 
 
 if __name__ == "__main__":

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from machine import describe_machine
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minigrad import Tensor
 from minigrad.nn.patterns import PATTERNS, AttentionPattern
-from minigrad.system import hardware
 
 HEADS, SIZE = 9, 64
 WINDOW, BLOCK, TOP_K = 256, 32, 64
@@ -85,7 +85,7 @@ def main() -> None:
     for pattern in patterns().values():
         once(pattern, *inputs(2 * WINDOW))
     rows = measure(arguments.lengths, arguments.repeats)
-    print(f"{hardware.describe()}; {HEADS} heads x {SIZE}, window {WINDOW}, block {BLOCK}, top_k {TOP_K}\n")
+    print(f"{describe_machine()}; {HEADS} heads x {SIZE}, window {WINDOW}, block {BLOCK}, top_k {TOP_K}\n")
     print("| length | pattern | forward s | backward s | speed against full | peak MB |")
     print("| --: | --- | --: | --: | --: | --: |")
     for row in rows:

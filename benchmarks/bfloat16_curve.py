@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from machine import describe_machine
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -33,7 +34,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--steps", type=int, default=300)
     steps = parser.parse_args().steps
-    from minigrad.system import hardware
     from minigrad.training import metrics
     from minigrad.training.settings import TrainConfig
     from train import train
@@ -48,12 +48,12 @@ def main() -> None:
             losses = np.array([line["loss"] for line in metrics.read(out)])
             curves[name] = np.convolve(losses, np.full(WINDOW, 1 / WINDOW), "valid")[steps // 3 :]
             scores[name] = result.val_loss
-    print(hardware.describe())
-    print(f"{'run':<24} {'held-out loss':>14} {'mean distance':>14} {'largest':>9}")
+    print(describe_machine())
+    print(f"{'run':<24} {'validation loss':>14} {'mean distance':>14} {'largest':>9}")
     for name, curve in curves.items():
         away = np.abs(curve - curves["float32"])
         print(f"{name:<24} {scores[name]:14.4f} {away.mean():14.4f} {away.max():9.4f}")
-    print(json.dumps({"held_out_loss": scores, "curves": {name: curve.tolist() for name, curve in curves.items()}}))
+    print(json.dumps({"validation_loss": scores, "curves": {name: curve.tolist() for name, curve in curves.items()}}))
 
 
 if __name__ == "__main__":

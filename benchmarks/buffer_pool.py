@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from machine import describe_machine
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 STEPS, ROUNDS = 30, 7
@@ -101,7 +102,13 @@ def main() -> None:
     largest = 4 * 2048 * sum(WIDTHS)
     hits = pool.hits / (pool.hits + pool.misses)
     print(f"pool: {hits:.1%} hits, holds {pool.bytes / 1e6:.1f} MB for steps of at most {largest / 1e6:.1f} MB")
-    print(json.dumps(found | {"hits": hits, "pool_bytes": pool.bytes, "largest_step_bytes": largest}))
+    print(describe_machine())
+    print(
+        json.dumps(
+            found
+            | {"machine": describe_machine(), "hits": hits, "pool_bytes": pool.bytes, "largest_step_bytes": largest}
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""nanoGPT's published setting for a CPU, to its end: the loss on held-out text, and the time.
+"""nanoGPT's published setting for a CPU, to its end: the loss on validation text, and the time.
 
 The setting (https://github.com/karpathy/nanoGPT, "I only have a macbook"): characters, 4 layers, 4 heads, width 128,
 sequences of 64 in batches of 12, no dropout; AdamW with betas 0.9 and 0.99 for 2,000 steps, of which 100 warm up, and a
@@ -22,6 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from machine import describe_machine
 from small_steps import CASES, LEARNING_RATE, SMALL, torch_model, torch_step
 from turns import has
 
@@ -47,28 +48,28 @@ def learning_rate(step: int) -> float:
 
 
 def train_torch(file: str) -> dict[str, float]:
-    """Train with PyTorch; return the seconds of the steps, and nats per character of the held-out tenth."""
+    """Train with PyTorch; return the seconds of the steps, and nats per character of the last tenth."""
     import torch
 
     torch.manual_seed(0)
     torch.set_num_threads(os.cpu_count() or 1)
     text = Path(file).read_text(encoding="ascii")
     numbers = {character: number for number, character in enumerate(sorted(set(text)))}
-    train, held_out = (torch.tensor([numbers[character] for character in part]) for part in split(text))
+    train, last = (torch.tensor([numbers[character] for character in part]) for part in split(text))
     model = torch_model(len(numbers), CONTEXT)
     step, started = torch_step(model, train, BATCH, CONTEXT), time.perf_counter()
     for number in range(PEER_STEPS):
         step(learning_rate(number))
-    seconds, count = time.perf_counter() - started, (len(held_out) - 1) // CONTEXT
-    ids, targets = (held_out[first : first + count * CONTEXT].view(count, CONTEXT) for first in (0, 1))
+    seconds, count = time.perf_counter() - started, (len(last) - 1) // CONTEXT
+    ids, targets = (last[first : first + count * CONTEXT].view(count, CONTEXT) for first in (0, 1))
     with torch.inference_mode():
         losses = [float(model(*pair)) * len(pair[0]) for pair in zip(ids.split(64), targets.split(64), strict=True)]
     return {"seconds": seconds, "nats": sum(losses) / count}
 
 
 def train_minigrad(file: str, folder: Path, steps: int) -> dict[str, float]:
-    """Train by train.py; return the seconds of the process, and nats per character of the held-out tenth."""
-    for name, part in zip(("train.txt", "held_out.txt"), split(Path(file).read_text(encoding="ascii")), strict=True):
+    """Train by train.py; return the seconds of the process, and nats per character of the last tenth."""
+    for name, part in zip(("train.txt", "validation.txt"), split(Path(file).read_text(encoding="ascii")), strict=True):
         (folder / name).write_text(part, encoding="ascii")
     shape = ",".join(f"{name}={value}" for name, value in SMALL.items() if name != "vocab_size")
     flags = (
@@ -76,7 +77,7 @@ def train_minigrad(file: str, folder: Path, steps: int) -> dict[str, float]:
     )
     training = f"--steps {steps} --optimizer muon --lr 0.006 --dropout 0 --eval-every {steps} --sample-every {steps}"
     run = folder / "run"
-    texts = ["--data", str(folder / "train.txt"), "--held-out", str(folder / "held_out.txt"), "--out", str(run)]
+    texts = ["--data", str(folder / "train.txt"), "--held-out", str(folder / "validation.txt"), "--out", str(run)]
     started = time.perf_counter()
     subprocess.run(
         [sys.executable, str(ROOT / "train.py"), *flags.split(), *training.split(), *texts],
@@ -100,7 +101,6 @@ def main() -> None:
     if arguments.as_peer:
         print(json.dumps(train_torch(arguments.text)))
         return
-    from minigrad.system import hardware
 
     results = {}
     with tempfile.TemporaryDirectory() as temporary:
@@ -112,11 +112,11 @@ def main() -> None:
         command = [arguments.peer_python, __file__, "--as-peer", "--text", arguments.text]
         answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         results["torch"] = {"steps": PEER_STEPS, **json.loads(answer)}
-    print(hardware.describe())
+    print(describe_machine())
     print(f"{'contestant':<12} {'steps':>6} {'seconds':>8} {'nats a character':>17}")
     for name, found in results.items():
         print(f"{name:<12} {found['steps']:>6,} {found['seconds']:8.1f} {found['nats']:17.3f}")
-    print(json.dumps({"machine": hardware.describe(), "results": results}))
+    print(json.dumps({"machine": describe_machine(), "results": results}))
 
 
 if __name__ == "__main__":

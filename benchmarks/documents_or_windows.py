@@ -1,6 +1,6 @@
 """Packed documents or windows that cross them: which way of reading a text teaches more from equally many tokens?
 
-Runs are evaluated in both ways: each document alone, and in windows of the whole held-out text. All tokens are
+Runs are evaluated in both ways: each document alone, and in windows of the whole validation text. All tokens are
 predicted in both, so the figures can be compared.
 
     python train.py --size nano --steps 600 --seed 0 --documents packed --out runs/packed-0       (and windows)
@@ -31,11 +31,11 @@ SHORTEST = 250  # characters of a short document, unless it is the rest of a lon
 
 
 def measure(folder: Path) -> dict[str, float]:
-    """Return the bits per byte of held-out text of a run, in both ways."""
+    """Return the bits per byte of validation text of a run, in both ways."""
     model, record = models.load(folder), Record.read(folder)
     source = corpus.load(record.data, held_out=record.used.get("held_out"))
     text, context = TokenizedCorpus.of(source, tokenizer.load(folder)), record.used["context"]
-    spans = {way: reader(way, text.held_out, context).spans() for way in ("packed", "windows")}
+    spans = {way: reader(way, text.validation, context).spans() for way in ("packed", "windows")}
     return {way: evaluate(model, spans[way], text.byte_lengths, context=context).bits_per_byte for way in spans}
 
 

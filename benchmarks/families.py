@@ -1,7 +1,7 @@
-"""Every family at equal parameters: the held-out loss after equal seconds, and after equally many tokens.
+"""Every family at equal parameters: the validation loss after equal seconds, and after equally many tokens.
 
 Trains each family at nano size with the project's own command, on the same text with the same vocabulary, and compares
-the bits per byte of the held-out text with those of an n-gram model of the same text. Each run has its own
+the bits per byte of the validation text with those of an n-gram model of the same text. Each run has its own
 process. With the defaults it takes 40 minutes; run it with nothing else on the machine.
 
     python benchmarks/families.py [--minutes 5] [--tokens 2000000] [--families gpt2 wiola]
@@ -18,6 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from machine import describe_machine
 
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
@@ -74,7 +76,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=5.0, help="for the first table; 0 leaves it out")
     parser.add_argument("--tokens", type=int, default=2_000_000, help="for the second table; 0 leaves it out")
     arguments = parser.parse_args()
-    counted = bits_per_byte(*corpus.load(arguments.data).split())
+    print(describe_machine())
+    parts = corpus.load(arguments.data).split()
+    counted = bits_per_byte(parts.train, parts.validation)
     print(f"an order-4 byte n-gram model: {counted:.3f} bits per byte")
     settings = {f"{arguments.minutes:g} minutes each": ["--minutes", str(arguments.minutes)]}
     settings[f"{arguments.tokens:,} tokens each"] = ["--tokens", str(arguments.tokens)]
@@ -84,7 +88,7 @@ def main() -> None:
             runs = [run(family, arguments.size, limit, arguments.data) for family in arguments.families]
             show(title, runs)
             results[title] = runs
-    print(json.dumps({"ngram_bits_per_byte": counted, **results}))
+    print(json.dumps({"machine": describe_machine(), "ngram_bits_per_byte": counted, **results}))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from machine import describe_machine
 from turns import Contestant, has
 from writers import FAR, LONG, MEMORY, SAMPLES, SHORT, TOKENS
 
@@ -129,7 +130,6 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("runs/writers"), help="where the models are kept")
     arguments = parser.parse_args()
     import models
-    from minigrad.system import hardware
 
     wanted = {
         "torch": (arguments.torch_python, ["torch", "transformers"]),
@@ -138,7 +138,7 @@ def main() -> None:
     peers = {peer: python for peer, (python, packages) in wanted.items() if has(python, *packages)}
     for peer in wanted.keys() - peers.keys():
         print(f"{wanted[peer][0]} has no {' and '.join(wanted[peer][1])}: left out")
-    print(hardware.describe())
+    print(describe_machine())
     results = []
     for name, format in itertools.product(arguments.models, arguments.formats):
         width, kind = FORMATS[format]
@@ -154,7 +154,7 @@ def main() -> None:
             print(f"{name:<6} {format:<8} {measure:<9} {shown}", flush=True)
         for contestant in running.values():
             contestant.close()
-    print(json.dumps({"machine": hardware.describe(), "results": results}))
+    print(json.dumps({"machine": describe_machine(), "results": results}))
 
 
 if __name__ == "__main__":

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from machine import describe_machine
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minigrad.kernels.gemm.ladder import add_product
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.rowwise.maximum import LANES, row_maximum
-from minigrad.system import hardware
 
 M, K, N = 96, 64, 128
 
@@ -78,10 +78,10 @@ def main() -> None:
         "maximum, running (billion numbers/s)": x.size / 1e9 / running,
         "maximum, lanes (billion numbers/s)": x.size / 1e9 / in_lanes,
     }
-    print(hardware.describe())
+    print(describe_machine())
     for name, figure in figures.items():
         print(f"{name:<38} {figure:6.1f}")
-    print(json.dumps({"machine": hardware.describe(), **figures}))
+    print(json.dumps({"machine": describe_machine(), **figures}))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from machine import describe_machine
 from turns import Contestant, has, serve
 
 ROOT = Path(__file__).parent.parent
@@ -239,7 +240,7 @@ def main() -> None:
         print(f"{arguments.peer_python} has no torch: it does not take part (see --peer-python)")
     given = {who: {"who": who} | ({"threads": hardware.threads()} if who == "torch" else {}) for who in pythons}
     running = {who: Contestant(__file__, python, given[who]) for who, python in pythons.items()}
-    print(hardware.describe())
+    print(describe_machine())
     print(f"{'kernel':<22}" + "".join(f"{who + ' ms':>13}" for who in running) + f"{'torch/ours':>12}")
     results = {}
     for case in CASES:
@@ -253,7 +254,7 @@ def main() -> None:
         print(f"{case:<22}{line}" + (f"{found['torch'] / found['minigrad']:11.1f}x" if "torch" in found else ""))
     for contestant in running.values():
         contestant.close()
-    print(json.dumps({"machine": hardware.describe(), "seconds": results}))
+    print(json.dumps({"machine": describe_machine(), "seconds": results}))
 
 
 if __name__ == "__main__":

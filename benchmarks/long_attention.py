@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from machine import describe_machine
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -50,7 +51,7 @@ def main() -> None:
     before = hardware.memory_bytes()
     seconds, given = once(length)
     extra, scores = hardware.peak_memory_bytes() - before - given, 4 * length * length
-    print(hardware.describe())
+    print(describe_machine())
     print(
         f"{length:,} tokens, {HEADS} heads x {SIZE}: {seconds:.1f} s forward and backward; {given / 1e6:.0f} MB in and "
         f"out, {extra / 1e6:.1f} MB beyond, {extra / scores:.1%} of what one head's scores would take"

@@ -1,4 +1,4 @@
-"""The main job: does it end on time, and is the model better than xz on held-out text? And how much of it is chance?
+"""The main job: does it end on time, and is the model better than xz on new text? And how much of it is chance?
 
 Runs ``python train.py --model vidya-v2`` (with any further flags given here), once for each seed. Each run takes as
 long as that command, ten minutes by default; let nothing else run on the machine:
@@ -7,9 +7,9 @@ long as that command, ten minutes by default; let nothing else run on the machin
     python benchmarks/main_job.py --runs 5 --out runs/main-job      # seeds 0 to 4; the run folders are kept
     python benchmarks/main_job.py --minutes 2
 
-Beside the score of each run it prints the loss on tokens that complete a pair seen before
-(`minigrad.data.repeated_pairs`), which tells whether the model learned to copy from its context: that happens in some
-runs and not in others. The table is the one in docs/results.md.
+Each run judges the validation text, and at its end the test text, once. Beside the scores it prints the loss on tokens
+that complete a pair seen before (`minigrad.data.repeated_pairs`), which tells whether the model learned to copy from
+its context: that happens in some runs and not in others. The table is the one in docs/results.md.
 """
 
 from __future__ import annotations
@@ -31,29 +31,36 @@ sys.path.insert(0, str(ROOT))
 
 def run(out: Path, seed: int, flags: Sequence[str]) -> dict[str, Any]:
     """Train in a process of its own; return the figures of the run in the folder `out`."""
-    command = [sys.executable, str(ROOT / "train.py"), "--model", "vidya-v2", "--seed", str(seed), *flags]
+    command = [sys.executable, str(ROOT / "train.py"), "--model", "vidya-v2", "--seed", str(seed), "--test", *flags]
     started = time.perf_counter()
     subprocess.run([*command, "--out", str(out)], check=True)
     seconds = time.perf_counter() - started
     record = json.loads((out / "minigrad.json").read_text(encoding="utf-8"))
-    facts = {name: record[name] for name in ("hardware", "size", "parameters")}
+    facts = {name: record[name] for name in ("hardware", "arithmetic", "size", "parameters")}
     return {"seed": seed, "seconds": seconds, **facts, **record["result"]}
 
 
 def show(runs: Sequence[dict[str, Any]]) -> list[str]:
     """Return the lines of a table of runs, and a sentence about their spread."""
-    lines = ["| seed | tokens | held-out bits per byte | nats, repeated pairs | nats, other tokens | whole process |"]
-    lines.append("| --: | --: | --: | --: | --: | --: |")
+    lines = ["| seed | tokens | validation | test | nats, repeated pairs | nats, other tokens | whole process |"]
+    lines.append("| --: | --: | --: | --: | --: | --: | --: |")
     for each in runs:
         minutes, seconds = divmod(round(each["seconds"]), 60)
         lines.append(
-            f"| {each['seed']} | {each['tokens']:,} | {each['bits_per_byte']:.3f} | {each['loss_repeated']:.2f} | "
-            f"{each['loss_others']:.2f} | {minutes} min {seconds:02} s |"
+            f"| {each['seed']} | {each['tokens']:,} | {each['bits_per_byte']:.3f} | {each['test_bits_per_byte']:.3f} | "
+            f"{each['loss_repeated']:.2f} | {each['loss_others']:.2f} | {minutes} min {seconds:02} s |"
         )
-    scores, xz = [each["bits_per_byte"] for each in runs], runs[0]["xz_bits_per_byte"]
+    xz = runs[0]["xz_bits_per_byte"]
     beside = "xz: not measured" if xz is None else f"xz -9e: {xz:.3f}"
-    median, least, most = statistics.median(scores), min(scores), max(scores)
-    return [*lines, "", f"median {median:.3f} bits per byte, from {least:.3f} to {most:.3f}; {beside}"]
+    spreads = [f"{part} {_spread([each[name] for each in runs])}" for part, name in _PARTS.items()]
+    return [*lines, "", f"bits per byte: {', '.join(spreads)}; {beside} (validation)"]
+
+
+_PARTS = {"validation": "bits_per_byte", "test": "test_bits_per_byte"}
+
+
+def _spread(scores: Sequence[float]) -> str:
+    return f"{statistics.median(scores):.3f} (median; {min(scores):.3f} to {max(scores):.3f})"
 
 
 def main() -> None:
@@ -66,7 +73,7 @@ def main() -> None:
         folder = arguments.out or Path(temporary)
         runs = [run(folder / f"seed-{seed}", seed, flags) for seed in range(arguments.runs)]
     first = runs[0]
-    print(f"\n{first['hardware']}; {first['size']}, {first['parameters']:,} parameters\n")
+    print(f"\n{first['hardware']}; {first['arithmetic']}; {first['size']}, {first['parameters']:,} parameters\n")
     print("\n".join(show(runs)))
     print(json.dumps(runs))
 

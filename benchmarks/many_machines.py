@@ -27,6 +27,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from machine import describe_machine
+
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
@@ -229,13 +231,12 @@ def main() -> None:
     if asked.serve:
         serve(**json.loads(asked.serve))
         return
-    from minigrad.system import hardware
 
     ways = [(1, 0), (2, 0), *((2, parts) for parts in PARTS)]
     rounds = [[measure(processes, asked.size, parts) for processes, parts in ways] for _ in range(ROUNDS)]
     one, two, *staged = (min(each, key=lambda found: found["step"]) for each in zip(*rounds, strict=True))
     print(
-        f"{hardware.describe()}; vidya-v2 {asked.size}, {one['parameters']:,} parameters, steps of {BATCH * CONTEXT:,}"
+        f"{describe_machine()}; vidya-v2 {asked.size}, {one['parameters']:,} parameters, steps of {BATCH * CONTEXT:,}"
     )
     for found in (one, two):
         print(
@@ -256,7 +257,7 @@ def main() -> None:
     for tokens in (2_048, 32_768):
         sent = bytes_per_token(*shape, 2, tokens, tied=VOCABULARY * one["width"])
         print(f"bytes a token, 2 nodes, {tokens:,} tokens: " + ", ".join(f"{k} {v:,.0f}" for k, v in sent.items()))
-    print(json.dumps({"machine": hardware.describe(), "rounds": rounds, "measured": measured._asdict()}))
+    print(json.dumps({"machine": describe_machine(), "rounds": rounds, "measured": measured._asdict()}))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The baseline of n-grams (`minigrad.data.ngram`) on the held-out part of a text.
+"""The baseline of n-grams (`minigrad.data.ngram`) on the validation part of a text.
 
-python benchmarks/ngram.py [--data python-docs] [--orders 1 2 3 4 5 6]
+python benchmarks/ngram.py [--data python-docs] [--orders 1 2 3 4 5 6 7 8]
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from minigrad.data.ngram import bits_per_byte
 
 
 def main() -> None:
-    """Print the bits per byte of several orders on a text's held-out part."""
+    """Print the bits per byte of several orders on a text's validation part."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", default="python-docs")
-    parser.add_argument("--orders", type=int, nargs="+", default=[1, 2, 3, 4, 5, 6])
+    parser.add_argument("--orders", type=int, nargs="+", default=[1, 2, 3, 4, 5, 6, 7, 8])
     arguments = parser.parse_args()
-    train, held_out = corpus.load(arguments.data, progress=print).split()
+    parts = corpus.load(arguments.data, progress=print).split()
     scores = {}
     for order in arguments.orders:
-        scores[order] = bits_per_byte(train, held_out, order)
+        scores[order] = bits_per_byte(parts.train, parts.validation, order)
         print(f"order {order}: {scores[order]:.3f} bits per byte")
     print(json.dumps({"data": arguments.data, "bits_per_byte": scores}))
 

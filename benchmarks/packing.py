@@ -25,6 +25,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from machine import describe_machine
+
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minigrad.system import hardware  # isort: skip  (before NumPy: it tells BLAS how long its idle threads may spin)
@@ -101,7 +103,7 @@ def _padded(lengths: list[int]) -> Batch:
 
 def lengths_of_documents(tokens: int) -> list[int]:
     """Return the lengths of some documents of python-docs, and pieces of those longer than the context."""
-    train_documents, _ = corpus.load("python-docs", progress=print).split()
+    train_documents = corpus.load("python-docs", progress=print).split().train
     row = prepare(train_documents, tokenizer.train(train_documents, vocab_size=4_096))
     batch = Documents(row, CONTEXT).batch(seed=0, step=0, batch_size=tokens // CONTEXT)
     return [int(length) for length in generator(0, "benchmark").permutation(batch.layout.lengths)]
@@ -194,8 +196,8 @@ def main() -> None:
     parser.add_argument("--case", choices=("mix", "short-mix", "python-docs", "equal"))
     asked = parser.parse_args()
     hardware.prepare(None)
-    results: dict[str, Any] = {"machine": hardware.describe(), "size": asked.size}
-    print(f"{hardware.describe()}, vidya-v2 {asked.size}")
+    results: dict[str, Any] = {"machine": describe_machine(), "size": asked.size}
+    print(f"{describe_machine()}, vidya-v2 {asked.size}")
     cases: dict[str, Callable[[], tuple[list[int], int, int]]] = {
         "mix": lambda: (list(MIX) * asked.each, len(MIX), sum(MIX)),
         "short-mix": lambda: (list(SHORT_MIX) * asked.each, len(SHORT_MIX), sum(SHORT_MIX)),

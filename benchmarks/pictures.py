@@ -27,12 +27,12 @@ from minigrad.data import corpus, ngram
 from minigrad.pages.chart import Series, line_chart
 from minigrad.system.terminal import printable
 from minigrad.training import checkpoint, metrics
+from minigrad.training.baseline import ORDER
 from minigrad.training.record import Record
 from minigrad.training.report.curves import even
 from minigrad.training.state import Sample, State
 
 ROOT = Path(__file__).parent.parent
-ORDER = 5  # of the n-gram model: the best one on this text (benchmarks/ngram.py)
 LINES = (2, 3, 3, 5)  # of each sample shown: the first, two between, and the last
 COLUMNS = 48
 WIDTH, MARGIN, LINE = 460, 18, 20
@@ -72,16 +72,16 @@ def notes(lines: Sequence[str], bottom: float) -> str:
 
 
 def loss_picture(records: Sequence[Mapping[str, Any]], references: Sequence[tuple[str, float]], caption: str) -> str:
-    """Return the curve of a run: bits per byte of the text in training and of held-out text, over the steps."""
+    """Return the curve of a run: bits per byte of the text in training and of validation text, over the steps."""
     series = [
         _series("in training", even(records), "bits_per_byte"),
-        _series("held-out text", [each for each in records if "val_bits_per_byte" in each], "val_bits_per_byte"),
+        _series("validation text", [each for each in records if "val_bits_per_byte" in each], "val_bits_per_byte"),
     ]
     labelled = [(f"{label}: {value:.2f}", value) for label, value in references]
     chart = line_chart("bits per byte over training steps", series, references=labelled)
     words = [
         "Bits needed for each byte of the text: fewer is better.",
-        "Held-out text is never trained on; the last point is of all of it.",
+        "Validation text is never trained on; the last point is of all of it.",
     ]
     body = placed(chart, 0, 44, WIDTH, 290) + notes([*words, caption], 396)
     return page("Learning to predict text", body, 414)
@@ -149,8 +149,8 @@ def main() -> None:
     arguments = parser.parse_args()
     record, records = Record.read(arguments.run), metrics.read(arguments.run)
     samples = State.read(checkpoint.load(arguments.run), arguments.run).samples
-    train, held_out = corpus.load(record.data, held_out=record.used.get("held_out"), progress=print).split()
-    references = [(f"{ORDER}-gram of bytes", ngram.bits_per_byte(train, held_out, ORDER))]
+    parts = corpus.load(record.data, held_out=record.used.get("held_out"), progress=print).split()
+    references = [(f"{ORDER}-gram of bytes", ngram.bits_per_byte(parts.train, parts.validation, ORDER))]
     if record.result.get("xz_bits_per_byte"):
         references.append(("xz", record.result["xz_bits_per_byte"]))
     caption = f"{record.family} {record.size}, {records[-1]['step']:,} steps, seed {record.seed}, {record.data}"

@@ -17,9 +17,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from machine import describe_machine
+
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from minigrad.system import hardware  # prepares the machine before NumPy is imported
 from train import TrainConfig, train
 
 
@@ -51,7 +52,7 @@ def main() -> None:
             "optimizer": "adamw",
         }
         train(TrainConfig(size=asked.size, out=f"{folder}/run", **settings, **often))
-    print(hardware.describe())
+    print(describe_machine())
     for each in pauses:
         kind = "the whole write" if each["waits"] else "the pause"
         print(f"after step {each['step']}: {kind} took {each['seconds']:.2f} s")

@@ -88,7 +88,7 @@ def part_of_text(folder: Path, divisor: int) -> Path:
     """
     path = folder / f"text-{divisor}.jsonl"
     if not path.exists():
-        documents = list(mixture.load("python-docs").split()[0])
+        documents = list(mixture.load("python-docs").split().train)
         sizes = [len(each.encode()) for each in documents]
         order = np.random.default_rng(0).permutation(len(documents))
         count = int(np.searchsorted(np.cumsum(np.take(sizes, order)), sum(sizes) / divisor, side="right"))

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from machine import describe_machine
 from turns import Contestant, has, serve
 
 ROOT = Path(__file__).parent.parent
@@ -154,7 +155,7 @@ def main() -> None:
         return
     from minigrad.system import hardware
 
-    print(hardware.describe())
+    print(describe_machine())
     peers = [False]
     if arguments.case == "nanogpt" and has(arguments.peer_python, "torch"):
         peers.append(True)
@@ -179,7 +180,7 @@ def main() -> None:
         ratio = f"{torch:8.2f}x" if torch else ""
         name = "torch" if peer else "minigrad"
         print(f"{name:<12} {threads:>7} {1e3 * seconds:10.1f} {1 / seconds:8.1f} {alone:13.2f}x {ratio}")
-    print(json.dumps({"machine": hardware.describe(), "case": arguments.case, "results": results}))
+    print(json.dumps({"machine": describe_machine(), "case": arguments.case, "results": results}))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from machine import describe_machine
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -64,7 +66,6 @@ def write_run(run: Path) -> None:
 def main() -> None:
     """Measure three times each, and the first token seven times; print a table and JSON."""
     sys.path.insert(0, str(ROOT))
-    from minigrad.system import hardware
     from minigrad.system.cache import cache_folder
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -84,10 +85,10 @@ def main() -> None:
                 out = str(Path(folder) / kind)  # the first line of the table begins with the step
                 results[kind].append(seconds_to("1 ", ["--model", "vidya-v2", "--out", out], cache))
     figures = {kind: statistics.median(times) for kind, times in results.items() if times}
-    print(hardware.describe())
+    print(describe_machine())
     for kind, seconds in figures.items():
         print(f"{kind:<11} {seconds:6.2f} s   ({', '.join(f'{each:.2f}' for each in results[kind])})")
-    print(json.dumps({"machine": hardware.describe(), "seconds": results}))
+    print(json.dumps({"machine": describe_machine(), "seconds": results}))
 
 
 if __name__ == "__main__":

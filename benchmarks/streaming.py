@@ -19,6 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from machine import describe_machine
+
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import numpy as np
@@ -26,6 +28,7 @@ import numpy as np
 import tokenizer
 from minigrad.data import mixture
 from minigrad.data.reading import training_source
+from minigrad.data.split import num_bytes
 from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.system import hardware
 from minigrad.system.units import format_bytes
@@ -81,7 +84,7 @@ def main() -> None:
         ]
         source, row = measured("reading", lambda: mixture.load(str(path)))
         rows.append(row)
-        parts, row = measured("choosing held-out documents", source.split)
+        parts, row = measured("choosing what is held out", source.split)
         rows.append(row)
         tok, row = measured("learning a vocabulary", lambda: tokenizer.train(source.sample(), arguments.vocab))
         rows.append(row)
@@ -94,12 +97,12 @@ def main() -> None:
 
         rows.append(measured("the first batch", first_batch)[1])
         facts = {
-            "bytes": text.train.num_bytes + text.held_out.num_bytes,
+            "bytes": text.train.num_bytes + text.validation.num_bytes + num_bytes(parts.test),
             "documents": source.num_documents,
-            "held_out_bytes": text.held_out.num_bytes,
-            "held_out_documents": len(parts[1]),
+            "validation_bytes": text.validation.num_bytes,
+            "validation_documents": len(parts.validation),
             "tokens": len(text.train),
-            "machine": hardware.describe(),
+            "machine": describe_machine(),
         }
     print(json.dumps({"parts": rows, **facts}))
 

@@ -46,7 +46,7 @@ FIGURES: dict[str, Callable[[dict[str, Any]], float]] = {
     "exact, %, before": lambda run: 100 * run["before"]["recall"],
     "exact, %": lambda run: 100 * run["result"]["recall"],
     "reworded, %": lambda run: 100 * run["result"]["recall_reworded"],
-    "held-out bits per byte": lambda run: run["result"]["bits_per_byte"],
+    "validation bits per byte": lambda run: run["result"]["bits_per_byte"],
     "change in %": lambda run: 100 * (run["result"]["bits_per_byte"] / run["before"]["bits_per_byte"] - 1),
     "held-out pairs apart, %": lambda run: 100 * run["result"]["preferred"],
     "margin, nats": lambda run: run["result"]["margin"],

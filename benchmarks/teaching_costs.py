@@ -25,6 +25,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from machine import describe_machine
 from teaching import beginner, preferences, train
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -36,7 +37,6 @@ from minigrad.finetuning.practice import GROUP
 from minigrad.finetuning.rollouts import roll_out
 from minigrad.generation.decoding import stream
 from minigrad.generation.settings import Sampling
-from minigrad.system import hardware
 
 TASK = "sorting"
 OBJECTIVES = ("sft", "reinforce", "best-of-n", "grpo", "grpo without replay", "dpo", "distill")
@@ -134,10 +134,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=7)
     asked = parser.parse_args()
     asked.common, asked.task = (), TASK
-    print(hardware.describe())
+    print(describe_machine())
     with tempfile.TemporaryDirectory() as temporary:
         found = {name: part(asked, Path(temporary)) for name, part in PARTS.items() if asked.only in (None, name)}
-    print(json.dumps({"machine": hardware.describe(), "results": found}))
+    print(json.dumps({"machine": describe_machine(), "results": found}))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from machine import describe_machine
+
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minigrad.system import hardware  # isort: skip  (before NumPy: it tells BLAS to use one thread)
@@ -50,7 +52,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     a = rng.random((1_024, 512), np.float32)
     results: list[dict[str, Any]] = []
-    print(hardware.describe())
+    print(describe_machine())
     print(f"{'kernel':<18} {'rows':>7} {'1 thread, us':>13} {'all, us':>9} {'gain':>6}")
     for rows in ROWS:
         x, weight = rng.random((rows, WIDTH), np.float32), rng.random(WIDTH, np.float32)
@@ -63,7 +65,7 @@ def main() -> None:
             one, every = seconds(call, lambda: a @ a.T).values()
             results.append({"kernel": name, "rows": rows, "one": one, "all": every})
             print(f"{name:<18} {rows:>7,} {1e6 * one:13.0f} {1e6 * every:9.0f} {one / every:5.2f}x", flush=True)
-    print(json.dumps({"machine": hardware.describe(), "results": results}))
+    print(json.dumps({"machine": describe_machine(), "results": results}))
 
 
 if __name__ == "__main__":

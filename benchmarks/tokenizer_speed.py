@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from machine import describe_machine
 from turns import has
 
 ROOT = Path(__file__).parent.parent
@@ -259,7 +260,6 @@ def main() -> None:
 
 def run(asked: argparse.Namespace) -> None:
     """Measure everything and print it."""
-    from minigrad.system import hardware
 
     pythons = {"minigrad": sys.executable}
     for library in ("huggingface", "tiktoken"):
@@ -267,7 +267,7 @@ def run(asked: argparse.Namespace) -> None:
             pythons[library] = asked.peers
         else:
             print(f"{library} is left out: {asked.peers} has no module {LIBRARIES[library]!r}; see --peers")
-    machine = f"{hardware.describe()}, Python {platform.python_version()}"
+    machine = f"{describe_machine()}, Python {platform.python_version()}"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prepare(folder, asked.megabytes)

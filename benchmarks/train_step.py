@@ -15,6 +15,8 @@ import sys
 import time
 from pathlib import Path
 
+from machine import describe_machine
+
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
@@ -64,9 +66,8 @@ def main() -> None:
     if sys.argv[1:2] == ["--one"]:
         print(json.dumps(measure(sys.argv[2])))
         return
-    from minigrad.system import hardware
 
-    print(hardware.describe())
+    print(describe_machine())
     print(f"{'size':<6} {'tokens/s':>9} {'expected':>9} {'of matmul':>10} {'peak MB':>9} {'planned MB':>11}")
     results = []
     for size in sys.argv[1:] or ["nano", "micro", "mini", "small"]:
@@ -77,7 +78,7 @@ def main() -> None:
             f"{size:<6} {result['tokens_per_second']:9,.0f} {result['expected']:9,.0f} {result['matmul_share']:10.0%} "
             f"{result['peak_bytes'] / 1e6:9,.0f} {result['planned_bytes'] / 1e6:11,.0f}"
         )
-    print(json.dumps({"machine": hardware.describe(), "results": results}))
+    print(json.dumps({"machine": describe_machine(), "results": results}))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from machine import describe_machine
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -131,11 +132,12 @@ def main() -> None:
         for dtype in ("float32", "float64"):
             for length, times in convolutions(dtype).items():
                 results[f"convolution of {length} {dtype}"] = times
+    print(describe_machine())
     for title, lines in results.items():
         print(f"{title}, milliseconds unless named otherwise")
         for name, number in lines.items():
             print(f"  {name:32} {number:10.3f}")
-    print(json.dumps(results))
+    print(json.dumps({"machine": describe_machine(), **results}))
 
 
 if __name__ == "__main__":

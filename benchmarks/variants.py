@@ -1,9 +1,10 @@
 """Does a change make models better? Variants against the default, over seeds, in pairs, with intervals.
 
 A variant is any flags of train.py. Each is trained with the same seeds as the default, and compared seed by seed: a
-seed that is lucky for one is often lucky for the other. The table has the mean of the differences in held-out bits per
-byte and its 95% interval (Student's t). Below zero is better; an interval that contains zero shows nothing. Of twenty
-variants that change nothing, one will seem to; so try a surprising one again with seeds of its own (--first-seed).
+seed that is lucky for one is often lucky for the other. The table has the mean of the differences in bits per byte of
+validation text and its 95% interval (Student's t). Below zero is better; an interval that contains zero shows nothing.
+Of twenty variants that change nothing, one will seem to; so try a surprising one again with seeds of its own
+(--first-seed).
 
     python benchmarks/variants.py runs/variants --steps 4000 -- "--weight-decay 0.4" "--set rope_theta=10000"
     python benchmarks/variants.py runs/variants --minutes 10 --common="--size nano" -- "--precision bfloat16"
@@ -11,7 +12,7 @@ variants that change nothing, one will seem to; so try a surprising one again wi
 Equal steps (or --tokens) ask what a step teaches; equal --minutes count what it costs too, and need a machine on which
 nothing else runs. Runs are made in turns, one seed after the other. Stop the script at any moment, and give the same
 command again: finished runs are kept, and one that was stopped continues. Use a new folder for a new version of the
-code. A variant with other --data is comparable only on the same held-out text: --held-out python-docs.
+code. A variant with other --data is comparable only on the same validation text: --held-out python-docs.
 """
 
 from __future__ import annotations

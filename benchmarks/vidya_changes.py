@@ -7,7 +7,7 @@ vocabulary adds rows to the embedding, for which nothing can. Texts and order of
 
     python benchmarks/vidya_changes.py [--steps 600] [--seeds 0 1 2]
 
-Held-out bits per byte, each document by itself; differences to v1 are taken seed by seed.
+Bits per byte of validation text, each document by itself; differences to v1 are taken seed by seed.
 """
 
 from __future__ import annotations
@@ -84,21 +84,21 @@ class Vidya(VidyaV1):
 def text_in(vocab_size: int) -> TokenizedCorpus:
     """Return the documentation of Python in tokens of a vocabulary that was learned from it."""
     text = corpus.load("python-docs")
-    return TokenizedCorpus.of(text, tokenizer.train(text.split()[0], vocab_size=vocab_size))
+    return TokenizedCorpus.of(text, tokenizer.train(text.split().train, vocab_size=vocab_size))
 
 
 class Result(NamedTuple):
-    """What became of a shape: its number of parameters, and its bits per byte of held-out text."""
+    """What became of a shape: its number of parameters, and its bits per byte of validation text."""
 
     parameters: int
     bits_per_byte: float
 
 
 def learn(shape: Shape, steps: int, seed: int = 0, limit: int = 20_000, rate: float = 6e-3) -> Result:
-    """Train a model from scratch, and measure it on `limit` held-out tokens."""
+    """Train a model from scratch, and measure it on `limit` tokens of validation text."""
     config = shape.config
     tokens, context = text_in(config.vocab_size), config.context_length
-    learned, held_out = (Documents(file, context=context) for file in (tokens.train, tokens.held_out))
+    learned, unseen = (Documents(file, context=context) for file in (tokens.train, tokens.validation))
     model = Vidya(shape)
     model.initialise(seed)
     optimizer = optim.AdamW(model.parameters(), lr=rate)
@@ -108,7 +108,7 @@ def learn(shape: Shape, steps: int, seed: int = 0, limit: int = 20_000, rate: fl
         # Up over 30 steps, and down from a sixth of the steps on.
         optimizer.step(lr=rate * min(1, step / 30, 1.2 * (1 - step / steps) + 0.05), max_norm=1.0)
         optimizer.zero_grad()
-    score = evaluate(model, held_out.spans(), tokens.byte_lengths, context=context, limit=limit)
+    score = evaluate(model, unseen.spans(), tokens.byte_lengths, context=context, limit=limit)
     return Result(model.num_parameters(), score.bits_per_byte)
 
 

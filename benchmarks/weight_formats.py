@@ -1,11 +1,12 @@
 """The formats of weights: tokens per second, memory, and what rounding costs in bits per byte.
 
-    python benchmarks/weight_formats.py --run runs/vidya-v2-nano    # bits per byte on the held-out text of a run
+    python benchmarks/weight_formats.py --run runs/vidya-v2-nano    # bits per byte on the validation text of a run
     python benchmarks/weight_formats.py --family gpt2 --size 124m   # speed and memory, with random weights
+    python benchmarks/weight_formats.py --family gpt2 --size 300m --formats float32 float16 int8 --samples 1 32 64
 
 Each format is measured in a process of its own, because memory that a process has had is not always given back. The
-speed is that of a text of 128 tokens after a prompt of 16, alone and 16 at once; the memory is what is resident after
-loading. Run with nothing else on the machine.
+speed is that of a text of 128 tokens after a prompt of 16, alone and several at once (--samples); the memory is what is
+resident after loading. Run with nothing else on the machine.
 """
 
 from __future__ import annotations
@@ -19,15 +20,17 @@ import time
 from pathlib import Path
 from typing import Any
 
+from machine import describe_machine
+
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-PROMPT, COUNT, SAMPLES, TURNS = list(range(16)), 128, 16, 3
-FORMATS = (None, "float16", "bfloat16", "int8", "int4")
+PROMPT, COUNT, LONG, TURNS = list(range(16)), 128, 512, 3
+FORMATS = ("float32", "float16", "bfloat16", "int8", "int4")
 
 
 def scored(run: str, format: str | None) -> dict[str, Any]:
-    """Return the bits per byte of a run on its held-out text."""
+    """Return the bits per byte of a run on its validation text."""
     import models
     import tokenizer
     from minigrad.evaluate import measures
@@ -51,8 +54,8 @@ def resident_bytes() -> int:
     return 0
 
 
-def timed(folder: str, format: str | None) -> dict[str, Any]:
-    """Return the memory of a model after loading, and its tokens per second, alone and with several samples."""
+def timed(folder: str, format: str | None, samples: list[int]) -> dict[str, Any]:
+    """Return the memory of a model after loading, and its tokens per second for this number of texts."""
     import models
     from minigrad.generation import Sampling, stream
 
@@ -62,53 +65,56 @@ def timed(folder: str, format: str | None) -> dict[str, Any]:
     loading, memory = time.perf_counter() - start, resident_bytes() - before
     greedy = Sampling(temperature=0, tokens=COUNT)
     speeds = {}
-    for samples in (1, SAMPLES):
-        settings, best = greedy.changed({"samples": samples}), float("inf")
+    for texts in samples:
+        settings, best = greedy.changed({"samples": texts}), float("inf")
         for _ in range(TURNS):
             stamps = [time.perf_counter() for _ in stream(model, PROMPT, settings, end_ids=())]
-            best = min(best, (stamps[-1] - stamps[samples - 1]) / (len(stamps) - samples))
-        speeds[samples] = 1 / best
+            best = min(best, (stamps[-1] - stamps[texts - 1]) / (len(stamps) - texts))
+        speeds[f"tokens_per_second_of_{texts}"] = 1 / best
+    prompt_length = min(LONG, model.config.context_length - 1)
     start = time.perf_counter()
-    list(stream(model, list(range(512)), greedy.changed({"tokens": 1}), end_ids=()))
+    list(stream(model, list(range(prompt_length)), greedy.changed({"tokens": 1}), end_ids=()))
     prompt = time.perf_counter() - start
     return {
         "megabytes": memory / 1e6,
         "seconds_to_load": loading,
-        "tokens_per_second": speeds[1],
-        "tokens_per_second_together": speeds[SAMPLES],
-        "prompt_tokens_per_second": 512 / prompt,
+        **speeds,
+        "prompt_tokens_per_second": prompt_length / prompt,
     }
 
 
 def main() -> None:
     """Measure every format, print a table and JSON."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--run", help="a run folder, for the bits per byte of its held-out text")
+    parser.add_argument("--run", help="a run folder, for the bits per byte of its validation text")
     parser.add_argument("--family", default="gpt2")
     parser.add_argument("--size", default="124m")
+    parser.add_argument("--formats", nargs="+", default=list(FORMATS), choices=FORMATS)
+    parser.add_argument("--samples", type=int, nargs="+", default=[1, 16], help="texts that are written at once")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
         task = json.loads(arguments.one)
-        print(json.dumps((scored if task["kind"] == "scored" else timed)(task["folder"], task["format"])))
+        format = None if task["format"] == "float32" else task["format"]
+        folder, samples = task["folder"], task["samples"]
+        print(json.dumps(scored(folder, format) if task["kind"] == "scored" else timed(folder, format, samples)))
         return
     import models
-    from minigrad.system import hardware
 
     with tempfile.TemporaryDirectory() as temporary:
         kind, folder = ("scored", arguments.run) if arguments.run else ("timed", temporary)
         if not arguments.run:
             models.build(arguments.family, size=arguments.size).save(temporary)
-        print(hardware.describe())
+        print(describe_machine())
         results = {}
-        for format in FORMATS:
-            task = json.dumps({"kind": kind, "folder": folder, "format": format})
+        for format in arguments.formats:
+            task = json.dumps({"kind": kind, "folder": folder, "format": format, "samples": arguments.samples})
             command = [sys.executable, __file__, "--one", task]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-            results[format or "float32"] = json.loads(done.stdout.splitlines()[-1])
-            figures = ", ".join(f"{name} {value:,.4f}" for name, value in results[format or "float32"].items())
-            print(f"{format or 'float32':<9} {figures}", flush=True)
-    print(json.dumps({"machine": hardware.describe(), "model": folder if arguments.run else arguments.size, **results}))
+            results[format] = json.loads(done.stdout.splitlines()[-1])
+            figures = ", ".join(f"{name} {value:,.4f}" for name, value in results[format].items())
+            print(f"{format:<9} {figures}", flush=True)
+    print(json.dumps({"machine": describe_machine(), "model": folder if arguments.run else arguments.size, **results}))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from machine import describe_machine
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -88,7 +89,7 @@ def main() -> None:
                 times[case].append(seconds)
     medians = {case: float(np.median(found)) for case, found in times.items()}
     whole, plain = medians["off", 0.0, True], medians["off", 0.0, False]
-    print(hardware.describe())
+    print(describe_machine())
     print(f"attention block of wiola-360m, {length} tokens, forward and backward: {whole * 1e3:.0f} ms\n")
     print("| merge ratio | paper's saving | counted | first | avg_causal | kv_only |")
     print("| --: | --: | --: | --: | --: | --: |")

@@ -1,54 +1,62 @@
-"""What the expressions in claims.toml compute: counts, sizes, FLOPs, leaks, and formulas against what they are of.
+"""What the expressions in claims.toml compute: counts, sizes, FLOPs, leaks, formulas, and figures that were measured.
 
-Everything is computed from the shapes that the documents give; no weights are allocated but for a few tiny models.
+Everything else is computed from the shapes that the documents give; no weights are allocated but for a few tiny models.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 import models
+from docs.claims.growing import deepened, grown
+from docs.claims.shapes import both_sides, kron, scores_used, shrunk_elements, stacked_elements, used
+from docs.measurements.records import read
 from minigrad import Tensor, no_grad, ops
 from minigrad.nn.config import residual_std
 from minigrad.nn.rotary import RotaryAngles
 from minigrad.optim import warmup_cosine
 from minigrad.typing import Array
-from minigrad.variable import add, kronecker
-from models.growth import widen_weights
 from models.wiola.feed_forward import DualStreamFeedForward
 from models.wiola.spiral import SpiralAngles
 
 __all__ = [
+    "RotaryAngles",
+    "Tensor",
     "activation_bytes",
     "both_sides",
     "cache_bytes",
     "context_attention_share",
+    "deepened",
     "forward_gflop",
     "fusion_at_zero_error",
     "grown",
     "kron",
     "leak",
     "math",
+    "measured",
     "merging_saves",
     "models",
     "norm_gradient_error",
     "np",
+    "offset_zero_error",
+    "ops",
     "part",
     "radius_products",
     "residual_std",
     "scores_used",
+    "shrunk_elements",
     "spiral_against_rotary",
+    "stacked_elements",
     "swinging_pairs",
     "used",
     "warmup_cosine",
 ]
 
-MIX = (512, 1024, 2048, 4096)
-"""The lengths of the plan for variable shapes, equally often."""
+records = functools.cache(read)
 
 
 def part(family: str, size: str, *words: str, **overrides: Any) -> int:
@@ -178,66 +186,14 @@ def context_attention_share(context: int = 2048) -> float:
     return float(config.gcla_lookback * (2 * width * keys + 2 * width) / (2 * context * width))
 
 
-def grown(naive: bool) -> tuple[float, float]:
-    """Return the largest change of the logits when a tiny model is widened, and the share of new heads that is dead.
-
-    Naive is the published way: matrices into the corner of zeros, new weights of norms 1. A head is dead if none of its
-    weights has a gradient.
-    """
-    narrow: Any = {
-        "vocab_size": 40,
-        "num_layers": 2,
-        "width": 64,
-        "num_heads": 2,
-        "num_kv_heads": 1,
-        "feed_forward": 96,
-    }
-    wide: Any = narrow | {"width": 128, "num_heads": 4, "num_kv_heads": 2, "feed_forward": 192}
-    old = models.build("vidya-v2", "nano", dtype="float64", **narrow)
-    eps = old.config.norm_eps if naive else old.config.norm_eps * 64 / 128
-    new = models.build("vidya-v2", "nano", dtype="float64", **wide, norm_eps=eps)
-    if naive:
-        for name, parameter in new.named_parameters():
-            known = old.state_dict()[name]
-            values = np.full(parameter.shape, float(parameter.ndim == 1))
-            values[tuple(slice(length) for length in known.shape)] = known
-            parameter.data = values
-    else:
-        widen_weights(new, old.state_dict(), 64)
-    ids = np.arange(24)[None] % 40
-    with no_grad():
-        change = np.abs(new(ids).data - old(ids).data).max()
-    new.loss(ids, (ids * 7 + 1) % 40).backward()
-    gradient = {name: parameter.grad for name, parameter in new.named_parameters()}
-    attention = "model.layers.0.self_attn."
-    by_head = [gradient[f"{attention}q_proj.weight"], gradient[f"{attention}o_proj.weight"].T]  # (heads * 32, ...)
-    dead = [not any(each[32 * head : 32 * head + 32].any() for each in by_head) for head in (2, 3)]
-    return float(change), sum(dead) / 2
+def offset_zero_error() -> float:
+    """Return how far Wiola's norm, its offset zero, is from RMSNorm."""
+    rng = np.random.default_rng(0)
+    x, gamma = Tensor(rng.normal(size=(3, 16))), Tensor(rng.uniform(0.5, 1.5, 16))
+    found = ops.offset_rms_norm(x, gamma, Tensor(np.zeros(16)), eps=1e-6).data
+    return float(np.abs(found - ops.rms_norm(x, gamma, eps=1e-6).data).max())
 
 
-def kron(a: list[float], b: list[float]) -> list[float]:
-    """Return the Kronecker product of two vectors."""
-    return kronecker(Tensor(a), Tensor(b)).tolist()
-
-
-def both_sides() -> tuple[list[float], list[float]]:
-    """Return a (b + c) and a b + a c for a = [1, 1], b = [1], c = [0, 1]; shorter arrays continue with zeros."""
-    left = kron([1, 1], zero_extended_sum([1], [0, 1]))
-    return left, zero_extended_sum(kron([1, 1], [1]), kron([1, 1], [0, 1]))
-
-
-def zero_extended_sum(a: list[float], b: list[float]) -> list[float]:
-    """Return the sum of two vectors of which the shorter continues with zeros."""
-    return add(Tensor(a), Tensor(b)).tolist()
-
-
-def used(lengths: Iterable[int] = MIX) -> float:
-    """Return the share of a batch, padded to its longest sequence, that is not padding."""
-    given = list(lengths)
-    return sum(given) / (max(given) * len(given))
-
-
-def scores_used(lengths: Iterable[int] = MIX) -> float:
-    """Return the share of the attention scores of a padded batch that are those of tokens."""
-    given = list(lengths)
-    return sum(length**2 for length in given) / (max(given) ** 2 * len(given))
+def measured(name: str, figure: str, column: str | int = 0, number: int = 0) -> float:
+    """Return a number of a measurement in docs/measurements."""
+    return records()[name].value(figure, column, number)

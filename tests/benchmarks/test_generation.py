@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parent.parent.parent / "benchmarks"))  # where a script finds those beside it
 
 from benchmarks import generation, writers
 

@@ -39,7 +39,7 @@ def test_a_run_folder_becomes_three_pictures(
         assert len(picture.encode()) < 100_000
         assert "prefers-color-scheme: dark" in picture
     assert "30 steps, seed 3" in text_of(drawn["loss"])
-    assert "5-gram of bytes" in text_of(drawn["loss"])
+    assert "6-gram of bytes" in text_of(drawn["loss"])
     assert "xz: " in text_of(drawn["loss"])
     assert "after 5 steps" in text_of(drawn["sample"])
     assert "after 30 steps" in text_of(drawn["sample"])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks import scaling
+from minigrad.data.split import Parts
 from minigrad.training import scaling as law
 from minigrad.training.budget import Budget
 from minigrad.training.scaling import Point
@@ -34,7 +35,7 @@ def test_a_branch_is_bit_for_bit_the_run_of_as_many_steps(tmp_path: Path) -> Non
 def test_the_parts_of_the_text_have_the_sizes_they_say(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Text:
         def split(self) -> Any:
-            return [f"{number:03}" + "a" * 97 for number in range(200)], ("held out",)
+            return Parts(tuple(f"{number:03}" + "a" * 97 for number in range(200)), ("held out",), ())
 
     monkeypatch.setattr(scaling.mixture, "load", lambda name: Text())
     half, eighth = (scaling.part_of_text(tmp_path, divisor).read_text("utf-8").splitlines() for divisor in (2, 8))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parent.parent.parent / "benchmarks"))  # where a script finds those beside it
 
 import tokenizer
 from benchmarks import teaching_costs

@@ -1,0 +1,79 @@
+"""Merging while writing: what a trained Wiola loses and how fast it writes, with and without merging at inference.
+
+The paper merges tokens in training alone. The causal variants can merge at inference too (`atm_at_generation`). For
+each of several thresholds: bits per byte of the validation text, the share of merged tokens, and tokens per second of a
+text that is written alone. A model that merges is called for each token, because a program computes the same steps for
+every token; so the speed without merging is given in both ways.
+
+    python train.py --model wiola --size nano --steps 2000 --out runs/wiola-nano
+    python benchmarks/wiola_merging.py runs/wiola-nano
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from machine import describe_machine
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+PROMPT, COUNT, TURNS = list(range(16)), 128, 3
+
+
+def measure(run: str, *, by_program: bool = False, limit: int | None = None, **changes: Any) -> dict[str, Any]:
+    """Return bits per byte, the share of merged tokens and tokens per second of a run, with fields of its config."""
+    import models
+    import tokenizer
+    from minigrad.data import mixture
+    from minigrad.data.reading import reader
+    from minigrad.data.tokenized import TokenizedCorpus
+    from minigrad.generation import Sampling, stream
+    from minigrad.training.evaluate import evaluate
+    from minigrad.training.record import Record
+
+    record, model = Record.read(Path(run)), models.load(run, **changes).eval()
+    source = mixture.load(record.data, held_out=record.used.get("held_out"))
+    text, context = TokenizedCorpus.of(source, tokenizer.load(run)), record.used["context"]
+    spans = reader(record.used.get("documents", "packed"), text.validation, context).spans()
+    score = evaluate(model, spans, text.byte_lengths, context=context, limit=limit)
+    merged = model.measurements().get("merge_ratio", [])
+    if not by_program:
+        vars(model)["write_program"] = lambda program: None
+    settings, best = Sampling(temperature=0, tokens=COUNT), float("inf")
+    for _ in range(TURNS):
+        stamps = [time.perf_counter() for _ in stream(model, PROMPT, settings, end_ids=())]
+        best = min(best, (stamps[-1] - stamps[0]) / (len(stamps) - 1))
+    return {"bits_per_byte": score.bits_per_byte, "merged": merged, "tokens_per_second": 1 / best}
+
+
+def main() -> None:
+    """Measure every case; print a line for each, and JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("run", help="the folder of a trained Wiola")
+    parser.add_argument("--thresholds", type=float, nargs="+", default=[0.97, 0.92, 0.85, 0.7])
+    parser.add_argument("--limit", type=int, help="validation tokens to read (default: all)")
+    arguments = parser.parse_args()
+    print(describe_machine())
+    cases: dict[str, dict[str, Any]] = {"no merging, by its program": {"by_program": True}, "no merging": {}}
+    for threshold in arguments.thresholds:
+        cases[f"merging from {threshold}"] = {"atm_at_generation": True, "atm_threshold": threshold}
+    results = {}
+    for name, changes in cases.items():
+        results[name] = found = measure(arguments.run, limit=arguments.limit, **changes)
+        shares = ", ".join(f"{share:.3f}" for share in found["merged"]) if "merging from" in name else "none"
+        print(
+            f"{name:<27} {found['bits_per_byte']:.4f} bits per byte  {found['tokens_per_second']:8,.1f} tokens/s  "
+            f"merged in each layer: {shares}",
+            flush=True,
+        )
+    print(json.dumps({"machine": describe_machine(), "run": arguments.run, "results": results}))
+
+
+if __name__ == "__main__":
+    main()

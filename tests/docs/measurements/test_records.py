@@ -1,0 +1,85 @@
+"""The records of measurements are complete, and their numbers can be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from docs.measurements.printed import numbers
+from docs.measurements.records import read
+from minigrad.training import scaling
+from tests.source_files import ROOT
+
+RECORDS = read()
+FIELDS = {
+    "script": '"train.py"',
+    "command": '"python train.py"',
+    "machine": '"a laptop, 2 cores"',
+    "openblas": '"Zen"',
+    "variables": '"none"',
+    "commit": '"dbba169"',
+    "date": "2026-11-23",
+    "runs": '"one run"',
+    "columns": '["tokens/s", "peak MB"]',
+    "figures": '{ nano = ["28,534", "376"], "in the end" = "1.37 bits per byte" }',
+}
+
+
+def written(folder: Path, **changes: str | None) -> Path:
+    fields = {name: value for name, value in {**FIELDS, **changes}.items() if value is not None}
+    lines = [f"{name} = {value}" for name, value in fields.items()]
+    (folder / "a.toml").write_text("\n".join(["[a-run]", *lines, ""]), encoding="utf-8")
+    return folder
+
+
+def test_a_record_is_read(tmp_path: Path) -> None:
+    record = read(written(tmp_path))["a-run"]
+    assert record.value("nano", "peak MB") == 376
+    assert record.value("in the end") == 1.37
+    assert record.entries() == ["nano | 28,534 | 376", "in the end | 1.37 bits per byte"]
+
+
+@pytest.mark.parametrize("name", sorted(FIELDS.keys() - {"columns"}))
+def test_a_record_that_lacks_a_field_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"a.toml: the measurement 'a-run' lacks {name}"):
+        read(written(tmp_path, **{name: None}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"machine": '""'}, "leaves machine empty"),
+        ({"date": '"yesterday"'}, "the date 'yesterday'"),
+        ({"processor": '"Zen 5"'}, "unknown fields: processor"),
+        ({"columns": '["tokens/s"]'}, "'nano' has 2 values for 1 columns"),
+        ({"figures": '{ nano = "fast" }'}, "'nano' has no number"),
+    ],
+)
+def test_a_record_that_says_nothing_is_refused(changes: dict[str, str], words: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=words):
+        read(written(tmp_path, **changes))
+
+
+def test_no_two_records_have_a_name(tmp_path: Path) -> None:
+    written(tmp_path)
+    (tmp_path / "b.toml").write_bytes((tmp_path / "a.toml").read_bytes())
+    with pytest.raises(ValueError, match="two measurements 'a-run'"):
+        read(tmp_path)
+
+
+def test_the_scripts_of_the_records_are_there() -> None:
+    assert len(RECORDS) > 60
+    assert not [record.name for record in RECORDS.values() if not (ROOT / record.script).is_file()]
+
+
+def test_the_recorded_law_is_the_one_in_use() -> None:
+    (printed,) = RECORDS["scaling-law"].values("E, A, alpha, B, beta, R of the law")
+    assert [float(each.value) for each in numbers(printed)] == pytest.approx(list(scaling.LAW), rel=0.01)
+    (spread,) = RECORDS["scaling-law"].values("without one of the curves: alpha, beta, R")
+    bounds = [
+        each(getattr(law, name) for law in scaling.WITHOUT)
+        for name in ("alpha", "beta", "repeats")
+        for each in (min, max)
+    ]
+    assert [float(each.value) for each in numbers(spread)] == pytest.approx(bounds, rel=0.02)
