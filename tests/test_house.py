@@ -83,7 +83,9 @@ ALLOWED: dict[str, set[str]] = {
     "tokenizer.encode": TOKENIZER | {f"tokenizer.{name}" for name in ("structures", "text", "vocabulary")},
     "tokenizer.formats": TOKENIZER | {f"tokenizer.{name}" for name in ("disk", "text", "vocabulary")},
     "tokenizer.bpe": TOKENIZER | {f"tokenizer.{name}" for name in ("text", "vocabulary", "learn", "encode", "formats")},
-    "tokenizer.chat": TOKENIZER | {f"tokenizer.{name}" for name in ("bpe", "disk", "formats", "text", "vocabulary")},
+    "tokenizer.templates": {"tokenizer.errors"},
+    "tokenizer.chat": TOKENIZER
+    | {f"tokenizer.{name}" for name in ("bpe", "disk", "formats", "templates", "text", "vocabulary")},
     "tokenizer.vidya_v1": TOKENIZER | {"tokenizer.bpe", "tokenizer.text", "tokenizer.vocabulary"},
     "tokenizer.cli": TOKENIZER | {"tokenizer"},
 }
@@ -194,3 +196,22 @@ def test_the_package_lists_the_names_that_it_imports_when_they_are_used() -> Non
 def test_the_version_is_that_of_the_package() -> None:
     assert f'__version__ = "{minigrad.__version__}"' in (ROOT / "minigrad/__init__.py").read_text(encoding="utf-8")
     assert 'attr = "minigrad.__version__"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+PRINTS = {  # and what prints there: all else goes through `say`, which makes control characters visible
+    "minigrad.system.terminal": "say",
+    "tokenizer.cli.output": "say",
+    "tokenizer.templates.program": "lines of JSON, for the process that started it",
+}
+
+
+def prints(tree: ast.AST) -> bool:
+    """Whether a file calls `print`."""
+    return any(isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print" for node in ast.walk(tree))
+
+
+def test_everything_is_printed_by_one_function() -> None:
+    files = {module_of(path): path for path in FILES} | {path.stem: path for path in PROGRAMS}
+    found = {name for name, path in files.items() if prints(ast.parse(path.read_text(encoding="utf-8")))}
+    assert found == set(PRINTS)
+    assert prints(ast.parse("if x:\n    print(x)"))

@@ -181,7 +181,10 @@ def draw(boxes, description, rows=None):
 
 
 def lanes_of(boxes):
-    """Return the lanes of the lines beside the boxes, by the box where each begins; short lines are inside."""
+    """Return the lanes of the lines beside the boxes, by the box where each begins; short lines are inside.
+
+    Two lines that meet at one box have lanes of their own: one ends there with an arrow, the other leaves it.
+    """
     ends = {}
     for number, box in enumerate(boxes):
         for source in box.inputs:
@@ -190,7 +193,7 @@ def lanes_of(boxes):
     lanes, taken = {}, []
     for source in sorted(ends, key=lambda each: (ends[each] - each, each)):
         lane = next(
-            n for n in itertools.count() if not any(n == m and source < e and s < ends[source] for m, s, e in taken)
+            n for n in itertools.count() if not any(n == m and source <= e and s <= ends[source] for m, s, e in taken)
         )
         lanes[source] = lane
         taken.append((lane, source, ends[source]))

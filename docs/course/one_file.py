@@ -207,8 +207,8 @@ def write(p, prompt, count, rng, temperature=0.7):
 def main():
     """Train, evaluate now and then, and write."""
     rng, start = np.random.default_rng(0), time.perf_counter()
-    text, held_out = read_text(sysconfig.get_path("stdlib"))
-    judged = draw_batch(held_out, 200, np.random.default_rng(1))  # the same pieces every time
+    text, validation = read_text(sysconfig.get_path("stdlib"))
+    judged = draw_batch(validation, 200, np.random.default_rng(1))  # the same pieces every time
     p = {name: w.astype(np.float32) for name, w in new_parameters(rng).items()}
     state = {}
     print(f"{len(text):,} characters, {sum(w.size for w in p.values()):,} parameters")

@@ -15,6 +15,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from docs.claims.table import DOCUMENTS, FILE, Claim, read
+from docs.measurements.records import read as read_measurements
 
 
 class Claims(SphinxDirective):
@@ -28,6 +29,7 @@ class Claims(SphinxDirective):
         if document not in DOCUMENTS:
             raise self.error(f"there are no claims of {document!r}; the documents are {', '.join(DOCUMENTS)}")
         self.env.note_dependency(str(FILE))
+        self.records = read_measurements()
         listed = nodes.definition_list(classes=["claims"])
         listed += [self.entry(claim) for claim in read() if claim.document == document]
         return [listed]
@@ -42,10 +44,9 @@ class Claims(SphinxDirective):
             text += self.parse_text_to_nodes(claim.why)
         if claim.compute:
             text += nodes.paragraph("", "", nodes.literal("", claim.compute))
-        if claim.page:
-            page = claim.page.removeprefix("docs/").removesuffix(".md")
-            made = f"`{claim.script}`, " if claim.script else ""
-            text += self.parse_text_to_nodes(f"{made}{{doc}}`{page}`")
+        for name in claim.measured:
+            record = self.records[name]
+            text += self.parse_text_to_nodes(f"`{record.command}`, {record.machine}, {record.date}: {record.runs}")
         return nodes.definition_list_item("", term, text)
 
 

@@ -79,9 +79,20 @@ FLAWS = """(() => {
     .filter((part) => part.getBoundingClientRect().right > width + 1 && !scrolls(part));
   const missing = [...document.images].filter((each) => !each.naturalWidth);
   const broken = [...document.querySelectorAll("merror, .problematic")];
-  return [...wide, ...missing, ...broken].map((part) => part.outerHTML.slice(0, 200));
+  const clipped = [...document.querySelectorAll("article .formula")]
+    .filter((part) => part.scrollHeight > part.clientHeight + 1);
+  const read = (part) => !part.parentElement.closest("code, pre, math, script, style");
+  const texts = document.createTreeWalker(document.querySelector("article") || document.body, NodeFilter.SHOW_TEXT);
+  const raw = [];
+  while (texts.nextNode()) {
+    if (/\\\\[a-z]{2,}/i.test(texts.currentNode.data) && read(texts.currentNode)) {
+      raw.push(texts.currentNode.parentElement);
+    }
+  }
+  return [...wide, ...missing, ...broken, ...clipped, ...raw].map((part) => part.outerHTML.slice(0, 200));
 })()"""
-"""What is wider than the window without a way to scroll to it, pictures that are not there, and broken mathematics."""
+"""What is wider than the window without a way to scroll to it, pictures that are not there, and broken mathematics:
+formulas that are clipped, or shown as the TeX that they were written in."""
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +156,11 @@ def test_links_own_files_and_names_of_formats_are_no_loads() -> None:
         ('<article><div style="width: 500px">wide</div></article>', "wide"),
         ('<article><img src="nowhere.png" alt="lost"></article>', "lost"),
         ("<article><math><merror>bad</merror></math></article>", "bad"),
+        (
+            '<article><div class="formula" style="height: 9px; overflow: auto; line-height: 2">tall</div></article>',
+            "tall",
+        ),
+        (r"<article><ul><li>\beta D_t$ with</li></ul></article>", "beta"),
     ],
 )
 def test_a_flaw_of_a_page_is_noticed(browser: Browser, tmp_path: Path, body: str, word: str) -> None:

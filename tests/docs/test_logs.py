@@ -26,7 +26,7 @@ PAGE = (ROOT / "docs/logs.md").read_text(encoding="utf-8")
 def test_every_field_is_documented_and_no_other() -> None:
     found = re.findall(r"^\| `([a-z_0-9]+)`", PAGE, re.MULTILINE)
     fields = [field.name for field in dataclasses.fields(Measurement) if field.name != "of_family"]
-    assert sorted(found) == sorted([*fields, "merge_ratio", "far_share", "expert_load_0"])
+    assert sorted(found) == sorted([*fields, "merge_ratio", "far_share", "pattern_share", "expert_load_0"])
 
 
 def test_the_command_is_understood() -> None:

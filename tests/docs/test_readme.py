@@ -82,6 +82,18 @@ def test_the_counts_are_those_of_the_models() -> None:
     assert set(models.FAMILIES) <= named
 
 
+def test_the_numbers_of_lines_are_near_those_of_the_files() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    for text, pattern, file in [
+        (PAGE, r"`(models/vidya_v2\.py)` \| a whole modern language model in (\d+) lines", None),
+        (index, r"in about (\d+) lines", "docs/course/one_file.py"),
+    ]:
+        found = re.search(pattern, text)
+        assert found is not None
+        lines = (ROOT / (file or found[1])).read_text(encoding="utf-8").count("\n")
+        assert int(found[found.lastindex or 0]) == pytest.approx(lines, abs=15)
+
+
 def test_the_tree_names_folders_and_files_that_are_there() -> None:
     tree = re.search(r"^```text\ntrain\.py .*?^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
     assert tree is not None

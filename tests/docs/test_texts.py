@@ -7,9 +7,10 @@ import re
 import pytest
 
 from minigrad.cli.parser import Parser
-from minigrad.data import held_out, mixing, sources, text_files
+from minigrad.data import mixing, sources, split, text_files
 from minigrad.training.settings import TrainConfig
 from tests.source_files import ROOT
+from tokenizer.text import roles
 
 PAGE = (ROOT / "docs/texts.md").read_text(encoding="utf-8")
 
@@ -24,8 +25,14 @@ def test_the_figures_are_those_of_the_source() -> None:
     for figure in (
         f"more than {text_files.LARGEST_DOCUMENT:,} characters is cut into chunks of about {text_files.CHUNK:,}",
         f"{mixing.BLOCKS:,} blocks",
-        f"at most {held_out.MOST_BYTES >> 20} MiB",
+        f"at most {split.MOST_BYTES >> 20} MiB",
         f"more than {text_files._KEPT // 2**20} MB",
     ):
         assert figure in " ".join(PAGE.split())
     assert all(f"`{suffix}`" in PAGE for suffix in text_files.TEXT_SUFFIXES)
+
+
+def test_the_usual_names_of_the_token_between_documents_are_those_of_the_source() -> None:
+    for name in roles.KNOWN_NAMES["eos_token"]:
+        assert f"`{name}`" in PAGE
+    assert "`--tokenizer vidya-v1`" in PAGE

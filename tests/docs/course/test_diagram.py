@@ -49,7 +49,13 @@ def test_lines_that_overlap_have_lanes_of_their_own() -> None:
         Box("e"),
         Box("f", inputs=[3]),
     ]
-    assert lanes_of(boxes) == {1: 0, 3: 0, 0: 1}
+    assert lanes_of(boxes) == {1: 0, 3: 1, 0: 2}
+
+
+def test_lines_that_meet_at_a_box_have_lanes_of_their_own() -> None:
+    boxes = [Box("tokens"), Box("positions"), Box("wte", inputs=[0]), Box("wpe", inputs=[1]), Box("add", inputs=[2, 3])]
+    lanes = lanes_of(boxes)
+    assert lanes[0] != lanes[2]  # one ends at wte, the other begins there
 
 
 def test_equal_modules_in_a_row_are_one_box() -> None:

@@ -65,8 +65,8 @@ def test_the_text_is_that_of_docstrings(tmp_path: Path, parameters: dict[str, An
     for number in range(11):
         text = f'"""Module {number}."""\n\ndef f():\n    "é or not."\n'
         (tmp_path / f"m{number:02}.py").write_text(text, encoding="utf-8")
-    text, held_out = one_file.read_text(tmp_path)
-    assert bytes(held_out) == b"Module 0.\n\n or not.\n\nModule 10.\n\n or not."
+    text, validation = one_file.read_text(tmp_path)
+    assert bytes(validation) == b"Module 0.\n\n or not.\n\nModule 10.\n\n or not."
     assert bytes(text).startswith(b"Module 1.\n\n or not.\n\nModule 2.")
     inputs, targets = one_file.draw_batch(text, 4, np.random.default_rng(0))
     assert inputs.shape == targets.shape == (4, 5)

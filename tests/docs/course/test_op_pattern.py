@@ -39,7 +39,7 @@ def test_the_operation_passes_with_its_row(names: dict[str, Any], data: st.DataO
     op_checks.check_forward(operation, row, case)
     op_checks.check_gradient(operation, case)
     op_checks.check_inputs_unchanged(operation, case)
-    op_checks.check_float32(operation, row, case)
+    op_checks.check_float32(operation, case)
     op_checks.check_any_layout(operation, case)
     op_checks.check_special_values(operation, row, op_checks.with_special_values(case, seed=0))
     op_checks.check_dtype(operation, case, data.draw(st.sampled_from(op_checks.DTYPES)))
