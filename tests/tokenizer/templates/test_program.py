@@ -22,9 +22,8 @@ def test_the_program_answers_until_its_questions_end() -> None:
 
 
 def test_each_bound_is_named() -> None:
-    endless = (
-        "{% for i in range(9999) %}{% for j in range(9999) %}{{ 'a'.center(10 ** 6)[:0] }}{% endfor %}{% endfor %}"
-    )
+    count = "{% for i in range(9999) %}{% for j in range(9999) %}"
+    endless = count + "{{ 'a'.center(10 ** 6)[:0] }}{% endfor %}{% endfor %}"
     form = "{% if slow %}" + endless + "{% endif %}{{ 'a' * n }}"
     found, code = answers(form, {"n": 101}, {"n": 10**9}, {"n": 1}, {"slow": 1}, bounds=(1, 512, 100))
     long, large = "it writes 101 characters, more than 100", "it needs more than 512 MB of memory"
