@@ -195,7 +195,7 @@ def write_explanation(
     model: LanguageModel, tok: Tokenizer, prompt: list[int], drawn: list[Token], config: GenerateConfig
 ) -> None:
     """Write the page of --explain: a text, its prompt first, and what the model computed at each token."""
-    from minigrad.explain import explain
+    from minigrad.pages.explain import explain
 
     notice(f"reading the text again, for {config.explain}")
     title, count = f"How {Path(config.run).resolve().name} wrote this", len(prompt)

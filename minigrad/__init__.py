@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from minigrad.autograd import gradcheck
     from minigrad.autograd.anomaly import detect_anomaly
     from minigrad.autograd.creation import arange, ones, randn, zeros
-    from minigrad.autograd.drawing import draw_graph
     from minigrad.autograd.graph import no_grad
     from minigrad.autograd.op import op
-    from minigrad.autograd.stepping import step_through
     from minigrad.autograd.tensor import Tensor
     from minigrad.errors import GraphError, InputError, RunError, ShapeError
+    from minigrad.pages.graph.drawing import draw_graph
+    from minigrad.pages.graph.stepping import step_through
 
 __version__ = "0.1.0"
 
@@ -56,12 +56,12 @@ _HOMES = {
     "Tensor": "autograd.tensor",
     "arange": "autograd.creation",
     "detect_anomaly": "autograd.anomaly",
-    "draw_graph": "autograd.drawing",
+    "draw_graph": "pages.graph.drawing",
     "no_grad": "autograd.graph",
     "ones": "autograd.creation",
     "op": "autograd.op",
     "randn": "autograd.creation",
-    "step_through": "autograd.stepping",
+    "step_through": "pages.graph.stepping",
     "zeros": "autograd.creation",
 }
 _MODULES = {
@@ -73,7 +73,13 @@ _MODULES = {
     "variable": "variable",
 }
 
-_USING_OPERATIONS = {f"autograd.{name}" for name in ("tensor", "creation", "drawing", "op", "stepping")}
+_USING_OPERATIONS = {
+    "autograd.tensor",
+    "autograd.creation",
+    "autograd.op",
+    "pages.graph.drawing",
+    "pages.graph.stepping",
+}
 
 hardware.prepare()
 

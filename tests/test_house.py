@@ -49,7 +49,8 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.data": SYSTEM | {"numpy", "minigrad.formats", "minigrad.nn.layout"},
     "minigrad.generation": NN | {"minigrad.data"},
     "minigrad.pages": SYSTEM | {"numpy"},
-    "minigrad.explain": NN | {"minigrad.generation", "minigrad.pages"},
+    "minigrad.pages.graph": AUTOGRAD,
+    "minigrad.pages.explain": NN | {"minigrad.generation", "minigrad.pages"},
     "minigrad.training": NN
     | {f"minigrad.{name}" for name in ("optim", "distributed", "data", "generation", "pages")}
     | {"tqdm"},

@@ -1,4 +1,4 @@
-"""What a family shows of itself on the page of an explained text (`minigrad.explain`), besides what all models have.
+"""What a family shows of itself on the page of an explained text (`minigrad.pages.explain`).
 
 `LanguageModel.panels` returns these; how they look is the page's business.
 """

@@ -6,15 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from minigrad.explain import lens_table, maps, panel, ribbon
-from minigrad.explain.atlas import draw_atlas, head_atlas
-from minigrad.explain.attention import ATTENTIONS
-from minigrad.explain.lens import Lens, last_logits, logit_lens
-from minigrad.explain.prediction import Prediction, predictions
-from minigrad.explain.tokens import TokenNames
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.trace import Trace, trace
 from minigrad.pages.chart import Series, line_chart
+from minigrad.pages.explain import lens_table, maps, panel, ribbon
+from minigrad.pages.explain.atlas import draw_atlas, head_atlas
+from minigrad.pages.explain.attention import ATTENTIONS
+from minigrad.pages.explain.lens import Lens, last_logits, logit_lens
+from minigrad.pages.explain.prediction import Prediction, predictions
+from minigrad.pages.explain.tokens import TokenNames
 from minigrad.pages.page import escape, page
 from minigrad.system.units import format_count
 from minigrad.typing import Tokenizer

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from numpy.typing import ArrayLike
 
-from minigrad.autograd.history import Box, history
 from minigrad.autograd.tensor import Tensor
+from minigrad.pages.graph.history import Box, history
 from minigrad.typing import Array
 
 _WIDTH, _HEIGHT = 176, 50  # of a box; the width is more if a text needs more

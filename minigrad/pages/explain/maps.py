@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minigrad.explain.attention import ATTENTIONS, attention_weights
-from minigrad.explain.ribbon import percent
 from minigrad.nn.patterns import AttentionPattern
 from minigrad.nn.trace import Operation
 from minigrad.pages.chart import round_step
+from minigrad.pages.explain.attention import ATTENTIONS, attention_weights
+from minigrad.pages.explain.ribbon import percent
 from minigrad.pages.page import escape
 from minigrad.pages.picture import data_address, shares_as_png
 from minigrad.typing import Array

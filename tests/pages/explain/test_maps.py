@@ -7,9 +7,9 @@ import re
 import numpy as np
 import pytest
 
-from minigrad.explain import maps
-from minigrad.explain.attention import ATTENTIONS, attention_weights
 from minigrad.nn.trace import trace
+from minigrad.pages.explain import maps
+from minigrad.pages.explain.attention import ATTENTIONS, attention_weights
 
 
 def drawn(model, text):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minigrad.explain.ribbon import percent
-from minigrad.explain.tokens import TokenNames
 from minigrad.nn.panels import Pairs, Panel, Shares
+from minigrad.pages.explain.ribbon import percent
+from minigrad.pages.explain.tokens import TokenNames
 from minigrad.pages.page import escape
 
 

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from minigrad.explain.attention import ATTENTIONS, attention_weights
-from minigrad.explain.ribbon import percent
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.trace import trace
 from minigrad.pages.chart import COLOURS
+from minigrad.pages.explain.attention import ATTENTIONS, attention_weights
+from minigrad.pages.explain.ribbon import percent
 from minigrad.random import generator
 from minigrad.typing import Array
 

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from minigrad.explain.attention import ATTENTIONS, attention_weights
 from minigrad.nn.trace import trace
 from minigrad.ops.softmax import softmax_formula
+from minigrad.pages.explain.attention import ATTENTIONS, attention_weights
 
 
 def operations(model, text, *more):

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from minigrad import Tensor, no_grad, ops
-from minigrad.explain.lens import last_logits, logit_lens
 from minigrad.nn.trace import trace
+from minigrad.pages.explain.lens import last_logits, logit_lens
 
 
 def test_the_last_layer_gives_the_models_logits(model, text):
@@ -49,7 +49,7 @@ def test_more_rows_than_are_computed_at_once(small, monkeypatch, text):
     model = small("vidya-v2")
     found = trace(model, text)
     whole = last_logits(model, found)
-    monkeypatch.setattr("minigrad.explain.lens._ROWS_AT_ONCE", 4)
+    monkeypatch.setattr("minigrad.pages.explain.lens._ROWS_AT_ONCE", 4)
     np.testing.assert_allclose(last_logits(model, found), whole, rtol=0, atol=1e-5)
     with no_grad():
         rows = found.after[0](Tensor(found.stream[-1]))

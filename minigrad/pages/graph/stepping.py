@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from numpy.typing import ArrayLike
 
-from minigrad.autograd.drawing import Line, picture, shown
-from minigrad.autograd.history import Box, history
 from minigrad.autograd.tensor import Tensor
+from minigrad.pages.graph.drawing import Line, picture, shown
+from minigrad.pages.graph.history import Box, history
 from minigrad.typing import Array
 
 _SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from minigrad import ops
-from minigrad.autograd.history import Box, history
 from minigrad.errors import GraphError
+from minigrad.pages.graph.history import Box, history
 
 
 def by_title(boxes: list[Box]) -> dict[str, Box]:

@@ -6,9 +6,9 @@ import re
 
 import numpy as np
 
-from minigrad.explain.lens import Lens
-from minigrad.explain.lens_table import agreement, lens_table
-from minigrad.explain.tokens import TokenNames
+from minigrad.pages.explain.lens import Lens
+from minigrad.pages.explain.lens_table import agreement, lens_table
+from minigrad.pages.explain.tokens import TokenNames
 
 
 def test_the_final_answer_is_bold_wherever_a_layer_gives_it(tok):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from minigrad.explain.prediction import predictions
+from minigrad.pages.explain.prediction import predictions
 
 
 def test_probability_rank_entropy_and_alternatives_are_those_of_the_softmax():

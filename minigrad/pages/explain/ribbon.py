@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from minigrad.explain.prediction import Prediction
-from minigrad.explain.tokens import TokenNames
+from minigrad.pages.explain.prediction import Prediction
+from minigrad.pages.explain.tokens import TokenNames
 
 _MOST_BITS = 12.0  # of surprise that the colour of a token shows: a probability of 1 in 4,096
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minigrad.explain.tokens import TokenNames
+from minigrad.pages.explain.tokens import TokenNames
 
 
 def test_text_signs_specials_bytes_and_unused_ids(tok):

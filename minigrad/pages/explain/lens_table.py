@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from minigrad.explain.lens import Lens
-from minigrad.explain.ribbon import percent
-from minigrad.explain.tokens import TokenNames
 from minigrad.pages.chart import Series, line_chart
+from minigrad.pages.explain.lens import Lens
+from minigrad.pages.explain.ribbon import percent
+from minigrad.pages.explain.tokens import TokenNames
 
 
 def lens_table(lens: Lens, tokens: Sequence[int], first: int, names: TokenNames) -> str:

@@ -6,9 +6,9 @@ import re
 
 import numpy as np
 
-from minigrad.explain.prediction import predictions
-from minigrad.explain.ribbon import choices, ribbon
-from minigrad.explain.tokens import TokenNames
+from minigrad.pages.explain.prediction import predictions
+from minigrad.pages.explain.ribbon import choices, ribbon
+from minigrad.pages.explain.tokens import TokenNames
 
 
 def found_for(tokens):

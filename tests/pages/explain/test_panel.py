@@ -6,9 +6,9 @@ import re
 
 import numpy as np
 
-from minigrad.explain.panel import show_panel
-from minigrad.explain.tokens import TokenNames
 from minigrad.nn.panels import Pairs, Shares
+from minigrad.pages.explain.panel import show_panel
+from minigrad.pages.explain.tokens import TokenNames
 
 
 def test_a_table_has_a_row_for_each_layer(tok):
