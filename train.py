@@ -33,8 +33,8 @@ from minigrad.system.locks import FolderLock
 from minigrad.system.signals import Stopped, raise_on_interrupt, stop_requests
 from minigrad.system.terminal import phase, prepare_output, say
 from minigrad.training.aliases import TRAIN_ALIASES
-from minigrad.training.places import check_places, unused_folder
-from minigrad.training.result import TrainResult
+from minigrad.training.folder.places import check_places, unused_folder
+from minigrad.training.reporting.result import TrainResult
 from minigrad.training.settings import RunSettings, TrainConfig
 from minigrad.training.settings_check import check_settings
 from models.names import check_model, ladder
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from minigrad.data.mixture import Mixture
     from minigrad.data.tokenized import TokenizedCorpus
     from minigrad.nn.language_model import LanguageModel
-    from minigrad.training.plan import Plan
+    from minigrad.training.folder.run_folder import Opening, RunFolder
+    from minigrad.training.planning.plan import Plan
     from minigrad.training.run import Run
-    from minigrad.training.run_folder import Opening, RunFolder
     from minigrad.training.teaching import Lessons
     from minigrad.typing import Array, Tokenizer
     from models.initial_weights import InitialWeights
@@ -79,8 +79,8 @@ def train(
     if world.rank == 0:
         tell_if_nothing_is_kept()
     with phase("starting NumPy and Numba"):
-        from minigrad.training.finish import finish
-        from minigrad.training.run_folder import open_run
+        from minigrad.training.folder.run_folder import open_run
+        from minigrad.training.reporting.finish import finish
     raise_on_interrupt()
     with FolderLock() as lock:
         preparation = Preparation(open_run(config, explicit, lock, world), lock)
@@ -94,7 +94,7 @@ def train(
 
 def train_loop(run: Run) -> None:
     """Take steps until the budget is used up; log, evaluate, generate samples and save on the way."""
-    from minigrad.training.step_log import StepLog
+    from minigrad.training.reporting.step_log import StepLog
 
     settings = run.settings
     with stop_requests() as request, StepLog(run, request) as log, run.writer:
@@ -170,12 +170,12 @@ class Preparation:
 
     def plan_run(self) -> Prepared:
         """Read the text, choose what was left open, print the plan; nothing is written. The model is a skeleton."""
-        from minigrad.training.choices import choose_settings, choose_shape
-        from minigrad.training.dial import Dial
-        from minigrad.training.fingerprints import fingerprints
-        from minigrad.training.plan import Plan
-        from minigrad.training.record import Record
-        from minigrad.training.run_folder import RunFolder
+        from minigrad.training.folder.fingerprints import fingerprints
+        from minigrad.training.folder.record import Record
+        from minigrad.training.folder.run_folder import RunFolder
+        from minigrad.training.planning.choices import choose_settings, choose_shape
+        from minigrad.training.planning.dial import Dial
+        from minigrad.training.planning.plan import Plan
         from models import claims, smallest_published, variant
 
         folder, world = self.opening.folder, self.opening.world
@@ -212,7 +212,7 @@ class Preparation:
         """Return the family, and the models to choose from by size: as asked for, or as the run starts from."""
         import models
         from minigrad.formats.json_files import read_json
-        from minigrad.training.record import FILE
+        from minigrad.training.folder.record import FILE
 
         asked, folder = self.opening.asked, self.opening.folder
         changes = assignments(asked.set)
@@ -264,11 +264,11 @@ class Preparation:
 
     def build(self, prepared: Prepared, clock: Callable[[], float]) -> Run:
         """Give the model its weights, new ones or those of a checkpoint, and write the run folder."""
-        from minigrad.training import checkpoint
         from minigrad.training.budget import Budget
+        from minigrad.training.folder import checkpoint
+        from minigrad.training.folder.saving import load_moments
         from minigrad.training.optimizers import optimizer_of
         from minigrad.training.run import Run
-        from minigrad.training.saving import load_moments
 
         plan, folder, initial = prepared
         settings, model = plan.settings, plan.model

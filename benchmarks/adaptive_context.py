@@ -42,10 +42,10 @@ from minigrad.nn.context_signals import measure
 from minigrad.nn.decoder import Decoder
 from minigrad.nn.language_model import LanguageModel
 from minigrad.ops.softmax import log_softmax_formula
-from minigrad.training import metrics
 from minigrad.training.evaluate import bits_per_byte
+from minigrad.training.folder.record import Record
 from minigrad.training.parallel import Replicas, num_replicas
-from minigrad.training.record import Record
+from minigrad.training.reporting import metrics
 from train import forward_backward
 
 TOKENS = 2_048  # of a step

@@ -25,7 +25,7 @@ from minigrad.data import corpus
 from minigrad.data.reading import reader
 from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.training.evaluate import evaluate
-from minigrad.training.record import Record
+from minigrad.training.folder.record import Record
 
 SHORTEST = 250  # characters of a short document, unless it is the rest of a longer one
 

@@ -156,10 +156,10 @@ def serve(size: str, parts: int = 0) -> None:
 
     import models
     from minigrad.data.windows import Windows
+    from minigrad.distributed.pipeline import Pipeline
     from minigrad.random import generator
     from minigrad.training.optimizers import optimizer_of
     from minigrad.training.parallel import Replicas, num_replicas
-    from minigrad.training.pipeline import Pipeline
     from minigrad.training.settings import RunSettings
     from train import forward_backward
 

@@ -26,11 +26,12 @@ from minigrad import draw_graph
 from minigrad.data import corpus, ngram
 from minigrad.pages.chart import Series, line_chart
 from minigrad.system.terminal import printable
-from minigrad.training import checkpoint, metrics
-from minigrad.training.baseline import ORDER
-from minigrad.training.record import Record
+from minigrad.training.folder import checkpoint
+from minigrad.training.folder.record import Record
+from minigrad.training.folder.state import Sample, State
 from minigrad.training.report.curves import even
-from minigrad.training.state import Sample, State
+from minigrad.training.reporting import metrics
+from minigrad.training.reporting.baseline import ORDER
 
 ROOT = Path(__file__).parent.parent
 LINES = (2, 3, 3, 5)  # of each sample shown: the first, two between, and the last

@@ -1,7 +1,7 @@
 """How the loss of vidya-v2 falls with parameters and text: the data of the law that `--size auto` follows.
 
     python benchmarks/scaling.py runs/scaling            # train what is missing of the grid; an hour of one core
-    python benchmarks/scaling.py runs/scaling --fit      # print the table, and the law for minigrad/training/scaling.py
+    python benchmarks/scaling.py runs/scaling --fit      # print the table, and the law
 
 A curve is one model on one text. Its trunk is one run with a constant learning rate; at several places a copy of it
 ends with the usual decay, the last fifth of its steps (Haegele et al. 2024, arXiv 2405.18392). Such a branch is, bit
@@ -33,12 +33,12 @@ from minigrad.distributed.launch import connect
 from minigrad.optim import decay_start
 from minigrad.system.locks import FolderLock
 from minigrad.training.budget import Budget
-from minigrad.training.dial import parameters_in_layers
 from minigrad.training.evaluate import Score
+from minigrad.training.folder.run_folder import open_run
+from minigrad.training.planning.dial import parameters_in_layers
+from minigrad.training.planning.scaling import Law, Point
+from minigrad.training.planning.scaling_fit import fit, without_each
 from minigrad.training.run import Run
-from minigrad.training.run_folder import open_run
-from minigrad.training.scaling import Law, Point
-from minigrad.training.scaling_fit import fit, without_each
 from train import Preparation, TrainConfig, take_step
 
 WIDTH_32 = "num_layers=3,width=32,num_heads=1,num_kv_heads=1,feed_forward=96"
@@ -171,7 +171,7 @@ def read_curves(folder: Path, runs: list[Path]) -> dict[str, tuple[Point, ...]]:
 
 
 def describe(curves: dict[str, tuple[Point, ...]]) -> str:
-    """Return the measured points with the errors of the law, and the constants for minigrad/training/scaling.py."""
+    """Return the measured points with the errors of the law, and the constants of the law in planning/scaling.py."""
     law = fit(point for points in curves.values() for point in points)
     errors, lines = [], ["| model, text | parameters | tokens | passes | bits per byte | law |", "| --- " * 6 + "|"]
     for name, points in curves.items():

@@ -30,8 +30,8 @@ def measure(size: str, steps: int = 7) -> dict[str, float | str]:
     from minigrad.data.batches import Batch
     from minigrad.random import generator
     from minigrad.system import hardware
-    from minigrad.training import costs
     from minigrad.training.parallel import Replicas, num_replicas
+    from minigrad.training.planning import costs
     from train import forward_backward
 
     batch_size, context = SHAPES[size]

@@ -36,7 +36,7 @@ def scored(run: str, format: str | None) -> dict[str, Any]:
     from minigrad.evaluate import measures
     from minigrad.evaluate.__main__ import read_text
     from minigrad.evaluate.settings import EvaluateConfig
-    from minigrad.training.record import Record
+    from minigrad.training.folder.record import Record
 
     config, record = EvaluateConfig(run=run), Record.read(Path(run))
     model, context = models.load(run, quantize=format), record.used["context"]

@@ -35,7 +35,7 @@ def measure(run: str, *, by_program: bool = False, limit: int | None = None, **c
     from minigrad.data.tokenized import TokenizedCorpus
     from minigrad.generation import Sampling, stream
     from minigrad.training.evaluate import evaluate
-    from minigrad.training.record import Record
+    from minigrad.training.folder.record import Record
 
     record, model = Record.read(Path(run)), models.load(run, **changes).eval()
     source = mixture.load(record.data, held_out=record.used.get("held_out"))

@@ -137,7 +137,7 @@ def main() -> None:
     parser.add_argument("--choices", action="store_true", help="change the paper's choices and remove no part")
     arguments = parser.parse_args()
     import models
-    from minigrad.training import metrics
+    from minigrad.training.reporting import metrics
     from minigrad.training.settings import TrainConfig
     from models import wiola
     from models.family import Family

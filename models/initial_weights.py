@@ -17,8 +17,8 @@ from minigrad.formats.weights import check_weights, read_each_weight, read_shape
 from minigrad.nn.config import ModelConfig
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.low_rank import adapt, adapt_tokens
-from minigrad.training import checkpoint
-from minigrad.training.state import State
+from minigrad.training.folder import checkpoint
+from minigrad.training.folder.state import State
 from minigrad.typing import Array
 from models import growth
 from models.family import Family, override

@@ -14,7 +14,9 @@ import pytest
 
 from minigrad.kernels.gemm import backend as products
 from minigrad.system import hardware
-from minigrad.training import checkpoint, costs, metrics
+from minigrad.training.folder import checkpoint
+from minigrad.training.planning import costs
+from minigrad.training.reporting import metrics
 from minigrad.training.settings import TrainConfig
 from models import vidya_v2
 from train import TrainResult, main, train

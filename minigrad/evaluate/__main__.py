@@ -21,7 +21,7 @@ from minigrad.system import hardware
 from minigrad.system.cache import tell_if_nothing_is_kept
 from minigrad.system.limits import check_limits
 from minigrad.system.terminal import phase, prepare_output, say
-from minigrad.training.record import FILE, Record
+from minigrad.training.folder.record import FILE, Record
 
 if TYPE_CHECKING:  # the command line is read before NumPy and the rest are imported
     from minigrad.data.evaluation import Spans
@@ -163,7 +163,7 @@ def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size
 
 def check_unseen(config: EvaluateConfig, record: Record, documents: Sequence[str], tokens: TokenFile) -> None:
     """Raise InputError if a part of the text of a run is not the one that the run held out."""
-    from minigrad.training.fingerprints import fingerprint, of_test
+    from minigrad.training.folder.fingerprints import fingerprint, of_test
 
     instead = "Give --data a text that the model was not trained on"
     if config.split == "test" and not record.test_text:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 from minigrad.autograd.tensor import Tensor
+from minigrad.distributed import pipeline
 from minigrad.distributed.world import ALONE, World
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layers import Embedding, Linear
@@ -13,7 +14,7 @@ from minigrad.nn.low_rank_files import trained
 from minigrad.nn.parameter import Parameter
 from minigrad.optim import SGD, AdamW, Muon, Optimizer
 from minigrad.optim.muon import flops_to_orthogonalise
-from minigrad.training import costs, pipeline
+from minigrad.training.planning import costs
 from minigrad.training.settings import RunSettings
 
 NAMES = {"adamw": "AdamW", "muon": "Muon", "sgd": "SGD"}

@@ -15,28 +15,30 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.data.batches import Batch
 from minigrad.data.evaluation import Spans, evaluation_batches
 from minigrad.data.reading import training_source
+from minigrad.distributed.pipeline import Pipeline
 from minigrad.errors import RunError
 from minigrad.nn.context_signals import measure
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import Optimizer, WeightAverage
 from minigrad.system.terminal import phase
-from minigrad.training import checkpoint, optimizers, samples
-from minigrad.training.background import Writer
-from minigrad.training.baseline import Baseline
+from minigrad.training import optimizers
 from minigrad.training.best import Best, is_best
 from minigrad.training.budget import Budget
-from minigrad.training.checkpoint import Checkpoint
 from minigrad.training.divergence import first_anomaly
 from minigrad.training.evaluate import BATCH_TOKENS, Score
+from minigrad.training.folder import checkpoint
+from minigrad.training.folder.background import Writer
+from minigrad.training.folder.checkpoint import Checkpoint
+from minigrad.training.folder.run_folder import RunFolder
+from minigrad.training.folder.saving import check_equal_weights, restore_run, save_best, save_run
+from minigrad.training.folder.state import Sample
 from minigrad.training.pace import Pace
 from minigrad.training.parallel import Replicas
-from minigrad.training.pipeline import Pipeline
-from minigrad.training.plan import Plan
-from minigrad.training.run_folder import RunFolder
-from minigrad.training.saving import check_equal_weights, restore_run, save_best, save_run
-from minigrad.training.scores import score as score_of
-from minigrad.training.scores import spans_of
-from minigrad.training.state import Sample
+from minigrad.training.planning.plan import Plan
+from minigrad.training.reporting import samples
+from minigrad.training.reporting.baseline import Baseline
+from minigrad.training.reporting.scores import score as score_of
+from minigrad.training.reporting.scores import spans_of
 from minigrad.training.totals import Totals
 
 _QUICK_EVALUATION = 16_384  # validation tokens read during training; at the end all are

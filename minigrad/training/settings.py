@@ -279,7 +279,7 @@ class TrainConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(TrainConfig):
-    """The settings of a run after `minigrad.training.choices` has chosen every value that was left open."""
+    """The settings of a run after `minigrad.training.planning.choices` has chosen every value that was left open."""
 
     batch: int
     context: int

@@ -9,8 +9,9 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks import pictures
-from minigrad.training import checkpoint, metrics
-from minigrad.training.state import Sample, State
+from minigrad.training.folder import checkpoint
+from minigrad.training.folder.state import Sample, State
+from minigrad.training.reporting import metrics
 from tests import small_runs
 
 SVG = "{http://www.w3.org/2000/svg}"

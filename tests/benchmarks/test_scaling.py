@@ -10,9 +10,9 @@ import pytest
 
 from benchmarks import scaling
 from minigrad.data.split import Parts
-from minigrad.training import scaling as law
 from minigrad.training.budget import Budget
-from minigrad.training.scaling import Point
+from minigrad.training.planning import scaling as law
+from minigrad.training.planning.scaling import Point
 from tests.small_runs import outcome, quick_runs, settings, write_text
 from train import TrainConfig, train
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from minigrad.training import checkpoint, metrics
+from minigrad.training.folder import checkpoint
+from minigrad.training.reporting import metrics
 from tests import small_runs
 from tests.source_files import ROOT
 

@@ -16,7 +16,7 @@ import train as train_program
 from minigrad.formats.json_files import read_json
 from minigrad.kernels.cpu import Block
 from minigrad.kernels.gemm import backend as products
-from minigrad.training import metrics
+from minigrad.training.reporting import metrics
 from minigrad.training.run import Run
 from minigrad.training.settings import TrainConfig
 from tests.command_words import command_words
@@ -139,7 +139,7 @@ def _recomputed(model: Any) -> list[bool]:
 
 
 def test_weights_moments_and_the_published_file_stay_float32(wholes: dict[str, Path]) -> None:
-    from minigrad.training import checkpoint
+    from minigrad.training.folder import checkpoint
 
     saved = checkpoint.load(wholes["bfloat16"])
     assert {array.dtype for array in (*saved.weights.values(), *saved.moments.values())} == {np.dtype(np.float32)}

@@ -22,7 +22,8 @@ from minigrad.formats.json_files import read_json
 from minigrad.formats.weights import read_weights
 from minigrad.system import hardware
 from minigrad.system.terminal import command
-from minigrad.training import checkpoint, metrics
+from minigrad.training.folder import checkpoint
+from minigrad.training.reporting import metrics
 from minigrad.training.run import Run
 from tests.command_words import command_words
 from tests.small_runs import flags, record, refusal, run, settings

@@ -14,7 +14,7 @@ import pytest
 import models
 import train as train_program
 from minigrad.errors import InputError
-from minigrad.training import checkpoint
+from minigrad.training.folder import checkpoint
 from minigrad.training.run import Run
 from minigrad.training.settings import TrainConfig
 from models import vidya_v2

@@ -17,7 +17,7 @@ import train as train_program
 from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
 from minigrad.system.locks import FolderLock
-from minigrad.training import checkpoint
+from minigrad.training.folder import checkpoint
 from minigrad.training.run import Run
 from tests.small_runs import flags, record, refusal, run, settings, write_text
 from tokenizer import disk

@@ -9,7 +9,7 @@ import pytest
 from minigrad.data import corpus
 from minigrad.evaluate.__main__ import evaluate
 from minigrad.evaluate.settings import EvaluateConfig
-from minigrad.training import metrics
+from minigrad.training.reporting import metrics
 from tests.killed_runs import killed_at
 from tests.small_runs import outcome, record, refusal, run, settings
 from train import TrainConfig, train

@@ -33,8 +33,8 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 from minigrad.data import standard_library  # noqa: E402  (found through the line above)
-from minigrad.training import checkpoint  # noqa: E402
-from minigrad.training.metrics import TIMING_FIELDS  # noqa: E402
+from minigrad.training.folder import checkpoint  # noqa: E402
+from minigrad.training.reporting.metrics import TIMING_FIELDS  # noqa: E402
 from tests.stress.kinds import KINDS, SHAPES, Kind, flags_of, write_lessons  # noqa: E402
 
 MPIEXEC = Path(sys.executable).with_name("mpiexec")

@@ -17,7 +17,7 @@ from minigrad.data import token_files
 from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
 from minigrad.formats.weights import read_weights
-from minigrad.training import checkpoint
+from minigrad.training.folder import checkpoint
 from tests.small_runs import run, write_text
 from tests.stress.kinds import write_lessons
 from tests.stress.mutants import Place

@@ -17,8 +17,8 @@ from minigrad.data.batches import Batch
 from minigrad.kernels import threads
 from minigrad.optim import AdamW
 from minigrad.system import blas, hardware, processors
-from minigrad.training import metrics
 from minigrad.training.parallel import Replicas, num_replicas, replica
+from minigrad.training.reporting import metrics
 from minigrad.training.run import Run
 from tests import small_runs
 from tests.models.tiny import TINY, VOCAB, build

@@ -15,9 +15,10 @@ from minigrad.data import token_files
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import read_json
 from minigrad.optim import decay_start, warmup_stable_decay
-from minigrad.training import checkpoint, samples
+from minigrad.training.folder import checkpoint
+from minigrad.training.folder.state import Sample
+from minigrad.training.reporting import samples
 from minigrad.training.run import Run
-from minigrad.training.state import Sample
 from minigrad.training.totals import Totals
 from train import accumulate_gradients, take_step
 

@@ -9,7 +9,7 @@ import pytest
 
 from minigrad.errors import RunError
 from minigrad.system.signals import StopRequest
-from minigrad.training.step_log import StepLog
+from minigrad.training.reporting.step_log import StepLog
 from tests.distributed.rooms import Room, together
 from train import take_step
 

@@ -12,9 +12,9 @@ from minigrad.errors import InputError
 from minigrad.pages.chart import COLOURS, Series, key, line_chart
 from minigrad.pages.page import escape, page
 from minigrad.system.units import format_count, format_seconds
-from minigrad.training import metrics
-from minigrad.training.record import Record
+from minigrad.training.folder.record import Record
 from minigrad.training.report.curves import even, series
+from minigrad.training.reporting import metrics
 
 _VALIDATION, _TRAINING = "Validation loss, bits per byte", "Training loss, bits per byte"
 _CURVES = (

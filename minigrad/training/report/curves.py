@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minigrad.pages.chart import MAX_POINTS, Series
-from minigrad.training import metrics
+from minigrad.training.reporting import metrics
 
 _MOST_LINES = 8  # of a chart: of more numbers, their mean and the extremes are drawn
 

@@ -12,10 +12,10 @@ from minigrad.pages.page import escape, page
 from minigrad.system.files import write_text
 from minigrad.system.terminal import fold_blank_lines
 from minigrad.system.units import format_bytes, format_count, format_seconds
-from minigrad.training import metrics
-from minigrad.training.baseline import ORDER
+from minigrad.training.folder.state import Sample
 from minigrad.training.report.curves import even, of_family, series
-from minigrad.training.state import Sample
+from minigrad.training.reporting import metrics
+from minigrad.training.reporting.baseline import ORDER
 from minigrad.typing import PathLike
 
 COPIES = 2.2

@@ -12,7 +12,7 @@ import pytest
 import train
 from minigrad import nn
 from minigrad.optim import AdamW, schedules
-from minigrad.training.record import Record
+from minigrad.training.folder.record import Record
 from tests.small_runs import quick_runs, write_text
 from tests.source_files import ROOT
 from tokenizer.cli.command_line import main as tokenizer_program

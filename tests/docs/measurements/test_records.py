@@ -8,7 +8,7 @@ import pytest
 
 from docs.measurements.printed import numbers
 from docs.measurements.records import read
-from minigrad.training import scaling
+from minigrad.training.planning import scaling
 from tests.source_files import ROOT
 
 RECORDS = read()

@@ -7,10 +7,10 @@ import math
 
 import pytest
 
-from minigrad.training import metrics
-from minigrad.training.metrics import Measurement, Metrics
+from minigrad.training.folder.state import Sample
 from minigrad.training.report.one_run import Summary, write_report
-from minigrad.training.state import Sample
+from minigrad.training.reporting import metrics
+from minigrad.training.reporting.metrics import Measurement, Metrics
 from tests.training.report.page_reader import PageReader
 
 SUMMARY = Summary("vidya-v2", "nano", "python-docs", 984288, 1.71, 1.80, seconds=200.0, memory=380_000_000)

@@ -1,0 +1,107 @@
+"""The files and folders of a run: those that a command names are looked for before NumPy and Numba are loaded."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from minigrad.data import corpus, sources
+from minigrad.errors import InputError
+from minigrad.system.files import kind_of, reason
+from minigrad.system.locks import LOCK_FILE
+from minigrad.training.folder.record import FILE, Record
+from minigrad.training.settings import TrainConfig
+from minigrad.training.settings_check import TOKENIZERS
+
+RUNS = Path("runs")
+"""The folder of the run folders that get no name of their own (--out)."""
+
+
+def check_places(settings: TrainConfig) -> None:
+    """Raise InputError for the first file or folder in the settings that cannot be used; nothing is written.
+
+    A run that is continued takes its text, its tokenizer and its initial weights from its folder.
+    """
+    if settings.resume is not None:
+        if settings.resume:
+            Record.read(Path(settings.resume))
+        return
+    if not (settings.objective and settings.data.startswith("task:")):
+        _check_text(settings.data)
+    if settings.held_out is not None:
+        corpus.check_name(settings.held_out)
+    if settings.replay_text is not None:
+        _check_text(settings.replay_text)
+    if settings.tokenizer is not None and settings.tokenizer not in TOKENIZERS:
+        try:
+            Path(settings.tokenizer).stat()
+        except OSError as error:
+            raise InputError(f"cannot read {settings.tokenizer}: {reason(error)}.") from None
+    for flag, name in (("init", settings.init), ("teacher", settings.teacher)):
+        if name is not None and not os.path.isdir(name):  # noqa: PTH112  (False for a name that no folder can have)
+            raise InputError(f"--{flag} {name} is no folder; name a run folder, or a Hugging Face folder")
+    if settings.out is not None and not settings.plan:
+        refuse_existing(Path(settings.out))
+
+
+def _check_text(data: str) -> None:
+    for name in sources.parse(data):
+        corpus.check_name(name)
+
+
+def refuse_existing(folder: Path) -> None:
+    """Raise InputError if `folder` exists and is not empty, or cannot be made: a run is never overwritten."""
+    if folder.is_dir() and _is_in_use(folder):
+        way_out = f"continue it with --resume {folder}, or " if (folder / FILE).exists() else ""
+        raise InputError(f"{folder} exists and is left as it is: {way_out}choose another --out")
+    found = next((place for place in (folder, *folder.parents) if place.is_symlink() or place.exists()), None)
+    if found is None or found.is_dir():
+        return
+    kind = kind_of(found.stat().st_mode) if found.exists() else "a link that leads nowhere"
+    if found == folder:
+        raise InputError(f"--out {folder} is {kind}; name a folder")
+    raise InputError(f"--out {folder} cannot be made, because {found} is {kind}")
+
+
+def refuse_links(run: Path, folders: Iterable[Path]) -> None:
+    """Raise InputError if a folder in that of a run, into which it writes, is a link to one elsewhere."""
+    for folder in folders:
+        place = os.path.realpath(folder)
+        if place != os.path.join(os.path.realpath(run), folder.name):  # noqa: PTH118
+            raise InputError(
+                f"{folder} is a link to {place}, and a run writes and removes files in its own folder only; put that "
+                "folder in the place of the link"
+            )
+
+
+def newest(root: Path, family: str | None = None) -> Path:
+    """Return the run folder under `root`, of one `family` or of any, that was written to most recently."""
+    found = [path.parent for path in root.glob(f"*/{FILE}")]
+    if family is not None:
+        found = [folder for folder in found if Record.read(folder).family == family]
+    if not found:
+        what = f"run of {family}" if family else "run"
+        raise InputError(f"there is no {what} under {root}/ to continue; name its folder: --resume DIR")
+    return max(found, key=lambda folder: (folder / FILE).stat().st_mtime)
+
+
+def unused_folder(name: str) -> Path:
+    """Return a folder in `RUNS` for a new run: `name`, or if it is in use name-2, name-3 and so on.
+
+    The number is above all that are in use, so the order of the names is that in which the runs began.
+    """
+    pattern = re.compile(rf"{re.escape(name)}(?:-(\d+))?")
+    found = [match for match in map(pattern.fullmatch, _names_in(RUNS)) if match and _is_in_use(RUNS / match[0])]
+    last = max((int(match[1] or 1) for match in found), default=0)
+    return RUNS / (f"{name}-{last + 1}" if last else name)
+
+
+def _is_in_use(path: Path) -> bool:
+    """Whether a path is a file, or a folder with anything but the lock of a process."""
+    return not path.is_dir() or any(entry.name != LOCK_FILE for entry in path.iterdir())
+
+
+def _names_in(folder: Path) -> list[str]:
+    return [entry.name for entry in folder.iterdir()] if folder.is_dir() else []

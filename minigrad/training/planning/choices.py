@@ -1,0 +1,123 @@
+"""The settings that a run was not given: its learning rate, how often it evaluates, and so on; `dial` has its size."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from minigrad.errors import InputError
+from minigrad.nn.language_model import LanguageModel
+from minigrad.system import hardware
+from minigrad.training import optimizers
+from minigrad.training.planning import costs
+from minigrad.training.settings import RunSettings, TrainConfig
+from minigrad.typing import Tokenizer
+
+CONTEXT, TOKENS_PER_STEP = 256, 2_048
+"""The context of a laptop run, and the tokens of a step, unless they are given; the scaling law was measured so."""
+
+TAUGHT_LEARNING_RATE = {"sft": 1 / 2, "dpo": 1 / 20} | dict.fromkeys(("reinforce", "best-of-n", "grpo"), 1 / 10)
+"""The peak learning rate of an objective, relative to that of pre-training (benchmarks/teaching.py measures them)."""
+
+ADAPTER_LEARNING_RATE = 10 / 3
+"""The peak learning rate of adapters, relative to that of all weights."""
+
+REPLAY = {"sft": 0.75} | dict.fromkeys(("dpo", "reinforce", "best-of-n", "grpo"), 0.25)
+"""The share of replayed text in the loss while something is taught (benchmarks/teaching.py measures what it keeps)."""
+
+MOST_DROPOUT = 0.3
+"""The largest dropout that is chosen."""
+
+QUESTION_NOISE = 0.1
+"""The share of changed words in the questions of a book; the answer to a problem of a task depends on each word."""
+
+
+def expected_tokens(asked: TrainConfig, speed: float) -> float:
+    """Return the number of tokens of a run, at `speed` tokens per second."""
+    if asked.tokens:
+        return float(asked.tokens)
+    if asked.steps:
+        per_step = (asked.batch or TOKENS_PER_STEP // CONTEXT) * (asked.context or CONTEXT)
+        return float(asked.steps * per_step * asked.accumulate)
+    return 60 * (asked.minutes or 0.0) * speed
+
+
+def choose_settings(
+    asked: TrainConfig, model: LanguageModel, rates: costs.Rates, text_tokens: int, processes: int = 1
+) -> RunSettings:
+    """Return the settings in which everything that was left open is chosen, for a model, a machine and a text.
+
+    The text has so many tokens to train on. Each of the `processes` gets a whole batch.
+
+    The command printed at the end names what was chosen, digit by digit, and so repeats the run.
+    Raises InputError if the context is longer than the model's.
+    """
+    limit = model.config.context_length
+    context = asked.context or min(CONTEXT, limit)
+    if context > limit:
+        raise InputError(f"--context {context} is longer than the model's context of {limit}; take at most {limit}")
+    batch = asked.batch or max(1, TOKENS_PER_STEP // context) * processes
+    per_step, limit_steps = batch * context * asked.accumulate, asked.steps
+    if asked.tokens:
+        limit_steps = math.ceil(asked.tokens / per_step)
+    usual = "adamw" if asked.is_lesson or asked.adapter_rank else optimizers.choose(model, per_step, context)
+    optimizer = asked.optimizer or usual
+    update = optimizers.flops_per_token(optimizer, model, per_step)
+    expected = limit_steps or expected_tokens(asked, costs.tokens_per_second(model, context, rates, update)) / per_step
+    steps = max(int(expected), 1)
+    question_noise = 0.0 if asked.data.startswith("task:") else QUESTION_NOISE
+    chosen = {
+        "lr": _learning_rate(model, asked.objective or "", optimizer, adapts=asked.adapter_rank is not None),
+        "replay": REPLAY.get(asked.objective or ""),
+        "question_noise": question_noise if asked.objective == "sft" else None,
+        "optimizer": optimizer,
+        "weight_decay": optimizers.WEIGHT_DECAY[optimizer],
+        "dropout": 0.0 if asked.is_lesson else _dropout(model, steps * per_step, text_tokens),
+        "threads": hardware.threads(),
+        "warmup": max(1, min(100, steps // 10)),
+        "log_every": max(1, min(50, steps // 100)),
+        "eval_every": max(1, steps // 8),
+        "sample_every": max(1, steps // 4),
+        "save_every": max(1, steps // 6),
+    }
+    given: dict[str, Any] = {field.name: getattr(asked, field.name) for field in dataclasses.fields(asked)}
+    given |= {"context": context, "batch": batch, "steps": limit_steps}
+    if asked.warmup is not None:  # steps, or a share of them
+        given["warmup"] = max(1, round(asked.warmup * steps)) if 0 < asked.warmup < 1 else int(asked.warmup)
+    return RunSettings(**given | {name: value for name, value in chosen.items() if given[name] is None})
+
+
+def choose_shape(settings: RunSettings, model: LanguageModel, tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return the fields of a model's config that a run sets: those of its tokenizer, its context and its dropout."""
+    shape: dict[str, Any] = {"dropout": settings.dropout, "end_of_text_id": tokenizer.end_of_text_id}
+    if hasattr(model.config, "padding_id"):  # its config names each of these tokens
+        shape |= {"begin_of_text_id": tokenizer.begin_of_text_id, "padding_id": tokenizer.padding_id}
+    if not settings.init:
+        shape["vocab_size"] = tokenizer.vocab_size
+    if not model.learns_positions:
+        shape["context_length"] = settings.context
+    return shape
+
+
+def _dropout(model: LanguageModel, tokens: int, text_tokens: int) -> float:
+    """Return the dropout of a model that reads so many tokens of a text that has `text_tokens` different ones.
+
+    A text is learned by heart by many parameters for each different token, and by many passes: so dropout grows with
+    the product of both, as its root. New text needs none. Fitted to pairs of runs (docs/results.md, "Dropout").
+    """
+    different = max(text_tokens, 1)
+    by_heart = model.num_parameters() / different * tokens / different
+    return min(round(math.sqrt(by_heart) / 40, 2), MOST_DROPOUT)
+
+
+def _learning_rate(model: LanguageModel, objective: str, optimizer: str, adapts: bool) -> float:
+    """Return a peak learning rate for a model's width: half the rate for twice the width, and less to be taught.
+
+    Adapters, which begin at a product of 0 and change a matrix in few directions, take a larger one.
+    A wider layer sums more terms, so the same update of each weight changes its output more (Yang et al. 2022,
+    "Tensor programs V", arXiv 2203.03466, table 3). On nano 4e-3 and 8e-3 were measured to be equally good.
+    """
+    relative = TAUGHT_LEARNING_RATE.get(objective, 1) * optimizers.LEARNING_RATE[optimizer]
+    relative *= ADAPTER_LEARNING_RATE if adapts else 1
+    return float(f"{0.006 * 96 / model.config.width * relative:.2g}")

@@ -1,0 +1,130 @@
+"""The dial: which size is the best for a time, on a machine of a known speed, for a text of a known length."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from minigrad.nn.language_model import LanguageModel
+from minigrad.system.units import format_estimate, format_seconds
+from minigrad.training import optimizers
+from minigrad.training.optimizers import matrices_of
+from minigrad.training.planning import costs, scaling
+from minigrad.training.planning.choices import CONTEXT, TOKENS_PER_STEP, expected_tokens
+from minigrad.training.settings import TrainConfig
+
+BYTES_PER_TOKEN = 3.2
+"""Of a text that is not encoded yet: measured with 4,096 tokens on python-docs; with 8,192 it is 3.5."""
+
+_DAY, _TRIAL = 86_400, 60.0  # seconds; what comes after a trial of less than a minute is no question of the dial
+_OPTIMAL = 20  # tokens for each parameter: Hoffmann et al. 2022, arXiv 2203.15556
+
+
+def parameters_in_layers(model: LanguageModel) -> int:
+    """Return the number N of the scaling law: the parameters of the matrices within the layers."""
+    return sum(math.prod(matrix.shape) for matrix in matrices_of(model))
+
+
+@dataclass(frozen=True)
+class Dial:
+    """The sizes to choose from, smallest first; the speed of the machine, and the bytes to train on.
+
+    `goal` is a larger size, with its name, of which the plan says how long it takes.
+    """
+
+    candidates: Mapping[str, LanguageModel]
+    rates: costs.Rates
+    text_bytes: int
+    goal: tuple[str, LanguageModel] | None = None
+
+    @property
+    def unique_tokens(self) -> float:
+        """An estimate of the number of tokens of the text."""
+        return max(self.text_bytes / BYTES_PER_TOKEN, 1.0)
+
+    def speed(self, model: LanguageModel) -> float:
+        """Return the estimated tokens per second of training, with the usual context, batch and optimizer."""
+        optimizer = optimizers.choose(model, TOKENS_PER_STEP, CONTEXT)
+        update = optimizers.flops_per_token(optimizer, model, TOKENS_PER_STEP)
+        return costs.tokens_per_second(model, CONTEXT, self.rates, update)
+
+    def after(self, size: str, tokens: float) -> scaling.Prediction:
+        """Return what the law expects of a size that was trained on so many tokens."""
+        return scaling.predict(parameters_in_layers(self.candidates[size]), tokens, self.unique_tokens)
+
+    def best(self, seconds: float) -> str:
+        """Return the size with the lowest loss after so many seconds of training, of those that `is_fit` allows."""
+        sizes = [size for size in self.candidates if self.is_fit(size)] or list(self.candidates)[:1]
+        return min(sizes, key=lambda size: self.after(size, seconds * self.speed(self.candidates[size])).loss)
+
+    def is_fit(self, size: str) -> bool:
+        """Whether the text is long enough for a size: the law does not know that a model can learn a text by heart."""
+        return self.candidates[size].num_parameters() <= scaling.MOST_PARAMETERS * self.unique_tokens
+
+    def choose(self, asked: TrainConfig) -> str:
+        """Return the size for a run: the best in its minutes.
+
+        A run of so many tokens or steps has no time, and the largest size would always be the best for it. It gets the
+        smallest one that no larger size beats in the time that it takes.
+        """
+        sizes = list(self.candidates)
+        if asked.minutes is not None:
+            return self.best(60 * asked.minutes)
+        return next(size for size in sizes if sizes.index(self.best(self.seconds(asked, size))) <= sizes.index(size))
+
+    def seconds(self, asked: TrainConfig, size: str) -> float:
+        """Return the time that a run of a size takes."""
+        speed = self.speed(self.candidates[size])
+        return expected_tokens(asked, speed) / speed
+
+    def rows(self, settings: TrainConfig) -> dict[str, str]:
+        """Return the rows of a plan that say why a size was chosen, and what more time would buy.
+
+        Without a choice there are none. The losses are those of vidya-v2 on python-docs: for another model or another
+        text the law has only the order of the sizes.
+        """
+        if len(self.candidates) == 1:
+            return {}
+        seconds = self.seconds(settings, settings.size)
+        is_known = (settings.model, settings.data) == ("vidya-v2", "python-docs") and not settings.set
+        losses = {
+            size: self.after(size, seconds * self.speed(model)) if is_known else None
+            for size, model in self.candidates.items()
+        }
+        rows = {"size": self._reason(settings.size, losses)}
+        if seconds >= _TRIAL:
+            later = [self._later(each * seconds, is_known) for each in (2, 10)]
+            rows["more time"] = "; ".join([*later, *self._goal()])
+        return rows
+
+    def _reason(self, chosen: str, losses: Mapping[str, scaling.Prediction | None]) -> str:
+        expected = losses[chosen]
+        if expected is None:
+            reason = f"{chosen} is the best for this time by the scaling law of vidya-v2 on python-docs"
+        else:
+            others = ", ".join(f"{size} {each.loss:.2f}" for size, each in losses.items() if each and size != chosen)
+            reason = f"{chosen} is the best for this time: {expected} bits per byte by the scaling law; {others}"
+        if unfit := [size for size in self.candidates if not self.is_fit(size)]:
+            text = f"{format_estimate(self.unique_tokens)} tokens of text"
+            reason += f"; {text} are too few for {' and '.join(unfit)}, which would learn them by heart"
+        return reason
+
+    def _later(self, seconds: float, is_known: bool) -> str:
+        """Return which size is the best after so many seconds, with its loss, and how often it reads the text."""
+        size = self.best(seconds)
+        tokens = seconds * self.speed(self.candidates[size])
+        loss = f" {self.after(size, tokens)}," if is_known else ""
+        return f"{format_seconds(seconds)}: {size},{loss} {tokens / self.unique_tokens:.1f} passes over the text"
+
+    def _goal(self) -> list[str]:
+        """Return how long the larger size takes to be trained as the published laws of large models advise."""
+        if self.goal is None:
+            return []
+        name, model = self.goal
+        tokens = _OPTIMAL * model.num_parameters()
+        days = format_estimate(tokens / self.speed(model) / _DAY)
+        return [
+            f"compute-optimal {name} on this machine: {days} days, for {_OPTIMAL} new tokens for each parameter as "
+            "published for large models, far beyond what was measured here"
+        ]

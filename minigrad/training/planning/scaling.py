@@ -1,0 +1,145 @@
+"""How the loss falls with the size of a model and the text it reads: the law by which a size is chosen for a time.
+
+For D tokens of training and N parameters of the matrices within the layers (Hoffmann et al. 2022, arXiv 2203.15556,
+eq. 2; without the embedding, as in Kaplan et al. 2020, arXiv 2001.08361, of which models as small as these consist to
+a half):
+
+    L(N, D) = E + A / N^alpha + B / D'^beta,
+
+where D' is what D tokens are worth if there are only U different ones. Reading a text again teaches less each time,
+and D' never exceeds (1 + R) U (Muennighoff et al. 2023, "Scaling data-constrained language models", arXiv 2305.16264,
+eq. 5):
+
+    D' = U + U R (1 - e^(-(D / U - 1) / R)) for D > U, and D' = D before.
+
+`CURVES` is what was measured, `LAW` what was fitted to it (by `scaling_fit`), `WITHOUT` what would have been
+fitted without one of the curves; the spread of their predictions is how well the law is known.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+
+class Point(NamedTuple):
+    """A measured run: its size, its length, and bits per byte of validation text in the end."""
+
+    parameters: int  # of the matrices within the layers
+    tokens: int
+    unique_tokens: int  # of the text; more tokens are read than these if it is read several times
+    bits_per_byte: float
+
+
+class Law(NamedTuple):
+    """The constants of the law; losses are in bits per byte."""
+
+    entropy: float  # E: what no model of any size gets below
+    a: float  # A and alpha: how much a model loses because it is finite
+    alpha: float
+    b: float  # B and beta: how much it loses because it has read a finite text
+    beta: float
+    repeats: float  # R: reading a text again and again is worth at most so many new texts of its length
+
+    def worth(self, tokens: float, unique_tokens: float = math.inf) -> float:
+        """Return D', the number of tokens of new text that teach as much."""
+        if tokens <= unique_tokens:
+            return tokens
+        again = tokens / unique_tokens - 1
+        return unique_tokens * (1 - self.repeats * math.expm1(-again / self.repeats))
+
+    def worth_of_pass(self, number: float) -> float:
+        """Return how much of a new text of its length the `number`-th reading of a text is worth: dD'/dD.
+
+        >>> Law(1, 1, 1, 1, 1, repeats=5).worth_of_pass(1)
+        1.0
+        """
+        return math.exp(-max(number - 1, 0) / self.repeats)
+
+    def loss(self, parameters: float, tokens: float, unique_tokens: float = math.inf) -> float:
+        """Return L(N, D) in bits per byte."""
+        text = self.b / self.worth(tokens, unique_tokens) ** self.beta
+        return self.entropy + self.a / parameters**self.alpha + text
+
+
+class Prediction(NamedTuple):
+    """A loss in bits per byte, between which bounds it is expected, and whether runs like this were measured."""
+
+    loss: float
+    low: float
+    high: float
+    is_measured: bool
+
+    def __str__(self) -> str:
+        """Return the prediction in words."""
+        beyond = "" if self.is_measured else ", beyond what was measured"
+        return f"{self.loss:.2f} ({self.low:.2f} to {self.high:.2f}{beyond})"
+
+
+def predict(parameters: int, tokens: float, unique_tokens: float) -> Prediction:
+    """Return the loss that the law expects, with the bounds of all `WITHOUT`, wider by twice its usual error."""
+    losses = [law.loss(parameters, tokens, unique_tokens) for law in (LAW, *WITHOUT)]
+    points = [point for curve in CURVES.values() for point in curve]
+    is_measured = (
+        min(point.parameters for point in points) <= parameters <= max(point.parameters for point in points)
+        and min(point.tokens for point in points) <= tokens <= max(point.tokens for point in points)
+        and tokens / unique_tokens <= max(point.tokens / point.unique_tokens for point in points)
+    )
+    return Prediction(losses[0], min(losses) - 2 * ERROR, max(losses) + 2 * ERROR, is_measured)
+
+
+CURVES: dict[str, tuple[Point, ...]] = {
+    "width 64": (
+        Point(184_320, 1_024_000, 1_484_503, 1.93159),
+        Point(184_320, 2_048_000, 1_484_503, 1.73238),
+        Point(184_320, 4_096_000, 1_484_503, 1.63158),
+    ),
+    "nano": (
+        Point(589_824, 1_024_000, 1_484_503, 1.91167),
+        Point(589_824, 2_048_000, 1_484_503, 1.64917),
+    ),
+    "width 64, text / 8": (
+        Point(184_320, 1_024_000, 153_007, 2.24005),
+        Point(184_320, 2_048_000, 153_007, 2.17643),
+    ),
+    "width 32": (
+        Point(39_936, 1_024_000, 1_484_503, 2.04372),
+        Point(39_936, 2_048_000, 1_484_503, 1.9312),
+        Point(39_936, 4_096_000, 1_484_503, 1.86201),
+    ),
+    "micro": (Point(3_932_160, 1_024_000, 1_484_503, 1.8445),),
+    "nano, ten minutes": (
+        Point(589_824, 7_849_984, 1_484_503, 1.45071),
+        Point(589_824, 8_009_728, 1_484_503, 1.44264),
+        Point(589_824, 8_261_632, 1_484_503, 1.43657),
+        Point(589_824, 7_272_448, 1_484_503, 1.44092),
+        Point(589_824, 7_241_728, 1_484_503, 1.44731),
+    ),
+}
+"""The measured runs of vidya-v2 on python-docs, each curve one model on all or on a part of the text.
+
+`benchmarks/scaling.py`, steps of 2,048 tokens, seed 0; "nano, ten minutes" are the five seeds of `docs/results.md`.
+"""
+
+LAW = Law(0.68188, 103.74, 0.5403, 83.126, 0.31171, 2.5791)
+"""The law that fits them best."""
+
+WITHOUT = (
+    Law(0.8484, 779.78, 0.73968, 159.48, 0.36818, 2.5366),
+    Law(0.66056, 119.21, 0.55129, 73.011, 0.30168, 2.4186),
+    Law(0.83441, 481.36, 0.70134, 40.343, 0.26832, 403.43),
+    Law(0.98645, 2941.3, 0.82786, 486.96, 0.45908, 3.1561),
+    Law(0.61077, 7.4833, 0.24327, 139.11, 0.36073, 2.6117),
+    Law(1.4703, 1420.6, 0.81507, 3.9021e05, 1.002, 2.9857),
+)
+"""The laws that fit best without one of the curves."""
+
+MOST_PARAMETERS = 16
+"""The most parameters of a model for each different token of its text.
+
+With more, a model learns the text by heart, which the law does not know. A limit, and not a measurement: `CURVES` go
+up to 3. Here all parameters count.
+"""
+
+ERROR = 0.034
+"""The usual error of the law at the measured runs (the root of the mean square), in bits per byte."""

@@ -1,0 +1,197 @@
+"""The stages of a pipeline together compute what one process computes, and each keeps what belongs to its layers."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import models
+from minigrad import nn
+from minigrad.data.batches import Batch
+from minigrad.distributed.pipeline import Pipeline, check_layers, largest_stage, layer_cuts, owners
+from minigrad.distributed.world import World
+from minigrad.errors import InputError, RunError
+from minigrad.nn.language_model import LanguageModel
+from minigrad.training.folder import checkpoint
+from minigrad.training.parallel import Replicas
+from tests.distributed.rooms import Room, together
+from tests.models import tiny
+from train import forward_backward, take_step
+
+LENGTHS = [5, 9, 2, 7, 8, 1, 6, 4]
+
+
+def build(family: str, **changes: Any) -> LanguageModel:
+    """Build a tiny model of four layers; dropout shows that each part knows its place in the batch."""
+    return tiny.build(family, **{"num_layers": 4, "dropout": 0.2} | changes)
+
+
+def batch() -> Batch:
+    rows = np.random.default_rng(0).integers(0, tiny.VOCAB, (2, sum(LENGTHS))).astype(np.int32)
+    rows[1, 3:8] = -100
+    return Batch(rows[0], rows[1], nn.Layout.packed(LENGTHS))
+
+
+def gradients(model: LanguageModel) -> dict[str, np.ndarray[Any, Any]]:
+    return {name: each.grad.copy() for name, each in model.named_parameters() if each.has_gradient}
+
+
+def alone(model: LanguageModel, parts: list[Batch]) -> tuple[float, dict[str, Any]]:
+    work, targets = Replicas(model, 1, seed=3), batch().num_targets
+    nats = sum(work.run(forward_backward, part, step=7, num_targets=targets) for part in parts)
+    return nats, gradients(model)
+
+
+def in_stages(world: World, model: LanguageModel, parts: list[Batch]) -> tuple[float, dict[str, Any]]:
+    nats = Pipeline(model, world, seed=3).run(parts, step=7, num_targets=batch().num_targets)
+    return nats, gradients(model)
+
+
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [
+        ("gpt2", {}),
+        ("gpt2", {"tied_head": False}),
+        ("vidya-v1", {}),
+        ("vidya-v2", {}),
+        ("vidya-v2", {"tied_head": False}),
+        ("vsla", {"num_layers": 5}),
+    ],
+)
+@pytest.mark.parametrize(("stages", "recomputed"), [(2, False), (3, True), (4, False)])
+def test_the_gradients_are_those_of_one_process(family, changes, stages, recomputed):
+    """With dropout, and some targets that do not count. The same bits, but for a head that is the embedding."""
+    parts = batch().parts(4)
+    model = build(family, **changes)
+    model.recompute_layers(recomputed)
+    nats, expected = alone(model, parts)
+
+    def stage(world: Room) -> tuple[float, dict[str, Any], set[str]]:
+        own = build(family, **changes)
+        own.recompute_layers(recomputed)
+        of = owners(own, world.size)
+        return *in_stages(world, own, parts), {n for n, p in own.named_parameters() if of[id(p)] == world.rank}
+
+    found = together(stages, stage)
+    assert [each[0] for each in found] == [0] * (stages - 1) + [nats]
+    assert sorted(name for *_, own in found for name in own) == sorted(expected)  # each has one owner
+    head = next(name for name, each in model.named_parameters() if each is model.head())
+    for _, computed, own in found:
+        assert computed.keys() - own <= {head}
+        for name in own:
+            if model.lm_head is None and name == head:
+                np.testing.assert_allclose(computed[name], expected[name], rtol=1e-4, atol=1e-7)
+            else:
+                assert computed[name].tobytes() == expected[name].tobytes(), name
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon", "sgd"])
+def test_stages_follow_the_losses_of_one_process(make, optimizer):
+    settings = {"context": 16, "dtype": "float64", "dropout": 0.2, "optimizer": optimizer, "lr": 1e-3}
+    one = make(batch=2, accumulate=4, **settings)
+    expected = [(take_step(one), one.totals.loss) for _ in range(20)]
+
+    def stage(world: Room) -> tuple[list[Any], bool, list[bytes]]:
+        run = make(world=world, batch=4, accumulate=2, pipeline=True, **settings)
+        run.begin()
+        losses = [(take_step(run), run.totals.loss) for _ in range(20)]
+        before = [parameter.data.tobytes() for parameter in run.model.parameters()]
+        run.check_weights()
+        after = [parameter.data.tobytes() for parameter in run.model.parameters()]
+        return losses, before == after, after
+
+    first, second = together(2, stage)
+    np.testing.assert_allclose(np.array([[*a, b] for a, b in first[0]]), np.array([[*a, b] for a, b in expected]), 1e-9)
+    assert (first[0], first[2]) == (second[0], second[2])
+    assert not first[1]  # the weights of the other stage were those of the beginning
+    for own, parameter in zip(first[2], one.model.parameters(), strict=True):
+        np.testing.assert_allclose(np.frombuffer(own), parameter.data.ravel(), rtol=1e-6, atol=1e-9)
+
+
+def test_a_stage_keeps_the_moments_of_its_layers_and_touches_no_other_gradient(make):
+    def stage(world: Room) -> tuple[int, int, set[str]]:
+        run = make(world=world, pipeline=True)
+        run.begin()
+        take_step(run)
+        kept = sum(len(moment) for part in run.optimizer._parts for moment in part.moments)
+        written = {name for name, each in run.model.named_parameters() if np.any(each.node.gradient)}
+        return kept, largest_stage(run.model, 2), written
+
+    (first, largest, early), (second, _, late) = together(2, stage)
+    model = make().model
+    assert first + second == 2 * model.num_parameters()
+    assert max(first // 2, second // 2 + model.head().size) == largest
+    assert early & late == {"model.embed_tokens.weight"}
+    assert early | late == {name for name, _ in model.named_parameters()}
+
+
+@pytest.mark.parametrize(("size", "settings"), [(1, {}), (2, {"pipeline": True}), (3, {})])
+def test_a_checkpoint_continues_in_stages_or_without(make, tmp_path, size, settings):
+    common = {"batch": 4, "dtype": "float64", "dropout": 0.2, "lr": 1e-3}
+
+    def run_some(world: Room) -> list[Any]:
+        run = make(world=world, pipeline=True, **common)
+        run.begin()
+        for _ in range(3):
+            take_step(run)
+        run.save()
+        return [take_step(run) for _ in range(3)]
+
+    expected = together(2, run_some)[0]
+    assert checkpoint.steps(tmp_path / "run") == [3]
+
+    def continue_it(world: Room) -> list[Any]:
+        run = make(world=world, **common, **settings)
+        run.restore(checkpoint.load(tmp_path / "run"))
+        return [take_step(run) for _ in range(3)]
+
+    found = together(size, continue_it)[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-7)
+    assert found == expected or not settings
+
+
+def test_a_loss_that_is_not_finite_ends_all_stages_with_the_same_message(make):
+    def diverge(world: Room) -> str:
+        run = make(world=world, pipeline=True)
+        run.begin()
+        run.model.model.layers[0].mlp.down_proj.weight.data[...] = 1e30
+        with pytest.raises(RunError) as caught:
+            take_step(run)
+        return str(caught.value)
+
+    first, second = together(2, diverge)
+    assert first == second
+    assert "diverged at step 1: " in first
+
+
+@given(st.sampled_from(["gpt2", "vidya-v2"]), st.sampled_from(["nano", "micro", "mini", "small"]), st.integers(1, 6))
+def test_all_layers_are_divided_and_no_stage_but_the_last_is_without_one(family, size, stages):
+    model = models.skeleton(family, size)
+    cuts = layer_cuts(model, stages)
+    lengths = [stop - start for start, stop in itertools.pairwise(cuts)]
+    assert (cuts[0], cuts[-1], len(lengths)) == (0, model.config.num_layers, stages)
+    assert min(lengths[:-1], default=1) >= 1
+    assert lengths[-1] >= (stages == 1)
+    assert sorted({*owners(model, stages).values()}) == list(range(stages))
+
+
+@pytest.mark.parametrize(
+    ("family", "changes", "stages", "message"),
+    [
+        ("wiola", {}, 2, "but the layers of wiola read those of several; take another --model, or leave out"),
+        ("gpt2", {"experts": 4}, 2, "--pipeline cannot be given with experts"),
+        ("gpt2", {}, 3, "2 layers cannot be divided among 3 processes: start 2 or fewer"),
+    ],
+)
+def test_models_that_cannot_be_divided_are_refused(family, changes, stages, message):
+    with pytest.raises(InputError, match=message):
+        check_layers(tiny.build(family, **changes), family, stages)
+
+
+def test_a_model_that_fits_is_not_refused():
+    check_layers(build("vidya-v2"), "vidya-v2", 4)

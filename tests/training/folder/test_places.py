@@ -1,0 +1,119 @@
+"""The files and folders of a run: what a command names is looked for first, and nothing is overwritten."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from minigrad.errors import InputError
+from minigrad.formats.json_files import write_json
+from minigrad.training.folder.places import check_places, newest, refuse_existing, unused_folder
+from minigrad.training.folder.record import Record
+from minigrad.training.settings import TrainConfig
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def begin(folder: Path) -> Path:
+    """Make a folder with the file that a run begins with."""
+    folder.mkdir(parents=True)
+    write_json(folder / "minigrad.json", {})
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"data": "my_txets"}, "there is no data called 'my_txets'. Did you mean my_texts?"),
+        ({"tokenizer": "nowhere.json"}, "cannot read nowhere.json: No such file or directory."),
+        ({"init": "runs/nowhere"}, "--init runs/nowhere is no folder; name a run folder, or a Hugging Face folder"),
+        ({"resume": "runs/nna"}, "there is no run folder runs/nna; did you mean runs/nano?"),
+        ({"resume": "my_texts"}, "my_texts is no run folder of train.py: it has no minigrad.json"),
+        ({"out": "runs/nano"}, "runs/nano exists and is left as it is: continue it with --resume runs/nano, or"),
+        # The text comes first: without it there is nothing to put into a folder.
+        ({"data": "nowhere", "out": "runs/nano"}, "there is no data called 'nowhere'."),
+    ],
+)
+def test_a_place_that_cannot_be_used_is_named(here: Path, settings: dict[str, str], message: str) -> None:
+    begin(here / "runs" / "nano")
+    (here / "my_texts").mkdir()
+    with pytest.raises(InputError) as caught:
+        check_places(TrainConfig(**settings))
+    assert str(caught.value).replace("\\", "/").startswith(message)
+
+
+def test_places_that_are_there_are_accepted(here: Path) -> None:
+    (here / "my_texts").mkdir()
+    (here / "tokenizer.json").write_text("{}", encoding="utf-8")
+    check_places(TrainConfig(data="my_texts", tokenizer="tokenizer.json", init="my_texts", out="new"))
+    check_places(TrainConfig(data="https://example.org/text.txt"))
+    check_places(TrainConfig(data="nowhere", resume=""))  # a continued run reads the text that its folder names
+    check_places(TrainConfig(out=str(begin(here / "run")), plan=True))  # a plan writes nothing
+
+
+def test_an_existing_folder_is_not_overwritten(tmp_path: Path) -> None:
+    refuse_existing(tmp_path / "new" / "run")
+    refuse_existing(tmp_path)  # there, but empty
+    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match=r"is left as it is: choose another --out$"):
+        refuse_existing(tmp_path)
+    begin(tmp_path / "run")
+    with pytest.raises(InputError, match=r"is left as it is: continue it with --resume .*, or choose another --out$"):
+        refuse_existing(tmp_path / "run")
+
+
+def test_new_runs_are_numbered_in_their_order(here: Path) -> None:
+    assert unused_folder("vidya-v2-2.0") == Path("runs/vidya-v2-2.0")
+    for name in ("vidya-v2-2.0", "vidya-v2-2.0-again", "vidya-v2-2x0-7", "vidya-v2-nano-9"):
+        begin(here / "runs" / name)
+    assert unused_folder("vidya-v2-2.0") == Path("runs/vidya-v2-2.0-2")
+    begin(here / "runs" / "vidya-v2-2.0-2")
+    begin(here / "runs" / "vidya-v2-2.0-5")
+    assert unused_folder("vidya-v2-2.0") == Path("runs/vidya-v2-2.0-6")  # 3 and 4 may have been deleted
+
+
+def test_an_empty_folder_and_a_lock_that_was_left_are_not_in_use(here: Path) -> None:
+    (here / "runs" / "a").mkdir(parents=True)
+    (here / "runs" / "a" / ".lock").touch()
+    assert unused_folder("a") == Path("runs/a")
+    (here / "runs" / "b").touch()  # a file
+    assert unused_folder("b") == Path("runs/b-2")
+
+
+def test_the_newest_run_is_that_written_last_of_a_family_or_of_any(tmp_path: Path) -> None:
+    for age, (name, family) in enumerate([("a", "vidya-v2"), ("b", "gpt2"), ("c", "vidya-v2"), ("d", "gpt2")]):
+        (tmp_path / name).mkdir()
+        Record(family=family).write(tmp_path / name)
+        os.utime(tmp_path / name / "minigrad.json", (100 - age, 100 - age))
+    assert newest(tmp_path).name == "a"
+    assert newest(tmp_path, "gpt2").name == "b"
+    with pytest.raises(InputError, match="there is no run of wiola under"):
+        newest(tmp_path, "wiola")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows makes links for administrators only")
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ("loop", "--out loop is a link that leads nowhere; name a folder"),
+        ("dangling", "--out dangling is a link that leads nowhere; name a folder"),
+        ("loop/run", "--out loop/run cannot be made, because loop is a link that leads nowhere"),
+        ("dangling/deep/run", "--out dangling/deep/run cannot be made, because dangling is a link that leads nowhere"),
+        ("pipe", "--out pipe is a pipe; name a folder"),
+        ("/dev/full", "--out /dev/full is a device; name a folder"),
+        ("/dev/full/run", "--out /dev/full/run cannot be made, because /dev/full is a device"),
+    ],
+)
+def test_a_place_where_no_folder_can_be_is_bad_input(here: Path, out: str, message: str) -> None:
+    (here / "loop").symlink_to("loop")
+    (here / "dangling").symlink_to("nowhere")
+    os.mkfifo(here / "pipe")
+    with pytest.raises(InputError) as caught:
+        refuse_existing(Path(out))
+    assert str(caught.value).startswith(message)

@@ -1,0 +1,114 @@
+"""minigrad.json: what is stored, and that it is read as it was written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from minigrad.errors import InputError
+from minigrad.formats.json_files import read_json, write_json
+from minigrad.kernels.gemm import backend as products
+from minigrad.system import environment
+from minigrad.training.folder.record import FILE, NOT_STORED, Record, stored
+from minigrad.training.settings import TrainConfig
+
+ASKED = TrainConfig(data="words.txt", steps=30, seed=3, resume="x", out="y")
+USED = replace(ASKED, size="nano", batch=2, context=16, lr=0.01)
+
+
+def test_given_and_chosen_settings_are_kept_apart():
+    record = Record.new(ASKED, USED, parameters=5)
+    assert record.settings == stored(ASKED)
+    assert record.chosen == {"size": "nano", "batch": 2, "context": 16, "lr": 0.01}
+    assert record.used == stored(USED)
+    assert not set(NOT_STORED) & set(record.settings)
+    assert (record.family, record.size, record.seed, record.parameters) == ("vidya-v2", "nano", 3, 5)
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path):
+    record = Record.new(ASKED, USED)
+    record.write(tmp_path)
+    assert not {"stages", "decays", "result"} & set(read_json(tmp_path / FILE))
+    assert Record.read(tmp_path) == record
+    record.stages, record.decays, record.result = [30], ["20:35,25:30"], {"steps": 30}
+    record.write(tmp_path)
+    assert Record.read(tmp_path) == record
+
+
+def test_keys_of_a_later_version_are_ignored(tmp_path):
+    record = Record.new(ASKED, USED)
+    record.write(tmp_path)
+    write_json(tmp_path / FILE, read_json(tmp_path / FILE) | {"colour": "blue"})
+    assert Record.read(tmp_path) == record
+
+
+def test_a_run_from_before_there_was_a_choice_reads_windows(tmp_path):
+    Record.new(ASKED, USED).write(tmp_path)
+    content = read_json(tmp_path / FILE)
+    assert content["settings"].pop("documents") == "packed"
+    write_json(tmp_path / FILE, content)
+    assert Record.read(tmp_path).used["documents"] == "windows"
+
+
+def test_a_larger_limit_replaces_every_limit_and_the_chosen_steps():
+    record = Record.new(replace(ASKED, steps=None, minutes=5.0), USED)
+    record.chosen |= {"steps": 77, "decay_start": 60, "decay": "60:70,65:77"}
+    longer = record.with_limit({"tokens": 900}, ("steps", "tokens", "minutes", "decay"))
+    assert {name: longer.used[name] for name in ("steps", "tokens", "minutes")} == {
+        "steps": None,
+        "tokens": 900,
+        "minutes": None,
+    }
+    assert "decay_start" not in longer.used
+    assert longer.used["decay"] is None
+    assert longer.used["batch"] == 2
+
+
+@pytest.mark.parametrize("content", [{}, {"settings": {}}, {"settings": [], "chosen": {}}])
+def test_a_file_of_another_program_is_refused(tmp_path, content):
+    write_json(tmp_path / FILE, content)
+    with pytest.raises(InputError, match=r"was not written by train\.py"):
+        Record.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"stages": 5}, "stages is 5, not a list"),
+        ({"stages": ["x"]}, r"stages\[0\] takes a whole number, not 'x'"),
+        ({"architecture": 5}, "architecture is 5, not an object"),
+        ({"seed": "x"}, "seed takes a whole number, not 'x'"),
+        ({"settings": {"steps": "x"}}, "steps takes a whole number of at least 1 and at most 1000000000, not 'x'"),
+        ({"settings": {"colour": "blue"}}, "'colour' is unknown"),
+        ({"settings": {"resume": "x"}}, "'resume' is unknown"),
+        ({"chosen": {"lr": -1}}, "lr takes a finite number above 0, not -1"),
+        ({"chosen": {"decay_start": 1.5}}, "decay_start takes a whole number"),
+    ],
+)
+def test_a_damaged_value_is_named(tmp_path, changes, message):
+    Record.new(ASKED, USED).write(tmp_path)
+    write_json(tmp_path / FILE, read_json(tmp_path / FILE) | changes)
+    with pytest.raises(InputError, match=rf"minigrad\.json is damaged: {message}"):
+        Record.read(tmp_path)
+
+
+def test_the_record_names_the_variables_that_change_speed(monkeypatch):
+    monkeypatch.setattr(environment, "FOUND", {"OPENBLAS_CORETYPE": "Haswell"})
+    assert Record.new(ASKED, USED).hardware.endswith(", OPENBLAS_CORETYPE=Haswell")
+
+
+def test_the_record_says_what_multiplied_and_a_difference_is_one_line():
+    record = Record.new(ASKED, USED)
+    assert record.arithmetic == products.describe_arithmetic()
+    assert "auto" not in record.arithmetic
+    assert "BLAS is " in record.arithmetic
+    assert record.difference_in_arithmetic() == ""
+    assert replace(record, arithmetic="").difference_in_arithmetic() == ""  # of an earlier version
+    products.use("blas", "bfloat16")
+    try:
+        said = record.difference_in_arithmetic()
+    finally:
+        products.use()
+    assert said.startswith(f"the run began with {record.arithmetic}; here it is ")
+    assert "\n" not in said

@@ -1,0 +1,121 @@
+"""What a checkpoint holds beside the weights, and what an older one may hold more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import models
+from minigrad.errors import InputError, RunError
+from minigrad.optim import Muon
+from minigrad.training.best import Best
+from minigrad.training.folder import checkpoint
+from minigrad.training.optimizers import matrices_of
+from train import take_step
+
+
+def weights(run):
+    return [parameter.data.tobytes() for parameter in run.model.parameters()]
+
+
+def turning(run):
+    """Let the matrices of a run be updated by Muon."""
+    run.optimizer = Muon(run.model.parameters(), matrices=matrices_of(run.model))
+    return run
+
+
+def test_a_run_with_an_average_of_its_weights_continues_and_writes_the_average(make):
+    run, again = make(ema=0.7), make(ema=0.7)
+    for _ in range(4):
+        take_step(run)
+    raw = weights(run)
+    score = run.evaluate(everything=False)
+    run.save()
+    assert weights(run) == raw
+    found = models.load(run.folder.path).state_dict()
+    names = [name for name, _ in run.model.named_parameters()]
+    for name, average in zip(names, run.average.values(), strict=True):
+        np.testing.assert_array_equal(found[name], average)
+    again.restore(checkpoint.load(run.folder.path))
+    assert again.evaluate(everything=False) == score
+    assert [take_step(again) for _ in range(3)] == [take_step(run) for _ in range(3)]
+    assert all(map(np.array_equal, again.average.values(), run.average.values()))
+    assert score != make().evaluate(everything=False)
+
+
+def test_a_checkpoint_without_the_average_that_a_run_keeps_is_refused(make):
+    run = make()
+    run.save()
+    with pytest.raises(InputError, match=r"missing: .*average"):
+        make(ema=0.9).restore(checkpoint.load(run.folder.path))
+
+
+def test_muon_keeps_no_second_moment_of_matrices_and_continues_from_checkpoints_that_hold_one(make):
+    run = turning(make())
+    for _ in range(3):
+        take_step(run)
+    run.save()
+    saved = checkpoint.load(run.folder.path)
+    turned = {f"{name}.v" for name, each in run.model.named_parameters() if each.ndim == 2 and "layers" in name}
+    assert turned
+    assert not turned & saved.moments.keys()
+    with_zeros = {name: np.zeros_like(saved.weights[name.removesuffix(".v")]) for name in turned}
+    old = replace(saved, moments=saved.moments | with_zeros)
+    again = turning(make())
+    again.restore(old)
+    assert [take_step(again) for _ in range(2)] == [take_step(run) for _ in range(2)]
+    assert weights(again) == weights(run)
+    of_adamw = replace(saved, moments=saved.moments | {name: array + 1 for name, array in with_zeros.items()})
+    with pytest.raises(InputError, match="do not fit"):
+        turning(make()).restore(of_adamw)
+
+
+def test_the_best_model_is_kept_and_known_to_a_run_that_continues(make):
+    run = make()
+    take_step(run)
+    run.evaluate(everything=False)
+    run.write_what_is_due(stops=False)
+    run.writer.wait()
+    assert not checkpoint.steps(run.folder.path)
+    first = run.best
+    kept = {name: array.copy() for name, array in run.model.state_dict().items()}
+    run.model.parameters()[0].data *= 30
+    take_step(run)
+    run.evaluate(everything=True)
+    run.write_what_is_due(stops=False)
+    run.save()
+    assert run.best == first == Best(1, first.bits_per_byte)
+    found = models.load(run.folder.path / "best").state_dict()
+    assert all(np.array_equal(found[name], array) for name, array in kept.items())
+    again = make()
+    again.restore(checkpoint.load(run.folder.path))
+    assert again.best == first
+
+
+def test_a_checkpoint_of_the_best_model_is_written_as_that_too(make):
+    run = make()
+    take_step(run)
+    run.evaluate(everything=False)
+    run.write_what_is_due(stops=True)
+    assert checkpoint.steps(run.folder.path) == [1]
+    assert (run.folder.path / "best" / "tokenizer.json").exists()
+    found = models.load(run.folder.path / "best").state_dict()
+    assert all(np.array_equal(found[name], array) for name, array in run.model.state_dict().items())
+
+
+def test_a_disk_that_is_full_while_training_goes_on_is_reported_and_the_checkpoint_before_is_whole(make, monkeypatch):
+    run = make()
+    take_step(run)
+    run.save()
+
+    def full(path, arrays, metadata=None):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "write_tensors", full)
+    take_step(run)
+    run.save(wait=False)
+    with pytest.raises(RunError, match=r"cannot save step 2 in .*No space left on device; the checkpoint of step 1 is"):
+        run.writer.wait()
+    assert checkpoint.load(run.folder.path).step == 1

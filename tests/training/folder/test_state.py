@@ -1,0 +1,78 @@
+"""The state of a checkpoint: it comes back as it was saved, and anything else is refused with its name."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minigrad.errors import InputError
+from minigrad.nn.adaptive_context import AdaptiveContext
+from minigrad.nn.context_signals import Signals
+from minigrad.training.folder.checkpoint import Checkpoint
+from minigrad.training.folder.state import Sample, State
+from minigrad.training.totals import Totals
+
+
+def read(values: dict[str, Any]) -> State:
+    return State.read(Checkpoint(7, {}, {}, values), "runs/a")
+
+
+def adapted(needs: list[float]) -> AdaptiveContext:
+    context = AdaptiveContext.up_to(100)
+    for place, need in enumerate(needs):
+        context.note_norm(abs(need))
+        context.decide(place, Signals(need, 3.0, 1.0, float("nan"), 0.0, 512))
+    return context
+
+
+states = st.builds(
+    State,
+    updates=st.integers(0, 10**9),
+    seconds=st.floats(0, 1e9),
+    since_logged=st.builds(Totals, *2 * [st.floats(-1e300, 1e300), st.floats(0, 1e300)]),
+    samples=st.lists(st.builds(Sample, st.integers(0, 10**9), st.text())),
+    context=st.none() | st.builds(adapted, st.lists(st.floats(-1, 1), max_size=5)),
+)
+
+
+@given(states)
+def test_a_checkpoint_keeps_every_bit(state):
+    assert read(json.loads(json.dumps(state.as_dict()))) == state
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ({"updates": -1}, "updates takes a whole number of at least 0 and at most 1000000000000000, not -1"),
+        ({"seconds": float("nan")}, "seconds takes a finite number of at least 0 .*, not nan"),
+        ({"since_logged": {"nats": 1.0}}, r"since_logged\.bytes is missing"),
+        ({"since_logged": None}, "since_logged is None, not an object"),
+        ({"samples": [{"step": 1, "text": 2}]}, r"samples\[0\]\.text takes text, not 2"),
+        ({"context": {"smallest": 2}}, r"context\.largest is missing"),
+        ({"context": asdict(adapted([])) | {"current": 9}}, "the context must lie between 12 and 100, not be 9"),
+        ({"context": asdict(adapted([0.1])) | {"decisions": [{"place": 1}]}}, r"context\.decisions\[0\]\.before is"),
+        ({"sample": []}, "sample is unknown; did you mean samples?"),
+    ],
+)
+def test_a_damaged_state_is_refused_with_the_field_and_its_value(damage, message):
+    with pytest.raises(InputError, match=rf"state\.json of step 7 in runs/a is damaged: {message}"):
+        read(State(3, 1.5, Totals(), []).as_dict() | damage)
+
+
+@pytest.mark.parametrize("name", ["updates", "seconds", "since_logged", "samples"])
+def test_a_missing_field_is_named(name):
+    values = State(3, 1.5, Totals(), []).as_dict()
+    del values[name]
+    with pytest.raises(InputError, match=f"{name} is missing"):
+        read(values)
+
+
+def test_a_state_from_before_there_was_an_adaptive_context_is_read():
+    values = State(3, 1.5, Totals(), []).as_dict()
+    assert "context" not in values
+    assert read(values).context is None

@@ -1,0 +1,109 @@
+"""The choices: a size that the time can train, and settings that can be repeated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import models
+from minigrad.errors import InputError
+from minigrad.nn.language_model import LanguageModel
+from minigrad.options import validate
+from minigrad.training.planning import choices, costs
+from minigrad.training.settings import OBJECTIVES, RunSettings, TrainConfig
+
+LADDER = {size: models.skeleton("vidya-v2", size) for size in models.LAPTOP_SIZES}
+RATES = costs.Rates(products=1e11, elements=1e9)
+
+
+def chosen(
+    settings: TrainConfig, model: LanguageModel = LADDER["nano"], text_tokens: int = 1_000_000, processes: int = 1
+) -> RunSettings:
+    return choices.choose_settings(replace(settings, size="nano"), model, RATES, text_tokens, processes)
+
+
+@given(
+    limit=st.sampled_from(["minutes", "steps", "tokens"]),
+    amount=st.integers(1, 10**6),
+    batch=st.none() | st.integers(1, 64),
+    context=st.none() | st.integers(2, 2_048),
+)
+def test_every_setting_is_chosen_within_its_bounds_and_only_once(limit, amount, batch, context):
+    asked = TrainConfig(**{limit: amount}, batch=batch, context=context)
+    found = chosen(asked)
+    validate(found)
+    for name in ("batch", "context", "lr", "warmup", "threads", "log_every", "eval_every", "save_every"):
+        assert getattr(found, name) is not None
+        assert getattr(asked, name) in (None, getattr(found, name))
+    assert chosen(found) == found
+
+
+def test_tokens_become_whole_steps_rounded_up():
+    assert chosen(TrainConfig(tokens=1_000, batch=2, context=16)).steps == 32
+    assert chosen(TrainConfig(tokens=1_024, batch=2, context=16)).steps == 32
+    assert chosen(TrainConfig(tokens=1_025, batch=2, context=16, accumulate=2)).steps == 17
+
+
+def test_a_wider_model_gets_a_smaller_learning_rate():
+    rates = [chosen(TrainConfig(steps=5), model).lr or 0 for model in LADDER.values()]
+    assert sorted(rates, reverse=True) == rates
+    assert rates[-1] < rates[0]
+
+
+def test_sgd_gets_a_rate_and_a_decay_of_its_own():
+    sgd, adamw = (chosen(TrainConfig(steps=5, optimizer=name)) for name in ("sgd", "adamw"))
+    assert sgd.lr > 10 * adamw.lr
+    assert (sgd.weight_decay, adamw.weight_decay) == (1e-4, 0.1)
+    assert chosen(TrainConfig(steps=5, optimizer="sgd", weight_decay=0.0)).weight_decay == 0.0
+
+
+def test_dropout_grows_with_the_size_of_the_model_and_the_passes_over_its_text():
+    def dropout(size: str, tokens: int, text_tokens: int) -> float:
+        return chosen(TrainConfig(tokens=tokens), LADDER[size], text_tokens).dropout
+
+    assert dropout("nano", 15_000_000, 1_900_000) == 0.05  # ten minutes of the default text
+    assert dropout("micro", 24_000_000, 1_900_000) == 0.14  # an hour of it
+    assert dropout("nano", 4_000_000, 250_000) == 0.2
+    assert dropout("mini", 10**9, 10**9) == 0  # new text
+    assert dropout("mini", 10**9, 10**6) == dropout("nano", 1_000, 0) == 0.3
+    assert chosen(TrainConfig(tokens=10**9, dropout=0.0), text_tokens=1_000).dropout == 0
+
+
+def test_a_context_longer_than_the_model_has_is_refused():
+    assert chosen(TrainConfig(context=2_048)).context == 2_048
+    with pytest.raises(InputError, match=r"--context 2049 is longer than the model's context of 2048"):
+        chosen(TrainConfig(context=2_049))
+
+
+def test_each_process_gets_a_whole_batch_unless_that_of_all_is_known():
+    assert (chosen(TrainConfig()).batch, chosen(TrainConfig(), processes=3).batch) == (8, 24)
+    assert chosen(TrainConfig(batch=6), processes=3).batch == 6
+    assert chosen(TrainConfig(tokens=12_288), processes=3).steps == 2
+
+
+def test_adapters_take_a_larger_learning_rate_than_all_weights():
+    how = {"init": "runs/base", "objective": "sft", "data": "book.txt", "steps": 5}
+    whole, thin = (chosen(TrainConfig(**how, adapter_rank=rank)).lr for rank in (None, 8))
+    assert (whole, thin) == (0.003, 0.01)
+
+
+def test_what_is_taught_is_learned_beside_replayed_text_unless_that_is_refused():
+    taught = {"init": "runs/base", "data": "book.txt", "steps": 5}
+    shares = {name: chosen(TrainConfig(objective=name, **taught)).replay for name in OBJECTIVES if name != "distill"}
+    assert shares == choices.REPLAY
+    assert all(0 < share < 1 for share in shares.values())
+    assert chosen(TrainConfig(objective="grpo", replay=0.0, **taught)).replay == 0
+    assert chosen(TrainConfig(steps=5)).replay is None
+    assert chosen(TrainConfig(objective="distill", teacher="runs/base", steps=5)).replay is None
+
+
+@given(share=st.floats(0.001, 0.999), steps=st.integers(1, 10**6))
+def test_a_warm_up_may_be_a_share_of_the_steps(share, steps):
+    found = chosen(TrainConfig(steps=steps, warmup=share))
+    assert 1 <= found.warmup <= steps
+    assert abs(found.warmup - share * steps) <= 1
+    assert chosen(TrainConfig(steps=steps, warmup=found.warmup)) == found  # so the printed command repeats the run
+    assert chosen(TrainConfig(tokens=2_048 * steps, warmup=share)).warmup == found.warmup

@@ -1,0 +1,100 @@
+"""The dial: more time never chooses a smaller model, and the plan says why, and what more time would buy."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import models
+from minigrad.training import optimizers
+from minigrad.training.planning import choices, costs
+from minigrad.training.planning.dial import Dial
+from minigrad.training.settings import RunSettings, TrainConfig
+
+LADDER = {size: models.for_training("vidya-v2", size) for size in models.LAPTOP_SIZES}
+RATES, TEXT = costs.Rates(products=1e11, elements=1e9), 4_700_000
+GOAL = models.smallest_published("vidya-v2")
+DIAL = Dial(LADDER, RATES, TEXT, GOAL)
+ENDLESS = replace(DIAL, text_bytes=10**15)
+
+
+def settings(asked: TrainConfig, dial: Dial = DIAL) -> RunSettings:
+    size = dial.choose(asked)
+    return choices.choose_settings(
+        replace(asked, size=size), dial.candidates[size], dial.rates, int(dial.unique_tokens)
+    )
+
+
+@given(
+    limit=st.sampled_from(["minutes", "tokens", "steps"]),
+    amount=st.integers(1, 10**6),
+    factor=st.integers(1, 100),
+    rate=st.floats(1e9, 1e13),
+    text=st.integers(1, 10**12),
+)
+def test_more_of_anything_never_chooses_a_smaller_model(limit, amount, factor, rate, text):
+    dial = Dial(LADDER, costs.Rates(rate, rate / 100), text)
+    sizes = [dial.choose(TrainConfig(**{limit: each})) for each in (amount, amount * factor)]
+    assert models.LAPTOP_SIZES.index(sizes[0]) <= models.LAPTOP_SIZES.index(sizes[1])
+
+
+def test_no_time_chooses_the_smallest_model_and_unlimited_time_and_text_the_largest():
+    assert ENDLESS.choose(TrainConfig(minutes=1e-6)) == "nano"
+    assert ENDLESS.choose(TrainConfig(minutes=1e15)) == "small"
+    assert ENDLESS.choose(TrainConfig(steps=1)) == "nano"
+    assert ENDLESS.choose(TrainConfig(tokens=10**24)) == "small"
+
+
+def test_a_number_of_tokens_gets_a_size_that_no_larger_one_beats_in_its_time():
+    for tokens in (10**6, 10**8, 10**10):
+        size = ENDLESS.choose(TrainConfig(tokens=tokens))
+        assert ENDLESS.best(tokens / ENDLESS.speed(LADDER[size])) == size
+
+
+def test_a_text_that_a_larger_model_would_learn_by_heart_gets_the_smallest():
+    short = replace(DIAL, text_bytes=10_000)
+    assert short.choose(TrainConfig(minutes=1e6)) == "nano"
+    row = short.rows(settings(TrainConfig(minutes=10, data="a.txt"), short))["size"]
+    assert "nano is the best for this time by the scaling law of vidya-v2 on python-docs; " in row
+    assert "3,100 tokens of text are too few for nano and micro and mini and small" in row
+
+
+@pytest.mark.parametrize("limit", [{"minutes": 10.0}, {"steps": 3_000}])
+def test_the_plan_says_why_and_what_more_time_would_buy(limit):
+    rows = DIAL.rows(settings(TrainConfig(**limit)))
+    assert list(rows) == ["size", "more time"]
+    assert rows["size"].startswith("nano is the best for this time: 1.")
+    assert "bits per byte by the scaling law; micro " in rows["size"]
+    twice, ten, goal = rows["more time"].split("; ")
+    assert twice.startswith("20m 00s: " if "minutes" in limit else "")
+    assert ten.startswith("1h 40m: " if "minutes" in limit else "")
+    assert twice.endswith("passes over the text")
+    assert re.match(r"compute-optimal 2\.0 on this machine: [\d,]+ days, for 20 new tokens for each parameter", goal)
+
+
+def test_a_trial_of_seconds_is_not_asked_to_go_on():
+    assert list(DIAL.rows(settings(TrainConfig(minutes=1.0)))) == ["size", "more time"]
+    assert list(DIAL.rows(settings(TrainConfig(steps=5)))) == ["size"]
+
+
+def test_of_another_model_or_another_text_only_the_order_is_told():
+    for change in ({"data": "shakespeare"}, {"set": "num_heads=6"}):
+        rows = DIAL.rows(settings(TrainConfig(minutes=10.0, **change)))
+        assert "bits per byte" not in rows["size"] + rows["more time"]
+        assert "20m 00s: nano, " in rows["more time"]
+
+
+def test_without_a_choice_nothing_is_said():
+    only = replace(DIAL, candidates={"nano": LADDER["nano"]})
+    assert only.rows(settings(TrainConfig(steps=5), only)) == {}
+
+
+def test_the_time_is_that_of_the_estimated_speed():
+    update = optimizers.flops_per_token("muon", LADDER["nano"], 2_048)
+    speed = costs.tokens_per_second(LADDER["nano"], 256, RATES, update)
+    assert DIAL.seconds(TrainConfig(tokens=10**6), "nano") == pytest.approx(10**6 / speed)
+    assert DIAL.seconds(TrainConfig(minutes=2.0), "micro") == pytest.approx(120)

@@ -1,0 +1,225 @@
+"""The plan: estimates of the cost, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import models
+from minigrad.data.corpus import Corpus
+from minigrad.data.token_files import TokenFile
+from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.data.xz import xz_seconds
+from minigrad.errors import InputError
+from minigrad.system import hardware
+from minigrad.training.planning import choices, costs, plan
+from minigrad.training.planning.plan import Plan
+from minigrad.training.settings import RunSettings, TrainConfig
+from tests.distributed.rooms import Meeting
+
+NANO = models.skeleton("vidya-v2", "nano")
+RATES = costs.Rates(products=1e11, elements=1e9)
+READING = ("windows", "packed")
+
+
+class Ids:
+    """A tokenizer with sizes only."""
+
+    def __init__(self, used: int = 4_096) -> None:
+        self.vocab_size, self.used = 4_096, used
+        self.specials, self.end_of_text_id = {"<|endoftext|>": 0}, 0
+
+
+def joined(description: str) -> str:
+    """Return a plan without its line breaks."""
+    return " ".join(description.split())
+
+
+def chosen(settings: TrainConfig) -> RunSettings:
+    return choices.choose_settings(replace(settings, size="nano"), NANO, RATES, text_tokens=1_000_000)
+
+
+def text(train: int = 1_000, validation: int = 1_000, used: int = 4_096) -> TokenizedCorpus:
+    files = [TokenFile((np.arange(count) > 0).astype(np.uint16), 3 * count, None) for count in (train, validation)]
+    return TokenizedCorpus(Corpus("a text", "a text", ("one", "two"), ("three",)), Ids(used), *files, np.ones(4_096))
+
+
+def planned(settings: TrainConfig, words: TokenizedCorpus | None = None) -> Plan:
+    return Plan(chosen(settings), NANO, words or text(), RATES)
+
+
+def test_too_little_text_is_refused_in_training_and_validation_text():
+    small = TrainConfig(steps=5, context=16, documents="windows")
+    planned(small, text(17, 17)).check_text()
+    with pytest.raises(InputError, match="the text has 16 tokens"):
+        planned(small, text(train=16)).check_text()
+    with pytest.raises(InputError, match="the validation text has 16 tokens, but one window of --context 16 needs 17"):
+        planned(small, text(validation=16)).check_text()
+    packed = TrainConfig(steps=5, context=16)
+    planned(packed, text(2, 2)).check_text()
+    with pytest.raises(InputError, match="the text has 1 tokens and the context is 16: there must be 2 tokens"):
+        planned(packed, text(train=1)).check_text()
+
+
+def test_what_does_not_fit_into_memory_is_refused_with_the_figures(monkeypatch):
+    five = planned(TrainConfig(steps=5))
+    needed = five.memory().total
+    monkeypatch.setattr(hardware, "available_memory_bytes", lambda: needed)
+    five.check_memory()
+    monkeypatch.setattr(hardware, "available_memory_bytes", lambda: 0)  # not known: nothing is refused
+    five.check_memory()
+    monkeypatch.setattr(hardware, "available_memory_bytes", lambda: needed - 1)
+    with pytest.raises(InputError, match=r"training 984,288 parameters needs about .* MB are free\. Take a smaller"):
+        five.check_memory()
+
+
+def test_the_time_of_the_evaluation_is_that_of_the_tokens_that_it_reads():
+    windows, packed = (planned(TrainConfig(minutes=1, documents=way), text(validation=10_001)) for way in READING)
+    assert windows.evaluated_tokens == 77 * 256 + 144  # each after the first has 128 new ones, the last has the rest
+    assert packed.evaluated_tokens == windows.evaluated_tokens  # one document
+    row = (np.arange(10_001) % 100).astype(np.uint16)  # documents of 100 tokens
+    many = replace(text(), validation=TokenFile(row, 30_003, None))
+    assert planned(TrainConfig(minutes=1), many).evaluated_tokens == 10_000
+    assert planned(TrainConfig(minutes=1), many).seconds_after() < packed.seconds_after()
+
+
+def test_more_validation_text_takes_more_time_after_the_last_step():
+    short, long = (planned(TrainConfig(minutes=1), text(validation=n)).seconds_after() for n in (10**4, 10**6))
+    assert 0 < short < long
+
+
+def test_xz_runs_only_if_the_minutes_allow_it():
+    ten, one, steps = (TrainConfig(**limit) for limit in ({"minutes": 10}, {"minutes": 1}, {"steps": 9}))
+    small, large = text(), text(train=20_000_000)  # of three bytes for each token
+    assert [planned(settings, small).too_long_for_xz() for settings in (ten, one, steps)] == ["", "", ""]
+    assert [planned(settings, large).too_long_for_xz() for settings in (ten, steps)] == ["", ""]
+    assert planned(one, large).too_long_for_xz() == "it would have taken about 1m 24s of the 1m 00s"
+
+
+@given(st.floats(0.1, 600), st.integers(1_000, 10**9))
+def test_no_text_is_so_long_that_xz_uses_up_the_minutes(minutes, train):
+    settings = replace(chosen(TrainConfig(steps=9)), minutes=minutes)
+    file = TokenFile(np.zeros(2, np.uint16), train, None)
+    long = replace(text(), train=file, validation=replace(file, num_bytes=train // 16))
+    with_xz, without = (Plan(settings, NANO, words, RATES).seconds_after() for words in (long, text(2, 2)))
+    assert with_xz - without <= 0.15 * 60 * minutes
+    assert xz_seconds(train, 3_000) < 100
+
+
+@pytest.mark.parametrize("limit", [{"steps": 50}, {"minutes": 3.0}, {"tokens": 9_000}])
+def test_the_plan_describes_the_model_the_text_and_the_length_of_the_run(limit):
+    said = planned(TrainConfig(**limit)).describe(Path("runs/a"))
+    assert "vidya-v2 nano: 984,288 parameters, 6 layers of width 96" in said
+    assert "100 GFLOP/s" in joined(said)
+    assert ("3m 00s in all; in that time about" in said) == ("minutes" in limit)
+    names = [name for line in said.splitlines() if (name := line[:14].strip()) not in ("", "variables")]
+    assert names == ["model", "text", "vocabulary", "step", "memory", "machine", "speed", "length", "run folder"]
+    assert max(map(len, said.splitlines())) < 80
+    assert said.endswith("run folder  runs/a")
+
+
+def test_the_plan_says_how_many_documents_pieces_and_tokens_a_step_holds():
+    words = replace(text(), train=TokenFile(np.tile(np.arange(40), 25).astype(np.uint16), 3_000, None))
+    settings = TrainConfig(steps=5, batch=4, context=16)
+
+    def said(**changes: Any) -> str:
+        return joined(planned(replace(settings, **changes), words).describe(Path("a")))
+
+    assert "4 x 16 tokens: about 0 documents and 4.8 pieces of longer ones, peak" in said()  # 3 of 40 tokens
+    assert "4 x 16 tokens x 2 parts: about 0 documents and 9.6 pieces of longer ones, peak" in said(accumulate=2)
+    assert "4 x 50 tokens: about 5 documents and 0 pieces of longer ones, peak" in said(context=50)
+    assert "4 x 16 tokens in windows that cross documents, peak" in said(documents="windows")
+
+
+def test_the_cost_of_attention_is_that_of_the_documents():
+    row = np.append(np.tile(np.arange(40), 25), 0)
+    short = replace(text(), train=TokenFile(row.astype(np.uint16), 3_000, None))
+    plans = [planned(TrainConfig(steps=5, documents=way), short) for way in ("packed", "windows")]
+    assert plans[0].flops_per_token() == costs.flops_per_token(NANO, 40)
+    assert plans[1].flops_per_token() == costs.flops_per_token(NANO, 256)
+
+
+def test_the_plan_says_between_which_bounds_the_context_adapts():
+    fixed, adaptive = (planned(TrainConfig(steps=5, adaptive_context=adapts)) for adapts in (False, True))
+    said = joined(adaptive.describe(Path("a")))
+    assert "context adapts between 32 and 256 tokens, from 64 on; memory and speed are those of the largest" in said
+    assert adaptive.memory() == fixed.memory()
+    assert adaptive.flops_per_token(32) < adaptive.flops_per_token() == fixed.flops_per_token(256)
+
+
+def test_the_plan_of_a_pipeline_counts_the_parts_of_a_step_and_the_layers_of_a_stage():
+    world = Meeting(2).rooms[0]
+    data, stages = (
+        replace(planned(TrainConfig(steps=5, batch=8, accumulate=4, pipeline=each)), world=world)
+        for each in (False, True)
+    )
+    assert "processes 2, which share the sequences of a step and its update;" in joined(data.describe(Path("a")))
+    assert "processes 2, which share the layers; speed" in joined(stages.describe(Path("a")))
+    assert stages.memory().state < data.memory().state
+    assert stages.memory().activations > 2 * data.memory().activations  # four parts wait for their gradients
+    stages.check_stages()
+    with pytest.raises(InputError, match="6 layers cannot be divided among 7 processes: start 6 or fewer"):
+        replace(stages, world=Meeting(7).rooms[0]).check_stages()
+    replace(data, world=Meeting(7).rooms[0]).check_stages()
+
+
+@pytest.mark.parametrize(("threads", "can_be_set", "is_said"), [(4, False, True), (4, True, False), (1, False, False)])
+def test_the_plan_says_that_the_threads_of_blas_cannot_be_set(monkeypatch, threads, can_be_set, is_said):
+    monkeypatch.setattr(plan.hardware, "threads", lambda: threads)
+    monkeypatch.setattr(plan.blas, "can_use_one_thread", lambda: can_be_set)
+    said = planned(TrainConfig(steps=5)).describe(Path("runs/a"))
+    assert ("no replicas because the threads of NumPy's BLAS cannot be set" in joined(said)) == is_said
+
+
+@pytest.mark.parametrize("found", [{}, {"OMP_NUM_THREADS": "2"}, {"OPENBLAS_CORETYPE": "Haswell"}])
+def test_the_plan_warns_of_variables_that_name_another_processor(monkeypatch, found):
+    monkeypatch.setattr(plan.environment, "FOUND", found)
+    said = joined(planned(TrainConfig(steps=5)).describe(Path("runs/a")))
+    assert ("variables OPENBLAS_CORETYPE=Haswell is set: libraries compute as" in said) == ("OPENBLAS" in str(found))
+    assert all(f"{name}={value}; matrix products at" in said for name, value in found.items())
+
+
+def test_a_text_that_is_read_too_often_is_warned_of():
+    often, seldom = (
+        joined(planned(TrainConfig(steps=50), text(train=count)).describe(Path("a"))) for count in (1_000, 90_000)
+    )
+    assert "; the text is read so often that the last pass is worth 0% of new text" in often
+    assert "take more --data, or less time" in often
+    assert "so often" not in seldom
+
+
+def test_a_vocabulary_that_the_text_does_not_fill_is_mentioned():
+    said = planned(TrainConfig(steps=5), text(used=300)).describe(Path("runs/a"))
+    assert "300 only" in joined(said)
+    assert "only" not in planned(TrainConfig(steps=5)).describe(Path("runs/a"))
+
+
+def test_the_plan_of_a_continued_run_is_for_the_steps_that_are_left():
+    plans = (replace(planned(TrainConfig(steps=50)), done=done) for done in (0, 20, 50))
+    whole, half, finished = (joined(each.describe(Path("runs/a"))) for each in plans)
+    per_step = planned(TrainConfig(steps=50)).settings.tokens_per_step
+    assert f"length 50 steps: {50 * per_step:,} tokens, " in whole
+    assert f"length 50 steps, of which 20 are done: {30 * per_step:,} tokens, " in half
+    assert "length all 50 steps are done; a larger --steps, --tokens or --minutes continues this run" in finished
+
+
+def test_the_plan_counts_what_follows_the_last_step():
+    large = text(train=20_000_000)  # of three bytes for each token, so xz takes 84 seconds
+    assert re.search(r"in about 1m \d\ds run folder", joined(planned(TrainConfig(steps=2), large).describe(Path("a"))))
+    ten_minutes = [planned(TrainConfig(minutes=10), words) for words in (text(), large)]
+    tokens = [re.search(r"about ([\d,]+) tokens, ", joined(each.describe(Path("a")))) for each in ten_minutes]
+    short, long = (int(found[1].replace(",", "")) for found in tokens if found)
+    assert long < 0.9 * short
+
+
+def test_xz_has_a_limit_of_time():
+    large = text(train=20_000_000)
+    assert planned(TrainConfig(steps=9), large).xz_time_limit() == pytest.approx(3 * 84 + 5, rel=0.05)
+    assert planned(TrainConfig(minutes=10), large).xz_time_limit() == 180

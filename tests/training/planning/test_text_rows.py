@@ -1,0 +1,41 @@
+"""The plan says of each of several texts how much there is and how often it will be read."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from minigrad.data.corpus import Corpus
+from minigrad.data.mixture import Mixture
+from minigrad.data.token_files import MixedTokens, TokenFile
+from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.training.planning.text_rows import text_rows
+
+TOK = SimpleNamespace(used=9, specials={"<user>": 3, "<eos>": 5}, end_of_text_id=5)
+
+
+def files(*sizes):
+    return [TokenFile(np.zeros(size, np.uint16), 3 * size, None) for size in sizes]
+
+
+def test_a_single_text_has_one_row():
+    corpus = Corpus("a", "letters", ("one", "two"), ("v",), ("a test",))
+    text = TokenizedCorpus(corpus, TOK, *files(500, 50), np.ones(9))
+    assert text_rows(text, 9, 1_000.0) == {
+        "text": "letters: 2 documents, 1.5 kB to train on, 150 bytes for validation, 6 bytes for the test",
+        "vocabulary": "9 tokens, 3.00 bytes each; <eos> ends a document",
+    }
+
+
+def test_each_of_several_texts_has_a_row():
+    first, second, validation = files(500, 4_000, 50)
+    corpora = Corpus("a", "letters", ("one", "two"), ("v",)), Corpus("b", "digits", ("1" * 9,), ("v",))
+    sources = Mixture(corpora, (0.8, 0.2))
+    text = TokenizedCorpus(sources, TOK, MixedTokens((first, second), sources.shares), validation, np.ones(9))
+    rows = text_rows(text, 9, 1_000.0)
+    assert list(rows) == ["text", "text 1", "text 2", "vocabulary"]
+    assert rows["text"] == "2 texts: 3 documents, 13.5 kB to train on, 150 bytes for validation"
+    assert rows["text 1"] == "80%: letters: 2 documents, 500 tokens to train on, read 1.6 times"
+    assert rows["text 2"] == "20%: digits: 1 document, 4,000 tokens to train on, read 0.05 times"
+    assert text_rows(text, 9, None)["text 2"].endswith("4,000 tokens to train on")

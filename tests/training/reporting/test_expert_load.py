@@ -1,0 +1,22 @@
+"""The load of experts in the report: the busiest and the idlest of all layers, and nothing without experts."""
+
+from __future__ import annotations
+
+from minigrad.training.reporting import expert_load
+
+
+def test_the_busiest_and_the_idlest_expert_of_all_layers_are_drawn() -> None:
+    records = [
+        {"step": 1, "loss": 2.0, "expert_load_0": [0.5, 0.5], "expert_load_1": [0.9, 0.1]},
+        {"step": 2, "loss": 2.0},
+        {"step": 3, "loss": 2.0, "expert_load_0": [0.25, 0.75], "expert_load_1": [0.5, 0.5]},
+    ]
+    (section,) = expert_load.sections(records)
+    assert "busiest expert" in section
+    assert "equal" in section
+    assert expert_load._relative(records[0]) == [1.0, 1.0, 1.8, 0.2]
+
+
+def test_a_model_without_experts_has_no_such_section() -> None:
+    assert expert_load.sections([{"step": 1, "loss": 2.0}]) == []
+    assert expert_load.sections([]) == []

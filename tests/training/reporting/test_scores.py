@@ -1,0 +1,22 @@
+"""The test text is read at the end of a run that asks for it, and by no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from minigrad.training.evaluate import evaluate
+from minigrad.training.reporting.scores import score_of_test, spans_of
+
+
+def test_only_a_run_that_asks_for_it_reads_the_test_text(make):
+    run = make()
+    assert score_of_test(run) is None
+    assert "test" not in vars(run.text)  # and nothing of it was encoded
+    run = make(test=True)
+    found = score_of_test(run)
+    assert found is not None
+    assert found.tokens == len(run.text.test) - 1
+    assert run.text.test.num_bytes == sum(len(text.encode()) for text in run.text.corpus.split().test)
+    alone = evaluate(run.model, spans_of(run, run.text.test), run.text.byte_lengths, context=run.settings.context)
+    assert found.loss == pytest.approx(alone.loss)
+    assert run.best is None  # nothing is chosen by it

@@ -1,0 +1,88 @@
+"""The log of the steps."""
+
+from __future__ import annotations
+
+import math
+from unittest.mock import Mock
+
+from minigrad.nn.context_signals import Signals
+from minigrad.system.signals import BROKEN_PIPE, StopRequest
+from minigrad.training.reporting import metrics
+from minigrad.training.reporting.step_log import StepLog
+from train import take_step
+
+
+def test_a_line_of_metrics_holds_the_measurements_and_resets_the_sums(make):
+    run = make()
+    with StepLog(run, StopRequest()) as log:
+        for _ in range(4):
+            with log.timed():
+                _, norm = take_step(run)
+        loss = run.totals.mean_loss
+        log.write(0.01, norm, None)
+        with log.timed():
+            take_step(run)
+        log.write(0.01, norm, run.evaluate(everything=False))
+    first, second = metrics.read(run.folder.path)
+    assert (first["step"], first["tokens"], first["seconds"], first["loss"]) == (4, 64, 2.0, loss)
+    assert "val_loss" not in first
+    assert second["loss"] != loss
+    assert set(second) - set(first) == {"val_loss", "val_bits_per_byte", "val_loss_repeated", "val_loss_others"}
+
+
+def test_closed_output_becomes_a_request_to_stop(make, monkeypatch):
+    run, request = make(), StopRequest()
+    closed = []
+    monkeypatch.setattr("minigrad.training.reporting.step_log.close_output", lambda: closed.append(True))
+    with StepLog(run, request) as log:
+        with log.timed():
+            _, norm = take_step(run)
+        monkeypatch.setattr(log.progress, "log", Mock(side_effect=BrokenPipeError))
+        log.write(0.01, norm, None)
+        assert request.code == BROKEN_PIPE
+    assert closed == [True]
+    assert len(metrics.read(run.folder.path)) == 1  # the line itself is kept
+
+
+def test_a_number_of_steps_that_the_clock_chose_is_shown_and_noted(make):
+    run = make(steps=None)
+    run.budget.seconds = 10.0
+    with StepLog(run, StopRequest()) as log:
+        for now in (1.0, 2.0):  # a step of half a second
+            run.clock = iter([now, now + 0.5]).__next__
+            with run.pace.step():
+                run.step += 1
+        run.step, run.clock = 40, lambda: 9.5
+        log.decide_steps()
+        assert run.budget.steps == log.progress.total_steps == run.folder.record.chosen["steps"]
+        assert run.folder.record.chosen["decay_start"] == 40
+        fixed = run.budget.steps
+        log.decide_steps()
+        assert run.budget.steps == fixed
+
+
+def test_a_sample_is_shown_with_the_step_it_was_written_at(make, capsys):
+    run = make()
+    run.step = 1_200
+    with StepLog(run, StopRequest()) as log:
+        log.show_sample("to be\n\x1bnot\n")
+    assert "after 1,200 steps:\n    | to be\n    | \ufffdnot\n" in capsys.readouterr().out
+
+
+def test_the_decisions_on_the_context_are_logged_once_and_changes_are_shown(make, capsys):
+    run = make(adaptive_context=True)
+    with StepLog(run, StopRequest()) as log:
+        with log.timed():
+            _, norm = take_step(run)
+        for need in (0.5, 0.5):
+            run.adaptive.decide(run.step, Signals(need, 9.0, 2.0, math.nan, 0.0, 1_024))
+        log.write(0.01, norm, None)
+        with log.timed():
+            take_step(run)
+        log.write(0.01, norm, None)
+    first, second = metrics.read(run.folder.path)
+    assert [decision["context"] for decision in first["decisions"]] == [2, 3]
+    assert first["decisions"][0]["diversity"] is None
+    assert (first["context"], second["context"]) == (3, 3)
+    assert "decisions" not in second
+    assert "context: 2 -> 3 tokens from step 1 on" in capsys.readouterr().out
