@@ -23,7 +23,7 @@ from machine import describe_machine
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minigrad import Tensor
-from minigrad.nn.patterns import PATTERNS, AttentionPattern
+from models.vsla.patterns import PATTERNS, AttentionPattern
 
 HEADS, SIZE = 9, 64
 WINDOW, BLOCK, TOP_K = 256, 32, 64

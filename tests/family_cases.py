@@ -14,7 +14,7 @@ from minigrad.finetuning.objectives import CLIP
 from models.gpt2 import GPT2Config
 from models.vidya_v1 import VidyaV1Config
 from models.vidya_v2 import VidyaV2Config
-from models.vsla import KINDS, VSLAConfig
+from models.vsla.config import KINDS, VSLAConfig
 from models.wiola.attention import GatedCrossLayerAttention, Pass
 from models.wiola.config import CAUSAL, WiolaConfig
 from models.wiola.model import Block as WiolaBlock

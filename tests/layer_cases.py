@@ -12,9 +12,9 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from minigrad import Tensor, nn, ops
 from minigrad.nn.experts import balance_loss
 from minigrad.nn.layers import Function, LowRank
-from minigrad.nn.learned_pattern import LearnedPattern
 from minigrad.nn.module import Module
 from minigrad.nn.token_rows import TokenRows
+from models.vsla.learned_pattern import LearnedPattern
 from tests.op_cases import Array, Case, Shape, normal, sequences, shapes, values
 
 SIZES = st.sampled_from([2, 4, 1, 3])

@@ -17,9 +17,10 @@ from minigrad.finetuning import objectives
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layered_model import LayeredModel
 from minigrad.nn.layers import Function, LowRank
-from minigrad.nn.learned_pattern import LearnedPattern
 from minigrad.nn.token_rows import TokenRows
-from models import gpt2, vidya_v1, vidya_v2, vsla
+from models import gpt2, vidya_v1, vidya_v2
+from models.vsla import model as vsla
+from models.vsla.learned_pattern import LearnedPattern
 from models.wiola import model as wiola
 from models.wiola.attention import GatedCrossLayerAttention
 from models.wiola.feed_forward import DualStreamFeedForward

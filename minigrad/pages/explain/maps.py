@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minigrad.nn.patterns import AttentionPattern
 from minigrad.nn.trace import Operation
 from minigrad.pages.chart import round_step
 from minigrad.pages.explain.attention import ATTENTIONS, attention_weights
@@ -41,11 +40,12 @@ def attention_maps(operations: Sequence[Operation], length: int) -> tuple[str, i
 def _layer(operation: Operation, length: int, side: int) -> str:
     weights = attention_weights(operation)
     rows, heads, keys = weights.shape
-    layer, pattern = operation.layer + 1, getattr(operation.module, "pattern", None)
+    layer = operation.layer + 1
+    describe = getattr(getattr(operation.module, "pattern", None), "describe", None)  # see models.vsla.patterns
     notes, figures = [], []
-    if isinstance(pattern, AttentionPattern):
+    if describe is not None:
         seen = (weights > 0).mean(axis=1)
-        notes.append(f"{escape(pattern.describe())} On average a token sees {_mean_seen(weights)}.")
+        notes.append(f"{escape(describe())} On average a token sees {_mean_seen(weights)}.")
         words = "the tokens that are seen, by all heads or by some"
         figures.append(_figure(seen, side, f"layer {layer}, {words}", words))
     if (rows, keys) != (length, length):

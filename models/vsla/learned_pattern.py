@@ -14,8 +14,8 @@ from minigrad import ops
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.module import Module
 from minigrad.nn.parameter import Init, Parameter
-from minigrad.nn.patterns import LEARNED, AttentionPattern, FarKeys
 from minigrad.typing import Array
+from models.vsla.patterns import LEARNED, AttentionPattern, FarKeys
 
 CANDIDATES = ("full", "local", "sparse", "pyramid")
 

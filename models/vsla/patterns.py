@@ -11,7 +11,7 @@
   means that none of them is what the query looks for. Spread out is an entropy above the share `entropy` of its
   maximum, on average over the heads. The choice is made for each token by itself, from what stands at or before it.
 
-A sixth is learned: see `minigrad.nn.learned_pattern`.
+A sixth is learned: see `models.vsla.learned_pattern`.
 """
 
 from __future__ import annotations

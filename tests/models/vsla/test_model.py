@@ -1,9 +1,7 @@
-"""VSLA: the count of its published size, GPT-2 as a special case, the patterns in its config, and what is refused."""
+"""VSLA: the count of its published size, GPT-2 as a special case, and what its patterns change."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +9,9 @@ import pytest
 
 import models
 from minigrad import InputError
-from minigrad.nn.learned_pattern import CANDIDATES
 from minigrad.optim import AdamW
 from models.claims import compare
+from models.vsla.learned_pattern import CANDIDATES
 from tests.models.tiny import CONTEXT, VOCAB, build, tokens
 
 
@@ -41,50 +39,6 @@ def test_every_pattern_changes_what_a_long_sequence_gives(patterns: str) -> None
     assert not same[-3:].any()
 
 
-def test_patterns_are_a_cycle_over_the_layers_and_a_list_in_the_file() -> None:
-    config: Any = models.configure("vsla", "nano", patterns="local+full", num_layers=5)
-    assert [config.pattern(layer).kind for layer in range(5)] == ["local", "full", "local", "full", "local"]
-    assert config.published()["attention_patterns"] == ["local", "full"]
-    default: Any = models.configure("vsla", "nano")
-    assert {default.pattern(layer).kind for layer in range(6)} == {"full", "local", "sparse", "pyramid", "adaptive"}
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"patterns": "local+piramid"}, "unknown attention pattern 'piramid'; did you mean 'pyramid'?"),
-        ({"patterns": ""}, "unknown attention pattern ''"),
-        ({"patterns": "local+full", "num_layers": 1}, r"patterns names 2 layers \(local\+full\), but there are 1"),
-        ({"window": 0}, "window takes a whole number of at least 1 .*, not 0"),
-        ({"block": 0}, "block takes a whole number of at least 1 .*, not 0"),
-        ({"top_k": -1}, "top_k takes a whole number of at least 1 .*, not -1"),
-        ({"entropy": 1.5}, r"entropy takes a finite number of at least 0 and at most 1, not 1\.5"),
-        ({"num_heads": 7}, r"width \(90\) must be a multiple of num_heads \(7\)"),
-    ],
-)
-def test_a_shape_that_cannot_be_built_is_refused(fields: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message.replace("?", r"\?")):
-        models.count("vsla", "nano", **fields)
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"attention_patterns": ["local", "far"]}, "unknown attention pattern 'far'"),
-        ({"attention_patterns": [1, 2]}, r"attention_patterns takes text, not \[1, 2\]"),
-        ({"attention_patterns": []}, "unknown attention pattern ''"),
-        ({"attention_window": 0}, "attention_window takes a whole number of at least 1"),
-        ({"activation_function": "relu"}, "activation_function = 'relu'; this family needs 'gelu_new'"),
-    ],
-)
-def test_a_folder_with_other_patterns_is_refused(values: dict[str, Any], message: str, tmp_path: Path) -> None:
-    build("vsla").save(tmp_path)
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8")
-    with pytest.raises(InputError, match=message):
-        models.load(tmp_path)
-
-
 def test_more_tokens_than_positions_are_refused() -> None:
     with pytest.raises(InputError, match=f"{CONTEXT + 1} tokens are more than the model's context of {CONTEXT}"):
         build("vsla")(tokens(0, 1, CONTEXT + 1))
@@ -108,14 +62,6 @@ def test_the_share_of_tokens_that_saw_far_keys_is_measured() -> None:
     model(tokens(0, 2, CONTEXT))
     assert model.measurements() == {"far_share": [pytest.approx((CONTEXT - 4 - 3 + 1) / CONTEXT)] * 2}
     assert build("vsla", patterns="local").measurements() == {}
-
-
-def test_stored_keys_cost_what_their_patterns_need() -> None:
-    full, other = (models.configure("vsla", "nano", patterns=each) for each in ("full", "local"))
-    assert full.activations_per_token() == other.activations_per_token()
-    sparse, pyramid = (models.configure("vsla", "nano", patterns=each) for each in ("sparse", "pyramid"))
-    assert sparse.activations_per_token() == full.activations_per_token() + 6 * 2 * 3 * 32
-    assert pyramid.activations_per_token() == full.activations_per_token() + 6 * 90
 
 
 def test_a_learned_pattern_mixes_the_candidates_of_each_head() -> None:

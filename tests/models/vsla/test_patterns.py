@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from minigrad import Tensor, no_grad, ops
 from minigrad.nn.layout import Layout
-from minigrad.nn.patterns import PATTERNS, AttentionPattern, PatternCache
 from minigrad.ops.attention import attention_formula
 from minigrad.ops.softmax import softmax_formula
 from minigrad.ops.sparse_attention import sparse_attention_formula
+from models.vsla.patterns import PATTERNS, AttentionPattern, PatternCache
 
 Array = NDArray[Any]
 WINDOW, BLOCK, TOP_K = 9, 4, 5
