@@ -193,7 +193,7 @@ def compare(product: Product, replicas: int, rounds: int) -> dict[str, float]:
         multiply(*arrays[number], FLOAT32)
 
     def all_of(task: Callable[[int], None]) -> Callable[[], None]:
-        return (lambda: task(0)) if replicas == 1 else (lambda: threads.side_by_side(task, replicas))
+        return (lambda: task(0)) if replicas == 1 else (lambda: threads.run_tasks(task, replicas))
 
     rate = rates({"BLAS": all_of(by_blas), "ours": all_of(by_our_loops)}, replicas * 2e9 * product.size, rounds)
     return {name: replicas * 2 * product.size / each for name, each in rate.items()}

@@ -169,7 +169,7 @@ class _Pool:
 
 
 _pool: _Pool | None = None
-_together = threading.Lock()
+_all_threads = threading.Lock()
 
 
 def set_threads(count: int) -> None:
@@ -204,21 +204,21 @@ def _the_pool() -> _Pool:
     return _pool
 
 
-def together(task: Callable[[int, int], object], work: int) -> None:
+def run_on_all_threads(task: Callable[[int, int], object], work: int) -> None:
     """Call ``task(number, count)`` in `count` threads at the same time, so that they may wait for each other.
 
     If `work`, in element operations, is too little to share, or this thread computes a share itself, the count is 1.
-    Threads of two such calls would wait for each other for ever, so one call waits until the other has ended.
+    Threads of two calls at once could wait for each other for ever, so one call waits until the other has ended.
     """
     count = 1 if _state.job is not None or work < _INLINE_BELOW else _the_pool().count
     if count == 1:
         task(0, 1)
         return
-    with _together:
+    with _all_threads:
         over_rows(lambda start, stop: task(start, count), count, _INLINE_BELOW)
 
 
-def side_by_side(task: Callable[[int], object], count: int) -> None:
+def run_tasks(task: Callable[[int], object], count: int) -> None:
     """Call ``task(0)`` to ``task(count - 1)``, shared among all threads.
 
     Loops inside a task stay in its thread, until other threads have no task left and help.

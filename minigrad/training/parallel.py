@@ -91,7 +91,7 @@ class Replicas:
         if count == 1:
             work_on(0)
         else:
-            threads.side_by_side(work_on, count)
+            threads.run_tasks(work_on, count)
             self._add_gradients(count)
         return float(losses.sum())
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from minigrad.kernels import threads
-from minigrad.kernels.threads import over_rows, set_threads, side_by_side
+from minigrad.kernels.threads import over_rows, run_tasks, set_threads
 from minigrad.system import hardware
 from minigrad.typing import Array
 
@@ -34,7 +34,7 @@ def test_tasks_run_once_each_and_loops_inside_them_stay_while_all_threads_have_t
         over_rows(lambda start, stop: names[number].append(threading.current_thread().name), 100, LARGE)
         met.wait()
 
-    side_by_side(task, 2)
+    run_tasks(task, 2)
     assert [len(set(each)) for each in names] == [1, 1]
 
 
@@ -60,7 +60,7 @@ def test_a_thread_without_a_task_helps_with_the_loops_of_another(long_task: int)
             over_rows(visit, 100, LARGE)
             assert (visits == 1).all()
 
-    side_by_side(task, 2)
+    run_tasks(task, 2)
     assert len(names) == 2
 
 
@@ -79,7 +79,7 @@ def test_an_error_in_a_helping_thread_reaches_the_task() -> None:
                 over_rows(visit, 100, LARGE)
             caught.append(str(error.value))
 
-    side_by_side(task, 2)
+    run_tasks(task, 2)
     assert len(caught) == 20
 
 
@@ -97,7 +97,7 @@ def test_loops_of_many_unequal_tasks_give_the_same_sums() -> None:
                 over_rows(add, 50, LARGE)
 
         for _ in range(10):
-            side_by_side(task, len(lengths))
+            run_tasks(task, len(lengths))
         assert (sums == 10 * np.array(lengths)[:, None]).all()
 
 
@@ -107,7 +107,7 @@ def test_an_error_in_a_task_is_raised_and_the_threads_keep_working() -> None:
 
     for _ in range(2):
         with pytest.raises(KeyError):
-            side_by_side(task, 2)
+            run_tasks(task, 2)
     done: list[int] = []
-    side_by_side(done.append, 5)
+    run_tasks(done.append, 5)
     assert sorted(done) == [0, 1, 2, 3, 4]

@@ -128,7 +128,7 @@ def test_kernels_inside_parallel_tasks_use_no_further_threads() -> None:
         started.wait()
         threads.over_rows(lambda start, stop: where[number].add(threading.get_ident()), 100, 10**9)
 
-    threads.side_by_side(task, 2)
+    threads.run_tasks(task, 2)
     assert [len(found) for found in where.values()] == [1, 1]
     assert where[0] != where[1]
     seen = set()

@@ -78,6 +78,6 @@ def run_program(
 def run(program: Array, eps: float, memory: Array, heads: Heads, texts: Texts, work: int) -> None:
     """Run a program on all threads, or on one if that is faster; `work` is the number of weights that it reads."""
     arrived = np.zeros(1, np.int64)
-    threads.together(
+    threads.run_on_all_threads(
         lambda number, count: run_program(program, eps, memory, heads, texts, arrived, Share(number, count)), work
     )

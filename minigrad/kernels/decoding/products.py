@@ -24,7 +24,7 @@ def multiply_few(x: Array, matrix: Packed) -> Array:
     memory, lines = np.empty((len(x), inputs + outputs), np.float32), matrix.lines()
     memory[:, :inputs] = x
     step = Step(LINEAR, 0, inputs, inputs, outputs, lines.address, format=lines.format, scales=lines.scales)
-    threads.together(lambda number, count: linear(memory, step, Share(number, count)), inputs * outputs)
+    threads.run_on_all_threads(lambda number, count: linear(memory, step, Share(number, count)), inputs * outputs)
     return memory[:, inputs:]
 
 

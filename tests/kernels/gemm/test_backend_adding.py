@@ -92,7 +92,7 @@ def test_the_pool_of_threads_changes_no_bit(choice: Any, shape: tuple[int, int, 
         set_threads(count)
         found.append(products.product(a, b).tobytes())
         inside: list[bytes] = []
-        threads.side_by_side(lambda _, inside=inside: inside.append(products.product(a, b).tobytes()), count)
+        threads.run_tasks(lambda _, inside=inside: inside.append(products.product(a, b).tobytes()), count)
         found += inside
     assert len(set(found)) == 1
 
