@@ -158,7 +158,7 @@ def compile_kernels(model: LanguageModel) -> None:
     from minigrad.kernels.decoding.machine import run_program
     from minigrad.kernels.decoding.products import linear
     from minigrad.kernels.jit import is_stored
-    from minigrad.nn.decoder import Decoder
+    from minigrad.programs.decoder import Decoder
 
     # A quantised model reads a short prompt with `linear` alone, and widens its matrices for a long one.
     kernels: list[Callable[..., object]] = [run_program]

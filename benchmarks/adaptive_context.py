@@ -39,9 +39,9 @@ from minigrad.data.tokenized import TokenizedCorpus
 from minigrad.generation.context import Context
 from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.context_signals import measure
-from minigrad.nn.decoder import Decoder
 from minigrad.nn.language_model import LanguageModel
 from minigrad.ops.softmax import log_softmax_formula
+from minigrad.programs.decoder import Decoder
 from minigrad.training.evaluate import bits_per_byte
 from minigrad.training.folder.record import Record
 from minigrad.training.parallel import Replicas, num_replicas

@@ -12,8 +12,8 @@ from minigrad.autograd.graph import no_grad
 from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.cache import Cache
 from minigrad.nn.context_signals import measure
-from minigrad.nn.decoder import Decoder
 from minigrad.nn.layout import Layout
+from minigrad.programs.decoder import Decoder
 from minigrad.typing import Array
 
 ADAPT_EVERY = 32  # tokens, at least, between decisions on an adaptive context

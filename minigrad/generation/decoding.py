@@ -16,8 +16,8 @@ from minigrad.generation.settings import Sampling
 from minigrad.generation.speculative import with_draft
 from minigrad.generation.texts import Rules, Text, Token
 from minigrad.nn.adaptive_context import AdaptiveContext
-from minigrad.nn.decoder import Decoder
 from minigrad.nn.language_model import LanguageModel
+from minigrad.programs.decoder import Decoder
 from minigrad.typing import Array, Tokenizer
 
 _MOST_TOGETHER, _MOST_CACHE_BYTES = 128, 1 << 29

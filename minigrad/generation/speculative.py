@@ -19,7 +19,7 @@ import numpy as np
 from minigrad.generation.context import Context
 from minigrad.generation.sampling import draw
 from minigrad.generation.texts import Text, Token
-from minigrad.nn.decoder import Decoder
+from minigrad.programs.decoder import Decoder
 from minigrad.typing import Array
 
 

@@ -14,7 +14,7 @@ from minigrad.generation import context as module
 from minigrad.generation.context import Context
 from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.context_signals import measure
-from minigrad.nn.decoder import Decoder
+from minigrad.programs.decoder import Decoder
 from tests.models import tiny
 
 LIMIT = tiny.CONTEXT

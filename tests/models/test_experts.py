@@ -17,8 +17,8 @@ from minigrad.constants import IGNORE
 from minigrad.data.batches import Batch
 from minigrad.formats.gguf.network import read_network
 from minigrad.nn import Layout
-from minigrad.nn.decoder import Decoder
 from minigrad.optim import AdamW
+from minigrad.programs.decoder import Decoder
 from minigrad.training.optimizers import matrices_of
 from minigrad.training.parallel import Replicas
 from minigrad.typing import Array

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from minigrad import InputError, ShapeError
 from minigrad.nn import Cache, Layout
-from minigrad.nn.decoder import Decoder
 from minigrad.nn.language_model import LanguageModel
+from minigrad.programs.decoder import Decoder
 from minigrad.typing import Array
 from tests.models.tiny import CONTEXT, TINY, WITH_PROGRAM, build, tokens
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from minigrad import InputError, Tensor, nn, no_grad
-from minigrad.nn.decoder import Decoder
 from minigrad.nn.low_rank import adapt, adapted, merge
 from minigrad.nn.quantising import quantise
 from minigrad.optim import AdamW
+from minigrad.programs.decoder import Decoder
 from tests.models.tiny import TINY, build, tokens
 
 

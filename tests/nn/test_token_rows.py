@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from minigrad import InputError, no_grad
-from minigrad.nn.decoder import Decoder
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.low_rank import adapt, adapt_tokens, merge
 from minigrad.nn.quantising import quantise
 from minigrad.optim import AdamW
+from minigrad.programs.decoder import Decoder
 from tests.models.tiny import TINY, build, tokens
 
 CHOSEN = (1, 4, 11)

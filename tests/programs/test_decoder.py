@@ -9,7 +9,7 @@ import models
 from minigrad import InputError, no_grad
 from minigrad.kernels.decoding.program import Step
 from minigrad.kernels.gemm import backend
-from minigrad.nn.decoder import Decoder
+from minigrad.programs.decoder import Decoder
 from tests.models.tiny import TINY, WITH_PROGRAM, build, family_of, tokens
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
