@@ -98,7 +98,7 @@ def teach(config: GenerateConfig) -> Iterator[str]:
     for name in ("chat", "explain"):
         if getattr(config, name):
             raise InputError(f"--teach asks which of several answers is best; leave out --{name}")
-    from minigrad.finetuning.teacher import HELP, Journal, Teacher
+    from minigrad.finetuning.journal import HELP, Journal, TeachingSession
 
     journal = Journal(Path(config.journal))
     model, tok, draft = load(config)
@@ -120,7 +120,7 @@ def teach(config: GenerateConfig) -> Iterator[str]:
 
     if is_terminal():
         notice(HELP)
-    teacher = Teacher(journal, offer, fits, notice)
+    teacher = TeachingSession(journal, offer, fits, notice)
     yield from teacher.run(itertools.chain(config.prompt, read_messages()))
 
 

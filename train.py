@@ -40,10 +40,10 @@ from minigrad.training.settings_check import check_settings
 from models.names import check_model, ladder
 
 if TYPE_CHECKING:
-    from minigrad.data.batches import Batch
     from minigrad.data.corpus import Corpus
     from minigrad.data.mixture import Mixture
-    from minigrad.data.tokenized import TokenizedCorpus
+    from minigrad.data.tokens.batches import Batch
+    from minigrad.data.tokens.tokenized import TokenizedCorpus
     from minigrad.nn.language_model import LanguageModel
     from minigrad.training.folder.run_folder import Opening, RunFolder
     from minigrad.training.planning.plan import Plan
@@ -229,7 +229,7 @@ class Preparation:
     def encode(self, corpus: Corpus | Mixture, skeleton: LanguageModel) -> TokenizedCorpus:
         """Load or train the tokenizer of a model, and encode the corpus."""
         import tokenizer
-        from minigrad.data.tokenized import TokenizedCorpus
+        from minigrad.data.tokens.tokenized import TokenizedCorpus
 
         asked, folder = self.opening.asked, self.opening.folder
         with phase("preparing the tokens"):
@@ -242,7 +242,7 @@ class Preparation:
         """Read what is taught in place of a text, in the form that the model will chat in, or load a teacher."""
         import models
         import tokenizer
-        from minigrad.finetuning.choice import lessons_for
+        from minigrad.finetuning.by_objective import lessons_for
 
         known = self.opening.folder.path if self.opening.folder else settings.tokenizer or ""
         form = tokenizer.load_chat(known, tokenizer.load(known), is_untaught=True)

@@ -32,10 +32,10 @@ import numpy as np
 import models
 import tokenizer
 from minigrad.data import corpus
-from minigrad.data.batches import Batch
-from minigrad.data.documents import Documents
-from minigrad.data.token_files import prepare
-from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.data.tokens.batches import Batch
+from minigrad.data.tokens.documents import Documents
+from minigrad.data.tokens.token_files import prepare
+from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.generation.context import Context
 from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.context_signals import measure

@@ -89,7 +89,7 @@ def serve_minigrad(case: Any, backend: str, precision: str, optimizer: str, **_:
     """Take a step for each line on standard input; answer with its seconds."""
     import models
     from minigrad import optim
-    from minigrad.data.batches import Batch
+    from minigrad.data.tokens.batches import Batch
     from minigrad.kernels.gemm import backend as products
     from minigrad.random import generator
     from minigrad.training.parallel import Replicas, num_replicas

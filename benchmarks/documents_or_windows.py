@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import models
 import tokenizer
 from minigrad.data import corpus
-from minigrad.data.reading import reader
-from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.data.tokens.reading import reader
+from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.training.evaluate import evaluate
 from minigrad.training.folder.record import Record
 

@@ -160,7 +160,7 @@ class Product(NamedTuple):
 def products_of_step(size: str) -> tuple[Counter[Product], int]:
     """Take a training step; return its products with their numbers, and the number of replicas that share them."""
     import models
-    from minigrad.data.batches import Batch
+    from minigrad.data.tokens.batches import Batch
     from minigrad.training.parallel import Replicas, num_replicas
     from train import forward_backward
 

@@ -38,11 +38,11 @@ import tokenizer
 from minigrad.autograd.profile import Profile
 from minigrad.constants import IGNORE
 from minigrad.data import corpus
-from minigrad.data.batches import Batch
-from minigrad.data.documents import Documents, balanced
-from minigrad.data.reading import Reader
-from minigrad.data.token_files import prepare
-from minigrad.data.windows import Windows
+from minigrad.data.tokens.batches import Batch
+from minigrad.data.tokens.documents import Documents, balanced
+from minigrad.data.tokens.reading import Reader
+from minigrad.data.tokens.token_files import prepare
+from minigrad.data.tokens.windows import Windows
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
 from minigrad.random import generator

@@ -27,9 +27,9 @@ import numpy as np
 
 import tokenizer
 from minigrad.data import mixture
-from minigrad.data.reading import training_source
 from minigrad.data.split import num_bytes
-from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.data.tokens.reading import training_source
+from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.system import hardware
 from minigrad.system.units import format_bytes
 

@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import models
 import tokenizer
 from minigrad.finetuning import tasks
-from minigrad.finetuning.practice import GROUP
+from minigrad.finetuning.rewards import GROUP
 from minigrad.finetuning.rollouts import roll_out
 from minigrad.generation.decoding import stream
 from minigrad.generation.settings import Sampling

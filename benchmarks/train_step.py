@@ -27,7 +27,7 @@ def measure(size: str, steps: int = 7) -> dict[str, float | str]:
     """Take a few training steps on random tokens and return the medians."""
     import models
     from minigrad import optim
-    from minigrad.data.batches import Batch
+    from minigrad.data.tokens.batches import Batch
     from minigrad.random import generator
     from minigrad.system import hardware
     from minigrad.training.parallel import Replicas, num_replicas

@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import tokenizer
 from minigrad import nn, optim
 from minigrad.data import corpus
-from minigrad.data.documents import Documents
-from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.data.tokens.documents import Documents
+from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.nn.config import laptop_init_std, residual_std
 from minigrad.training.evaluate import evaluate
 from models.vidya_v1 import VidyaV1, VidyaV1Config

@@ -31,8 +31,8 @@ def measure(run: str, *, by_program: bool = False, limit: int | None = None, **c
     import models
     import tokenizer
     from minigrad.data import mixture
-    from minigrad.data.reading import reader
-    from minigrad.data.tokenized import TokenizedCorpus
+    from minigrad.data.tokens.reading import reader
+    from minigrad.data.tokens.tokenized import TokenizedCorpus
     from minigrad.generation import Sampling, stream
     from minigrad.training.evaluate import evaluate
     from minigrad.training.folder.record import Record

@@ -10,9 +10,9 @@ import pytest
 
 import models
 import tokenizer
-from minigrad.data import token_files
 from minigrad.data.corpus import Corpus
-from minigrad.data.tokenized import TokenizedCorpus, token_byte_lengths
+from minigrad.data.tokens import token_files
+from minigrad.data.tokens.tokenized import TokenizedCorpus, token_byte_lengths
 from minigrad.distributed.world import ALONE, World
 from minigrad.training.budget import Budget
 from minigrad.training.folder.record import Record

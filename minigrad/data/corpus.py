@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from minigrad.data import python_docs, standard_library
+from minigrad.data import python_docs
 from minigrad.data.download import download
 from minigrad.data.overlap import without_repeats
 from minigrad.data.selection import Selection
@@ -138,9 +138,7 @@ def _python_docs() -> Corpus:
 
 
 def _no_source(name: str) -> RunError:
-    return RunError(
-        f"there is no Python source in {standard_library.library_folder()}, so no {name}. Give --data PATH."
-    )
+    return RunError(f"there is no Python source in {python_docs.library_folder()}, so no {name}. Give --data PATH.")
 
 
 def _read(
@@ -160,7 +158,7 @@ def _read(
         description, documents = text.description, text.documents
     elif name == "python-source":
         python = f"Python {platform.python_version()}"
-        description, documents = f"source of the standard library of {python}", standard_library.source()
+        description, documents = f"source of the standard library of {python}", python_docs.library_source()
     elif name == "shakespeare":
         documents = download(SHAKESPEARE, downloaded, sha256=SHAKESPEARE_SHA256, progress=progress)
         description = "plays of Shakespeare"

@@ -1,4 +1,4 @@
-"""Docstrings of Python source files as training text: one document for each module.
+"""Docstrings and comments of Python source files as training text: one document for each module.
 
 The files are read and parsed, never imported: importing all modules would run code and open windows.
 """
@@ -6,13 +6,13 @@ The files are read and parsed, never imported: importing all modules would run c
 from __future__ import annotations
 
 import ast
-import hashlib
 import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from minigrad.data.split import digest_of
 from minigrad.system.cache import cache_folder, store
 
 TEST_FOLDERS = {"test", "tests", "idle_test"}
@@ -54,7 +54,7 @@ def python_files(folder: Path) -> list[Path]:
     return sorted(path for path in paths if all(part.isidentifier() for part in path.parts[:-1]))
 
 
-def read(path: Path) -> str:
+def read_source(path: Path) -> str:
     """Return the text of a file, or "" if it cannot be read: a broken link, a test of another encoding."""
     try:
         return path.read_text(encoding="utf-8")
@@ -67,7 +67,7 @@ def modules(folder: Path, files: Iterable[Path]) -> Iterator[tuple[str, str]]:
     for path in files:
         parts = path.with_suffix("").parts
         if TEST_FOLDERS.isdisjoint(parts[:-1]):
-            yield ".".join(parts).removesuffix(".__init__"), read(folder / path)
+            yield ".".join(parts).removesuffix(".__init__"), read_source(folder / path)
 
 
 def docstrings_of(module: str, source: str) -> list[Section]:
@@ -77,7 +77,19 @@ def docstrings_of(module: str, source: str) -> list[Section]:
     return [*sections, *_docstrings_of_c(tree)]
 
 
-def without_repeats(documents: Iterable[list[Section]], seen: set[str]) -> Iterator[str]:
+def comments_of(source: str) -> list[str]:
+    """Return the comments that fill whole lines of a source text; lines below each other are one comment.
+
+    What looks like such a line within a string is taken for one too, which is the case of one in seventy.
+
+    >>> comments_of("# one\\n# and more\\nx = 1  # not this\\n\\n    # two\\n")
+    ['one\\nand more', 'two']
+    """
+    blocks: list[str] = re.findall(r"(?:^[ \t]*#.*\n?)+", source, re.MULTILINE)
+    return [re.sub(r"^[ \t]*#+ ?", "", block, flags=re.MULTILINE).strip() for block in blocks]
+
+
+def without_copies(documents: Iterable[list[Section]], seen: set[str]) -> Iterator[str]:
     """Yield the documents as texts, without the paragraphs that occurred before; those in `seen` did.
 
     Copied docstrings are common, and a copy of a training paragraph in text that is held out would be counted as
@@ -100,16 +112,17 @@ def without_repeats(documents: Iterable[list[Section]], seen: set[str]) -> Itera
 
 
 def words_of(texts: Iterable[str]) -> set[str]:
-    """Return the paragraphs of some texts as `without_repeats` has seen them: words joined by single spaces."""
+    """Return the paragraphs of some texts as `without_copies` has seen them: words joined by single spaces."""
     return {" ".join(paragraph.split()) for text in texts for paragraph in paragraphs(text)}
 
 
 def kept(made_by: str, make: Callable[[], Iterable[str]]) -> list[str]:
     """Return the documents that `make` returns, from the cache folder if they were made there before.
 
-    They are kept under a hash of `made_by`, which must change where the documents do, and of this file.
+    They are kept under a hash of `made_by`, which must change where the documents do, and of the code that makes them.
     """
-    key = hash_of([made_by, Path(__file__).read_text(encoding="utf-8")])
+    code = (Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("docstrings.py", "python_docs.py"))
+    key = digest_of([made_by, *code])
     path = cache_folder() / "docstrings" / f"{key}.json"
     try:
         documents: list[str] = json.loads(path.read_text(encoding="utf-8"))
@@ -117,14 +130,6 @@ def kept(made_by: str, make: Callable[[], Iterable[str]]) -> list[str]:
         documents = list(make())
         store(path, lambda file: file.write(json.dumps(documents).encode()))
     return documents
-
-
-def hash_of(texts: Iterable[str]) -> str:
-    """Return a hash of some texts, as 32 hexadecimal digits."""
-    digest = hashlib.blake2b(digest_size=16)
-    for text in texts:
-        digest.update(hashlib.blake2b(text.encode()).digest())  # of each: ["ab"] is not ["a", "b"]
-    return digest.hexdigest()
 
 
 def _section(name: str, node: Definition) -> Section:

@@ -9,21 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from minigrad.constants import IGNORE
-from minigrad.data.batches import Batch, gather
-from minigrad.data.token_files import Tokens
+from minigrad.data.tokens.batches import Batch, gather
+from minigrad.data.tokens.reading import reader
+from minigrad.data.tokens.source import Spans
+from minigrad.data.tokens.token_files import TokenFile, Tokens
 from minigrad.errors import InputError
-
-
-class Spans(NamedTuple):
-    """Texts that are evaluated one by one: whole documents, or all documents in a row as one.
-
-    Span i begins at ``starts[i]`` of `row` and has ``lengths[i]`` tokens to read; the token after each of them is
-    predicted. Shapes: row (n,), starts and lengths (spans,).
-    """
-
-    row: Tokens
-    starts: npt.NDArray[np.int64]
-    lengths: npt.NDArray[np.int64]
 
 
 class Sequences(NamedTuple):
@@ -68,6 +58,11 @@ def tokens_read(spans: Spans, *, context: int, overlap: float = 0.5) -> int:
     23
     """
     return int(sequences(spans, context=context, overlap=overlap).lengths.sum())
+
+
+def tokens_evaluated(documents: str, tokens: TokenFile | Tokens, context: int) -> int:
+    """Return how many tokens are read to evaluate a text."""
+    return tokens_read(reader(documents, tokens, context).spans(), context=context)
 
 
 def evaluation_batches(

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from minigrad.data import corpus, sources
+from minigrad.data import corpus
 from minigrad.data.corpus import Corpus
 from minigrad.data.overlap import without_repeats
 from minigrad.data.split import Parts, bytes_to_train, num_bytes, sample
 from minigrad.errors import InputError
 from minigrad.system.units import format_bytes
+
+SMALLEST_SHARE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -81,8 +85,8 @@ def _without(parts: Parts, held_out: Iterable[str]) -> Parts:
 
 
 def load(data: str, *, held_out: str | None = None, progress: Callable[[str], None] | None = None) -> Corpus | Mixture:
-    """Return one text, or several with weights (`minigrad.data.sources`); arguments and errors: see `corpus.load`."""
-    shares = sources.parse(data)
+    """Return one text, or several with weights (`parse_shares`); arguments and errors: see `corpus.load`."""
+    shares = parse_shares(data)
     loaded = [corpus.load(name, held_out=held_out, progress=progress) for name in shares]
     return loaded[0] if len(loaded) == 1 else Mixture(tuple(loaded), tuple(shares.values()))
 
@@ -100,3 +104,54 @@ def check_enough(text: Corpus | Mixture, *, test: bool = False) -> None:
             "--held-out is all for validation, which leaves no text for --test: leave out one of them, or evaluate the "
             "run later on a text that it has not seen (python -m minigrad.evaluate RUN --data TEXT)"
         )
+
+
+def parse_shares(data: str) -> dict[str, float]:
+    """Return the shares of the texts in `data` by their names; they add up to 1. A single text needs no weight.
+
+    A weight stands behind the last colon of a name, so an address may hold colons; a name with a comma in it cannot
+    have one. Raises InputError for a weight that is no number above 0, for a text without a weight or with two, and
+    for a share below a ten-thousandth.
+
+    >>> parse_shares("wiki.txt:3,code:1"), parse_shares("wiki.txt")
+    ({'wiki.txt': 0.75, 'code': 0.25}, {'wiki.txt': 1.0})
+    """
+    parts = [part.strip() for part in data.split(",")]
+    if len(parts) < 2 or _exists(data) or not (any(map(_has_weight, parts)) or any(map(_exists, parts))):
+        return {data: 1.0}
+    weights = dict[str, float]()
+    for part in parts:
+        name, _, weight = part.rpartition(":")
+        if not name:
+            missing = "name" if part.startswith(":") else "weight"
+            raise InputError(f"--data {data}: {part!r} has no {missing}; expected NAME:WEIGHT,NAME:WEIGHT,...")
+        if not _is_number(weight) or not 0 < float(weight) < math.inf:
+            raise InputError(f"--data {data}: the weight of {name} is {weight!r}; expected a number above 0")
+        if name in weights:
+            raise InputError(f"--data {data}: {name} stands there twice; give it once, with the sum of its weights")
+        weights[name] = float(weight)
+    total = sum(weights.values())
+    shares = {name: weight / total for name, weight in weights.items()}
+    for name, share in shares.items():
+        if share < SMALLEST_SHARE:
+            raise InputError(f"--data {data}: the share of {name} is {share:.2g}; expected at least {SMALLEST_SHARE:g}")
+    return shares
+
+
+def _exists(name: str) -> bool:
+    # Unlike Path.exists, this is False for what cannot be a path at all, such as a whole text.
+    return os.path.exists(name)  # noqa: PTH110
+
+
+def _has_weight(part: str) -> bool:
+    """Whether a name is followed by a colon and anything, or an address by a colon and a number."""
+    name, _, weight = part.rpartition(":")
+    return bool(name) and (_is_number(weight) or not part.startswith(("http://", "https://")))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

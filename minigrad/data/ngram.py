@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from minigrad.data.portions import portions
+from minigrad.data.tokens.token_files import portions
 from minigrad.errors import InputError
 from minigrad.typing import Array
 

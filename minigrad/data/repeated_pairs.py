@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from minigrad.data.batches import Batch
+from minigrad.data.tokens.batches import Batch
 
 
 def completes_a_pair(batch: Batch) -> npt.NDArray[np.bool_]:

@@ -140,6 +140,14 @@ def hash_of(text: str) -> float:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") / 2**64
 
 
+def digest_of(texts: Iterable[str]) -> str:
+    """Return a hash of some texts, as 32 hexadecimal digits."""
+    digest = hashlib.blake2b(digest_size=16)
+    for text in texts:
+        digest.update(hashlib.blake2b(text.encode()).digest())  # of each: ["ab"] is not ["a", "b"]
+    return digest.hexdigest()
+
+
 class _Copies(NamedTuple):
     """The numbers of documents that are equal, and the bytes of all of them."""
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from minigrad import nn, ops
 from minigrad.autograd.tensor import Tensor
-from minigrad.data.batches import Batch
+from minigrad.data.tokens.batches import Batch
 from minigrad.distributed.shares import cuts_between
 from minigrad.distributed.world import World
 from minigrad.errors import InputError

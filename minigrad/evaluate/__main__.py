@@ -24,8 +24,8 @@ from minigrad.system.terminal import phase, prepare_output, say
 from minigrad.training.folder.record import FILE, Record
 
 if TYPE_CHECKING:  # the command line is read before NumPy and the rest are imported
-    from minigrad.data.evaluation import Spans
-    from minigrad.data.token_files import TokenFile
+    from minigrad.data.tokens.source import Spans
+    from minigrad.data.tokens.token_files import TokenFile
     from minigrad.evaluate.result import Evaluation, Lengths
     from minigrad.nn.language_model import LanguageModel
     from minigrad.typing import Array, Tokenizer
@@ -44,7 +44,7 @@ class Text:
 
     def spans(self, documents: str, context: int) -> Spans:
         """Return the documents one by one ("packed"), or all in a row ("windows")."""
-        from minigrad.data.reading import reader
+        from minigrad.data.tokens.reading import reader
 
         return reader(documents, self.tokens, context).spans()
 
@@ -139,8 +139,8 @@ def evaluate_lengths(
 def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size: int) -> Text:
     """Return the text to evaluate; raises InputError if none was given and the run has no such part of a text here."""
     from minigrad.data import corpus, mixture
-    from minigrad.data.token_files import prepare
-    from minigrad.data.tokenized import token_byte_lengths
+    from minigrad.data.tokens.token_files import prepare
+    from minigrad.data.tokens.tokenized import token_byte_lengths
 
     def tell(sentence: str) -> None:
         say(sentence, sys.stderr)

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from minigrad.constants import IGNORE
-from minigrad.data.evaluation import Spans, evaluation_batches
+from minigrad.data.evaluation import evaluation_batches
 from minigrad.data.repeated_pairs import completes_a_pair
+from minigrad.data.tokens.source import Spans
 from minigrad.nn.language_model import LanguageModel
 from minigrad.training.evaluate import BATCH_TOKENS, bits_per_byte, predictions
 from minigrad.typing import Array

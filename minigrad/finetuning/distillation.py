@@ -11,9 +11,9 @@ import hashlib
 
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.tensor import Tensor
-from minigrad.data.batches import Batch
-from minigrad.data.reading import training_source
-from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.data.tokens.batches import Batch
+from minigrad.data.tokens.reading import training_source
+from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.errors import InputError
 from minigrad.nn.language_model import LanguageModel
 from minigrad.system.terminal import phase, say

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from minigrad.finetuning.lessons import Lesson
+from minigrad.finetuning.encoding import EncodedConversation
 from minigrad.generation.decoding import stream
 from minigrad.generation.settings import Sampling
 from minigrad.nn.language_model import LanguageModel
@@ -21,7 +21,7 @@ _MOST_SHOWN = 40  # in the report
 _TOGETHER = 64  # questions that are answered at once
 
 
-Judge = Callable[[Lesson, list[int]], bool]
+Judge = Callable[[EncodedConversation, list[int]], bool]
 """Says whether the tokens that the model wrote are the answer to a lesson, which is then called exact."""
 
 
@@ -35,7 +35,7 @@ class Recalled(NamedTuple):
 
 
 def ask_again(
-    model: LanguageModel, tokenizer: Tokenizer, lessons: Sequence[Lesson], judge: Judge | None = None
+    model: LanguageModel, tokenizer: Tokenizer, lessons: Sequence[EncodedConversation], judge: Judge | None = None
 ) -> list[Recalled]:
     """Ask for the answers of the lessons, each after the messages before it, and take the most likely token each time.
 
@@ -63,7 +63,7 @@ def ask_again(
     return found
 
 
-def _texts(lesson: Lesson, place: int) -> tuple[str, str]:
+def _texts(lesson: EncodedConversation, place: int) -> tuple[str, str]:
     """Return the question and the taught text of an answer, given its number from the end, -1 for the last one."""
     messages = lesson.conversation.messages
     number = [number for number, message in enumerate(messages) if message["role"] == "assistant"][place]
@@ -88,14 +88,18 @@ def measure_text_before(run: Run, **figures: float) -> None:
     say(_verdict("before", run.folder.record.before))
 
 
-def measure_before(run: Run, lessons: Sequence[Lesson], judge: Judge | None = None) -> None:
+def measure_before(run: Run, lessons: Sequence[EncodedConversation], judge: Judge | None = None) -> None:
     """Note in minigrad.json how well the model does before the first step, unless that is known."""
     if not run.step and not run.folder.record.before:
         measure_text_before(run, recall=share_of_exact(ask_again(run.model, run.text.tokenizer, lessons, judge)))
 
 
 def examine(
-    run: Run, lessons: Sequence[Lesson], asked: str, reworded: Sequence[Lesson] = (), judge: Judge | None = None
+    run: Run,
+    lessons: Sequence[EncodedConversation],
+    asked: str,
+    reworded: Sequence[EncodedConversation] = (),
+    judge: Judge | None = None,
 ) -> Taught:
     """Ask again, and compare with what was measured before the first step; `asked` says what the answers are.
 

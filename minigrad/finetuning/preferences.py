@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minigrad.data.batches import Batch
+from minigrad.data.tokens.batches import Batch
 from minigrad.errors import InputError
 from minigrad.finetuning import examination, objectives
 from minigrad.finetuning.conversations import Conversation, Message, json_objects, messages_in
-from minigrad.finetuning.dealing import Deal
-from minigrad.finetuning.lessons import ChatForm, encode_lesson
+from minigrad.finetuning.encoding import ChatForm, encode_conversation
+from minigrad.finetuning.epochs import Epochs
 from minigrad.finetuning.rollouts import Rollouts, log_probabilities
 from minigrad.nn.language_model import LanguageModel
 from minigrad.system.units import plural
@@ -65,7 +65,7 @@ def read_preferences(path: str | Path, form: ChatForm, ends: Collection[int], co
         found = []
         for answer in answers:
             messages: tuple[Message, ...] = (*asked, {"role": "assistant", "content": str(answer)})
-            lesson = encode_lesson(Conversation(messages, place).checked(), form, ends, context)
+            lesson = encode_conversation(Conversation(messages, place).checked(), form, ends, context)
             found.append((lesson.tokens, lesson.answers[-1]))
         (chosen, (begin, end)), (rejected, (_, other_end)) = found
         pairs.append(Pair(chosen[:begin], chosen[begin:end], rejected[begin:other_end]))
@@ -74,7 +74,7 @@ def read_preferences(path: str | Path, form: ChatForm, ends: Collection[int], co
     return pairs
 
 
-class Preferences:
+class PreferenceLearning:
     """The batches of learning from preferences; `make_reference` loads the model that the learning one began as.
 
     The log-probabilities of the reference are computed once, before the first step of a process: then it is given up.
@@ -159,9 +159,9 @@ class Preferences:
         """Return a hash of all pairs, as tokens."""
         return hashlib.blake2b(str((self.pairs, self.held_out)).encode(), digest_size=16).hexdigest()
 
-    def _deal(self, batch_size: int) -> Deal:
+    def _deal(self, batch_size: int) -> Epochs:
         # Both answers of a pair belong to one step, and each may be as long as the context.
-        return Deal(self.lengths, max(2, batch_size) * self.settings.context)
+        return Epochs(self.lengths, max(2, batch_size) * self.settings.context)
 
 
 def _as_rollouts(pairs: Sequence[Pair]) -> Rollouts:

@@ -19,8 +19,8 @@ import numpy as np
 
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.tensor import Tensor
-from minigrad.data.batches import Batch, join
-from minigrad.data.reading import Source
+from minigrad.data.tokens.batches import Batch, join
+from minigrad.data.tokens.source import Source
 from minigrad.nn.language_model import LanguageModel
 from minigrad.training.run import Run
 from minigrad.training.teaching import Lessons, Reward, Taught

@@ -15,7 +15,7 @@ import numpy as np
 
 from minigrad.autograd.graph import no_grad
 from minigrad.constants import IGNORE
-from minigrad.data.batches import Batch
+from minigrad.data.tokens.batches import Batch
 from minigrad.generation.decoding import stream
 from minigrad.generation.settings import Sampling
 from minigrad.nn.language_model import LanguageModel

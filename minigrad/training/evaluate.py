@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from minigrad.autograd.graph import no_grad
 from minigrad.constants import IGNORE
-from minigrad.data.batches import Batch
-from minigrad.data.evaluation import Spans, evaluation_batches
+from minigrad.data.evaluation import evaluation_batches
 from minigrad.data.repeated_pairs import completes_a_pair
+from minigrad.data.tokens.batches import Batch
+from minigrad.data.tokens.source import Spans
 from minigrad.nn.language_model import LanguageModel
 from minigrad.typing import Array
 

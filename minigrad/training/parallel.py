@@ -20,7 +20,7 @@ from collections.abc import Callable
 import numpy as np
 
 from minigrad import nn
-from minigrad.data.batches import Batch
+from minigrad.data.tokens.batches import Batch
 from minigrad.kernels import threads
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim.flat import segments

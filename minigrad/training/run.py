@@ -12,9 +12,10 @@ import numpy as np
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.profile import Profile
 from minigrad.autograd.tensor import Tensor
-from minigrad.data.batches import Batch
-from minigrad.data.evaluation import Spans, evaluation_batches
-from minigrad.data.reading import training_source
+from minigrad.data.evaluation import evaluation_batches
+from minigrad.data.tokens.batches import Batch
+from minigrad.data.tokens.reading import training_source
+from minigrad.data.tokens.source import Spans
 from minigrad.distributed.pipeline import Pipeline
 from minigrad.errors import RunError
 from minigrad.nn.context_signals import measure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from minigrad.data.reading import Source
+from minigrad.data.tokens.source import Source
 
 if TYPE_CHECKING:
     from minigrad.nn.language_model import LanguageModel

@@ -9,7 +9,7 @@ import pytest
 
 import tokenizer
 from benchmarks import teaching_costs
-from tests.finetuning.test_practice import build
+from tests.finetuning.test_rewards import build
 
 
 def test_the_time_of_a_step_is_not_that_of_an_evaluation() -> None:

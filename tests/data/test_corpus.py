@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minigrad.data import comments, corpus, installed_packages, standard_library
+from minigrad.data import corpus, python_docs
 from minigrad.data.split import Parts
 from minigrad.errors import InputError
 
@@ -56,9 +56,9 @@ def test_validation_text_of_its_own_leaves_all_other_text_to_train_on(tmp_path):
 def library(monkeypatch):
     """A library of 99 short documents in the place of the default text."""
     documents = [f"document {number}" for number in range(99)]
-    monkeypatch.setattr(standard_library, "documentation", lambda: documents)
-    monkeypatch.setattr(installed_packages, "PACKAGES", ())
-    monkeypatch.setattr(comments, "documentation", lambda before, held_out: [])
+    monkeypatch.setattr(python_docs, "library_documentation", lambda: documents)
+    monkeypatch.setattr(python_docs, "PACKAGES", ())
+    monkeypatch.setattr(python_docs, "comments", lambda before, held_out: [])
     return tuple(documents)
 
 

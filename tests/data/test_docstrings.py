@@ -11,7 +11,7 @@ def test_a_paragraph_is_kept_once_and_a_heading_with_nothing_left_is_dropped():
     first = [["one", SENTENCE * 4, "Example:"], ["two", SENTENCE * 5]]
     second = [["three", SENTENCE * 5], ["four", "Example:", SENTENCE * 6], ["too short"]]
     seen = {" ".join((SENTENCE * 4).split())}
-    assert list(docstrings.without_repeats([first, second, [["short"]]], seen)) == [
+    assert list(docstrings.without_copies([first, second, [["short"]]], seen)) == [
         f"one\n\nExample:\n\ntwo\n\n{SENTENCE * 5}",
         f"four\n\nExample:\n\n{SENTENCE * 6}",
     ]
@@ -39,4 +39,4 @@ def test_documents_are_made_once_and_anew_when_what_they_are_made_by_changes(tmp
 def test_a_file_that_cannot_be_read_is_empty(tmp_path, text):
     if text is not None:
         (tmp_path / "a.py").write_bytes(text)
-    assert docstrings.read(tmp_path / "a.py") == ""
+    assert docstrings.read_source(tmp_path / "a.py") == ""

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from minigrad.constants import IGNORE
 from minigrad.data import evaluation
-from minigrad.data.documents import Documents
-from minigrad.data.evaluation import Spans, evaluation_batches, sequences
-from minigrad.data.windows import Windows
+from minigrad.data.evaluation import evaluation_batches, sequences
+from minigrad.data.tokens.documents import Documents
+from minigrad.data.tokens.source import Spans
+from minigrad.data.tokens.windows import Windows
 from minigrad.errors import InputError
 
 

@@ -8,8 +8,8 @@ import tokenizer
 from minigrad.data import corpus, mixture
 from minigrad.data.corpus import Corpus
 from minigrad.data.mixture import Mixture
-from minigrad.data.token_files import MixedTokens
-from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.data.tokens.token_files import TokenMixture
+from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.errors import InputError
 
 
@@ -78,7 +78,7 @@ def test_the_tokens_of_each_text_are_kept_by_themselves(paths):
     tok = tokenizer.train(["to be or not"], vocab_size=262)
     both = mixture.load(f"{paths[0]}:3,{paths[1]}:1")
     text = TokenizedCorpus.of(both, tok)
-    assert isinstance(text.train, MixedTokens)
+    assert isinstance(text.train, TokenMixture)
     assert text.train.shares == (0.75, 0.25)
     alone = TokenizedCorpus.of(corpus.load(str(paths[1])), tok).train
     assert text.train.files[1].path == alone.path

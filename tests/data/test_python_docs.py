@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from minigrad.data import corpus, installed_packages, python_docs, standard_library
+from minigrad.data import corpus, python_docs
 from minigrad.data.docstrings import paragraphs
 from minigrad.data.overlap import RUN
 from minigrad.data.split import num_bytes
@@ -16,9 +16,9 @@ from minigrad.data.split import num_bytes
 @pytest.fixture(scope="module")
 def sources():
     """The documents of the library and of each package."""
-    found = [standard_library.documentation()]
-    for package in installed_packages.PACKAGES:
-        found.append(installed_packages.documentation(package, [text for source in found for text in source]))
+    found = [python_docs.library_documentation()]
+    for package in python_docs.PACKAGES:
+        found.append(python_docs.package_docstrings(package, [text for source in found for text in source]))
     return found
 
 

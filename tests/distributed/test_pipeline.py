@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import models
 from minigrad import nn
-from minigrad.data.batches import Batch
+from minigrad.data.tokens.batches import Batch
 from minigrad.distributed.pipeline import Pipeline, check_layers, largest_stage, layer_cuts, owners
 from minigrad.distributed.world import World
 from minigrad.errors import InputError, RunError

@@ -14,7 +14,7 @@ from benchmarks.parts import COLUMNS, rows
 from benchmarks.variants import divide
 from docs.measurements.records import read
 from minigrad.cli.parser import Parser
-from minigrad.data import corpus, python_docs, standard_library
+from minigrad.data import corpus, python_docs
 from minigrad.data.split import num_bytes
 from minigrad.evaluate.settings import EvaluateConfig
 from minigrad.training.settings import TrainConfig
@@ -49,7 +49,7 @@ def test_the_parts_of_the_default_text_are_those_of_the_record() -> None:
     record = read()["the-split"]
     versions = f"Python {platform.python_version()}, NumPy {np.__version__}, Numba {numba.__version__}"
     text = python_docs.read()
-    library, sizes = set(standard_library.documentation()), rows(corpus.load().split())
+    library, sizes = set(python_docs.library_documentation()), rows(corpus.load().split())
     shares = [float(sizes[part][2]) for part in ("training", "validation", "test")]
     assert 90 < shares[0] < 96
     assert sum(shares) == pytest.approx(100, abs=0.2)

@@ -12,9 +12,9 @@ import pytest
 import models
 import tokenizer
 from minigrad.data import corpus
-from minigrad.data.token_files import prepare
-from minigrad.data.tokenized import token_byte_lengths
-from minigrad.data.windows import Windows
+from minigrad.data.tokens.token_files import prepare
+from minigrad.data.tokens.tokenized import token_byte_lengths
+from minigrad.data.tokens.windows import Windows
 from minigrad.evaluate.__main__ import main
 from minigrad.kernels.gemm import backend
 from minigrad.training.evaluate import evaluate

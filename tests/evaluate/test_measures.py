@@ -9,7 +9,7 @@ import pytest
 
 from minigrad.autograd.tensor import Tensor
 from minigrad.constants import IGNORE
-from minigrad.data.documents import Documents
+from minigrad.data.tokens.documents import Documents
 from minigrad.evaluate import measures
 from minigrad.evaluate.measures import Part, Words, perplexity, token_losses
 from minigrad.nn.language_model import LanguageModel

@@ -8,20 +8,20 @@ import pytest
 
 import tokenizer
 from minigrad.finetuning.conversations import Conversation
-from minigrad.finetuning.lessons import Lesson, encode_lesson
+from minigrad.finetuning.encoding import EncodedConversation, encode_conversation
 from tokenizer.chat import ChatTemplate
 
 TOK = tokenizer.train([], vocab_size=261)
 
 
 @pytest.fixture
-def lesson() -> Callable[..., Lesson]:
+def lesson() -> Callable[..., EncodedConversation]:
     """Encode a conversation given as questions and answers in turn."""
 
-    def lesson(*contents: str, context: int = 64) -> Lesson:
+    def lesson(*contents: str, context: int = 64) -> EncodedConversation:
         roles = ("user", "assistant") * len(contents)
         messages = [{"role": role, "content": each} for role, each in zip(roles, contents, strict=False)]
         conversation = Conversation(tuple(messages), "book.txt, line 1")
-        return encode_lesson(conversation, ChatTemplate(TOK), set(TOK.specials.values()), context)
+        return encode_conversation(conversation, ChatTemplate(TOK), set(TOK.specials.values()), context)
 
     return lesson

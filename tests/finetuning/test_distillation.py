@@ -12,7 +12,7 @@ from minigrad.autograd.graph import no_grad
 from minigrad.finetuning.distillation import Distillation
 from minigrad.training.settings import RunSettings
 from tests.finetuning.conftest import TOK
-from tests.finetuning.test_practice import EVERY, build
+from tests.finetuning.test_rewards import EVERY, build
 
 
 def distillation(**changes: Any) -> Distillation:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from minigrad.finetuning import examination
+from minigrad.finetuning.encoding import EncodedConversation
 from minigrad.finetuning.examination import ask_again, share_of_exact
-from minigrad.finetuning.lessons import Lesson
 from tests.finetuning.conftest import TOK
 
-Make = Callable[..., Lesson]
+Make = Callable[..., EncodedConversation]
 
 
 def test_an_answer_is_exact_if_it_has_the_same_tokens_and_ends(lesson: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,10 @@ import pytest
 from minigrad import InputError, no_grad
 from minigrad.constants import IGNORE
 from minigrad.finetuning.objectives import BETA, CHOSEN
-from minigrad.finetuning.preferences import Pair, Preferences, read_preferences
+from minigrad.finetuning.preferences import Pair, PreferenceLearning, read_preferences
 from minigrad.training.settings import RunSettings
 from tests.finetuning.conftest import TOK
-from tests.finetuning.test_practice import EVERY, build
+from tests.finetuning.test_rewards import EVERY, build
 from tokenizer.chat import ChatTemplate
 
 ENDS = set(TOK.specials.values())
@@ -66,13 +66,13 @@ def test_the_weights_of_a_step_are_those_of_dpo_against_the_frozen_reference(tmp
         objective="dpo", data="pairs.jsonl", batch=8, context=64, lr=1.0, warmup=1, threads=1, **EVERY
     )
     form = ChatTemplate(TOK)
-    some = Preferences(settings, pairs, form, build)
+    some = PreferenceLearning(settings, pairs, form, build)
     assert (len(some.pairs), len(some.held_out)) == (10, 1)
     assert some.summary() == "10 pairs of answers in pairs.jsonl, 1 more are held out"
     assert some.tokens_before(3, seed=0, batch_size=8) == 3 * some.tokens_per_pass(8)
     assert some.describe(8) == ": about 10 pairs of answers"
     assert some.attended_length() == pairs[0].length / 2
-    assert some.fingerprint() != Preferences(settings, pairs[:5], form, build).fingerprint()
+    assert some.fingerprint() != PreferenceLearning(settings, pairs[:5], form, build).fingerprint()
     model: Any = build()
     record = SimpleNamespace(before={"bits_per_byte": 2.0})
     run: Any = SimpleNamespace(model=model, step=0, folder=SimpleNamespace(record=record, path=tmp_path))

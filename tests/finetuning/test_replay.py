@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minigrad.constants import IGNORE
-from minigrad.data.batches import Batch
-from minigrad.data.documents import Documents
-from minigrad.finetuning.practice import Practice
+from minigrad.data.tokens.batches import Batch
+from minigrad.data.tokens.documents import Documents
 from minigrad.finetuning.replay import Replay
+from minigrad.finetuning.rewards import RewardLearning
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.low_rank import adapt
 from minigrad.training.teaching import Lessons
 from tests.finetuning.conftest import TOK
-from tests.finetuning.test_course import CONTEXT, Make, course
-from tests.finetuning.test_practice import build, practice
+from tests.finetuning.test_rewards import build, practice
+from tests.finetuning.test_supervised import CONTEXT, Make, course
 
 TEXT = Documents(np.array([0, 7, 8, 9] * 30 + [0]), CONTEXT)
 
@@ -99,7 +99,7 @@ def test_the_frozen_weights_beside_adapters_are_in_memory_once(lesson: Make, mon
     assert all(np.shares_memory(each.data, own[name]) for name, each in teacher.named_parameters())
 
 
-def rewarded(monkeypatch: pytest.MonkeyPatch, *, first: bool) -> Practice:
+def rewarded(monkeypatch: pytest.MonkeyPatch, *, first: bool) -> RewardLearning:
     """Return a practice in which of all answers the first one alone is right, or none."""
     some = practice("reinforce")
     some.model = build()

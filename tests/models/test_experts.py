@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import models
 from minigrad import InputError
 from minigrad.constants import IGNORE
-from minigrad.data.batches import Batch
+from minigrad.data.tokens.batches import Batch
 from minigrad.formats.gguf.network import read_network
 from minigrad.nn import Layout
 from minigrad.optim import AdamW

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tokenizer
-from minigrad.data.token_files import prepare
+from minigrad.data.tokens.token_files import prepare
 from minigrad.training.folder.fingerprints import fingerprint
 from tests.killed_runs import killed_at
 from tests.small_runs import outcome, record, refusal, run, settings

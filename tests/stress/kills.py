@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from minigrad.data import standard_library  # noqa: E402  (found through the line above)
+from minigrad.data import python_docs  # noqa: E402  (found through the line above)
 from minigrad.training.folder import checkpoint  # noqa: E402
 from minigrad.training.reporting.metrics import TIMING_FIELDS  # noqa: E402
 from tests.stress.kinds import KINDS, SHAPES, Kind, flags_of, write_lessons  # noqa: E402
@@ -155,7 +155,7 @@ def last_step(folder: Path) -> int:
 
 def prepare(work: Path, names: list[str]) -> None:
     """Write the texts, and train the models that the kinds of these names start from."""
-    text = "\n\n".join(standard_library.documentation())[:1_000_000]
+    text = "\n\n".join(python_docs.library_documentation())[:1_000_000]
     (work / "text").write_text(text, encoding="utf-8")
     write_lessons(work)
     often = [f"--{name}={value}" for name, value in SHAPES["default"].items()]

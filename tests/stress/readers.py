@@ -13,7 +13,7 @@ import generate
 import models
 import tokenizer
 import train
-from minigrad.data import token_files
+from minigrad.data.tokens import token_files
 from minigrad.errors import InputError, RunError
 from minigrad.evaluate import __main__ as evaluate
 from minigrad.formats.gguf import __main__ as gguf

@@ -14,10 +14,10 @@ import models
 import tokenizer
 from minigrad.autograd.tensor import Tensor
 from minigrad.constants import IGNORE
-from minigrad.data import token_files
-from minigrad.data.documents import Documents
-from minigrad.data.tokenized import token_byte_lengths
-from minigrad.data.windows import Windows
+from minigrad.data.tokens import token_files
+from minigrad.data.tokens.documents import Documents
+from minigrad.data.tokens.tokenized import token_byte_lengths
+from minigrad.data.tokens.windows import Windows
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
 from minigrad.training.evaluate import bits_per_byte, evaluate

@@ -13,7 +13,7 @@ import pytest
 
 import train as train_program
 from minigrad import nn
-from minigrad.data.batches import Batch
+from minigrad.data.tokens.batches import Batch
 from minigrad.kernels import threads
 from minigrad.optim import AdamW
 from minigrad.system import blas, hardware, processors

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from minigrad import nn
 from minigrad.constants import IGNORE
-from minigrad.data.batches import Batch
+from minigrad.data.tokens.batches import Batch
 from minigrad.kernels import threads
 from minigrad.system import hardware
 from minigrad.training.parallel import Replicas

@@ -11,7 +11,7 @@ import pytest
 
 import models
 from minigrad import nn
-from minigrad.data import token_files
+from minigrad.data.tokens import token_files
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import read_json
 from minigrad.optim import decay_start, warmup_stable_decay

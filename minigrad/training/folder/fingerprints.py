@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from minigrad.data.docstrings import hash_of
-from minigrad.data.token_files import MixedTokens, TokenFile
-from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.data.split import digest_of
+from minigrad.data.tokens.token_files import TokenFile, TokenMixture
+from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.errors import InputError
 from minigrad.training.folder.record import FILE, Record
 from minigrad.training.settings import TrainConfig
@@ -67,13 +67,13 @@ def check_beginnings(settings: TrainConfig, test: Iterable[str]) -> None:
 def of_test(documents: Iterable[str]) -> str:
     """Return a hash of test documents, for which they need not be tokens; "" where there are none."""
     documents = tuple(documents)
-    return hash_of(documents) if documents else ""
+    return digest_of(documents) if documents else ""
 
 
-def fingerprint(tokens: TokenFile | MixedTokens) -> str:
+def fingerprint(tokens: TokenFile | TokenMixture) -> str:
     """Return a hash of the tokens of one text or of several: it changes with the text and with the tokenizer."""
     digest = hashlib.blake2b(digest_size=16)
-    for file in tokens.files if isinstance(tokens, MixedTokens) else (tokens,):
+    for file in tokens.files if isinstance(tokens, TokenMixture) else (tokens,):
         for start in range(0, len(file), _PART):  # a file may be larger than the memory
             digest.update(file.tokens[start : start + _PART].tobytes())
     return digest.hexdigest()

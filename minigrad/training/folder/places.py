@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from minigrad.data import corpus, sources
+from minigrad.data import corpus, mixture
 from minigrad.errors import InputError
 from minigrad.system.files import kind_of, reason
 from minigrad.system.locks import LOCK_FILE
@@ -47,7 +47,7 @@ def check_places(settings: TrainConfig) -> None:
 
 
 def _check_text(data: str) -> None:
-    for name in sources.parse(data):
+    for name in mixture.parse_shares(data):
         corpus.check_name(name)
 
 

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from minigrad.data.reading import Source, tokens_evaluated, training_source
-from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.data.evaluation import tokens_evaluated
+from minigrad.data.tokens.reading import training_source
+from minigrad.data.tokens.source import Source
+from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.data.xz import xz_seconds
 from minigrad.distributed.agreement import check_agreement
 from minigrad.distributed.pipeline import check_layers, largest_stage

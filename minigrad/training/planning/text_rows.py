@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from minigrad.data.mixture import Mixture
 from minigrad.data.split import num_bytes
-from minigrad.data.token_files import MixedTokens
-from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.data.tokens.token_files import TokenMixture
+from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.system.units import format_bytes, format_count, plural
 from minigrad.training.planning import scaling
 
@@ -38,7 +38,7 @@ def text_rows(text: TokenizedCorpus, vocab_size: int, num_tokens: float | None) 
 
 def _source_rows(text: TokenizedCorpus, num_tokens: float | None) -> dict[str, str]:
     """Return a row for each of several texts; none for a single text."""
-    if not (isinstance(text.corpus, Mixture) and isinstance(text.train, MixedTokens)):
+    if not (isinstance(text.corpus, Mixture) and isinstance(text.train, TokenMixture)):
         return {}
     rows = {}
     each = zip(text.corpus.corpora, text.train.files, text.train.shares, strict=True)

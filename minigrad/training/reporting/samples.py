@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.generation.decoding import stream
 from minigrad.generation.settings import Sampling
 from minigrad.nn.language_model import LanguageModel

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from minigrad.data.evaluation import Spans
-from minigrad.data.reading import reader
-from minigrad.data.token_files import TokenFile
+from minigrad.data.tokens.reading import reader
+from minigrad.data.tokens.source import Spans
+from minigrad.data.tokens.token_files import TokenFile
 from minigrad.training.evaluate import Score, sum_losses
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from minigrad.data.token_files import TokenFile
+from minigrad.data.tokens.token_files import TokenFile
 from minigrad.training.folder.fingerprints import fingerprint
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import models
 from minigrad.data.corpus import Corpus
-from minigrad.data.token_files import TokenFile
-from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.data.tokens.token_files import TokenFile
+from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.data.xz import xz_seconds
 from minigrad.errors import InputError
 from minigrad.system import hardware

@@ -8,8 +8,8 @@ import numpy as np
 
 from minigrad.data.corpus import Corpus
 from minigrad.data.mixture import Mixture
-from minigrad.data.token_files import MixedTokens, TokenFile
-from minigrad.data.tokenized import TokenizedCorpus
+from minigrad.data.tokens.token_files import TokenFile, TokenMixture
+from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.training.planning.text_rows import text_rows
 
 TOK = SimpleNamespace(used=9, specials={"<user>": 3, "<eos>": 5}, end_of_text_id=5)
@@ -32,7 +32,7 @@ def test_each_of_several_texts_has_a_row():
     first, second, validation = files(500, 4_000, 50)
     corpora = Corpus("a", "letters", ("one", "two"), ("v",)), Corpus("b", "digits", ("1" * 9,), ("v",))
     sources = Mixture(corpora, (0.8, 0.2))
-    text = TokenizedCorpus(sources, TOK, MixedTokens((first, second), sources.shares), validation, np.ones(9))
+    text = TokenizedCorpus(sources, TOK, TokenMixture((first, second), sources.shares), validation, np.ones(9))
     rows = text_rows(text, 9, 1_000.0)
     assert list(rows) == ["text", "text 1", "text 2", "vocabulary"]
     assert rows["text"] == "2 texts: 3 documents, 13.5 kB to train on, 150 bytes for validation"

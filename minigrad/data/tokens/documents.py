@@ -1,0 +1,110 @@
+"""Documents packed into batches: nothing is padded, nothing is left out, and no document continues another.
+
+A batch is a fixed number of tokens: whole documents, and pieces of those that are longer than the context. Each is a
+sequence of its own: its positions begin at 0 and it attends to nothing outside, a piece neither to the rest of its
+document. So the model is trained on what it is later asked for, the continuation of one text.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from minigrad.data.tokens.batches import Batch, balanced, gather
+from minigrad.data.tokens.source import Spans
+from minigrad.data.tokens.token_files import TokenFile, Tokens, row_of
+from minigrad.errors import InputError
+from minigrad.random import generator
+
+_Integers = npt.NDArray[np.int64]
+_PART = 1 << 24  # tokens that are searched for the starts of documents at a time
+
+
+class Documents:
+    """A text as documents; each begins with the token that the row of tokens begins with, the start of a document.
+
+    The token that begins a document is also the last target of the document before it: it says that that one ends.
+    Raises InputError if there is no token to predict.
+    """
+
+    def __init__(self, tokens: TokenFile | Tokens, context: int) -> None:
+        self.row, self.context = row_of(tokens), context
+        self.num_rows = len(self.row) - 1  # tokens that have a target
+        if self.num_rows < 1 or context < 1:
+            raise InputError(
+                f"the text has {len(self.row):,} tokens and the context is {context:,}: "
+                "there must be 2 tokens and a context of at least 1."
+            )
+        parts = range(0, self.num_rows, _PART)  # a row on disk may be larger than the memory
+        found = [np.flatnonzero(self.row[at : min(at + _PART, self.num_rows)] == self.row[0]) + at for at in parts]
+        self.starts = np.concatenate(found)
+        self.lengths = np.diff(np.append(self.starts, self.num_rows))
+        self._pieces_of = -(-self.lengths // context)  # of each document, as few as possible
+        self._epoch = lru_cache(maxsize=2)(self._pieces)  # a batch may reach from one epoch into the next
+
+    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+        """Return ``batch_size * context`` tokens, the rows of one step; see `blocks`."""
+        return self.blocks(seed, step * batch_size, (step + 1) * batch_size)
+
+    def blocks(self, seed: int, begin: int, end: int) -> Batch:
+        """Return blocks `begin` to `end` of all that is read one after the other, each of `context` tokens.
+
+        Each epoch cuts the long documents into pieces and puts all documents and pieces in a random order, one after
+        the other: a row of tokens from which every step takes the next part. So each token is read once in an epoch.
+        A piece at the border of two steps is cut there. The sequences of a step are ordered so that its halves, the
+        halves of these and so on have about equally many tokens.
+        """
+        first, last = begin * self.context, end * self.context
+        starts, lengths = [], []
+        for epoch in range(first // self.num_rows, -(-last // self.num_rows)):
+            begins, ends, places = self._epoch(seed, epoch)
+            inside = slice(
+                np.searchsorted(ends, first - epoch * self.num_rows, "right"),
+                np.searchsorted(begins, last - epoch * self.num_rows, "left"),
+            )
+            low = np.maximum(begins[inside], first - epoch * self.num_rows)
+            starts.append(places[inside] + low - begins[inside])
+            lengths.append(np.minimum(ends[inside], last - epoch * self.num_rows) - low)
+        start, length = np.concatenate(starts), np.concatenate(lengths)
+        order = balanced(length)
+        return gather(self.row, start[order], length[order])
+
+    def _pieces(self, seed: int, epoch: int) -> tuple[_Integers, _Integers, _Integers]:
+        """Return the pieces of an epoch in reading order: where each begins and ends in it, and its place in the text.
+
+        A document is cut every `context` tokens from a random shift on, which adds no piece: in another epoch, other
+        tokens are at the beginning of a piece, where the model has little context.
+        """
+        draw, counts = generator(seed, "document order", epoch), self._pieces_of
+        shift = draw.integers(counts * self.context - self.lengths + 1)
+        number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # of a piece in its document
+        first = np.maximum(number * self.context - np.repeat(shift, counts), 0)
+        last = np.minimum((number + 1) * self.context - np.repeat(shift, counts), np.repeat(self.lengths, counts))
+        order = draw.permutation(len(number))
+        ends = np.cumsum((last - first)[order])
+        return ends - (last - first)[order], ends, (np.repeat(self.starts, counts) + first)[order]
+
+    def spans(self) -> Spans:
+        """Return the documents, each of which is evaluated on its own."""
+        return Spans(self.row, self.starts, self.lengths)
+
+    def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
+        """Return the number of tokens that the steps before `step` read, with any seed."""
+        return step * batch_size * self.context
+
+    def tokens_per_pass(self, batch_size: int) -> int:
+        """Return the number of tokens of the text, in steps of any size."""
+        return len(self.row)
+
+    def attended_length(self) -> float:
+        """Return the length of the sequence of a token, averaged over the tokens."""
+        begins, ends, _ = self._epoch(0, 0)
+        return float(((ends - begins) ** 2).sum() / self.num_rows)
+
+    def describe(self, batch_size: int) -> str:
+        """Return how many documents and pieces of longer ones a step reads on average, in words."""
+        is_whole, per_step = self._pieces_of == 1, batch_size * self.context
+        documents, pieces = is_whole.sum() / self.num_rows, self._pieces_of[~is_whole].sum() / self.num_rows
+        return f": about {documents * per_step:.2g} documents and {pieces * per_step:.2g} pieces of longer ones"

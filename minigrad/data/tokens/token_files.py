@@ -1,0 +1,196 @@
+"""Documents as one long row of token ids on disk.
+
+The file is written while the documents are read, so neither the text nor its tokens need to fit into memory. It is
+memory-mapped: training reads windows of it and the system keeps in memory what is in use.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from minigrad.data.selection import Selection
+from minigrad.errors import RunError
+from minigrad.system.cache import cache_folder, mark_used, prune
+from minigrad.system.files import reason, replacing
+from minigrad.system.units import format_bytes
+from minigrad.typing import Tokenizer
+
+_KEPT = 64  # token files: two for each text and tokenizer that were used last
+_IN_MEMORY = 1 << 28  # bytes of text, of which the tokens can stay in memory
+_MOST_BYTES_PER_TOKEN = 6  # of a large vocabulary; usually 3 or 4
+_HEADER = 128  # bytes before the tokens
+CHUNK = 1 << 22  # characters: the tokens of a chunk are stored in 2 bytes each before the next chunk is encoded
+
+Tokens = npt.NDArray[np.integer[Any]]
+Document = TypeVar("Document", str, bytes)
+
+
+@dataclass(frozen=True, eq=False)
+class TokenFile:
+    """The tokens of some documents, and the number of UTF-8 bytes of these documents."""
+
+    tokens: Tokens  # (number of tokens,), read-only
+    num_bytes: int  # a loss in bits per byte divides by it
+    path: Path | None  # of the file; None if the tokens had to stay in memory
+
+    def __len__(self) -> int:
+        """Return the number of tokens."""
+        return len(self.tokens)
+
+
+def row_of(tokens: TokenFile | Tokens) -> Tokens:
+    """Return the tokens of a file, or an array of tokens as it is."""
+    return np.asarray(tokens.tokens if isinstance(tokens, TokenFile) else tokens)
+
+
+@dataclass(frozen=True, eq=False)
+class TokenMixture:
+    """The tokens of several texts, each with its share of what is read; the shares add up to 1."""
+
+    files: tuple[TokenFile, ...]
+    shares: tuple[float, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """The number of UTF-8 bytes of all texts."""
+        return sum(file.num_bytes for file in self.files)
+
+    def __len__(self) -> int:
+        """Return the number of tokens of all texts."""
+        return sum(map(len, self.files))
+
+
+def prepare(documents: Iterable[str], tokenizer: Tokenizer, *, folder: Path | None = None) -> TokenFile:
+    """Encode documents as `<eot> document <eot> document ... <eot>` and return them as a memory-mapped file.
+
+    The file is kept in `folder`, by default `tokens` in the cache folder, under a hash of the documents and of the
+    tokenizer's fingerprint, and is used again; of many in the cache, those that were used last are kept. A token takes
+    2 bytes up to a vocabulary of 65,536, then 4.
+    Where the disk does not allow a file, the tokens of up to 256 MiB of text stay in memory; for more, RunError is
+    raised. Nothing that was half written is left.
+    """
+    digest = hashlib.blake2b(tokenizer.fingerprint().encode(), digest_size=16)
+    if isinstance(documents, Selection):  # it was read when it was chosen
+        digest.update(documents.digest)
+        num_bytes = documents.num_bytes
+    else:
+        num_bytes = 0
+        for document in documents:
+            text = document.encode()
+            digest.update(len(text).to_bytes(8, "little") + text)  # with the length: ["ab"] is not ["a", "b"]
+            num_bytes += len(text)
+    path = (folder or cache_folder() / "tokens") / f"{digest.hexdigest()}.npy"
+
+    tokens = _open(path, tokenizer)
+    if tokens is None:
+        try:
+            tokens = _written(path, documents, num_bytes, tokenizer)
+        except OSError as error:
+            if num_bytes > _IN_MEMORY:
+                raise RunError(
+                    f"cannot keep the tokens of {format_bytes(num_bytes)} of text in {path.parent}: {reason(error)}. "
+                    "Nothing of them was kept. Make room, or set MINIGRAD_CACHE to a folder on another disk."
+                ) from error
+            encoded = np.concatenate([tokens for tokens, _ in _encoded(documents, tokenizer)])
+            encoded.flags.writeable = False
+            return TokenFile(encoded, num_bytes, None)
+        if folder is None:
+            prune(path.parent, keep=_KEPT)
+    return TokenFile(tokens, num_bytes, path)
+
+
+def _written(path: Path, documents: Iterable[str], num_bytes: int, tokenizer: Tokenizer) -> Tokens:
+    """Write the tokens of documents that have `num_bytes` in all; raises OSError if the disk has no room for them.
+
+    That is told from a rough estimate before the first document is encoded, and from a better one after each chunk:
+    hours before the disk is full, so that nobody waits for nothing.
+    """
+    dtype = _dtype(tokenizer)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _check_room(path.parent, dtype.itemsize * num_bytes / _MOST_BYTES_PER_TOKEN)
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        count = read = 0
+        _write_header(file, dtype, count)
+        for tokens, size in _encoded(documents, tokenizer):
+            count, read = count + len(tokens), read + size
+            _check_room(path.parent, dtype.itemsize * count * (num_bytes / read if read else 1), file.tell())
+            file.write(tokens.data)
+        file.seek(0)
+        _write_header(file, dtype, count)
+    found = _open(path, tokenizer)
+    if found is None:
+        raise OSError(errno.EIO, "the file cannot be read again")
+    return found
+
+
+def _check_room(folder: Path, needed: float, written: int = 0) -> None:
+    """Raise OSError if a disk has less room for a file than is needed, of which some bytes are written."""
+    free = written + shutil.disk_usage(folder).free
+    if needed > free:
+        raise OSError(errno.ENOSPC, f"they need about {format_bytes(needed)}, and {format_bytes(free)} are free")
+
+
+def _write_header(file: BinaryIO, dtype: np.dtype[Any], count: int) -> None:
+    """Write the first 128 bytes of a .npy file; they have room for any count."""
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (count,)}
+    np.lib.format.write_array_header_1_0(file, header)
+
+
+def _dtype(tokenizer: Tokenizer) -> np.dtype[Any]:
+    return np.dtype(np.uint16 if tokenizer.vocab_size <= 65_536 else np.uint32)
+
+
+def _encoded(documents: Iterable[str], tokenizer: Tokenizer) -> Iterator[tuple[Tokens, int]]:
+    """Yield the tokens of some documents at a time, and the bytes of their text."""
+    end_of_text = np.array([tokenizer.end_of_text_id], _dtype(tokenizer))
+    yield end_of_text, 0
+    for chunk in portions(documents, CHUNK):
+        parts = [np.asarray(ids).astype(end_of_text.dtype) for ids in tokenizer.encode_batch(chunk)]
+        ended = [part for ids in parts for part in (ids, end_of_text)]
+        yield np.concatenate(ended), sum(len(text.encode()) for text in chunk)
+
+
+def _open(path: Path, tokenizer: Tokenizer) -> Tokens | None:
+    """Return the tokens in a file, or None if it is not there, damaged, or holds what is no token."""
+    dtype, header = _dtype(tokenizer), io.BytesIO()
+    try:
+        if not path.is_file():  # a pipe would never end
+            return None
+        _write_header(header, dtype, (path.stat().st_size - _HEADER) // dtype.itemsize)
+        with path.open("rb") as file:
+            if file.read(_HEADER) != header.getvalue():
+                return None
+        tokens: Tokens = np.memmap(path, dtype, mode="r", offset=_HEADER)
+    except (OSError, ValueError):  # it cannot be read, or is empty
+        return None
+    if any(part.max() >= tokenizer.vocab_size for part in np.split(tokens, range(CHUNK, len(tokens), CHUNK))):
+        return None
+    mark_used(path)
+    return tokens
+
+
+def portions(documents: Iterable[Document], size: int) -> Iterator[list[Document]]:
+    """Yield lists of documents in their order, each with at least `size` characters or bytes; the last has the rest.
+
+    >>> list(portions(["one", "two", "three", "four"], 5))
+    [['one', 'two'], ['three'], ['four']]
+    """
+    portion, length = list[Document](), 0
+    for document in documents:
+        portion.append(document)
+        length += len(document)
+        if length >= size:
+            yield portion
+            portion, length = [], 0
+    if portion:
+        yield portion

@@ -1,0 +1,48 @@
+"""A corpus as tokens: what is trained on, validation and test text, and the number of bytes of each token."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+
+from minigrad.data.corpus import Corpus
+from minigrad.data.mixture import Mixture
+from minigrad.data.tokens.token_files import TokenFile, TokenMixture, prepare
+from minigrad.typing import Array, Tokenizer
+
+
+@dataclass(frozen=True)
+class TokenizedCorpus:
+    """The text of a run, as documents and as tokens."""
+
+    corpus: Corpus | Mixture
+    tokenizer: Tokenizer
+    train: TokenFile | TokenMixture
+    validation: TokenFile
+    byte_lengths: Array  # (V,), to convert nats per token into bits per byte
+
+    @classmethod
+    def of(cls, corpus: Corpus | Mixture, tokenizer: Tokenizer) -> TokenizedCorpus:
+        """Encode a corpus; the tokens are kept in the cache folder."""
+        each = corpus.parts if isinstance(corpus, Mixture) else (corpus.split(),)
+        files = tuple(prepare(parts.train, tokenizer) for parts in each)
+        train = TokenMixture(files, corpus.shares) if isinstance(corpus, Mixture) else files[0]
+        validation = prepare(corpus.split().validation, tokenizer)
+        return cls(corpus, tokenizer, train, validation, token_byte_lengths(tokenizer, tokenizer.vocab_size))
+
+    @functools.cached_property
+    def test(self) -> TokenFile:
+        """The test text, which is encoded when it is first wanted: not in a run that does not ask for it."""
+        return prepare(self.corpus.split().test, self.tokenizer)
+
+
+def token_byte_lengths(tokenizer: Tokenizer, vocab_size: int) -> Array:
+    """Return the number of bytes of each token (vocab_size,); 0 for special tokens and unused ids."""
+    specials = set(tokenizer.specials.values())
+    lengths = np.zeros(vocab_size, np.int64)
+    for token in tokenizer.ids:
+        if token < vocab_size and token not in specials:
+            lengths[token] = len(tokenizer.decode_bytes([token]))
+    return lengths

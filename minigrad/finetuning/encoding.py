@@ -1,0 +1,122 @@
+"""A conversation as tokens, and which of them are learned: the answers.
+
+Each conversation is encoded alone: in one long stream, a model learned to answer with the next question (Vidya's
+"per-line bug"). The loss counts the tokens of the answers, with the token that ends each one, so that the model learns
+to stop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from minigrad.constants import IGNORE
+from minigrad.errors import InputError
+from minigrad.finetuning.conversations import Conversation, Message
+from minigrad.typing import Array
+
+
+class ChatForm(Protocol):
+    """The form in which a model reads conversations."""
+
+    def encode(self, messages: Sequence[Message], *, add_generation_prompt: bool = True) -> list[int]:
+        """Return the token ids of messages and, if wanted, of the beginning of an answer."""
+
+    def save(self, path: Path, /) -> None:
+        """Write the form into the folder of a model, unless it is known there."""
+
+
+class Answer(NamedTuple):
+    """The place of an answer in the tokens of its conversation, with its end token: from `begin` to before `end`.
+
+    What stands before it is the prompt that asks for it.
+    """
+
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class EncodedConversation:
+    """A conversation as tokens, the places of its answers, and those of the words that ask for them.
+
+    The words of the questions are all tokens that are neither special nor part of an answer.
+    """
+
+    conversation: Conversation
+    tokens: list[int]
+    answers: tuple[Answer, ...]
+    questions: tuple[int, ...]
+
+    def targets(self) -> Array:
+        """Return for each token but the last the one after it if it belongs to an answer, else -100."""
+        targets = np.full(len(self.tokens) - 1, IGNORE, np.int32)
+        for begin, end in self.answers:
+            targets[begin - 1 : end - 1] = self.tokens[begin:end]
+        return targets
+
+
+TEMPLATES: tuple[Callable[[str], str], ...] = (
+    lambda question: f"Tell me: {question}",
+    lambda question: (question[:1].lower() + question[1:]).rstrip(" ?.!"),
+)
+"""How a question is reworded that has no other words of its own: after "Tell me:", and as people type in haste."""
+
+
+def reworded(
+    lesson: EncodedConversation, form: ChatForm, ends: Collection[int], context: int
+) -> list[EncodedConversation]:
+    """Return a lesson with its last question in other words, once for each wording that fits into the context.
+
+    The words are those that the conversation gives, or those of `TEMPLATES`. Only the last answer is kept.
+    """
+    messages = lesson.conversation.messages
+    answer = max(number for number, message in enumerate(messages) if message["role"] == "assistant")
+    question = messages[answer - 1]["content"]
+    words = lesson.conversation.reworded or dict.fromkeys(template(question) for template in TEMPLATES)
+    found = []
+    for each in words:
+        changed = (*messages[: answer - 1], {"role": "user", "content": each}, messages[answer])
+        if each.strip() and each != question:
+            with contextlib.suppress(InputError):  # too long
+                again = encode_conversation(Conversation(changed, lesson.conversation.place), form, ends, context)
+                found.append(replace(again, answers=again.answers[-1:]))
+    return found
+
+
+def encode_conversation(
+    conversation: Conversation, form: ChatForm, ends: Collection[int], context: int
+) -> EncodedConversation:
+    """Encode a conversation; `ends` are the ids of the special tokens, with one of which every answer ends.
+
+    Raises InputError if it has more tokens than the context, or if the form rewrites earlier messages or ends no
+    answer, so that the tokens of an answer cannot be told from the others.
+    """
+    messages, answers = conversation.messages, []
+    tokens = form.encode(messages, add_generation_prompt=False)
+    for number, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        prompt = form.encode(messages[:number], add_generation_prompt=True)
+        until = form.encode(messages[: number + 1], add_generation_prompt=False)
+        last = max((place for place in range(len(prompt), len(until)) if until[place] in ends), default=None)
+        if tokens[: len(prompt)] != prompt or tokens[: len(until)] != until or last is None:
+            raise InputError(
+                f"{conversation.place}: the chat template of this model changes earlier messages, ends no answer with "
+                "a special token, or has a space before an answer that joins its first word, so its answers cannot be "
+                "found among the tokens"
+            )
+        answers.append(Answer(len(prompt), last + 1))
+    if len(tokens) - 1 > context:
+        raise InputError(
+            f"{conversation.place}: the conversation has {len(tokens):,} tokens, and --context is {context:,}: shorten "
+            "it, or take a larger --context if the model allows one"
+        )
+    answered = {place for answer in answers for place in range(*answer)}
+    asked = (place for place, token in enumerate(tokens) if place not in answered and token not in ends)
+    return EncodedConversation(conversation, tokens, tuple(answers), tuple(asked))

@@ -1,0 +1,112 @@
+"""A teacher at the keyboard: the model offers answers, the person takes one or types a better one, a journal keeps it.
+
+The journal is a file of conversations, one a line, to train on later (`--objective sft --data journal.jsonl`). Changing
+the weights at once after each choice is not done: of that, eight variants failed for the author of Vidya ("Why RL broke
+at 50M", 2026), while the curated answers, trained on as a book, were learned.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from minigrad.errors import RunError
+from minigrad.formats.json_files import check_lines
+from minigrad.system.files import flush, reason
+
+HELP = "type a question; then the number of the best answer, or a better answer; an empty line skips, /exit ends"
+
+
+class Journal:
+    """A file to which lines are only ever added; what was added survives a crash."""
+
+    def __init__(self, path: Path) -> None:
+        """Raise InputError if the file is no journal, or cannot be one."""
+        check_lines(path, "messages")
+        self.path = path
+
+    def add(self, question: str, answer: str, offered: Sequence[str]) -> None:
+        """Add a conversation, and the answers among which it was chosen; raises RunError if that fails.
+
+        A last line that a crash cut short stays, and the new one begins on a line of its own.
+        """
+        messages = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
+        line = json.dumps({"messages": messages, "offered": list(offered)}, ensure_ascii=False) + "\n"
+        try:
+            with self.path.open("a+b") as file:
+                if file.tell() and not _ends_a_line(file.fileno(), file.tell()):
+                    line = "\n" + line
+                file.write(line.encode())
+                file.flush()
+                flush(file.fileno())
+        except OSError as error:
+            raise RunError(f"cannot write {self.path}: {reason(error)}") from error
+
+
+def _ends_a_line(descriptor: int, length: int) -> bool:
+    os.lseek(descriptor, length - 1, os.SEEK_SET)
+    return os.read(descriptor, 1) == b"\n"
+
+
+class TeachingSession:
+    """The loop of `generate.py --teach`.
+
+    `offer` returns answers to a question, given the number of the question, from 0; `fits` says whether the context has
+    room for a question and an answer; `tell` prints a remark. Each question is a conversation of its own: a model this
+    small is distracted by what was said before.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        offer: Callable[[str, int], Iterable[str]],
+        fits: Callable[[str, str], bool],
+        tell: Callable[[str], None],
+    ) -> None:
+        self.journal, self.offer, self.fits, self.tell = journal, offer, fits, tell
+
+    def run(self, inputs: Iterable[str]) -> Iterator[str]:
+        """Yield what is to be shown; the inputs are a question and a choice in turn, until /exit."""
+        lines, turn, kept = iter(inputs), 0, 0
+        for question in lines:
+            if question.strip() == "/exit":
+                break
+            if not question.strip():
+                continue
+            if not self.fits(question, ""):
+                self.tell("the question is longer than the context of the model: ask a shorter one")
+                continue
+            offered = list(dict.fromkeys(text for text in map(str.strip, self.offer(question, turn)) if text))
+            yield "".join(f"  {number}  {text}\n" for number, text in enumerate(offered, start=1))
+            turn += 1
+            answer = self._chosen(question, lines, offered)
+            if answer == "/exit":
+                break
+            if answer:
+                self.journal.add(question.strip(), answer, offered)
+                kept += 1
+        self.tell(f"{kept} answers were added to {self.journal.path}")
+
+    def _chosen(self, question: str, lines: Iterator[str], offered: Sequence[str]) -> str:
+        """Return the answer that was picked or typed, or nothing."""
+        for line in lines:
+            text = line.strip()
+            number = _number(text)
+            if number is not None and not 1 <= number <= len(offered):
+                few = "there is no answer: type one"
+                self.tell(f"there are answers 1 to {len(offered)}; {HELP}" if offered else few)
+                continue
+            answer = text if number is None else offered[number - 1]
+            if answer in ("", "/exit") or self.fits(question, answer):
+                return answer
+            self.tell("question and answer are longer than the context of the model: give a shorter answer")
+        return ""
+
+
+def _number(text: str) -> int | None:
+    """Return the number that was typed, 0 for one of many digits, which Python may refuse to read; None for words."""
+    if not text.isdecimal():
+        return None
+    return int(text) if len(text) < 10 else 0

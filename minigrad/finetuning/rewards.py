@@ -1,0 +1,166 @@
+"""Learning from rewards: the model answers questions, a checker rewards right answers, an objective weights tokens.
+
+One step draws several answers to each of some new questions, rewards those that are right, and returns the answers as
+a batch in which every token has the weight that the objective gives it. Answers, rewards and weights are a function of
+the weights of the model, the seed and the step, so a run that was stopped continues exactly.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable
+
+import numpy as np
+
+from minigrad.autograd.tensor import Tensor
+from minigrad.data.tokens.batches import Batch
+from minigrad.data.tokens.tokenized import TokenizedCorpus
+from minigrad.errors import InputError
+from minigrad.finetuning import examination, objectives
+from minigrad.finetuning.conversations import Conversation
+from minigrad.finetuning.encoding import ChatForm, EncodedConversation, encode_conversation
+from minigrad.finetuning.rollouts import Rollouts, log_probabilities, roll_out
+from minigrad.finetuning.tasks import Problem, is_right, problem
+from minigrad.nn.language_model import LanguageModel
+from minigrad.training.run import Run
+from minigrad.training.settings import RunSettings
+from minigrad.training.teaching import Reward, Taught
+from minigrad.typing import Array
+
+GROUP = 8
+"""Answers to each question."""
+
+_BY_REWARDS: dict[str, Callable[..., Tensor]] = {
+    "reinforce": objectives.reinforce,
+    "best-of-n": objectives.best_of_n,
+    "grpo": objectives.grpo,
+}
+_EXAMINED = 200  # problems, which no step sees
+_MEASURED = 100  # problems, from which the room for a question and for an answer is measured
+_MARGIN = 2  # tokens that an answer may have beyond the longest right one
+
+
+class RewardLearning:
+    """The batches of learning by rewards; `make_reference` loads the frozen model that the learning one began as."""
+
+    def __init__(
+        self,
+        settings: RunSettings,
+        task: str,
+        form: ChatForm,
+        text: TokenizedCorpus,
+        make_reference: Callable[[], LanguageModel],
+    ) -> None:
+        self.settings, self.task, self.form, self.text, self.make_reference = settings, task, form, text, make_reference
+        self.ends = set(text.tokenizer.specials.values())
+        measured = [self._lesson(problem(task, 0, "measuring", each)) for each in range(_MEASURED)]
+        self.most_prompt = max(begin for lesson in measured for begin, _ in lesson.answers)
+        self.most_answer = max(end - begin for lesson in measured for begin, end in lesson.answers) + _MARGIN
+        self.model: LanguageModel | None = None
+        self.reference: LanguageModel | None = None
+        self.reward: Reward | None = None  # of the last step
+
+    teacher = None  # the reference reads only the answers
+
+    def begin(self, run: Run) -> None:
+        """Take the model and load its reference; note how many problems it solves before the first step."""
+        self.model = run.model
+        if self.settings.objective == "grpo":
+            self.reference = self.make_reference()
+        self.form.save(run.folder.path)
+        examination.measure_before(run, self._examined(), self._judge)
+
+    def examine(self, run: Run) -> Taught:
+        """Let the model solve problems that no step saw, and compare with what it solved before the first step."""
+        return examination.examine(run, self._examined(), "unseen problems", judge=self._judge)
+
+    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+        """Return answers to the questions of one step, their tokens weighted by the objective.
+
+        Where all answers to each question are equally good there is nothing to learn, and every weight is 0; without
+        this, GRPO would still make a step towards its reference.
+        """
+        assert self.model is not None
+        count = self._questions(batch_size)
+        problems = [problem(self.task, seed, "practice", step * count + each) for each in range(count)]
+        rollouts = roll_out(
+            self.model,
+            [self.form.encode([{"role": "user", "content": each.question}]) for each in problems],
+            group=GROUP,
+            tokens=self.most_answer,
+            ends=self.ends,
+            seed=seed,
+            step=step,
+        )
+        rewards = self._rewards(problems, rollouts)
+        of_question = rewards.reshape(-1, GROUP)
+        self.reward = Reward(float(rewards.mean()), bool(np.ptp(of_question, axis=1).any()))
+        if not self.reward.differs:
+            return rollouts.batch(np.zeros(len(rollouts.log_probs)))
+        return rollouts.batch(objectives.token_weights(self._objective(rollouts, rewards), rollouts.log_probs))
+
+    def _rewards(self, problems: list[Problem], rollouts: Rollouts) -> Array:
+        """Return 1 for an answer that is right and has ended, else 0: (answers,)."""
+        asked = [each for each in problems for _ in range(GROUP)]
+        pairs = zip(asked, rollouts.answers, strict=True)
+        return np.array([self._is_right(each, ids) for each, ids in pairs], np.float64)
+
+    def _is_right(self, each: Problem, ids: list[int]) -> bool:
+        return bool(ids) and ids[-1] in self.ends and is_right(each, self.text.tokenizer.decode(ids[:-1]))
+
+    def _judge(self, lesson: EncodedConversation, ids: list[int]) -> bool:
+        """Whether an answer in an examination is one that would be rewarded, in whichever tokens it is written."""
+        asked, answer = (message["content"] for message in lesson.conversation.messages)
+        return self._is_right(Problem(asked, answer), ids)
+
+    def _objective(self, rollouts: Rollouts, rewards: Array) -> Callable[[Tensor], Tensor]:
+        extra: dict[str, Array] = {}
+        if self.reference is not None:
+            known = log_probabilities(self.reference, rollouts.batch(np.zeros(len(rollouts.log_probs))))
+            extra = {"old": rollouts.log_probs, "reference": known}
+        function = _BY_REWARDS[str(self.settings.objective)]
+        return functools.partial(function, offsets=rollouts.offsets, rewards=rewards, group=GROUP, **extra)
+
+    def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
+        """Return the number of tokens that the steps before `step` have room for; shorter answers leave some of it."""
+        return step * self._questions(batch_size) * GROUP * self._room
+
+    def tokens_per_pass(self, batch_size: int) -> int:
+        """Return the number of tokens of one step: the questions never come again."""
+        return self.tokens_before(1, seed=0, batch_size=batch_size)
+
+    def attended_length(self) -> float:
+        """Return the length of the sequence of a token: a question and its answer."""
+        return float(self._room)
+
+    def describe(self, batch_size: int) -> str:
+        """Return what a step reads, in words."""
+        return f": {self._questions(batch_size)} questions with {GROUP} answers each"
+
+    def summary(self) -> str:
+        """Return what is practised, in words."""
+        shown = problem(self.task, 0, "measuring", 0)
+        return f"{self.task}, as in {shown.question!r}: {shown.answer!r}; an answer has up to {self.most_answer} tokens"
+
+    def fingerprint(self) -> str:
+        """Return a hash of what is practised: of the problems that are examined, as tokens."""
+        tokens = [lesson.tokens for lesson in self._examined()]
+        return hashlib.blake2b(str((GROUP, self.most_answer, tokens)).encode(), digest_size=16).hexdigest()
+
+    @property
+    def _room(self) -> int:
+        return self.most_prompt + self.most_answer
+
+    def _questions(self, batch_size: int) -> int:
+        return max(1, batch_size * self.settings.context // (GROUP * self._room))
+
+    def _examined(self) -> list[EncodedConversation]:
+        return [self._lesson(problem(self.task, 0, "examination", each)) for each in range(_EXAMINED)]
+
+    def _lesson(self, each: Problem) -> EncodedConversation:
+        messages = ({"role": "user", "content": each.question}, {"role": "assistant", "content": each.answer})
+        room = self.settings.context - _MARGIN
+        if room < 1:
+            raise InputError(f"--context {self.settings.context} has no room for a question and its answer")
+        return encode_conversation(Conversation(messages, f"task {self.task}"), self.form, self.ends, room)

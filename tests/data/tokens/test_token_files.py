@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import errno
+import os
+import weakref
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from minigrad.data.selection import Selection
+from minigrad.data.split import split
+from minigrad.data.tokens import token_files
+from minigrad.errors import RunError
+
+END = 256
+
+
+class Bytes:
+    """A tokenizer whose tokens are the bytes of the text."""
+
+    end_of_text_id = END
+
+    def __init__(self, vocab_size=257):
+        self.vocab_size = vocab_size
+        self.calls = 0
+
+    def encode_batch(self, texts):
+        self.calls += 1
+        return [np.frombuffer(text.encode(), np.uint8).astype(np.int64) for text in texts]
+
+    def fingerprint(self):
+        return f"bytes of {self.vocab_size}"
+
+
+def stream_of(documents):
+    return [END] + [token for text in documents for token in (*text.encode(), END)]
+
+
+@pytest.mark.parametrize(("vocab_size", "dtype"), [(65_536, np.uint16), (65_537, np.uint32)])
+def test_documents_are_encoded_between_end_of_text_tokens(tmp_path, vocab_size, dtype):
+    documents = ["one", "", "zwölf π"]
+    tokens = token_files.prepare(documents, Bytes(vocab_size), folder=tmp_path)
+    assert tokens.tokens.tolist() == stream_of(documents)
+    assert tokens.tokens.dtype == dtype
+    assert tokens.num_bytes == 3 + 9
+    assert len(tokens) == 3 + 9 + 4
+    assert tokens.path is not None
+    assert tokens.path.parent == tmp_path
+    with pytest.raises(ValueError, match="read-only"):
+        tokens.tokens[0] = 1
+
+
+DAMAGE = {
+    "cut": lambda data: data[:-2],
+    "cut in its header": lambda data: data[:100],
+    "too long": lambda data: data + b"\0\0",
+    "of another type": lambda data: data.replace(b"<u2", b"<i2"),
+    "of two dimensions": lambda data: data.replace(b"(9,)", b"(9,1)"),
+    "with an escape sequence in its header": lambda data: data.replace(b"fortran", b"\x1b[2Jran"),
+    "with what is no token": lambda data: data[:-2] + b"\x01\x01",
+    "empty": lambda data: b"",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_is_written_anew(tmp_path, damage):
+    documents = ["one", "two"]
+    path = token_files.prepare(documents, Bytes(), folder=tmp_path).path
+    whole = path.read_bytes()
+    path.unlink()
+    path.write_bytes(DAMAGE[damage](whole))
+    assert token_files.prepare(documents, Bytes(), folder=tmp_path).tokens.tolist() == stream_of(documents)
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path):
+    path = token_files.prepare(["one"], Bytes(), folder=tmp_path).path
+    path.unlink()
+    os.mkfifo(path)
+    assert token_files.prepare(["one"], Bytes(), folder=tmp_path).tokens.tolist() == stream_of(["one"])
+
+
+def test_large_corpora_are_encoded_in_chunks(tmp_path, monkeypatch):
+    monkeypatch.setattr(token_files, "CHUNK", 10)
+    documents = ["four", "four", "four", "a long document", "one"]
+    tokenizer = Bytes()
+    assert token_files.prepare(documents, tokenizer, folder=tmp_path).tokens.tolist() == stream_of(documents)
+    assert tokenizer.calls == 3
+
+
+def test_a_token_file_is_used_again(tmp_path):
+    tokenizer = Bytes()
+    first = token_files.prepare(["text"], tokenizer, folder=tmp_path)
+    again = token_files.prepare(["text"], tokenizer, folder=tmp_path)
+    assert tokenizer.calls == 1
+    assert again.path == first.path
+    assert again.num_bytes == 4
+    np.testing.assert_array_equal(again.tokens, first.tokens)
+
+
+def test_the_file_of_a_selection_is_found_without_reading_it(tmp_path):
+    train = split([f"document {number}" for number in range(99)]).train
+    tokenizer = Bytes()
+    first = token_files.prepare(train, tokenizer, folder=tmp_path)
+    assert first.tokens.tolist() == stream_of(train)
+    assert first.num_bytes == sum(map(len, train))
+    unread = Selection([], train.changed, train.seen, train.num_bytes)
+    assert token_files.prepare(unread, tokenizer, folder=tmp_path).path == first.path
+
+
+def test_a_token_file_belongs_to_its_documents_and_tokenizer(tmp_path):
+    cases = [(["ab"], 257), (["a", "b"], 257), (["b", "a"], 257), (["ab", ""], 257), (["ab"], 300)]
+    paths = {token_files.prepare(texts, Bytes(size), folder=tmp_path).path for texts, size in cases}
+    assert len(paths) == len(cases)
+    assert len(list(tmp_path.iterdir())) == len(cases)  # and no temporary file stays behind
+
+
+@pytest.mark.parametrize("keep", [0, 5, -1])
+def test_a_truncated_token_file_is_written_again(tmp_path, keep):
+    path = token_files.prepare(["some text"], Bytes(), folder=tmp_path).path
+    path.write_bytes(path.read_bytes()[:keep])
+    tokens = token_files.prepare(["some text"], Bytes(), folder=tmp_path)
+    assert tokens.tokens.tolist() == stream_of(["some text"])
+    assert np.load(path).tolist() == stream_of(["some text"])
+
+
+def test_tokens_stay_in_memory_if_no_file_can_be_written(tmp_path):
+    (tmp_path / "taken").write_text("a file where the folder should be", encoding="utf-8")
+    tokens = token_files.prepare(["some text"], Bytes(), folder=tmp_path / "taken")
+    assert tokens.path is None
+    assert tokens.tokens.tolist() == stream_of(["some text"])
+    with pytest.raises(ValueError, match="read-only"):
+        tokens.tokens[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("free", "reason"),
+    [
+        (30, "they need about 33 bytes, and 30 bytes are free"),  # before anything is encoded
+        (60, r"they need about 208 bytes, and \d+ bytes are free"),  # after the first chunk
+        (None, "No space left on device"),  # at the end
+    ],
+)
+def test_a_long_text_for_which_the_disk_has_no_room_is_refused_and_nothing_half_written_is_left(
+    tmp_path, monkeypatch, free, reason
+):
+    written = []
+
+    def write(file, dtype, count):
+        written.append(file)
+        if len(written) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(token_files, "CHUNK", 10)
+    monkeypatch.setattr(token_files, "_IN_MEMORY", 99)
+    if free is None:
+        monkeypatch.setattr(token_files, "_write_header", write)
+    else:
+        monkeypatch.setattr(token_files.shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
+    documents = ["0123456789" * 5] * 2
+    with pytest.raises(RunError, match=rf"cannot keep the tokens of 100 bytes of text in .*: {reason}\. Nothing"):
+        token_files.prepare(documents, Bytes(), folder=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(token_files, "_IN_MEMORY", 100)  # a short text needs no disk
+    kept = token_files.prepare(documents, Bytes(), folder=tmp_path)
+    assert kept.path is None
+    assert kept.tokens.tolist() == stream_of(documents)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_documents_are_read_one_by_one(tmp_path, monkeypatch):
+    """So that neither the text nor its tokens need to fit into memory."""
+    monkeypatch.setattr(token_files, "CHUNK", 4)
+    alive = weakref.WeakSet()
+
+    class Text(str):
+        __slots__ = ("__weakref__",)
+
+    class Documents:
+        def __iter__(self):
+            for number in range(9):
+                assert len(alive) <= 3
+                text = Text(f"text {number}")
+                alive.add(text)
+                yield text
+
+    found = token_files.prepare(Documents(), Bytes(), folder=tmp_path)
+    assert found.tokens.tolist() == stream_of([f"text {number}" for number in range(9)])
+
+
+def test_token_files_go_to_the_cache_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path))
+    assert token_files.prepare(["text"], Bytes()).path.parent == tmp_path / "tokens"
+
+
+def test_of_many_token_files_in_the_cache_those_used_last_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINIGRAD_CACHE", str(tmp_path))
+    monkeypatch.setattr(token_files, "_KEPT", 2)
+    first, *_ = [token_files.prepare([text], Bytes()) for text in ("one", "two")]
+    for path in (tmp_path / "tokens").iterdir():
+        os.utime(path, (0, 0))
+    token_files.prepare(["one"], Bytes())  # used again
+    third = token_files.prepare(["three"], Bytes())
+    assert set((tmp_path / "tokens").iterdir()) == {first.path, third.path}

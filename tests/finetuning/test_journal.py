@@ -1,0 +1,88 @@
+"""A teacher at the keyboard: what is chosen or typed is kept, line by line, and can be trained on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from minigrad import InputError, RunError
+from minigrad.finetuning.conversations import read_conversations
+from minigrad.finetuning.journal import Journal, TeachingSession
+
+
+def taught(path: Path, *inputs: str, offered: tuple[str, ...] = ("yes", "no", " yes ", "")) -> tuple[str, list[str]]:
+    """Return what was shown and told."""
+    told = list[str]()
+    teacher = TeachingSession(
+        Journal(path),
+        lambda question, turn: [*offered, f"{question} {turn}"],
+        lambda question, answer: len(question + answer) < 20,
+        told.append,
+    )
+    return "".join(teacher.run(inputs)), told
+
+
+def kept(path: Path) -> list[list[str]]:
+    return [[each["content"] for each in found.messages] for found in read_conversations(path)]
+
+
+def test_a_number_takes_an_answer_and_anything_else_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    shown, told = taught(path, "a?", "2", " ", "b?", "No, never.", "c?", "", "d?", "9", "1", "/exit", "e?")
+    assert shown.startswith("  1  yes\n  2  no\n  3  a? 0\n")  # equal answers and empty ones are offered once, or never
+    assert kept(path) == [["a?", "no"], ["b?", "No, never."], ["d?", "yes"]]
+    assert json.loads(path.read_text(encoding="utf-8").splitlines()[0])["offered"] == ["yes", "no", "a? 0"]
+    assert told[0].startswith("there are answers 1 to 3")
+    assert told[-1] == f"3 answers were added to {path}"
+
+
+def test_what_is_longer_than_the_context_is_asked_for_again(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    shown, told = taught(path, 20 * "a", "b?", 18 * "c", "short")
+    assert kept(path) == [["b?", "short"]]
+    assert shown.startswith("  1  yes\n")
+    assert [text.split(":")[0] for text in told[:2]] == [
+        "the question is longer than the context of the model",
+        "question and answer are longer than the context of the model",
+    ]
+
+
+@pytest.mark.parametrize("inputs", [("a?",), ("a?", "/exit"), ("/exit",), ()])
+def test_without_a_choice_nothing_is_kept(tmp_path: Path, inputs: tuple[str, ...]) -> None:
+    path = tmp_path / "journal.jsonl"
+    assert taught(path, *inputs)[1] == [f"0 answers were added to {path}"]
+    assert not path.exists()
+
+
+def test_a_journal_grows_and_a_line_that_was_cut_spoils_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    taught(path, "a?", "1")
+    path.write_bytes(path.read_bytes() + b'{"messages": [{"ro')  # a crash
+    taught(path, "b?", "2")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert [json.loads(lines[number])["messages"][0]["content"] for number in (0, 2)] == ["a?", "b?"]
+
+
+def test_a_journal_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    (tmp_path / "journal.jsonl").mkdir()  # after it was looked at
+    with pytest.raises(RunError, match=f"cannot write {tmp_path}"):
+        journal.add("a?", "yes", ["yes"])
+
+
+@pytest.mark.parametrize("number", ["0", "4", "9" * 9, "1" * 5_000, "\u0664"])
+def test_a_number_of_no_answer_is_asked_for_again(tmp_path: Path, number: str) -> None:
+    _, told = taught(tmp_path / "journal.jsonl", "a?", number, "2")
+    assert kept(tmp_path / "journal.jsonl") == [["a?", "no"]]
+    assert told[0].startswith("there are answers 1 to 3")
+
+
+def test_what_is_no_journal_is_refused_before_the_first_question(tmp_path: Path) -> None:
+    record = tmp_path / "minigrad.json"
+    record.write_text('{\n  "settings": {}\n}\n', encoding="utf-8")
+    for path in (record, tmp_path / "no" / "such" / "folder", tmp_path):
+        with pytest.raises(InputError):
+            Journal(path)
+    assert record.read_text(encoding="utf-8") == '{\n  "settings": {}\n}\n'
