@@ -21,9 +21,9 @@ from machine import describe_machine
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from minigrad import Tensor, no_grad, ops
+from minigrad import Tensor, no_grad
 from minigrad.typing import Array
-from minigrad.variable import VarTensor, pyramid, window_stack
+from models.vsla.variable import VarTensor, convolve, pyramid, window_stack, zero_extended_stack
 
 ROUNDS = 10
 Work = dict[str, Callable[[], object]]
@@ -57,7 +57,7 @@ def stacks(count: int = 16, width: int = 96) -> dict[str, float]:
         return VarTensor.from_list(leaves).rows
 
     def stacked() -> Tensor:
-        return ops.zero_extended_stack(*leaves)
+        return zero_extended_stack(*leaves)
 
     gradients = {each: np.ones(each().shape, np.float32) for each in (packed, stacked)}
     times = measured(
@@ -119,7 +119,7 @@ def convolutions(dtype: str) -> dict[str, dict[str, float]]:
     for length in (128, 256, 512, 1024, 4096, 16384):
         a, b = (Tensor(np.random.default_rng(0).normal(size=length).astype(dtype)) for _ in range(2))
         found[f"{length}"] = measured(
-            {method: functools.partial(ops.convolve, a, b, method=method) for method in ("direct", "fft")}
+            {method: functools.partial(convolve, a, b, method=method) for method in ("direct", "fft")}
         )
     return found
 

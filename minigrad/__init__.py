@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from minigrad.system import hardware
 
 if TYPE_CHECKING:
-    from minigrad import generation, nn, ops, optim, variable
+    from minigrad import generation, nn, ops, optim
     from minigrad.autograd import gradcheck
     from minigrad.autograd.anomaly import detect_anomaly
     from minigrad.autograd.creation import arange, ones, randn, zeros
@@ -44,7 +44,6 @@ __all__ = [
     "optim",
     "randn",
     "step_through",
-    "variable",
     "zeros",
 ]
 
@@ -70,7 +69,6 @@ _MODULES = {
     "nn": "nn",
     "ops": "ops",
     "optim": "optim",
-    "variable": "variable",
 }
 
 _USING_OPERATIONS = {

@@ -38,5 +38,5 @@ def _switches_are_turned_back() -> Iterator[None]:
 def _operations_of_tests_are_forgotten() -> Iterator[None]:
     """Remove the operations that a test defined from the table of all operations."""
     yield
-    for name in [name for name, function in OPS.items() if not function.__module__.startswith("minigrad.")]:
+    for name in [name for name, function in OPS.items() if function.__module__.startswith("tests.")]:
         del OPS[name]

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from minigrad.ops.convolution import METHODS
+from models.vsla.variable.products import METHODS
 from tests.op_cases import Array, Case, normal, sequences, shapes, values
 
 LENGTHS = st.sampled_from([2, 3, 1, 0, 5, 17])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from minigrad import Tensor, ops
-from minigrad.variable import add, kronecker, shrink
+from minigrad import Tensor
+from models.vsla.variable import add, kronecker, shrink, zero_extended_stack
 
 MIX = (512, 1024, 2048, 4096)
 """The lengths of the plan for variable shapes, equally often."""
@@ -42,7 +42,7 @@ def scores_used(lengths: Iterable[int] = MIX) -> float:
 
 def stacked_elements(*lengths: int) -> int:
     """Return the number of elements of a stack of vectors of these lengths."""
-    return ops.zero_extended_stack(*[Tensor([1.0] * length) for length in lengths]).size
+    return zero_extended_stack(*[Tensor([1.0] * length) for length in lengths]).size
 
 
 def shrunk_elements(size: int) -> int:

@@ -4,7 +4,6 @@ from minigrad.ops.arithmetic import add, divide, maximum, minimum, multiply, neg
 from minigrad.ops.attention import attention
 from minigrad.ops.block_mean import block_mean
 from minigrad.ops.context_attention import context_attention
-from minigrad.ops.convolution import convolve
 from minigrad.ops.cross_entropy import cross_entropy, linear_cross_entropy, linear_losses
 from minigrad.ops.distillation import linear_distillation
 from minigrad.ops.dropout import dropout
@@ -17,7 +16,6 @@ from minigrad.ops.key_shift import key_shift
 from minigrad.ops.masked_attention import scaled_dot_product_attention
 from minigrad.ops.matmul import linear, matmul
 from minigrad.ops.norm import layer_norm, offset_rms_norm, rms_norm
-from minigrad.ops.outer import outer
 from minigrad.ops.prefix_mean import prefix_mean
 from minigrad.ops.reduce import logsumexp, max, mean, sum
 from minigrad.ops.rotary import rotary
@@ -26,7 +24,6 @@ from minigrad.ops.shape import concatenate, reshape, slice, stack, transpose, wh
 from minigrad.ops.softmax import log_softmax, softmax
 from minigrad.ops.sparse_attention import sparse_attention
 from minigrad.ops.swiglu import swiglu, swiglu_linear
-from minigrad.ops.zero_extension import zero_extend, zero_extended_stack
 
 __all__ = [
     "SeenFarKeys",
@@ -42,7 +39,6 @@ __all__ = [
     "combine_experts",
     "concatenate",
     "context_attention",
-    "convolve",
     "cross_entropy",
     "divide",
     "dropout",
@@ -66,7 +62,6 @@ __all__ = [
     "multiply",
     "negative",
     "offset_rms_norm",
-    "outer",
     "power",
     "prefix_mean",
     "relu",
@@ -91,6 +86,4 @@ __all__ = [
     "tanh",
     "transpose",
     "where",
-    "zero_extend",
-    "zero_extended_stack",
 ]

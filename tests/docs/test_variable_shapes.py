@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from minigrad import Tensor, ops
-from minigrad.variable import equivalent, kronecker
+from models.vsla import variable
+from models.vsla.variable import equivalent
 from tests.docs.python_blocks import python_blocks, run
 from tests.source_files import ROOT
 
@@ -54,7 +55,11 @@ def sequences(seed: int, more: int) -> dict[str, Any]:
 
 @functools.cache
 def operations() -> dict[str, Any]:
-    return {name: getattr(ops, name) for name in ops.__all__} | {"kronecker": kronecker}
+    own = {
+        name: getattr(variable, name)
+        for name in ("convolve", "kronecker", "outer", "zero_extend", "zero_extended_stack")
+    }
+    return {name: getattr(ops, name) for name in ops.__all__} | own
 
 
 def value(expression: str, seed: int, more: int) -> Tensor:

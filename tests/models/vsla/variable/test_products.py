@@ -1,4 +1,4 @@
-"""The outer and the Kronecker product: which laws hold, and the two claimed ones that do not."""
+"""Convolution, the outer and the Kronecker product: which laws hold, and the two claimed ones that do not."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad import ShapeError, Tensor, gradcheck, ops
-from minigrad.variable import add, equivalent, kronecker
-from tests.variable.drawn import extensions, groups, tensors
+from minigrad import InputError, ShapeError, Tensor, gradcheck
+from models.vsla.variable import add, convolve, equivalent, kronecker, outer, products
+from tests.models.vsla.variable.drawn import extensions, groups, tensors
+
+vectors = tensors()
 
 
 def vector(*numbers: float) -> Tensor:
@@ -73,15 +75,15 @@ def test_it_can_commute_without_a_scalar_and_does_not_in_general() -> None:
 @given(data=st.data())
 def test_the_outer_product_keeps_both_laws(data: st.DataObject) -> None:
     a, b, c = data.draw(groups(3))
-    outer = ops.outer(a, b)
-    assert equivalent(ops.outer(data.draw(extensions(a)), data.draw(extensions(b))), outer)
-    assert equivalent(ops.outer(a, add(b, c)), add(outer, ops.outer(a, c)))
-    assert equivalent(ops.outer(add(a, c), b), add(outer, ops.outer(c, b)))
+    product = outer(a, b)
+    assert equivalent(outer(data.draw(extensions(a)), data.draw(extensions(b))), product)
+    assert equivalent(outer(a, add(b, c)), add(product, outer(a, c)))
+    assert equivalent(outer(add(a, c), b), add(product, outer(c, b)))
 
 
 def test_a_flat_outer_product_of_vectors_is_the_kronecker_product() -> None:
     a, b = vector(1, 2), vector(3, 4, 5)
-    assert kronecker(a, b).tolist() == ops.outer(a, b).reshape(-1).tolist()
+    assert kronecker(a, b).tolist() == outer(a, b).reshape(-1).tolist()
 
 
 @given(sizes=st.lists(st.integers(0, 3), min_size=4, max_size=4), seed=st.integers(0, 1000))
@@ -105,3 +107,61 @@ def test_the_gradients_are_those_of_the_flat_matrix() -> None:
 def test_factors_of_different_ranks_are_refused() -> None:
     with pytest.raises(ShapeError, match=r"kronecker needs tensors with equally many axes; got shapes \(1,\) and"):
         kronecker(vector(1), Tensor([[1.0]]))
+
+
+def test_the_outer_product_keeps_the_axes_of_both() -> None:
+    y = outer(Tensor(np.ones((2, 3))), Tensor(np.ones(4)))
+    assert y.shape == (2, 3, 4)
+    assert outer(Tensor(2.0), Tensor(3.0)).item() == 6
+
+
+@given(a=vectors, b=vectors, c=vectors)
+def test_the_vectors_are_a_commutative_ring(a: Tensor, b: Tensor, c: Tensor) -> None:
+    """With addition of zero-extensions, convolution is the multiplication of polynomials."""
+    one = Tensor(np.ones(1))
+    assert convolve(a, b).tolist() == convolve(b, a).tolist()
+    assert convolve(convolve(a, b), c).tolist() == convolve(a, convolve(b, c)).tolist()
+    assert equivalent(convolve(a, add(b, c)), add(convolve(a, b), convolve(a, c)))
+    assert convolve(a, one).tolist() == a.tolist()
+
+
+@given(a=vectors, b=vectors, z=st.integers(-3, 3))
+def test_the_value_of_the_product_is_the_product_of_the_values(a: Tensor, b: Tensor, z: int) -> None:
+    def value(x: Tensor) -> float:
+        return sum(coefficient * z**power for power, coefficient in enumerate(x.tolist()))
+
+    assert value(convolve(a, b)) == value(a) * value(b)
+
+
+@given(data=st.data())
+def test_both_factors_may_be_any_member_of_their_class(data: st.DataObject) -> None:
+    a, b = data.draw(vectors), data.draw(vectors)
+    assert equivalent(convolve(data.draw(extensions(a)), data.draw(extensions(b))), convolve(a, b))
+
+
+@pytest.mark.parametrize("lengths", [(511, 512), (512, 512), (600, 3000), (3000, 3)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_both_methods_agree_on_both_sides_of_the_threshold(lengths: tuple[int, int], dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=length).astype(dtype) for length in lengths]
+    results = {}
+    for method in products.METHODS:
+        a, b = (Tensor(array, requires_grad=True) for array in arrays)
+        y = convolve(a, b, method=method)
+        y.backward(np.cos(np.arange(len(y))))
+        results[method] = (y.data, a.grad, b.grad)
+    chosen = "fft" if min(lengths) >= products._SHORTEST_FOR_FFT else "direct"
+    for auto, same, direct, fft in zip(*(results[name] for name in ("auto", chosen, "direct", "fft")), strict=True):
+        assert auto is not None
+        assert direct is not None
+        np.testing.assert_array_equal(auto, same)
+        tolerance = 1e-5 if dtype == "float32" else 1e-12
+        np.testing.assert_allclose(fft, direct, rtol=0, atol=tolerance * np.abs(direct).max())
+        assert fft.dtype == dtype
+
+
+def test_what_is_no_product_of_polynomials_is_refused() -> None:
+    with pytest.raises(ShapeError, match=r"two vectors; got shapes \(1, 1\) and \(1,\)"):
+        convolve(Tensor([[1.0]]), Tensor([1.0]))
+    with pytest.raises(InputError, match="no method 'fourier'; choose auto, direct, fft"):
+        convolve(Tensor([1.0]), Tensor([1.0]), method="fourier")

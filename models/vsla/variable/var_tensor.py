@@ -1,13 +1,12 @@
-"""VarTensor: sequences of different lengths as packed rows, one below the other, and the layout that divides them.
+"""VarTensor: sequences of different lengths as packed rows, and the layout that divides the rows.
 
-Packed rows hold no zeros that are not data, so nothing computes on padding. Operations on single rows (linear layers,
-activations, norms of a row) run on all rows at once, as if there were one sequence: `map`. Operations along a sequence
-(sums, attention) are given its offsets. What combines two sequences of different lengths extends the shorter by zeros.
+Packed rows hold no padding. An operation on single rows (a linear layer, an activation) runs on all rows at once:
+`map`. An operation along a sequence (a sum, attention) takes the offsets. An operation on two sequences of different
+lengths extends the shorter one by zeros.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import overload
 
@@ -20,15 +19,15 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError, ShapeError
 from minigrad.nn.layout import Layout
 from minigrad.typing import Array
-from minigrad.variable.equivalence import length_without_zeros, refuse_to_shrink_in_a_graph
+from models.vsla.variable.extension import length_without_zeros, refuse_to_shrink_in_a_graph
 
 
 class VarTensor:
     """Packed rows and their layout: sequence s is ``rows[offsets[s]:offsets[s + 1]]``.
 
-    Gradients are those of `rows` and have exactly its shape; there is no other storage.
-    `==` compares the zero-extension classes: sequences are equal if they are once zeros are appended to the shorter.
-    Shapes: rows (rows, ...).  Raises ShapeError if the layout is not one of these rows.
+    Gradients belong to `rows` and have its shape; nothing else is stored.
+    `==` compares classes: two sequences are equal if appending zeros to the shorter one makes them equal.
+    Shapes: rows (rows, ...).  Raises ShapeError if the layout does not fit the rows.
 
     >>> x = VarTensor.from_list([[1.0, 2.0], [3.0]])
     >>> x.rows.tolist(), x.layout.offsets.tolist()
@@ -49,9 +48,9 @@ class VarTensor:
 
     @classmethod
     def from_list(cls, sequences: Sequence[Tensor | ArrayLike]) -> VarTensor:
-        """Pack sequences, tensors or arrays of shape (length, ...), in memory of exactly their size.
+        """Pack sequences: tensors or arrays of shape (length, ...).
 
-        An empty list ``[]`` takes the dtype and the shape of a row from the others. Raises InputError for sequences of
+        An empty list ``[]`` takes the dtype and the row shape of the others. Raises InputError for sequences of
         different dtypes, and ShapeError if their rows differ in shape.
 
         >>> VarTensor.from_list([[1, 2], [], [3]])
@@ -70,7 +69,7 @@ class VarTensor:
 
     @classmethod
     def from_padded(cls, padded: Tensor | Array, lengths: ArrayLike) -> VarTensor:
-        """Pack the first ``lengths[s]`` rows of each row s of a padded batch; what follows them is dropped.
+        """Pack the first ``lengths[s]`` rows of each sequence s of a padded batch.
 
         Shapes: padded (S, T, ...), lengths (S,).  Raises ShapeError if they do not fit.
 
@@ -89,7 +88,7 @@ class VarTensor:
         return cls(ops.resize_sequences(flat, offsets=offsets, new_offsets=layout.offsets), layout)
 
     def to_padded(self, length: int | None = None, fill: float = 0) -> Tensor:
-        """Return a batch (S, T, ...) in which `fill` follows each sequence; T is the longest length, or `length`.
+        """Return a batch (S, T, ...): `fill` follows each sequence up to T, the longest length or `length`.
 
         Raises ShapeError if a sequence is longer than `length`.
         """
@@ -114,9 +113,9 @@ class VarTensor:
     @overload
     def __getitem__(self, index: slice) -> VarTensor: ...
     def __getitem__(self, index: int | slice) -> Tensor | VarTensor:
-        """Return one sequence as a Tensor, or several neighbours as a VarTensor; both are views of the same memory.
+        """Return one sequence as a Tensor, or neighbouring sequences as a VarTensor; both are views.
 
-        Raises ShapeError for a sequence that does not exist, and InputError for a slice with a step.
+        Raises ShapeError for a missing sequence, and InputError for a slice with a step.
         """
         if not isinstance(index, slice):
             if not -len(self) <= index < len(self):
@@ -137,7 +136,7 @@ class VarTensor:
         return (self[number] for number in range(len(self)))
 
     def map(self, function: Callable[[Tensor], Tensor]) -> VarTensor:
-        """Apply a function to all rows at once, for example a layer; it must treat each row by itself.
+        """Apply a function to all rows at once, for example a layer; it must treat each row separately.
 
         Raises ShapeError if the function returns another number of rows.
         """
@@ -147,28 +146,19 @@ class VarTensor:
         return VarTensor(rows, self.layout)
 
     def sum(self) -> Tensor:
-        """Add up the rows of each sequence, (S, ...); those of an empty sequence give 0."""
+        """Add up the rows of each sequence, (S, ...); an empty sequence gives 0."""
         return ops.sum_sequences(self.rows, offsets=self.layout.offsets)
 
     def mean(self) -> Tensor:
-        """Average the rows of each sequence, (S, ...): its own rows, whatever the length of the others.
-
-        Raises ShapeError if a sequence has no rows.
-        """
+        """Average the rows of each sequence, (S, ...).  Raises ShapeError if a sequence has no rows."""
         if not self.lengths.all():
             raise ShapeError(f"mean of no rows: sequence {int(self.lengths.argmin())} is empty")
         return self.sum() / self.lengths.reshape(-1, *[1] * (self.rows.ndim - 1)).astype(self.rows.dtype)
 
     def shrink(self) -> VarTensor:
-        """Drop the rows of nothing but zeros at the end of each sequence.
-
-        Raises GraphError if a gradient is required, for the reason given at `minigrad.variable.shrink`.
-        """
+        """Drop the rows of zeros at the end of each sequence.  Raises GraphError as `extension.shrink` does."""
         refuse_to_shrink_in_a_graph(self.rows)
-        occupied = np.asarray(self.rows.data.any(axis=tuple(range(1, self.rows.ndim))))
-        borders = itertools.pairwise(self.layout.offsets)
-        lengths = [length_without_zeros(occupied[start:stop]) for start, stop in borders]
-        return self._with_layout(Layout.packed(lengths))
+        return self._with_layout(Layout.packed([length_without_zeros(each.data) for each in self]))
 
     def __add__(self, other: VarTensor) -> VarTensor:
         return self._combine(ops.add, other)
@@ -182,14 +172,14 @@ class VarTensor:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, VarTensor):
             return NotImplemented
-        if len(self) != len(other) or self.rows.shape[1:] != other.rows.shape[1:]:
+        if not self._fits(other):
             return False
         layout = self._common_layout(other)
         with no_grad():
             first, second = self._with_layout(layout), other._with_layout(layout)
         return bool(np.array_equal(first.rows.data, second.rows.data))
 
-    __hash__ = None  # type: ignore[assignment]  # equal ones may have different rows
+    __hash__ = None  # type: ignore[assignment]  # equal VarTensors may have different rows
 
     def __repr__(self) -> str:
         shown = [str(length) for length in self.lengths[:8]] + ["..."] * (len(self) > 8)
@@ -199,16 +189,18 @@ class VarTensor:
         )
 
     def _combine(self, operation: Callable[[Tensor, Tensor], Tensor], other: VarTensor) -> VarTensor:
-        """Apply an operation to each pair of sequences, the shorter one extended by zeros."""
         if not isinstance(other, VarTensor):
             raise InputError(
                 f"a VarTensor is added to and multiplied by another VarTensor, not {type(other).__name__}; to change "
                 "every row alike use x.map(lambda rows: rows * 2)"
             )
-        if len(self) != len(other) or self.rows.shape[1:] != other.rows.shape[1:]:
+        if not self._fits(other):
             raise ShapeError(f"{self} and {other} differ in the number of sequences or in the shape of a row")
         layout = self._common_layout(other)
         return VarTensor(operation(self._with_layout(layout).rows, other._with_layout(layout).rows), layout)
+
+    def _fits(self, other: VarTensor) -> bool:
+        return len(self) == len(other) and self.rows.shape[1:] == other.rows.shape[1:]
 
     def _common_layout(self, other: VarTensor) -> Layout:
         return Layout.packed(np.maximum(self.lengths, other.lengths))

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
-from minigrad import Tensor, ops
-from minigrad.variable import VarTensor
+from minigrad import Tensor
+from models.vsla.variable import VarTensor, zero_extend
 
 
 @st.composite
@@ -29,7 +29,7 @@ def groups(draw: DrawFn, count: int) -> list[Tensor]:
 @st.composite
 def extensions(draw: DrawFn, x: Tensor) -> Tensor:
     """Draw another member of the class of x: the same with zeros appended."""
-    return ops.zero_extend(x, shape=tuple(size + draw(st.integers(0, 2)) for size in x.shape))
+    return zero_extend(x, shape=tuple(size + draw(st.integers(0, 2)) for size in x.shape))
 
 
 @st.composite

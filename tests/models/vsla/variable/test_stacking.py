@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad import InputError, Tensor, gradcheck, ops
-from minigrad.variable import add, equivalent, pyramid, shrink, window_stack
-from tests.variable.drawn import extensions, groups, tensors
+from minigrad import InputError, ShapeError, Tensor, gradcheck
+from models.vsla.variable import add, equivalent, pyramid, shrink, window_stack, zero_extended_stack
+from tests.models.vsla.variable.drawn import extensions, groups, tensors
 
 streams = st.integers(0, 9).flatmap(groups)
 
@@ -21,8 +21,8 @@ streams = st.integers(0, 9).flatmap(groups)
 def test_a_stack_does_not_depend_on_the_members_of_the_classes(data: st.DataObject) -> None:
     parts = data.draw(groups(3))
     extended = [data.draw(extensions(part)) for part in parts]
-    stacked = ops.zero_extended_stack(*parts)
-    assert equivalent(ops.zero_extended_stack(*extended), stacked)
+    stacked = zero_extended_stack(*parts)
+    assert equivalent(zero_extended_stack(*extended), stacked)
     for row, part in zip(stacked, parts, strict=True):
         assert equivalent(row, part)
 
@@ -31,8 +31,8 @@ def test_a_stack_does_not_depend_on_the_members_of_the_classes(data: st.DataObje
 def test_a_stack_of_sums_is_the_sum_of_stacks(six: list[Tensor]) -> None:
     first, second = six[:3], six[3:]
     sums = [add(a, b) for a, b in zip(first, second, strict=True)]
-    stacks = add(ops.zero_extended_stack(*first), ops.zero_extended_stack(*second))
-    assert ops.zero_extended_stack(*sums).tolist() == stacks.tolist()
+    stacks = add(zero_extended_stack(*first), zero_extended_stack(*second))
+    assert zero_extended_stack(*sums).tolist() == stacks.tolist()
 
 
 @given(stream=streams, size=st.integers(1, 4))
@@ -105,3 +105,12 @@ def test_sizes_that_are_no_windows_are_refused_at_once() -> None:
         pyramid([], size=-1, levels=1)
     with pytest.raises(InputError, match="at least 0 levels, not -1"):
         pyramid([], size=2, levels=-1)
+
+
+def test_a_stack_is_of_tensors_with_equally_many_axes() -> None:
+    with pytest.raises(ShapeError, match=r"at least one; got none"):
+        zero_extended_stack()
+    with pytest.raises(ShapeError, match=r"equally many axes, at least one; got \(1,\), \(1, 1\)"):
+        zero_extended_stack(Tensor([1]), Tensor([[1]]))
+    with pytest.raises(InputError, match="float32 and float64"):
+        zero_extended_stack(Tensor([1.0]), Tensor([1.0], dtype="float64"))

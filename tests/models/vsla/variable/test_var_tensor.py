@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad import GraphError, InputError, ShapeError, Tensor, gradcheck, nn, no_grad, ops, variable
+from minigrad import GraphError, InputError, ShapeError, Tensor, gradcheck, nn, no_grad, ops
 from minigrad.nn import Layout
-from minigrad.variable import VarTensor
-from tests.variable.drawn import pairs_of_var_tensors, var_tensors
+from models.vsla import variable
+from models.vsla.variable import VarTensor
+from tests.models.vsla.variable.drawn import pairs_of_var_tensors, var_tensors
 
 
 def three(*, requires_grad: bool = False) -> VarTensor:
