@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.errors import InputError
-from minigrad.generation.prompt import STANDARD_INPUT, document, is_terminal, read_messages, read_prompts
+from minigrad.generation.console import (
+    STANDARD_INPUT,
+    Speed,
+    alternatives,
+    in_turn,
+    is_terminal,
+    read_messages,
+    read_prompts,
+)
 from minigrad.generation.settings import GenerateConfig
 from minigrad.options import assignments, nearest
 from minigrad.system import hardware
@@ -28,7 +36,7 @@ from minigrad.system.signals import raise_on_interrupt
 from minigrad.system.terminal import close_output, prepare_output, say
 
 if TYPE_CHECKING:  # the command line is read before NumPy and the rest are imported
-    from minigrad.generation.texts import Token
+    from minigrad.generation.continuation import Token
     from minigrad.nn.language_model import LanguageModel
     from tokenizer import Tokenizer
 
@@ -43,8 +51,7 @@ def generate(config: GenerateConfig) -> Iterator[str]:
         if config.samples * len(config.prompt) > 1:
             raise InputError("--explain shows how one text came about: give one prompt, and leave out --samples")
     model, tok, draft = load(config)
-    from minigrad.generation.decoding import stream
-    from minigrad.generation.display import in_turn
+    from minigrad.generation.decoding import document, stream
 
     prompts = [document(tok, beginning) for beginning in config.prompt]
     limit = model.config.context_length
@@ -177,17 +184,15 @@ def compile_kernels(model: LanguageModel) -> None:
 
 def watched(tokens: Iterator[Token], config: GenerateConfig, tok: Tokenizer, drawn: list[Token]) -> Iterator[Token]:
     """Yield the tokens and add them to `drawn`, then print their speed, and their log-probabilities if asked for."""
-    from minigrad.generation.display import Pace, alternatives
-
-    pace = Pace()
+    speed = Speed()
     for token in tokens:
-        pace.note(token)
+        speed.note(token)
         drawn.append(token)
         yield token
     if drawn and config.alternatives is not None:
         notice("each token with its log-probability, then the most likely ones in its place")
         say(alternatives(drawn, tok.decode), sys.stderr)
-    if summary := pace.summary():
+    if summary := speed.summary():
         notice(summary)
 
 

@@ -23,14 +23,13 @@ sys.path.insert(0, str(ROOT))
 def conditions() -> dict[str, str]:
     """Return where and with what this process computes: the fields of a record that no benchmark needs to know."""
     from minigrad.system import blas, environment, hardware, processors
-    from minigrad.system.processor_name import processor_name
 
     hardware.prepare()
     import numpy  # noqa: F401  (loads the library that is asked)
 
     used = [f"{processors.cores()} cores", f"{hardware.threads()} threads", platform.system(), platform.machine()]
     return {
-        "machine": ", ".join([processor_name(), *used]),
+        "machine": ", ".join([processors.name(), *used]),
         "openblas": blas.openblas_core() or "not used",
         "variables": ", ".join(f"{name}={value}" for name, value in environment.FOUND.items()) or "none",
         "commit": commit(),

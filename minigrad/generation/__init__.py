@@ -11,17 +11,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from minigrad.generation.decoding import stream
+    from minigrad.generation.continuation import Token
+    from minigrad.generation.decoding import stream, write, write_batch
     from minigrad.generation.settings import Sampling
-    from minigrad.generation.texts import Token
-    from minigrad.generation.writing import write, write_batch
 
 __all__ = ["Sampling", "Token", "stream", "write", "write_batch"]
 
-_HOMES = {"Sampling": "settings", "Token": "texts", "stream": "decoding", "write": "writing", "write_batch": "writing"}
+_FILES = {"Sampling": "settings", "Token": "continuation"}  # the other names are in decoding.py
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"minigrad.generation.{_HOMES[name]}"), name)
+    if name in __all__:
+        return getattr(importlib.import_module(f"minigrad.generation.{_FILES.get(name, 'decoding')}"), name)
     raise AttributeError(f"module 'minigrad.generation' has no attribute {name!r}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from minigrad.errors import InputError
 from minigrad.formats.json_files import check_lines
-from minigrad.generation.texts import Token
+from minigrad.generation.continuation import Token
 from minigrad.system.signals import stop_requests
 
 Message = dict[str, str]

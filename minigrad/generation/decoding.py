@@ -10,11 +10,10 @@ import numpy as np
 
 from minigrad.errors import InputError
 from minigrad.generation.context import Context
-from minigrad.generation.prompt import document
+from minigrad.generation.continuation import Continuation, DrawingRules, Token
 from minigrad.generation.sampling import as_mask
 from minigrad.generation.settings import Sampling
 from minigrad.generation.speculative import with_draft
-from minigrad.generation.texts import Rules, Text, Token
 from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.language_model import LanguageModel
 from minigrad.programs.decoder import Decoder
@@ -22,6 +21,46 @@ from minigrad.typing import Array, Tokenizer
 
 _MOST_TOGETHER, _MOST_CACHE_BYTES = 128, 1 << 29
 """How many texts are written at once, at most, and the memory of their cache."""
+
+
+def write(
+    model: LanguageModel, tokenizer: Tokenizer, prompt: str = "", settings: Sampling | None = None, **changes: Any
+) -> str:
+    """Return `prompt` and the text with which the model continues it.
+
+    The settings are those of generate.py, with the same defaults; see `Sampling` and `stream`. The text is a function
+    of weights, prompt and settings. It ends before a stop string, or at a special token.
+    Raises InputError for an unknown setting or a value that is not allowed, and for a tokenizer of another model.
+
+        model, tok = models.load("runs/vidya-v2-nano"), tokenizer.load("runs/vidya-v2-nano")
+        print(generation.write(model, tok, "The list type", tokens=100))
+    """
+    settings = (settings or Sampling()).changed(changes)
+    if settings.samples > 1:
+        raise InputError(f"write returns one text, not {settings.samples}; for several call write_batch")
+    return write_batch(model, tokenizer, [prompt], settings)[0][0]
+
+
+def write_batch(
+    model: LanguageModel, tokenizer: Tokenizer, prompts: Sequence[str], settings: Sampling | None = None, **changes: Any
+) -> list[list[str]]:
+    """Return for each prompt its continued samples, as `write` does for one.
+
+    >>> import models, tokenizer
+    >>> tok = tokenizer.train([], vocab_size=261)
+    >>> model = models.build("vidya-v2", "nano", vocab_size=261, num_layers=1)
+    >>> texts = write_batch(model, tok, ["to", "be"], samples=3, tokens=5)
+    >>> [len(samples) for samples in texts], texts[1][2].startswith("be")
+    ([3, 3], True)
+    """
+    begun = [document(tokenizer, prompt) for prompt in prompts]
+    parts: list[dict[int, list[str]]] = [{} for _ in prompts]
+    for token in stream(model, begun, settings, tokenizer=tokenizer, **changes) if begun else ():
+        parts[token.prompt].setdefault(token.sample, []).append(token.text)
+    return [
+        [prompt + "".join(found) for _, found in sorted(samples.items())]
+        for prompt, samples in zip(prompts, parts, strict=True)
+    ]
 
 
 def stream(
@@ -75,7 +114,7 @@ def stream(
     if len(first) != len(prompts):
         raise InputError(f"first_sample has {len(first)} numbers for {len(prompts)} prompts")
     texts = (
-        Text(rules, ids, number, first[number] + sample)
+        Continuation(rules, ids, number, first[number] + sample)
         for number, ids in enumerate(prompts)
         for sample in range(rules.sampling.samples)
     )
@@ -84,9 +123,17 @@ def stream(
     return _in_evaluation(model, _in_evaluation(draft, _with_draft(Decoder(model), Decoder(draft), texts)))
 
 
+def document(tokenizer: Tokenizer, text: str) -> list[int]:
+    """Return the token ids of a text with which a document begins.
+
+    Before it stands what the tokenizer puts before every document, or else the token between two documents.
+    """
+    return [*(tokenizer.borders[0] or [tokenizer.end_of_text_id]), *tokenizer.encode(text)]
+
+
 def _rules(
     model: LanguageModel, sampling: Sampling, tokenizer: Tokenizer | None, end_ids: Iterable[int] | None
-) -> Rules:
+) -> DrawingRules:
     """Return which tokens are never drawn and which end a text; raises InputError if none is left to draw."""
     size = model.config.vocab_size
     forbidden, special = np.zeros(size, bool), [model.config.end_of_text_id]
@@ -109,7 +156,7 @@ def _rules(
         [token for token in ids if 0 <= token < size] for ids in (special, special if end_ids is None else end_ids)
     ]
     uncounted, ends = (as_mask(ids, size) for ids in known)
-    return Rules(sampling, forbidden, ends, uncounted | ends, tokenizer)
+    return DrawingRules(sampling, forbidden, ends, uncounted | ends, tokenizer)
 
 
 def _prompts(given: Any, model: LanguageModel, tokenizer: Tokenizer | None) -> list[list[int]]:
@@ -142,7 +189,7 @@ def _in_evaluation(model: LanguageModel, tokens: Iterator[Token]) -> Iterator[To
         model.train(training)
 
 
-def _batches(decoder: Decoder, rules: Rules, texts: Iterator[Text], longest: int) -> Iterator[Token]:
+def _batches(decoder: Decoder, rules: DrawingRules, texts: Iterator[Continuation], longest: int) -> Iterator[Token]:
     """Yield the tokens of all texts, which are written together as far as the memory for their cache allows it.
 
     `longest` is the length of the longest prompt.
@@ -154,13 +201,13 @@ def _batches(decoder: Decoder, rules: Rules, texts: Iterator[Text], longest: int
         yield from _together(decoder, batch, capacity)
 
 
-def _with_draft(decoder: Decoder, draft: Decoder, texts: Iterator[Text]) -> Iterator[Token]:
+def _with_draft(decoder: Decoder, draft: Decoder, texts: Iterator[Continuation]) -> Iterator[Token]:
     """Yield the tokens of texts of which a smaller model proposes some, one text after the other."""
     for text in texts:
         yield from with_draft(decoder, draft, text, len(text.prompt) + text.left)
 
 
-def _together(decoder: Decoder, texts: list[Text], capacity: int) -> Iterator[Token]:
+def _together(decoder: Decoder, texts: list[Continuation], capacity: int) -> Iterator[Token]:
     """Yield the tokens of texts: one of each, in turns; a text that has ended drops out.
 
     Each prompt is read once, however many samples continue it.

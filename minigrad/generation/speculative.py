@@ -17,13 +17,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from minigrad.generation.context import Context
+from minigrad.generation.continuation import Continuation, Token
 from minigrad.generation.sampling import draw
-from minigrad.generation.texts import Text, Token
 from minigrad.programs.decoder import Decoder
 from minigrad.typing import Array
 
 
-def with_draft(decoder: Decoder, draft: Decoder, text: Text, capacity: int) -> Iterator[Token]:
+def with_draft(decoder: Decoder, draft: Decoder, text: Continuation, capacity: int) -> Iterator[Token]:
     """Yield the tokens of a text, of which a smaller model, that of `draft`, proposes some.
 
     With temperature 0 the text is that of the model alone. Every random number is a function of its place in the text.
@@ -48,7 +48,7 @@ def with_draft(decoder: Decoder, draft: Decoder, text: Text, capacity: int) -> I
         logits = reader.logits(last=len(proposals) + 1)[0]
 
 
-def _checked(text: Text, logits: Array, proposals: list[tuple[int, Array]]) -> Iterator[Token]:
+def _checked(text: Continuation, logits: Array, proposals: list[tuple[int, Array]]) -> Iterator[Token]:
     """Yield the proposals that are accepted, and a token that the model draws after them.
 
     Shapes: logits (proposals + 1, V) of the model, at the place of each proposal and after the last.
@@ -63,7 +63,7 @@ def _checked(text: Text, logits: Array, proposals: list[tuple[int, Array]]) -> I
     yield text.next(logits[len(proposals)])
 
 
-def _proposals(drafter: Context, text: Text, most: int) -> list[tuple[int, Array]]:
+def _proposals(drafter: Context, text: Continuation, most: int) -> list[tuple[int, Array]]:
     """Return the tokens that the small model draws next, each with the distribution (V,) that it was drawn from."""
     logits, found, ahead = drafter.logits(), list[tuple[int, Array]](), list[int]()
     drafter.mark()

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from minigrad.errors import InputError
 from minigrad.system import blas, environment, memory, processors
-from minigrad.system.processor_name import processor_name
 
 _POOL_VARIABLE = "MINIGRAD_THREADS"
 
@@ -142,4 +141,4 @@ def describe() -> str:
     used = f"{count} thread{'s' if count != 1 else ''}"
     set_before = [f"{name}={value}" for name, value in environment.FOUND.items()]
     system = f"{platform.system()} {platform.machine()}"
-    return ", ".join([processor_name(), f"{processors.cores()} cores", used, system, *set_before])
+    return ", ".join([processors.name(), f"{processors.cores()} cores", used, system, *set_before])

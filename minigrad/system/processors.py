@@ -1,18 +1,19 @@
-"""The processors that this process may use, and how many cores they are.
+"""The processors that this process may use, their cores, and their name.
 
-Two hyperthreads of one core share its vector units, so a second thread there adds nothing to a loop that keeps them
-busy, and makes both wait for each other: threads are counted by cores. A process may be restricted to some processors
-(affinity), and a container to a share of their time (a quota). What a system does not tell is not guessed: then every
-processor counts as a core.
+Two hyperthreads of one core share its vector units: a second thread adds nothing to a loop that keeps them busy. So
+threads are counted by cores. A process may be restricted to some processors (affinity), and a container to a share of
+their time (a quota). Where the system does not list cores, every processor counts as one.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import platform
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 _ROOT = Path("/")
 
@@ -23,16 +24,15 @@ def count() -> int:
 
 
 def cores() -> int:
-    """Return the number of cores that this process may use, at most the processors that its container may use.
+    """Return the number of cores that this process may use, at most the quota of its container.
 
-    On Apple's processors only the fast cores count: the others have a third of their speed, and a loop that is divided
-    among all would wait for them.
+    On Apple's processors only the fast cores count: a loop divided among all would wait for the slow ones.
     """
     found: int | None
     if sys.platform == "linux":
         found = _linux_cores()
     elif sys.platform == "darwin":
-        found = _sysctl("hw.perflevel0.physicalcpu") or _sysctl("hw.physicalcpu")
+        found = _macos_count("hw.perflevel0.physicalcpu") or _macos_count("hw.physicalcpu")
     else:
         found = _windows_cores() if sys.platform == "win32" else None
     return min(found or count(), count())
@@ -90,11 +90,16 @@ def _old_quota(group: Path) -> tuple[int, int]:
     return int(quota), int(period)
 
 
-def _sysctl(name: str) -> int | None:
-    """Return an integer that macOS knows by name, or None."""
-    value, size = ctypes.c_int32(), ctypes.c_size_t(4)
+def _macos_count(name: str) -> int | None:
+    value = ctypes.c_int32()
+    return value.value if _sysctl(name, value) and value.value > 0 else None
+
+
+def _sysctl(name: str, value: Any) -> bool:
+    """Fill a C value with what macOS knows under a name; return whether it knows it."""
+    size = ctypes.c_size_t(ctypes.sizeof(value))
     found = ctypes.CDLL(None).sysctlbyname(name.encode(), ctypes.byref(value), ctypes.byref(size), None, 0)
-    return value.value if found == 0 and value.value > 0 else None
+    return bool(found == 0)
 
 
 class _ProcessorInformation(ctypes.Structure):
@@ -120,3 +125,62 @@ def _windows_cores() -> int | None:
     if not kernel32.GetProcessAffinityMask(process, ctypes.byref(allowed), ctypes.byref(installed)):
         return None
     return sum(entry.relationship == 0 and bool(entry.mask & allowed.value) for entry in entries) or None
+
+
+_CPUINFO = Path("/proc/cpuinfo")
+_MAKERS = {"0x41": "Arm", "0x46": "Fujitsu", "0x48": "HiSilicon", "0x51": "Qualcomm", "0x61": "Apple", "0xc0": "Ampere"}
+_PARTS = {
+    ("0x41", "0xd03"): "Cortex-A53",
+    ("0x41", "0xd05"): "Cortex-A55",
+    ("0x41", "0xd08"): "Cortex-A72",
+    ("0x41", "0xd0b"): "Cortex-A76",
+    ("0x41", "0xd0c"): "Neoverse N1",
+    ("0x41", "0xd40"): "Neoverse V1",
+    ("0x41", "0xd49"): "Neoverse N2",
+    ("0x41", "0xd4f"): "Neoverse V2",
+    ("0x46", "0x001"): "A64FX",
+    ("0x48", "0xd01"): "Kunpeng 920",
+    ("0x51", "0x001"): "Oryon",
+    ("0xc0", "0xac3"): "Ampere-1",
+}
+"""Linux names an ARM processor by two numbers, its maker and its design (MIDR_EL1)."""
+
+
+def name() -> str:
+    """Return the name of the processor, or of its architecture if the system gives none."""
+    if sys.platform == "darwin":
+        found = _macos_name()
+    elif sys.platform == "win32":
+        found = _registry()
+    else:
+        found = _cpuinfo()
+    return found or platform.processor() or platform.machine()
+
+
+def _cpuinfo() -> str:
+    try:
+        lines = _CPUINFO.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return ""
+    values = {name.strip(): value.strip() for name, _, value in reversed([line.partition(":") for line in lines])}
+    if "model name" in values or "CPU part" not in values:
+        return values.get("model name", "")
+    maker, part = values.get("CPU implementer", ""), values["CPU part"]
+    return f"{_MAKERS.get(maker, f'maker {maker}')} {_PARTS.get((maker, part), f'part {part}')}"
+
+
+def _macos_name() -> str:
+    value = ctypes.create_string_buffer(256)
+    return value.value.decode("utf-8", "replace").strip() if _sysctl("machdep.cpu.brand_string", value) else ""
+
+
+def _registry() -> str:
+    """Return the name in the registry of Windows, or ""."""
+    import winreg
+
+    place = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"
+    try:
+        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, place) as key:  # type: ignore[attr-defined,unused-ignore]
+            return str(winreg.QueryValueEx(key, "ProcessorNameString")[0]).strip()  # type: ignore[attr-defined,unused-ignore]
+    except OSError:
+        return ""

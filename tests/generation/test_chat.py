@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from minigrad.generation.chat import Chat, Conversation, Message
-from minigrad.generation.texts import Token
+from minigrad.generation.continuation import Token
 
 
 def encode(messages: Sequence[Message]) -> list[int]:

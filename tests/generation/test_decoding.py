@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,10 @@ import tokenizer
 from minigrad import ops
 from minigrad.errors import InputError
 from minigrad.generation import decoding
-from minigrad.generation.decoding import stream
-from minigrad.generation.prompt import document
+from minigrad.generation.continuation import Continuation
+from minigrad.generation.decoding import document, stream
 from minigrad.generation.sampling import distribution
 from minigrad.generation.settings import Sampling
-from minigrad.generation.texts import Text
 from minigrad.nn.context_signals import Signals
 from minigrad.nn.language_model import LanguageModel
 from tests.models import tiny
@@ -142,7 +142,7 @@ def test_penalties_do_not_concern_tokens_that_end_a_text(model):
     """A prompt begins with the token between documents; a penalty on it would keep every text from ending."""
     prompt = [0, 5, 9]
     rules = decoding._rules(model, Sampling(repetition_penalty=2.0), None, None)
-    written = Text(rules, prompt, 0, 0)
+    written = Continuation(rules, prompt, 0, 0)
     assert np.asarray(written.counts)[[0, 5, 9]].tolist() == [0, 1, 1]
     logits = model(np.array([prompt])).data[0, -1]
     free = distribution(logits, rules.sampling, counts=None)
@@ -159,7 +159,7 @@ def test_penalties_leave_out_the_special_tokens_of_a_prompt_whichever_end_a_text
     large = models.build("vidya-v2", "nano", vocab_size=tok.vocab_size, num_layers=1, end_of_text_id=2)
     prompt = document(tok, "to")
     rules = decoding._rules(large, Sampling(frequency_penalty=1.0), tok, end_ids)
-    counts = np.asarray(Text(rules, prompt, 0, 0).counts)
+    counts = np.asarray(Continuation(rules, prompt, 0, 0).counts)
     assert np.flatnonzero(counts).tolist() == sorted(set(prompt) - {tok.specials["<s>"]})
 
 
@@ -267,3 +267,12 @@ def test_mistakes_are_named_before_anything_is_written(model, prompt, changes, m
 def test_the_tokenizer_of_another_model_is_refused(model):
     with pytest.raises(InputError, match="the tokenizer has 261 tokens, but the model knows 40: they do not belong"):
         stream(model, [1], tokenizer=tokenizer.train([], vocab_size=261))
+
+
+def test_a_document_begins_as_its_tokenizer_says() -> None:
+    tok = tokenizer.train([], vocab_size=261)
+    assert document(tok, "a") == [tok.end_of_text_id, *tok.encode("a")]
+    vocabulary = dataclasses.replace(tok.vocabulary, before=("<|user|>", "<|system|>"))
+    other = tokenizer.Tokenizer(vocabulary)
+    assert document(other, "a") == [tok.specials["<|user|>"], tok.specials["<|system|>"], *tok.encode("a")]
+    assert document(other, "") == other.borders[0]

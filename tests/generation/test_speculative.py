@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 import models
 import tokenizer
 from minigrad.generation import speculative
+from minigrad.generation.continuation import Continuation, DrawingRules
 from minigrad.generation.decoding import stream
 from minigrad.generation.sampling import distribution, draw
 from minigrad.generation.settings import Sampling
-from minigrad.generation.texts import Rules, Text
 from minigrad.nn.language_model import LanguageModel
 from tests.models import tiny
 
@@ -94,11 +94,11 @@ def checked_tokens(number: int) -> tuple[Counter[Any], dict[int, float]]:
     rng = np.random.default_rng(3)
     logits, others = rng.normal(size=(2, tiny.VOCAB)), rng.normal(size=tiny.VOCAB)
     nothing = np.zeros(tiny.VOCAB, bool)
-    rules = Rules(Sampling(temperature=1, top_p=0.9), nothing, nothing, nothing, None)
+    rules = DrawingRules(Sampling(temperature=1, top_p=0.9), nothing, nothing, nothing, None)
     p, q = (distribution(each, rules.sampling) for each in (logits[0], others))
     seen: Counter[Any] = Counter()
     for sample in range(number):
-        text = Text(rules, [1], 0, sample)
+        text = Continuation(rules, [1], 0, sample)
         proposals = [(draw(q, text.uniform("draft")), q)]
         seen[int(next(speculative._checked(text, logits, proposals)))] += 1
     return seen, dict(enumerate(p))

@@ -17,7 +17,7 @@ import generate as program
 import models
 import tokenizer
 from minigrad import optim
-from minigrad.generation.texts import Token
+from minigrad.generation.continuation import Token
 
 TEACHING = (("hi", "hello"), ("bye", "see you"))
 Say = Callable[..., str]

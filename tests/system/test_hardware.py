@@ -8,7 +8,6 @@ import pytest
 
 from minigrad.errors import InputError
 from minigrad.system import hardware, processors
-from minigrad.system.processor_name import processor_name
 from tests.system.python_process import VARIABLES, python
 
 
@@ -41,7 +40,7 @@ def test_the_description_of_the_machine() -> None:
     memory = hardware.memory_bytes(), hardware.peak_memory_bytes(), hardware.available_memory_bytes()
     assert min(memory) > 1_000_000
     assert memory[1] >= memory[0] // 2
-    assert processor_name() in hardware.describe()
+    assert processors.name() in hardware.describe()
     assert "core" in hardware.describe()
 
 

@@ -6,6 +6,7 @@ stored `[out, in]`, so those of GPT-2, which are `[in, out]`, are transposed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,6 @@ import numpy as np
 
 from minigrad.errors import InputError
 from minigrad.formats.gguf.container import Value
-from minigrad.formats.gguf.rotary import rotary_metadata
 from minigrad.formats.huggingface import require_floats, require_variant
 from minigrad.formats.json_files import read_json
 from minigrad.formats.typed import read_dataclass
@@ -24,6 +24,7 @@ from minigrad.options import REQUIRED, option, shown
 from minigrad.typing import Array
 
 _MOST = 2**31 - 1  # llama.cpp's settings are whole numbers of 32 bits
+_SCALINGS = ("default", "linear", "yarn")
 
 
 class Network(NamedTuple):
@@ -160,6 +161,51 @@ def _llama(values: dict[str, Any]) -> Described:
     if not config.tie_word_embeddings:
         entries[_HEAD] = Entry("output.weight", (config.vocab_size, width))
     return Described(settings, entries, config.vocab_size)
+
+
+@dataclass(frozen=True)
+class _Rotary:
+    """The settings of config.json, where older files have them (rope_scaling) and newer ones (rope_parameters)."""
+
+    rope_type: str = option("default", "", choices=_SCALINGS)
+    rope_theta: float = option(10_000.0, "", above=0, at_most=1e30)
+    factor: float = option(1.0, "", at_least=1, at_most=1e6)
+    original_max_position_embeddings: int | None = option(None, "", at_least=1, at_most=_MOST)
+    beta_fast: float = option(32.0, "", above=0)
+    beta_slow: float = option(1.0, "", above=0)
+    attention_factor: float | None = option(None, "", above=0)
+
+
+def rotary_metadata(values: dict[str, Any], context_length: int) -> dict[str, Value]:
+    """Return the settings of rotary positions that a config.json describes.
+
+    Raises InputError for a kind of scaling other than linear and yarn. "ntk", which is only another theta, has none.
+    """
+    at_the_top = ("rope_theta", "original_max_position_embeddings")
+    given: dict[str, Any] = {name: values[name] for name in at_the_top if name in values}
+    for name in ("rope_scaling", "rope_parameters"):
+        found = values.get(name)
+        if not isinstance(found, dict | None):
+            raise InputError(f"{name} is {shown(found)}, which should be an object with a rope_type")
+        given |= {key: value for key, value in (found or {}).items() if value is not None}
+    given.setdefault("rope_type", given.pop("type", "default"))
+    if given["rope_type"] not in _SCALINGS:
+        raise InputError(f"rope_type is {shown(given['rope_type'])}, not one of {', '.join(_SCALINGS)}")
+    rotary = read_dataclass(_Rotary, given, "rope_scaling")
+    metadata: dict[str, Value] = {"rope.freq_base": float(rotary.rope_theta)}
+    if rotary.rope_type == "default":
+        return metadata
+    original = rotary.original_max_position_embeddings
+    metadata |= {"rope.scaling.type": rotary.rope_type, "rope.scaling.factor": float(rotary.factor)}
+    if rotary.rope_type == "yarn":
+        metadata |= {
+            "rope.scaling.original_context_length": original or context_length,
+            "rope.scaling.yarn_beta_fast": float(rotary.beta_fast),
+            "rope.scaling.yarn_beta_slow": float(rotary.beta_slow),
+        }
+        if rotary.attention_factor is not None:  # llama.cpp multiplies it by its own, which is the usual one
+            metadata["rope.scaling.attn_factor"] = rotary.attention_factor / (0.1 * math.log(rotary.factor) + 1)
+    return metadata
 
 
 def pairs_in_a_row(heads: int) -> Callable[[Array], Array]:

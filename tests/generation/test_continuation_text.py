@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tokenizer
-from minigrad.generation.streaming import TextStream
+from minigrad.generation.continuation import TextStream
 
 TOK = tokenizer.train([], vocab_size=261)  # a token for each byte
 PARTS = st.lists(st.text(alphabet="ab", max_size=3), max_size=12)

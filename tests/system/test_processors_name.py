@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from minigrad.system import processor_name as names
-from minigrad.system.processor_name import processor_name
+from minigrad.system import processors
 
 X86 = "processor\t: 0\nmodel name\t: AMD EPYC\n\nprocessor\t: 1\nmodel name\t: other\n"
 ARM = "processor\t: 0\nCPU implementer\t: {}\nCPU part\t: {}\n\nprocessor\t: 1\nCPU part\t: 0x0\n"
@@ -30,26 +29,26 @@ ARM = "processor\t: 0\nCPU implementer\t: {}\nCPU part\t: {}\n\nprocessor\t: 1\n
 )
 def test_linux_lists_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cpuinfo: str, name: str) -> None:
     (tmp_path / "cpuinfo").write_text(cpuinfo, encoding="utf-8")
-    monkeypatch.setattr(names.sys, "platform", "linux")
-    monkeypatch.setattr(names, "_CPUINFO", tmp_path / "cpuinfo")
-    monkeypatch.setattr(names.platform, "processor", lambda: "")
-    monkeypatch.setattr(names.platform, "machine", lambda: "aarch64")
-    assert processor_name() == name
-    monkeypatch.setattr(names, "_CPUINFO", tmp_path / "nowhere")
-    assert processor_name() == "aarch64"
+    monkeypatch.setattr(processors.sys, "platform", "linux")
+    monkeypatch.setattr(processors, "_CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(processors.platform, "processor", lambda: "")
+    monkeypatch.setattr(processors.platform, "machine", lambda: "aarch64")
+    assert processors.name() == name
+    monkeypatch.setattr(processors, "_CPUINFO", tmp_path / "nowhere")
+    assert processors.name() == "aarch64"
 
 
 @pytest.mark.parametrize(("failure", "name"), [(0, "Apple M2"), (-1, "arm")])
 def test_macos_knows_it(monkeypatch: pytest.MonkeyPatch, failure: int, name: str) -> None:
     def sysctlbyname(asked: bytes, value: Any, size: Any, new: Any, new_size: int) -> int:
-        assert (asked, size._obj.value) == (b"machdep.cpu.brand_string", ctypes.sizeof(value))
-        value.value = b"Apple M2"
+        assert (asked, size._obj.value) == (b"machdep.cpu.brand_string", ctypes.sizeof(value._obj))
+        value._obj.value = b"Apple M2"
         return failure
 
-    monkeypatch.setattr(names.sys, "platform", "darwin")
-    monkeypatch.setattr(names.ctypes, "CDLL", lambda name: SimpleNamespace(sysctlbyname=sysctlbyname))
-    monkeypatch.setattr(names.platform, "processor", lambda: "arm")
-    assert processor_name() == name
+    monkeypatch.setattr(processors.sys, "platform", "darwin")
+    monkeypatch.setattr(processors.ctypes, "CDLL", lambda name: SimpleNamespace(sysctlbyname=sysctlbyname))
+    monkeypatch.setattr(processors.platform, "processor", lambda: "arm")
+    assert processors.name() == name
 
 
 @pytest.mark.parametrize(("error", "name"), [(None, "Snapdragon X"), (OSError("no such key"), "ARMv8")])
@@ -64,6 +63,6 @@ def test_windows_has_it_in_its_registry(monkeypatch: pytest.MonkeyPatch, error: 
         HKEY_LOCAL_MACHINE=0, OpenKey=lambda root, place: nullcontext("open"), QueryValueEx=query
     )
     monkeypatch.setitem(sys.modules, "winreg", registry)
-    monkeypatch.setattr(names.sys, "platform", "win32")
-    monkeypatch.setattr(names.platform, "processor", lambda: "ARMv8")
-    assert processor_name() == name
+    monkeypatch.setattr(processors.sys, "platform", "win32")
+    monkeypatch.setattr(processors.platform, "processor", lambda: "ARMv8")
+    assert processors.name() == name

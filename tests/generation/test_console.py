@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import json
 import os
@@ -12,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-import tokenizer
 from minigrad.errors import InputError
-from minigrad.generation.prompt import document, is_terminal, read_messages, read_prompts
+from minigrad.generation.console import is_terminal, read_messages, read_prompts
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 def piped(given: tuple[str, ...], data: bytes) -> tuple[str, str]:
     """Return what a process reads from a pipe, or the error that it prints."""
     script = (
-        "import sys\nfrom minigrad.errors import InputError\nfrom minigrad.generation.prompt import read_prompts\n"
+        "import sys\nfrom minigrad.errors import InputError\nfrom minigrad.generation.console import read_prompts\n"
         f"try: sys.stdout.buffer.write('|'.join(read_prompts({given!r})).encode())\n"
         "except InputError as error: sys.exit(str(error))"
     )
@@ -45,7 +43,7 @@ def test_a_pipe_is_read_without_its_last_line_break(given: tuple[str, ...]) -> N
 
 def test_a_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "story.txt").write_text("Once upon a time", encoding="utf-8")
-    script = "from minigrad.generation.prompt import read_prompts; print(*read_prompts(()))"
+    script = "from minigrad.generation.console import read_prompts; print(*read_prompts(()))"
     with (tmp_path / "story.txt").open("rb") as file:
         done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, stdin=file, capture_output=True, check=True)
     assert done.stdout.split() == b"Once upon a time".split()
@@ -86,7 +84,7 @@ def test_a_terminal_is_told_how_to_end_the_prompt(
 def messages(data: bytes) -> list[str]:
     """Return the messages that a process reads from a pipe, or the error that it prints."""
     script = (
-        "import json\nfrom minigrad.errors import InputError\nfrom minigrad.generation.prompt import read_messages\n"
+        "import json\nfrom minigrad.errors import InputError\nfrom minigrad.generation.console import read_messages\n"
         "try: print(json.dumps(list(read_messages())))\n"
         "except InputError as error: print(json.dumps([str(error)]))"
     )
@@ -118,12 +116,3 @@ def test_without_standard_input_there_are_no_messages(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "stdin", None)
     assert not is_terminal()
     assert list(read_messages()) == []
-
-
-def test_a_document_begins_as_its_tokenizer_says() -> None:
-    tok = tokenizer.train([], vocab_size=261)
-    assert document(tok, "a") == [tok.end_of_text_id, *tok.encode("a")]
-    vocabulary = dataclasses.replace(tok.vocabulary, before=("<|user|>", "<|system|>"))
-    other = tokenizer.Tokenizer(vocabulary)
-    assert document(other, "a") == [tok.specials["<|user|>"], tok.specials["<|system|>"], *tok.encode("a")]
-    assert document(other, "") == other.borders[0]

@@ -1,4 +1,4 @@
-"""What a user writes to generate.py: prompts, from their flag or standard input, and the messages of a chat."""
+"""The console of generate.py: prompts and messages in; texts, their speed and their probabilities out."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from minigrad.errors import InputError
 from minigrad.system.terminal import say
 
 if TYPE_CHECKING:  # the command line is read before NumPy is imported
-    from minigrad.typing import Tokenizer
+    from minigrad.generation.continuation import Token
 
 STANDARD_INPUT = "-"
 
@@ -37,14 +38,6 @@ def read_prompts(given: Sequence[str]) -> tuple[str, ...]:
             place = f"its character {wrong.start() + 1:,} is 0x{ord(wrong[0]) & 0xFF:02x}"
             raise InputError(f"--prompt is not UTF-8 text: {place}")
     return tuple(_read_standard_input() if each == STANDARD_INPUT else each for each in given)
-
-
-def document(tokenizer: Tokenizer, text: str) -> list[int]:
-    """Return the token ids of a text with which a document begins.
-
-    Before it stands what the tokenizer puts before every document, or else the token between two documents.
-    """
-    return [*(tokenizer.borders[0] or [tokenizer.end_of_text_id]), *tokenizer.encode(text)]
 
 
 def read_messages() -> Iterator[str]:
@@ -119,3 +112,66 @@ def _read_standard_input() -> str:
             f"standard input is not UTF-8 text: its byte {error.start + 1:,} is 0x{data[error.start]:02x}"
         ) from None
     return text.replace("\r\n", "\n").removesuffix("\n")
+
+
+def in_turn(tokens: Iterable[Token], samples: int) -> Iterator[tuple[int, str, bool]]:
+    """Yield (number, text, whether it ends) with all of a text before the next, though they are written together.
+
+    The texts are numbered in the order of their prompts, with `samples` of each. The first is shown as it is written;
+    the others wait until those before them have ended.
+    """
+    shown, waiting, ended = 0, dict[int, list[str]](), set[int]()
+    for token in tokens:
+        number = token.prompt * samples + token.sample
+        waiting.setdefault(number, []).append(token.text)
+        if token.ended:
+            ended.add(number)
+        while shown in waiting:
+            yield shown, "".join(waiting.pop(shown)), shown in ended
+            if shown not in ended:
+                break
+            shown += 1
+
+
+def alternatives(tokens: Iterable[Token], decode: Callable[[list[int]], str]) -> str:
+    """Return a table: each token with its log-probability, and the most likely tokens in its place with theirs."""
+    lines, before = list[str](), None
+    for token in sorted(tokens, key=lambda token: (token.prompt, token.sample, token.position)):
+        text = token.prompt, token.sample
+        if before not in (None, text):
+            lines.append("---")
+        before = text
+        pairs = [(int(token), token.log_probability or 0.0), *token.alternatives]
+        lines.append("   ".join(f"{chance:7.3f} {decode([each])!r:<12}" for each, chance in pairs).rstrip())
+    return "\n".join(lines)
+
+
+class Speed:
+    """The speed of generation: the time until the first tokens, then tokens per second."""
+
+    def __init__(self) -> None:
+        self.started = self.first = self.newest = time.perf_counter()
+        self.count = self.firsts = self.texts = self.drafted = 0
+        self.contexts, self._context = list[str](), 0
+
+    def note(self, token: Token) -> None:
+        """Count a token that has just arrived."""
+        self.newest = time.perf_counter()
+        if token.position == 0 and self.firsts == self.count:
+            self.first, self.firsts = self.newest, self.firsts + 1
+        self.count, self.texts = self.count + 1, self.texts + bool(token.ended)
+        self.drafted += token.drafted
+        if token.context and (not token.position or token.context != self._context):
+            self.contexts.append(f"{token.context:,} from token {token.position:,} on")
+        self._context = token.context or 0
+
+    def summary(self) -> str:
+        """Return the measured speed as a sentence, or "" where each text has one token."""
+        if self.count == self.firsts or self.newest == self.first:
+            return ""
+        rate = (self.count - self.firsts) / (self.newest - self.first)
+        texts = f"{self.texts:,} texts, " if self.texts > 1 else ""
+        drafted = f"; {self.drafted / self.count:.0%} of them proposed by the draft" if self.drafted else ""
+        drafted += f"; context: {', '.join(self.contexts)}" if self.contexts else ""
+        wait = self.first - self.started
+        return f"{texts}{self.count:,} tokens, {rate:,.0f} tokens/s, after {wait:.2f} s for the first{drafted}"

@@ -7,21 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenizer
+from minigrad.generation.continuation import Continuation, DrawingRules, Token
 from minigrad.generation.sampling import as_mask
 from minigrad.generation.settings import Sampling
-from minigrad.generation.texts import Rules, Text, Token
 
 TOK = tokenizer.train([], vocab_size=261)  # a token for each byte
 SIZE = TOK.vocab_size
 LOGITS = np.zeros(SIZE, np.float32)
 
 
-def fresh(prompt=(0,), sample=0, **settings) -> Text:
+def fresh(prompt=(0,), sample=0, **settings) -> Continuation:
     ends = as_mask(TOK.specials.values(), SIZE)
-    return Text(Rules(Sampling(**settings), np.zeros(SIZE, bool), ends, ends, TOK), list(prompt), 0, sample)
+    return Continuation(
+        DrawingRules(Sampling(**settings), np.zeros(SIZE, bool), ends, ends, TOK), list(prompt), 0, sample
+    )
 
 
-def added(text: Text, ids: list[int]) -> list[Token]:
+def added(text: Continuation, ids: list[int]) -> list[Token]:
     found = []
     for token in ids:
         found.append(text.add(token, LOGITS))

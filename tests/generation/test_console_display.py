@@ -7,8 +7,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad.generation.display import Pace, alternatives, in_turn
-from minigrad.generation.texts import Token
+from minigrad.generation.console import Speed, alternatives, in_turn
+from minigrad.generation.continuation import Token
 
 
 def token(sample: int, position: int, text: str, ended: str = "", prompt: int = 0) -> Token:
@@ -50,19 +50,19 @@ def test_the_first_text_is_shown_as_it_is_written():
 
 
 def test_the_speed_counts_the_tokens_after_the_first_of_each_text():
-    pace = Pace()
-    assert pace.summary() == ""
-    pace.note(token(0, 0, "a"))
-    pace.note(token(1, 0, "x"))
-    assert pace.summary() == ""
-    pace.note(token(0, 1, "b", "end"))
-    pace.started, pace.first, pace.newest = 1.0, 1.5, 1.75
-    assert pace.summary() == "3 tokens, 4 tokens/s, after 0.50 s for the first"
+    speed = Speed()
+    assert speed.summary() == ""
+    speed.note(token(0, 0, "a"))
+    speed.note(token(1, 0, "x"))
+    assert speed.summary() == ""
+    speed.note(token(0, 1, "b", "end"))
+    speed.started, speed.first, speed.newest = 1.0, 1.5, 1.75
+    assert speed.summary() == "3 tokens, 4 tokens/s, after 0.50 s for the first"
     last = token(1, 1, "y", "end")
     last.drafted = True
-    pace.note(last)
+    speed.note(last)
     said = r"2 texts, 4 tokens, [\d,]+ tokens/s, after 0.50 s for the first; 25% of them proposed by the draft"
-    assert re.fullmatch(said, pace.summary())
+    assert re.fullmatch(said, speed.summary())
 
 
 def test_each_token_is_listed_with_the_most_likely_ones_in_its_place():
@@ -72,9 +72,9 @@ def test_each_token_is_listed_with_the_most_likely_ones_in_its_place():
 
 
 def test_the_changes_of_an_adaptive_context_are_listed():
-    pace = Pace()
+    speed = Speed()
     for position, context in enumerate([256, 256, 204, 204, 306]):
         made = token(0, position, "a")
         made.context = context
-        pace.note(made)
-    assert pace.summary().endswith("; context: 256 from token 0 on, 204 from token 2 on, 306 from token 4 on")
+        speed.note(made)
+    assert speed.summary().endswith("; context: 256 from token 0 on, 204 from token 2 on, 306 from token 4 on")

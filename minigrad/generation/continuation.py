@@ -1,4 +1,4 @@
-"""One text that is being written: what was drawn so far, and the token that it ends with."""
+"""One text that is being written: its tokens, their text, and why it ends."""
 
 from __future__ import annotations
 
@@ -9,43 +9,41 @@ import numpy as np
 
 from minigrad.generation.sampling import distribution, draw, log_probabilities, most_likely, uniform
 from minigrad.generation.settings import Sampling
-from minigrad.generation.streaming import TextStream
-from minigrad.typing import Array, Tokenizer
+from minigrad.typing import Array, Decoder, Tokenizer
 
 
 class Token(int):
-    """The id of a generated token, a whole number, whose attributes tell where it stands and how it was drawn."""
+    """The id of a generated token; its attributes say where it stands and how it was drawn."""
 
-    prompt: int  # the number of the prompt that it continues, from 0
+    prompt: int  # the number of the prompt, from 0
     sample: int  # the number of the sample of that prompt
     position: int  # its place in the continuation, from 0
-    text: str  # the text that is certain with it: part of a character, or of a stop string, comes with a later token
-    ended: str  # why the text ends with it: "end" (a special token), "stop", "length"; or "", and the text goes on
-    drafted: bool  # whether a smaller model proposed it
-    context: int | None  # the most tokens before it that the model saw, if the context adapts
-    log_probability: float | None  # in the model's own distribution; None unless `alternatives` are asked for
-    alternatives: tuple[tuple[int, float], ...]  # the most likely tokens in its place, with their log-probabilities
+    text: str  # the text completed by this token; an incomplete character or stop string waits for a later token
+    ended: str  # why the text ends here: "end" (a special token), "stop" or "length"; "" if it goes on
+    drafted: bool  # whether the draft model proposed it
+    context: int | None  # how many earlier tokens the model could see, if the context adapts
+    log_probability: float | None  # under the model itself; None unless `alternatives` is set
+    alternatives: tuple[tuple[int, float], ...]  # the most likely tokens here, with their log-probabilities
 
 
 @dataclass(frozen=True)
-class Rules:
-    """What all texts of one call have in common."""
+class DrawingRules:
+    """What all texts of one call share."""
 
     sampling: Sampling
     forbidden: Array  # (V,), True for tokens that are never drawn
     ends: Array  # (V,), True for tokens that end a text
-    uncounted: Array  # (V,), True for tokens that penalties leave out
+    uncounted: Array  # (V,), True for tokens that penalties ignore
     tokenizer: Tokenizer | None
 
 
-class Text:
-    """A text that grows token by token; each draw is a function of (seed, sample, position) and the distribution.
+class Continuation:
+    """The continuation of a prompt. Each draw is a function of (seed, sample, position) and the distribution.
 
-    Penalties count the tokens of prompt and continuation, but neither special ones, and so not those with which a
-    document begins, nor those that end a text.
+    Penalties count the tokens of the prompt and the continuation, but no special tokens.
     """
 
-    def __init__(self, rules: Rules, prompt: list[int], number: int, sample: int) -> None:
+    def __init__(self, rules: DrawingRules, prompt: list[int], number: int, sample: int) -> None:
         self.rules, self.prompt, self.number, self.sample, self.position = rules, prompt, number, sample, 0
         self.counts: Array | None = None
         if rules.sampling.penalises:
@@ -72,11 +70,11 @@ class Text:
         return uniform(self.rules.sampling.seed, purpose, self.sample, self.position + ahead)
 
     def next(self, logits: Array) -> Token:
-        """Draw the next token, given the logits (V,) of the model, and add it."""
+        """Draw the next token, given the model's logits (V,), and add it."""
         return self.add(draw(self.distribution(logits), self.uniform()), logits)
 
     def add(self, drawn: int, logits: Array, *, drafted: bool = False) -> Token:
-        """Add a token that was drawn; logits (V,) are those of the model at its place."""
+        """Add a token; `logits` (V,) are the model's at its position."""
         sampling, token = self.rules.sampling, Token(drawn)
         token.prompt, token.sample, token.position = self.number, self.sample, self.position
         token.ended = "end" if self.rules.ends[drawn] else ""
@@ -95,7 +93,7 @@ class Text:
         return token
 
     def _text_of(self, token: Token) -> str:
-        """Return the text that is certain with a token, and note the end of the text."""
+        """Return the text completed by a token; set `token.ended` if a stop string ends the text."""
         if self._stream is None:
             return ""
         if token.ended:
@@ -104,3 +102,45 @@ class Text:
         if self._stream.stopped:
             token.ended = "stop"
         return text
+
+
+class TextStream:
+    """The text of tokens that arrive one by one, up to the first of the `stops`.
+
+    A character of several tokens is returned once it is complete. Text that may begin a stop string is held back until
+    it turns out not to.
+
+    >>> from tokenizer import train
+    >>> tok = train([], vocab_size=261)  # a token for each byte
+    >>> stream = TextStream(tok.stream_decoder(), stops=["!?"])
+    >>> [stream.push(token) for token in tok.encode("é!!?")], stream.stopped
+    (['', 'é', '', '!', ''], True)
+    """
+
+    def __init__(self, decoder: Decoder, stops: Sequence[str] = ()) -> None:
+        self._decoder, self._stops = decoder, stops
+        self._held = ""  # a possible beginning of a stop string
+        self.stopped = False
+
+    def push(self, token: int) -> str:
+        """Return the text that this token completes: often one or more characters, sometimes none."""
+        return self._release(self._decoder.push(token))
+
+    def flush(self) -> str:
+        """Return the rest of a text that ends here; an incomplete character becomes U+FFFD."""
+        if self.stopped:
+            return ""
+        text, self._held = self._release(self._decoder.flush()) + self._held, ""
+        return text
+
+    def _release(self, part: str) -> str:
+        text = self._held + part
+        found = [(text.index(stop) + len(stop), text.index(stop)) for stop in self._stops if stop in text]
+        if found:
+            self.stopped, self._held = True, ""
+            return text[: min(found)[1]]  # the stop string that is complete first, however the text was split
+        longest = max((len(stop) - 1 for stop in self._stops), default=0)
+        sizes = range(min(longest, len(text)), 0, -1)
+        held = next((n for n in sizes if any(stop.startswith(text[-n:]) for stop in self._stops)), 0)
+        self._held = text[len(text) - held :]
+        return text[: len(text) - held]

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from minigrad.errors import InputError
-from minigrad.formats.gguf.rotary import rotary_metadata
+from minigrad.formats.gguf.network import rotary_metadata
 
 
 @pytest.mark.parametrize(
