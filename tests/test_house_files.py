@@ -90,7 +90,6 @@ def has_functions(path: Path) -> bool:
 
 # Tests of more than one file of the source: the laws.
 LAWS = {
-    "tests/autograd/test_changes_in_place.py",
     "tests/autograd/test_deferred_gradients.py",
     "tests/autograd/test_profiling_changes_nothing.py",
     "tests/autograd/test_random_graphs.py",

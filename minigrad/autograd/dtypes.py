@@ -2,17 +2,18 @@
 
 The float tensors among the arguments decide, and everything else is converted to their dtype: a number or an array
 that is mixed with a float32 tensor leaves it float32. Without a float tensor, float arrays decide, then Python floats,
-which are float32. What is left are integers and booleans, and an operation says what it does with them.
+which are float32. If all arguments are integers or booleans, the operation decides what it does with them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from minigrad.autograd.operators import Operators
+from minigrad.autograd.signature import Signature
 from minigrad.errors import InputError
 from minigrad.typing import Array
 
@@ -35,23 +36,6 @@ def from_python(data: Any) -> Array:
         ) from None
     except ValueError as error:
         raise InputError(f"a Tensor cannot be made of this data: {error}") from None
-
-
-class Signature(NamedTuple):
-    """What an operation may be called with (see `minigrad.autograd.op`)."""
-
-    name: str
-    positional: tuple[str, ...]  # the names of the positional arguments; those of *parts have none
-    integers: tuple[str, ...]  # the arguments that are never converted
-    integer_dtype: str | None  # what integers are computed in if no argument is a float
-
-    def argument(self, position: int) -> str:
-        """Return the name of an argument, for messages."""
-        return self.positional[position] if position < len(self.positional) else f"argument {position}"
-
-    def is_converted(self, position: int) -> bool:
-        """Whether an argument is converted to the dtype of the others."""
-        return position >= len(self.positional) or self.positional[position] not in self.integers
 
 
 def lift(signature: Signature, arguments: Sequence[Any]) -> list[Array]:

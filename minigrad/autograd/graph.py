@@ -20,19 +20,11 @@ import numpy as np
 
 from minigrad.autograd import observers
 from minigrad.autograd.gradients import Backward, Deferred, Gradient
+from minigrad.autograd.versions import SavedVersions
 from minigrad.errors import GraphError, ShapeError
 from minigrad.typing import Array
 
 _creation = itertools.count()
-
-
-class Version:
-    """The number of in-place changes to a block of memory; tensors that share memory share one version."""
-
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count = 0
 
 
 class Node:
@@ -53,7 +45,7 @@ class Node:
         dtype: np.dtype[Any],
         parents: tuple[Node | None, ...] = (),
         backward: Backward | None = None,
-        saved: tuple[tuple[Version, int], ...] = (),
+        saved: SavedVersions = (),
     ) -> None:
         self.name = name
         self.shape = shape

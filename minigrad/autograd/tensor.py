@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from minigrad.autograd.dtypes import from_python, native
-from minigrad.autograd.graph import Node, Version, is_recording, run_backward
+from minigrad.autograd.graph import Node, is_recording, run_backward
 from minigrad.autograd.operators import OPS, Operators, unwrap
+from minigrad.autograd.versions import Version
 from minigrad.errors import GraphError, InputError, ShapeError
 from minigrad.typing import Array
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from minigrad import ops
-from minigrad.autograd.graph import Version, is_recording
+from minigrad.autograd.graph import is_recording
 from minigrad.autograd.tensor import Tensor
+from minigrad.autograd.versions import Version
 from minigrad.errors import InputError
 from minigrad.nn.module import Module, check_sizes
 from minigrad.nn.parameter import Init, Parameter
