@@ -147,10 +147,10 @@ def accumulate_gradients(run: Run, batch: Batch) -> float:
 
 
 def forward_backward(model: LanguageModel, batch: Batch, weight: Array) -> float:
-    """Add the gradient of the mean loss, times `weight`, for every parameter; return it without `balance_loss`."""
+    """Add the gradient of the mean loss, times `weight`, for every parameter; return it without `added_loss`."""
     loss = model.loss(batch.tokens, batch.targets, layout=batch.layout, weights=batch.weights, teaching=batch.teaching)
     loss.backward(weight)
-    return float(loss.item()) - model.balance_loss
+    return float(loss.item()) - model.added_loss
 
 
 class Prepared(NamedTuple):

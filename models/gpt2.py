@@ -19,8 +19,10 @@ from typing import Any
 from minigrad import nn, ops
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
+from minigrad.experts import Experts
+from minigrad.experts import settings as expert_settings
 from minigrad.formats.huggingface import read_fields, require_variant
-from minigrad.nn import KeyValueCache, Layout, expert_settings
+from minigrad.nn import KeyValueCache, Layout
 from minigrad.nn.config import (
     MOST_CONTEXT,
     MOST_HEADS,
@@ -226,7 +228,7 @@ def feed_forward(config: GPT2Config) -> Any:
     if not config.experts:
         return block(config.dropout)
     sizes, balance = (config.width, config.experts, config.experts_per_token), config.expert_balance
-    return nn.Experts(*sizes, block, std=config.init_std, balance=balance, dropout=config.dropout)
+    return Experts(*sizes, block, std=config.init_std, balance=balance, dropout=config.dropout)
 
 
 class GPT2(LayeredModel):
@@ -264,10 +266,6 @@ class GPT2(LayeredModel):
     def leave(self, x: Tensor) -> Tensor:
         """Return what the head gets of what the last layer returned (rows, width)."""
         return self.ln_f(x)
-
-    def mixtures(self) -> list[nn.Experts]:
-        """Return the feed-forward blocks that are mixtures of experts."""
-        return [layer.mlp for layer in self.h] if self.config.experts else []
 
     def write_program(self, program: Program) -> Register | None:
         """Describe the pass over one token, as `hidden` computes it.

@@ -17,8 +17,10 @@ from typing import Any
 from minigrad import nn
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
+from minigrad.experts import Experts
+from minigrad.experts import settings as expert_settings
 from minigrad.formats.huggingface import read_fields, require_variant
-from minigrad.nn import KeyValueCache, Layout, expert_settings, rotary_settings
+from minigrad.nn import KeyValueCache, Layout, rotary_settings
 from minigrad.nn.config import (
     MOST_CONTEXT,
     MOST_HEADS,
@@ -236,7 +238,7 @@ def feed_forward(config: VidyaV2Config) -> Any:
     if not config.experts:
         return block()
     sizes = config.width, config.experts, config.experts_per_token
-    return nn.Experts(*sizes, block, std=config.init_std, balance=config.expert_balance)
+    return Experts(*sizes, block, std=config.init_std, balance=config.expert_balance)
 
 
 class Decoder(nn.Module):
@@ -274,10 +276,6 @@ class VidyaV2(LayeredModel):
     def leave(self, x: Tensor) -> Tensor:
         """Return what the head gets of what the last layer returned (rows, width)."""
         return self.model.norm(x)
-
-    def mixtures(self) -> list[nn.Experts]:
-        """Return the feed-forward blocks that are mixtures of experts."""
-        return [layer.mlp for layer in self.model.layers] if self.config.experts else []
 
     def write_program(self, program: Program) -> Register | None:
         """Describe the pass over one token, as `hidden` computes it.

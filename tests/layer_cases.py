@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from minigrad import Tensor, nn, ops
-from minigrad.nn.experts import balance_loss
+from minigrad.experts import Experts
 from minigrad.nn.layers import Function, LowRank
+from minigrad.nn.loss_pass import LossPass, computing
 from minigrad.nn.module import Module
 from minigrad.nn.token_rows import TokenRows
 from models.vsla.learned_pattern import LearnedPattern
@@ -142,18 +143,18 @@ def feed_forward(draw: DrawFn, kind: Callable[..., Module], hidden: int = 1) -> 
     return of(draw, dropped(draw, kind(width, *inside, **settings)), rows(draw, draw(st.integers(0, 5)), width))
 
 
-def with_balance(block: nn.Experts, x: Tensor, layout: nn.Layout, counted: Array) -> Tensor:
+def with_balance(block: Experts, x: Tensor, layout: nn.Layout, counted: Array) -> Tensor:
     """Return the output of experts and what the loss adds to balance their load, as one array."""
-    y, routing = block(x), block.take_routing()
-    assert routing is not None
-    return ops.concatenate(y.reshape(-1), balance_loss(routing, counted, layout).reshape(1))
+    with computing(current := LossPass(layout, counted)):
+        y = block(x)
+    return ops.concatenate(y.reshape(-1), *(each.reshape(1) for each in current.added))
 
 
 @st.composite
 def experts(draw: DrawFn) -> Case:
     width, count = draw(SIZES), draw(st.integers(1, 4))
     kind = draw(st.sampled_from([nn.SwiGLUFeedForward, nn.Conv1DFeedForward]))
-    block = nn.Experts(width, count, draw(st.integers(1, count)), lambda: kind(width, 2))
+    block = Experts(width, count, draw(st.integers(1, count)), lambda: kind(width, 2), balance=1.0)
     layout = draw(layouts())
     x, drawn = rows(draw, len(layout.positions), width), draw(st.integers(0, 99))
     counted = np.random.default_rng(drawn).random(len(x)) < 0.8

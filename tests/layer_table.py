@@ -13,6 +13,7 @@ from typing import Any
 from hypothesis.strategies import SearchStrategy
 
 from minigrad import Tensor, nn
+from minigrad.experts import Experts
 from minigrad.finetuning import objectives
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layered_model import LayeredModel
@@ -60,7 +61,7 @@ TABLE: dict[Callable[..., Any], Row] = {
     nn.GELUFeedForward: Row(layer_cases.feed_forward(nn.GELUFeedForward)),
     nn.Conv1DFeedForward: Row(layer_cases.feed_forward(nn.Conv1DFeedForward)),
     DualStreamFeedForward: Row(layer_cases.feed_forward(DualStreamFeedForward, hidden=2)),
-    nn.Experts: Row(layer_cases.experts()),
+    Experts: Row(layer_cases.experts()),
     nn.SelfAttention: Row(layer_cases.self_attention()),
     nn.GroupedQueryAttention: Row(layer_cases.grouped_query_attention()),
     GatedCrossLayerAttention: Row(family_cases.cross_layer_attention()),

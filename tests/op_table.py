@@ -17,6 +17,7 @@ from hypothesis.strategies import SearchStrategy
 
 from minigrad import Tensor, ops
 from minigrad.autograd.op import OPS
+from minigrad.experts.combine import combine_experts_formula
 from minigrad.nn.checkpointing import recompute
 from minigrad.ops.attention import attention_formula
 from minigrad.ops.block_mean import block_mean_formula
@@ -26,7 +27,6 @@ from minigrad.ops.distillation import linear_distillation_formula
 from minigrad.ops.dropout import dropout_formula
 from minigrad.ops.elementwise import gelu_formula
 from minigrad.ops.embedding import embedding_formula
-from minigrad.ops.experts import combine_experts_formula
 from minigrad.ops.gating import blend_formula, sigmoid_gate_formula
 from minigrad.ops.joined_attention import attention_with_far_keys_formula, attention_with_own_key_formula
 from minigrad.ops.key_shift import key_shift_formula

@@ -23,6 +23,7 @@ from minigrad.data.tokens.batches import Batch
 from minigrad.distributed.shares import cuts_between
 from minigrad.distributed.world import World
 from minigrad.errors import InputError
+from minigrad.experts import mixtures
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layered_model import LayeredModel
 from minigrad.optim.flat import gradient_array
@@ -37,7 +38,7 @@ def check_layers(model: LanguageModel, family: str, stages: int) -> None:
             f"--pipeline sends the rows of one layer to the next, but the layers of {family} read those of several; "
             "take another --model, or leave out --pipeline"
         )
-    if model.mixtures():
+    if mixtures(model):
         raise InputError("--pipeline cannot be given with experts, whose loads all layers balance in one loss")
     if stages > layers:
         raise InputError(f"{layers} layers cannot be divided among {stages} processes: start {layers} or fewer")

@@ -3,7 +3,6 @@
 from minigrad.nn.attention import GroupedQueryAttention, SelfAttention
 from minigrad.nn.cache import Cache, KeyValueCache
 from minigrad.nn.checkpointing import CheckpointedLayer, recompute
-from minigrad.nn.experts import Experts
 from minigrad.nn.feed_forward import Conv1DFeedForward, GELUFeedForward, SwiGLUFeedForward
 from minigrad.nn.layers import (
     Conv1D,
@@ -18,6 +17,7 @@ from minigrad.nn.layers import (
     set_step,
 )
 from minigrad.nn.layout import Layout
+from minigrad.nn.loss_pass import loss_pass
 from minigrad.nn.module import Module
 from minigrad.nn.parameter import Init, Parameter, shapes_only
 from minigrad.nn.rotary import RotaryAngles
@@ -30,7 +30,6 @@ __all__ = [
     "Conv1DFeedForward",
     "Dropout",
     "Embedding",
-    "Experts",
     "GELUFeedForward",
     "GroupedQueryAttention",
     "Init",
@@ -50,6 +49,7 @@ __all__ = [
     "SwiGLUFeedForward",
     "YarnAngles",
     "dropouts",
+    "loss_pass",
     "ntk_theta",
     "recompute",
     "set_step",

@@ -9,7 +9,6 @@ mode, so it repeats it bit for bit, also if the next step has begun meanwhile or
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -17,8 +16,8 @@ from typing import Any
 from minigrad import ops
 from minigrad.autograd.graph import Node, is_recording, no_grad, recording, run_backward
 from minigrad.autograd.tensor import Tensor
-from minigrad.nn.experts import Experts, Routing
 from minigrad.nn.layers import Dropout
+from minigrad.nn.loss_pass import LossPass, computing, loss_pass
 from minigrad.nn.module import Module
 from minigrad.typing import Array
 
@@ -32,46 +31,26 @@ class CheckpointedLayer(Module):
         """Call `forward`; store its activations unless `recomputed` is on."""
         if not (self.recomputed and is_recording()):
             return super().__call__(*arguments, **options)
-        settings, beside = _settings(self), _Beside(self)
+        settings, current = _settings(self), loss_pass()
+        shape: tuple[int, ...] = ()
+        added: list[Tensor] = []
 
         def forward(*given: Any) -> Any:
-            with _restored(self, settings):
-                return beside.join(self.forward(*given, **options))
+            """Return the output, joined with the losses that modules add: the gradient of these must get here too."""
+            nonlocal shape, added
+            inside = None if current is None else LossPass(current.layout, current.counted)
+            with _restored(self, settings), computing(inside):
+                y = self.forward(*given, **options)
+            shape, added = y.shape, [] if inside is None else inside.added
+            return ops.concatenate(y.reshape(-1), *(each.reshape(1) for each in added)) if added else y
 
-        return beside.split(recompute(forward, *arguments, parameters=self.parameters()))
-
-
-class _Beside:
-    """What the loss reads beside the output of a layer: the probabilities of its routers (`minigrad.nn.experts`).
-
-    Their gradient must reach the recomputed layer too, so all are one array while they pass through `recompute`.
-    """
-
-    def __init__(self, layer: Module) -> None:
-        self.blocks = [module for _, module in layer.named_modules() if isinstance(module, Experts)]
-        self.chosen: list[tuple[Experts, Array]] = []
-        self.shapes: list[tuple[int, ...]] = []
-
-    def join(self, y: Tensor) -> Tensor:
-        """Return the output and the probabilities as one array; the output, if there are none."""
-        found = [(block, routing) for block in self.blocks if (routing := block.take_routing())]
-        parts = [y, *(routing.probabilities for _, routing in found)]
-        self.chosen, self.shapes = [(block, routing.chosen) for block, routing in found], [each.shape for each in parts]
-        return ops.concatenate(*(part.reshape(-1) for part in parts)) if found else y
-
-    def split(self, joined: Tensor) -> Tensor:
-        """Return the output, and give the probabilities back to their routers."""
-        if not self.chosen:
-            return joined
-        sizes = [math.prod(shape) for shape in self.shapes]
-        stops = itertools.accumulate(sizes)
-        parts = [
-            joined[stop - size : stop].reshape(*shape)
-            for stop, size, shape in zip(stops, sizes, self.shapes, strict=True)
-        ]
-        for (block, chosen), probabilities in zip(self.chosen, parts[1:], strict=True):
-            block.routing = Routing(probabilities, chosen)
-        return parts[0]
+        y = recompute(forward, *arguments, parameters=self.parameters())
+        if current is None or not added:
+            return y
+        size = math.prod(shape)
+        for place in range(size, len(y)):
+            current.add(y[place])
+        return y[:size].reshape(*shape)
 
 
 def _settings(layer: Module) -> tuple[tuple[bool, ...], list[dict[str, Any]]]:

@@ -20,9 +20,9 @@ from minigrad.formats.safetensors import save_tensors
 from minigrad.nn.cache import Cache, KeyValueCache, refuse_gradient
 from minigrad.nn.checkpointing import CheckpointedLayer
 from minigrad.nn.config import ModelConfig
-from minigrad.nn.experts import Experts, balance_loss
 from minigrad.nn.layers import Embedding, Linear
 from minigrad.nn.layout import Layout
+from minigrad.nn.loss_pass import LossPass, computing
 from minigrad.nn.low_rank import adapted
 from minigrad.nn.module import Module
 from minigrad.nn.panels import Panel
@@ -46,7 +46,7 @@ class LanguageModel(Module):
     learns_positions = False  # whether the weights contain a row per position, so that the context cannot change
     published_prefix = ""  # what published names have before the names of the weights
     shifts_keys = False  # whether half of each key is that of the token before, see `ops.key_shift`
-    balance_loss = 0.0  # the part of the last loss that is not cross-entropy: it balances the load of experts
+    added_loss = 0.0  # the part of the last loss that modules added (see `minigrad.nn.loss_pass`)
 
     def embedding(self) -> Embedding:
         """Return the embedding module."""
@@ -87,20 +87,23 @@ class LanguageModel(Module):
         """Return published weights under this model's names, without entries that are not weights."""
         return weights
 
-    def mixtures(self) -> list[Experts]:
-        """Return the feed-forward blocks that are mixtures of experts, from the first layer to the last."""
-        return []
-
     def active_parameters(self) -> int:
-        """Return the number of parameters that take part in the computation of one token: all, or of the experts some.
-
-        Of the experts of a layer, each token passes through a few.
-        """
-        return self.num_parameters() - sum(math.prod(p.shape) for block in self.mixtures() for p in block.idle())
+        """Return the number of parameters that take part in the computation of one token."""
+        idle = (parameter for _, module in self.named_modules() for parameter in module.idle())
+        return self.num_parameters() - sum(math.prod(parameter.shape) for parameter in idle)
 
     def measurements(self) -> dict[str, list[float]]:
-        """Return what to log about the last training step, besides the loss: the load of each expert of each layer."""
-        return {f"expert_load_{index}": block.load.tolist() for index, block in enumerate(self.mixtures())}
+        """Return what to log about the last training step besides the loss: the figures of all modules.
+
+        Numbers of the same name become one list; of lists, each module's has its number in its name.
+        """
+        found: dict[str, list[Any]] = {}
+        for _, module in self.named_modules():
+            for name, value in module.figures().items():
+                found.setdefault(name, []).append(value)
+        numbers = {name: values for name, values in found.items() if not isinstance(values[0], list)}
+        lists = {name: values for name, values in found.items() if name not in numbers}
+        return numbers | {f"{name}_{index}": each for name, many in lists.items() for index, each in enumerate(many)}
 
     def panels(self, trace: Trace) -> list[Panel]:
         """Return what only this family can show of a text that it read, given its trace with all gates."""
@@ -115,15 +118,14 @@ class LanguageModel(Module):
     def macs_per_token(self, context: float) -> float:
         """Return the multiply-adds of one forward pass per token, in sequences of `context` tokens.
 
-        Each element of a matrix counts one; an embedding counts none unless it is the head as well, because its rows
-        are looked up, and of the experts of a layer only those count that a token passes through. Attention adds
-        queries times keys and probabilities times values, over half the context on average, because a token attends
-        only to earlier ones.
+        Each element of a matrix counts one, unless it is idle; an embedding counts none unless it is the head as well,
+        because its rows are looked up. Attention adds queries times keys and probabilities times values, over half the
+        context on average, because a token attends only to earlier ones.
         """
         config, head = self.config, self.head()
         tables = [module.weight for _, module in self.named_modules() if isinstance(module, Embedding)]
         unused = {id(table) for table in tables if table is not head}
-        unused |= {id(parameter) for block in self.mixtures() for parameter in block.idle()}
+        unused |= {id(parameter) for _, module in self.named_modules() for parameter in module.idle()}
         matrices = sum(math.prod(p.shape) for p in self.parameters() if p.ndim == 2 and id(p) not in unused)
         return matrices + 2 * config.num_layers * config.num_heads * config.head_dim * (context / 2)
 
@@ -166,7 +168,7 @@ class LanguageModel(Module):
     ) -> Tensor:
         """Return the mean cross-entropy in nats per target; targets of -100 do not count.
 
-        In training mode, a model with experts adds what balances their load, which is then `balance_loss`.
+        In training mode, the losses that modules add are part of it; `added_loss` is then their sum.
 
         With `weights`, of the shape of the targets, the loss of each target is multiplied by its weight; the sum is
         divided by the number of targets all the same. With `teaching` it is the loss of a student (see
@@ -181,8 +183,11 @@ class LanguageModel(Module):
         >>> abs(packed.item() - padded.item()) < 1e-5
         True
         """
-        rows, labels, layout = self._rows_and_targets(tokens, targets, layout)
+        ids, labels, layout = self._checked(tokens, targets, layout)
         flat = labels.reshape(-1)
+        current = LossPass(layout, flat != IGNORE) if self.training else None
+        with computing(current):
+            rows = self._rows(ids, layout, None)
         by_row = None if weights is None else np.asarray(weights, rows.dtype)
         if by_row is not None and by_row.shape != labels.shape:
             raise ShapeError(f"a loss needs one weight per target: targets {labels.shape}, weights {by_row.shape}")
@@ -191,34 +196,30 @@ class LanguageModel(Module):
             loss = ops.linear_distillation(*self.factors(rows), flat, by_row, teaching=teaching)
         else:
             loss = ops.linear_cross_entropy(*self.factors(rows), flat, by_row)
-        return refuse_training(self._balanced(loss, flat != IGNORE, layout), self.head())
+        self.added_loss = 0.0
+        for added in current.added if current else ():
+            loss, self.added_loss = loss + added, self.added_loss + float(added.item())
+        return refuse_training(loss, self.head())
 
     def losses(self, tokens: ArrayLike | Tensor, targets: ArrayLike, *, layout: Layout | None = None) -> Tensor:
         """Return the cross-entropy of each target in nats, 0 where it is -100.
 
         Shapes and errors: as those of `loss`, but the result has the shape of the targets.
         """
-        rows, labels, _ = self._rows_and_targets(tokens, targets, layout)
-        losses = ops.linear_losses(*self.factors(rows), labels.reshape(-1)).reshape(*labels.shape)
+        ids, labels, layout = self._checked(tokens, targets, layout)
+        losses = ops.linear_losses(*self.factors(self._rows(ids, layout, None)), labels.reshape(-1)).reshape(
+            *labels.shape
+        )
         return refuse_training(losses, self.head())
 
-    def _rows_and_targets(
+    def _checked(
         self, tokens: ArrayLike | Tensor, targets: ArrayLike, layout: Layout | None
-    ) -> tuple[Tensor, Array, Layout]:
+    ) -> tuple[Array, Array, Layout]:
         ids, layout = self.check_tokens(tokens, None, layout)
         labels = np.asarray(targets)
         if labels.shape != ids.shape:
             raise ShapeError(f"a loss needs one target per token: tokens {ids.shape}, targets {labels.shape}")
-        return self._rows(ids, layout, None), labels, layout
-
-    def _balanced(self, loss: Tensor, counted: Array, layout: Layout) -> Tensor:
-        """Return a loss with what balances the experts of a pass in training mode; `counted` (rows,) have a target."""
-        self.balance_loss = 0.0
-        for block in self.mixtures():
-            if routing := block.take_routing():
-                added = block.balance * balance_loss(routing, counted, layout)
-                loss, self.balance_loss = loss + added, self.balance_loss + float(added.item())
-        return loss
+        return ids, labels, layout
 
     def save(self, folder: str | Path, weights: Mapping[str, Array] | None = None) -> None:
         """Write config and weights in the published format, so that other programs can open the folder.

@@ -61,6 +61,14 @@ class Module:
         """Compute the output; each module implements this."""
         raise TypeError(f"{type(self).__name__} has no forward of its own")
 
+    def idle(self) -> list[Parameter]:
+        """Return the parameters of this module that take no part in the computation of one token."""
+        return []
+
+    def figures(self) -> dict[str, float | list[float]]:
+        """Return what the training log shall show of the last step, by name."""
+        return {}
+
     def _children(self) -> Iterator[tuple[str, Parameter | Module]]:
         """Yield the parameters and modules in the attributes, each with its path from here."""
         for name, value in vars(self).items():

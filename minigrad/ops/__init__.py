@@ -9,7 +9,6 @@ from minigrad.ops.distillation import linear_distillation
 from minigrad.ops.dropout import dropout
 from minigrad.ops.elementwise import absolute, astype, exp, gelu, log, relu, sigmoid, silu, sqrt, tanh
 from minigrad.ops.embedding import embedding
-from minigrad.ops.experts import combine_experts
 from minigrad.ops.gating import blend, sigmoid_gate
 from minigrad.ops.joined_attention import SeenFarKeys, SeenKeys, attention_with_far_keys, attention_with_own_key
 from minigrad.ops.key_shift import key_shift
@@ -36,7 +35,6 @@ __all__ = [
     "attention_with_own_key",
     "blend",
     "block_mean",
-    "combine_experts",
     "concatenate",
     "context_attention",
     "cross_entropy",

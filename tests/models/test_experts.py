@@ -15,6 +15,7 @@ import models
 from minigrad import InputError
 from minigrad.constants import IGNORE
 from minigrad.data.tokens.batches import Batch
+from minigrad.experts import mixtures
 from minigrad.formats.gguf.network import read_network
 from minigrad.nn import Layout
 from minigrad.optim import AdamW
@@ -74,10 +75,10 @@ def test_packed_padded_and_one_by_one_learn_the_same(family: str, seed: int, len
 
 
 @every_family
-def test_the_gradient_equals_central_differences_with_the_balance_loss(family: str) -> None:
+def test_the_gradient_equals_central_differences_with_the_added_loss(family: str) -> None:
     model = build(family, "float64", experts=3, experts_per_token=FAMILIES[family], expert_balance=0.3).train()
     check_gradient(model, tokens(1, 2, 8))
-    assert model.balance_loss > 0.3
+    assert model.added_loss > 0.3
 
 
 def gradients(model: Any, ids: Array) -> tuple[float, list[Array]]:
@@ -87,19 +88,19 @@ def gradients(model: Any, ids: Array) -> tuple[float, list[Array]]:
 @every_family
 def test_recomputed_layers_learn_the_same_and_so_does_the_balance(family: str) -> None:
     model, ids = MODELS[family, "float64"].train(), tokens(2, 3, 10)
-    kept, balance = gradients(model, ids), model.balance_loss
+    kept, balance = gradients(model, ids), model.added_loss
     model.recompute_layers()
     assert_learned_the_same(gradients(model, ids), kept)
     model.recompute_layers(False)
-    assert model.balance_loss == balance > 0
+    assert model.added_loss == balance > 0
 
 
 @every_family
 def test_the_balance_takes_part_in_training_only_and_is_no_part_of_what_is_reported(family: str) -> None:
     model, ids = MODELS[family, "float64"], tokens(3, 2, 9)
     evaluated, training = (model.train(on).loss(ids[:, :-1], ids[:, 1:]).item() for on in (False, True))
-    assert training == pytest.approx(evaluated + model.balance_loss)
-    assert model.balance_loss > 0.1
+    assert training == pytest.approx(evaluated + model.added_loss)
+    assert model.added_loss > 0.1
     model(ids)  # its routing must not become a part of a loss in evaluation mode
     assert model.eval().loss(ids[:, :-1], ids[:, 1:]).item() == evaluated
     batch = Batch(ids[:, :-1].reshape(-1), ids[:, 1:].reshape(-1), Layout.rectangular(2, 8))
@@ -121,7 +122,7 @@ def test_replicas_and_parts_give_the_gradient_of_one(family: str) -> None:
     assert_learned_the_same(*found)
 
 
-def test_a_balance_loss_keeps_the_load_of_the_experts_equal() -> None:
+def test_a_added_loss_keeps_the_load_of_the_experts_equal() -> None:
     highest = []
     for balance in (0.0, 0.5):
         model = build("vidya-v2", experts=4, experts_per_token=1, expert_balance=balance, init_std=0.1)
@@ -137,7 +138,7 @@ def test_a_balance_loss_keeps_the_load_of_the_experts_equal() -> None:
 @every_family
 def test_counts_plans_and_matrices_of_a_model_with_experts(family: str) -> None:
     dense, sparse = models.skeleton(family), models.skeleton(family, experts=8, experts_per_token=2)
-    blocks = sparse.mixtures()
+    blocks = mixtures(sparse)
     each, router = blocks[0].experts[0].num_parameters(), 8 * dense.config.width
     layers = dense.config.num_layers
     assert len(blocks) == layers
@@ -169,7 +170,7 @@ def test_experts_are_quantised(tmp_path: Path) -> None:
     model, ids = build("gpt2", experts=4).eval(), tokens(0, 1, 9)
     model.save(tmp_path)
     quantised = models.load(tmp_path, quantize="int8").eval()
-    assert all(expert.c_fc.weight.packed for block in quantised.mixtures() for expert in block.experts)
+    assert all(expert.c_fc.weight.packed for block in mixtures(quantised) for expert in block.experts)
     assert np.abs(quantised(ids).data - model(ids).data).max() < 0.2 * np.abs(model(ids).data).max()
 
 

@@ -14,6 +14,7 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
+import minigrad.experts
 import minigrad.finetuning
 import minigrad.nn
 import models
@@ -21,6 +22,7 @@ from minigrad import Tensor, nn, ops
 from minigrad.autograd.gradcheck import GradientError
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
+from minigrad.experts import Experts, mixture
 from minigrad.finetuning import objectives
 from minigrad.nn.layers import LowRank
 from minigrad.typing import Array
@@ -61,7 +63,7 @@ def objectives_in(module: ModuleType) -> set[Layer]:
 
 
 def test_every_layer_and_objective_is_in_the_table() -> None:
-    list(modules_in(minigrad.nn, models))
+    list(modules_in(minigrad.nn, minigrad.experts, models))
     taught = set[Layer]().union(*map(objectives_in, modules_in(minigrad.finetuning)))
     layers = classes_below(nn.Module) | classes_below(nn.RotaryAngles)
     assert layers | taught == set(TABLE) | CONTAINERS
@@ -105,7 +107,7 @@ FAULTS = [
     (LowRank, "linear", 1),
     (nn.Conv1D, "linear", 2),
     (DualStreamFeedForward, "blend", 2),
-    (nn.Experts, "combine_experts", 1),
+    (Experts, "combine_experts", 1),
     (nn.GroupedQueryAttention, "key_shift", 0),
     (nn.RotaryAngles, "rotary", 0),
     (nn.YarnAngles, "rotary", 0),
@@ -134,7 +136,8 @@ def with_a_wrong_gradient(operation: Layer, argument: int) -> Layer:
 def test_a_wrong_gradient_inside_a_layer_is_caught(
     layer: Layer, name: str, argument: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ops, name, with_a_wrong_gradient(getattr(ops, name), argument))
+    room: Any = mixture if layer is Experts else ops
+    monkeypatch.setattr(room, name, with_a_wrong_gradient(getattr(room, name), argument))
 
     def is_caught(case: Case) -> bool:
         try:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from minigrad import InputError, Tensor, nn, ops
+from minigrad.experts import Experts
 from minigrad.nn import Module, dropouts, set_step
 from minigrad.nn.layers import LowRank
 from minigrad.nn.token_rows import TokenRows
@@ -121,8 +122,8 @@ def test_what_cannot_be_called_is_refused(layers: Any) -> None:
         (lambda: nn.Dropout(math.nan), "the probability of dropout .* at least 0 and below 1, not nan"),
         (lambda: nn.SelfAttention(8, 0), "num_heads of SelfAttention .*, not 0"),
         (lambda: nn.GroupedQueryAttention(8, -2, 1, -4), "num_heads of GroupedQueryAttention .*, not -2"),
-        (lambda: nn.Experts(4, 2, 3, nn.Sequential), "per_token of Experts .* at least 1 and at most 2, not 3"),
-        (lambda: nn.Experts(4, 2, 1, nn.Sequential, balance=-1.0), r"balance of Experts .*, not -1\.0"),
+        (lambda: Experts(4, 2, 3, nn.Sequential), "per_token of Experts .* at least 1 and at most 2, not 3"),
+        (lambda: Experts(4, 2, 1, nn.Sequential, balance=-1.0), r"balance of Experts .*, not -1\.0"),
         (lambda: TokenRows([1], 0), "width of TokenRows .*, not 0"),
     ],
 )

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minigrad.data.xz import DICTIONARY
+from minigrad.experts import mixtures
 from minigrad.kernels.gemm import backend as products
 from minigrad.kernels.rowwise.swiglu import swiglu_forward
 from minigrad.nn.language_model import LanguageModel
@@ -71,7 +72,7 @@ def in_each_token(model: LanguageModel) -> str:
     >>> in_each_token(models.skeleton("vidya-v2", "nano", experts=8))
     '; each token passes through 2 of 8 experts, so through 1,431,264 of them'
     """
-    for block in model.mixtures()[:1]:
+    for block in mixtures(model)[:1]:
         shares = f"{block.per_token} of {len(block.experts)} experts"
         return f"; each token passes through {shares}, so through {model.active_parameters():,} of them"
     return ""
@@ -80,7 +81,7 @@ def in_each_token(model: LanguageModel) -> str:
 def tokens_per_second(model: LanguageModel, context: float, rates: Rates, update: float = 0.0) -> float:
     """Estimate the training speed on a machine; `update` is what the optimizer multiplies, in FLOPs per token."""
     config = model.config
-    elements = _OVERHEAD * config.num_layers * config.width * (_EXPERTS_OVERHEAD if model.mixtures() else 1)
+    elements = _OVERHEAD * config.num_layers * config.width * (_EXPERTS_OVERHEAD if mixtures(model) else 1)
     flops = flops_per_token(model, context) + _UPDATE * update
     return float(1 / (flops / rates.products + elements / rates.elements))
 

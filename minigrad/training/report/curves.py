@@ -56,7 +56,7 @@ def series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: flo
 def of_family(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Series]]:
     """Return the curves of what only one family measures, under their names: a list of numbers on each line.
 
-    Such as Wiola's merge ratio of each merging layer. The load of experts has a chart of its own (`expert_load`).
+    Such as Wiola's merge ratio of each merging layer. `minigrad.experts.load` draws the load of experts.
     """
     known = {each.name for each in dataclasses.fields(metrics.Measurement)}
     every = dict.fromkeys(name for record in records for name in record if name not in known)

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from minigrad.experts import load
 from minigrad.system import hardware
 from minigrad.system.terminal import command, say
 from minigrad.system.units import format_bytes, format_seconds
@@ -15,7 +16,7 @@ from minigrad.training.evaluate import Score
 from minigrad.training.folder.record import stored
 from minigrad.training.folder.repeat import repeat_command
 from minigrad.training.report import one_run
-from minigrad.training.reporting import expert_load, metrics
+from minigrad.training.reporting import metrics
 from minigrad.training.reporting.result import TrainResult
 from minigrad.training.reporting.scores import score_of_test
 from minigrad.training.run import Run
@@ -67,7 +68,7 @@ def finish(run: Run) -> TrainResult | None:
         samples=run.samples,
         settings=stored(settings),
         command=repeat,
-        sections=[*([taught.section] if taught else []), *expert_load.sections(lines)],
+        sections=[*([taught.section] if taught else []), *load.sections(lines)],
     )
     if run.profile is not None:
         say(run.profile.table(run.plan.rates.products, len(run.replicas.models)))

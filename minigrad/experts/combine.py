@@ -26,9 +26,9 @@ def combine_experts(parts: Array, gates: Array, *, places: Array) -> tuple[Array
     Shapes: parts (rows * k, C), gates (rows, k), places (rows, k), in which each row of `parts` is named once ->
     (rows, C).  Raises ShapeError if they do not fit.
 
-    >>> from minigrad import Tensor, ops
+    >>> from minigrad import Tensor
     >>> parts, gates = Tensor([[1.0], [2.0], [3.0], [4.0]]), Tensor([[0.5, 0.5], [0.9, 0.1]])
-    >>> ops.combine_experts(parts, gates, places=np.array([[0, 2], [1, 3]])).tolist()  # 0.5 + 1.5, 1.8 + 0.4
+    >>> combine_experts(parts, gates, places=np.array([[0, 2], [1, 3]])).tolist()  # 0.5 + 1.5, 1.8 + 0.4
     [[2.0], [2.200000047683716]]
     """
     if parts.ndim != 2 or gates.ndim != 2 or places.shape != gates.shape or len(parts) != gates.size:

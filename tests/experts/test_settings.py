@@ -6,7 +6,7 @@ import pytest
 
 import models
 from minigrad import InputError
-from minigrad.nn import expert_settings
+from minigrad.experts import settings as expert_settings
 
 
 def test_settings_survive_config_json_and_are_absent_without_experts() -> None:

@@ -11,22 +11,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minigrad import Tensor, nn, no_grad
-from minigrad.nn.experts import Routing, balance_loss
+from minigrad.experts.mixture import Experts, Routing, balance_loss
 from minigrad.nn.layout import Layout
 from minigrad.typing import Array
 
 WIDTH = 4
 
 
-def build(count: int, per_token: int, **options: Any) -> nn.Experts:
+def build(count: int, per_token: int, **options: Any) -> Experts:
     """Return a block whose experts differ clearly."""
-    block = nn.Experts(WIDTH, count, per_token, lambda: nn.SwiGLUFeedForward(WIDTH, 6, std=0.8, out_std=0.8), **options)
+    block = Experts(WIDTH, count, per_token, lambda: nn.SwiGLUFeedForward(WIDTH, 6, std=0.8, out_std=0.8), **options)
     block.initialise(seed=3, dtype="float64")
     block.gate.weight.data *= 40
     return block
 
 
-def one_by_one(block: nn.Experts, x: Array) -> Array:
+def one_by_one(block: Experts, x: Array) -> Array:
     """Compute the block row by row, as its formula says."""
     y = np.zeros_like(x)
     for t, row in enumerate(x):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minigrad.training.reporting import expert_load
+from minigrad.experts import load
 
 
 def test_the_busiest_and_the_idlest_expert_of_all_layers_are_drawn() -> None:
@@ -11,12 +11,12 @@ def test_the_busiest_and_the_idlest_expert_of_all_layers_are_drawn() -> None:
         {"step": 2, "loss": 2.0},
         {"step": 3, "loss": 2.0, "expert_load_0": [0.25, 0.75], "expert_load_1": [0.5, 0.5]},
     ]
-    (section,) = expert_load.sections(records)
+    (section,) = load.sections(records)
     assert "busiest expert" in section
     assert "equal" in section
-    assert expert_load._relative(records[0]) == [1.0, 1.0, 1.8, 0.2]
+    assert load._relative(records[0]) == [1.0, 1.0, 1.8, 0.2]
 
 
 def test_a_model_without_experts_has_no_such_section() -> None:
-    assert expert_load.sections([{"step": 1, "loss": 2.0}]) == []
-    assert expert_load.sections([]) == []
+    assert load.sections([{"step": 1, "loss": 2.0}]) == []
+    assert load.sections([]) == []

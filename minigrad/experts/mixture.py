@@ -17,8 +17,10 @@ import numpy as np
 from minigrad import ops
 from minigrad.autograd.graph import is_recording
 from minigrad.autograd.tensor import Tensor
+from minigrad.experts.combine import combine_experts
 from minigrad.nn.layers import Dropout, Linear
 from minigrad.nn.layout import Layout
+from minigrad.nn.loss_pass import loss_pass
 from minigrad.nn.module import Module, check_sizes
 from minigrad.nn.parameter import Parameter
 from minigrad.options import checked_number
@@ -63,16 +65,14 @@ class Experts(Module):
         self.dropout = Dropout(dropout)
         self.per_token, self.balance = per_token, balance
         self.load = np.zeros(count)  # the share of the rows' choices that each expert got in the last training pass
-        self.routing: Routing | None = None  # of the last training pass, until the loss takes it
 
     def idle(self) -> list[Parameter]:
-        """Return as many parameters as take no part in the computation of one token: those of the last experts."""
+        """Return as many parameters as one token does not use: those of the last experts."""
         return [parameter for expert in self.experts[self.per_token :] for parameter in expert.parameters()]
 
-    def take_routing(self) -> Routing | None:
-        """Return the routing of a training pass that was just made, and keep it no longer: it holds the graph."""
-        routing, self.routing = self.routing, None
-        return routing
+    def figures(self) -> dict[str, float | list[float]]:
+        """Return the load of each expert."""
+        return {"expert_load": self.load.tolist()}
 
     def forward(self, x: Tensor) -> Tensor:
         """Route every row and add up what its experts compute."""
@@ -86,8 +86,10 @@ class Experts(Module):
         counts = np.bincount(chosen.reshape(-1), minlength=len(self.experts))
         packed = ops.embedding(x, Tensor(order // self.per_token))  # (rows * k, width)
         parts = ops.concatenate(*self._computed(packed, counts))
-        y = ops.combine_experts(parts, self._gates(probabilities, chosen), places=places.reshape(chosen.shape))
-        self.routing = Routing(probabilities, chosen) if self.training else None
+        y = combine_experts(parts, self._gates(probabilities, chosen), places=places.reshape(chosen.shape))
+        if (current := loss_pass()) is not None:
+            routing = Routing(probabilities, chosen)
+            current.add(self.balance * balance_loss(routing, current.counted, current.layout))
         if self.training and is_recording():
             self.load = counts / max(len(order), 1)
         return self.dropout(y)
@@ -112,6 +114,11 @@ class Experts(Module):
         numbers = np.arange(rows)[:, None] * experts + chosen
         gates = ops.embedding(probabilities.reshape(-1, 1), Tensor(numbers)).reshape(*chosen.shape)
         return gates if self.per_token == 1 else gates / gates.sum(axis=1, keepdims=True)
+
+
+def mixtures(model: Module) -> list[Experts]:
+    """Return the mixtures of experts of a model, from the first layer to the last."""
+    return [module for _, module in model.named_modules() if isinstance(module, Experts)]
 
 
 def balance_loss(routing: Routing, counted: Array, layout: Layout) -> Tensor:
