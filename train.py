@@ -32,11 +32,9 @@ from minigrad.system.limits import check_limits
 from minigrad.system.locks import FolderLock
 from minigrad.system.signals import Stopped, raise_on_interrupt, stop_requests
 from minigrad.system.terminal import phase, prepare_output, say
-from minigrad.training.aliases import TRAIN_ALIASES
 from minigrad.training.folder.places import check_places, unused_folder
 from minigrad.training.reporting.result import TrainResult
-from minigrad.training.settings import RunSettings, TrainConfig
-from minigrad.training.settings_check import check_settings
+from minigrad.training.settings import ALIASES, RunSettings, TrainConfig
 from models.names import check_model, ladder
 
 if TYPE_CHECKING:
@@ -70,7 +68,7 @@ def train(
     as chosen. Raises InputError for settings that cannot be used, RunError if it fails, Stopped on Ctrl-C or SIGTERM.
     """
     started, world = time.perf_counter(), connect()
-    check_settings(config)
+    config.check()
     begins = not config.init and config.resume is None
     check_model(config.model, config.size, assignments(config.set), begins=begins)
     check_places(config)
@@ -294,7 +292,7 @@ class Preparation:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input), 130 or 143 (stopped)."""
     prepare_output()
-    parser = Parser(TrainConfig, prog="train.py", description=_DESCRIPTION, aliases=TRAIN_ALIASES)
+    parser = Parser(TrainConfig, prog="train.py", description=_DESCRIPTION, aliases=ALIASES)
 
     def work() -> None:
         config, explicit = parser.read(arguments)

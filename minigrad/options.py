@@ -16,7 +16,7 @@ import os
 import types
 import typing
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from minigrad.errors import InputError
 
@@ -28,7 +28,7 @@ class Option:
     """What one field of a settings dataclass accepts, and how its flag reads on the command line."""
 
     help: str
-    group: str = "options"  # the heading above the flag in --help
+    group: str = ""  # the heading above the flag in --help, if it is not that of the `Group`
     choices: Sequence[str] = ()  # the only strings allowed, if given
     at_least: float | None = None
     above: float | None = None
@@ -169,6 +169,19 @@ def _is_finite(number: float) -> bool:
         return False
 
 
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Settings that belong together: one heading in --help, and one check.
+
+    The settings of a program inherit its groups; a function that needs one group takes it as the type.
+    """
+
+    heading: ClassVar[str] = "options"
+
+    def check(self) -> None:
+        """Raise InputError for settings of this group that exclude each other."""
+
+
 def option(default: Any, help: str, **rules: Any) -> Any:
     """Declare one setting: a dataclass field with its help text, its flag and the values it accepts.
 
@@ -191,9 +204,11 @@ def _options(settings: Any) -> tuple[Option, ...]:
     for field in dataclasses.fields(settings):
         members = typing.get_args(hints[field.name]) or (hints[field.name],)
         kinds = [member for member in members if member not in (types.NoneType, ...)]
+        declared, heading = _declaration(settings, field.name)
         found.append(
             dataclasses.replace(
-                _declaration(settings, field.name),
+                declared,
+                group=declared.group or heading,
                 name=field.name,
                 kind=kinds[0],
                 optional=types.NoneType in members,
@@ -204,11 +219,15 @@ def _options(settings: Any) -> tuple[Option, ...]:
     return tuple(found)
 
 
-def _declaration(settings: type[Any], name: str) -> Option:
-    """Return the declaration of a field, which a subclass inherits when it narrows the type of the field."""
-    fields = [base.__dict__.get("__dataclass_fields__", {}).get(name) for base in settings.__mro__]
-    found: Option = next(field.metadata["option"] for field in fields if field and "option" in field.metadata)
-    return found
+def _declaration(settings: type[Any], name: str) -> tuple[Option, str]:
+    """Return the declaration of a field, and the heading of the class that introduces the field.
+
+    A subclass that narrows the type of a field inherits its declaration.
+    """
+    owners = [base for base in settings.__mro__ if name in base.__dict__.get("__dataclass_fields__", {})]
+    fields = [base.__dict__["__dataclass_fields__"][name] for base in owners]
+    found: Option = next(field.metadata["option"] for field in fields if "option" in field.metadata)
+    return found, getattr(owners[-1], "heading", Group.heading)
 
 
 def validate(settings: Any) -> None:

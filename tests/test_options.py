@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad.errors import InputError
-from minigrad.options import assignments, nearest, option, options, unknown, validate
+from minigrad.options import Group, assignments, nearest, option, options, unknown, validate
 
 
 @dataclass(frozen=True)
@@ -99,3 +99,30 @@ def test_assignments_are_split_at_commas_and_the_first_equals_sign():
         assignments("a=1,b")
     with pytest.raises(InputError, match="--set gives width twice: 1 and 2"):
         assignments("width=1, width=2")
+
+
+@dataclass(frozen=True)
+class Paper(Group):
+    heading = "paper"
+
+    size: str = option("A4", "the format")
+
+
+@dataclass(frozen=True)
+class Printer(Paper):
+    heading = "printer"
+
+    copies: int | None = option(None, "how many", group="count")
+    colour: bool = option(False, "in colour")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChosenPrinter(Printer):
+    copies: int
+
+
+def test_the_heading_of_an_option_is_that_of_the_class_that_introduces_it():
+    headings = {each.name: each.group for each in options(ChosenPrinter)}
+    assert headings == {"size": "paper", "copies": "count", "colour": "printer"}
+    assert options(Settings)[1].group == "options"
+    ChosenPrinter(copies=1).check()  # a group without conditions

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from minigrad.errors import InputError
 from minigrad.optim.schedules import decay_start, warmup_cosine, warmup_stable_decay
-from minigrad.training.settings import RunSettings
+from minigrad.training.settings.optimisation import ChosenOptimisation
 
 _TOLERANCE = 0.01  # of the budget: the number of steps is left as it is while the run will end within it
 
@@ -34,7 +34,7 @@ class Budget:
         self.decay = list(decay) if decay or steps is None else [(decay_start(steps), steps)]
         self._next_look = 0, math.inf  # the step, or the seconds left, at which the number is corrected
 
-    def learning_rate(self, step: int, settings: RunSettings) -> float:
+    def learning_rate(self, step: int, settings: ChosenOptimisation) -> float:
         """Return the learning rate of a step, as the schedule of the settings has it."""
         if settings.schedule == "cosine":
             assert self.steps is not None

@@ -16,6 +16,7 @@ from minigrad.optim import SGD, AdamW, Muon, Optimizer
 from minigrad.optim.muon import flops_to_orthogonalise
 from minigrad.training.planning import costs
 from minigrad.training.settings import RunSettings
+from minigrad.training.settings.optimisation import ChosenOptimisation
 
 NAMES = {"adamw": "AdamW", "muon": "Muon", "sgd": "SGD"}
 """The optimizers as people write them."""
@@ -59,7 +60,7 @@ def optimizer_of(model: LanguageModel, settings: RunSettings, world: World = ALO
     return optimizer
 
 
-def _optimizer(parameters: list[Parameter], matrices: list[Tensor], settings: RunSettings) -> Optimizer:
+def _optimizer(parameters: list[Parameter], matrices: list[Tensor], settings: ChosenOptimisation) -> Optimizer:
     decay, betas = settings.weight_decay, (settings.beta1, settings.beta2)
     if settings.optimizer == "sgd":
         return SGD(parameters, momentum=settings.momentum, weight_decay=decay)
@@ -80,7 +81,7 @@ def compile_update(settings: RunSettings) -> None:
     _optimizer(layer.parameters(), [layer.weight], settings).step(lr=0.0, max_norm=1.0)
 
 
-def kept_elements(model: LanguageModel, settings: RunSettings) -> int:
+def kept_elements(model: LanguageModel, settings: ChosenOptimisation) -> int:
     """Return how many elements a run keeps beside weights and gradients, of all its processes together.
 
     AdamW keeps two moments of every parameter that is trained, Muon one of its matrices, and SGD one of each if it has

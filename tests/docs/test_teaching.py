@@ -13,7 +13,6 @@ from minigrad.finetuning.conversations import read_conversations
 from minigrad.finetuning.tasks import TASKS
 from minigrad.generation.settings import GenerateConfig
 from minigrad.training.settings import OBJECTIVES, TrainConfig
-from minigrad.training.settings_check import check_settings
 from tests.docs.python_blocks import python_blocks, run
 from tests.source_files import ROOT
 
@@ -30,7 +29,7 @@ def test_commands_are_understood() -> None:
         if program == "generate.py":
             GENERATE.read(words)
         else:
-            check_settings(TRAIN.read(words)[0])
+            TRAIN.read(words)[0].check()
 
 
 def test_flags_objectives_and_tasks_that_are_named_exist() -> None:

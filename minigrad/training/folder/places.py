@@ -13,7 +13,6 @@ from minigrad.system.files import kind_of, reason
 from minigrad.system.locks import LOCK_FILE
 from minigrad.training.folder.record import FILE, Record
 from minigrad.training.settings import TrainConfig
-from minigrad.training.settings_check import TOKENIZERS
 
 RUNS = Path("runs")
 """The folder of the run folders that get no name of their own (--out)."""
@@ -34,7 +33,7 @@ def check_places(settings: TrainConfig) -> None:
         corpus.check_name(settings.held_out)
     if settings.replay_text is not None:
         _check_text(settings.replay_text)
-    if settings.tokenizer is not None and settings.tokenizer not in TOKENIZERS:
+    if settings.tokenizer is not None and not settings.trains_tokenizer:
         try:
             Path(settings.tokenizer).stat()
         except OSError as error:

@@ -27,7 +27,6 @@ from minigrad.training.folder.places import RUNS, newest, refuse_existing, refus
 from minigrad.training.folder.record import FILE, NOT_STORED, Record
 from minigrad.training.planning import costs
 from minigrad.training.settings import TrainConfig
-from minigrad.training.settings_check import check_processes
 from minigrad.typing import Tokenizer
 
 _NO_PLACE = (errno.ENAMETOOLONG, errno.ENOENT)  # no folder can have that name, or be made there, as in /proc
@@ -212,11 +211,11 @@ def open_run(
             checkpoint.recover(path)
         world.collect(path)  # the others wait until the folder is recovered
         record, settings = _continued(given, explicit, Record.read(path), path)
-        check_processes(settings, world.size)
+        settings.check_processes(world.size)
         if record.processes != world.size and record.settings.get("threads") is None:
             settings = dataclasses.replace(settings, threads=None)  # chosen anew: other processes share the cores
         return Opening(settings, explicit, RunFolder(path, record, world=world), world)
-    check_processes(given, world.size)
+    given.check_processes(world.size)
     read_decay(given.decay, given.steps)
     if given.steps is None and given.tokens is None and given.minutes is None:
         given = dataclasses.replace(given, minutes=10.0)

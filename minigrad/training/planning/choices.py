@@ -12,6 +12,7 @@ from minigrad.system import hardware
 from minigrad.training import optimizers
 from minigrad.training.planning import costs
 from minigrad.training.settings import RunSettings, TrainConfig
+from minigrad.training.settings.optimisation import OptimisationSettings
 from minigrad.typing import Tokenizer
 
 CONTEXT, TOKENS_PER_STEP = 256, 2_048
@@ -33,7 +34,7 @@ QUESTION_NOISE = 0.1
 """The share of changed words in the questions of a book; the answer to a problem of a task depends on each word."""
 
 
-def expected_tokens(asked: TrainConfig, speed: float) -> float:
+def expected_tokens(asked: OptimisationSettings, speed: float) -> float:
     """Return the number of tokens of a run, at `speed` tokens per second."""
     if asked.tokens:
         return float(asked.tokens)

@@ -13,6 +13,7 @@ from minigrad.training.optimizers import matrices_of
 from minigrad.training.planning import costs, scaling
 from minigrad.training.planning.choices import CONTEXT, TOKENS_PER_STEP, expected_tokens
 from minigrad.training.settings import TrainConfig
+from minigrad.training.settings.optimisation import OptimisationSettings
 
 BYTES_PER_TOKEN = 3.2
 """Of a text that is not encoded yet: measured with 4,096 tokens on python-docs; with 8,192 it is 3.5."""
@@ -62,7 +63,7 @@ class Dial:
         """Whether the text is long enough for a size: the law does not know that a model can learn a text by heart."""
         return self.candidates[size].num_parameters() <= scaling.MOST_PARAMETERS * self.unique_tokens
 
-    def choose(self, asked: TrainConfig) -> str:
+    def choose(self, asked: OptimisationSettings) -> str:
         """Return the size for a run: the best in its minutes.
 
         A run of so many tokens or steps has no time, and the largest size would always be the best for it. It gets the
@@ -73,7 +74,7 @@ class Dial:
             return self.best(60 * asked.minutes)
         return next(size for size in sizes if sizes.index(self.best(self.seconds(asked, size))) <= sizes.index(size))
 
-    def seconds(self, asked: TrainConfig, size: str) -> float:
+    def seconds(self, asked: OptimisationSettings, size: str) -> float:
         """Return the time that a run of a size takes."""
         speed = self.speed(self.candidates[size])
         return expected_tokens(asked, speed) / speed

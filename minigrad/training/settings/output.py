@@ -1,0 +1,64 @@
+"""The settings of the computer and of what a run writes: processes and arithmetic, its folder, and how often."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from minigrad.options import Group, option
+
+
+@dataclass(frozen=True)
+class ProcessSettings(Group):
+    """How processes, threads and their arithmetic compute a step."""
+
+    heading: ClassVar[str] = "processes"
+
+    threads: int | None = option(None, "processor threads", at_least=1, at_most=256, none_means="one per core")
+    pipeline: bool = option(False, "divide layers, not sequences, among the processes of mpiexec")
+    precision: str = option(
+        "float32",
+        "floating-point type; with bfloat16 the factors of matrix products are rounded, everything else is float32",
+        choices=("float32", "float64", "bfloat16"),
+    )
+    matmul: str = option(
+        "auto",
+        "matmul backend: NumPy's BLAS, minigrad's own kernels, or whichever is faster; attention has its own kernels",
+        choices=("auto", "blas", "numba"),
+    )
+    checkpointing: bool = option(
+        False, "keep only the input of each layer and compute the rest again in the backward pass, to save memory"
+    )
+
+
+@dataclass(frozen=True)
+class OutputSettings(Group):
+    """What a run writes, where and how often."""
+
+    heading: ClassVar[str] = "output"
+
+    out: str | None = option(None, "run folder to write", value="DIR", none_means="runs/MODEL-SIZE")
+    resume: str | None = option(
+        None,
+        "continue this run, by default the newest in runs/, with its own settings; only a larger --steps, --tokens "
+        "or --minutes may be given with it",
+        value="DIR",
+        bare="",
+        none_means="",
+    )
+    log_every: int | None = option(None, "steps between lines of metrics", at_least=1)
+    eval_every: int | None = option(None, "steps between evaluations on validation text", at_least=1)
+    save_every: int | None = option(None, "steps between checkpoints", at_least=1)
+    sample_every: int | None = option(None, "steps between samples", at_least=1)
+    plan: bool = option(False, "print the plan and stop")
+    profile: bool = option(False, "print the time of each operation at the end")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChosenOutput(OutputSettings):
+    """The settings of the output after every value is chosen."""
+
+    log_every: int
+    eval_every: int
+    save_every: int
+    sample_every: int
