@@ -28,7 +28,7 @@ class Teaching(NamedTuple):
     is_reverse: bool = False  # whether KL(student, teacher) is minimised, or KL(teacher, student)
 
 
-class Decoder(Protocol):
+class StreamDecoder(Protocol):
     """Decodes token ids that arrive one by one."""
 
     def push(self, token: int, /) -> str:
@@ -85,7 +85,7 @@ class Tokenizer(Protocol):
     def decode_bytes(self, ids: Iterable[int], /) -> bytes:
         """Return the bytes of token ids."""
 
-    def stream_decoder(self) -> Decoder:
+    def stream_decoder(self) -> StreamDecoder:
         """Return a decoder that takes one id at a time."""
 
     def fingerprint(self) -> str:

@@ -32,10 +32,126 @@ from minigrad.nn.config import (
     laptop_init_std,
     residual_std,
 )
-from minigrad.nn.layered_model import LayeredModel
+from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.programs import Program, Register
 from minigrad.options import option, validate
 from minigrad.typing import Array
+
+
+class Block(nn.CheckpointedLayer):
+    """One layer: attention, then the feed-forward block; each follows a norm and adds to the residual stream."""
+
+    def __init__(self, config: GPT2Config, angles: nn.RotaryAngles | None = None) -> None:
+        out_std = residual_std(config)
+        self.ln_1 = nn.LayerNorm(config.width, eps=config.norm_eps)
+        self.attn = Attention(config, out_std, angles)
+        self.ln_2 = nn.LayerNorm(config.width, eps=config.norm_eps)
+        self.mlp = feed_forward(config)
+
+    def forward(self, x: Tensor, layout: Layout, cache: KeyValueCache | None = None, layer: int = 0) -> Tensor:
+        """Add the outputs of attention and of the feed-forward block to the residual stream x (rows, width)."""
+        x = x + self.attn(self.ln_1(x), layout, cache, layer)
+        return x + self.mlp(self.ln_2(x))
+
+
+class Attention(nn.Module):
+    """Causal multi-head self-attention; one product computes queries, keys and values."""
+
+    def __init__(self, config: GPT2Config, out_std: float, angles: nn.RotaryAngles | None) -> None:
+        self.num_heads, self.angles = config.num_heads, angles
+        self.c_attn = nn.Conv1D(config.width, 3 * config.width, std=config.init_std)
+        self.c_proj = nn.Conv1D(config.width, config.width, std=out_std)
+        self.attn_dropout, self.resid_dropout = nn.Dropout(config.dropout), nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor, layout: Layout, cache: KeyValueCache | None = None, layer: int = 0) -> Tensor:
+        """Attend from each row to the rows of its sequence up to itself; with a cache, also to the tokens in it.
+
+        Shapes: x (rows, width) -> (rows, width).
+        """
+        rows, width = x.shape
+        qkv = self.c_attn(x).reshape(rows, 3, self.num_heads, width // self.num_heads)
+        q, k, v = (qkv[:, part] for part in range(3))  # (rows, H, D)
+        if self.angles is not None:
+            q, k = self.angles.rotate(q, layout), self.angles.rotate(k, layout)
+        key_ranges = None
+        if cache is not None:
+            k, v, key_ranges = cache.append(layer, k, v, layout.offsets)
+        attended = ops.attention(q, k, v, offsets=layout.offsets, key_ranges=key_ranges, **self.attn_dropout.draws())
+        return self.resid_dropout(self.c_proj(attended.reshape(rows, width)))
+
+
+def feed_forward(config: GPT2Config) -> Any:
+    """Make the feed-forward block of a layer, or its experts, after whose sum dropout acts."""
+
+    def block(dropout: float = 0.0) -> nn.Conv1DFeedForward:
+        std, out_std = config.init_std, residual_std(config)
+        return nn.Conv1DFeedForward(config.width, config.feed_forward, std=std, out_std=out_std, dropout=dropout)
+
+    if not config.experts:
+        return block(config.dropout)
+    sizes, balance = (config.width, config.experts, config.experts_per_token), config.expert_balance
+    return Experts(*sizes, block, std=config.init_std, balance=balance, dropout=config.dropout)
+
+
+class GPT2(LanguageModel):
+    """The GPT-2 language model; `model(tokens)` gives logits, `model.loss(tokens, targets)` the loss."""
+
+    learns_positions = True  # unless they are rotary
+    published_prefix = "transformer."
+
+    def __init__(self, config: GPT2Config) -> None:
+        self.config: GPT2Config = config
+        self.wte = nn.Embedding(config.vocab_size, config.width, std=config.init_std)
+        self.learns_positions = config.rope_theta is None
+        if self.learns_positions:
+            self.wpe = nn.Embedding(config.context_length, config.width, std=config.init_std)
+        angles = nn.RotaryAngles(config.head_dim, config.rope_theta) if config.rope_theta is not None else None
+        self.drop = nn.Dropout(config.dropout)
+        self.h = [Block(config, angles) for _ in range(config.num_layers)]
+        self.ln_f = nn.LayerNorm(config.width, eps=config.norm_eps)
+        head = None if config.tied_head else nn.Linear(config.width, config.vocab_size, bias=False, std=config.init_std)
+        self.lm_head = head
+
+    def embedding(self) -> nn.Embedding:
+        """Return the embedding module."""
+        return self.wte
+
+    def hidden(self, tokens: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:
+        """Run the layers: tokens (rows,) -> (rows, width)."""
+        x = self.wte(tokens)
+        if self.learns_positions:
+            x = x + self.wpe(Tensor(layout.positions))
+        x = self.drop(x)
+        for index, layer in enumerate(self.h):
+            x = layer(x, layout, cache, index)
+        return self.ln_f(x)
+
+    def write_program(self, program: Program) -> Register | None:
+        """Describe the pass over one token, as `hidden` computes it.
+
+        None with experts, because a program computes the same steps for every token.
+        """
+        if self.config.experts:
+            return None
+        x = program.embed(self.wte)
+        if self.learns_positions:
+            program.add_position(x, self.wpe)
+        for index, layer in enumerate(self.h):
+            with program.temporary():
+                qkv = program.linear(layer.attn.c_attn, program.norm(layer.ln_1, x))
+                q, k, v = (qkv.part(part * x.size, (part + 1) * x.size) for part in range(3))
+                if layer.attn.angles is not None:
+                    program.rotate(q, layer.attn.angles)
+                    program.rotate(k, layer.attn.angles)
+                program.linear(layer.attn.c_proj, program.attend(index, q, k, v), add_to=x)
+            with program.temporary():
+                layer.mlp.write_program(program, program.norm(layer.ln_2, x), x)
+        return program.norm(self.ln_f, x)
+
+    def rename_weights(self, weights: dict[str, Array]) -> dict[str, Array]:
+        """Remove the prefix ``transformer.`` from the names, and the causal masks that old files contain."""
+        named = {name.removeprefix("transformer."): array for name, array in weights.items()}
+        return {name: each for name, each in named.items() if not name.endswith((".attn.bias", ".attn.masked_bias"))}
 
 
 @dataclass(frozen=True)
@@ -174,122 +290,3 @@ SIZES = {
     "medium": GPT2Config(),
     "large": GPT2Config(num_layers=36, width=1_280, num_heads=20, feed_forward=5_120),
 }
-
-
-class Attention(nn.Module):
-    """Causal multi-head self-attention; one product computes queries, keys and values."""
-
-    def __init__(self, config: GPT2Config, out_std: float, angles: nn.RotaryAngles | None) -> None:
-        self.num_heads, self.angles = config.num_heads, angles
-        self.c_attn = nn.Conv1D(config.width, 3 * config.width, std=config.init_std)
-        self.c_proj = nn.Conv1D(config.width, config.width, std=out_std)
-        self.attn_dropout, self.resid_dropout = nn.Dropout(config.dropout), nn.Dropout(config.dropout)
-
-    def forward(self, x: Tensor, layout: Layout, cache: KeyValueCache | None = None, layer: int = 0) -> Tensor:
-        """Attend from each row to the rows of its sequence up to itself; with a cache, also to the tokens in it.
-
-        Shapes: x (rows, width) -> (rows, width).
-        """
-        rows, width = x.shape
-        qkv = self.c_attn(x).reshape(rows, 3, self.num_heads, width // self.num_heads)
-        q, k, v = (qkv[:, part] for part in range(3))  # (rows, H, D)
-        if self.angles is not None:
-            q, k = self.angles.rotate(q, layout), self.angles.rotate(k, layout)
-        key_ranges = None
-        if cache is not None:
-            k, v, key_ranges = cache.append(layer, k, v, layout.offsets)
-        attended = ops.attention(q, k, v, offsets=layout.offsets, key_ranges=key_ranges, **self.attn_dropout.draws())
-        return self.resid_dropout(self.c_proj(attended.reshape(rows, width)))
-
-
-class Block(nn.CheckpointedLayer):
-    """One layer: attention, then the feed-forward block; each follows a norm and adds to the residual stream."""
-
-    def __init__(self, config: GPT2Config, angles: nn.RotaryAngles | None = None) -> None:
-        out_std = residual_std(config)
-        self.ln_1 = nn.LayerNorm(config.width, eps=config.norm_eps)
-        self.attn = Attention(config, out_std, angles)
-        self.ln_2 = nn.LayerNorm(config.width, eps=config.norm_eps)
-        self.mlp = feed_forward(config)
-
-    def forward(self, x: Tensor, layout: Layout, cache: KeyValueCache | None = None, layer: int = 0) -> Tensor:
-        """Add the outputs of attention and of the feed-forward block to the residual stream x (rows, width)."""
-        x = x + self.attn(self.ln_1(x), layout, cache, layer)
-        return x + self.mlp(self.ln_2(x))
-
-
-def feed_forward(config: GPT2Config) -> Any:
-    """Make the feed-forward block of a layer, or its experts, after whose sum dropout acts."""
-
-    def block(dropout: float = 0.0) -> nn.Conv1DFeedForward:
-        std, out_std = config.init_std, residual_std(config)
-        return nn.Conv1DFeedForward(config.width, config.feed_forward, std=std, out_std=out_std, dropout=dropout)
-
-    if not config.experts:
-        return block(config.dropout)
-    sizes, balance = (config.width, config.experts, config.experts_per_token), config.expert_balance
-    return Experts(*sizes, block, std=config.init_std, balance=balance, dropout=config.dropout)
-
-
-class GPT2(LayeredModel):
-    """The GPT-2 language model; `model(tokens)` gives logits, `model.loss(tokens, targets)` the loss."""
-
-    learns_positions = True  # unless they are rotary
-    published_prefix = "transformer."
-
-    def __init__(self, config: GPT2Config) -> None:
-        self.config: GPT2Config = config
-        self.wte = nn.Embedding(config.vocab_size, config.width, std=config.init_std)
-        self.learns_positions = config.rope_theta is None
-        if self.learns_positions:
-            self.wpe = nn.Embedding(config.context_length, config.width, std=config.init_std)
-        angles = nn.RotaryAngles(config.head_dim, config.rope_theta) if config.rope_theta is not None else None
-        self.drop = nn.Dropout(config.dropout)
-        self.h = [Block(config, angles) for _ in range(config.num_layers)]
-        self.ln_f = nn.LayerNorm(config.width, eps=config.norm_eps)
-        head = None if config.tied_head else nn.Linear(config.width, config.vocab_size, bias=False, std=config.init_std)
-        self.lm_head = head
-
-    def embedding(self) -> nn.Embedding:
-        """Return the embedding module."""
-        return self.wte
-
-    def enter(self, tokens: Tensor, layout: Layout) -> Tensor:
-        """Return what the first layer gets: tokens (rows,) -> (rows, width)."""
-        x = self.wte(tokens)
-        return self.drop(x + self.wpe(Tensor(layout.positions)) if self.learns_positions else x)
-
-    def pass_layer(self, index: int, x: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:
-        """Pass rows (rows, width) through the layer of this number."""
-        return self.h[index](x, layout, cache, index)
-
-    def leave(self, x: Tensor) -> Tensor:
-        """Return what the head gets of what the last layer returned (rows, width)."""
-        return self.ln_f(x)
-
-    def write_program(self, program: Program) -> Register | None:
-        """Describe the pass over one token, as `hidden` computes it.
-
-        None with experts, because a program computes the same steps for every token.
-        """
-        if self.config.experts:
-            return None
-        x = program.embed(self.wte)
-        if self.learns_positions:
-            program.add_position(x, self.wpe)
-        for index, layer in enumerate(self.h):
-            with program.temporary():
-                qkv = program.linear(layer.attn.c_attn, program.norm(layer.ln_1, x))
-                q, k, v = (qkv.part(part * x.size, (part + 1) * x.size) for part in range(3))
-                if layer.attn.angles is not None:
-                    program.rotate(q, layer.attn.angles)
-                    program.rotate(k, layer.attn.angles)
-                program.linear(layer.attn.c_proj, program.attend(index, q, k, v), add_to=x)
-            with program.temporary():
-                layer.mlp.write_program(program, program.norm(layer.ln_2, x), x)
-        return program.norm(self.ln_f, x)
-
-    def rename_weights(self, weights: dict[str, Array]) -> dict[str, Array]:
-        """Remove the prefix ``transformer.`` from the names, and the causal masks that old files contain."""
-        named = {name.removeprefix("transformer."): array for name, array in weights.items()}
-        return {name: each for name, each in named.items() if not name.endswith((".attn.bias", ".attn.masked_bias"))}

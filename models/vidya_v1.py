@@ -27,9 +27,72 @@ from minigrad.nn.config import (
     laptop_init_std,
     residual_std,
 )
-from minigrad.nn.layered_model import LayeredModel
+from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.programs import Program, Register
 from minigrad.options import option, validate
+
+
+class Block(nn.CheckpointedLayer):
+    """One layer: attention, then the feed-forward block; each follows a norm and adds to the residual stream."""
+
+    def __init__(self, config: VidyaV1Config) -> None:
+        std, out_std, heads = config.init_std, residual_std(config), config.num_heads
+        self.input_layernorm = nn.RMSNorm(config.width, eps=config.norm_eps)
+        self.self_attn = nn.GroupedQueryAttention(config.width, heads, heads, config.head_dim, std=std, out_std=out_std)
+        self.post_attention_layernorm = nn.RMSNorm(config.width, eps=config.norm_eps)
+        self.mlp = nn.GELUFeedForward(config.width, config.feed_forward, std=std, out_std=out_std)
+        self.attention_dropout, self.mlp_dropout = nn.Dropout(config.dropout), nn.Dropout(config.dropout)
+
+    def forward(
+        self, x: Tensor, layout: Layout, angles: nn.RotaryAngles, cache: KeyValueCache | None = None, layer: int = 0
+    ) -> Tensor:
+        """Add the outputs of attention and of the feed-forward block to the residual stream x (rows, width)."""
+        x = x + self.attention_dropout(self.self_attn(self.input_layernorm(x), layout, angles, cache, layer))
+        return x + self.mlp_dropout(self.mlp(self.post_attention_layernorm(x)))
+
+
+class VidyaV1Backbone(nn.Module):
+    """Embedding and its norm, layers, and the last norm."""
+
+    def __init__(self, config: VidyaV1Config) -> None:
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.width, std=config.init_std)
+        self.embed_norm = nn.RMSNorm(config.width, eps=config.norm_eps)
+        self.embedding_dropout = nn.Dropout(config.dropout)
+        self.layers = [Block(config) for _ in range(config.num_layers)]
+        self.norm = nn.RMSNorm(config.width, eps=config.norm_eps)
+
+
+class VidyaV1(LanguageModel):
+    """The Vidya v1 language model; `model(tokens)` gives logits, `model.loss(tokens, targets)` the loss."""
+
+    def __init__(self, config: VidyaV1Config) -> None:
+        self.config: VidyaV1Config = config
+        self.model = VidyaV1Backbone(config)
+        self._angles = nn.RotaryAngles(config.head_dim, config.rope_theta, interleaved=True)
+
+    def embedding(self) -> nn.Embedding:
+        """Return the embedding module."""
+        return self.model.embed_tokens
+
+    def hidden(self, tokens: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:
+        """Run the layers: tokens (rows,) -> (rows, width)."""
+        body = self.model
+        x = body.embedding_dropout(body.embed_norm(body.embed_tokens(tokens)))
+        for index, layer in enumerate(body.layers):
+            x = layer(x, layout, self._angles, cache, index)
+        return body.norm(x)
+
+    def write_program(self, program: Program) -> Register:
+        """Describe the pass over one token, as `hidden` computes it."""
+        x = program.embed(self.model.embed_tokens)
+        program.norm(self.model.embed_norm, x, out=x)
+        for index, layer in enumerate(self.model.layers):
+            with program.temporary():
+                h = program.norm(layer.input_layernorm, x)
+                layer.self_attn.write_program(program, h, index, x, self._angles)
+            with program.temporary():
+                layer.mlp.write_program(program, program.norm(layer.post_attention_layernorm, x), x)
+        return program.norm(self.model.norm, x)
 
 
 @dataclass(frozen=True)
@@ -118,70 +181,3 @@ SIZES = {
     "10m": VidyaV1Config(width=256, num_heads=8, feed_forward=1_024),
     "49m": VidyaV1Config(),
 }
-
-
-class Block(nn.CheckpointedLayer):
-    """One layer: attention, then the feed-forward block; each follows a norm and adds to the residual stream."""
-
-    def __init__(self, config: VidyaV1Config) -> None:
-        std, out_std, heads = config.init_std, residual_std(config), config.num_heads
-        self.input_layernorm = nn.RMSNorm(config.width, eps=config.norm_eps)
-        self.self_attn = nn.GroupedQueryAttention(config.width, heads, heads, config.head_dim, std=std, out_std=out_std)
-        self.post_attention_layernorm = nn.RMSNorm(config.width, eps=config.norm_eps)
-        self.mlp = nn.GELUFeedForward(config.width, config.feed_forward, std=std, out_std=out_std)
-        self.attention_dropout, self.mlp_dropout = nn.Dropout(config.dropout), nn.Dropout(config.dropout)
-
-    def forward(
-        self, x: Tensor, layout: Layout, angles: nn.RotaryAngles, cache: KeyValueCache | None = None, layer: int = 0
-    ) -> Tensor:
-        """Add the outputs of attention and of the feed-forward block to the residual stream x (rows, width)."""
-        x = x + self.attention_dropout(self.self_attn(self.input_layernorm(x), layout, angles, cache, layer))
-        return x + self.mlp_dropout(self.mlp(self.post_attention_layernorm(x)))
-
-
-class Decoder(nn.Module):
-    """Embedding and its norm, layers, and the last norm."""
-
-    def __init__(self, config: VidyaV1Config) -> None:
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.width, std=config.init_std)
-        self.embed_norm = nn.RMSNorm(config.width, eps=config.norm_eps)
-        self.embedding_dropout = nn.Dropout(config.dropout)
-        self.layers = [Block(config) for _ in range(config.num_layers)]
-        self.norm = nn.RMSNorm(config.width, eps=config.norm_eps)
-
-
-class VidyaV1(LayeredModel):
-    """The Vidya v1 language model; `model(tokens)` gives logits, `model.loss(tokens, targets)` the loss."""
-
-    def __init__(self, config: VidyaV1Config) -> None:
-        self.config: VidyaV1Config = config
-        self.model = Decoder(config)
-        self._angles = nn.RotaryAngles(config.head_dim, config.rope_theta, interleaved=True)
-
-    def embedding(self) -> nn.Embedding:
-        """Return the embedding module."""
-        return self.model.embed_tokens
-
-    def enter(self, tokens: Tensor, layout: Layout) -> Tensor:
-        """Return what the first layer gets: tokens (rows,) -> (rows, width)."""
-        return self.model.embedding_dropout(self.model.embed_norm(self.model.embed_tokens(tokens)))
-
-    def pass_layer(self, index: int, x: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:
-        """Pass rows (rows, width) through the layer of this number."""
-        return self.model.layers[index](x, layout, self._angles, cache, index)
-
-    def leave(self, x: Tensor) -> Tensor:
-        """Return what the head gets of what the last layer returned (rows, width)."""
-        return self.model.norm(x)
-
-    def write_program(self, program: Program) -> Register:
-        """Describe the pass over one token, as `hidden` computes it."""
-        x = program.embed(self.model.embed_tokens)
-        program.norm(self.model.embed_norm, x, out=x)
-        for index, layer in enumerate(self.model.layers):
-            with program.temporary():
-                h = program.norm(layer.input_layernorm, x)
-                layer.self_attn.write_program(program, h, index, x, self._angles)
-            with program.temporary():
-                layer.mlp.write_program(program, program.norm(layer.post_attention_layernorm, x), x)
-        return program.norm(self.model.norm, x)

@@ -30,9 +30,99 @@ from minigrad.nn.config import (
     laptop_init_std,
     residual_std,
 )
-from minigrad.nn.layered_model import LayeredModel
+from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.programs import Program, Register
 from minigrad.options import option, validate
+
+
+class Block(nn.CheckpointedLayer):
+    """One layer: attention, then the feed-forward block; each follows a norm and adds to the residual stream."""
+
+    def __init__(self, config: VidyaV2Config) -> None:
+        std, out_std = config.init_std, residual_std(config)
+        self.input_layernorm = nn.RMSNorm(config.width, eps=config.norm_eps)
+        self.self_attn = nn.GroupedQueryAttention(
+            config.width,
+            config.num_heads,
+            config.num_kv_heads,
+            config.head_dim,
+            key_shift=config.key_shift,
+            std=std,
+            out_std=out_std,
+        )
+        self.post_attention_layernorm = nn.RMSNorm(config.width, eps=config.norm_eps)
+        self.mlp = feed_forward(config)
+        self.attention_dropout, self.mlp_dropout = nn.Dropout(config.dropout), nn.Dropout(config.dropout)
+
+    def forward(
+        self, x: Tensor, layout: Layout, angles: nn.RotaryAngles, cache: KeyValueCache | None = None, layer: int = 0
+    ) -> Tensor:
+        """Add the outputs of attention and of the feed-forward block to the residual stream x (rows, width)."""
+        x = x + self.attention_dropout(self.self_attn(self.input_layernorm(x), layout, angles, cache, layer))
+        return x + self.mlp_dropout(self.mlp(self.post_attention_layernorm(x)))
+
+
+def feed_forward(config: VidyaV2Config) -> Any:
+    """Make the feed-forward block of a layer, or its experts."""
+
+    def block() -> nn.SwiGLUFeedForward:
+        return nn.SwiGLUFeedForward(
+            config.width, config.feed_forward, std=config.init_std, out_std=residual_std(config)
+        )
+
+    if not config.experts:
+        return block()
+    sizes = config.width, config.experts, config.experts_per_token
+    return Experts(*sizes, block, std=config.init_std, balance=config.expert_balance)
+
+
+class VidyaV2Backbone(nn.Module):
+    """Embedding, layers and the last norm: the part of the checkpoint whose names begin with ``model.``"""
+
+    def __init__(self, config: VidyaV2Config) -> None:
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.width, std=config.init_std)
+        self.embedding_dropout = nn.Dropout(config.dropout)
+        self.layers = [Block(config) for _ in range(config.num_layers)]
+        self.norm = nn.RMSNorm(config.width, eps=config.norm_eps)
+
+
+class VidyaV2(LanguageModel):
+    """The Vidya v2 language model; `model(tokens)` gives logits, `model.loss(tokens, targets)` the loss."""
+
+    def __init__(self, config: VidyaV2Config) -> None:
+        self.config: VidyaV2Config = config
+        self.model = VidyaV2Backbone(config)
+        head = None if config.tied_head else nn.Linear(config.width, config.vocab_size, bias=False, std=config.init_std)
+        self.lm_head, self.shifts_keys = head, config.key_shift
+        self._angles = rotary_settings.angles(config)
+
+    def embedding(self) -> nn.Embedding:
+        """Return the embedding module."""
+        return self.model.embed_tokens
+
+    def hidden(self, tokens: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:
+        """Run the layers: tokens (rows,) -> (rows, width)."""
+        body = self.model
+        x = body.embedding_dropout(body.embed_tokens(tokens))
+        for index, layer in enumerate(body.layers):
+            x = layer(x, layout, self._angles, cache, index)
+        return body.norm(x)
+
+    def write_program(self, program: Program) -> Register | None:
+        """Describe the pass over one token, as `hidden` computes it.
+
+        None with experts, because a program computes the same steps for every token.
+        """
+        if self.config.experts:
+            return None
+        x = program.embed(self.model.embed_tokens)
+        for index, layer in enumerate(self.model.layers):
+            with program.temporary():
+                h = program.norm(layer.input_layernorm, x)
+                layer.self_attn.write_program(program, h, index, x, self._angles)
+            with program.temporary():
+                layer.mlp.write_program(program, program.norm(layer.post_attention_layernorm, x), x)
+        return program.norm(self.model.norm, x)
 
 
 @dataclass(frozen=True)
@@ -198,97 +288,3 @@ SIZES = {
     "smollm2-135m": VidyaV2Config(vocab_size=49_152, context_length=8_192),
     "mobilellm-125m": VidyaV2Config(),
 }
-
-
-class Block(nn.CheckpointedLayer):
-    """One layer: attention, then the feed-forward block; each follows a norm and adds to the residual stream."""
-
-    def __init__(self, config: VidyaV2Config) -> None:
-        std, out_std = config.init_std, residual_std(config)
-        self.input_layernorm = nn.RMSNorm(config.width, eps=config.norm_eps)
-        self.self_attn = nn.GroupedQueryAttention(
-            config.width,
-            config.num_heads,
-            config.num_kv_heads,
-            config.head_dim,
-            key_shift=config.key_shift,
-            std=std,
-            out_std=out_std,
-        )
-        self.post_attention_layernorm = nn.RMSNorm(config.width, eps=config.norm_eps)
-        self.mlp = feed_forward(config)
-        self.attention_dropout, self.mlp_dropout = nn.Dropout(config.dropout), nn.Dropout(config.dropout)
-
-    def forward(
-        self, x: Tensor, layout: Layout, angles: nn.RotaryAngles, cache: KeyValueCache | None = None, layer: int = 0
-    ) -> Tensor:
-        """Add the outputs of attention and of the feed-forward block to the residual stream x (rows, width)."""
-        x = x + self.attention_dropout(self.self_attn(self.input_layernorm(x), layout, angles, cache, layer))
-        return x + self.mlp_dropout(self.mlp(self.post_attention_layernorm(x)))
-
-
-def feed_forward(config: VidyaV2Config) -> Any:
-    """Make the feed-forward block of a layer, or its experts."""
-
-    def block() -> nn.SwiGLUFeedForward:
-        return nn.SwiGLUFeedForward(
-            config.width, config.feed_forward, std=config.init_std, out_std=residual_std(config)
-        )
-
-    if not config.experts:
-        return block()
-    sizes = config.width, config.experts, config.experts_per_token
-    return Experts(*sizes, block, std=config.init_std, balance=config.expert_balance)
-
-
-class Decoder(nn.Module):
-    """Embedding, layers and the last norm: the part of the checkpoint whose names begin with ``model.``"""
-
-    def __init__(self, config: VidyaV2Config) -> None:
-        self.embed_tokens = nn.Embedding(config.vocab_size, config.width, std=config.init_std)
-        self.embedding_dropout = nn.Dropout(config.dropout)
-        self.layers = [Block(config) for _ in range(config.num_layers)]
-        self.norm = nn.RMSNorm(config.width, eps=config.norm_eps)
-
-
-class VidyaV2(LayeredModel):
-    """The Vidya v2 language model; `model(tokens)` gives logits, `model.loss(tokens, targets)` the loss."""
-
-    def __init__(self, config: VidyaV2Config) -> None:
-        self.config: VidyaV2Config = config
-        self.model = Decoder(config)
-        head = None if config.tied_head else nn.Linear(config.width, config.vocab_size, bias=False, std=config.init_std)
-        self.lm_head, self.shifts_keys = head, config.key_shift
-        self._angles = rotary_settings.angles(config)
-
-    def embedding(self) -> nn.Embedding:
-        """Return the embedding module."""
-        return self.model.embed_tokens
-
-    def enter(self, tokens: Tensor, layout: Layout) -> Tensor:
-        """Return what the first layer gets: tokens (rows,) -> (rows, width)."""
-        return self.model.embedding_dropout(self.model.embed_tokens(tokens))
-
-    def pass_layer(self, index: int, x: Tensor, layout: Layout, cache: KeyValueCache | None = None) -> Tensor:
-        """Pass rows (rows, width) through the layer of this number."""
-        return self.model.layers[index](x, layout, self._angles, cache, index)
-
-    def leave(self, x: Tensor) -> Tensor:
-        """Return what the head gets of what the last layer returned (rows, width)."""
-        return self.model.norm(x)
-
-    def write_program(self, program: Program) -> Register | None:
-        """Describe the pass over one token, as `hidden` computes it.
-
-        None with experts, because a program computes the same steps for every token.
-        """
-        if self.config.experts:
-            return None
-        x = program.embed(self.model.embed_tokens)
-        for index, layer in enumerate(self.model.layers):
-            with program.temporary():
-                h = program.norm(layer.input_layernorm, x)
-                layer.self_attn.write_program(program, h, index, x, self._angles)
-            with program.temporary():
-                layer.mlp.write_program(program, program.norm(layer.post_attention_layernorm, x), x)
-        return program.norm(self.model.norm, x)

@@ -16,7 +16,6 @@ from minigrad import Tensor, nn
 from minigrad.experts import Experts
 from minigrad.finetuning import objectives
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.layered_model import LayeredModel
 from minigrad.nn.layers import Function, LowRank
 from minigrad.nn.token_rows import TokenRows
 from models import gpt2, vidya_v1, vidya_v2
@@ -89,13 +88,12 @@ CONTAINERS = {
     nn.Module,
     nn.CheckpointedLayer,
     LanguageModel,
-    LayeredModel,
     gpt2.GPT2,
-    vidya_v1.Decoder,
+    vidya_v1.VidyaV1Backbone,
     vidya_v1.VidyaV1,
-    vidya_v2.Decoder,
+    vidya_v2.VidyaV2Backbone,
     vidya_v2.VidyaV2,
     vsla.VSLA,
-    wiola.Decoder,
+    wiola.WiolaBackbone,
     wiola.Wiola,
 }

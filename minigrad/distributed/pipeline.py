@@ -11,9 +11,10 @@ them, in the order of one process; so the sums are those of one process that tak
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from minigrad.distributed.world import World
 from minigrad.errors import InputError
 from minigrad.experts import mixtures
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.layered_model import LayeredModel
+from minigrad.nn.module import Module
 from minigrad.optim.flat import gradient_array
 from minigrad.typing import Array
 
@@ -33,7 +34,7 @@ from minigrad.typing import Array
 def check_layers(model: LanguageModel, family: str, stages: int) -> None:
     """Raise InputError if a model cannot be divided into as many stages."""
     layers = model.config.num_layers
-    if not isinstance(model, LayeredModel):
+    if not all(layer.reads_one_layer for layer in _layers(model)):
         raise InputError(
             f"--pipeline sends the rows of one layer to the next, but the layers of {family} read those of several; "
             "take another --model, or leave out --pipeline"
@@ -68,11 +69,10 @@ def owners(model: LanguageModel, stages: int) -> dict[int, int]:
     What comes before the layers is in the first stage, also if it is the head as well; what comes after them in the
     last one.
     """
-    layers = [module for _, module in model.named_modules() if isinstance(module, nn.CheckpointedLayer)]
     of_layers = {
         id(parameter): stage
         for stage, (first, last) in enumerate(itertools.pairwise(layer_cuts(model, stages)))
-        for layer in layers[first:last]
+        for layer in _layers(model)[first:last]
         for parameter in layer.parameters()
     }
     found, beside = {}, 0
@@ -92,6 +92,24 @@ def largest_stage(model: LanguageModel, stages: int) -> int:
     return max(sizes)
 
 
+def _layers(model: LanguageModel) -> list[nn.CheckpointedLayer]:
+    return [module for _, module in model.named_modules() if isinstance(module, nn.CheckpointedLayer)]
+
+
+def _with_layers(module: Module, layers: Sequence[Callable[..., Tensor]]) -> Module:
+    """Return a copy of a module, or of a module inside it, with other layers; all other modules are shared."""
+    for name, value in vars(module).items():
+        if isinstance(value, Module):
+            changed: Any = _with_layers(value, layers)
+        else:
+            changed = layers if isinstance(value, list) and isinstance(value[0], nn.CheckpointedLayer) else value
+        if changed is not value:
+            module = copy.copy(module)
+            setattr(module, name, changed)
+            return module
+    return module
+
+
 class _Flight(NamedTuple):
     """A part of a batch that has passed through this stage: what came in, if it is not the first, and what went out."""
 
@@ -104,9 +122,8 @@ class Pipeline:
     """One stage of a model that is divided among the processes of a job; `seed` chooses what dropout drops."""
 
     def __init__(self, model: LanguageModel, world: World, seed: int = 0) -> None:
-        assert isinstance(model, LayeredModel)
         self.model, self.world, self.seed = model, world, seed
-        self._layers = range(*layer_cuts(model, world.size)[world.rank : world.rank + 2])
+        self._stage = range(*layer_cuts(model, world.size)[world.rank : world.rank + 2])
         self._dropouts = nn.dropouts(model)
         self._last = world.size - 1
         self._sending: list[Callable[[], object]] = []
@@ -131,20 +148,39 @@ class Pipeline:
         return self.world.rank == self._last
 
     def _forward(self, part: Batch, step: int) -> _Flight:
-        model, x = self.model, None
+        x = None
         nn.set_step(self._dropouts, self.seed, step, first_row=part.first_row)
-        if self.world.rank == 0:
-            y = model.enter(Tensor(part.tokens), part.layout)
-        else:
-            shape = len(part.tokens), model.config.width
-            y = x = Tensor(self._receive(shape, self.world.rank - 1), requires_grad=True)
-        for index in self._layers:
-            y = model.pass_layer(index, y, part.layout)
+        if self.world.rank > 0:
+            shape = len(part.tokens), self.model.config.width
+            x = Tensor(self._receive(shape, self.world.rank - 1), requires_grad=True)
+        y, output = self._pass(part, x)
         if self._is_last:
-            y = ops.linear_cross_entropy(model.leave(y), model.head(), part.targets, part.weights)
+            y = ops.linear_cross_entropy(output, self.model.head(), part.targets, part.weights)
         else:
             self._send(y.data, self.world.rank + 1)
         return _Flight(part, x, y)
+
+    def _pass(self, part: Batch, arrived: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Run the model with the layers of this stage only; return the output of the last of them, and of the model.
+
+        The first of them gets the rows that `arrived`. The layers of other stages return the rows as they are.
+        """
+        rows = arrived
+
+        def stand_in(index: int, layer: nn.CheckpointedLayer) -> Callable[..., Tensor]:
+            def call(x: Tensor, *arguments: Any) -> Tensor:
+                nonlocal rows
+                rows = x if rows is None else rows
+                if index in self._stage:
+                    rows = layer(rows, *arguments)
+                return rows
+
+            return call
+
+        stage: Any = _with_layers(self.model, list(itertools.starmap(stand_in, enumerate(_layers(self.model)))))
+        output = stage.hidden(Tensor(part.tokens), part.layout)
+        assert rows is not None
+        return rows, output
 
     def _backward(self, flight: _Flight, num_targets: int) -> float:
         part, x, y = flight

@@ -9,7 +9,7 @@ import numpy as np
 
 from minigrad.generation.sampling import distribution, draw, log_probabilities, most_likely, uniform
 from minigrad.generation.settings import Sampling
-from minigrad.typing import Array, Decoder, Tokenizer
+from minigrad.typing import Array, StreamDecoder, Tokenizer
 
 
 class Token(int):
@@ -117,7 +117,7 @@ class TextStream:
     (['', 'é', '', '!', ''], True)
     """
 
-    def __init__(self, decoder: Decoder, stops: Sequence[str] = ()) -> None:
+    def __init__(self, decoder: StreamDecoder, stops: Sequence[str] = ()) -> None:
         self._decoder, self._stops = decoder, stops
         self._held = ""  # a possible beginning of a stop string
         self.stopped = False

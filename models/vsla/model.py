@@ -15,11 +15,28 @@ from minigrad import nn
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn import Layout
 from minigrad.nn.config import residual_std
-from minigrad.nn.layered_model import LayeredModel
+from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.programs import Program, Register
 from models.vsla.config import VSLAConfig
 from models.vsla.learned_pattern import LearnedPattern
 from models.vsla.patterns import AttentionPattern, PatternCache
+
+
+class Block(nn.CheckpointedLayer):
+    """One layer: attention, then the feed-forward block; each follows a norm and adds to the residual stream."""
+
+    def __init__(self, config: VSLAConfig, layer: int) -> None:
+        self.ln_1 = nn.LayerNorm(config.width, eps=config.norm_eps)
+        self.attn = Attention(config, layer)
+        self.ln_2 = nn.LayerNorm(config.width, eps=config.norm_eps)
+        self.mlp = nn.Conv1DFeedForward(
+            config.width, config.feed_forward, std=config.init_std, out_std=residual_std(config), dropout=config.dropout
+        )
+
+    def forward(self, x: Tensor, layout: Layout, cache: PatternCache | None = None, layer: int = 0) -> Tensor:
+        """Add the outputs of attention and of the feed-forward block to the residual stream x (rows, width)."""
+        x = x + self.attn(self.ln_1(x), layout, cache, layer)
+        return x + self.mlp(self.ln_2(x))
 
 
 class Attention(nn.Module):
@@ -48,24 +65,7 @@ class Attention(nn.Module):
         return self.resid_dropout(self.c_proj(attended.reshape(rows, width)))
 
 
-class Block(nn.CheckpointedLayer):
-    """One layer: attention, then the feed-forward block; each follows a norm and adds to the residual stream."""
-
-    def __init__(self, config: VSLAConfig, layer: int) -> None:
-        self.ln_1 = nn.LayerNorm(config.width, eps=config.norm_eps)
-        self.attn = Attention(config, layer)
-        self.ln_2 = nn.LayerNorm(config.width, eps=config.norm_eps)
-        self.mlp = nn.Conv1DFeedForward(
-            config.width, config.feed_forward, std=config.init_std, out_std=residual_std(config), dropout=config.dropout
-        )
-
-    def forward(self, x: Tensor, layout: Layout, cache: PatternCache | None = None, layer: int = 0) -> Tensor:
-        """Add the outputs of attention and of the feed-forward block to the residual stream x (rows, width)."""
-        x = x + self.attn(self.ln_1(x), layout, cache, layer)
-        return x + self.mlp(self.ln_2(x))
-
-
-class VSLA(LayeredModel):
+class VSLA(LanguageModel):
     """The VSLA language model; `model(tokens)` gives logits, `model.loss(tokens, targets)` the loss."""
 
     learns_positions = True
@@ -84,16 +84,11 @@ class VSLA(LayeredModel):
         """Return the embedding module."""
         return self.wte
 
-    def enter(self, tokens: Tensor, layout: Layout) -> Tensor:
-        """Return what the first layer gets: tokens (rows,) -> (rows, width)."""
-        return self.drop(self.wte(tokens) + self.wpe(Tensor(layout.positions)))
-
-    def pass_layer(self, index: int, x: Tensor, layout: Layout, cache: PatternCache | None = None) -> Tensor:
-        """Pass rows (rows, width) through the layer of this number."""
-        return self.h[index](x, layout, cache, index)
-
-    def leave(self, x: Tensor) -> Tensor:
-        """Return what the head gets of what the last layer returned (rows, width)."""
+    def hidden(self, tokens: Tensor, layout: Layout, cache: PatternCache | None = None) -> Tensor:
+        """Run the layers: tokens (rows,) -> (rows, width)."""
+        x = self.drop(self.wte(tokens) + self.wpe(Tensor(layout.positions)))
+        for index, layer in enumerate(self.h):
+            x = layer(x, layout, cache, index)
         return self.ln_f(x)
 
     def write_program(self, program: Program) -> Register | None:

@@ -30,6 +30,8 @@ from models.wiola.spiral import SpiralAngles
 class Block(nn.CheckpointedLayer):
     """One layer (eqs. 1-6): attention over the sequence and the layers below, then the two feed-forward streams."""
 
+    reads_one_layer = False
+
     def __init__(self, config: WiolaConfig, merging: bool) -> None:
         self.input_norm = WiolaRMSNorm(config.width, eps=config.norm_eps)
         self.attn = GatedCrossLayerAttention(
@@ -62,7 +64,7 @@ class Block(nn.CheckpointedLayer):
         return x + self.ffn_dropout(self.ffn(self.post_attn_norm(x)))
 
 
-class Decoder(nn.Module):
+class WiolaBackbone(nn.Module):
     """Embedding, layers and the last norm: the part of the checkpoint whose names begin with ``model.``"""
 
     def __init__(self, config: WiolaConfig) -> None:
@@ -78,7 +80,7 @@ class Wiola(LanguageModel):
 
     def __init__(self, config: WiolaConfig) -> None:
         self.config: WiolaConfig = config
-        self.model = Decoder(config)
+        self.model = WiolaBackbone(config)
         head = None if config.tied_head else nn.Linear(config.width, config.vocab_size, bias=False, std=config.init_std)
         self.lm_head = head
         self._angles = SpiralAngles(
