@@ -9,10 +9,9 @@ import numpy as np
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
 from minigrad.kernels.rowwise.adamw import AdamWFactors, adamw_update
-from minigrad.optim.groups import Group
+from minigrad.optim.division import Part
 from minigrad.optim.optimizer import Optimizer
-from minigrad.optim.parts import Part
-from minigrad.optim.settings import checked
+from minigrad.optim.settings import GroupSettings, checked
 from minigrad.typing import Array
 
 
@@ -47,7 +46,7 @@ class AdamW(Optimizer):
 
     def __init__(
         self,
-        parameters: Iterable[Tensor] | Iterable[Group],
+        parameters: Iterable[Tensor] | Iterable[GroupSettings],
         lr: float = 1e-3,
         *,
         betas: tuple[float, float] = (0.9, 0.95),
@@ -61,8 +60,8 @@ class AdamW(Optimizer):
         self.betas = checked(self, "beta1", betas[0]), checked(self, "beta2", betas[1])
         self.eps = checked(self, "eps", eps)
 
-    def update(self, part: Part, run: slice, lr: float, gradient_scale: float) -> None:
-        """Run the kernel on a range of parameters."""
+    def update(self, part: Part, span: slice, lr: float, gradient_scale: float) -> None:
+        """Run the kernel on a span of parameters."""
         beta1, beta2 = self.betas
         factors = AdamWFactors(
             beta1=beta1,
@@ -73,5 +72,5 @@ class AdamW(Optimizer):
             keep=1 - lr * part.decay,
             gradient_scale=gradient_scale,
         )
-        m, v = part.moments_of(run)
-        adamw_update(part.segment.data[run], part.segment.gradient[run], m, v, factors)
+        m, v = part.moments_of(span)
+        adamw_update(part.segment.data[span], part.segment.gradient[span], m, v, factors)

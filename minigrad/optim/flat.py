@@ -33,7 +33,7 @@ class Segment:
         stops = itertools.accumulate(member.size for member in self.members)
         return [slice(stop - member.size, stop) for member, stop in zip(self.members, stops, strict=True)]
 
-    def runs(self) -> list[slice]:
+    def spans(self) -> list[slice]:
         """Return the longest ranges of the flat arrays in which every member has a gradient."""
         found: list[slice] = []
         stop = 0

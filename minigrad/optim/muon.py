@@ -20,9 +20,9 @@ from minigrad.kernels.gemm import newton_schulz
 from minigrad.kernels.gemm.newton_schulz import Polynomial
 from minigrad.kernels.rowwise import momentum
 from minigrad.optim.adamw import AdamW
+from minigrad.optim.division import Part
 from minigrad.optim.flat import Segment
-from minigrad.optim.groups import Group
-from minigrad.optim.parts import Part
+from minigrad.optim.settings import GroupSettings
 from minigrad.typing import Array
 
 _ITERATIONS, _POLYNOMIAL = 5, Polynomial(3.4445, -4.7750, 2.0315)  # which brings singular values towards 1
@@ -34,9 +34,10 @@ def orthogonalise(u: Array) -> Array:
     r"""Return about the nearest matrix with orthonormal rows or columns: $U V^T$, where $u = U S V^T$.
 
     Newton-Schulz iterations (Jordan et al. 2024, "Muon: an optimizer for hidden layers"): $x = u / |u|$, and five times
-    $x \leftarrow a x + b\, x x^T x + c\, (x x^T)^2 x$, which maps a singular value s to $a s + b s^3 + c s^5$. All but
-    tiny ones end between 0.7 and 1.2, which is near enough. First u is multiplied by the power of two that brings
-    its largest element near 1, so that the squares of elements from 1e-45 to 3e38 neither underflow nor overflow.
+    $x \leftarrow a x + b\, x x^T x + c\, (x x^T)^2 x$, which maps a singular value s to $a s + b s^3 + c s^5$. All
+    singular values but tiny ones end between 0.7 and 1.2, which is near enough. First u is multiplied by the power of
+    two that brings its largest element near 1, so that the squares of elements from 1e-45 to 3e38 neither underflow nor
+    overflow.
     Shapes: u (rows, columns) -> (rows, columns). A matrix of zeros stays one.
     """
     largest = np.abs(u).max(initial=0)
@@ -78,7 +79,8 @@ class Muon(AdamW):
     while its momentum shrinks as always. Other matrices are not affected.
     `matrices` are those within a model's layers: the rows of an embedding and of the head are one token each, and have
     no common directions. A matrix has a momentum m only, and no second moment v. Groups, and which parameters are
-    decayed: see `Optimizer`. Raises InputError for one that is no matrix or not among the parameters.
+    decayed: see `Optimizer`. Raises InputError for a tensor in `matrices` with other than two axes, or not among the
+    parameters.
 
     >>> from minigrad import nn
     >>> model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
@@ -87,7 +89,7 @@ class Muon(AdamW):
 
     def __init__(
         self,
-        parameters: Iterable[Tensor] | Iterable[Group],
+        parameters: Iterable[Tensor] | Iterable[GroupSettings],
         lr: float = 1e-3,
         *,
         matrices: Iterable[Tensor],
@@ -103,16 +105,20 @@ class Muon(AdamW):
             if matrix.ndim != 2 or id(matrix) not in known:
                 raise InputError(f"Muon turns matrices among its parameters, not what has the shape {matrix.shape}")
 
-    def moments_kept(self, parameter: Tensor) -> tuple[str, ...]:
-        """Return the names of the moments that a parameter has: of a matrix the momentum alone."""
-        return self.moment_names[:1] if id(parameter) in self._matrices else self.moment_names
+    def _is_turned(self, parameter: Tensor) -> bool:
+        """Whether Muon turns a parameter; the members of a segment have the same moments, so it turns all or none."""
+        return id(parameter) in self._matrices
 
-    def update(self, part: Part, run: slice, lr: float, gradient_scale: float) -> None:
-        """Update a range of parameters; threads share its matrices, each of which one thread computes."""
-        if len(part.moments) == len(self.moment_names):
-            super().update(part, run, lr, gradient_scale)
+    def moments_kept(self, parameter: Tensor) -> tuple[str, ...]:
+        """Return the names of a parameter's moments: a matrix has the momentum only."""
+        return self.moment_names[:1] if self._is_turned(parameter) else self.moment_names
+
+    def update(self, part: Part, span: slice, lr: float, gradient_scale: float) -> None:
+        """Update a span of parameters; threads share its matrices, and one thread computes a whole matrix."""
+        if not self._is_turned(part.segment.members[0]):
+            super().update(part, span, lr, gradient_scale)
             return
-        members = ((member, place) for member, place in part.members() if run.start <= place.start < run.stop)
+        members = ((member, place) for member, place in part.members() if span.start <= place.start < span.stop)
         chosen = [(place, member.shape) for member, place in members if member.size]
 
         def turn_some(start: int, stop: int) -> None:
@@ -123,12 +129,12 @@ class Muon(AdamW):
             work = sum(math.prod(shape) * min(shape) for _, shape in chosen)
             threads.over_rows(turn_some, len(chosen), work // len(chosen))
 
-    def cuts(self, segment: Segment) -> list[int]:
-        """Divide the matrices as wholes, by the time that it takes to turn them, and all other parameters evenly."""
-        if id(segment.members[0]) not in self._matrices:
-            return super().cuts(segment)
+    def cuts(self, segment: Segment, count: int) -> list[int]:
+        """Divide matrices between two of them, by the FLOPs of turning them, and all other parameters evenly."""
+        if not self._is_turned(segment.members[0]):
+            return super().cuts(segment, count)
         costs = [float(flops_to_orthogonalise(*member.shape)) for member in segment.members]
-        return cuts_between(segment.places(), costs, self.world.size)
+        return cuts_between(segment.places(), costs, count)
 
     def _turn(self, part: Part, place: slice, shape: tuple[int, ...], lr: float, gradient_scale: float) -> None:
         rise = min(self.steps / _MOMENTUM_STEPS, 1)

@@ -1,15 +1,11 @@
 """What all optimizers share: groups of parameters, their moments in flat arrays, clipping, and a state to save.
 
 A step is one call of a kernel for each range of memory whose parameters are trained alike. A model's parameters are
-views of one flat array, so that for a whole model these are two calls: one for its matrices, one for its vectors.
-
-Of several processes that train together, each updates its share of every such range (`minigrad.distributed.shares`):
-it receives the sum of the gradients of its share, and has the moments of its share only.
+views of one flat array, so a whole model needs two calls: one for its matrices, one for its vectors.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,62 +16,62 @@ from numpy.typing import ArrayLike
 from minigrad.autograd import observers
 from minigrad.autograd.tensor import Tensor
 from minigrad.distributed.shares import even_cuts, overlap
-from minigrad.distributed.world import ALONE, World, total
+from minigrad.distributed.world import World
 from minigrad.errors import DivergenceError, InputError, RunError, ShapeError
 from minigrad.kernels.rowwise.adamw import sum_of_squares
 from minigrad.optim.clip import LARGEST_NORM, clip_factor
+from minigrad.optim.division import Divided, Owned, Part, Undivided
 from minigrad.optim.flat import Segment, check_apart, distinct_parameters, gradient_array, segments
-from minigrad.optim.groups import Group, groups_of
-from minigrad.optim.parts import Part
-from minigrad.optim.settings import checked
+from minigrad.optim.settings import Group, GroupSettings, checked, groups_of
 from minigrad.typing import Array
 
 
 class Optimizer:
     """The base of all optimizers; each has its `moment_names` and implements `update`.
 
-    `parameters` are tensors, or dictionaries with tensors as "params", and with an "lr", a "weight_decay" or
+    `parameters` are tensors, or groups: dictionaries with tensors as "params", and with an "lr", a "weight_decay" or
     "decay_vectors" of their own. Parameters with fewer than two axes (norm weights, biases) are decayed only with
     `decay_vectors`: zero is not a sensible value for them.
-    A step changes only parameters that have a gradient (`Tensor.has_gradient`): one that the loss does not depend on is
-    neither decayed nor moved, and a frozen one is skipped until it is trained again.
-    Raises InputError if no parameter requires a gradient, for a parameter in two groups, for two that share memory,
-    for unknown names, and for settings that cannot be used (`minigrad.optim.settings`).
+    A step changes only parameters that have a gradient (`Tensor.has_gradient`). A parameter that the loss does not
+    depend on is neither decayed nor moved, and a frozen one is skipped until it is trained again.
+    Raises InputError if no parameter requires a gradient, if a parameter is in two groups, if two share memory, and for
+    settings that are unknown or cannot be used (`minigrad.optim.settings`).
     """
 
-    moment_names: tuple[str, ...] = ()  # those of a parameter may be only the first of these
+    moment_names: tuple[str, ...] = ()  # a parameter may have only the first of these (`moments_kept`)
 
     def __init__(
-        self, parameters: Iterable[Tensor] | Iterable[Group], *, lr: float, weight_decay: float, decay_vectors: bool
+        self,
+        parameters: Iterable[Tensor] | Iterable[GroupSettings],
+        *,
+        lr: float,
+        weight_decay: float,
+        decay_vectors: bool,
     ) -> None:
         self.lr, self.weight_decay = checked(self, "lr", lr), checked(self, "weight_decay", weight_decay)
-        self.decay_vectors = decay_vectors
         self.steps = 0
-        self.groups = groups_of(parameters)
-        for group in self.groups:
-            for name, value in group.items():
-                if name in ("lr", "weight_decay"):
-                    checked(self, name, value)
-        if lr <= 0 and any("lr" in group for group in self.groups):
+        self.groups = groups_of(self, parameters, weight_decay=weight_decay, decay_vectors=decay_vectors)
+        if lr <= 0 and any(group.lr is not None for group in self.groups):
             raise InputError(f"groups with an lr of their own need an optimizer with an lr above 0, not {lr}")
-        self.parameters = distinct_parameters(parameter for group in self.groups for parameter in group["params"])
-        self.world: World = ALONE
-        self._owners: Mapping[int, int] | None = None
+        self.parameters = distinct_parameters(parameter for group in self.groups for parameter in group.parameters)
+        self._division = Undivided()
         self._parts: list[Part] = []
-        self._placed: list[Array | None] | None = None  # the memory of each parameter that the parts are made for
+        self._placed: list[Array | None] | None = None  # the memory of each parameter when the parts were made
         self._place()
 
     def divide_among(self, world: World, owners: Mapping[int, int] | None = None) -> None:
         """Let each process of a job update its share of the parameters, from the first step on.
 
-        The gradient of a step is then the sum of those of all processes, and each step ends with the same weights in
-        all of them. With `owners`, the process by the id of each parameter, as in a pipeline, an owner alone computes
-        the gradients of what it owns, nothing is added up, and the others get its weights when `complete` is called.
+        A step then uses the sum of the gradients of all processes, and ends with the same weights in all of them. With
+        `owners` (the process that owns a parameter, by the parameter's id) see `minigrad.optim.division.Owned`.
         Raises RunError if steps were taken.
         """
-        if world.size > 1 and self.steps:
+        if world.size == 1:
+            return
+        if self.steps:
             raise RunError(f"an optimizer is divided among processes before its first step, not after {self.steps}")
-        self.world, self._owners, self._placed, self._parts = world, owners, None, []
+        self._division = Divided(world) if owners is None else Owned(world, owners)
+        self._placed, self._parts = None, []
         self._place()
 
     def step(self, lr: float | None = None, max_norm: float = math.inf) -> float:
@@ -91,37 +87,34 @@ class Optimizer:
         self._place()
         self._collect_gradients()
         with observers.update(type(self).__name__):
-            self._add_up_gradients()
-            runs = [(part, run) for part in self._parts for run in part.own_runs()]
-            squares = math.fsum(sum_of_squares(part.segment.gradient[run]) for part, run in runs)
-            norm = math.sqrt(total(self.world, squares))
+            self._division.add_up_gradients(self._trained, self._parts)
+            spans = [(part, span) for part in self._parts for span in part.spans()]
+            norm = self._norm(part.segment.gradient[span] for part, span in spans)
             if math.isfinite(norm):
                 gradient_scale = clip_factor(norm, min(max_norm, LARGEST_NORM))
                 self.steps += 1
-                for part, run in runs:
-                    self.update(part, run, rate if part.lr is None else part.lr * (rate / self.lr), gradient_scale)
-                self._check_weights(runs, rate)
-                if self._owners is None:
-                    self.complete()
+                for part, span in spans:
+                    self.update(part, span, rate if part.lr is None else part.lr * (rate / self.lr), gradient_scale)
+                if not math.isfinite(self._norm(part.segment.data[span] for part, span in spans)):
+                    raise DivergenceError(
+                        f"{type(self).__name__} made weights that are not finite; the learning rate {rate:g} is too "
+                        "large"
+                    )
+                self._division.end_step(self._parts)
                 for parameter in self.parameters:
                     parameter.version.count += parameter.has_gradient
         return norm
 
-    def _check_weights(self, runs: list[tuple[Part, slice]], rate: float) -> None:
-        """Raise DivergenceError, in all processes, if the update of one made weights that are not finite."""
-        squares = sum(sum_of_squares(part.segment.data[run]) for part, run in runs)
-        if not math.isfinite(total(self.world, squares)):
-            raise DivergenceError(
-                f"{type(self).__name__} made weights that are not finite; the learning rate {rate:g} is too large"
-            )
+    def _norm(self, arrays: Iterable[Array]) -> float:
+        """Return the norm of some arrays of this process, and those of all others, taken as one long vector."""
+        return math.sqrt(self._division.total(math.fsum(map(sum_of_squares, arrays))))
 
     def complete(self) -> None:
-        """Let every process have all weights from those that updated them."""
-        for part in self._parts:
-            self.world.complete(part.segment.data, part.cuts)
+        """Let every process have all weights from the processes that updated them."""
+        self._division.complete(self._parts)
 
-    def update(self, part: Part, run: slice, lr: float, gradient_scale: float) -> None:
-        """Update the range `run` of a part, within its own share; the gradient counts times `gradient_scale`."""
+    def update(self, part: Part, span: slice, lr: float, gradient_scale: float) -> None:
+        """Update a span within the share of a part; the gradient counts times `gradient_scale`."""
         raise TypeError(f"{type(self).__name__} has no update of its own")
 
     def zero_grad(self) -> None:
@@ -132,25 +125,25 @@ class Optimizer:
     def moments(self) -> list[tuple[Array, ...]]:
         """Return the moments of each parameter that requires a gradient, in their order and shapes.
 
-        They are not copies, until a parameter is frozen or given other memory. Of several processes the first one
-        gets copies of all moments, from their owners, and the others get nothing.
+        They are not copies, until a parameter is frozen or given other memory. The first of several processes gets
+        copies of all moments, and the others get an empty list.
         """
         self._place()
         found = self._moments_by_id()
         return [found[id(parameter)] for parameter in self._trained] if found else []
 
     def load_moments(self, moments: Sequence[Sequence[ArrayLike]]) -> None:
-        """Copy moments as `moments` returns them; of several processes each has all, and keeps its share."""
+        """Copy moments as `moments` returns them; each of several processes is given all, and keeps its share."""
         self._place()
         given = {id(parameter): each for parameter, each in zip(self._trained, moments, strict=True)}
         for part in self._parts:
             for member, place in part.members():
-                run = overlap(place, part.own)
-                for own, array in zip(part.moments_of(run), given[id(member)], strict=True):
-                    own[...] = np.asarray(array).reshape(-1)[run.start - place.start : run.stop - place.start]
+                span = overlap(place, part.share)
+                for moment, array in zip(part.moments_of(span), given[id(member)], strict=True):
+                    moment[...] = np.asarray(array).reshape(-1)[span.start - place.start : span.stop - place.start]
 
     def state_dict(self) -> dict[str, Array]:
-        """Return the number of steps, and the moments by the number of their parameter, as in "3.m"; not copies."""
+        """Return the number of steps, and the moments under the number of their parameter, as in "3.m"; not copies."""
         self._place()
         found, state = self._moments_by_id(), {"steps": np.array(self.steps)}
         for index, parameter in enumerate(self.parameters):
@@ -191,7 +184,7 @@ class Optimizer:
             raise InputError(
                 f"an optimizer needs parameters that require a gradient; of the {len(placed)} given, none does"
             )
-        if self._parts and self.world.size > 1:
+        if self._parts and isinstance(self._division, Divided):
             raise RunError("parameters are neither frozen nor given other memory while processes train them together")
         check_apart(trained)
         before = self._moments_by_id()
@@ -203,51 +196,25 @@ class Optimizer:
         self._trained, self._placed = trained, placed
 
     def _parts_of(self, group: Group) -> list[Part]:
-        decay, vectors_too = (
-            group.get("weight_decay", self.weight_decay),
-            group.get("decay_vectors", self.decay_vectors),
-        )
-        matrices = [parameter for parameter in group["params"] if parameter.ndim >= 2]
-        vectors = [parameter for parameter in group["params"] if parameter.ndim < 2]
-        found = []
-        for members, rate in ((matrices, decay), (vectors, decay if vectors_too else 0.0)):
+        matrices = [parameter for parameter in group.parameters if parameter.ndim >= 2]
+        vectors = [parameter for parameter in group.parameters if parameter.ndim < 2]
+        parts = []
+        for members, is_decayed in ((matrices, True), (vectors, group.decay_vectors)):
             for names in dict.fromkeys(map(self.moments_kept, members)):
-                alike = [member for member in members if self.moments_kept(member) == names]
-                for segment in segments(alike):
-                    cuts = self.cuts(segment) if self._owners is None else self._borders(segment, self._owners)
-                    own = slice(cuts[self.world.rank], cuts[self.world.rank + 1])
-                    moments = [np.zeros(own.stop - own.start, segment.data.dtype) for _ in names]
-                    found.append(Part(segment, cuts, own, group.get("lr"), rate, moments))
-        return found
+                for segment in segments(member for member in members if self.moments_kept(member) == names):
+                    cuts = self._division.cuts(segment, self.cuts)
+                    share = slice(*cuts[self._division.rank :][:2])
+                    moments = [np.zeros(share.stop - share.start, segment.data.dtype) for _ in names]
+                    parts.append(Part(segment, cuts, share, group.lr, group.weight_decay * is_decayed, moments))
+        return parts
 
     def moments_kept(self, parameter: Tensor) -> tuple[str, ...]:
-        """Return the names of the moments that a parameter has, the first of `moment_names`; by default all."""
+        """Return the names of a parameter's moments: by default all `moment_names`."""
         return self.moment_names
 
-    def cuts(self, segment: Segment) -> list[int]:
-        """Return where in a segment the shares of the processes begin and end."""
-        return even_cuts(slice(0, segment.data.size), self.world.size)
-
-    def _borders(self, segment: Segment, owners: Mapping[int, int]) -> list[int]:
-        """Return where in a segment the parameters of each owner begin and end; they are in the order of the owners."""
-        sizes = np.bincount([owners[id(m)] for m in segment.members], [m.size for m in segment.members])
-        own = np.zeros(self.world.size + 1, np.int64)
-        own[1 : 1 + len(sizes)] = sizes
-        return np.cumsum(own).tolist()
-
-    def _add_up_gradients(self) -> None:
-        """Let each process have the sum over all processes of the gradients in its share.
-
-        A parameter has a gradient if it has one in any process: one that got no text computes none.
-        """
-        if self.world.size == 1 or self._owners is not None:
-            return
-        having = np.array([float(parameter.has_gradient) for parameter in self._trained])
-        self.world.add(having)
-        for parameter in itertools.compress(self._trained, having):
-            assert parameter.grad is not None  # reading writes the zeros of a discarded gradient
-        for part in self._parts:
-            self.world.reduce(part.segment.gradient, part.cuts)
+    def cuts(self, segment: Segment, count: int) -> list[int]:
+        """Return where in a segment `count` shares of about equal cost begin, and where the last one ends."""
+        return even_cuts(slice(0, segment.data.size), count)
 
     def _collect_gradients(self) -> None:
         """Copy gradients that are in other arrays, because `grad` was set, into the flat ones."""
@@ -257,10 +224,10 @@ class Optimizer:
                 parameter.grad = gradient
 
     def _moments_by_id(self) -> dict[int, tuple[Array, ...]]:
-        """Return the moments of each parameter, or nothing if this is not the first of several processes."""
+        """Return the moments of each parameter, in the first of several processes; in the others nothing."""
         found: dict[int, tuple[Array, ...]] = {}
         for part in self._parts:
-            gathered = [self.world.gather(moment, part.cuts) for moment in part.moments]
+            gathered = [self._division.gather(moment, part) for moment in part.moments]
             whole = [moment for moment in gathered if moment is not None]
             if len(whole) == len(gathered):
                 for member, place in part.members():

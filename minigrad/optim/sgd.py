@@ -8,10 +8,9 @@ import numpy as np
 
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
-from minigrad.optim.groups import Group
+from minigrad.optim.division import Part
 from minigrad.optim.optimizer import Optimizer
-from minigrad.optim.parts import Part
-from minigrad.optim.settings import checked
+from minigrad.optim.settings import GroupSettings, checked
 
 
 class SGD(Optimizer):
@@ -33,7 +32,7 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        parameters: Iterable[Tensor] | Iterable[Group],
+        parameters: Iterable[Tensor] | Iterable[GroupSettings],
         lr: float = 1e-2,
         *,
         momentum: float = 0.0,
@@ -47,13 +46,13 @@ class SGD(Optimizer):
         self.moment_names = ("velocity",) if momentum else ()
         super().__init__(parameters, lr=lr, weight_decay=weight_decay, decay_vectors=decay_vectors)
 
-    def update(self, part: Part, run: slice, lr: float, gradient_scale: float) -> None:
-        """Change a range of parameters in place."""
-        w = part.segment.data[run]
+    def update(self, part: Part, span: slice, lr: float, gradient_scale: float) -> None:
+        """Change a span of parameters in place."""
+        w = part.segment.data[span]
         with np.errstate(over="ignore", invalid="ignore"):  # weights that are not finite are an error of the step
-            g = gradient_scale * part.segment.gradient[run] + part.decay * w
+            g = gradient_scale * part.segment.gradient[span] + part.decay * w
             if self.momentum:
-                (velocity,) = part.moments_of(run)
+                (velocity,) = part.moments_of(span)
                 velocity *= self.momentum
                 velocity += g
                 g = g + self.momentum * velocity if self.nesterov else velocity

@@ -101,10 +101,10 @@ class Replicas:
             if any(twin.has_gradient for twin in twins):
                 assert all(twin.grad is not None for twin in twins)  # reading writes the zeros of a discarded gradient
         for ours, *others in zip(*self._segments[:count], strict=True):
-            for run in ours.runs():
+            for span in ours.spans():
                 for theirs in others:
-                    add = functools.partial(_add_range, ours.gradient[run], theirs.gradient[run])
-                    threads.over_rows(add, run.stop - run.start, 1)
+                    add = functools.partial(_add_range, ours.gradient[span], theirs.gradient[span])
+                    threads.over_rows(add, span.stop - span.start, 1)
         for parameters in self._parameters[1:count]:
             for parameter in parameters:
                 parameter.discard_grad()

@@ -81,7 +81,7 @@ def test_segments_change_nothing_about_which_parameter_has_a_gradient() -> None:
     model.layers[2].weight.discard_grad()
     (segment,) = segments(iter(model.parameters()))
     assert [p.has_gradient for p in model.parameters()] == [False, False, True, False]
-    assert segment.runs() == [slice(4, 10)]
+    assert segment.spans() == [slice(4, 10)]
     views = segment.views(segment.data)
     assert all(np.shares_memory(view, member.data) for view, member in zip(views, segment.members, strict=True))
     assert [view.shape for view in views] == [member.shape for member in segment.members]
@@ -91,10 +91,10 @@ def test_runs_join_neighbours_that_have_a_gradient() -> None:
     model = Three()
     model.initialise(0)
     (segment,) = segments(model.parameters())
-    assert segment.runs() == []
+    assert segment.spans() == []
     for member in segment.members[1:3]:
         assert member.grad is not None  # read, so it counts
-    assert segment.runs() == [slice(4, 13)]
+    assert segment.spans() == [slice(4, 13)]
     for member in segment.members:
         assert member.grad is not None
-    assert segment.runs() == [slice(0, 15)]
+    assert segment.spans() == [slice(0, 15)]

@@ -1,0 +1,132 @@
+"""Which process updates which parameters: one process all of them, or each of several its share."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from minigrad.autograd.tensor import Tensor
+from minigrad.distributed.shares import overlap
+from minigrad.distributed.world import World, total
+from minigrad.optim.flat import Segment
+from minigrad.typing import Array
+
+
+@dataclass
+class Part:
+    """A segment whose parameters are trained alike, and the moments of this process's share of it.
+
+    All spans, also the places of the members, are places in the flat arrays of the segment. Process r has the share
+    from ``cuts[r]`` to ``cuts[r + 1]``.
+    """
+
+    segment: Segment
+    cuts: list[int]
+    share: slice
+    lr: float | None  # None: the optimizer's
+    decay: float
+    moments: list[Array]  # of the share, as flat arrays
+
+    def members(self) -> list[tuple[Tensor, slice]]:
+        """Return the parameters of the part and their places."""
+        return list(zip(self.segment.members, self.segment.places(), strict=True))
+
+    def spans(self) -> list[slice]:
+        """Return the spans within the share in which every parameter has a gradient."""
+        found = (overlap(span, self.share) for span in self.segment.spans())
+        return [span for span in found if span.stop > span.start]
+
+    def moments_of(self, span: slice) -> list[Array]:
+        """Return the moments of a span within the share; not copies."""
+        return [moment[span.start - self.share.start : span.stop - self.share.start] for moment in self.moments]
+
+
+class Undivided:
+    """One process updates all parameters."""
+
+    rank = 0
+
+    def cuts(self, segment: Segment, between: Callable[[Segment, int], list[int]]) -> list[int]:
+        """Return where in a segment the shares begin and end; ``between(segment, count)`` makes `count` equal ones."""
+        return [0, segment.data.size]
+
+    def add_up_gradients(self, parameters: Sequence[Tensor], parts: Sequence[Part]) -> None:
+        """Replace the gradients in the share of a process by their sums over all processes."""
+
+    def total(self, value: float) -> float:
+        """Return the sum of a value over all processes."""
+        return value
+
+    def end_step(self, parts: Sequence[Part]) -> None:
+        """Exchange the updated weights, if every step ends with the same weights in all processes."""
+
+    def complete(self, parts: Sequence[Part]) -> None:
+        """Replace the weights outside the share of a process by the weights of the process that updated them."""
+
+    def gather(self, moment: Array, part: Part) -> Array | None:
+        """Return a moment of all shares of a part; None in all processes but the first."""
+        return moment
+
+
+class Divided(Undivided):
+    """Each process updates its share of every part, and all have the same weights after each step."""
+
+    def __init__(self, world: World) -> None:
+        self.world, self.rank = world, world.rank
+
+    def cuts(self, segment: Segment, between: Callable[[Segment, int], list[int]]) -> list[int]:
+        """Divide a segment into shares of about equal cost."""
+        return between(segment, self.world.size)
+
+    def add_up_gradients(self, parameters: Sequence[Tensor], parts: Sequence[Part]) -> None:
+        """Add up over all processes. A parameter has a gradient if it has one in any process, even one without data."""
+        having = np.array([float(parameter.has_gradient) for parameter in parameters])
+        self.world.add(having)
+        for parameter in itertools.compress(parameters, having):
+            assert parameter.grad is not None  # reading writes the zeros of a discarded gradient
+        for part in parts:
+            self.world.reduce(part.segment.gradient, part.cuts)
+
+    def total(self, value: float) -> float:
+        """Add up over all processes."""
+        return total(self.world, value)
+
+    def end_step(self, parts: Sequence[Part]) -> None:
+        """Exchange the updated weights."""
+        self.complete(parts)
+
+    def complete(self, parts: Sequence[Part]) -> None:
+        """Exchange the weights of the shares."""
+        for part in parts:
+            self.world.complete(part.segment.data, part.cuts)
+
+    def gather(self, moment: Array, part: Part) -> Array | None:
+        """Send the moment of this share to the first process."""
+        return self.world.gather(moment, part.cuts)
+
+
+class Owned(Divided):
+    """Each process updates the parameters that it owns, as in a pipeline, and alone computes their gradients.
+
+    `owners` gives the process by the id of a parameter; the parameters of a segment are in the order of their owners.
+    The other processes get the weights when `complete` is called.
+    """
+
+    def __init__(self, world: World, owners: Mapping[int, int]) -> None:
+        super().__init__(world)
+        self._owners = owners
+
+    def cuts(self, segment: Segment, between: Callable[[Segment, int], list[int]]) -> list[int]:
+        """Return where in a segment the parameters of each owner begin and end."""
+        owners = [self._owners[id(member)] for member in segment.members]
+        sizes = np.bincount(owners, [member.size for member in segment.members], minlength=self.world.size)
+        return [0, *np.cumsum(sizes.astype(np.int64)).tolist()]
+
+    def add_up_gradients(self, parameters: Sequence[Tensor], parts: Sequence[Part]) -> None:
+        """Leave the gradients as they are: no other process has computed any."""
+
+    def end_step(self, parts: Sequence[Part]) -> None:
+        """Leave the weights as they are."""
