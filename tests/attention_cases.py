@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from hypothesis.strategies import DrawFn
 
-from minigrad.ops.attention import causal_visible
 from minigrad.ops.joined_attention import SeenFarKeys, SeenKeys
+from minigrad.ops.visible_keys import causal_visible
 from tests.op_cases import COUNTS, Array, Case, heads, layouts, normal, sequences, values
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from minigrad.kernels.attention.forward import attention_forward
 from minigrad.kernels.attention.plan import Plan
-from minigrad.ops.attention import causal_visible, visible_keys
 from minigrad.ops.softmax import log_softmax_formula
+from minigrad.ops.visible_keys import causal_visible, visible_keys
 from minigrad.typing import Array
 
 

@@ -20,8 +20,8 @@ from minigrad.errors import InputError, ShapeError
 from minigrad.kernels.attention.backward import attention_backward
 from minigrad.kernels.attention.forward import attention_forward
 from minigrad.kernels.attention.plan import Plan
-from minigrad.ops.attention import visible_keys
 from minigrad.ops.softmax import softmax_formula
+from minigrad.ops.visible_keys import visible_keys
 from minigrad.typing import Array
 
 

@@ -10,8 +10,8 @@ from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
 from minigrad.kernels.attention import chosen as kernels
 from minigrad.kernels.attention.plan import Plan
-from minigrad.ops.attention import causal_visible, visible_keys
 from minigrad.ops.softmax import softmax_formula
+from minigrad.ops.visible_keys import causal_visible, visible_keys
 from minigrad.options import checked_number
 from minigrad.typing import Array
 

@@ -29,8 +29,8 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.kernels.decoding.program import Pattern
 from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.layout import Layout
-from minigrad.ops.attention import causal_visible
 from minigrad.ops.attention_entropy import relative_entropy
+from minigrad.ops.visible_keys import causal_visible
 from minigrad.typing import Array
 
 PATTERNS = ("full", "local", "sparse", "pyramid", "adaptive")

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minigrad import InputError, ShapeError, Tensor, ops
+from minigrad import InputError, Tensor, ops
 from minigrad.autograd.gradients import saved_arrays
-from minigrad.ops.attention import attention_formula, causal_visible
+from minigrad.ops.attention import attention_formula
+from minigrad.ops.visible_keys import causal_visible
 from tests import op_checks
 from tests.op_table import Array, Case
 
@@ -150,55 +151,6 @@ def test_keys_of_no_sequence_get_no_gradient() -> None:
     for gradient in (dk, dv):
         assert (gradient[[0, 3]] == 0).all()
         assert (gradient[1:3] != 0).any()
-
-
-def test_keys_shared_by_two_sequences_are_refused() -> None:
-    # Each sequence writes the gradients of its own keys; two of them would overwrite each other's.
-    q, k, v = map(Tensor, case_of([2, 2]).arrays)
-    with pytest.raises(ShapeError, match="overlap"):
-        ops.attention(q, k, v, offsets=np.array([0, 2, 4]), key_ranges=np.array([[1, 4], [0, 2]]))
-
-
-@pytest.mark.parametrize(
-    ("shapes", "options", "message"),
-    [
-        (((4, 2), (4, 2, 3), (4, 2, 3)), {"offsets": [0, 4]}, r"\(4, 2\)"),
-        (((4, 2, 3), (4, 2, 5), (4, 2, 5)), {"offsets": [0, 4]}, r"\(4, 2, 5\)"),
-        (((4, 3, 3), (4, 2, 3), (4, 2, 3)), {"offsets": [0, 4]}, "3 query heads cannot share 2"),
-        (((4, 2, 3), (4, 2, 3), (4, 2, 3)), {"offsets": [0, 3]}, "rise from 0 to the number of rows"),
-        (((4, 2, 3), (4, 2, 3), (4, 2, 3)), {"offsets": [0, 3, 1, 4]}, "rise from 0"),
-        (((4, 2, 3), (3, 2, 3), (3, 2, 3)), {"offsets": [0, 4]}, "within 3 key rows"),
-        (((4, 2, 3), (9, 2, 3), (9, 2, 3)), {"offsets": [0, 4], "key_ranges": [[0, 3]]}, "one key per query"),
-        (((4, 2, 3), (9, 2, 3), (9, 2, 3)), {"offsets": [0, 4], "key_ranges": [[6, 10]]}, "within 9"),
-        (((4, 2, 3), (9, 2, 3), (9, 2, 3)), {"offsets": [0, 4], "key_ranges": [[-1, 5]]}, "within 9"),
-        (((4, 2, 3), (4, 2, 3), (4, 2, 3)), {"offsets": [0, 4], "visible": [1, 2, 3]}, "a number of keys for each row"),
-        (
-            ((4, 2, 3), (4, 2, 3), (4, 2, 3)),
-            {"offsets": [0, 4], "visible": [1, 2, 3, 5]},
-            "to the keys of its sequence",
-        ),
-        (((4, 2, 3), (4, 2, 3), (4, 2, 3)), {"offsets": [0, 4], "visible": [1, 2, 1, 4]}, "must not decrease"),
-        (
-            ((4, 2, 3), (4, 2, 3), (4, 2, 3)),
-            {"offsets": [0, 4], "first_visible": [0, 0, 0, 5]},
-            "up to the last that it",
-        ),
-        (
-            ((4, 2, 3), (4, 2, 3), (4, 2, 3)),
-            {"offsets": [0, 4], "first_visible": [0, 1, 0, 1]},
-            "first_visible must not",
-        ),
-    ],
-)
-def test_shapes_and_ranges_that_do_not_fit_are_refused(shapes: Any, options: dict[str, Any], message: str) -> None:
-    arrays = {name: np.array(value) for name, value in options.items()}
-    with pytest.raises(ShapeError, match=message):
-        ops.attention(*(Tensor(np.zeros(shape)) for shape in shapes), **arrays)
-
-
-def test_what_a_row_sees_may_decrease_where_the_next_sequence_begins() -> None:
-    q, k, v = map(Tensor, case_of([2, 0, 2]).arrays)
-    ops.attention(q, k, v, offsets=np.array([0, 2, 2, 4]), visible=np.array([1, 2, 0, 1]))
 
 
 def test_a_dropout_of_one_is_refused() -> None:

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from minigrad import InputError, ShapeError, Tensor, ops
-from minigrad.ops.attention import attention_formula, causal_visible
+from minigrad.ops.attention import attention_formula
 from minigrad.ops.joined_attention import (
     SeenFarKeys,
     SeenKeys,
     attention_with_far_keys_formula,
     attention_with_own_key_formula,
 )
+from minigrad.ops.visible_keys import causal_visible
 from tests import op_checks
 from tests.op_table import Case
 from tests.ops.test_attention import case_of
