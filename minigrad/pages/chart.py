@@ -7,6 +7,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from minigrad.pages.svg import line, picture, text
+
 MAX_POINTS = 2000  # more than a picture can show
 
 _WIDTH, _HEIGHT = 460, 290  # so narrow that the labels can be read when a telephone shows it 340 pixels wide
@@ -63,10 +65,8 @@ def line_chart(
         parts += _reference(label, float(y.place(value)), ends)
     if has_legend:
         parts += _legend([each.label for each in series])
-    body = "".join(parts)
-    name = html.escape(" ".join([f"{title}.", *(_described(each, over) for each in series)]))
-    box = f"0 0 {_WIDTH} {_HEIGHT}"
-    return f'<svg role="img" aria-label="{name}" viewBox="{box}" font-size="14" fill="currentColor">{body}</svg>'
+    description = " ".join([f"{title}.", *(_described(each, over) for each in series)])
+    return picture(description, _WIDTH, _HEIGHT, parts)
 
 
 def key(labels: Sequence[str]) -> str:
@@ -132,17 +132,15 @@ def _grid(x: _Axis, y: _Axis, over: str) -> list[str]:
     parts = []
     for tick in y.ticks():
         level = y.place(tick)
-        parts.append(f'<path d="M{_LEFT} {level}H{right}" stroke="currentColor" stroke-opacity=".15"/>')
+        parts.append(line(f"M{_LEFT} {level}H{right}", stroke_opacity=".15"))
         label = f"{tick:,.0f}" if abs(tick) >= 1_000 else f"{tick + 0.0:.4g}"  # + 0.0: no "-0"
-        parts.append(f'<text x="{_LEFT - 8}" y="{level}" text-anchor="end" dy=".35em">{label}</text>')
+        parts.append(text(label, _LEFT - 8, level, text_anchor="end", dy=".35em"))
     for tick in x.ticks(least=1):  # steps are whole numbers
         place = x.place(tick)
-        parts.append(f'<path d="M{place} {_TOP}V{bottom}" stroke="currentColor" stroke-opacity=".15"/>')
-        label = f"{tick:,.0f}"
-        parts.append(f'<text x="{place}" y="{bottom + 18}" text-anchor="middle">{label}</text>')
-    middle = (_LEFT + right) / 2
-    parts.append(f'<text x="{middle}" y="{_HEIGHT - 6}" text-anchor="middle">{html.escape(over)}</text>')
-    parts.append(f'<path d="M{_LEFT} {_TOP}V{bottom}H{right}" fill="none" stroke="currentColor" stroke-opacity=".6"/>')
+        parts.append(line(f"M{place} {_TOP}V{bottom}", stroke_opacity=".15"))
+        parts.append(text(f"{tick:,.0f}", place, bottom + 18, text_anchor="middle"))
+    parts.append(text(html.escape(over), (_LEFT + right) / 2, _HEIGHT - 6, text_anchor="middle"))
+    parts.append(line(f"M{_LEFT} {_TOP}V{bottom}H{right}", fill="none", stroke_opacity=".6"))
     return parts
 
 
@@ -173,11 +171,10 @@ def _reference(label: str, level: float, ends: Sequence[float]) -> list[str]:
     """Return a dashed line at height `level`, and its label away from the heights `ends` at which the curves end."""
     right = _WIDTH - _RIGHT
     is_free = all(abs(level - end) > _NEAR for end in ends)
-    above, below = f'x="{right - 4}" y="{level - 6:.1f}" text-anchor="end"', f'x="{_LEFT + 8}" y="{level + 16:.1f}"'
-    return [
-        f'<path d="M{_LEFT} {level:.1f}H{right}" stroke="currentColor" stroke-dasharray="5 4"/>',
-        f"<text {above if is_free else below}>{html.escape(label)}</text>",
-    ]
+    words, dashes = html.escape(label), line(f"M{_LEFT} {level:.1f}H{right}", stroke_dasharray="5 4")
+    if is_free:
+        return [dashes, text(words, right - 4, f"{level - 6:.1f}", text_anchor="end")]
+    return [dashes, text(words, _LEFT + 8, f"{level + 16:.1f}")]
 
 
 def _top(series: Sequence[Series], references: Sequence[float], x: _Axis, low: float, high: float) -> float:
@@ -196,6 +193,5 @@ def _legend(labels: Sequence[str]) -> list[str]:
     for number, label in enumerate(labels):
         level = _TOP + 12 + 20 * number
         parts.append(f'<path d="M{_LEGEND} {level}h26" {_stroke(number)}/>')
-        text = html.escape(label)
-        parts.append(f'<text x="{_WIDTH - 118}" y="{level}" dy=".35em">{text}</text>')
+        parts.append(text(html.escape(label), _WIDTH - 118, level, dy=".35em"))
     return parts

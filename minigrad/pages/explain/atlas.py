@@ -1,13 +1,12 @@
-"""The atlas of heads: where each head of a model looks, measured where there is nothing to know but what was read.
+"""The atlas of heads: where each head of a model looks while the model reads random tokens a second time.
 
-The model reads tokens that were drawn at random, and then the same ones again. Nobody could have expected them, so what
-the model knows of its language is of no use. Who looks up what followed the present token the first time knows all that
-comes (Olsson et al. 2022, "In-context learning and induction heads", arXiv 2209.11895, who call this prefix matching).
+The model cannot predict random tokens from its knowledge of a language. At the second reading it can copy: an induction
+head attends to the token after the previous occurrence of the present token (Olsson et al. 2022, "In-context learning
+and induction heads", arXiv 2209.11895, where the pattern is called prefix matching).
 """
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 
 import numpy as np
@@ -17,6 +16,7 @@ from minigrad.nn.trace import trace
 from minigrad.pages.chart import COLOURS
 from minigrad.pages.explain.attention import ATTENTIONS, attention_weights
 from minigrad.pages.explain.ribbon import percent
+from minigrad.pages.svg import box, picture, text
 from minigrad.random import generator
 from minigrad.typing import Array
 
@@ -31,51 +31,54 @@ _WIDTH, _LEFT, _TOP, _ROW, _BAR = 460, 58, 42, 24, 16  # as wide as the charts, 
 def head_atlas(model: LanguageModel, seed: int = 0) -> dict[int, Array]:
     """Return for each layer, by its number from 0, the share of attention that each head gives to each of `PLACES`.
 
-    It is the mean over the tokens that are read for the second time; the rest goes to other places. Layers that join
-    tokens are left out, and all layers if the context is too short for three tokens twice.
+    A share is the mean over the tokens of the second reading. Layers that join tokens are left out, and all layers if
+    the context is too short for three tokens twice.
     Shapes: (H, 4).
     """
     half = min(MOST_TOKENS, model.config.context_length // 2, model.config.vocab_size)
     if half < 3:
         return {}
     once = generator(seed, "atlas").choice(model.config.vocab_size, half, replace=False)
-    found, again = {}, np.arange(half, 2 * half)
-    for operation in trace(model, np.tile(once, 2).tolist(), ATTENTIONS).operations:
+    tokens = np.tile(once, 2).tolist()
+    second = np.arange(half, 2 * half)  # the places of the second reading
+    places = (second - half + 1, second - 1, second, np.zeros_like(second))
+    atlas = {}
+    for operation in trace(model, tokens, ATTENTIONS).operations:
         weights = attention_weights(operation)  # (rows, H, keys)
-        if weights.shape[::2] == (2 * half, 2 * half):
-            places = (again - half + 1, again - 1, again, np.zeros_like(again))
-            found[operation.layer] = np.stack([weights[again, :, each].mean(axis=0) for each in places], axis=1)
-    return found
+        rows, _, keys = weights.shape
+        joins_tokens = rows < len(tokens) or keys < len(tokens)
+        if not joins_tokens:
+            atlas[operation.layer] = np.stack([weights[second, :, place].mean(axis=0) for place in places], axis=1)
+    return atlas
 
 
 def draw_atlas(atlas: Mapping[int, Array]) -> str:
     """Return an SVG picture of an atlas: a row for each layer, in it a bar for each head, divided by `PLACES`."""
     heads = max(len(shares) for shares in atlas.values())
     across, bottom = (_WIDTH - _LEFT) / heads, _TOP + _ROW * len(atlas)
-    parts = [f'<text x="{(_LEFT + _WIDTH) / 2}" y="14" text-anchor="middle">head</text>']
+    parts = [text("head", (_LEFT + _WIDTH) / 2, 14, text_anchor="middle")]
     centres = [_LEFT + (head + 0.5) * across for head in range(heads)]
-    parts += [f'<text x="{x:.1f}" y="33" text-anchor="middle">{head + 1}</text>' for head, x in enumerate(centres)]
+    parts += [text(f"{head + 1}", f"{x:.1f}", 33, text_anchor="middle") for head, x in enumerate(centres)]
     for row, (layer, shares) in enumerate(atlas.items()):
         top = _TOP + row * _ROW + (_ROW - _BAR) / 2
-        middle = f'y="{top + _BAR / 2}" dy=".35em"'
-        parts.append(f'<text x="{_LEFT - 8}" {middle} text-anchor="end">layer {layer + 1}</text>')
+        parts.append(text(f"layer {layer + 1}", _LEFT - 8, top + _BAR / 2, dy=".35em", text_anchor="end"))
         for head, each in enumerate(shares):
             parts += _bar(_LEFT + head * across + 2, top, across - 4, each)
     for number, name in enumerate(PLACES):
         x, y = (number % 2) * _WIDTH / 2 + 8, bottom + 14 + 22 * (number // 2)
-        parts.append(f'<rect x="{x}" y="{y}" width="14" height="14" fill="{COLOURS[number]}"/>')
-        parts.append(f'<text x="{x + 22}" y="{y + 7}" dy=".35em">{name}</text>')
-    box = f'viewBox="0 0 {_WIDTH} {bottom + 56}" font-size="14" fill="currentColor"'
-    return f'<svg role="img" aria-label="{html.escape(_described(atlas))}" {box}>{"".join(parts)}</svg>'
+        parts.append(box(x, y, 14, 14, fill=COLOURS[number]))
+        parts.append(text(name, x + 22, y + 7, dy=".35em"))
+    return picture(_described(atlas), _WIDTH, bottom + 56, parts)
 
 
 def _bar(left: float, top: float, width: float, shares: Array) -> list[str]:
     """Return the parts of a bar, one behind the other, and its outline."""
-    parts, frame = [], f'y="{top}" height="{_BAR}"'
-    for start, share, colour in zip(np.cumsum(shares) - shares, shares, COLOURS, strict=False):
-        parts.append(f'<rect x="{left + start * width:.1f}" {frame} width="{share * width:.1f}" fill="{colour}"/>')
-    outline = 'fill="none" stroke="currentColor" stroke-opacity=".45"'
-    return [*parts, f'<rect x="{left:.1f}" {frame} width="{width:.1f}" {outline}/>']
+    parts = [
+        box(f"{left + start * width:.1f}", top, f"{share * width:.1f}", _BAR, fill=colour)
+        for start, share, colour in zip(np.cumsum(shares) - shares, shares, COLOURS, strict=False)
+    ]
+    outline = {"fill": "none", "stroke": "currentColor", "stroke_opacity": ".45"}
+    return [*parts, box(f"{left:.1f}", top, f"{width:.1f}", _BAR, **outline)]
 
 
 def _described(atlas: Mapping[int, Array]) -> str:

@@ -13,6 +13,7 @@ from minigrad.pages.explain.attention import ATTENTIONS, attention_weights
 from minigrad.pages.explain.ribbon import percent
 from minigrad.pages.page import escape
 from minigrad.pages.picture import data_address, shares_as_png
+from minigrad.pages.svg import line, picture, text
 from minigrad.typing import Array
 
 MOST_PIXELS = 3_000_000  # of all maps together: about as many bytes of the page, at most
@@ -80,20 +81,18 @@ def _habit(weights: Array) -> str:
 def _figure(weights: Array, side: int, spoken: str, caption: str) -> str:
     """Return the map of weights (rows, keys) with its axes: who reads from top to bottom, what is read across."""
     (first_row, first_key), (rows, keys) = (max(0, size - side) for size in weights.shape), weights.shape
-    picture = data_address(shares_as_png(weights[first_row:, first_key:]))
+    pixels = data_address(shares_as_png(weights[first_row:, first_key:]))
     right, bottom = _LEFT + _SIDE, _TOP + _SIDE
     frame = f'x="{_LEFT}" y="{_TOP}" width="{_SIDE}" height="{_SIDE}" preserveAspectRatio="none"'
-    parts = [f'<image {frame} href="{picture}"/>']
+    parts = [f'<image {frame} href="{pixels}"/>']
     for tick, place in _ticks(first_key, keys):
-        parts.append(f'<text x="{_LEFT + place:.1f}" y="{bottom + 16}" text-anchor="middle">{tick}</text>')
+        parts.append(text(f"{tick}", f"{_LEFT + place:.1f}", bottom + 16, text_anchor="middle"))
     for tick, place in _ticks(first_row, rows):
-        parts.append(f'<text x="{_LEFT - 5}" y="{_TOP + place:.1f}" dy=".35em" text-anchor="end">{tick}</text>')
-    parts.append(f'<text x="{(_LEFT + right) / 2}" y="{bottom + 34}" text-anchor="middle">is read</text>')
+        parts.append(text(f"{tick}", _LEFT - 5, f"{_TOP + place:.1f}", dy=".35em", text_anchor="end"))
+    parts.append(text("is read", (_LEFT + right) / 2, bottom + 34, text_anchor="middle"))
     parts.append(f'<text transform="translate(13 {_TOP + _SIDE / 2}) rotate(-90)" text-anchor="middle">reads</text>')
-    parts.append(f'<path d="M{_LEFT} {_TOP}V{bottom}H{right}" fill="none" stroke="currentColor" stroke-opacity=".6"/>')
-    box = 'viewBox="0 0 212 208" font-size="14" fill="currentColor"'
-    svg = f'<svg role="img" aria-label="Attention, {spoken}" {box}>{"".join(parts)}</svg>'
-    return f"<figure>{svg}<figcaption>{caption}</figcaption></figure>"
+    parts.append(line(f"M{_LEFT} {_TOP}V{bottom}H{right}", fill="none", stroke_opacity=".6"))
+    return f"<figure>{picture(f'Attention, {spoken}', 212, 208, parts)}<figcaption>{caption}</figcaption></figure>"
 
 
 def _ticks(first: int, stop: int) -> list[tuple[int, float]]:
