@@ -23,7 +23,7 @@ The files and rooms stand on floors, and each imports only from the floors below
 """
 
 from tokenizer.bpe import Tokenizer, load, train
-from tokenizer.chat import ChatTemplate, encode_chat, load_chat
+from tokenizer.chat import ChatTemplate, encode_chat, load_chat, render_conversation
 from tokenizer.encode.stream import StreamDecoder, StreamEncoder
 from tokenizer.errors import TokenizerError
 from tokenizer.text.added_tokens import SPECIAL_TOKENS
@@ -44,5 +44,6 @@ __all__ = [
     "load",
     "load_chat",
     "read_files",
+    "render_conversation",
     "train",
 ]

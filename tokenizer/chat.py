@@ -14,7 +14,7 @@ characters.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -34,18 +34,35 @@ def encode_chat(
     """Return the token ids of messages such as {"role": "user", "content": "Hello"}.
 
     With `add_generation_prompt`, the sequence ends with `<|assistant|>`, so the model continues with an answer.
-    Raises TokenizerError for another role, a missing field, or a tokenizer without the special tokens.
+    Errors are those of `render_conversation`.
 
     >>> from tokenizer import train
     >>> hello = [{"role": "user", "content": "Hi<|end|>"}]
     >>> encode_chat(train([], vocab_size=261), hello, add_generation_prompt=True)
     [1, 77, 110, 65, 129, 106, 115, 105, 129, 67, 4, 2]
     """
+    ids, _ = render_conversation(tokenizer, messages)
+    return [*ids, tokenizer.specials["<|assistant|>"]] if add_generation_prompt else ids
+
+
+def render_conversation(tokenizer: Tokenizer, messages: Iterable[Mapping[str, str]]) -> tuple[list[int], list[bool]]:
+    """Return the token ids of messages, and a mask: true for the tokens of answers, each with its `<|end|>`.
+
+    A model that is taught conversations learns the tokens of the mask.
+    Raises TokenizerError for another role, a missing field, or a tokenizer without the special tokens.
+
+    >>> from tokenizer import train
+    >>> talk = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ha"}]
+    >>> ids, is_answer = render_conversation(train([], vocab_size=261), talk)
+    >>> [token for token, is_learned in zip(ids, is_answer) if is_learned]
+    [77, 102, 4]
+    """
     specials = tokenizer.specials
     missing = [token for token in (*map(_token, ROLES), "<|end|>") if token not in specials]
     if missing:
         raise TokenizerError(f"this tokenizer cannot write a chat: it has no token {', '.join(missing)}.")
     ids: list[int] = []
+    is_answer: list[bool] = []
     for number, message in enumerate(messages):
         for field in ("role", "content"):
             if not isinstance(message.get(field), str):
@@ -56,10 +73,35 @@ def encode_chat(
             raise TokenizerError(
                 f"message {number} has the role {message['role']!r}: expected one of {', '.join(ROLES)}{hint}"
             )
-        ids += [specials[_token(message["role"])], *tokenizer.encode(message["content"]), specials["<|end|>"]]
-    if add_generation_prompt:
-        ids.append(specials["<|assistant|>"])
-    return ids
+        content = [*tokenizer.encode(message["content"]), specials["<|end|>"]]
+        ids += [specials[_token(message["role"])], *content]
+        is_answer += [False, *[message["role"] == "assistant"] * len(content)]
+    return ids, is_answer
+
+
+def mark_answers(
+    encode: Callable[..., list[int]], messages: Sequence[Mapping[str, str]], ends: Collection[int]
+) -> tuple[list[int], list[bool]]:
+    """Return what `render_conversation` returns, for any form of conversations.
+
+    ``encode(messages, add_generation_prompt)`` writes the form. An answer is what follows the prompt for it, up to the
+    last special token, whose ids are `ends`. Raises TokenizerError if that cannot be found in the whole conversation.
+    """
+    ids = encode(messages, add_generation_prompt=False)
+    is_answer = [False] * len(ids)
+    for number, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        prompt = encode(messages[:number], add_generation_prompt=True)
+        until = encode(messages[: number + 1], add_generation_prompt=False)
+        last = max((place for place in range(len(prompt), len(until)) if until[place] in ends), default=None)
+        if ids[: len(prompt)] != prompt or ids[: len(until)] != until or last is None:
+            raise TokenizerError(
+                "the chat template of this model changes earlier messages, ends no answer with a special token, or has "
+                "a space before an answer that joins its first word, so its answers cannot be found among the tokens"
+            )
+        is_answer[len(prompt) : last + 1] = [True] * (last + 1 - len(prompt))
+    return ids, is_answer
 
 
 def _token(role: str) -> str:
@@ -112,6 +154,15 @@ class ChatTemplate:
         for i, part in enumerate(pattern.split(text)):  # text, special token, text, ...
             ids += [self.tokenizer.specials[part]] if i % 2 else self.tokenizer.encode(part.replace(apart, ""))
         return ids
+
+    def render(self, messages: Sequence[Mapping[str, str]]) -> tuple[list[int], list[bool]]:
+        """Return the token ids of the messages, and which tokens are those of answers, each with its last one.
+
+        Raises TokenizerError for messages that the template refuses, or if it hides where an answer begins and ends.
+        """
+        if self._renderer is None:
+            return render_conversation(self.tokenizer, messages)
+        return mark_answers(self.encode, messages, self.tokenizer.specials.values())
 
     def save(self, path: str | Path) -> None:
         """Add a template of another form to a folder with its tokenizer, where `load_chat` finds it.

@@ -27,6 +27,9 @@ class ChatForm(Protocol):
     def encode(self, messages: Sequence[Message], *, add_generation_prompt: bool = True) -> list[int]:
         """Return the token ids of messages and, if wanted, of the beginning of an answer."""
 
+    def render(self, messages: Sequence[Message]) -> tuple[list[int], list[bool]]:
+        """Return the token ids of messages, and which tokens are those of answers; raises ValueError if unknown."""
+
     def save(self, path: Path, /) -> None:
         """Write the form into the folder of a model, unless it is known there."""
 
@@ -94,29 +97,19 @@ def encode_conversation(
 ) -> EncodedConversation:
     """Encode a conversation; `ends` are the ids of the special tokens, with one of which every answer ends.
 
-    Raises InputError if it has more tokens than the context, or if the form rewrites earlier messages or ends no
-    answer, so that the tokens of an answer cannot be told from the others.
+    Raises InputError if it has more tokens than the context, or if the form refuses it or hides where an answer begins
+    and ends.
     """
-    messages, answers = conversation.messages, []
-    tokens = form.encode(messages, add_generation_prompt=False)
-    for number, message in enumerate(messages):
-        if message["role"] != "assistant":
-            continue
-        prompt = form.encode(messages[:number], add_generation_prompt=True)
-        until = form.encode(messages[: number + 1], add_generation_prompt=False)
-        last = max((place for place in range(len(prompt), len(until)) if until[place] in ends), default=None)
-        if tokens[: len(prompt)] != prompt or tokens[: len(until)] != until or last is None:
-            raise InputError(
-                f"{conversation.place}: the chat template of this model changes earlier messages, ends no answer with "
-                "a special token, or has a space before an answer that joins its first word, so its answers cannot be "
-                "found among the tokens"
-            )
-        answers.append(Answer(len(prompt), last + 1))
+    try:
+        tokens, is_answer = form.render(conversation.messages)
+    except ValueError as error:
+        raise InputError(f"{conversation.place}: {error}") from error
     if len(tokens) - 1 > context:
         raise InputError(
             f"{conversation.place}: the conversation has {len(tokens):,} tokens, and --context is {context:,}: shorten "
             "it, or take a larger --context if the model allows one"
         )
-    answered = {place for answer in answers for place in range(*answer)}
-    asked = (place for place, token in enumerate(tokens) if place not in answered and token not in ends)
+    borders = np.flatnonzero(np.diff([False, *is_answer, False])).tolist()
+    answers = map(Answer, borders[::2], borders[1::2])
+    asked = (place for place, token in enumerate(tokens) if not is_answer[place] and token not in ends)
     return EncodedConversation(conversation, tokens, tuple(answers), tuple(asked))

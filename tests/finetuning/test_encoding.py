@@ -12,7 +12,7 @@ from minigrad import InputError
 from minigrad.finetuning.conversations import Conversation, Message
 from minigrad.finetuning.encoding import EncodedConversation, encode_conversation, reworded
 from tests.finetuning.conftest import TOK
-from tokenizer.chat import ChatTemplate
+from tokenizer.chat import ChatTemplate, mark_answers
 
 END = TOK.specials["<|end|>"]
 Make = Callable[..., EncodedConversation]
@@ -82,6 +82,9 @@ class Rewriting:
         kept = messages[-1:] if self.ends else messages
         ids = ChatTemplate(TOK).encode(kept, add_generation_prompt=add_generation_prompt)
         return ids if self.ends else [token for token in ids if token != END]
+
+    def render(self, messages: Sequence[Message]) -> tuple[list[int], list[bool]]:
+        return mark_answers(self.encode, messages, {END})
 
     def save(self, path: Path) -> None:
         pytest.fail("nothing is saved while a conversation is read")

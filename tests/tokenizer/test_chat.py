@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenizer
-from tokenizer import TokenizerError, encode_chat, load_chat
+from tokenizer import ChatTemplate, TokenizerError, encode_chat, load_chat, render_conversation
+from tokenizer.chat import mark_answers
 
 tok = tokenizer.train(["How are you? Fine."] * 3, vocab_size=300)
 messages = [
@@ -28,6 +29,16 @@ def test_the_generation_prompt_ends_after_the_assistants_token():
     ids = encode_chat(tok, messages[:2], add_generation_prompt=True)
     assert ids == [*encode_chat(tok, messages[:2]), tok.specials["<|assistant|>"]]
     assert encode_chat(tok, []) == []
+
+
+def test_the_mask_of_a_conversation_is_true_for_answers_and_their_end():
+    talk = [*messages, {"role": "user", "content": "Fine?"}, {"role": "assistant", "content": "How?"}]
+    ids, is_answer = render_conversation(tok, talk)
+    assert ids == encode_chat(tok, talk)
+    learned = [token for token, is_learned in zip(ids, is_answer, strict=True) if is_learned]
+    assert tok.decode(learned) == "Fine.<|end|>How?<|end|>"
+    found = mark_answers(ChatTemplate(tok).encode, talk, tok.specials.values())  # by comparing prompts, as for any form
+    assert found == (ids, is_answer)
 
 
 def test_a_foreign_template_can_be_kept_beside_a_tokenizer(tmp_path):

@@ -1,8 +1,8 @@
 """What one merge changes: the pairs that it creates with the new token, and the pairs that it breaks.
 
 A merge of (left, right) into a new token turns each (token, left) before it into (token, new), and each (right, token)
-after it into (new, token). All these changes are recorded first, and summed by the token, which is a small number. Then
-the pair of each kind of change is looked up once, however often the change happened.
+after it into (new, token). All these changes are recorded first, and summed by their *kind*: the token and its side.
+Then the pair of each kind is looked up once, however often the change happened.
 """
 
 from __future__ import annotations
@@ -37,9 +37,24 @@ class Changes(NamedTuple):
     sums: NDArray[np.int64]  # (kinds, 3): the words' counts, how many changes, the next free index of `positions`
 
 
+BEFORE, AFTER = range(2)  # the side of a merge on which its neighbour stands
+
+
+@kernel
+def kind_of(token: int, side: int) -> int:
+    """Return the kind of a change: BEFORE creates the pair (token, new), AFTER the pair (new, token)."""
+    return 2 * token + side
+
+
+@kernel
+def pair_key(left: int, right: int) -> int:
+    """Return the key of a pair."""
+    return left << 32 | right
+
+
 @kernel
 def record(changes: Changes, num_changes: int, kind: int, position: int, weight: int) -> int:
-    """Record a new pair, in a word with the count `weight`; return the number of changes. For kinds: create_pairs."""
+    """Record a new pair of a kind, in a word with the count `weight`; return the number of changes."""
     changes.log[num_changes, KIND] = kind
     changes.log[num_changes, POSITION] = position
     changes.sums[kind, WEIGHT] += weight
@@ -51,10 +66,10 @@ def record(changes: Changes, num_changes: int, kind: int, position: int, weight:
 def create_pairs(
     pairs: Pairs, num_pairs: int, num_positions: int, changes: Changes, num_changes: int, new: int, min_frequency: int
 ) -> tuple[int, int]:
-    """Add the pairs that the changes create; return how many pairs and positions there are then.
+    """Add the pairs that the changes create; return the new numbers of pairs and positions.
 
-    The kind 2 * token is the pair (token, new), and 2 * token + 1 is (new, token). For the first pairs, of two bytes,
-    `new` is negative and the kind is 256 * left + right. Pairs rarer than `min_frequency` are left out.
+    For the first pairs, of two bytes, `new` is negative and the kind is 256 * left + right. Pairs rarer than
+    `min_frequency` are left out.
     """
     rows, sums = pairs.table.rows, changes.sums
     for change in range(num_changes):
@@ -63,13 +78,13 @@ def create_pairs(
             continue
         if sums[kind, NUMBER] > 0:  # the first change of its kind
             sums[kind, NEXT] = num_positions
+            token, side = kind >> 1, kind & 1
             if new < 0:
-                left, right = kind >> 8, kind & 0xFF
-            elif kind & 1:
-                left, right = new, kind >> 1
+                key = pair_key(kind >> 8, kind & 0xFF)
+            elif side == BEFORE:
+                key = pair_key(token, new)
             else:
-                left, right = kind >> 1, new
-            key = left << 32 | right
+                key = pair_key(new, token)
             pairs.table.slots[number_slot(pairs.table, key)] = num_pairs
             rows[num_pairs, KEY] = key
             rows[num_pairs, COUNT] = sums[kind, WEIGHT]
@@ -92,7 +107,8 @@ def subtract_broken(pairs: Pairs, changes: Changes, num_changes: int, left: int,
         weight = sums[kind, WEIGHT]
         if weight > 0:
             # The pair (token, new) was (token, left) before the merge; (new, token) was (right, token).
-            key = right << 32 | kind >> 1 if kind & 1 else kind >> 1 << 32 | left
+            token, side = kind >> 1, kind & 1
+            key = pair_key(token, left) if side == BEFORE else pair_key(right, token)
             pair = pairs.table.slots[number_slot(pairs.table, key)]
             if pair >= 0:
                 pairs.table.rows[pair, COUNT] -= weight

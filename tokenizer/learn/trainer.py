@@ -22,7 +22,20 @@ from tokenizer.errors import TokenizerError
 from tokenizer.jit import kernel
 from tokenizer.learn.corpus import INSIDE, Corpus, lay_out
 from tokenizer.learn.count import DEFAULT_MEMORY
-from tokenizer.learn.pairs import COUNT, END, FIRST, NUM_COLUMNS, Changes, Pairs, create_pairs, record, subtract_broken
+from tokenizer.learn.pairs import (
+    AFTER,
+    BEFORE,
+    COUNT,
+    END,
+    FIRST,
+    NUM_COLUMNS,
+    Changes,
+    Pairs,
+    create_pairs,
+    kind_of,
+    record,
+    subtract_broken,
+)
 from tokenizer.learn.word_counts import WordCounts
 from tokenizer.naive import Pair
 from tokenizer.structures.hash_table import KEY, NumberTable, empty_slots, insert_numbers, number_slot
@@ -71,9 +84,10 @@ def _merge_everywhere(
         tokens[position + length - 1] = new
         before, after = tokens[position - 1], tokens[position + length]
         if before >= 0:
-            num_changes = record(changes, num_changes, 2 * before, position - lengths[before], weight)
+            kind, place = kind_of(before, BEFORE), position - lengths[before]
+            num_changes = record(changes, num_changes, kind, place, weight)
         if after >= 0:
-            num_changes = record(changes, num_changes, 2 * after + 1, position, weight)
+            num_changes = record(changes, num_changes, kind_of(after, AFTER), position, weight)
     return num_changes
 
 
