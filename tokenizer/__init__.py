@@ -27,7 +27,7 @@ from tokenizer.chat import ChatTemplate, encode_chat, load_chat, render_conversa
 from tokenizer.encode.stream import StreamDecoder, StreamEncoder
 from tokenizer.errors import TokenizerError
 from tokenizer.text.added_tokens import SPECIAL_TOKENS
-from tokenizer.text.files import read_files
+from tokenizer.text.chunks import read_files
 from tokenizer.vidya_v1 import KINDS
 from tokenizer.vocabulary import Vocabulary
 

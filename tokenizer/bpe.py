@@ -20,8 +20,8 @@ from tokenizer.formats import registry
 from tokenizer.learn.count import DEFAULT_MEMORY, count_words
 from tokenizer.learn.trainer import learn_merges
 from tokenizer.text.added_tokens import SPECIAL_TOKENS, AddedTokens, Allowed
-from tokenizer.text.marked_spaces import mark_spaces
 from tokenizer.text.roles import END_OF_TEXT, find
+from tokenizer.text.spelling import mark_spaces
 from tokenizer.text.unicode import compose, composed, decode_utf8
 from tokenizer.vocabulary import Vocabulary
 

@@ -10,9 +10,8 @@ from functools import cached_property
 from unicodedata import unidata_version
 
 from tokenizer.errors import TokenizerError
-from tokenizer.text.alphabet import spell
-from tokenizer.text.marked_spaces import unmark_spaces
 from tokenizer.text.roles import END_OF_TEXT
+from tokenizer.text.spelling import spell, unmark_spaces
 from tokenizer.text.split import compiled
 from tokenizer.text.unicode import encode_utf8
 from tokenizer.text.word_rules import character_classes

@@ -1,7 +1,7 @@
 """A small tokenizer with byte fallback, as Llama 2's, and the content of its tokenizer.json."""
 
 from tokenizer import Vocabulary
-from tokenizer.text.marked_spaces import MARK
+from tokenizer.text.spelling import MARK
 
 WORDS = ["to", "be", "the", "or", "é"]
 SPECIALS = {"<unk>": 0, "<s>": 1, "</s>": 2}

@@ -2,7 +2,7 @@
 
 A text begins as one token per character. A character that has none becomes the tokens of its bytes in UTF-8 ("byte
 fallback"), which are spelled `<0x00>` to `<0xFF>`. Then pairs are merged as anywhere else, across the whole text, whose
-spaces are marked (text/marked_spaces.py).
+spaces are marked (text/spelling.py).
 
 Decoding follows Hugging Face's tokenizers library: bytes in a row that are not UTF-8 become one U+FFFD for each byte.
 """

@@ -14,7 +14,7 @@ from typing import Any
 
 from tokenizer.disk import Json
 from tokenizer.errors import TokenizerError
-from tokenizer.text.marked_spaces import MARK
+from tokenizer.text.spelling import MARK
 
 NORMALIZER: Json = {
     "type": "Sequence",

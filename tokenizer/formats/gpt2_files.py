@@ -1,6 +1,6 @@
 """vocab.json and merges.txt: the two files in which GPT-2 was released.
 
-vocab.json gives the id of each token, spelled in the alphabet of text/alphabet.py; merges.txt has one merge per line,
+vocab.json gives the id of each token, spelled in the alphabet of text/spelling.py; merges.txt has one merge per line,
 in the order of learning, after a line with the version. The files contain nothing else: text is split by GPT-2's
 pattern, and a token that is neither a byte nor the result of a merge is a special token, because no text gives it.
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from tokenizer.disk import read_file, read_json, write_file, write_json
 from tokenizer.errors import TokenizerError
 from tokenizer.formats.tokenizer_json import CONFIG_FILE, named_roles, read_roles, spellings
-from tokenizer.text.alphabet import spell, unspell
+from tokenizer.text.spelling import spell, unspell
 from tokenizer.text.unicode import decode_utf8
 from tokenizer.vocabulary import Vocabulary
 

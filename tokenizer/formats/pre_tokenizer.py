@@ -4,7 +4,7 @@ The field holds a chain of steps, each of which splits the parts that the step b
 
     {"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": ...}, {"type": "ByteLevel", ...}]}
 
-The last step is ByteLevel, which writes bytes in the alphabet of text/alphabet.py; with `use_regex` it also splits by
+The last step is ByteLevel, which writes bytes in the alphabet of text/spelling.py; with `use_regex` it also splits by
 GPT-2's pattern. Files spell one and the same pattern in different ways, so the known spellings are listed here.
 """
 

@@ -4,7 +4,7 @@ A model's weights need exactly the tokenizer that they were trained with, and mo
 
     {"model": {"type": "BPE", "vocab": {"!": 38, ...}, "merges": ["Ġ t", ...]}, "added_tokens": [...], ...}
 
-Bytes are written in the alphabet of text/alphabet.py. An id that training left unused is listed as `<unused 300>`. Its
+Bytes are written in the alphabet of text/spelling.py. An id that training left unused is listed as `<unused 300>`. Its
 space, which the spelling of an ordinary token never contains, makes it different from all of them; and other programs
 then count the same number of ids as the model has rows.
 """
@@ -30,8 +30,8 @@ from tokenizer.formats.byte_fallback import (
 from tokenizer.formats.post_processor import around_documents, post_processor_of
 from tokenizer.formats.pre_tokenizer import BYTE_LEVEL, pre_tokenizer_of, split_of
 from tokenizer.text.added_tokens import SPECIAL_TOKENS
-from tokenizer.text.alphabet import unspell
 from tokenizer.text.roles import END_OF_TEXT, ROLES, Roles, find
+from tokenizer.text.spelling import unspell
 from tokenizer.text.unicode import encode_utf8
 from tokenizer.vocabulary import Vocabulary
 

@@ -15,8 +15,7 @@ from tqdm import tqdm
 
 from tokenizer.errors import TokenizerError
 from tokenizer.jit import kernel
-from tokenizer.learn.word_counts import WordCounts
-from tokenizer.learn.word_totals import COUNT, NUM_COLUMNS, WordTotals
+from tokenizer.learn.word_counts import COUNT, NUM_COLUMNS, WordCounts, WordTotals
 from tokenizer.structures.hash_table import (
     HASH,
     LENGTH,

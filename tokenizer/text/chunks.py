@@ -1,18 +1,20 @@
 """Texts in chunks of about a million characters: enough work for a thread, and little memory.
 
-Texts may come from an iterator and need not fit into memory together. Short texts share a chunk; a long text is cut
-where every rule of word_rules.py ends a word. The chunks do not depend on the number of threads, and their results are
-taken in order, so no result depends on it.
+Texts may come from an iterator, or from files, and need not fit into memory together. Short texts share a chunk; a long
+text is cut where every rule of word_rules.py ends a word. The chunks do not depend on the number of threads, and their
+results are taken in order, so results do not depend on it either.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import regex
 
 from tokenizer.errors import TokenizerError
+from tokenizer.text.added_tokens import SPECIAL_TOKENS
 
 CHUNK_SIZE = 1 << 20  # characters
 
@@ -125,3 +127,28 @@ class Cutter:
         text = "".join(self._kept)
         self._kept, self._tail = [], ""
         return text
+
+
+def read_files(paths: Iterable[str | Path], *, special_tokens: Iterable[str] = SPECIAL_TOKENS) -> Iterator[str]:
+    """Yield the text of UTF-8 files in parts.
+
+    A part ends where every rule of word_rules.py ends a word, and never inside one of the `special_tokens`, so the
+    words are those of the whole file. With the split "none" or a pattern of your own, no token crosses from one part to
+    the next. Line ends are not changed.
+    Raises TokenizerError for a file that cannot be read or is not UTF-8.
+    """
+    names = list(special_tokens)
+    for path in map(Path, paths):
+        try:
+            with path.open(encoding="utf-8", newline="") as file:
+                cutter = Cutter(names)
+                while piece := file.read(CHUNK_SIZE):
+                    if complete := cutter.push(piece):
+                        yield complete
+                yield cutter.flush()
+        except OSError as error:
+            raise TokenizerError(f"cannot read {path}: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise TokenizerError(
+                f"{path} is not UTF-8: {error.reason}; convert it, or read it with errors='replace' and pass its text."
+            ) from error

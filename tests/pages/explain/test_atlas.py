@@ -44,6 +44,6 @@ def test_the_picture_has_a_bar_for_each_head_and_names_the_best():
     assert "the token before it: most in layer 1, head 1, 60%" in picture
     assert re.findall(r">(layer \d)<", picture) == ["layer 1", "layer 4"]
     assert picture.count('fill="none"') == 4
-    widths = [float(width) for width in re.findall(r'height="16" width="([\d.]+)" fill="#', picture)]
+    widths = [float(width) for width in re.findall(r'width="([\d.]+)" height="16" fill="#', picture)]
     across = (460 - 58) / 2 - 4
     np.testing.assert_allclose(widths, np.concatenate([*shares.values()]).ravel() * across, atol=0.05)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import tokenizer
 from tests.tokenizer import byte_fallback
 from tokenizer import TokenizerError
-from tokenizer.text.marked_spaces import MARK, mark_spaces
+from tokenizer.text.spelling import MARK, mark_spaces
 
 vocabulary = byte_fallback.vocabulary()
 tok = tokenizer.Tokenizer(vocabulary)

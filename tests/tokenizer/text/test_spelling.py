@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenizer.text.alphabet import CHARACTERS, spell, unspell
+from tokenizer.text.spelling import CHARACTERS, MARK, mark_spaces, spell, unmark_spaces, unspell
 
 
 def test_each_byte_has_its_own_printable_character():
@@ -23,3 +23,10 @@ def test_unspell_undoes_spell(token):
 def test_unspell_refuses_other_characters():
     assert unspell("a b") is None
     assert unspell("日") is None
+
+
+@given(st.text())
+def test_only_the_mark_itself_is_lost(text):
+    marked = mark_spaces(text)
+    assert " " not in marked
+    assert unmark_spaces(marked) == (" " + text.replace(MARK, " ") if text else "")
