@@ -84,8 +84,8 @@ def mark_answers(
 ) -> tuple[list[int], list[bool]]:
     """Return what `render_conversation` returns, for any form of conversations.
 
-    ``encode(messages, add_generation_prompt)`` writes the form. An answer is what follows the prompt for it, up to the
-    last special token, whose ids are `ends`. Raises TokenizerError if that cannot be found in the whole conversation.
+    ``encode(messages, add_generation_prompt)`` writes the form. An answer reaches from the end of its prompt to its
+    last special token, one of the ids `ends`. Raises TokenizerError if that cannot be found in the whole conversation.
     """
     ids = encode(messages, add_generation_prompt=False)
     is_answer = [False] * len(ids)

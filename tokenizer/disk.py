@@ -22,7 +22,7 @@ PATIENCE = 60  # seconds, for the first bytes of a pipe
 def write_file(path: Path, data: bytes) -> None:
     """Write a file atomically: a reader finds the old file or the complete new one.
 
-    Raises OSError, naming the file, if it cannot be written: that is a fault of the disk, not of what was asked for.
+    Raises OSError, naming the file, if it cannot be written: a fault of the disk, not of the input.
     """
     # Renaming is atomic. The bytes must be on disk before it (fsync): otherwise a power cut could leave an empty file
     # under the final name. Two processes never share a temporary file, because its name holds the process.
@@ -50,7 +50,7 @@ def read_file(path: Path, *, may_be_pipe: bool = False) -> bytes:
     try:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode) and not may_be_pipe:
-            raise OSError(0, "it is a folder" if stat.S_ISDIR(mode) else "it is no regular file")
+            raise OSError(0, "it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file")
         with open_file(path) as file:
             return file.read()
     except OSError as error:

@@ -72,7 +72,7 @@ def train(lines: Iterable[str], num_merges: int = 2000, **resources: Unpack[Reso
 
 
 def train_to_size(texts: Iterable[str], vocab_size: int = 4096, **resources: Unpack[Resources]) -> Tokenizer:
-    """Learn a tokenizer of `vocab_size` ids from the lines of texts, each of which is learned from by itself.
+    """Learn a tokenizer of `vocab_size` ids from the lines of texts, line by line.
 
     So a merge crosses spaces and never a line end. Raises TokenizerError if vocab_size is too small for the bytes.
 

@@ -189,7 +189,7 @@ def _call_backward(node: Node, dy: Array) -> Sequence[Gradient | None]:
 def _route(
     node: Node, parents: tuple[Node | None, ...], gradients: Sequence[Gradient | None], arrived: _Arrived
 ) -> None:
-    """Accumulate the gradients of leaves, and add those of the other parents to what arrived there."""
+    """Accumulate the gradients of leaves, and pass those of the other parents on."""
     for position, (parent, dx) in enumerate(zip(parents, gradients, strict=True)):
         if parent is None or dx is None:
             continue

@@ -36,7 +36,7 @@ def _unchanged(value: _Value) -> _Value:
 
 
 class Observer:
-    """The base of what observes the operations and modules of every thread; by itself it changes and keeps nothing."""
+    """The base class of observers of operations and modules in every thread; it changes and keeps nothing."""
 
     def forward(
         self, name: str, arrays: Sequence[Array], options: dict[str, Any]

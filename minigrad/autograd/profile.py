@@ -52,7 +52,7 @@ def _with_own_key(q: Array, *_: Array, shared: Any, has_own: Array) -> float:
 
 
 def _sparse_attention(q: Array, *_: Array, offsets: Array, top_k: int, key_ranges: Any = None) -> float:
-    """Count the scores of all pairs, among which the keys are chosen; the rest is no product of matrices."""
+    """Count the scores of all pairs, among which the keys are chosen; the rest is not a matrix product."""
     return 2.0 * _pairs(offsets, key_ranges, None) * q.shape[1] * q.shape[2]
 
 

@@ -45,7 +45,7 @@ def block_mean(x: Array, *, offsets: Array, block: int) -> tuple[Array, Backward
         )
     counts = lengths // block
     blocks = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # of each mean, in its sequence
-    shape, dtype = x.shape, x.dtype  # all that the backward pass needs of x
+    shape, dtype = x.shape, x.dtype  # the backward pass needs nothing else of x
     rows = (np.repeat(starts[:-1], counts) + blocks * block)[:, None] + np.arange(block)  # (blocks, block)
 
     def backward(dy: Array) -> Array:

@@ -33,7 +33,7 @@ class SeenKeys(NamedTuple):
 
     offsets: Array  # (S + 1,): sequence s has the query rows offsets[s]:offsets[s + 1]
     key_ranges: Array  # (S, 2): and the key rows key_ranges[s, 0]:key_ranges[s, 1]
-    visible: Array  # (rows,): a row sees this many of them, the first ones,
+    visible: Array  # (rows,): a row sees this many keys from the first on,
     first_visible: Array | None = None  # (rows,): but not this many at the beginning; None: all
 
 
@@ -44,7 +44,7 @@ class SeenFarKeys(NamedTuple):
     """
 
     ranges: Array  # (S, 2): sequence s has the far rows ranges[s, 0]:ranges[s, 1]
-    visible: Array  # (rows,): a row sees this many of them, the first ones
+    visible: Array  # (rows,): a row sees this many of them, from the first on
     weight: float
 
 
@@ -71,12 +71,12 @@ def attention_with_far_keys_formula(
 def attention_with_far_keys(
     q: Array, k: Array, v: Array, far_k: Array, far_v: Array, *, near: SeenKeys, far: SeenFarKeys
 ) -> tuple[Array, Backward]:
-    r"""Compute attention over near keys one by one and over far keys, each of which stands for several.
+    r"""Compute attention over near keys one by one and over far keys, where each far key represents several keys.
 
     Query row r sees the near keys from ``near.first_visible[r]`` to ``near.visible[r]`` of its sequence, as in
     `attention`, and the first ``far.visible[r]`` far keys of its sequence. Where this number is not 0, it must not
     decrease within the sequence. A far key stands for ``far.weight`` keys: the logarithm of that is added to its score,
-    so that a far key and value that are the mean of equal ones get the probability that these would have got together.
+    so that the mean of equal keys and values gets the probability that these would get together.
     Shapes: q (rows, H, D), k and v (key rows, G, D), far_k and far_v (far rows, G, D) -> (rows, H, D).
     Raises ShapeError if they do not fit, InputError unless the weight is positive.
     """
@@ -135,7 +135,7 @@ def attention_with_own_key_formula(
 def attention_with_own_key(
     q: Array, k: Array, v: Array, own_k: Array, own_v: Array, *, shared: SeenKeys, has_own: Array
 ) -> tuple[Array, Backward]:
-    r"""Compute attention in which a row may see, besides the shared keys, one key and value that no other row sees.
+    r"""Compute attention in which a row may see, beside the shared keys, one key and value that no other row sees.
 
     The output is one softmax over the shared keys that a row sees and its own key. Row r has an own key if
     ``has_own[r]``.

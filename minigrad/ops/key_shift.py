@@ -47,7 +47,7 @@ def key_shift(k: Array, *, offsets: Array) -> tuple[Array, Backward]:
     first, last = offsets[:-1][filled], offsets[1:][filled] - 1
 
     def backward(dy: Array) -> Array:
-        # What was moved to the next row comes back; that of the last row of a sequence was moved nowhere.
+        # The moved half comes back from the next row; that of the last row of a sequence was moved nowhere.
         dk = dy.copy()
         pairs_of(dk)[1][:-1] = pairs_of(dy)[1][1:]
         pairs_of(dk)[1][last] = 0

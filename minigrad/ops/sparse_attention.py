@@ -54,7 +54,7 @@ def sparse_attention(
 
     They are chosen among the keys that the query sees in `attention`; of equal scores, the earlier key is chosen. The
     choice itself has no gradient. All scores must be known to choose, so the forward pass costs half as many products
-    as that of full attention; the backward pass, and the memory, only those of the chosen keys.
+    as full attention; the backward pass and the memory grow with the chosen keys only.
     Shapes: q (rows, H, D), k and v (key rows, G, D), offsets (S + 1,), key_ranges (S, 2) -> (rows, H, D).
     Raises ShapeError as `attention` does, InputError unless top_k is at least 1.
 

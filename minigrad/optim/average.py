@@ -1,4 +1,4 @@
-"""The moving average of a model's weights: evaluated and kept in the place of the last ones.
+"""The moving average of a model's weights: evaluated and kept in place of the last weights.
 
 Single steps overshoot this way and that, and their average lies between (Polyak and Juditsky 1992, "Acceleration of
 stochastic approximation by averaging"). A decaying learning rate does much the same, so the two gain little together.

@@ -50,7 +50,7 @@ class Undivided:
     rank = 0
 
     def cuts(self, segment: Segment, between: Callable[[Segment, int], list[int]]) -> list[int]:
-        """Return where in a segment the shares begin and end; ``between(segment, count)`` makes `count` equal ones."""
+        """Return where in a segment the shares begin and end; ``between(segment, count)`` divides it evenly."""
         return [0, segment.data.size]
 
     def add_up_gradients(self, parameters: Sequence[Tensor], parts: Sequence[Part]) -> None:

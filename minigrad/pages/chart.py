@@ -16,7 +16,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 66, 26, 12, 46  # margins, which hold the labels 
 _LEGEND = _WIDTH - 150  # where the legend begins, at the top
 _NEAR = 22  # between two lines with a smaller distance there is no room for a label
 COLOURS = ("#3b82c4", "#d9822b", "#3a9d6e", "#b85cc0", "#d0524f", "#8a8f2e", "#2aa3b5", "#8c6bd1")
-"""The colours of the lines, which can be told from each other and from white and from black paper."""
+"""The colours of the lines, which differ visibly from each other and from white and black paper."""
 
 _DASHES = ("", "7 3", "2 3", "9 3 2 3")  # of the lines, for readers who cannot tell the colours; then again
 
@@ -44,7 +44,7 @@ def line_chart(
     the page has one (`key`). A description for those who hear the page says where each line begins and ends.
 
     A chart of a single series starts at zero: otherwise a change of 1% would fill the whole height. It ends an eighth
-    above the largest value, so that a constant is no line at the edge.
+    above the largest value, so that a constant does not lie on the edge.
     """
     values = [value for each in series for value in each.values if math.isfinite(value)]
     values += [value for _, value in references]

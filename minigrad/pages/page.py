@@ -9,12 +9,12 @@ from minigrad.system.terminal import printable
 
 
 def page(title: str, body: str, style: str = "") -> str:
-    """Return a whole page, given the markup of its body and the style rules that it needs besides the usual ones."""
+    """Return a whole page, given the markup of its body and its additional style rules."""
     return _PAGE.format(title=escape(title), style=_STYLE + style, body=body)
 
 
 def escape(value: Any) -> str:
-    """Return a value as text that can stand in markup and in quoted attributes; control characters become U+FFFD.
+    """Return a value as text for markup and quoted attributes; control characters become U+FFFD.
 
     >>> escape("1 < 2")
     '1 &lt; 2'

@@ -35,7 +35,7 @@ READ_SIZE = 2**24
 """A file is read in parts of about this many bytes, each ending at a line end."""
 
 MAX_DIGITS = 20
-"""A number of more digits than this is no token id, and Python refuses to read one of more than 4,300."""
+"""A number of more digits than this is not a token id, and Python refuses to read one of more than 4,300."""
 
 
 def train(options: Namespace) -> None:

@@ -20,7 +20,7 @@ ENOUGH_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Measured:
-    """What was measured for one tokenizer."""
+    """The measurements of one tokenizer."""
 
     vocab_size: int
     num_tokens: int

@@ -31,8 +31,8 @@ def complain(message: str) -> None:
 def prepare_output() -> None:
     """Let standard output and standard error take every text, as the program does first of all.
 
-    A character that the encoding lacks is replaced. What was closed before the program began (`>&-`) discards what is
-    printed, and keeps its number, which the next file to be opened would otherwise get.
+    A character that the encoding lacks is replaced. A stream that was closed before the program began (`>&-`) discards
+    its output, and keeps its number, which the next file to be opened would otherwise get.
     """
     for name, number in (("stdout", 1), ("stderr", 2)):
         if getattr(sys, name) is None:
@@ -53,5 +53,5 @@ def _nowhere(number: int) -> TextIO:
 
 
 def discard_output() -> None:
-    """Discard what is still to be printed: at exit Python would report a full disk or a closed pipe as an error."""
+    """Discard buffered output: at exit Python would report a full disk or a closed pipe as an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

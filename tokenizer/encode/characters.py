@@ -47,7 +47,7 @@ class CharacterEncoder:
         return found
 
     def encode_batch(self, texts: Iterable[str], threads: int | None = None) -> list[NDArray[np.int32]]:
-        """Return the ids of each text; one thread encodes them, as a text is no row of words to share out."""
+        """Return the ids of each text; one thread encodes them, because a text is not divided into words here."""
         return [np.array(self.encode(text), np.int32) for text in texts]
 
 

@@ -94,7 +94,7 @@ class Encoder:
         byte_ids = np.array([ids[bytes([byte])] for byte in range(256)], np.int32)
         self._scanner = Scanner(vocabulary.split)
         self._rules = Rules(self._scanner.rule, self._scanner.classes, byte_ids, merges.slots, merges.rows)
-        self._idle: list[tuple[WordCache, Workspace]] = []  # those that no thread is using
+        self._idle: list[tuple[WordCache, Workspace]] = []  # not in use by a thread
 
     @property
     def may_cut(self) -> bool:

@@ -1,6 +1,6 @@
 """The split of a tokenizer in tokenizer.json: its field `pre_tokenizer`.
 
-The field holds a chain of steps, each of which splits the parts that the step before it made:
+The field holds a chain of steps; each step splits the parts that the step before it made:
 
     {"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": ...}, {"type": "ByteLevel", ...}]}
 
@@ -108,7 +108,7 @@ def _steps(pre_tokenizer: Json) -> list[Json]:
         return [pre_tokenizer]
     parts = pre_tokenizer.get("pretokenizers")
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-        raise _unsupported(pre_tokenizer, "field pretokenizers is no list of objects")
+        raise _unsupported(pre_tokenizer, "field pretokenizers is not a list of objects")
     return [step for part in parts for step in _steps(part)]
 
 

@@ -222,7 +222,7 @@ def _is_nfc(normalizer: Any) -> bool:
 
 
 def _added_tokens(document: Json, nfc: bool) -> tuple[dict[str, int], dict[str, int], frozenset[str]]:
-    """Return the added tokens, the special tokens, and the names of those that are marked `normalized`."""
+    """Return the added tokens, the special tokens, and the names of the tokens marked `normalized`."""
     vocab = field(document, "model.vocab", dict)
     added: dict[str, int] = {}
     specials: dict[str, int] = {}
@@ -249,7 +249,7 @@ def _added_tokens(document: Json, nfc: bool) -> tuple[dict[str, int], dict[str, 
 
 
 def _is_set(document: Json, flag: str, within: str) -> bool:
-    """Return the value of a flag, which is false where it is missing; raises TokenizerError if it is no bool."""
+    """Return the value of a flag, which is false where it is missing; raises TokenizerError if it is not a bool."""
     return flag in document and field(document, flag, bool, within=within)
 
 

@@ -121,7 +121,7 @@ def count_words(
         removed = f"words seen {totals.removed:,} times or less were removed while counting"
         if len(words.counts) == 0:
             raise TokenizerError(
-                f"the different words do not fit into max_memory={max_memory:,} bytes, the longest of which has "
+                f"the different words do not fit into max_memory={max_memory:,} bytes, the longest has "
                 f"{totals.longest:,} bytes: {removed}, and none is left; divide such a word by spaces, give more "
                 "memory, or a split that makes shorter words."
             )

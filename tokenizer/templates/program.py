@@ -1,9 +1,9 @@
-"""The process in which a chat template runs: it bounds its own time and memory, and the length of what it writes.
+"""The process in which a chat template runs: it bounds its own time, its memory, and the length of its output.
 
 The sandbox of jinja2 keeps a template from files and from Python's insides, but not from counting without end or from
 filling the memory. Only the operating system can stop that, and it can stop only a whole process. `renderer.py` starts
-this file by its path, so that nothing of the package is imported, with the bounds as arguments. It reads lines of JSON:
-first the source of the template, then the values to render it with. It answers each with {"text": ...} or
+this file by its path, so that it imports nothing from the package, with the bounds as arguments. It reads lines of
+JSON: first the source of the template, then the values to render it with. It answers each with {"text": ...} or
 {"refused": ...}.
 """
 
@@ -48,7 +48,7 @@ def rendered(template: Any, values: dict[str, Any]) -> tuple[str, None]:
 
 
 def attempt(act: Callable[[], tuple[str, Any]], bounds: Bounds) -> tuple[dict[str, str], Any]:
-    """Return the answer for what `act` writes within the bounds, and what it makes besides."""
+    """Call `act` within the bounds; return the answer for the text that it writes, and the object that it makes."""
     # A thread of faulthandler ends the process when time is up, also within one long multiplication.
     faulthandler.dump_traceback_later(bounds.seconds, exit=True)
     try:
@@ -76,7 +76,7 @@ def one_line(error: Exception) -> str:
 
 
 def compiled(source: str) -> Any:
-    """Return a template of jinja2 in its sandbox, with what templates of chat models use besides Jinja itself."""
+    """Return a template of jinja2 in its sandbox, with the additions to Jinja that templates of chat models use."""
     import jinja2.sandbox
 
     def refuse(message: object) -> NoReturn:
@@ -96,8 +96,8 @@ def bound_memory(size: int) -> None:
         return
     import resource
 
-    # macOS counts what all processes share, some hundred gigabytes, and refuses a bound below what is there already.
-    # The first bound that it accepts is taken.
+    # macOS counts what all processes share, some hundred gigabytes, and refuses a bound below the memory already in
+    # use. The first bound that it accepts is taken.
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     sizes = range(size, 1 << 42, size) if hard == resource.RLIM_INFINITY else [min(size, hard)]
     for each in sizes:
@@ -113,7 +113,7 @@ def bound_memory_of_windows(size: int) -> None:
     import ctypes
 
     class Limits(ctypes.Structure):
-        """JOBOBJECT_EXTENDED_LIMIT_INFORMATION, of which two fields matter here."""
+        """JOBOBJECT_EXTENDED_LIMIT_INFORMATION; only two fields matter here."""
 
         _fields_ = (
             ("times", ctypes.c_int64 * 2),

@@ -75,7 +75,7 @@ class Renderer:
 def end(process: subprocess.Popen[bytes]) -> None:
     """End the process of a template: it does so itself when its input ends, unless it is busy."""
     for pipe in (process.stdin, process.stdout):
-        with contextlib.suppress(OSError):  # what was never written
+        with contextlib.suppress(OSError):  # bytes that were never written
             assert pipe is not None
             pipe.close()
     if process.poll() is None:

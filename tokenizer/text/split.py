@@ -72,7 +72,7 @@ def compiled(split: str) -> Any:
     try:
         return regex.compile(pattern_of(split))
     except regex.error as error:
-        raise TokenizerError(f"the split {split!r} is no regular expression: {error}.") from error
+        raise TokenizerError(f"the split {split!r} is not a regular expression: {error}.") from error
 
 
 def words_of(text: str, pattern: Any) -> list[str]:

@@ -51,7 +51,7 @@ def compose(text: str) -> str:
 def composed(texts: Iterable[str]) -> Iterable[str]:
     """Return the texts in Unicode's normal form C (NFC), one at a time.
 
-    What is no text stays as it is, for `chunks` to refuse: an item that is not a str, and one str in place of many.
+    An item that is not a str, and one str in place of many, stay as they are: `chunks` refuses them.
 
     >>> list(composed(["e\\u0301"])) == ["\\u00e9"]
     True

@@ -1,9 +1,9 @@
 """The weights of attention: how much of each earlier token goes into the output of a token.
 
-The operations of attention never store these weights, but they can be asked for them. Their output is the sum of the
-values with the weights, so with unit vectors as values it *is* the weights: if the value of key u is 1 in element u and
-0 elsewhere, then element u of the output is the weight of key u. A head of size D answers for D keys at a time. So what
-is shown is what the model computes, whichever operation a layer uses.
+The operations of attention never store these weights, but one can compute them with the operations themselves. Their
+output is the sum of the values with the weights, so with unit vectors as values it *is* the weights: if the value of
+key u is 1 in element u and 0 elsewhere, then element u of the output is the weight of key u. A head of size D answers
+for D keys at a time. So the page shows what the model computes, whichever operation a layer uses.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ def attention_weights(operation: Operation) -> Array:
     """Return the weight of each key for each query row and head, given an operation of attention on one sequence.
 
     Each row sums to 1. A far key of `attention_with_far_keys` is a mean, so its weight is shared out evenly among the
-    keys of its block. The own key of a row of `attention_with_own_key` is counted as the key after those that it sees.
+    keys of its block. The own key of a row of `attention_with_own_key` is counted as the key after the shared keys that
+    it sees.
     Shapes: -> (rows, H, keys); of `context_attention` (rows, H, summaries).
     """
     with no_grad():

@@ -13,7 +13,7 @@ from minigrad.pages.explain.tokens import TokenNames
 def lens_table(lens: Lens, tokens: Sequence[int], first: int, names: TokenNames) -> str:
     """Return the most likely next token after each layer; bold where it is the one that the last layer names.
 
-    Shapes: lens of n places, n tokens, of which the first has the position `first`.
+    Shapes: lens of n places, n tokens, the first one at position `first`.
     """
     stages = len(lens.tokens)
     heads = "".join(f"<th scope=col>{stage_name(stage)}" for stage in range(stages))

@@ -1,4 +1,4 @@
-"""Attention on the page: a map for each layer and head, of which token reads which."""
+"""Attention on the page: a map for each layer and head shows which token reads which."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LEFT, _TOP, _SIDE = 48, 9, 160  # of a map, in a picture of 212 x 208
 
 
 def largest_side(num_maps: int) -> int:
-    """Return how many of the newest tokens each of so many maps can show, so that the page stays small.
+    """Return how many of the newest tokens each of `num_maps` maps can show, so that the page stays small.
 
     >>> largest_side(18), largest_side(300)
     (256, 100)
@@ -79,7 +79,7 @@ def _habit(weights: Array) -> str:
 
 
 def _figure(weights: Array, side: int, spoken: str, caption: str) -> str:
-    """Return the map of weights (rows, keys) with its axes: who reads from top to bottom, what is read across."""
+    """Return the map of weights (rows, keys) with its axes: reading tokens downwards, tokens that are read across."""
     (first_row, first_key), (rows, keys) = (max(0, size - side) for size in weights.shape), weights.shape
     pixels = data_address(shares_as_png(weights[first_row:, first_key:]))
     right, bottom = _LEFT + _SIDE, _TOP + _SIDE

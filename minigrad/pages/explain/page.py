@@ -26,11 +26,11 @@ GATES = ("sigmoid_gate", "blend")
 
 
 class Reading(NamedTuple):
-    """What a model computed as it read a text: all that the page shows."""
+    """Everything that the page shows: the text and what the model computed as it read it."""
 
     model: LanguageModel
     names: TokenNames
-    tokens: list[int]  # those that the model read in its pass, from position 0
+    tokens: list[int]  # read by the model in one pass, from position 0
     written: int  # the position of the first token that the model wrote
     first: int  # the position of the first token that the page shows
     trace: Trace
@@ -82,7 +82,7 @@ def read(model: LanguageModel, tokenizer: Tokenizer, tokens: Sequence[int], writ
     left_out = len(tokens) - len(kept)
     first = max(0, len(kept) - MOST_TOKENS)
     found = trace(model, kept, [*ATTENTIONS, *GATES])
-    start = max(first - 1, 0)  # what is said after a token is the prediction of the next
+    start = max(first - 1, 0)  # the logits after a token predict the next one
     logits = last_logits(model, found, start)
     expected: list[Prediction | None] = [] if first else [None]  # nothing stands before position 0
     expected += predictions(logits[:-1], kept[start + 1 :])
@@ -96,10 +96,7 @@ def _head(reading: Reading, title: str, drawn: str, left_out: int) -> str:
     facts = f"{format_count(model.num_parameters())} parameters, {model.config.num_layers} layers"
     long = f" The text is longer: its first {left_out:,} tokens are not shown." if left_out else ""
     how = f" Drawn with {escape(drawn)}." if drawn else ""
-    return (
-        f"<h1>{escape(title)}</h1>"
-        f"<p>{facts}; {count:,} tokens, of which the model wrote {count - prompt:,}.{how}{long}</p>"
-    )
+    return f"<h1>{escape(title)}</h1><p>{facts}; {count:,} tokens; the model wrote {count - prompt:,}.{how}{long}</p>"
 
 
 _PARTS = {
@@ -210,8 +207,8 @@ def _heads(model: LanguageModel) -> str:
 
 
 _HEADS = """This does not depend on the text above. The model has read tokens that were drawn at random, and then the \
-same ones once more. A bar shows where a head looked at the second time, on average: the whole bar is all of its \
-attention, and what is not coloured goes to other places. A head that looks at what followed the same token before \
+same tokens once more. A bar shows where a head looked at the second time, on average: the whole bar is all of its \
+attention, and the uncoloured part goes to other places. A head that looks at what followed the same token before \
 can copy from the text. It often needs one in an earlier layer that looks at the token before. Many models give the \
 first token what they have no other use for."""
 

@@ -19,7 +19,7 @@ class Prediction(NamedTuple):
     probability: float  # of that token
     rank: int  # 1 if it was the most likely one
     entropy: float  # of the distribution, in bits: 0 if only one token is possible, log2(V) if all are equally likely
-    likely: tuple[tuple[int, float], ...]  # the most likely tokens with their probabilities, the first ones of the rank
+    likely: tuple[tuple[int, float], ...]  # the most likely tokens with their probabilities, by rank
 
     @property
     def surprise(self) -> float:
@@ -42,7 +42,7 @@ def predictions(logits: Array, tokens: Sequence[int], count: int = 5) -> list[Pr
 def _prediction(known: Array, token: int, count: int) -> Prediction:
     p = np.exp(known)
     entropy = float(-(p[p > 0] * known[p > 0]).sum() / math.log(2))
-    # Of equal ones the first is the more likely, as in `most_likely`.
+    # Of equally likely tokens the first ranks higher, as in `most_likely`.
     rank = 1 + int((known > known[token]).sum() + (known[:token] == known[token]).sum())
     likely = tuple((int(each), float(p[each])) for each in most_likely(known, count))
     return Prediction(token, float(p[token]), rank, max(0.0, entropy), likely)

@@ -56,8 +56,8 @@ def picture(
 ) -> str:
     """Return boxes as an SVG picture: a row of them for each step of the longest way from an input to the result.
 
-    `lines` gives the upper line of a box, and its lower line: none, one, or several in the same place, of which one is
-    visible. `attributes` gives those of the frame of a box and of the curves that lead to it.
+    `lines` gives the upper line of a box, and its lower line: none, one, or several in the same place, with one of them
+    visible. `attributes` gives the attributes of a box's frame and of the curves that lead to it.
     """
     written = {box: lines(box) for box in boxes}
     texts = [line for upper, lower in written.values() for line in (upper, *lower)]

@@ -96,7 +96,7 @@ class _Recording(Observer):
 
     @contextlib.contextmanager
     def backward(self, node: RecordedOperation, dy: Array) -> Iterator[Callable[[Gradients], Gradients]]:
-        """Note the gradient of a result, and what is passed on to the arguments."""
+        """Note the gradient of a result, and the gradients passed on to its arguments."""
         visit = _Visit(node.backward, node.parents, dy) if node.backward is not None else None
 
         def note(gradients: Gradients) -> Gradients:

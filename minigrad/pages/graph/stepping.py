@@ -23,8 +23,8 @@ def step_through(function: Callable[..., Tensor], **inputs: ArrayLike) -> str:
     """Return HTML that steps through ``function(**inputs)``, a Tensor of one element, forward and back.
 
     Step 0 gives the inputs. Each operation then computes its value, in the order of the program. The result gets the
-    gradient 1, and each operation, the newest first, passes gradients on to what it was computed from. A gradient that
-    arrives in parts is shown with the sum so far. What `inputs` may be, and the errors, are those of `draw_graph`.
+    gradient 1, and each operation, the newest first, passes gradients on to its arguments. A gradient that arrives in
+    parts is shown with the sum so far. What `inputs` may be, and the errors, are those of `draw_graph`.
 
         from IPython.display import HTML
         HTML(step_through(lambda x: x * x + x, x=3.0))
@@ -110,7 +110,7 @@ def _gradients(box: Box, count: int) -> list[Line]:
 
 
 def _between(begin: int, end: int | None = None) -> str:
-    """Return the attributes of what is to be seen from one step until another; at the end of all, if there is none."""
+    """Return the attributes that show an element from one step until another, or until the end."""
     return f' data-from="{begin}"' + ("" if end is None else f' data-until="{end}" class="hidden"')
 
 

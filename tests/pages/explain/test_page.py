@@ -64,7 +64,7 @@ def test_the_page_of_every_family_loads_nothing_and_is_well_formed(model, tok, t
     assert "url(" not in page
     assert "@import" not in page
     assert "a <title>" in found.text
-    assert f"{len(text)} tokens, of which the model wrote {len(text) - 9}. Drawn with seed 0." in found.text
+    assert f"{len(text)} tokens; the model wrote {len(text) - 9}. Drawn with seed 0." in found.text
     assert page == explain(model, tok, text, written=9, title="a <title>", drawn="seed 0")
 
 
@@ -101,7 +101,7 @@ def test_a_text_longer_than_the_context_is_read_from_its_newest_part(small, tok,
     model = small("vidya-v2")
     long = (text * 5)[:100]
     page = explain(model, tok, long, written=10)
-    assert "64 tokens, of which the model wrote 64" in page
+    assert "64 tokens; the model wrote 64" in page
     assert "The text is longer: its first 36 tokens are not shown." in page
     assert "The beginning, as it was given" not in page
     ribbons = [re.findall(r"<p class=ribbon>(.*?)</p>", each) for each in (page, explain(model, tok, long[-64:]))]
