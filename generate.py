@@ -222,7 +222,7 @@ def refuse_other_folders(folder: Path) -> None:
     beside = nearest(str(folder), [str(found.parent) for found in folder.parent.glob("*/config.json")])
     guess = " or ".join(inside[:5]) or beside
     hint = f". Did you mean {guess}?" if guess else ""
-    raise InputError(f"{folder} is no run folder: it has no config.json{hint}")
+    raise InputError(f"{folder} is not a run folder: it has no config.json{hint}")
 
 
 def notice(text: str) -> None:

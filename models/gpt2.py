@@ -8,7 +8,7 @@ feed-forward row is wrong (96.5 million instead of 201.4), and it counts the tie
 Medium with 1,024 more positions.
 
 Its list of things to try names rotary positions: with a `rope_theta`, queries and keys are rotated, and the table of
-positions is left out. Such a model is no GPT-2 to other programs, and its config.json has a type of its own.
+positions is left out. Such a model is not a GPT-2 to other programs, and its config.json has a type of its own.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class GPT2Config:
     )
     tied_head: bool = option(True, "whether the embedding is the head as well")
     experts: int = option(
-        0, "feed-forward blocks, of which a router chooses; 0: one", at_least=0, at_most=expert_settings.MOST_EXPERTS
+        0, "feed-forward blocks to route tokens to; 0: one", at_least=0, at_most=expert_settings.MOST_EXPERTS
     )
     experts_per_token: int = option(2, "of the experts, how many each token passes through", at_least=1)
     expert_balance: float = option(
@@ -214,7 +214,7 @@ class GPT2Config:
     def published(self) -> dict[str, Any]:
         """Return the config in the published format: a GPT-2 that transformers can open.
 
-        With experts or rotary positions it is no GPT-2, and has a type of its own.
+        With experts or rotary positions it is not a GPT-2, and has a type of its own.
         """
         rotary = {} if self.rope_theta is None else {"rope_theta": self.rope_theta}
         kind = "gpt2-rotary" if rotary else "gpt2-moe" if self.experts else "gpt2"

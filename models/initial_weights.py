@@ -52,7 +52,7 @@ class InitialWeights:
     def adapted(self, model: LanguageModel, rank: int, tokens: Sequence[int]) -> InitialWeights:
         """Freeze a skeleton, give it adapters of a rank and rows of tokens, and return the weights as its base.
 
-        The tokens are those that a pre-training has never read.
+        The tokens are new: a pre-training has never read them.
 
         Raises InputError for a model that grows.
         """
@@ -171,7 +171,7 @@ def grown_config(name: str, config: ModelConfig, target: ModelConfig) -> ModelCo
         raise InputError(f"a model of {name} cannot grow; only {', '.join(GROWING)} can")
     wider = growth.widened(config, target)
     if not growth.describe(config, wider):
-        raise InputError("it is no wider than that")
+        raise InputError("it is not wider than that")
     return wider
 
 

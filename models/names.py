@@ -63,7 +63,7 @@ def check_model(family: str, size: str, fields: Iterable[str], *, begins: bool) 
 
 
 def check_fields(family: str, names: Iterable[str]) -> None:
-    """Raise InputError, naming the closest, for a name that is no field of the family's config.
+    """Raise InputError, naming the closest, for a name that is not a field of the family's config.
 
     The fields are read from the text of the family's file, because to import it would load NumPy and Numba.
 

@@ -154,7 +154,7 @@ class VidyaV2Config:
     rope_beta_fast: float = option(
         32.0, "yarn keeps pairs that rotate more often than this in the original context", at_most=1e6
     )
-    rope_beta_slow: float = option(1.0, "yarn divides by rope_factor those that rotate less often than this", above=0)
+    rope_beta_slow: float = option(1.0, "yarn divides by rope_factor what rotates less often than this", above=0)
     rope_attention_factor: float | None = option(
         None,
         "the factor by which yarn multiplies queries and keys; None: 0.1 ln(rope_factor) + 1",
@@ -168,7 +168,7 @@ class VidyaV2Config:
     key_shift: bool = option(False, "whether half of each key is that of the token before; Llama has no such thing")
     experts: int = option(
         0,
-        "feed-forward blocks of a layer, of which a router chooses for each token; 0: one, and no router",
+        "feed-forward blocks of a layer, and a router for each token; 0: one, and no router",
         at_least=0,
         at_most=expert_settings.MOST_EXPERTS,
     )
@@ -193,7 +193,7 @@ class VidyaV2Config:
     def published(self) -> dict[str, Any]:
         """Return the config in the published format: a Llama that transformers can open.
 
-        With shifted keys or experts it is no Llama, and has a type of its own.
+        With shifted keys or experts it is not a Llama, and has a type of its own.
         """
         kind = {"architectures": ["VidyaV2ForCausalLM"], "model_type": "vidya-v2", "key_shift": self.key_shift}
         is_llama = not (self.key_shift or self.experts)

@@ -28,7 +28,7 @@ def exit_code(
     """Do the `work` of a program and return its exit code; `tell` gets the explanation of any error.
 
     A ValueError of another package is bad input if its attribute `is_bad_input` is true; any other is a bug, and is
-    raised. `interrupted` is told after Ctrl-C; `less_memory` says what needs less memory when there is too little.
+    raised. `interrupted` is printed after Ctrl-C; `less_memory` says what needs less memory when there is too little.
     """
     explain = functools.partial(complain, program, tell=tell)
     try:

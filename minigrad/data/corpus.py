@@ -34,10 +34,9 @@ SHAKESPEARE_SHA256 = "86c4e6aa9db7c042ec79f339dcb96d42b0075e16b8fc2e86bf0ca57e2d
 class Corpus:
     """Documents under a name, in memory or in files; `description` names them in a few words.
 
-    `validation` and `test` are parts that are no part of `documents`, if there are such. With `unrepeated`, no
-    paragraph that is trained on repeats validation or test text (`minigrad.data.overlap`). That is not done to the
-    documents of a user that are split here: a phrase that many of them share is a part of the language that the model
-    is to learn.
+    `validation` and `test` are other texts, not part of `documents`, if given. With `unrepeated`, no paragraph that is
+    trained on repeats validation or test text (`minigrad.data.overlap`). That is not done to the documents of a user
+    that are split here: a phrase that many of them share is a part of the language that the model is to learn.
     """
 
     name: str
@@ -118,8 +117,8 @@ def load_for_evaluation(
 ) -> Corpus:
     """Return a text to evaluate: the `part` "validation" or "test" of one of `NAMES`, or all of another text.
 
-    Each file is one document, however long it is; a long one is cut only for training. Arguments and errors: as those
-    of `load`; also raises InputError for the test part of a text that has none.
+    Each file is one document, however long it is; a long one is cut only for training. Arguments and errors: like
+    `load`; also raises InputError for the test part of a text that has none.
     """
     if name in NAMES:
         text = load(name, progress=progress)
@@ -180,7 +179,7 @@ def check_name(name: str) -> None:
     path = Path(name)
     if name in NAMES or name.startswith(("http://", "https://")):
         return
-    # os.path.exists, unlike Path.exists, is False for what cannot be a path at all, such as a whole text.
+    # os.path.exists, unlike Path.exists, is False for text that cannot be a path at all.
     if not name or not os.path.exists(path):  # noqa: PTH110
         near = difflib.get_close_matches(name, [*NAMES, *_names_beside(path)])
         raise InputError(

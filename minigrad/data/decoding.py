@@ -1,6 +1,6 @@
 """The bytes of a file as text, portion by portion, so that a file may be larger than the memory.
 
-Text is UTF-8; what is not is refused with its place. A name that ends in .gz says that the bytes are packed.
+Text is UTF-8; other bytes are refused with their place. A name that ends in .gz says that the bytes are packed.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _decoded(parts: Iterable[bytes], name: str) -> Iterator[str]:
 
 
 def _decode(decoder: codecs.IncrementalDecoder, part: bytes, size: int, name: str, *, final: bool = False) -> str:
-    """Return the text of the next part of a file, of which `size` bytes came before it."""
+    """Return the text of the next part of a file, after its first `size` bytes."""
     pending = len(decoder.getstate()[0])  # bytes of a character that the part before did not complete
     try:
         return decoder.decode(part, final)

@@ -16,11 +16,11 @@ from minigrad.data.split import digest_of
 from minigrad.system.cache import cache_folder, store
 
 TEST_FOLDERS = {"test", "tests", "idle_test"}
-SHORTEST_DOCUMENT = 200  # characters: many modules have one line of docstring, which is no document
+SHORTEST_DOCUMENT = 200  # characters: many modules have one line of docstring, too little for a document
 SHORTEST_REPEAT = 40  # characters: "Example:" may occur in many places, a whole sentence may not
 
 Definition = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-Section = list[str]  # paragraphs, the first of which is the heading; a document is a list of sections
+Section = list[str]  # paragraphs, first the heading; a document is a list of sections
 
 
 def definitions(tree: ast.AST, prefix: str) -> Iterator[tuple[str, Definition]]:

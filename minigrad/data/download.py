@@ -33,9 +33,9 @@ def download(
 
     The bytes are kept in the cache under a hash of the address, if `read` accepts them; it raises InputError if not.
     `sha256` is the checksum, in hexadecimal, that the bytes must have, downloaded or cached. Without it the address may
-    have changed since, so `progress` is told when a copy is used, and how to get a new one.
-    Raises RunError when the address cannot be read to its end or its bytes have another checksum, InputError for what
-    is no address.
+    have changed since, so `progress` reports when a copy is used, and how to get a new one.
+    Raises RunError when the address cannot be read to its end or its bytes have another checksum, InputError for text
+    that is not an address.
     """
     kept = cache_folder() / "downloads" / hashlib.blake2b(address.encode(), digest_size=16).hexdigest()
     if kept.is_file():
@@ -77,7 +77,7 @@ def _fetch(address: str) -> bytes:
     except InputError:  # more than the memory holds
         raise
     except (ValueError, http.client.InvalidURL) as error:
-        raise InputError(f"{address} is no address that can be read: {error}") from error
+        raise InputError(f"{address} is not an address that can be read: {error}") from error
     except (OSError, http.client.HTTPException) as error:  # the network, or the response
         raise RunError(
             f"cannot download {address} ({error}). Give a copy on this computer instead: --data PATH."

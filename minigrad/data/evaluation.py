@@ -70,9 +70,9 @@ def evaluation_batches(
 ) -> Iterator[Batch]:
     """Yield batches of the `sequences` of these spans, in which the tokens that are only read have the target -100.
 
-    A batch has at most `rows` tokens, or a single sequence. With `limit`, only so many sequences are taken, spread
-    evenly over the text, that they have about that many tokens. Average over all targets by counting those that are
-    not -100. Raises InputError as `sequences` does.
+    A batch has at most `rows` tokens, or a single sequence. With `limit`, only sequences of about that many tokens
+    together are taken, spread evenly over the text. Average over the targets that are not -100. Raises InputError as
+    `sequences` does.
     """
     every = sequences(spans, context=context, overlap=overlap)
     count, total = len(every.starts), int(every.lengths.sum())

@@ -1,4 +1,4 @@
-"""Several texts, each with its share of what is trained on."""
+"""Several texts, each with its share of the training tokens."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Mixture:
     def parts(self) -> tuple[Parts, ...]:
         """The parts of each text, split as on its own; no paragraph is trained on that another text holds out.
 
-        Raises InputError as `Corpus.split` does, and for a text of which then nothing is left to train on.
+        Raises InputError as `Corpus.split` does, and for a text that has then no document left to train on.
         """
         found = [each.split() for each in self.corpora]
         known = dict.fromkeys(text for parts in found for text in parts.held_out)
@@ -110,7 +110,7 @@ def parse_shares(data: str) -> dict[str, float]:
     """Return the shares of the texts in `data` by their names; they add up to 1. A single text needs no weight.
 
     A weight stands behind the last colon of a name, so an address may hold colons; a name with a comma in it cannot
-    have one. Raises InputError for a weight that is no number above 0, for a text without a weight or with two, and
+    have one. Raises InputError for a weight that is not a number above 0, for a text without a weight or with two, and
     for a share below a ten-thousandth.
 
     >>> parse_shares("wiki.txt:3,code:1"), parse_shares("wiki.txt")
@@ -139,7 +139,7 @@ def parse_shares(data: str) -> dict[str, float]:
 
 
 def _exists(name: str) -> bool:
-    # Unlike Path.exists, this is False for what cannot be a path at all, such as a whole text.
+    # Unlike Path.exists, this is False for text that cannot be a path at all.
     return os.path.exists(name)  # noqa: PTH110
 
 

@@ -21,7 +21,7 @@ from minigrad.typing import Array
 
 _SECONDS_PER_BYTE = 0.4e-6  # measured on python-docs
 _LONGEST = 8  # bytes of a packed context and the byte after it
-_PORTION = 1 << 18  # bytes that are counted at a time: memory is taken for what is different, not for all text
+_PORTION = 1 << 18  # bytes that are counted at a time: memory is taken for different contexts, not for all text
 
 
 class NGram:

@@ -1,4 +1,4 @@
-"""Which tokens could be copied: those that complete a pair of tokens seen before in the same sequence.
+"""Which tokens could be copied: they complete a pair of tokens seen before in the same sequence.
 
 Text repeats itself: names, phrases, lines. Where a pair of tokens stood side by side earlier in the sequence, attention
 can look for the earlier place of the first one and predict what followed it there (an induction head: Elhage et al.

@@ -1,7 +1,7 @@
 """A text in three parts: text to train on, validation text for every choice, and a test text that is read once.
 
 The parts are a function of the documents alone: they need no seed, and neither the order of the documents nor their
-names matter. What is held out is counted in bytes, and no document decides alone what a model is judged by.
+names matter. Held-out text is counted in bytes, and no document decides the judgement of a model alone.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def in_pieces(text: str, share: float = SHARE) -> Pieces:
 
 
 def first_by_hash(documents: Sequence[str], num_bytes: float) -> list[str]:
-    """Return documents in the order of their hashes until they have `num_bytes`; equal ones stay together."""
+    """Return documents in the order of their hashes until they have `num_bytes`; equal documents stay together."""
     hashes, sizes = array("d", map(hash_of, documents)), array("Q", (len(text.encode()) for text in documents))
     return [documents[number] for copies in _until(_in_order(hashes, sizes), num_bytes) for number in copies.numbers]
 

@@ -170,7 +170,7 @@ def _unless_blank(pieces: Iterable[str], name: str) -> Iterator[str]:
             yield from rest
             return
         if size > _KEPT:
-            raise InputError(f"{name} begins with more than {format_bytes(_KEPT)} of white space, so it is no text")
+            raise InputError(f"{name} begins with more than {format_bytes(_KEPT)} of white space, so it is not text")
 
 
 def _json_lines(pieces: Iterable[str], name: str) -> Iterator[str]:
@@ -187,7 +187,7 @@ def _json_lines(pieces: Iterable[str], name: str) -> Iterator[str]:
             raise InputError(f'{name}, line {number:,} has no text{found}: expected an object like {{"text": "..."}}.')
         try:
             document.encode("utf-8")
-        except UnicodeEncodeError as error:  # JSON can spell half of a surrogate pair, which is no character
+        except UnicodeEncodeError as error:  # JSON can spell half of a surrogate pair, which is not a character
             raise InputError(f"{name}, line {number:,} holds a lone surrogate: {error}.") from error
         yield document
 

@@ -13,7 +13,7 @@ from minigrad.errors import InputError, RunError
 def check_agreement(world: World, facts: Mapping[str, Any]) -> None:
     """Raise InputError in every process if a fact differs between two of them, naming the fact and both values.
 
-    `facts` are what all must have in common, such as settings and hashes of texts, by what they are called.
+    `facts` are values that must be equal in all processes, such as settings and hashes of texts, by name.
     """
     found = world.collect((platform.node(), dict(facts)))
     host, expected = found[0]

@@ -1,8 +1,8 @@
-"""What is printed when this process is ended from outside.
+"""The message printed when this process is ended from outside.
 
 If one process of a job dies, mpiexec kills all others at once, and none of them can say what remains. So the first one
 has a child, a tiny Python, which keeps the sentence to print. It reads from a pipe, and learns from the end of the pipe
-that its parent is gone. A session of its own keeps it out of what is killed.
+that its parent is gone. A session of its own keeps it alive when the others are killed.
 """
 
 from __future__ import annotations

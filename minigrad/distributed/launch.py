@@ -1,6 +1,6 @@
 """How a program learns that mpiexec started it in several processes, and how these end.
 
-Without mpiexec nothing of MPI is loaded. What the processes print appears once: that of the first one.
+Without mpiexec, MPI is not loaded. Only the output of the first process appears.
 """
 
 from __future__ import annotations

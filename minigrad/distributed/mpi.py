@@ -1,9 +1,9 @@
 """Processes that MPI connects, through mpi4py.
 
 MPI, the message passing interface, is the standard of supercomputers since 1994: `mpiexec -n 4 PROGRAM` starts the
-program four times, on this machine or on others, and each process can send arrays to the others. What is used here are
-six of its collective operations, and messages from one process to another. All results are the same on every run: an
-MPI adds in an order that depends on the number of processes and on the sizes alone (MPI 4.1, section 6.9.1, advice to
+program four times, on this machine or on others, and each process can send arrays to the others. This module uses six
+of its collective operations, and messages from one process to another. All results are the same on every run: an MPI
+adds in an order that depends on the number of processes and on the sizes alone (MPI 4.1, section 6.9.1, advice to
 implementors).
 """
 

@@ -1,4 +1,4 @@
-"""How a flat array is divided among processes, each of which updates its share alone (ZeRO, stage 1).
+"""How a flat array is divided among processes, where each process updates its share alone (ZeRO, stage 1).
 
 In data parallel training every process would make the same update of all parameters, and keep the moments for it. With
 N processes, each one makes the update of one N-th, and keeps the moments of these parameters only; then all get the

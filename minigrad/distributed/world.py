@@ -96,7 +96,7 @@ class Alone:
 
 
 ALONE = Alone()
-"""The world of a process that nobody started together with others."""
+"""The world of a process that was started alone."""
 
 
 def total(world: World, value: float) -> float:

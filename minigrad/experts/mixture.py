@@ -1,4 +1,4 @@
-"""Mixture of experts: many feed-forward blocks, of which each token passes through a few that a router chooses.
+"""Mixture of experts: many feed-forward blocks, and a router that sends each token through a few of them.
 
 The number of parameters grows with the number of experts, the work for a token only with how many of them it passes
 through. Each token is routed by itself: no expert has a capacity, which would let one token displace another, so a
@@ -37,7 +37,7 @@ class Routing(NamedTuple):
 class Experts(Module):
     r"""Feed-forward blocks that `make` makes, `count` in number; each row passes through `per_token` of them.
 
-    With the router's probabilities $p = \mathrm{softmax}(x W_r^T)$, of which the largest k are chosen, the output is
+    With the router's probabilities $p = \mathrm{softmax}(x W_r^T)$, the largest k being chosen, the output is
     $y = \sum_i g_i\, E_i(x)$ over the chosen experts. The gate is $g_i = p_i$ for k = 1 (Fedus et al. 2022, "Switch
     transformers", arXiv 2101.03961, eq. 2): as a share of itself it would be 1, and the router would learn nothing.
     For more, the gates are shares of their sum (Jiang et al. 2024, "Mixtral of experts", arXiv 2401.04088, section 2).
@@ -128,7 +128,7 @@ def balance_loss(routing: Routing, counted: Array, layout: Layout) -> Tensor:
     2101.03961, eqs. 4 to 6). Only $P_i$ has a gradient: it lowers the probabilities of experts that are chosen often.
     Both are means over one sequence, as in DeepSeek-V3 (arXiv 2412.19437, eqs. 17 to 20), and the result is the mean
     over the sequences, weighted by their rows. So a sequence has the same loss in every batch, and the loss of a batch
-    does not depend on how it is divided. `counted` (rows,) tells which rows count: those that have a target.
+    does not depend on how it is divided. `counted` (rows,) is true for rows that count: rows with a target.
     Shapes: probabilities (rows, experts), chosen (rows, k) -> ().
     """
     probabilities, chosen = routing

@@ -49,10 +49,8 @@ def check(config: ExpertSettings) -> None:
 
 
 def activations_per_token(config: ExpertSettings, block: int) -> int:
-    """Return the elements that training stores for the feed-forward block of a layer, of which one stores `block`.
-
-    With experts, for each of those that a token passes through: those, its input and its output; and two rows of the
-    router.
+    """Return the elements that training stores for the feed-forward block of a layer, if one block stores `block`. Each
+    expert that a token passes through stores that, its input and its output; the router stores two rows.
     """
     if not config.experts:
         return block

@@ -29,7 +29,7 @@ def write_json(path: PathLike, value: Any) -> None:
 
 
 def parse_json(text: bytes | str) -> Any:
-    """Return the value that a JSON text from outside holds; raises InputError if it is no JSON or nested too deep."""
+    """Return the value that a JSON text from outside holds; raises InputError if it is not JSON or nested too deep."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -41,7 +41,7 @@ def parse_json(text: bytes | str) -> Any:
 def parse_object(text: bytes | str) -> dict[str, Any]:
     """Return the object that a JSON text from outside holds.
 
-    Raises InputError if it is no JSON object, is nested too deep, or holds a number that is not finite.
+    Raises InputError if it is not a JSON object, is nested too deep, or holds a number that is not finite.
     """
     content = parse_json(text)
     if not isinstance(content, dict):
@@ -74,7 +74,7 @@ def check_lines(path: Path, key: str) -> None:
                 is_line = False
             if not is_line:
                 raise InputError(
-                    f"nothing is added to {path}: its first line is no JSON object with {key!r}; name another file"
+                    f"nothing is added to {path}: its first line is not a JSON object with {key!r}; name another file"
                 )
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise InputError(f"cannot write {path}: it may not be written to")

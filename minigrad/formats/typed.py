@@ -24,7 +24,7 @@ def read_dataclass(
 ) -> Kind:
     """Return an instance of the dataclass `kind` with the values of a JSON object.
 
-    Raises InputError naming the field, its value and what was expected: for a value of another type or out of bounds,
+    Raises InputError naming the field, its value and the expected one: for a value of another type or out of bounds,
     a missing field without a default (if `complete`, any missing field), or an unknown one (unless `ignore_unknown`);
     objects inside are read in the same way.
     `called` is the path of the object, for the message.

@@ -65,7 +65,7 @@ class Chat:
     """The loop of `generate.py --chat`.
 
     `answer` returns the tokens of an answer, given token ids and the number of the turn, from 0; `tell` prints a
-    remark. Ctrl-C ends an answer after its current token, and what was shown of it stays in the conversation.
+    remark. Ctrl-C ends an answer after its current token, and the part already shown stays in the conversation.
     """
 
     def __init__(

@@ -23,27 +23,27 @@ _END = "Ctrl-Z and Enter" if os.name == "nt" else "Ctrl-D"
 
 
 def read_prompts(given: Sequence[str]) -> tuple[str, ...]:
-    """Return the prompts: those that are `given`, but the text of standard input where one is "-".
+    """Return the prompts that are `given`, with the text of standard input in place of "-".
 
     Without any there is one, which is empty, unless another program or a file is standard input, as in
-    `echo Once | generate.py RUN`. Raises InputError if standard input is closed or asked for twice, or if a prompt is
-    no UTF-8 text.
+    `echo Once | generate.py RUN`. Raises InputError if standard input is closed or named twice, or if a prompt is not
+    UTF-8 text.
     """
     if not given:
         return (_read_standard_input() if _is_piped() else "",)
     if given.count(STANDARD_INPUT) > 1:
         raise InputError(f"standard input holds one prompt: give --prompt {STANDARD_INPUT} once")
     for each in given:
-        if wrong := re.search("[\ud800-\udfff]", each):  # Python's form of a byte that is no part of a character
+        if wrong := re.search("[\ud800-\udfff]", each):  # Python's form of a byte that is not part of a character
             place = f"its character {wrong.start() + 1:,} is 0x{ord(wrong[0]) & 0xFF:02x}"
             raise InputError(f"--prompt is not UTF-8 text: {place}")
     return tuple(_read_standard_input() if each == STANDARD_INPUT else each for each in given)
 
 
 def read_messages() -> Iterator[str]:
-    """Yield the messages of standard input: one a line, or several lines of which each but the last ends with a \\.
+    """Yield the messages of standard input: one a line, or several lines, where each but the last ends with \\.
 
-    A terminal shows where to type. Raises InputError if standard input is no UTF-8 text.
+    A terminal shows where to type. Raises InputError if standard input is not UTF-8 text.
     """
     message = ""
     for line in _typed_lines() if is_terminal() else _piped_lines():
@@ -85,7 +85,7 @@ def _piped_lines() -> Iterator[str]:
 
 
 def is_terminal() -> bool:
-    """Whether somebody types standard input."""
+    """Whether standard input is typed on a terminal."""
     return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
@@ -93,7 +93,7 @@ def _is_piped() -> bool:
     """Whether standard input is a pipe or a file, and not a terminal, a null device, or nothing."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
-    except (AttributeError, OSError, ValueError):  # closed, or replaced by an object that is no file
+    except (AttributeError, OSError, ValueError):  # closed, or replaced by an object that is not a file
         return False
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 

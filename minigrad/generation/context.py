@@ -22,10 +22,10 @@ _MOST_ROWS = 2048  # tokens of all texts that are read in one pass: more take me
 
 
 class Context:
-    """Texts that grow, and the cache with which the model reads only what is new of each.
+    """Texts that grow, and the cache with which the model reads only the new tokens of each.
 
-    A model reads at most `context_length` tokens. A text that begins with more is read from its last ones; a text that
-    outgrows the context is read again from its last half on, so the next half context costs no more than before.
+    A model reads at most `context_length` tokens. A text that begins with more is read from the last of them on; a text
+    that outgrows the context is read again from its last half on, so the next half context costs no more than before.
     Adaptive `contexts`, one for each text, take the place of `context_length`: that is how much of a text is in the
     cache, which is all that a model of any family sees of it, whatever windows its layers have. What the farther half
     of the cache tells about the newest tokens is measured every now and then, and less or more is kept from then on.

@@ -88,7 +88,7 @@ def stream(
     of its sample, which begins at `first_sample`, one number or one for each prompt: alone and among others it is the
     same, as far as rounding allows. Texts with the same number share their random draws. A text that outgrows the
     model's context continues from its last half. With `adaptive_context`, how much of a text the model sees follows
-    from what it reads (`minigrad.nn.adaptive_context`).
+    from the text itself (`minigrad.nn.adaptive_context`).
     With `draft`, a smaller model with the same tokenizer, the texts have the same distribution and come sooner, one
     after the other (see `speculative`); with temperature 0 they are the same texts.
     Raises InputError for a setting that is unknown or not allowed, token ids that the model does not know, or a
@@ -160,7 +160,7 @@ def _rules(
 
 
 def _prompts(given: Any, model: LanguageModel, tokenizer: Tokenizer | None) -> list[list[int]]:
-    """Return the prompts as lists, one that is empty with what stands before a document."""
+    """Return the prompts as lists; an empty one becomes the tokens before a document."""
     several = len(given) > 0 and all(np.ndim(part) == 1 for part in given)
     size, found = model.config.vocab_size, []
     for part in given if several else [given]:
@@ -202,7 +202,7 @@ def _batches(decoder: Decoder, rules: DrawingRules, texts: Iterator[Continuation
 
 
 def _with_draft(decoder: Decoder, draft: Decoder, texts: Iterator[Continuation]) -> Iterator[Token]:
-    """Yield the tokens of texts of which a smaller model proposes some, one text after the other."""
+    """Yield the tokens of texts, one text after the other; a smaller model proposes some of the tokens."""
     for text in texts:
         yield from with_draft(decoder, draft, text, len(text.prompt) + text.left)
 

@@ -13,7 +13,7 @@ from minigrad.kernels.rowwise.uniform import first_uniform
 from minigrad.random import philox_key
 from minigrad.typing import Array
 
-_GROUP = 16  # values of which only the largest is looked at first
+_GROUP = 16  # values in a group; only the largest of each is looked at first
 
 
 def distribution(
@@ -57,7 +57,7 @@ def penalise(values: Array, sampling: Sampling, counts: Array) -> None:
 
 
 def _kept(values: Array, weights: Array, sampling: Sampling) -> Array | slice:
-    """Return which tokens may be drawn, given their logits (V,) and weights (V,), of which the largest is 1.
+    """Return which tokens may be drawn, given their logits (V,) and weights (V,), the largest being 1.
 
     They are chosen by the logits, because different logits may round to equal weights.
     """

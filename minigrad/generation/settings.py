@@ -65,7 +65,7 @@ class Sampling:
     )
     adaptive_context: bool = option(
         False,
-        "let the model see less of the text while the farther half of what it sees tells nothing, and more while it "
+        "let the model see less of the text while the farther half of its view does not help, and more while it "
         "does, up to its context",
         group="how",
     )

@@ -1,7 +1,7 @@
 r"""Speculative decoding: a small model proposes tokens, and the model checks several of them at once.
 
 Writing one token reads all weights of a model once; checking five reads them once, too. So a small model proposes a few
-tokens, the model computes its own distribution at each of their places in one pass, and keeps those that pass.
+tokens, the model computes its own distribution at each of their places in one pass, and keeps the tokens that pass.
 
 The texts have exactly the distribution of the model alone (Leviathan et al. 2023, arXiv 2211.17192, section 2.3; Chen
 et al. 2023, arXiv 2302.01318). Let q be the distribution from which the token x was proposed and p that of the model.
@@ -24,7 +24,7 @@ from minigrad.typing import Array
 
 
 def with_draft(decoder: Decoder, draft: Decoder, text: Continuation, capacity: int) -> Iterator[Token]:
-    """Yield the tokens of a text, of which a smaller model, that of `draft`, proposes some.
+    """Yield the tokens of a text; a smaller model, that of `draft`, proposes some of them.
 
     With temperature 0 the text is that of the model alone. Every random number is a function of its place in the text.
     """

@@ -51,7 +51,7 @@ class SelfAttention(Module):
         self.out = Linear(width, width, bias=bias)
 
     def forward(self, x: Tensor, mask: ArrayLike | Tensor | None = None) -> Tensor:
-        """Attend from each position to those that it sees."""
+        """Attend from each position to the positions that it sees."""
         *lead, length, width = x.shape
         layout = Layout.rectangular(math.prod(lead), length)
         heads = self.qkv(x).reshape(math.prod(lead) * length, 3, self.num_heads, width // self.num_heads)

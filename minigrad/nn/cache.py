@@ -1,10 +1,8 @@
 """Caches: during generation, the keys and values of earlier tokens are stored instead of computed again.
 
 Each text of a batch has a length of its own. Nothing is padded: the new tokens of all texts are packed rows, and each
-is stored behind those of its own text.
-
-What is stored has no gradient: it was computed from tokens of earlier passes, whose graphs are gone. So a backward pass
-that reaches what was computed with a cache is refused, instead of leaving out a part of the gradient.
+is stored after the earlier tokens of its text. Stored values have no gradient: the graphs of earlier passes are gone.
+So a backward pass that reaches values computed with a cache is refused, instead of leaving out a part of the gradient.
 """
 
 from __future__ import annotations
@@ -86,12 +84,12 @@ class Cache:
 
 
 class KeyValueCache(Cache):
-    """The keys and values of every layer, and those that a pattern of attention derives from them, the far ones.
+    """The keys and values of every layer, and the far keys and values that a pattern of attention derives from them.
 
     With `key_shift`, half of each key is stored with the token after it (see `ops.key_shift`), so also for the token
     that is not there yet; nothing is ever stored in that half of a first key, which is 0.
     Memory is allocated once: 2 x layers x batch x max_length x G x D elements. Shapes: keys and values
-    (layers, batch, max_length, G, D), of which the first `lengths` positions of each sequence are filled; far_keys and
+    (layers, batch, max_length, G, D), with the first `lengths` positions of each sequence filled; far_keys and
     far_values (layers, batch, blocks, G, D), here no blocks; sums (layers, batch, C) of what layers give, here none.
     """
 
@@ -114,7 +112,7 @@ class KeyValueCache(Cache):
         self.sums = np.zeros((0, 0, 0))
 
     def arrays(self) -> Iterable[Array]:
-        """Return keys and values, and the far ones."""
+        """Return keys and values, and far keys and values."""
         return self.keys, self.values, self.far_keys, self.far_values
 
     def stored(self, layer: int) -> Array:
@@ -133,10 +131,10 @@ class KeyValueCache(Cache):
         return chosen
 
     def append(self, layer: int, k: Tensor, v: Tensor, offsets: Array) -> tuple[Tensor, Tensor, Array]:
-        """Store the new keys and values of one layer; return all that it has stored: (keys, values, key_ranges).
+        """Store the new keys and values of one layer; return everything stored for it: (keys, values, key_ranges).
 
-        Shapes: k and v (rows, G, D), of which those of sequence s are ``offsets[s]:offsets[s + 1]``; keys and values
-        (batch * max_length, G, D), views of the cache, whose gradient is refused; key_ranges (batch, 2): the rows
+        Shapes: k and v (rows, G, D), sequence s in the rows ``offsets[s]:offsets[s + 1]``; keys and values (batch *
+        max_length, G, D), views of the cache, whose gradient is refused; key_ranges (batch, 2): the rows
         ``key_ranges[s, 0]:key_ranges[s, 1]`` are those of sequence s. Call `check_capacity` before the first layer and
         `advance` after the last.
         """
@@ -163,7 +161,7 @@ def refuse_gradient(cached: Tensor, *sources: Tensor) -> Tensor:
 
     def backward(dy: Array) -> None:
         raise GraphError(
-            "backward() reached what was computed with a cache, and a cache stores no gradients; call the model "
+            "backward() reached values computed with a cache, and a cache stores no gradients; call the model "
             "without a cache to train it, or inside `with no_grad():` to generate"
         )
 

@@ -93,7 +93,7 @@ class LanguageModel(Module):
         return self.num_parameters() - sum(math.prod(parameter.shape) for parameter in idle)
 
     def measurements(self) -> dict[str, list[float]]:
-        """Return what to log about the last training step besides the loss: the figures of all modules.
+        """Return what to log about the last training step in addition to the loss: the figures of all modules.
 
         Numbers of the same name become one list; of lists, each module's has its number in its name.
         """
@@ -204,7 +204,7 @@ class LanguageModel(Module):
     def losses(self, tokens: ArrayLike | Tensor, targets: ArrayLike, *, layout: Layout | None = None) -> Tensor:
         """Return the cross-entropy of each target in nats, 0 where it is -100.
 
-        Shapes and errors: as those of `loss`, but the result has the shape of the targets.
+        Shapes and errors: like `loss`, but the result has the shape of the targets.
         """
         ids, labels, layout = self._checked(tokens, targets, layout)
         losses = ops.linear_losses(*self.factors(self._rows(ids, layout, None)), labels.reshape(-1)).reshape(

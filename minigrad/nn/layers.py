@@ -188,7 +188,7 @@ class Function(Module):
 class Sequential(Module):
     """Layers that are called one after the other: modules, or plain functions of a tensor.
 
-    The parameters of layer i are named ``i.weight`` and so on. Raises InputError for what cannot be called.
+    The parameters of layer i are named ``i.weight`` and so on. Raises InputError for an object that cannot be called.
 
     >>> from minigrad import Tensor, ops
     >>> model = Sequential(Linear(2, 8), ops.tanh, Linear(8, 1))

@@ -126,7 +126,7 @@ def merge(model: Module) -> None:
 
 
 def linear_layers(model: Module) -> dict[str, Linear | Conv1D]:
-    """Return the linear layers of a model but its head, by name; an adapter is no layer of the model."""
+    """Return the linear layers of a model but its head, by name; an adapter is not a layer of the model."""
     return {
         name: module
         for name, module in model.named_modules()

@@ -6,8 +6,8 @@
 
 The second are the rows of the tokens that `trainable_token_indices` in the config lists, as they are after training;
 a tied head has the same.
-The output of an adapter is multiplied by ``lora_alpha / r``. Adapters that are written here have two equal ones; a file
-of another program is read with its factor in B.
+The output of an adapter is multiplied by ``lora_alpha / r``. Adapters written here have two equal numbers; a file of
+another program is read with its factor in B.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class AdapterConfig:
     def tokens(self, model: LanguageModel) -> dict[str, list[int]]:
         """Return the tokens whose rows are stored, by the full name of their table in a model.
 
-        Raises InputError if they are no tokens of the model.
+        Raises InputError if they are not tokens of the model.
         """
         names, given = {_last(name): name for name in _tables(model)}, self.trainable_token_indices or {}
         by_table = given if isinstance(given, dict) else {next(iter(names)): given}
@@ -111,17 +111,16 @@ def base_of(folder: str | Path) -> Path:
         if (base / "config.json").exists():
             return base
     raise InputError(
-        f"{path} holds adapters of the model {name}, which is no folder with a config.json here; write its path into "
-        f"{path / CONFIG}, as base_model_name_or_path"
+        f"{path} holds adapters of the model {name}, which is not a folder with a config.json here; write its path "
+        f"into {path / CONFIG}, as base_model_name_or_path"
     )
 
 
 def save(
     model: LanguageModel, folder: str | Path, base: str | Path | None, weights: Mapping[str, Array] | None = None
 ) -> None:
-    """Write the adapters of a model into a folder, or the model if it has none; `base` is that of the frozen weights.
-
-    With `weights`, these are written in the place of those that `trained` returns. Raises RunError if writing fails.
+    """Write the adapters of a model into a folder, or the model if it has none; `base` names the frozen weights. With
+    `weights`, these are written in place of the weights that `trained` returns. Raises RunError if writing fails.
     """
     layers, path = adapted(model), Path(folder)
     if not layers:

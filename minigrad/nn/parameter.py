@@ -117,7 +117,7 @@ class Parameter(Tensor):
         return True
 
     def bind(self, data: Array, gradient: Array | None = None) -> None:
-        """Use `data` as the memory of this parameter from now on, and `gradient` as that of its gradient.
+        """Use `data` as the memory of this parameter from now on, and `gradient` as the memory of its gradient.
 
         A parameter that is frozen stays so. The values in `gradient` count only after it is read, as `grad`.
         """

@@ -51,7 +51,7 @@ def config_entry(model: Module) -> dict[str, Any]:
 def read_entry(values: Mapping[str, Any], path: Path) -> str | None:
     """Return the format that the content of the config.json at `path` names, or None.
 
-    Raises InputError for an entry that this version does not know, such as that of another program.
+    Raises InputError for an entry that this version does not know, as another program may write.
     """
     if QUANTISATION not in values or values[QUANTISATION] is None:
         return None

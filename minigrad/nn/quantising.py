@@ -24,7 +24,7 @@ def check_format(name: str) -> None:
 def quantise(model: Module, format: str) -> None:
     """Keep the matrices of all linear layers and embeddings in a format: float16, bfloat16, int8 or int4.
 
-    What else a model has, such as the weights of norms, is float32. Nothing of the model can be trained afterwards.
+    What else a model has, such as the weights of norms, is float32. The model cannot be trained afterwards.
     The matrices of a skeleton are rounded when they are set. Raises InputError for a format that does not exist, for a
     model that computes in float64 or is quantised, and for weights that the format cannot hold.
 

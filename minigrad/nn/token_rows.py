@@ -21,7 +21,7 @@ from minigrad.typing import Array
 
 
 class TokenRows(Module):
-    """What is added to the rows of a few tokens in a matrix (V, C) that has a row for each token.
+    """Additions to the rows of a few tokens in a matrix (V, C) that has a row for each token.
 
     Shapes: ids (...) integers -> (..., C), 0 for all other tokens.
     """
@@ -32,7 +32,7 @@ class TokenRows(Module):
         self.delta = Parameter((len(tokens), width), Init())
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Look up what is added to the rows of an embedding."""
+        """Look up the additions to the rows of an embedding."""
         return self._one_hot(ids.data) @ self.delta
 
     def widen(self, x: Tensor, weight: Parameter) -> tuple[Tensor, Tensor]:

@@ -20,7 +20,7 @@ from minigrad.typing import Array
 
 
 class Operation(NamedTuple):
-    """One call of an operation: the module that called it, and what it computed from what."""
+    """One call of an operation: the module that called it, its arguments and its result."""
 
     module: Module | None
     layer: int  # the number of the layer that the module belongs to; -1 outside the layers

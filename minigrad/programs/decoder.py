@@ -21,8 +21,8 @@ class Decoder:
     """A model that continues texts, one token of each at a time.
 
     A family that describes its pass as a program is run by that program. Any other, and any while products are rounded
-    to bfloat16, is called with its cache. The weights are those that the model has now: make a new decoder after
-    training it further.
+    to bfloat16, is called with its cache. The weights are those of the model now: make a new decoder after training it
+    further.
 
     >>> import models
     >>> model = models.build("vidya-v2", size="nano", seed=0)
@@ -42,7 +42,8 @@ class Decoder:
         return self._logits is not None
 
     def step(self, tokens: ArrayLike, cache: Cache, layout: Layout | None = None) -> Array:
-        """Continue each text of the cache with a token, or those that have a row in a layout; return the next logits.
+        """Continue each text of the cache, or each text that has a row in a layout, with a token; return the next
+        logits.
 
         Shapes: tokens (texts,) integers -> (texts, V).
         Raises InputError for ids out of range, or a cache that is full; ShapeError for more than one token of a text.

@@ -46,14 +46,14 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _is_running(number: str) -> bool:
-    """Whether there is a process of this number; Windows cannot tell, but lets nobody remove its open files."""
+    """Whether there is a process of this number; on Windows, which cannot tell, its open files stay."""
     if os.name == "nt" or not number.isdecimal():
         return False
     try:
         os.kill(int(number), 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:  # a process of somebody else
+    except PermissionError:  # a process of another user
         return True
     return True
 
@@ -141,7 +141,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def flush(descriptor: int) -> None:
-    """Wait until what was written to an open file is on the disk.
+    """Wait until the bytes written to an open file are on the disk.
 
     On macOS fsync leaves it in the memory of the drive, and another call empties that; not every file system has it.
     """

@@ -36,10 +36,10 @@ def threads() -> int:
 def prepare(threads: int | None = None, sharing: int = 1) -> None:
     """Set the number of threads, let each of them have BLAS for itself, and let malloc keep freed memory.
 
-    Called once without an argument when `minigrad` is imported, and again by the command lines with the number the
-    user asked for. Without a number: what the environment said when the process began (MINIGRAD_THREADS, or one of the
-    variables that BLAS libraries read), else one thread per core, divided by the number of processes that are `sharing`
-    them. If NumPy is already loaded, its BLAS is set by a call of the library (`minigrad.system.blas`).
+    Called once without an argument when `minigrad` is imported, and again by the command lines with the number the user
+    gives. Without a number: what the environment said when the process began (MINIGRAD_THREADS, or one of the variables
+    that BLAS libraries read), else one thread per core, divided by the number of processes that are `sharing` them. If
+    NumPy is already loaded, its BLAS is set by a call of the library (`minigrad.system.blas`).
     Raises InputError for more threads than processors.
     """
     if threads is not None and threads > (most := processors.count()):

@@ -97,7 +97,7 @@ class FolderLock:
 
 
 def _check_file(path: Path, status: os.stat_result) -> None:
-    """Raise InputError unless this is the status of a file with one name: what is written into it changes no other."""
+    """Raise InputError unless this is the status of a file with one name: writing into it changes no other."""
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         kind = "a second name of another file" if stat.S_ISREG(status.st_mode) else kind_of(status.st_mode)
         raise InputError(f"{path} is {kind}, and should be a file with the number of a process; delete it")
@@ -115,7 +115,9 @@ if sys.platform == "win32":
     import msvcrt
 
     def _lock(descriptor: int) -> None:
-        os.lseek(descriptor, 1 << 30, os.SEEK_SET)  # Windows lets nobody read a locked byte: the number stays readable
+        os.lseek(
+            descriptor, 1 << 30, os.SEEK_SET
+        )  # no process can read a locked byte on Windows: the number stays readable
         try:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         finally:

@@ -96,7 +96,7 @@ def _macos_count(name: str) -> int | None:
 
 
 def _sysctl(name: str, value: Any) -> bool:
-    """Fill a C value with what macOS knows under a name; return whether it knows it."""
+    """Fill a C value with the value that macOS has under a name; return whether it has one."""
     size = ctypes.c_size_t(ctypes.sizeof(value))
     found = ctypes.CDLL(None).sysctlbyname(name.encode(), ctypes.byref(value), ctypes.byref(size), None, 0)
     return bool(found == 0)

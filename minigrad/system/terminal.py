@@ -77,8 +77,8 @@ def fold_blank_lines(text: str) -> str:
 def prepare_output() -> None:
     """Let standard output and standard error take every text, as each program does first of all.
 
-    A replacement is printed for each character that the encoding lacks. What was closed before the program began
-    (`train.py >&-`) discards what is printed. Its number would otherwise belong to the next file that is opened, and a
+    A replacement is printed for each character that the encoding lacks. A stream that was closed before the program
+    began (`train.py >&-`) discards its output. Its number would otherwise belong to the next file that is opened, and a
     library that prints an error would write it into that file.
     """
     for name, number in (("stdout", 1), ("stderr", 2)):
@@ -106,7 +106,7 @@ def close_output() -> None:
 
 
 def flush_output() -> None:
-    """Write what is still to be printed, or discard it where that is not possible, as on a full disk."""
+    """Write the buffered output, or discard it where that is not possible, as on a full disk."""
     try:
         sys.stdout.flush()
     except OSError:

@@ -5,7 +5,7 @@
 * sparse: the `top_k` keys of the highest scores. All scores are computed to find them; the rest is linear.
 * pyramid: the near keys one by one, and all keys before them as the means of blocks of `block` keys, each with the
   weight of the keys that it stands for. Every earlier token is seen once, near or far. The near keys are the newest
-  `window`, and those that fill the block in which the window begins; so every far block is complete, and a query
+  `window`, and the other keys of the block in which the window begins; so every far block is complete, and a query
   depends on nothing after itself.
 * adaptive: the near keys of the pyramid; the far blocks too, if the attention to the near keys is spread out, which
   means that none of them is what the query looks for. Spread out is an entropy above the share `entropy` of its

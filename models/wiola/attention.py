@@ -25,7 +25,7 @@ from models.wiola.spiral import SpiralAngles
 
 
 class Pass(NamedTuple):
-    """The arguments of a layer that describe the rows of a forward pass, besides their values."""
+    """The arguments of a layer that describe the rows of a forward pass, without their values."""
 
     layout: Layout
     angles: SpiralAngles

@@ -48,7 +48,7 @@ class Pending:
 
 
 class Mark(NamedTuple):
-    """What the cache held when it was marked, besides the keys and values, which later tokens do not change."""
+    """The content of the cache when it was marked, except keys and values, which later tokens do not change."""
 
     lengths: Array
     filled: Array

@@ -210,7 +210,7 @@ def test_white_space_without_end_is_no_text_and_takes_no_memory(tmp_path, monkey
     monkeypatch.setattr(decoding, "_PORTION", 100)
     blank = b" \n" * 5_000
     (tmp_path / name).write_bytes(gzip.compress(blank) if name.endswith("gz") else blank)
-    with pytest.raises(InputError, match=rf"{name} begins with more than 1\.0 kB of white space, so it is no text"):
+    with pytest.raises(InputError, match=rf"{name} begins with more than 1\.0 kB of white space, so it is not text"):
         corpus.load(str(tmp_path / name))
     (tmp_path / name).write_bytes(b" " * 900 + b"to be" if name == "a.txt" else gzip.compress(b" " * 900 + b"to be"))
     assert corpus.load(str(tmp_path / name)).documents == (" " * 900 + "to be",)

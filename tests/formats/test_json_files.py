@@ -90,7 +90,7 @@ def test_lines_are_added_to_no_other_file(tmp_path, content):
     (tmp_path / "file").write_bytes(content)
     refused = refusal(check_lines, tmp_path / "file", "messages")
     assert refused.startswith(
-        f"nothing is added to {tmp_path / 'file'}: its first line is no JSON object with 'messages'"
+        f"nothing is added to {tmp_path / 'file'}: its first line is not a JSON object with 'messages'"
     )
     assert (tmp_path / "file").read_bytes() == content
 

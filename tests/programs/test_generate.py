@@ -106,7 +106,7 @@ def test_a_draft_model_writes_the_same_greedy_text_and_must_have_the_same_tokeni
     other = Path(shutil.copytree(folder, tmp_path / "other"))
     tokenizer.train([], vocab_size=300).save(other)
     assert f"{other} has another tokenizer than {folder}" in refusal(capsys, folder, "--draft", other)
-    assert "nowhere is no run folder" in refusal(capsys, folder, "--draft", "nowhere")
+    assert "nowhere is not a run folder" in refusal(capsys, folder, "--draft", "nowhere")
 
 
 def test_weights_can_be_rounded_when_they_are_loaded(write, folder, capsys):
@@ -143,7 +143,7 @@ def test_the_speed_is_printed_after_a_stop_string_too(folder, capsys, write):
     ("arguments", "message"),
     [
         ((), "RUN is missing"),
-        (("nowhere/at/all",), "nowhere/at/all is no run folder: it has no config.json\n"),
+        (("nowhere/at/all",), "nowhere/at/all is not a run folder: it has no config.json\n"),
         (("RUN", "--temprature", 1), "unknown flag --temprature; did you mean --temperature?"),
         (("RUN", "--max-tokens", 1), "unknown flag --max-tokens; did you mean --tokens?"),
         (("RUN", "--top-p", 2), "--top-p takes a finite number above 0 and at most 1, not '2'"),
@@ -191,7 +191,7 @@ def test_a_package_that_is_not_installed_is_named_with_the_way_out(capsys, monke
 
 
 def test_a_name_that_no_file_can_have_is_bad_input(capsys):
-    assert re.search("name too long|is no run folder", refusal(capsys, "x" * 300))
+    assert re.search("name too long|is not a run folder", refusal(capsys, "x" * 300))
 
 
 def test_an_error_of_the_system_without_details_is_printed_as_it_is(capsys, monkeypatch):

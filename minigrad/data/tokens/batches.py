@@ -46,7 +46,7 @@ class Batch:
 
     @property
     def counts(self) -> bool:
-        """Whether the loss of any target counts; none does if all have the weight 0, as those of equal rewards.
+        """Whether the loss of any target counts; none does if all have the weight 0, as with equal rewards.
 
         Then no step may be made: the averages of an optimizer would move the weights without any gradient.
         """
@@ -81,7 +81,7 @@ class Batch:
         return dataclasses.replace(self, layout=Layout(offsets, positions))
 
     def between(self, first: int, last: int) -> Batch:
-        """Return the sequences in rows `first` to `last`, each of which begins or ends a sequence."""
+        """Return the sequences in rows `first` to `last`, which begin and end a sequence."""
         offsets, rows = self.layout.offsets, slice(first, last)
         layout = Layout(offsets[(offsets >= first) & (offsets <= last)] - first, self.layout.positions[rows])
         weights = None if self.weights is None else self.weights[rows]

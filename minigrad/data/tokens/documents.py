@@ -1,8 +1,8 @@
 """Documents packed into batches: nothing is padded, nothing is left out, and no document continues another.
 
-A batch is a fixed number of tokens: whole documents, and pieces of those that are longer than the context. Each is a
-sequence of its own: its positions begin at 0 and it attends to nothing outside, a piece neither to the rest of its
-document. So the model is trained on what it is later asked for, the continuation of one text.
+A batch is a fixed number of tokens: whole documents, and pieces of longer documents. Each is a sequence of its own: its
+positions begin at 0 and it attends to nothing outside, a piece neither to the rest of its document. So the model is
+trained on its later task, the continuation of one text.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Documents:
         return self.blocks(seed, step * batch_size, (step + 1) * batch_size)
 
     def blocks(self, seed: int, begin: int, end: int) -> Batch:
-        """Return blocks `begin` to `end` of all that is read one after the other, each of `context` tokens.
+        """Return blocks `begin` to `end` of the whole reading order, each of `context` tokens.
 
         Each epoch cuts the long documents into pieces and puts all documents and pieces in a random order, one after
         the other: a row of tokens from which every step takes the next part. So each token is read once in an epoch.
@@ -87,7 +87,7 @@ class Documents:
         return ends - (last - first)[order], ends, (np.repeat(self.starts, counts) + first)[order]
 
     def spans(self) -> Spans:
-        """Return the documents, each of which is evaluated on its own."""
+        """Return the documents; each is evaluated on its own."""
         return Spans(self.row, self.starts, self.lengths)
 
     def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:

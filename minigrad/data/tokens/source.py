@@ -1,4 +1,4 @@
-"""The interfaces of what a run trains on."""
+"""The interfaces of the text that a run trains on."""
 
 from __future__ import annotations
 

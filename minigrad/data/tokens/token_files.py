@@ -1,7 +1,7 @@
 """Documents as one long row of token ids on disk.
 
 The file is written while the documents are read, so neither the text nor its tokens need to fit into memory. It is
-memory-mapped: training reads windows of it and the system keeps in memory what is in use.
+memory-mapped: training reads windows of it and the system keeps the pages in use in memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from minigrad.system.units import format_bytes
 from minigrad.typing import Tokenizer
 
 _KEPT = 64  # token files: two for each text and tokenizer that were used last
-_IN_MEMORY = 1 << 28  # bytes of text, of which the tokens can stay in memory
+_IN_MEMORY = 1 << 28  # bytes of text whose tokens can stay in memory
 _MOST_BYTES_PER_TOKEN = 6  # of a large vocabulary; usually 3 or 4
 _HEADER = 128  # bytes before the tokens
 CHUNK = 1 << 22  # characters: the tokens of a chunk are stored in 2 bytes each before the next chunk is encoded
@@ -55,7 +55,7 @@ def row_of(tokens: TokenFile | Tokens) -> Tokens:
 
 @dataclass(frozen=True, eq=False)
 class TokenMixture:
-    """The tokens of several texts, each with its share of what is read; the shares add up to 1."""
+    """The tokens of several texts, each with its share of the tokens read; the shares add up to 1."""
 
     files: tuple[TokenFile, ...]
     shares: tuple[float, ...]
@@ -74,8 +74,8 @@ def prepare(documents: Iterable[str], tokenizer: Tokenizer, *, folder: Path | No
     """Encode documents as `<eot> document <eot> document ... <eot>` and return them as a memory-mapped file.
 
     The file is kept in `folder`, by default `tokens` in the cache folder, under a hash of the documents and of the
-    tokenizer's fingerprint, and is used again; of many in the cache, those that were used last are kept. A token takes
-    2 bytes up to a vocabulary of 65,536, then 4.
+    tokenizer's fingerprint, and is used again; the cache keeps the files that were used last. A token takes 2 bytes up
+    to a vocabulary of 65,536, then 4.
     Where the disk does not allow a file, the tokens of up to 256 MiB of text stay in memory; for more, RunError is
     raised. Nothing that was half written is left.
     """
@@ -99,7 +99,7 @@ def prepare(documents: Iterable[str], tokenizer: Tokenizer, *, folder: Path | No
             if num_bytes > _IN_MEMORY:
                 raise RunError(
                     f"cannot keep the tokens of {format_bytes(num_bytes)} of text in {path.parent}: {reason(error)}. "
-                    "Nothing of them was kept. Make room, or set MINIGRAD_CACHE to a folder on another disk."
+                    "None of them was kept. Make room, or set MINIGRAD_CACHE to a folder on another disk."
                 ) from error
             encoded = np.concatenate([tokens for tokens, _ in _encoded(documents, tokenizer)])
             encoded.flags.writeable = False
@@ -112,8 +112,8 @@ def prepare(documents: Iterable[str], tokenizer: Tokenizer, *, folder: Path | No
 def _written(path: Path, documents: Iterable[str], num_bytes: int, tokenizer: Tokenizer) -> Tokens:
     """Write the tokens of documents that have `num_bytes` in all; raises OSError if the disk has no room for them.
 
-    That is told from a rough estimate before the first document is encoded, and from a better one after each chunk:
-    hours before the disk is full, so that nobody waits for nothing.
+    A rough estimate before the first document, and a better one after each chunk, decide hours before the disk would be
+    full.
     """
     dtype = _dtype(tokenizer)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -134,7 +134,7 @@ def _written(path: Path, documents: Iterable[str], num_bytes: int, tokenizer: To
 
 
 def _check_room(folder: Path, needed: float, written: int = 0) -> None:
-    """Raise OSError if a disk has less room for a file than is needed, of which some bytes are written."""
+    """Raise OSError if a disk has too little room for the rest of a file."""
     free = written + shutil.disk_usage(folder).free
     if needed > free:
         raise OSError(errno.ENOSPC, f"they need about {format_bytes(needed)}, and {format_bytes(free)} are free")
@@ -161,7 +161,7 @@ def _encoded(documents: Iterable[str], tokenizer: Tokenizer) -> Iterator[tuple[T
 
 
 def _open(path: Path, tokenizer: Tokenizer) -> Tokens | None:
-    """Return the tokens in a file, or None if it is not there, damaged, or holds what is no token."""
+    """Return the tokens in a file, or None if it is not there, damaged, or holds other numbers than tokens."""
     dtype, header = _dtype(tokenizer), io.BytesIO()
     try:
         if not path.is_file():  # a pipe would never end

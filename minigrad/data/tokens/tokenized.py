@@ -1,4 +1,4 @@
-"""A corpus as tokens: what is trained on, validation and test text, and the number of bytes of each token."""
+"""A corpus as tokens: training, validation and test text, and the number of bytes of each token."""
 
 from __future__ import annotations
 

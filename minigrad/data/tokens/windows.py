@@ -32,7 +32,7 @@ class Windows:
         return self.blocks(seed, step * batch_size, (step + 1) * batch_size)
 
     def blocks(self, seed: int, begin: int, end: int) -> Batch:
-        """Return windows `begin` to `end` of all that are read one after the other.
+        """Return windows `begin` to `end` of the whole reading order.
 
         Each epoch cuts the text into windows, beginning at a random shift, and takes each window once, in random order:
         no token is read twice before nearly all were read once. With another shift in every epoch, other tokens are at
@@ -45,7 +45,7 @@ class Windows:
         return gather(self.row, starts, np.full(end - begin, self.context))
 
     def spans(self) -> Spans:
-        """Return the text as what is evaluated: one span."""
+        """Return the text as one span, for evaluation."""
         return Spans(self.row, np.array([0]), np.array([len(self.row) - 1]))
 
     def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
@@ -71,7 +71,7 @@ def windows_per_epoch(num_tokens: int, context: int) -> int:
     Raises InputError if the text is too short for a single window.
     """
     if context < 1:
-        raise InputError(f"a context of {context} tokens is no window: --context must be at least 1.")
+        raise InputError(f"a context of {context} tokens is not a window: --context must be at least 1.")
     if num_tokens < context + 1:
         raise InputError(
             f"the text has {num_tokens:,} tokens, but a context of {context:,} needs {context + 1:,}: "

@@ -38,12 +38,12 @@ class Network(NamedTuple):
 def read_network(folder: Path) -> Network:
     """Read the network of a run folder, or of a Hugging Face folder.
 
-    Raises InputError, naming the file, if it is no such folder, if llama.cpp has no such architecture, or if the
-    weights do not fit the config.
+    Raises InputError, naming the file, if it is neither, if llama.cpp has no such architecture, or if the weights do
+    not fit the config.
     """
     path = folder / "config.json"
     if not path.exists():
-        raise InputError(f"{folder} is no run folder: it has no config.json")
+        raise InputError(f"{folder} is not a run folder: it has no config.json")
     values = read_json(path)
     require_floats(values, path)
     kind = values.get("model_type")
@@ -66,9 +66,8 @@ def read_network(folder: Path) -> Network:
 
 
 def _published(weights: dict[str, Array], entries: Mapping[str, Entry], kind: str) -> dict[str, Array]:
-    """Return weights under the names of their config, without what some programs store besides them.
-
-    Those are the prefix `transformer.` and the causal masks of GPT-2, and a copy of a head that is the embedding.
+    """Return weights under the names of their config, without additions of other programs: the prefix `transformer.`
+    and the causal masks of GPT-2, and a copy of a head that is the embedding.
     """
     if kind == "gpt2":
         weights = {name.removeprefix("transformer."): array for name, array in weights.items()}

@@ -130,7 +130,9 @@ class VarTensor:
         return VarTensor(self.rows[rows], Layout(offsets - offsets[0], self.layout.positions[rows]))
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
-        raise InputError("a VarTensor is no array, because its sequences differ in length: use x.rows or x.to_padded()")
+        raise InputError(
+            "a VarTensor is not an array, because its sequences differ in length: use x.rows or x.to_padded()"
+        )
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[number] for number in range(len(self)))

@@ -132,7 +132,7 @@ def test_shifted_keys_are_refused_because_llama_cpp_would_leave_out_the_shift(sa
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"is no run folder: it has no config\.json"):
+    with pytest.raises(InputError, match=r"is not a run folder: it has no config\.json"):
         read_network(tmp_path)
 
 
