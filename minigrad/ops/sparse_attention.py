@@ -53,8 +53,8 @@ def sparse_attention(
     r"""Compute `attention` in which each query and head sees only the `top_k` keys of the highest scores.
 
     They are chosen among the keys that the query sees in `attention`; of equal scores, the earlier key is chosen. The
-    choice itself has no gradient. All scores must be known to choose, so the forward pass costs half as many products
-    as full attention; the backward pass and the memory grow with the chosen keys only.
+    choice has no gradient. The forward pass computes all scores, half the products of full attention. The backward pass
+    and the memory are proportional to the chosen keys.
     Shapes: q (rows, H, D), k and v (key rows, G, D), offsets (S + 1,), key_ranges (S, 2) -> (rows, H, D).
     Raises ShapeError as `attention` does, InputError unless top_k is at least 1.
 

@@ -1,9 +1,7 @@
-"""Attention to the keys with the highest scores only: a fixed number of them for each query and head.
+"""Attention to the keys with the highest scores only: a fixed number of keys for each query and head.
 
-To know which scores are the highest, all of them are computed: the selection costs half the products of the forward
-pass of full attention. It goes panel by panel and tile by tile, so that no more than the chosen keys and their scores
-are stored. Everything after it, the softmax, the sum of the values and the whole backward pass, costs only as much as
-the chosen keys do.
+Every score is computed to find the highest, by a plain loop. What follows, the softmax, the sum of the values and the
+backward pass, costs only as much as the chosen keys.
 """
 
 from __future__ import annotations
@@ -12,19 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minigrad.kernels.attention.factors import memory_for, pack_left, pack_right
-from minigrad.kernels.attention.plan import HeadGroup, Inputs, Plan, Seen, flat, task_of
-from minigrad.kernels.attention.queries import (
-    QueryPanel,
-    first_query,
-    hide_keys,
-    load_queries,
-    load_seen,
-    next_query,
-)
-from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, lane_size, panel_product, round_up
-from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
-from minigrad.kernels.gemm.packing import Matrix, pack_scratch
+from minigrad.kernels.attention.factors import transpose
+from minigrad.kernels.attention.plan import Inputs, Plan, flat, task_of
+from minigrad.kernels.attention.queries import QueryPanel, first_query, next_query
+from minigrad.kernels.gemm.packing import Matrix
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.kernels.threads import over_rows
@@ -39,13 +28,6 @@ class Chosen(NamedTuple):
     counts: Array  # (rows, heads) int64: how many keys were chosen, at most `most`
 
 
-class Kept(NamedTuple):
-    """How many keys were kept, and the lowest of their scores, which a further key must exceed."""
-
-    number: int
-    least: float
-
-
 class Gradients(NamedTuple):
     """The gradients of queries, keys and values, (rows, heads * D) each."""
 
@@ -54,39 +36,12 @@ class Gradients(NamedTuple):
     dv: Array
 
 
-class Candidates(NamedTuple):
-    """For each query of a panel, the keys that may be among the best so far, in the order of the sequence."""
-
-    keys: Array  # (COLUMNS, capacity) int32
-    scores: Array  # (COLUMNS, capacity)
-    counts: Array  # (COLUMNS,) int64
-    least: Array  # (COLUMNS,): the score that a further key must exceed
-
-
 @kernel
-def collect(scores: Array, tile: Tile, num_queries: int, candidates: Candidates) -> None:
-    """Add the keys of a tile of scores (keys x COLUMNS queries) that exceed `least` to the candidates of each query.
+def keep_best(keys: Array, scores: Array, count: int, most: int) -> int:
+    """Keep the `most` highest of the first `count` scores and their keys, in their order; return how many were kept.
 
-    Every key is written, and the next one over it unless it counts: a branch would be mispredicted for most of them.
-    A score that is NaN counts as infinite, so that it is not lost.
-    """
-    infinity = scores.dtype.type(np.inf)
-    for r in range(num_queries):
-        keys, kept, count, least = candidates.keys[r], candidates.scores[r], candidates.counts[r], candidates.least[r]
-        for i in range(tile.num_keys):
-            score = scores[i * COLUMNS + r]
-            score = score if score <= infinity else infinity
-            keys[count], kept[count] = tile.begin + i, score
-            count += 1 if score > least else 0
-        candidates.counts[r] = count
-
-
-@kernel
-def keep_best(keys: Array, scores: Array, count: int, most: int, spare: int) -> Kept:
-    """Keep the `most` highest of the first `count` scores, and up to `spare` more, and their keys, in their order.
-
-    Of equal scores the earlier ones are kept. The bound is found by halving: with a few keys to spare, that takes a few
-    rounds, each of which counts the scores above it in vector registers.
+    Of equal scores the earlier ones are kept. The bound is found by halving: each round counts the scores above it in
+    vector registers.
     """
     half, low = scores.dtype.type(0.5), scores.dtype.type(np.inf)
     high = -low
@@ -104,79 +59,51 @@ def keep_best(keys: Array, scores: Array, count: int, most: int, spare: int) -> 
             high = middle
             continue
         low = middle
-        if above <= most + spare:
+        if above == most:
             break
-    room, kept, least = most + spare, 0, scores.dtype.type(np.inf)  # room for scores equal to `low`
+    room, kept = most, 0  # room for scores equal to `low`
     for i in range(count):
         room -= 1 if scores[i] > low else 0
     for i in range(count):
         is_equal = scores[i] == low
-        if kept < most + spare and (scores[i] > low or (is_equal and room > 0)):
+        if kept < most and (scores[i] > low or (is_equal and room > 0)):
             keys[kept], scores[kept] = keys[i], scores[i]
-            kept, least = kept + 1, min(least, scores[i])
+            kept += 1
         room -= 1 if is_equal else 0
-    return Kept(kept, least)
-
-
-@kernel
-def choose_keys(candidates: Candidates, panel: QueryPanel, heads: HeadGroup, first_key: int, chosen: Chosen) -> None:
-    """Write the best candidates of each query of a panel; `first_key` is the row of the first key of the sequence."""
-    most, query = chosen.keys.shape[1] // chosen.counts.shape[1], first_query(panel, heads)
-    for r in range(panel.num_rows):
-        keys, scores, count = candidates.keys[r], candidates.scores[r], candidates.counts[r]
-        if count > most:
-            count = keep_best(keys, scores, count, most, 0).number
-        for c in range(count):
-            chosen.keys[query.position, query.head * most + c] = first_key + keys[c]
-            chosen.scores[query.position, query.head * most + c] = scores[c]
-        chosen.counts[query.position, query.head] = count
-        query = next_query(query, heads)
+    return kept
 
 
 @kernel
 def _choose_tasks(inputs: Inputs, chosen: Chosen, start: int, stop: int) -> None:
     """Choose the keys of all queries of tasks start to stop."""
-    q, k, _, _, _, limits, kv_heads, _, _, arithmetic = inputs
-    flat_k, width, size = k.reshape(-1), k.shape[1], k.shape[1] // kv_heads
-    most, kind = chosen.keys.shape[1] // chosen.counts.shape[1], q.dtype
-    capacity = 2 * most + KEYS + 1
-    keys, kept = np.empty((COLUMNS, capacity), np.int32), np.empty((COLUMNS, capacity), kind)
-    counts, least = np.empty(COLUMNS, np.int64), np.empty(COLUMNS, kind)
-    candidates = Candidates(keys, kept, counts, least)
-    seen = Seen(np.empty(COLUMNS, np.int32), np.empty(COLUMNS, np.int32))
-    queries, q_right = np.empty(COLUMNS * size, kind), memory_for(arithmetic.packed, COLUMNS, size)
-    scores, packing = np.empty(KEYS * COLUMNS, kind), pack_scratch(q.reshape(-1))
-    lines = Matrix(queries, 0, size, False, COLUMNS, size)
-    configure_tiles(TILE_CONFIGURATION)
+    q, flat_k, width = inputs.q, inputs.k.reshape(-1), inputs.k.shape[1]
+    most, infinity = chosen.keys.shape[1] // chosen.counts.shape[1], q.dtype.type(np.inf)
     for number in range(start, stop):
         heads, first, num_rows, first_key, num_keys = task_of(inputs, number)
         if num_rows == 0:  # of a text in a cache that gets no token in this pass
             continue
-        k_left = memory_for(arithmetic.packed, round_up(num_keys, KEYS), size)
-        k_size = KEYS * lane_size(k_left, size)
-        for begin in range(0, num_keys, KEYS):
-            n, place = min(KEYS, num_keys - begin), (first_key + begin) * width + heads.head * size
-            k_tile = LeftFactor(k_left, begin // KEYS * k_size, round_up(n, COLUMNS), size)
-            pack_left(Matrix(flat_k, place, width, False, n, size), k_tile, packing)
-        for row in range(0, num_rows, COLUMNS):
-            panel = QueryPanel(first, row, min(COLUMNS, num_rows - row))
-            load_queries(q, panel, heads, queries)
-            pack_right(lines, q_right, packing)
-            load_seen(limits, panel, heads, seen)
-            counts[:] = 0
-            least[:] = -np.inf
-            for begin in range(seen.first[0] // KEYS * KEYS, seen.visible[COLUMNS - 1], KEYS):
-                tile = Tile(begin, round_up(min(KEYS, seen.visible[COLUMNS - 1] - begin), ROWS))
-                k_tile = LeftFactor(k_left, begin // KEYS * k_size, tile.num_keys, size)
-                panel_product(k_tile, q_right, size, scores, 0, False)
-                hide_keys(scores, tile, seen, -np.inf)
-                collect(scores, tile, panel.num_rows, candidates)
-                for r in range(panel.num_rows):
-                    if counts[r] > 2 * most:
-                        best = keep_best(keys[r], kept[r], counts[r], most, most // 2)
-                        counts[r], least[r] = best.number, best.least
-            choose_keys(candidates, panel, heads, first_key, chosen)
-    release_tiles(TILE_CONFIGURATION)
+        size, query = heads.size, first_query(QueryPanel(first, 0, num_rows), heads)
+        elements, keys = np.empty(size * num_keys, q.dtype), np.empty(num_keys, np.int32)
+        transpose(Matrix(flat_k, first_key * width + heads.head * size, width, False, num_keys, size), elements)
+        scores = np.empty(num_keys, q.dtype)
+        for _ in range(num_rows):
+            row, head, count = query.position, query.head, 0
+            seen = inputs.seen.visible[row]
+            scores[:] = 0
+            for d in range(size):  # in this order, so that every score is a sum of its own
+                x, line = q[row, head * size + d], elements[d * num_keys : d * num_keys + seen]
+                for i in range(line.size):
+                    scores[i] += x * line[i]
+            for i in range(inputs.seen.first[row], seen):
+                score = scores[i] if scores[i] <= infinity else infinity  # a score that is NaN is not lost
+                scores[count], keys[count] = score, first_key + i
+                count += 1 if score > -infinity else 0
+            if count > most:
+                count = keep_best(keys, scores, count, most)
+            for c in range(count):
+                chosen.keys[row, head * most + c], chosen.scores[row, head * most + c] = keys[c], scores[c]
+            chosen.counts[row, head] = count
+            query = next_query(query, heads)
 
 
 @kernel

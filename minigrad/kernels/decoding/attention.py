@@ -130,7 +130,7 @@ def attend_in_part(queries: Array, part: int, layer: int, heads: Heads, texts: T
             weights[index] += out.dtype.type(math.log(block)) / scale
         if chooses:
             numbers = np.arange(seen, dtype=np.int32)
-            weights = weights[: keep_best(numbers, weights, seen, top_k, 0).number]
+            weights = weights[: keep_best(numbers, weights, seen, top_k)]
         out[width + head], out[width + heads.num_heads + head] = exponentials(weights, scale)
         if chooses:
             for index in range(weights.size):

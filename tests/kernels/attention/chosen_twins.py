@@ -8,11 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from minigrad.kernels.attention.chosen import Candidates, Chosen, Gradients, Kept
-from minigrad.kernels.attention.plan import HeadGroup, Inputs
-from minigrad.kernels.attention.queries import QueryPanel
-from minigrad.kernels.attention.tiles import COLUMNS, Tile
-from tests.kernels.attention.tile_twins import query_panels, rows_of
+from minigrad.kernels.attention.chosen import Chosen, Gradients
+from minigrad.kernels.attention.plan import Inputs
 from tests.kernels.attention.twins import arguments, each_head, scores_of_head
 from tests.kernels.twin import Arguments, Array, Twin, numbers, span, untouched
 
@@ -31,64 +28,18 @@ def _keep_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     scores[: draw(st.integers(0, 3))] = np.inf
     scores = np.random.default_rng(draw(st.integers(0, 9))).permutation(scores)
     count = draw(st.integers(most + 1, most + more))
-    return [np.arange(len(scores), dtype=np.int32) + 3, scores, count, most, 0]
+    return [np.arange(len(scores), dtype=np.int32) + 3, scores, count, most]
 
 
-def _keep_best(keys: Array, scores: Array, count: int, most: int, spare: int) -> Kept:
+def _keep_best(keys: Array, scores: Array, count: int, most: int) -> int:
     kept = best_of(scores[:count], most)
-    ordered = np.sort(scores[:count])[::-1]
     keys[:most], scores[:most] = keys[kept], scores[kept]
-    return Kept(most, ordered[most - 1])
+    return most
 
 
 def _none_chosen(rows: int, num_heads: int, most: int, dtype: Any) -> Chosen:
     shape = (rows, num_heads * most)
     return Chosen(np.zeros(shape, np.int32), np.zeros(shape, dtype), np.zeros((rows, num_heads), np.int64))
-
-
-def _candidates(draw: DrawFn, dtype: Any, counts: Array) -> Candidates:
-    keys = np.tile(np.arange(40, dtype=np.int32), (COLUMNS, 1))
-    return Candidates(keys, numbers(draw, dtype, COLUMNS, 40), counts, numbers(draw, dtype, COLUMNS))
-
-
-@st.composite
-def _collect_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    tile = Tile(draw(st.integers(0, 3)), 4 * draw(st.integers(0, 3)))
-    scores = np.round(numbers(draw, dtype, tile.num_keys * COLUMNS + 1, scale=2), 1)
-    scores[:: draw(st.integers(2, 9))] = -np.inf  # of keys that are not seen
-    scores[1 :: draw(st.integers(2, 40))] = draw(st.sampled_from([0.0, np.nan]))
-    counts = np.random.default_rng(draw(st.integers(0, 9))).integers(0, 20, COLUMNS)
-    return [scores, tile, draw(st.integers(0, COLUMNS)), _candidates(draw, dtype, counts)]
-
-
-def _collect(scores: Array, tile: Tile, num_queries: int, candidates: Candidates) -> None:
-    for r in range(num_queries):
-        for i in range(tile.num_keys):
-            score, place = scores[i * COLUMNS + r], candidates.counts[r]
-            candidates.keys[r, place] = tile.begin + i
-            candidates.scores[r, place] = np.inf if np.isnan(score) else score
-            candidates.counts[r] += candidates.scores[r, place] > candidates.least[r]
-
-
-@st.composite
-def _choose_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    x, panel, heads = draw(query_panels(dtype))
-    chosen = _none_chosen(len(x), heads.kv_heads * heads.group, draw(MOST), dtype)
-    counts = np.random.default_rng(draw(st.integers(0, 9))).integers(0, 20, COLUMNS)
-    return [_candidates(draw, dtype, counts), panel, heads, draw(st.integers(0, 5)), chosen]
-
-
-def _choose_keys(candidates: Candidates, panel: QueryPanel, heads: HeadGroup, first_key: int, chosen: Chosen) -> None:
-    most = chosen.keys.shape[1] // chosen.counts.shape[1]
-    positions, columns = (index[:, 0] for index in rows_of(chosen.counts, panel, heads, 1))
-    for r, (position, head) in enumerate(zip(positions, columns, strict=True)):
-        kept = best_of(candidates.scores[r, : candidates.counts[r]], most)
-        for array in (candidates.keys[r], candidates.scores[r]):
-            array[: len(kept)] = array[kept]
-        part = slice(head * most, head * most + len(kept))
-        chosen.keys[position, part] = candidates.keys[r, : len(kept)] + first_key
-        chosen.scores[position, part] = candidates.scores[r, : len(kept)]
-        chosen.counts[position, head] = len(kept)
 
 
 @st.composite
@@ -156,9 +107,7 @@ def _chosen_backward_tasks(
 
 
 TWINS: dict[str, Twin] = {
-    "attention.chosen.collect": Twin(_collect_arguments, _collect),
     "attention.chosen.keep_best": Twin(_keep_arguments, _keep_best),
-    "attention.chosen.choose_keys": Twin(_choose_arguments, _choose_keys),
     "attention.chosen._choose_tasks": Twin(_task_arguments, _choose_tasks),
     "attention.chosen._attend_rows": Twin(_row_arguments, _attend_rows),
     "attention.chosen._chosen_backward_tasks": Twin(_backward_arguments, _chosen_backward_tasks),
