@@ -37,7 +37,6 @@ from minigrad.training.pace import Pace
 from minigrad.training.parallel import Replicas
 from minigrad.training.planning.plan import Plan
 from minigrad.training.reporting import samples
-from minigrad.training.reporting.baseline import Baseline
 from minigrad.training.reporting.scores import score as score_of
 from minigrad.training.reporting.scores import spans_of
 from minigrad.training.totals import Totals
@@ -70,7 +69,6 @@ class Run:
         self.average = None if decay is None else WeightAverage(self.model.parameters(), decay)
         self.pipeline = Pipeline(self.model, self.world, self.settings.seed) if plan.in_stages else None
         self.writer = Writer()
-        self.baseline = Baseline(plan)
         self.profile = Profile() if plan.settings.profile else None  # of the steps, if wanted
         self._last_checked_step: int | None = None  # the step after which the weights were found to be finite
 

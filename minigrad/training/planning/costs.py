@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minigrad.data.xz import DICTIONARY
+from minigrad.data.xz import MOST_BYTES
 from minigrad.experts import mixtures
 from minigrad.kernels.gemm import backend as products
 from minigrad.kernels.rowwise.swiglu import swiglu_forward
@@ -123,8 +123,8 @@ class Memory:
 
 
 def of_text(num_bytes: int, *, with_xz: bool) -> int:
-    """Estimate the memory for a text: some copies of its last 64 MiB, and what xz takes to compress them."""
-    return (3 + 12 * with_xz) * min(num_bytes, DICTIONARY)
+    """Estimate the memory for a text: some copies of up to 64 MiB of it, and what xz takes to compress its end."""
+    return 3 * min(num_bytes, 64 << 20) + 12 * with_xz * min(num_bytes, MOST_BYTES)
 
 
 def memory(

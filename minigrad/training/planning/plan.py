@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from minigrad.data.evaluation import tokens_evaluated
+from minigrad.data.ngram import ngram_seconds
 from minigrad.data.tokens.reading import training_source
 from minigrad.data.tokens.source import Source
 from minigrad.data.tokens.tokenized import TokenizedCorpus
-from minigrad.data.xz import xz_seconds
+from minigrad.data.xz import MOST_BYTES, xz_seconds
 from minigrad.distributed.agreement import check_agreement
 from minigrad.distributed.pipeline import check_layers, largest_stage
 from minigrad.distributed.world import ALONE, World
@@ -33,7 +34,7 @@ from minigrad.training.settings import RunSettings
 from minigrad.training.teaching import Lessons
 
 _DISK_RATE = 2e8  # bytes per second, of a slow disk
-_XZ_SHARE = 0.15  # the part of the minutes that a comparison with xz may take
+_RIVALS_SHARE = 0.15  # the part of the minutes that a comparison with xz and counting may take
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class Plan:
         if self.in_stages:
             parameters, own = self.model.num_parameters(), largest_stage(self.model, self.world.size)
             needed = needed.of_stage((8 if settings.precision == "float64" else 4) * (parameters - own))
-        text = costs.of_text(self.text.train.num_bytes, with_xz=not self.too_long_for_xz())
+        text = costs.of_text(self.text.train.num_bytes, with_xz=not self.too_long_for_rivals())
         kept = optimizers.bytes_kept(self.model, settings, self.world)
         needed = replace(needed.keeping(*kept), program=needed.program + text)
         is_shared = settings.adapter_rank is not None and settings.teacher is None
@@ -174,27 +175,19 @@ class Plan:
         way = self.settings
         return self.evaluated_tokens + (tokens_evaluated(way.documents, self.text.test, way.context) if way.test else 0)
 
-    def too_long_for_xz(self) -> str:
-        """Return why the text is not compared with xz in a run of so few minutes, or "" if there is time for it.
+    def too_long_for_rivals(self) -> str:
+        """Return why a run of so few minutes is not compared with xz and counting, or "" if there is time for it.
 
         The decision depends on the text and the minutes alone, not on the measured speed of this run.
         """
-        minutes = self.settings.minutes
-        budget, needed = 60 * (math.inf if minutes is None else minutes), self._xz_seconds()
-        if needed <= _XZ_SHARE * budget:
+        minutes, needed = self.settings.minutes, self._rivals_seconds()
+        if minutes is None or needed <= _RIVALS_SHARE * 60 * minutes:
             return ""
-        return f"it would have taken about {format_seconds(needed)} of the {format_seconds(budget)}"
+        return f"it would have taken about {format_seconds(needed)} of the {format_seconds(60 * minutes)}"
 
-    def _xz_seconds(self) -> float:
-        return xz_seconds(self.text.train.num_bytes, self.text.validation.num_bytes)
-
-    def xz_time_limit(self) -> float:
-        """Return the seconds after which xz is stopped: twice its share of the minutes, or three times its usual time.
-
-        Text that repeats nothing takes many times as long as usual, which only compressing it can tell.
-        """
-        minutes = self.settings.minutes
-        return 3 * self._xz_seconds() + 5 if minutes is None else 2 * _XZ_SHARE * 60 * minutes
+    def _rivals_seconds(self) -> float:
+        train, validation = self.text.train.num_bytes, self.text.validation.num_bytes
+        return xz_seconds(train, validation) + ngram_seconds(min(train, MOST_BYTES), validation)
 
     @functools.cached_property
     def seconds_to_write(self) -> float:
@@ -202,12 +195,12 @@ class Plan:
         return self.memory().snapshot / _DISK_RATE
 
     def seconds_after(self) -> float:
-        """Estimate the seconds after the last step: evaluation, test, xz if there is time, a sample and the report.
+        """Estimate the seconds after the last step: evaluation, test, rivals, a sample and the report.
 
         A token that is evaluated costs a third of one in a training step.
         """
-        xz = 0.0 if self.too_long_for_xz() else self._xz_seconds()
-        return self.tokens_at_end / (3 * self.tokens_per_second()) + xz + 4.0
+        rivals = 0.0 if self.too_long_for_rivals() else self._rivals_seconds()
+        return self.tokens_at_end / (3 * self.tokens_per_second()) + rivals + 4.0
 
     def describe(self, folder: Path) -> str:
         """Return the plan as two columns: the model, its text, the cost, the length of the run, and its folder."""

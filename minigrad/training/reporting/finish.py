@@ -17,6 +17,7 @@ from minigrad.training.folder.record import stored
 from minigrad.training.folder.repeat import repeat_command
 from minigrad.training.report import one_run
 from minigrad.training.reporting import metrics
+from minigrad.training.reporting.baseline import baselines
 from minigrad.training.reporting.result import TrainResult
 from minigrad.training.reporting.scores import score_of_test
 from minigrad.training.run import Run
@@ -31,7 +32,7 @@ def finish(run: Run) -> TrainResult | None:
     if run.world.rank > 0:
         return None
     settings, folder, lines = run.settings, run.folder, metrics.read(run.folder.path)
-    xz, no_xz, counted = run.baseline.wait()
+    xz, no_xz, counted = baselines(run.plan)
     ended = replace(settings, steps=run.step, decay=write_decay(run.budget.decay))
     repeat = repeat_command(ended, folder.path, folder.record.stages, folder.record.decays, run.world)
     result = TrainResult(
