@@ -36,13 +36,13 @@ from minigrad.data.tokens.batches import Batch
 from minigrad.data.tokens.documents import Documents
 from minigrad.data.tokens.token_files import prepare
 from minigrad.data.tokens.tokenized import TokenizedCorpus
+from minigrad.evaluate.losses import bits_per_byte
 from minigrad.generation.context import Context
 from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.context_signals import measure
 from minigrad.nn.language_model import LanguageModel
 from minigrad.ops.softmax import log_softmax_formula
 from minigrad.programs.decoder import Decoder
-from minigrad.training.evaluate import bits_per_byte
 from minigrad.training.folder.record import Record
 from minigrad.training.parallel import Replicas, num_replicas
 from minigrad.training.reporting import metrics

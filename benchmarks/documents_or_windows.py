@@ -24,7 +24,7 @@ import tokenizer
 from minigrad.data import corpus
 from minigrad.data.tokens.reading import reader
 from minigrad.data.tokens.tokenized import TokenizedCorpus
-from minigrad.training.evaluate import evaluate
+from minigrad.evaluate.losses import evaluate
 from minigrad.training.folder.record import Record
 
 SHORTEST = 250  # characters of a short document, unless it is the rest of a longer one

@@ -8,7 +8,7 @@ long as that command, ten minutes by default; let nothing else run on the machin
     python benchmarks/main_job.py --minutes 2
 
 Each run judges the validation text, and at its end the test text, once. Beside the scores it prints the loss on tokens
-that complete a pair seen before (`minigrad.data.repeated_pairs`), which tells whether the model learned to copy from
+that complete a pair seen before (`minigrad.evaluate.losses`), which tells whether the model learned to copy from
 its context: that happens in some runs and not in others. The table is the one in docs/results.md.
 """
 

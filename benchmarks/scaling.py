@@ -30,10 +30,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import models
 from minigrad.data import mixture
 from minigrad.distributed.launch import connect
+from minigrad.evaluate.losses import Score
 from minigrad.optim import decay_start
 from minigrad.system.locks import FolderLock
 from minigrad.training.budget import Budget
-from minigrad.training.evaluate import Score
 from minigrad.training.folder.run_folder import open_run
 from minigrad.training.planning.dial import parameters_in_layers
 from minigrad.training.planning.scaling import Law, Point

@@ -28,8 +28,8 @@ from minigrad import nn, optim
 from minigrad.data import corpus
 from minigrad.data.tokens.documents import Documents
 from minigrad.data.tokens.tokenized import TokenizedCorpus
+from minigrad.evaluate.losses import evaluate
 from minigrad.nn.config import laptop_init_std, residual_std
-from minigrad.training.evaluate import evaluate
 from models.vidya_v1 import VidyaV1, VidyaV1Config
 
 TOKENS = 1_024

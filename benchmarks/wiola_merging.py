@@ -33,8 +33,8 @@ def measure(run: str, *, by_program: bool = False, limit: int | None = None, **c
     from minigrad.data import mixture
     from minigrad.data.tokens.reading import reader
     from minigrad.data.tokens.tokenized import TokenizedCorpus
+    from minigrad.evaluate.losses import evaluate
     from minigrad.generation import Sampling, stream
-    from minigrad.training.evaluate import evaluate
     from minigrad.training.folder.record import Record
 
     record, model = Record.read(Path(run)), models.load(run, **changes).eval()

@@ -53,14 +53,15 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.pages": SYSTEM | {"numpy"},
     "minigrad.pages.graph": AUTOGRAD,
     "minigrad.pages.explain": NN | {"minigrad.generation", "minigrad.pages"},
+    "minigrad.evaluate": NN | {"minigrad.data", "minigrad.distributed", "minigrad.generation"},
     "minigrad.training": NN
     | GUESTS
-    | {f"minigrad.{name}" for name in ("optim", "distributed", "data", "generation", "pages")}
+    | {f"minigrad.{name}" for name in ("optim", "distributed", "data", "evaluate", "generation", "pages")}
     | {"tqdm"},
     "minigrad.distributed.pipeline": NN | GUESTS | {"minigrad.data", "minigrad.distributed", "minigrad.optim"},
     "minigrad.training.report.__main__": NN | {"minigrad.training", "minigrad.cli"},  # a program
-    "minigrad.finetuning": NN | {"minigrad.data", "minigrad.generation", "minigrad.pages", "minigrad.training"},
-    "minigrad.evaluate": NN | {"minigrad.data", "minigrad.training"},
+    "minigrad.finetuning": NN
+    | {"minigrad.data", "minigrad.generation", "minigrad.evaluate", "minigrad.pages", "minigrad.training"},
     "minigrad.evaluate.__main__": NN  # a program, which stands above all rooms as train.py does
     | {"minigrad.cli", "minigrad.data", "minigrad.evaluate", "minigrad.training", "models", "tokenizer"},
     "minigrad.cli": {"minigrad.errors", "minigrad.options", "minigrad.system"},

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from minigrad.constants import IGNORE
-from minigrad.data.evaluation import evaluation_batches
-from minigrad.data.repeated_pairs import completes_a_pair
 from minigrad.data.tokens.source import Spans
+from minigrad.evaluate.losses import BATCH_TOKENS, bits_per_byte, completes_a_pair, predictions
+from minigrad.evaluate.sequences import evaluation_batches
 from minigrad.nn.language_model import LanguageModel
-from minigrad.training.evaluate import BATCH_TOKENS, bits_per_byte, predictions
 from minigrad.typing import Array
 
 
@@ -39,7 +38,7 @@ class TokenLosses:
 
 
 @dataclass(frozen=True)
-class Part:
+class LossSum:
     """A part of a text, such as a document: its tokens, its bytes, and the sum of the losses of its tokens in nats."""
 
     name: str
@@ -110,18 +109,18 @@ def token_losses(
     return TokenLosses(losses.astype(np.float64), byte_lengths[row[1:]], read, repeated, document)
 
 
-def whole(losses: TokenLosses) -> Part:
+def whole(losses: TokenLosses) -> LossSum:
     """Return all of the text."""
-    return Part("text", len(losses.nats), int(losses.num_bytes.sum()), float(losses.nats.sum()))
+    return LossSum("text", len(losses.nats), int(losses.num_bytes.sum()), float(losses.nats.sum()))
 
 
-def by_repetition(losses: TokenLosses) -> tuple[Part, Part]:
+def by_repetition(losses: TokenLosses) -> tuple[LossSum, LossSum]:
     """Return the tokens that complete a pair seen before, and all others."""
     others, repeated = _parts(losses, losses.repeated.astype(int), ["others", "repeated pairs"])
     return repeated, others
 
 
-def by_position(losses: TokenLosses) -> list[Part]:
+def by_position(losses: TokenLosses) -> list[LossSum]:
     """Return the tokens by the number of tokens that they were predicted from: 1, 2, 3 to 4, 5 to 8, and so on."""
     _, group = np.frexp(losses.read - 1)
     most = int(losses.read.max())
@@ -131,15 +130,15 @@ def by_position(losses: TokenLosses) -> list[Part]:
     return [part for part in _parts(losses, group, names) if part.tokens]
 
 
-def by_document(losses: TokenLosses, documents: Sequence[str]) -> list[Part]:
+def by_document(losses: TokenLosses, documents: Sequence[str]) -> list[LossSum]:
     """Return the documents, named by their first lines."""
     names = [next((line.strip() for line in text.split("\n") if line.strip()), "") for text in documents]
     return _parts(losses, losses.document, names)
 
 
-def _parts(losses: TokenLosses, group: Array, names: Sequence[str]) -> list[Part]:
+def _parts(losses: TokenLosses, group: Array, names: Sequence[str]) -> list[LossSum]:
     count = len(names)
     tokens, nats = np.bincount(group, minlength=count), np.bincount(group, losses.nats, count)
     num_bytes = np.bincount(group, losses.num_bytes, count)
     rows = zip(names, tokens, num_bytes, nats, strict=True)
-    return [Part(name, int(tokens), int(size), float(nats)) for name, tokens, size, nats in rows]
+    return [LossSum(name, int(tokens), int(size), float(nats)) for name, tokens, size, nats in rows]

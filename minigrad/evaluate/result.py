@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from minigrad.evaluate.measures import Part, Words, perplexity
+from minigrad.evaluate.measures import LossSum, Words, perplexity
 from minigrad.system.terminal import printable
 from minigrad.system.units import format_bytes, plural
 
@@ -27,12 +27,12 @@ class Evaluation:
     model: str
     text: str
     reading: str
-    whole: Part
+    whole: LossSum
     words: Words
-    repeated: Part
-    others: Part
-    positions: Sequence[Part]
-    documents: Sequence[Part]
+    repeated: LossSum
+    others: LossSum
+    positions: Sequence[LossSum]
+    documents: Sequence[LossSum]
     lengths: Lengths = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _rows(*rows: tuple[str, str, str]) -> list[str]:
     return [f"{name:<24}{value:>12}  {note}".rstrip() for name, value, note in rows]
 
 
-def _table(heading: str, parts: Sequence[Part]) -> list[str]:
+def _table(heading: str, parts: Sequence[LossSum]) -> list[str]:
     lines = [f"  {heading:<32}{'tokens':>10}{'nats':>10}{'bits/byte':>12}"]
     for part in parts:
         name = part.name if len(part.name) <= 30 else part.name[:29] + "…"
@@ -130,7 +130,7 @@ def _number(value: float) -> str:
     return f"{value:,.2f}" if value < 1e6 else f"{value:.3g}"
 
 
-def _as_dict(part: Part) -> dict[str, Any]:
+def _as_dict(part: LossSum) -> dict[str, Any]:
     values = {"name": part.name, "tokens": part.tokens, "bytes": part.num_bytes}
     return values | {"loss": _finite(part.loss), "bits_per_byte": _finite(part.bits_per_byte)}
 

@@ -15,9 +15,9 @@ from minigrad.data.tokens.batches import Batch
 from minigrad.data.tokens.reading import training_source
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.errors import InputError
+from minigrad.evaluate.losses import evaluate
 from minigrad.nn.language_model import LanguageModel
 from minigrad.system.terminal import phase, say
-from minigrad.training.evaluate import evaluate
 from minigrad.training.run import Run
 from minigrad.training.settings import RunSettings
 from minigrad.training.teaching import Taught

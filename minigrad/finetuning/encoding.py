@@ -8,7 +8,7 @@ to stop.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -17,6 +17,7 @@ import numpy as np
 
 from minigrad.constants import IGNORE
 from minigrad.errors import InputError
+from minigrad.evaluate.answers import Question
 from minigrad.finetuning.conversations import Conversation, Message
 from minigrad.typing import Array
 
@@ -62,6 +63,18 @@ class EncodedConversation:
         for begin, end in self.answers:
             targets[begin - 1 : end - 1] = self.tokens[begin:end]
         return targets
+
+
+def questions_of(conversations: Iterable[EncodedConversation]) -> list[Question]:
+    """Return the questions of conversations with their answers, each after all messages before it."""
+    found = []
+    for each in conversations:
+        messages = each.conversation.messages
+        places = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
+        for place, (begin, end) in zip(places[-len(each.answers) :], each.answers, strict=True):
+            texts = messages[place - 1]["content"], messages[place]["content"]
+            found.append(Question(*texts, each.tokens[:begin], each.tokens[begin:end]))
+    return found
 
 
 TEMPLATES: tuple[Callable[[str], str], ...] = (

@@ -17,7 +17,7 @@ import numpy as np
 
 from minigrad.data.tokens.batches import Batch
 from minigrad.errors import InputError
-from minigrad.finetuning import examination, objectives
+from minigrad.finetuning import objectives, outcome
 from minigrad.finetuning.conversations import Conversation, Message, json_objects, messages_in
 from minigrad.finetuning.encoding import ChatForm, encode_conversation
 from minigrad.finetuning.epochs import Epochs
@@ -104,7 +104,7 @@ class PreferenceLearning:
         self.reference = _log_probs_of(reference, self.pairs)
         self.held_out_reference = _log_probs_of(reference, self.held_out)
         self.form.save(run.folder.path)
-        examination.measure_text_before(run)
+        outcome.measure_text_before(run)
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Return the pairs of one step, their tokens weighted by DPO."""
@@ -132,7 +132,7 @@ class PreferenceLearning:
             f"{rejected.mean():+.2f} nats."
         )
         figures = {"preferred": share, "margin": margin, "chosen": float(chosen.mean())}
-        return examination.with_text(run, learned, "", figures)
+        return outcome.with_text(run, learned, "", figures)
 
     def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
         """Return the number of tokens that the steps before `step` read."""

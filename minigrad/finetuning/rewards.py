@@ -17,9 +17,10 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.data.tokens.batches import Batch
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.errors import InputError
-from minigrad.finetuning import examination, objectives
+from minigrad.evaluate.answers import Question
+from minigrad.finetuning import objectives, outcome
 from minigrad.finetuning.conversations import Conversation
-from minigrad.finetuning.encoding import ChatForm, EncodedConversation, encode_conversation
+from minigrad.finetuning.encoding import ChatForm, EncodedConversation, encode_conversation, questions_of
 from minigrad.finetuning.rollouts import Rollouts, log_probabilities, roll_out
 from minigrad.finetuning.tasks import Problem, is_right, problem
 from minigrad.nn.language_model import LanguageModel
@@ -69,11 +70,11 @@ class RewardLearning:
         if self.settings.objective == "grpo":
             self.reference = self.make_reference()
         self.form.save(run.folder.path)
-        examination.measure_before(run, self._examined(), self._judge)
+        outcome.measure_before(run, questions_of(self._examined()), self._judge)
 
     def examine(self, run: Run) -> Taught:
         """Let the model solve problems that no step saw, and compare with what it solved before the first step."""
-        return examination.examine(run, self._examined(), "unseen problems", judge=self._judge)
+        return outcome.examine(run, questions_of(self._examined()), "unseen problems", judge=self._judge)
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Return answers to the questions of one step, their tokens weighted by the objective.
@@ -109,10 +110,9 @@ class RewardLearning:
     def _is_right(self, each: Problem, ids: list[int]) -> bool:
         return bool(ids) and ids[-1] in self.ends and is_right(each, self.text.tokenizer.decode(ids[:-1]))
 
-    def _judge(self, lesson: EncodedConversation, ids: list[int]) -> bool:
-        """Whether an answer in an examination is one that would be rewarded, in whichever tokens it is written."""
-        asked, answer = (message["content"] for message in lesson.conversation.messages)
-        return self._is_right(Problem(asked, answer), ids)
+    def _judge(self, question: Question, ids: list[int]) -> bool:
+        """Whether an answer would be rewarded, in whichever tokens it is written."""
+        return self._is_right(Problem(question.text, question.answer), ids)
 
     def _objective(self, rollouts: Rollouts, rewards: Array) -> Callable[[Tensor], Tensor]:
         extra: dict[str, Array] = {}

@@ -10,9 +10,9 @@ import numpy as np
 from minigrad.constants import IGNORE
 from minigrad.data.tokens.batches import Batch, join
 from minigrad.errors import InputError
-from minigrad.finetuning import examination
+from minigrad.finetuning import outcome
 from minigrad.finetuning.conversations import Conversation, forgiving, read_conversations
-from minigrad.finetuning.encoding import ChatForm, EncodedConversation, encode_conversation, reworded
+from minigrad.finetuning.encoding import ChatForm, EncodedConversation, encode_conversation, questions_of, reworded
 from minigrad.finetuning.epochs import Epochs
 from minigrad.finetuning.tasks import problem, task_of
 from minigrad.nn.layout import Layout
@@ -112,11 +112,11 @@ class SupervisedLearning:
         """Note in minigrad.json how many taught questions the model answers, and its validation bits per byte."""
         if run.world.rank == 0:
             self.form.save(run.folder.path)
-        examination.measure_before(run, self.lessons)
+        outcome.measure_before(run, questions_of(self.lessons))
 
     def examine(self, run: Run) -> Taught:
         """Ask the taught questions again, and compare with what was measured before the first step."""
-        return examination.examine(run, self.lessons, "taught answers", self.reworded)
+        return outcome.examine(run, questions_of(self.lessons), "taught answers", questions_of(self.reworded))
 
     def _deal(self, batch_size: int) -> Epochs:
         return Epochs(self.lengths, batch_size * self.context)

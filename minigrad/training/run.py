@@ -12,12 +12,13 @@ import numpy as np
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.profile import Profile
 from minigrad.autograd.tensor import Tensor
-from minigrad.data.evaluation import evaluation_batches
 from minigrad.data.tokens.batches import Batch
 from minigrad.data.tokens.reading import training_source
 from minigrad.data.tokens.source import Spans
 from minigrad.distributed.pipeline import Pipeline
 from minigrad.errors import RunError
+from minigrad.evaluate.losses import BATCH_TOKENS, Score
+from minigrad.evaluate.sequences import evaluation_batches
 from minigrad.nn.context_signals import measure
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import Optimizer, WeightAverage
@@ -26,7 +27,6 @@ from minigrad.training import optimizers
 from minigrad.training.best import Best, is_best
 from minigrad.training.budget import Budget
 from minigrad.training.divergence import first_anomaly
-from minigrad.training.evaluate import BATCH_TOKENS, Score
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.background import Writer
 from minigrad.training.folder.checkpoint import Checkpoint

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from minigrad.evaluate.losses import bits_per_byte
 from minigrad.options import option
-from minigrad.training.evaluate import bits_per_byte
 
 
 @dataclass

@@ -16,8 +16,9 @@ from minigrad.data.tokens.token_files import prepare
 from minigrad.data.tokens.tokenized import token_byte_lengths
 from minigrad.data.tokens.windows import Windows
 from minigrad.evaluate.__main__ import main
+from minigrad.evaluate.losses import evaluate, predictions
+from minigrad.evaluate.sequences import evaluation_batches
 from minigrad.kernels.gemm import backend
-from minigrad.training.evaluate import evaluate
 from tests.models import tiny
 from tests.small_runs import quick_runs, record, run, write_text
 
@@ -68,13 +69,12 @@ def test_a_text_of_ones_own_is_evaluated_whole_with_words_as_papers_on_wikitext_
     path, text = tmp_path / "wiki.test.raw", " \n = to be = \n \n to be or not to be . \n" * 3
     path.write_text(text, encoding="utf-8")
     found = evaluated(finished, "--data", path, "--documents", "windows", "--context", 8, "--overlap", 0.25, "--json")
-    tok, model = tokenizer.load(finished), models.load(finished)
-    lengths = token_byte_lengths(tok, model.config.vocab_size)
-    spans = Windows(prepare([text], tok), 8).spans()
-    score = evaluate(model, spans, lengths, context=8, overlap=0.25)
-    assert (found["loss"], found["tokens"]) == (pytest.approx(score.loss), score.tokens)
+    tokens, model = prepare([text], tokenizer.load(finished)), models.load(finished)
+    batches = evaluation_batches(Windows(tokens, 8).spans(), context=8, overlap=0.25, rows=100)
+    nats = sum(each.nats.sum() for each in predictions(model, batches))
+    assert (found["loss"], found["tokens"]) == (pytest.approx(nats / (len(tokens) - 1)), len(tokens) - 1)
     words = sum(len([*line.split(), "<eos>"]) for line in text.splitlines())
-    assert found["perplexity_per_word_with_line_ends"] == pytest.approx(math.exp(score.loss * score.tokens / words))
+    assert found["perplexity_per_word_with_line_ends"] == pytest.approx(math.exp(nats / words))
     assert [part["name"] for part in found["by_document"]] == ["= to be ="]
     assert sum(part["tokens"] for part in found["by_position"]) == found["tokens"]
 

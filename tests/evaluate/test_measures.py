@@ -11,7 +11,7 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.constants import IGNORE
 from minigrad.data.tokens.documents import Documents
 from minigrad.evaluate import measures
-from minigrad.evaluate.measures import Part, Words, perplexity, token_losses
+from minigrad.evaluate.measures import LossSum, Words, perplexity, token_losses
 from minigrad.nn.language_model import LanguageModel
 
 ROW = np.array([0, 1, 2, 1, 2, 1, 0, 3, 3, 0])  # two documents, of 5 tokens and of 2
@@ -64,13 +64,13 @@ def test_positions_end_with_the_context():
 
 
 def test_units():
-    part = Part("", tokens=4, num_bytes=2, nats=math.log(2) * 8)
+    part = LossSum("", tokens=4, num_bytes=2, nats=math.log(2) * 8)
     assert part.bits_per_byte == pytest.approx(4)
     assert part.loss == pytest.approx(math.log(2) * 2)
     assert perplexity(part.nats, 4) == pytest.approx(4)
     assert perplexity(part.nats, 0) == perplexity(1e6, 1) == math.inf
-    assert math.isnan(Part("", 0, 0, 0.0).loss)
-    assert math.isnan(Part("", 1, 0, 1.0).bits_per_byte)
+    assert math.isnan(LossSum("", 0, 0, 0.0).loss)
+    assert math.isnan(LossSum("", 1, 0, 1.0).bits_per_byte)
 
 
 def test_words_of_wikitext_are_counted_with_the_ends_of_lines():

@@ -5,21 +5,21 @@ from __future__ import annotations
 import json
 import math
 
-from minigrad.evaluate.measures import Part, Words
+from minigrad.evaluate.measures import LossSum, Words
 from minigrad.evaluate.result import Evaluation
 
 
 def result(count: int, **changes) -> Evaluation:
-    documents = [Part(f"document {number} \x07" + "x" * 40, 10, 30 + number, 40.0) for number in range(count)]
+    documents = [LossSum(f"document {number} \x07" + "x" * 40, 10, 30 + number, 40.0) for number in range(count)]
     fields = {
         "model": "vidya-v2 nano, 984,288 parameters, in runs/nano",
         "text": "text in a.txt",
         "reading": "each document alone",
-        "whole": Part("text", 100, 300, 400.0),
+        "whole": LossSum("text", 100, 300, 400.0),
         "words": Words(50, 10),
-        "repeated": Part("", 25, 80, 50.0),
-        "others": Part("", 75, 220, 350.0),
-        "positions": [Part("1", 2, 6, 16.0), Part("2", 98, 294, 384.0)],
+        "repeated": LossSum("", 25, 80, 50.0),
+        "others": LossSum("", 75, 220, 350.0),
+        "positions": [LossSum("1", 2, 6, 16.0), LossSum("2", 98, 294, 384.0)],
         "documents": documents,
     }
     return Evaluation(**fields | changes)
@@ -53,7 +53,7 @@ def test_of_many_documents_the_table_has_those_at_both_ends_and_json_has_all():
 
 def test_what_is_not_a_number_is_left_out_of_the_table_and_null_in_json():
     lengths = {256: {"none": 1.5, "yarn": math.nan}, 512: {"none": 1.75, "yarn": 1.625}}
-    found = result(1, lengths=lengths, repeated=Part("", 0, 0, 0.0), words=Words(0, 1))
+    found = result(1, lengths=lengths, repeated=LossSum("", 0, 0, 0.0), words=Words(0, 1))
     assert found.as_dict()["bits_per_byte_by_length"] == {
         "256": {"none": 1.5, "yarn": None},
         "512": {"none": 1.75, "yarn": 1.625},

@@ -12,7 +12,8 @@ import pytest
 import models
 from minigrad import InputError, no_grad
 from minigrad.constants import IGNORE
-from minigrad.finetuning import examination
+from minigrad.evaluate import answers
+from minigrad.finetuning.encoding import questions_of
 from minigrad.finetuning.rewards import GROUP, RewardLearning
 from minigrad.finetuning.rollouts import Rollouts
 from minigrad.finetuning.tasks import Problem
@@ -53,18 +54,18 @@ def test_an_examination_judges_as_the_reward_does(
 ) -> None:
     """An answer of other tokens than expected is right if its text is: rewards may well lead to these tokens."""
     some = practice()
-    (each,) = some._examined()[:1]
-    answer = TOK.encode(space + each.conversation.messages[1]["content"])
+    (each,) = questions_of(some._examined()[:1])
+    answer = TOK.encode(space + each.answer)
 
     def stream(model: object, prompts: list[list[int]], settings: Sampling, **_: object) -> Iterator[Any]:
         for token in [*answer, end][: settings.tokens]:
             yield type("Drawn", (int,), {"prompt": 0})(token)
 
-    monkeypatch.setattr(examination, "stream", stream)
+    monkeypatch.setattr(answers, "stream", stream)
     model: Any = None
-    (found,) = examination.ask_again(model, TOK, [each], some._judge)
+    (found,) = answers.ask(model, TOK, [each], some._judge)
     assert found.exact is exact
-    (strict,) = examination.ask_again(model, TOK, [each])
+    (strict,) = answers.ask(model, TOK, [each])
     assert strict.exact is (exact and not space)
 
 

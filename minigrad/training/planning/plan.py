@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from minigrad.data.evaluation import tokens_evaluated
 from minigrad.data.ngram import ngram_seconds
 from minigrad.data.tokens.reading import training_source
 from minigrad.data.tokens.source import Source
@@ -18,6 +17,7 @@ from minigrad.distributed.agreement import check_agreement
 from minigrad.distributed.pipeline import check_layers, largest_stage
 from minigrad.distributed.world import ALONE, World
 from minigrad.errors import InputError
+from minigrad.evaluate.sequences import tokens_evaluated
 from minigrad.kernels.gemm import backend
 from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.language_model import LanguageModel

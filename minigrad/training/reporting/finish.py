@@ -6,13 +6,13 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from minigrad.evaluate.losses import Score
 from minigrad.experts import load
 from minigrad.system import hardware
 from minigrad.system.terminal import command, say
 from minigrad.system.units import format_bytes, format_seconds
 from minigrad.training import best
 from minigrad.training.budget import write_decay
-from minigrad.training.evaluate import Score
 from minigrad.training.folder.record import stored
 from minigrad.training.folder.repeat import repeat_command
 from minigrad.training.report import one_run

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
+import functools
 from typing import TYPE_CHECKING
 
 from minigrad.data.tokens.reading import reader
 from minigrad.data.tokens.source import Spans
 from minigrad.data.tokens.token_files import TokenFile
-from minigrad.training.evaluate import Score, sum_losses
+from minigrad.evaluate.losses import Score, evaluate
 
 if TYPE_CHECKING:
     from minigrad.training.run import Run
@@ -20,18 +20,10 @@ def spans_of(run: Run, text: TokenFile) -> Spans:
 
 
 def score(run: Run, spans: Spans, limit: int | None = None) -> Score:
-    """Evaluate the model of a run, by all processes together; `limit`: see `sum_losses`."""
-    rank, size = run.world.rank, run.world.size
-    sums = sum_losses(
-        run.model,
-        spans,
-        run.text.byte_lengths,
-        context=run.settings.context,
-        limit=limit,
-        watch=lambda batches: run.pace.each("evaluated batch", itertools.islice(batches, rank, None, size)),
-    )
-    run.world.add(sums)
-    return Score.of(sums)
+    """Evaluate the model of a run, by all processes together; `limit`: see `evaluate`."""
+    watch = functools.partial(run.pace.each, "evaluated batch")
+    context, lengths = run.settings.context, run.text.byte_lengths
+    return evaluate(run.model, spans, lengths, context=context, limit=limit, watch=watch, world=run.world)
 
 
 def score_of_test(run: Run) -> Score | None:

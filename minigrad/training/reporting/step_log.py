@@ -9,10 +9,10 @@ from typing import Self
 
 import numpy as np
 
+from minigrad.evaluate.losses import Score
 from minigrad.system import hardware
 from minigrad.system.signals import BROKEN_PIPE, StopRequest
 from minigrad.system.terminal import close_output, fold_blank_lines
-from minigrad.training.evaluate import Score
 from minigrad.training.reporting.metrics import Measurement, Metrics
 from minigrad.training.reporting.progress import Progress
 from minigrad.training.run import Run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minigrad.training.evaluate import evaluate
+from minigrad.evaluate.losses import evaluate
 from minigrad.training.reporting.scores import score_of_test, spans_of
 
 

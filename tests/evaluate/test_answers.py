@@ -7,10 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from minigrad.finetuning import examination
-from minigrad.finetuning.encoding import EncodedConversation
-from minigrad.finetuning.examination import ask_again, share_of_exact
-from tests.finetuning.conftest import TOK
+from minigrad.evaluate import answers
+from minigrad.evaluate.answers import ask, share_exact
+from minigrad.finetuning.encoding import EncodedConversation, questions_of
+from tests.finetuning.conftest import TOK, lesson
+
+__all__ = ["lesson"]
 
 Make = Callable[..., EncodedConversation]
 
@@ -34,23 +36,23 @@ def test_an_answer_is_exact_if_it_has_the_same_tokens_and_ends(lesson: Make, mon
                 drawn.prompt = number
                 yield drawn
 
-    monkeypatch.setattr(examination, "stream", stream)
-    found = ask_again(None, TOK, lessons)  # type: ignore[arg-type]
-    assert {(each.question, each.taught): each.exact for each in found} == {
+    monkeypatch.setattr(answers, "stream", stream)
+    found = ask(None, TOK, questions_of(lessons))  # type: ignore[arg-type]
+    assert {(each.question, each.expected): each.exact for each in found} == {
         ("a", "x"): True,
         ("b", "y"): True,
         ("c", "zz"): False,
         ("d", "w"): False,
     }
-    assert share_of_exact(found) == 0.5
+    assert share_exact(found) == 0.5
     assert sorted(asked) == ["a", "b", "c", "d"]
     last = dataclasses.replace(lessons[1], answers=lessons[1].answers[-1:])
-    assert [each[:2] for each in ask_again(None, TOK, [last])] == [("c", "zz")]  # type: ignore[arg-type]
+    assert [each[:2] for each in ask(None, TOK, questions_of([last]))] == [("c", "zz")]  # type: ignore[arg-type]
 
 
 def test_of_many_questions_some_are_asked_evenly(lesson: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examination, "_MOST_ASKED", 4)
-    monkeypatch.setattr(examination, "stream", lambda *_, **__: iter(()))
-    found = ask_again(None, TOK, [lesson(chr(97 + n), "x") for n in range(8)])  # type: ignore[arg-type]
+    monkeypatch.setattr(answers, "_MOST_ASKED", 4)
+    monkeypatch.setattr(answers, "stream", lambda *_, **__: iter(()))
+    found = ask(None, TOK, questions_of(lesson(chr(97 + n), "x") for n in range(8)))  # type: ignore[arg-type]
     assert [each.question for each in found] == ["a", "c", "e", "g"]
-    assert share_of_exact([]) == 0
+    assert share_exact([]) == 0

@@ -17,7 +17,7 @@ from minigrad.errors import InputError
 
 
 class Sequences(NamedTuple):
-    """Where the sequences begin in the row, how long they are, and how many of their first tokens are only read."""
+    """Where sequences begin in the row of tokens, their lengths, and how many of their first tokens are only read."""
 
     starts: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
@@ -27,11 +27,9 @@ class Sequences(NamedTuple):
 def sequences(spans: Spans, *, context: int, overlap: float = 0.5) -> Sequences:
     """Cut spans into sequences of at most `context` tokens that together predict every token of a span exactly once.
 
-    A span that is longer than the context becomes sequences that overlap by the share `overlap` of the context, and
-    only the tokens after the overlap are predicted. So every token is predicted from at least `overlap * context`
-    tokens, or from all tokens before it in its span. Without an overlap, the first tokens of each sequence would be
-    predicted from almost no context.
-    Raises InputError if there is nothing to predict or `overlap` is not in [0, 1].
+    A span longer than the context becomes sequences that overlap by the share `overlap` of the context; only the tokens
+    after the overlap are predicted. So every token is predicted from at least ``overlap * context`` tokens, or from all
+    tokens before it in its span. Raises InputError if there is nothing to predict or `overlap` is not in [0, 1].
     """
     total = int(spans.lengths.sum())
     if total < 1 or context < 1 or not 0 <= overlap <= 1:
@@ -49,9 +47,7 @@ def sequences(spans: Spans, *, context: int, overlap: float = 0.5) -> Sequences:
 
 
 def tokens_read(spans: Spans, *, context: int, overlap: float = 0.5) -> int:
-    """Return how many tokens the `sequences` of these spans have, those included that are only read.
-
-    In one long span nearly every token is read `1 / (1 - overlap)` times, and in spans up to the context once.
+    """Return the number of tokens in the `sequences` of these spans, also those that are only read.
 
     >>> spans = Spans(np.arange(20), np.array([0, 12]), np.array([12, 7]))
     >>> tokens_read(spans, context=8)  # the first eight of the first span, eight again from the fifth on; then seven
@@ -61,18 +57,17 @@ def tokens_read(spans: Spans, *, context: int, overlap: float = 0.5) -> int:
 
 
 def tokens_evaluated(documents: str, tokens: TokenFile | Tokens, context: int) -> int:
-    """Return how many tokens are read to evaluate a text."""
+    """Return the number of tokens that are read to evaluate a text."""
     return tokens_read(reader(documents, tokens, context).spans(), context=context)
 
 
 def evaluation_batches(
     spans: Spans, *, context: int, overlap: float = 0.5, rows: int = 1, limit: int | None = None
 ) -> Iterator[Batch]:
-    """Yield batches of the `sequences` of these spans, in which the tokens that are only read have the target -100.
+    """Yield the `sequences` of these spans in batches of at most `rows` tokens, or of a single longer sequence.
 
-    A batch has at most `rows` tokens, or a single sequence. With `limit`, only sequences of about that many tokens
-    together are taken, spread evenly over the text. Average over the targets that are not -100. Raises InputError as
-    `sequences` does.
+    Tokens that are only read have the target -100. With `limit`, only about that many tokens are read, in sequences
+    spread evenly over the text. Raises InputError as `sequences` does.
     """
     every = sequences(spans, context=context, overlap=overlap)
     count, total = len(every.starts), int(every.lengths.sum())

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad.constants import IGNORE
-from minigrad.data import evaluation
-from minigrad.data.evaluation import evaluation_batches, sequences
 from minigrad.data.tokens.documents import Documents
 from minigrad.data.tokens.source import Spans
 from minigrad.data.tokens.windows import Windows
 from minigrad.errors import InputError
+from minigrad.evaluate import sequences as evaluation
+from minigrad.evaluate.sequences import evaluation_batches, sequences
 
 
 def texts(*lengths: int) -> Spans:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad.constants import IGNORE
-from minigrad.data.repeated_pairs import completes_a_pair
 from minigrad.data.tokens.batches import gather
+from minigrad.evaluate.losses import completes_a_pair
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=4), st.data())
