@@ -133,7 +133,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     build("vidya-v2", num_layers=1).save(deeper)
     assert "are adapters of a model of another shape" in refused(base_model_name_or_path=str(wider))
     assert "a layer model.layers.1." in refused(base_model_name_or_path=str(deeper))
-    assert "holds adapters of the model runs/gone, which is no folder" in refused(base_model_name_or_path="runs/gone")
+    assert "adapters of the model runs/gone, which is not a folder" in refused(base_model_name_or_path="runs/gone")
     assert "of another shape" in refused(r=3)
     assert "the model has tokens from 0 to 12" in refused(trainable_token_indices={"embed_tokens": [1, 13]})
     assert "the model has tokens from 0 to 12" in refused(trainable_token_indices={"wte": [1, 4]})

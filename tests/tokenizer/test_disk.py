@@ -51,7 +51,7 @@ def test_what_is_no_file_is_refused_at_once_unless_it_may_be_a_pipe(tmp_path):
     (tmp_path / "zero").symlink_to("/dev/zero")
     (tmp_path / "null").symlink_to("/dev/null")
     for name in ("zero", "null"):
-        with pytest.raises(TokenizerError, match=rf"cannot read .*{name}: it is no regular file"):
+        with pytest.raises(TokenizerError, match=rf"cannot read .*{name}: it is not a regular file"):
             read_file(tmp_path / name)
     assert read_file(tmp_path / "null", may_be_pipe=True) == b""
     with pytest.raises(TokenizerError, match=r"cannot read .*null"):

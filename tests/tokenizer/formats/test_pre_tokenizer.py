@@ -36,7 +36,7 @@ BARE = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
     [
         ([], "does not end with ByteLevel"),
         ([SPLIT], "does not end with ByteLevel"),
-        ([5], "no list of objects"),
+        ([5], "not a list of objects"),
         ([SPLIT, SPLIT, BARE], "these steps together are not known"),
         ([SPLIT | {"pattern": {"Regex": "a+"}, "behavior": "Removed", "invert": True}, BARE], "its words are Removed"),
         ([SPLIT | {"pattern": {"String": " "}}, BARE], "it has no field pattern.Regex"),

@@ -90,6 +90,6 @@ def test_words_of_which_none_can_be_kept(monkeypatch):
 
 def test_a_word_that_needs_all_the_memory_is_named_by_its_length(monkeypatch):
     monkeypatch.setattr(count, "MEMORY_PER_BYTE", count.MIN_MEMORY // 10)
-    message = "the longest of which has 29 bytes: .*; divide such a word by spaces"
+    message = "the longest has 29 bytes: .*; divide such a word by spaces"
     with pytest.raises(TokenizerError, match=message):
         count_words(["a", "x" * 29], "gpt2", max_memory=count.MIN_MEMORY)

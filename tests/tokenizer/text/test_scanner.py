@@ -32,7 +32,7 @@ def test_a_pattern_of_your_own():
     assert Scanner(r"\w+ ?").words("to be, or") == ["to ", "be", ", ", "or"]
     assert Scanner(r"(a)|(b)").words("xaab") == ["x", "a", "a", "b"]
     assert Scanner(r"x*").words("axxb") == ["a", "xx", "b"]
-    with pytest.raises(TokenizerError, match=r"the split '\(a' is no regular expression: missing \)"):
+    with pytest.raises(TokenizerError, match=r"the split '\(a' is not a regular expression: missing \)"):
         Scanner("(a")
 
 

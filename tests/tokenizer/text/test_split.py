@@ -65,7 +65,7 @@ def test_a_mere_name_is_never_a_pattern(name):
 
 def test_a_pattern_is_its_own_split():
     assert pattern_of(r"\w+ ?") == r"\w+ ?"
-    with pytest.raises(TokenizerError, match=r"the split '\(a' is no regular expression: missing \)"):
+    with pytest.raises(TokenizerError, match=r"the split '\(a' is not a regular expression: missing \)"):
         compiled("(a")
 
 
