@@ -74,7 +74,7 @@ def generate(config: GenerateConfig) -> Iterator[str]:
 def chat(config: GenerateConfig) -> Iterator[str]:
     """Yield the answers of the model to the messages of standard input, in parts; prompts are the first messages.
 
-    Raises InputError if the folder holds no chat model, or if several samples are asked for.
+    Raises InputError if the folder holds no chat model, or if several samples are requested.
     """
     if config.explain is not None:
         raise InputError("--explain shows how the text after a prompt came about; leave out --chat")
@@ -98,7 +98,7 @@ def chat(config: GenerateConfig) -> Iterator[str]:
 
 
 def teach(config: GenerateConfig) -> Iterator[str]:
-    """Yield the answers that the model offers to the questions of standard input; what is chosen goes to the journal.
+    """Yield the answers that the model offers to the questions of standard input; the chosen answers go to the journal.
 
     Raises InputError if the folder holds no chat model, or the journal cannot be a file.
     """
@@ -183,7 +183,7 @@ def compile_kernels(model: LanguageModel) -> None:
 
 
 def watched(tokens: Iterator[Token], config: GenerateConfig, tok: Tokenizer, drawn: list[Token]) -> Iterator[Token]:
-    """Yield the tokens and add them to `drawn`, then print their speed, and their log-probabilities if asked for."""
+    """Yield the tokens and add them to `drawn`, then print their speed, and their log-probabilities on request."""
     speed = Speed()
     for token in tokens:
         speed.note(token)

@@ -1,7 +1,7 @@
 """Train a language model: ``python train.py --model vidya-v2`` is enough.
 
 Real text, ten minutes, and at the end a checkpoint, a sample and a report. `train_loop` and `take_step` train,
-`Preparation` decides what is trained on what, and `minigrad.training` holds everything around them.
+`Preparation` chooses model and data, and `minigrad.training` holds everything around them.
 """
 
 from __future__ import annotations
@@ -64,8 +64,9 @@ def train(
 
     Started by mpiexec, all processes train together: the first one writes, and the others return None. `clock` returns
     the seconds since the run began; tests bring their own. `explicit` names the settings that were given, by default
-    those that differ from their defaults: a continued run refuses the ones it does not have. Threads and backend stay
-    as chosen. Raises InputError for settings that cannot be used, RunError if it fails, Stopped on Ctrl-C or SIGTERM.
+    the settings that differ from their defaults: a continued run refuses the ones it does not have. Threads and backend
+    stay as chosen. Raises InputError for settings that cannot be used, RunError if it fails, Stopped on Ctrl-C or
+    SIGTERM.
     """
     started, world = time.perf_counter(), connect()
     config.check()
@@ -152,7 +153,7 @@ def forward_backward(model: LanguageModel, batch: Batch, weight: Array) -> float
 
 
 class Prepared(NamedTuple):
-    """All that a run needs to begin: its plan, its folder, and the weights it starts from (None: new ones)."""
+    """Everything a run needs to begin: its plan, its folder, and the weights it starts from (None: new ones)."""
 
     plan: Plan
     folder: RunFolder
@@ -161,13 +162,13 @@ class Prepared(NamedTuple):
 
 @dataclass(frozen=True)
 class Preparation:
-    """The steps from what was asked for to a run that can begin."""
+    """Prepare a run."""
 
     opening: Opening
     lock: FolderLock  # on the run folder, from when it is first read or written
 
     def plan_run(self) -> Prepared:
-        """Read the text, choose what was left open, print the plan; nothing is written. The model is a skeleton."""
+        """Read the text, choose the open settings, print the plan; nothing is written. The model is a skeleton."""
         from minigrad.training.folder.fingerprints import fingerprints
         from minigrad.training.folder.record import Record
         from minigrad.training.folder.run_folder import RunFolder
@@ -207,7 +208,7 @@ class Preparation:
         return Prepared(plan, folder, initial)
 
     def candidates(self) -> tuple[str, dict[str, LanguageModel]]:
-        """Return the family, and the models to choose from by size: as asked for, or as the run starts from."""
+        """Return the family, and the models to choose from by size: as given, or as the run starts from."""
         import models
         from minigrad.formats.json_files import read_json
         from minigrad.training.folder.record import FILE
@@ -217,7 +218,7 @@ class Preparation:
         if not asked.init:
             sizes = ladder(asked.model, asked.size)
             return asked.model, {size: models.for_training(asked.model, size, **changes) for size in sizes}
-        # A run that is continued has noted the shape of what it started from, which may be gone by now.
+        # A run that is continued has noted the shape of its initial model, which may be gone by now.
         source = folder.path / FILE if folder else models.base_of(asked.init) / "config.json"
         described = (folder.record.architecture if folder else None) or read_json(source)
         wanted = asked.model if folder or "model" in self.opening.explicit else None
@@ -237,7 +238,7 @@ class Preparation:
             return TokenizedCorpus.of(corpus, tok)
 
     def read_lessons(self, settings: RunSettings, text: TokenizedCorpus) -> Lessons:
-        """Read what is taught in place of a text, in the form that the model will chat in, or load a teacher."""
+        """Read the data to teach in place of a text, in the form that the model will chat in, or load a teacher."""
         import models
         import tokenizer
         from minigrad.finetuning.by_objective import lessons_for
@@ -252,7 +253,7 @@ class Preparation:
 
         asked, folder = self.opening.asked, self.opening.folder
         if not asked.init or (folder and folder.has_checkpoint and not asked.adapter_rank):
-            return None  # a checkpoint has all weights, but for those that adapters leave as they were
+            return None  # a checkpoint has all weights, except those under adapters
         initial = initial_weights_for(model, asked.init)
         if asked.adapter_rank:
             return initial.adapted(model, asked.adapter_rank, sorted(tokenizer.specials.values()))

@@ -136,7 +136,7 @@ def stored_weights(model: LanguageModel, folder: str | Path) -> dict[str, Array]
 
 
 def each_fitting_weight(model: LanguageModel, folder: str | Path) -> Iterator[tuple[str, Array]]:
-    """Return an iterator of what `fitting_weights` returns, so that the arrays need not all be in memory."""
+    """Yield the arrays of `fitting_weights` one by one, so that the arrays need not all be in memory."""
     check_weights(stored_weights(model, folder), _shapes(model))  # before anything is read or allocated
     return _checked_for_copy(model, folder)
 

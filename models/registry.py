@@ -54,7 +54,7 @@ def skeleton(family: str, size: str = "nano", **overrides: Any) -> LanguageModel
 
 
 def for_training(family: str, size: str = "nano", **overrides: Any) -> LanguageModel:
-    """Return the skeleton that a new run trains: a laptop size with what `RECIPES` sets, any other size as it is.
+    """Return the skeleton that a new run trains: a laptop size with the settings of `RECIPES`, any other size as it is.
 
     >>> for_training("vidya-v2", "nano").config.key_shift, for_training("vidya-v2", "2.0").config.key_shift
     (True, False)

@@ -44,7 +44,7 @@ class Score:
     """The result of an evaluation.
 
     `loss` is in nats per token, `tokens` the number of tokens predicted. `loss_repeated` is the loss per token that
-    completes a pair seen before in its sequence, `loss_others` that of all others; NaN where there are none.
+    completes a pair seen before in its sequence, `loss_others` the loss of all other tokens; NaN without such tokens.
     """
 
     loss: float

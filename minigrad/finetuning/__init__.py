@@ -1,1 +1,1 @@
-"""Teaching a trained model: conversations as data, objectives, and what was learned and forgotten."""
+"""Teaching a trained model: conversations as data, objectives, and the examination afterwards."""

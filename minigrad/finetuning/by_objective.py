@@ -1,4 +1,4 @@
-"""From the objective of a run to what it trains on."""
+"""From the objective of a run to its training data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def lessons_for(
 ) -> Lessons:
     """Return what a run with an objective trains on.
 
-    `form` is that of the model's conversations, `text` that of its pre-training; the last two load what is in a folder.
+    `form` is the form of the model's conversations, `text` the text of its pre-training; the last two arguments load a
+    model and a tokenizer from a folder.
     Raises InputError for data or a teacher that the objective cannot use.
     """
 
@@ -62,7 +63,7 @@ def lessons_for(
 def _taught(
     settings: RunSettings, form: ChatForm, text: TokenizedCorpus, make_reference: Callable[[], LanguageModel]
 ) -> Lessons:
-    """Return what is taught to a trained model."""
+    """Return the data that teaches a trained model."""
     ends = set(text.tokenizer.specials.values())
     if settings.objective == "sft":
         return read_supervised(settings, form, ends)

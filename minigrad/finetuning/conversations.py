@@ -1,4 +1,4 @@
-"""Conversations from files, in one of three forms, and what is wrong with a line that is none.
+"""Conversations from files, in one of three forms, with errors that name the line.
 
     {"messages": [{"role": "user", "content": "Hi!"}, {"role": "assistant", "content": "Hello."}]}    a .jsonl file;
                      with "reworded": ["Hello!", "Hey."], other words for the last question, which are never taught
@@ -81,7 +81,7 @@ def read_conversations(path: str | Path, left_out: list[str] | None = None) -> l
 
 @contextlib.contextmanager
 def forgiving(left_out: list[str] | None) -> Iterator[None]:
-    """Add what an InputError of the block says to a list, where there is one, and go on behind the block."""
+    """Add the message of an InputError in the block to a list, if given, and go on after the block."""
     try:
         yield
     except InputError as error:
@@ -124,7 +124,7 @@ def _json_object(place: str, line: str) -> dict[str, Any]:
     try:
         return parse_object(line.encode())
     except InputError as error:
-        raise InputError(f"{place} is no JSON object: {error}") from None
+        raise InputError(f"{place} is not a JSON object: {error}") from None
 
 
 def messages_in(record: dict[str, Any], place: str) -> tuple[Message, ...]:
@@ -188,7 +188,7 @@ def _of_book(lines: Lines) -> Iterator[Reader]:
 
 
 def _problem(messages: tuple[Message, ...]) -> str:
-    """Return what is wrong with the messages of a conversation; nothing if they can be taught."""
+    """Return the fault in the messages of a conversation, or "" if they can be taught."""
     for number, (before, message) in enumerate(zip(("", *(each["role"] for each in messages)), messages, strict=False)):
         role, which = message["role"], f"message {number + 1}"
         if role not in ROLES:

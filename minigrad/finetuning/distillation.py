@@ -1,7 +1,7 @@
 """Distillation: a text is read together with a trained model, whose probabilities of every token are learned.
 
-Which token came next in a text is one draw; a good model knows what else could have come. A student that is told so
-learns more from each token than from the text alone (`minigrad.ops.distillation`).
+The next token of a text is one draw; a good model knows the other likely tokens too. A student that learns their
+probabilities learns more from each token than from the text alone (`minigrad.ops.distillation`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from minigrad.typing import Teaching
 
 
 class Distillation:
-    """The batches of a text, each with what the teacher says of it; raises InputError if the teacher cannot read it."""
+    """The batches of a text, each with the outputs of the teacher; raises InputError if the teacher cannot read it."""
 
     reward = None
 
@@ -100,6 +100,6 @@ class Distillation:
             f"The validation text takes the student {score.bits_per_byte:.3f} bits per byte, and its teacher "
             f"{teacher:.3f} (lower is better)."
         )
-        note = "The training curve above is of the loss with the share of the teacher, which is no text."
+        note = "The training curve above is of the loss with the share of the teacher, which is not a loss on text."
         section = f"<h2>What it learned from its teacher</h2><p>{sentence} {note}</p>"
         return Taught(section, {"teacher_bits_per_byte": teacher}, sentence)

@@ -89,7 +89,7 @@ def reworded(
 ) -> list[EncodedConversation]:
     """Return a lesson with its last question in other words, once for each wording that fits into the context.
 
-    The words are those that the conversation gives, or those of `TEMPLATES`. Only the last answer is kept.
+    The wordings are given by the conversation, or made by `TEMPLATES`. Only the last answer is kept.
     """
     messages = lesson.conversation.messages
     answer = max(number for number, message in enumerate(messages) if message["role"] == "assistant")
@@ -108,7 +108,7 @@ def reworded(
 def encode_conversation(
     conversation: Conversation, form: ChatForm, ends: Collection[int], context: int
 ) -> EncodedConversation:
-    """Encode a conversation; `ends` are the ids of the special tokens, with one of which every answer ends.
+    """Encode a conversation; `ends` are the ids of the special tokens, and one of them ends every answer.
 
     Raises InputError if it has more tokens than the context, or if the form refuses it or hides where an answer begins
     and ends.

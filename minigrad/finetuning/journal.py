@@ -20,10 +20,10 @@ HELP = "type a question; then the number of the best answer, or a better answer;
 
 
 class Journal:
-    """A file to which lines are only ever added; what was added survives a crash."""
+    """A file to which lines are only ever added; added lines survive a crash."""
 
     def __init__(self, path: Path) -> None:
-        """Raise InputError if the file is no journal, or cannot be one."""
+        """Raise InputError if the file is not a journal, or cannot become one."""
         check_lines(path, "messages")
         self.path = path
 
@@ -54,8 +54,8 @@ class TeachingSession:
     """The loop of `generate.py --teach`.
 
     `offer` returns answers to a question, given the number of the question, from 0; `fits` says whether the context has
-    room for a question and an answer; `tell` prints a remark. Each question is a conversation of its own: a model this
-    small is distracted by what was said before.
+    room for a question and an answer; `tell` prints a remark. Each question is a conversation of its own: earlier
+    messages distract a model this small.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class TeachingSession:
         self.journal, self.offer, self.fits, self.tell = journal, offer, fits, tell
 
     def run(self, inputs: Iterable[str]) -> Iterator[str]:
-        """Yield what is to be shown; the inputs are a question and a choice in turn, until /exit."""
+        """Yield the text to show; the inputs are a question and a choice in turn, until /exit."""
         lines, turn, kept = iter(inputs), 0, 0
         for question in lines:
             if question.strip() == "/exit":

@@ -1,9 +1,9 @@
-r"""Objectives: what is minimised when a model is taught by rewards or by preferences.
+r"""Objectives: the losses that teach a model by rewards or by preferences.
 
 Each is a function of the log-probabilities $\ln p_t$ of the tokens of some answers, which follow each other; answer i
 has the tokens ``offsets[i]:offsets[i + 1]``, the one that ends it included. `token_weights` differentiates it: the
-gradient with respect to each log-probability is all that the model needs to know, as the weight of the loss of that
-token. So a step of any objective is a step of the same loss.
+model needs only the gradient with respect to each log-probability, as the weight of the loss of that token. So a step
+of any objective is a step of the same loss.
 
 Shapes: log_probs (tokens,) as a Tensor of float64, offsets (answers + 1,), rewards (answers,) -> ().
 """

@@ -1,4 +1,4 @@
-"""What was learned and what was forgotten: taught questions are asked again, and validation text is read again."""
+"""The examination after teaching: the model answers the taught questions, and reads the validation text again."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ _MOST_SHOWN = 40  # questions in the report
 
 def measure_text_before(run: Run, **figures: float) -> None:
     """Note in minigrad.json how well the model knows the validation text before the first step, beside other figures.
-
-    What is known already stays.
+    Known figures stay.
     """
     if run.step or run.folder.record.before:
         return
@@ -40,7 +39,7 @@ def examine(
     reworded: Sequence[Question] = (),
     judge: Judge | None = None,
 ) -> Taught:
-    """Ask again, and compare with what was measured before the first step; `asked` says what the answers are.
+    """Ask again, and compare with the measurement before the first step; `asked` says what the answers are.
 
     `reworded` are lessons with their questions in other words, which were not taught.
     """
@@ -71,7 +70,7 @@ def _table(title: str, recalled: Sequence[Answered]) -> str:
 
 
 def with_text(run: Run, learned: str, table: str, figures: dict[str, float]) -> Taught:
-    """Return what was learned, a sentence and a table of HTML, with what was forgotten of the validation text."""
+    """Return a sentence and a table of HTML on the answers learned, and the loss on validation text."""
     score, before = run.score or run.evaluate(everything=True), run.folder.record.before["bits_per_byte"]
     change = f"{100 * (score.bits_per_byte / before - 1):+.1f}%"
     forgotten = (

@@ -2,7 +2,7 @@
 
     {"messages": [{"role": "user", "content": "Hi!"}], "chosen": "Hello.", "rejected": "What?"}      a line of a .jsonl
 
-Every tenth pair is held out: what is learned shows on pairs that no step saw.
+Every tenth pair is held out, to measure learning on pairs that no step saw.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Pair(NamedTuple):
 def read_preferences(path: str | Path, form: ChatForm, ends: Collection[int], context: int) -> list[Pair]:
     """Return the pairs in a file of JSON lines.
 
-    Raises InputError, with the line and the reason, for a line that is no pair, for two equal answers, or for an answer
-    that does not fit into the context.
+    Raises InputError, with the line and the reason, for a line that is not a pair, for two equal answers, or for an
+    answer that does not fit into the context.
     """
     pairs = []
     for place, record in json_objects(Path(path)):
@@ -117,7 +117,7 @@ class PreferenceLearning:
         return rollouts.batch(objectives.token_weights(dpo, now))
 
     def examine(self, run: Run) -> Taught:
-        """Compare the held-out pairs, and what the model knows of the text, with what they were before."""
+        """Compare the held-out pairs and the loss on the text with their values before the first step."""
         pairs, reference = self.held_out or self.pairs, self.held_out_reference or self.reference
         raised = [
             [part.sum() for part in np.split(now - before, [len(pair.chosen)])]
@@ -151,7 +151,7 @@ class PreferenceLearning:
         return f": about {len(self.pairs) / self._deal(batch_size).steps_per_epoch:.2g} pairs of answers"
 
     def summary(self) -> str:
-        """Return what is taught, in words."""
+        """Describe the data, in words."""
         held_out = f", {len(self.held_out):,} more are held out" if self.held_out else ""
         return f"{plural(len(self.pairs), 'pair')} of answers in {self.settings.data}{held_out}"
 

@@ -1,12 +1,12 @@
-"""Replay: text of the pre-training is read beside what is taught, so that it is not forgotten.
+"""Replay: a taught model also reads text of its pre-training, so that it does not forget it.
 
 Reading old text again while something new is learned is called replay or rehearsal (Ratcliff 1990, "Connectionist
-models of recognition memory"; Robins 1995, "Catastrophic forgetting, rehearsal and pseudorehearsal"). What is to be
-kept is not the text, which the model never knew by heart, but what the model said of it: so a frozen copy of the model
-as it began reads the replayed text too, and the loss is the divergence from its probabilities (Buzzega et al. 2020,
-"Dark experience for general continual learning", arXiv 2004.07211; Li and Hoiem 2016, "Learning without forgetting").
-At the first step this loss and its gradient are zero, where those of the text itself would pull at every weight with
-the noise of a few tokens.
+models of recognition memory"; Robins 1995, "Catastrophic forgetting, rehearsal and pseudorehearsal"). Replay keeps not
+the text, which the model never knew by heart, but the model's predictions of it: so a frozen copy of the model as it
+began reads the replayed text too, and the loss is the divergence from its probabilities (Buzzega et al. 2020, "Dark
+experience for general continual learning", arXiv 2004.07211; Li and Hoiem 2016, "Learning without forgetting"). At the
+first step this loss and its gradient are zero, where those of the text itself would pull at every weight with the noise
+of a few tokens.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Replay:
         return join(parts if self.teacher is None else [self._told(part, part is parts[1]) for part in parts])
 
     def _told(self, part: Batch, is_text: bool) -> Batch:
-        """Return a part with what the frozen model says of it: everything of the text, nothing of the lessons."""
+        """Return a part with the frozen model's outputs for the text, and none for the lessons."""
         assert self.teacher is not None
         head = self.teacher.head().data
         if is_text:
@@ -97,7 +97,7 @@ class Replay:
         return f"{self.lessons.describe(self._room(batch_size))} and {text}"
 
     def summary(self) -> str:
-        """Return what is taught, in words."""
+        """Describe the data, in words."""
         return self.lessons.summary()
 
     def fingerprint(self) -> str:
@@ -123,7 +123,7 @@ class Replay:
         self.lessons.begin(run)
 
     def examine(self, run: Run) -> Taught:
-        """Compare what the model knows after the last step with what it knew before the first."""
+        """Compare the model after the last step with the model before the first."""
         return self.lessons.examine(run)
 
     def _replayed(self, batch_size: int) -> int:

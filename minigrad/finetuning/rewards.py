@@ -1,6 +1,6 @@
 """Learning from rewards: the model answers questions, a checker rewards right answers, an objective weights tokens.
 
-One step draws several answers to each of some new questions, rewards those that are right, and returns the answers as
+One step draws several answers to each of some new questions, rewards the right ones, and returns the answers as
 a batch in which every token has the weight that the objective gives it. Answers, rewards and weights are a function of
 the weights of the model, the seed and the step, so a run that was stopped continues exactly.
 """
@@ -73,7 +73,7 @@ class RewardLearning:
         outcome.measure_before(run, questions_of(self._examined()), self._judge)
 
     def examine(self, run: Run) -> Taught:
-        """Let the model solve problems that no step saw, and compare with what it solved before the first step."""
+        """Let the model solve problems that no step saw, and compare with its score before the first step."""
         return outcome.examine(run, questions_of(self._examined()), "unseen problems", judge=self._judge)
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
@@ -139,12 +139,12 @@ class RewardLearning:
         return f": {self._questions(batch_size)} questions with {GROUP} answers each"
 
     def summary(self) -> str:
-        """Return what is practised, in words."""
+        """Describe the problems, in words."""
         shown = problem(self.task, 0, "measuring", 0)
         return f"{self.task}, as in {shown.question!r}: {shown.answer!r}; an answer has up to {self.most_answer} tokens"
 
     def fingerprint(self) -> str:
-        """Return a hash of what is practised: of the problems that are examined, as tokens."""
+        """Return a hash of the problems that are examined, as tokens."""
         tokens = [lesson.tokens for lesson in self._examined()]
         return hashlib.blake2b(str((GROUP, self.most_answer, tokens)).encode(), digest_size=16).hexdigest()
 

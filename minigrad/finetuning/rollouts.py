@@ -43,7 +43,7 @@ class Rollouts:
     def batch(self, weights: Array) -> Batch:
         """Return the batch whose loss is the sum over the tokens of the answers of -log p times `weights` (tokens,).
 
-        Each answer stands after its prompt, of which nothing is learned.
+        Each answer follows its prompt; the prompt has no loss.
         """
         texts = [[*prompt, *answer] for prompt, answer in zip(self.prompts, self.answers, strict=True)]
         layout = Layout.packed([len(text) - 1 for text in texts])

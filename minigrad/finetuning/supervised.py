@@ -65,7 +65,7 @@ class SupervisedLearning:
         )
 
     def _noised(self, places: Array, seed: int, step: int) -> Array:
-        """Return the tokens in these places, of which a share `noise` of those of questions are drawn anew.
+        """Return the tokens in these places, with a share `noise` of the questions' tokens drawn anew.
 
         They become tokens of any questions, as often as these have them. An answer is then learned for a question in
         which not every word is as expected, and so for other words too (Xie et al. 2017, "Data noising as smoothing in
@@ -94,7 +94,7 @@ class SupervisedLearning:
         return f": about {len(self.lessons) / self._deal(batch_size).steps_per_epoch:.2g} conversations"
 
     def summary(self) -> str:
-        """Return what is taught, in words."""
+        """Describe the data, in words."""
         learned = int((self.targets != IGNORE).sum())
         return (
             f"{plural(len(self.lessons), 'conversation')} in {self.name}: {int(self.lengths.sum()):,} tokens, "
@@ -102,7 +102,7 @@ class SupervisedLearning:
         )
 
     def fingerprint(self) -> str:
-        """Return a hash of the tokens, and of those that are learned."""
+        """Return a hash of the tokens, and of the mask of learned tokens."""
         digest = hashlib.blake2b(digest_size=16)
         for array in (self.tokens, self.targets, self.lengths):
             digest.update(array.tobytes())
@@ -115,7 +115,7 @@ class SupervisedLearning:
         outcome.measure_before(run, questions_of(self.lessons))
 
     def examine(self, run: Run) -> Taught:
-        """Ask the taught questions again, and compare with what was measured before the first step."""
+        """Ask the taught questions again, and compare with the measurement before the first step."""
         return outcome.examine(run, questions_of(self.lessons), "taught answers", questions_of(self.reworded))
 
     def _deal(self, batch_size: int) -> Epochs:
@@ -129,10 +129,9 @@ def _places(starts: Array, lengths: Array) -> Array:
 
 def read_supervised(settings: RunSettings, form: ChatForm, ends: Collection[int]) -> SupervisedLearning:
     """Read the conversations of a run; raises InputError, with line and reason, for the first that cannot be taught.
+    With `skip_broken`, such conversations are left out, and named in the plan.
 
-    With `skip_broken`, those that cannot be taught are left out, and named in the plan.
-
-    `ends` are the ids of the special tokens, with one of which every answer ends.
+    `ends` are the ids of the special tokens; one of them ends every answer.
     """
     task = task_of(settings.data)
     left_out: list[str] | None = [] if settings.skip_broken else None
@@ -148,7 +147,7 @@ def read_supervised(settings: RunSettings, form: ChatForm, ends: Collection[int]
 
 
 def _conversations_of(task: str) -> list[Conversation]:
-    """Return solved problems of a task, none of which is practised or examined later."""
+    """Return solved problems of a task that are neither practised nor examined later."""
     problems = (problem(task, 0, "course", number) for number in range(_PROBLEMS))
     pairs = (({"role": "user", "content": q}, {"role": "assistant", "content": a}) for q, a in problems)
     return [Conversation(pair, f"task {task}") for pair in pairs]

@@ -1,7 +1,7 @@
 """Tasks whose answers can be checked: endless problems, drawn from a seed, each with its one right answer.
 
-Who teaches by rewards needs no book of answers, only somebody who can tell right from wrong; here a comparison of two
-short texts can. `--data task:sorting` names a task.
+Teaching by rewards needs no book of answers, only a judge of right and wrong; here a comparison of two short texts is
+enough. `--data task:sorting` names a task.
 """
 
 from __future__ import annotations

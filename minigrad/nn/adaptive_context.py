@@ -1,4 +1,4 @@
-"""A context that adapts to what is read: it grows while a longer view tells more, and shrinks while it tells nothing.
+"""A context that adapts to the text: it grows while a longer view helps, and shrinks while it does not.
 
 The context manager of VSLA's plan ("VSLA 1B Parameter Transformer Architecture Analysis", 2025) multiplies the context
 by 1.5 where the text is complex and by 0.8 where it is simple, within bounds. The plan measures entropy, the diversity
@@ -14,7 +14,7 @@ answers a question about the farther half of the view (`minigrad.nn.context_sign
 
 The need is averaged over about a thousand tokens, and the context changes only if two measurements in a row ask for
 the same. (The gap between the two thresholds, the average and the second measurement keep it from going back and
-forth.) Every decision is a function of what was measured before it, and is noted.
+forth.) Every decision is a function of the measurements before it, and is noted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LONGEST = 2**31
 
 @dataclass(frozen=True)
 class Decision:
-    """What was measured at one place, and the context that was chosen there."""
+    """The measurement at one place, and the context that was chosen there."""
 
     place: int = option(REQUIRED, "the training step, or the number of tokens of the text", at_least=0)
     before: int = option(REQUIRED, "the context before", at_least=1, at_most=_LONGEST)

@@ -90,7 +90,7 @@ class KeyValueCache(Cache):
     that is not there yet; nothing is ever stored in that half of a first key, which is 0.
     Memory is allocated once: 2 x layers x batch x max_length x G x D elements. Shapes: keys and values
     (layers, batch, max_length, G, D), with the first `lengths` positions of each sequence filled; far_keys and
-    far_values (layers, batch, blocks, G, D), here no blocks; sums (layers, batch, C) of what layers give, here none.
+    far_values (layers, batch, blocks, G, D), here no blocks; sums (layers, batch, C) of layers' outputs, here none.
     """
 
     def __init__(

@@ -35,7 +35,7 @@ _CHUNK = 128  # rows of logits in memory at a time
 
 
 class Signals(NamedTuple):
-    """What was measured in sequences that fill more than half of a view; the tokens of their second halves count.
+    """The measurements in sequences that fill more than half of a view; the tokens of their second halves count.
 
     `diversity` is how far attention is spread out, from 0 (one key) to 1 (all keys alike), the mean over tokens, heads
     and layers; NaN for a model whose attention cannot be measured. `diversity_gain` is what it loses if the farther

@@ -15,7 +15,7 @@ class Shares(NamedTuple):
     """A table of shares from 0 to 1, a row for each layer; None where a layer has no such share."""
 
     title: str
-    words: str  # two or three plain sentences: what is shown, and what it means
+    words: str  # two or three plain sentences: the figures and their meaning
     columns: Sequence[str]
     rows: Mapping[str, Sequence[float | None]]
 

@@ -167,7 +167,7 @@ class Program:
         *,
         key_shift: bool = False,
     ) -> Register:
-        """Store key and value, and attend from the query to all that are stored, or to those that a pattern shows.
+        """Store key and value, and attend from the query to all stored keys, or to the keys that a pattern shows.
 
         With `key_shift`, half of the key is stored with the next token.
         """

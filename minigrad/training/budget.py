@@ -95,7 +95,7 @@ class Budget:
 def read_decay(text: str | None, steps: int | None) -> Decay:
     """Read the course of the decay of a run of `steps` steps from "START:STEPS,START:STEPS,...".
 
-    Raises InputError if it is no such course. Nothing is none: the last fifth of the steps.
+    Raises InputError for any other text. An empty string means the default decay: the last fifth of the steps.
 
     >>> read_decay("800:1000,900:950", 950)
     [(800, 1000), (900, 950)]

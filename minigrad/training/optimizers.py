@@ -34,7 +34,7 @@ _MOST_SHARE = 0.25  # of the FLOPs of a step, that Muon may take
 
 
 def choose(model: LanguageModel, tokens: int, context: int) -> str:
-    """Return the name of the optimizer for steps of so many tokens: Muon, unless it takes too large a share of a step.
+    """Return the name of the optimizer for steps of `tokens` tokens: Muon, unless it takes too large a share of a step.
 
     What Muon does takes the same time for any number of tokens, so it pays with small models and large steps.
     """
@@ -43,7 +43,7 @@ def choose(model: LanguageModel, tokens: int, context: int) -> str:
 
 
 def flops_per_token(name: str, model: LanguageModel, tokens: int) -> float:
-    """Return the FLOPs of an optimizer's matrix products per token, in steps of so many tokens."""
+    """Return the FLOPs of an optimizer's matrix products per token, in steps of `tokens` tokens."""
     if name != "muon":
         return 0.0
     return sum(flops_to_orthogonalise(*matrix.shape) for matrix in matrices_of(model)) / tokens

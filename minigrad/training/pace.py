@@ -59,7 +59,7 @@ class Pace:
     def seconds_per_step(self, ahead: int, every: Mapping[str, int]) -> float:
         """Estimate the seconds of each of the steps `ahead` from those of as many before; 0 without a step.
 
-        `every` holds how many steps there are for each work of another kind, a part of which is added.
+        `every` holds how many steps there are for each work of another kind; a part of that work is added.
         """
         window = min(max(ahead, _FEWEST), len(self._steps) - 1)
         if not window:

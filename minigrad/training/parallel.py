@@ -46,7 +46,7 @@ def num_replicas(model: LanguageModel, batch_size: int, context: int) -> int:
 def replica(model: LanguageModel) -> LanguageModel:
     """Return a model with the same weights, in the same memory, and gradients of its own.
 
-    Its gradients are flat arrays as those of the model are (`optim.flat.segments`), and count as zero.
+    Its gradients are flat arrays like the model's (`optim.flat.segments`), and count as zero.
     """
     parameters = model.parameters()
     twins = {id(parameter): copy.copy(parameter) for parameter in parameters}

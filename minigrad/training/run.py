@@ -43,7 +43,7 @@ from minigrad.training.totals import Totals
 
 _QUICK_EVALUATION = 16_384  # validation tokens read during training; at the end all are
 _REPORT_SECONDS = 0.5  # to write the report, and to end the process
-ADAPT_EVERY = 25  # steps between decisions on an adaptive context, each of which costs about half a step
+ADAPT_EVERY = 25  # steps between decisions on an adaptive context, which cost about half a step each
 
 
 class Run:
@@ -92,7 +92,7 @@ class Run:
 
     @functools.cached_property
     def validation(self) -> Spans:
-        """The validation text, as what is evaluated."""
+        """The validation text, as spans to evaluate."""
         return spans_of(self, self.text.validation)
 
     @functools.cached_property
@@ -161,7 +161,7 @@ class Run:
         return [share for part in batch.parts(accumulate) for share in part.parts(size)[rank : rank + 1]]
 
     def adapt_context(self) -> None:
-        """Every few steps, let the context adapt to what it tells about the batch of the step about to be taken."""
+        """Every few steps, let the context adapt to the batch of the step about to be taken."""
         if self.adaptive and self.step and self.step % ADAPT_EVERY == 0:
             batch = self.batch()
             found = measure(self.model, batch.tokens, batch.targets, batch.layout, self.context)
@@ -169,7 +169,7 @@ class Run:
                 self.adaptive.decide(self.step, signals)
 
     def end_step(self, norm: float) -> None:
-        """Count a step, of which `norm` is the norm of the gradient."""
+        """Count a step; `norm` is the norm of its gradient."""
         if self.adaptive:
             self.adaptive.note_norm(norm)
         self.step += 1
@@ -281,12 +281,12 @@ class Run:
     def divergence(self, what: str) -> RunError:
         """Return the error of a run that diverged; `what` names the place."""
         return RunError(
-            f"training diverged at step {self.step + 1}: {what}. Nothing of this step was kept; "
+            f"training diverged at step {self.step + 1}: {what}. This step was not kept; "
             f"{self.what_is_intact()}. A smaller --lr or a longer --warmup usually helps."
         )
 
     def what_is_intact(self) -> str:
-        """Return what of the run is safe when it fails now."""
+        """Describe the last checkpoint, which survives a failure now."""
         self.writer.join()  # the newest checkpoint may still be on its way
         saved = checkpoint.steps(self.folder.path)
         return f"the checkpoint of step {saved[-1]} is intact" if saved else "no checkpoint was saved yet"

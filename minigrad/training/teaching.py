@@ -1,4 +1,4 @@
-"""What a run knows of teaching: lessons in place of a text, and what was learned and forgotten in the end."""
+"""The interface of teaching for a run: lessons in place of a text, and an examination at the end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Taught(NamedTuple):
-    """What was learned and what was forgotten: a section of the report, figures for minigrad.json, and a sentence."""
+    """The result of an examination: a section of the report, figures for minigrad.json, and a sentence."""
 
     section: str
     figures: dict[str, float]
@@ -27,10 +27,10 @@ class Reward(NamedTuple):
 
 
 class Lessons(Source, Protocol):
-    """What is taught to a trained model, in place of a text."""
+    """The data that teaches a trained model, in place of a text."""
 
     def summary(self) -> str:
-        """Return what is taught, in words."""
+        """Describe the data, in words."""
 
     def fingerprint(self) -> str:
         """Return a hash of everything that is taught."""
@@ -47,4 +47,4 @@ class Lessons(Source, Protocol):
         """Take the model of a run; note in its folder how well it does before the first step, unless that is known."""
 
     def examine(self, run: Run) -> Taught:
-        """Compare what the model knows after the last step with what it knew before the first."""
+        """Compare the model after the last step with the model before the first."""

@@ -9,7 +9,7 @@
   depends on nothing after itself.
 * adaptive: the near keys of the pyramid; the far blocks too, if the attention to the near keys is spread out, which
   means that none of them is what the query looks for. Spread out is an entropy above the share `entropy` of its
-  maximum, on average over the heads. The choice is made for each token by itself, from what stands at or before it.
+  maximum, on average over the heads. The choice is made for each token by itself, from the tokens up to it.
 
 A sixth is learned: see `models.vsla.learned_pattern`.
 """

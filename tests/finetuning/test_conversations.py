@@ -61,7 +61,7 @@ def test_several_turns_and_several_lines(tmp_path: Path) -> None:
     ("name", "text", "message"),
     [
         ("a.jsonl", '{"messages": []}\n', "line 1: it has no answer to learn"),
-        ("a.jsonl", as_line(("user", "a"), ("assistant", "b")) + "\n{oops", "line 2 is no JSON object"),
+        ("a.jsonl", as_line(("user", "a"), ("assistant", "b")) + "\n{oops", "line 2 is not a JSON object"),
         ("a.jsonl", '{"text": "a"}', 'line 1 has no messages (its field "messages" is None)'),
         ("a.jsonl", '{"messages": [{"role": "user"}]}', "line 1 has no messages"),
         ("a.jsonl", as_line(("user", "a"), ("assistant", " ")), "line 1: message 2, of the assistant, is empty"),

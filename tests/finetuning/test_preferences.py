@@ -46,7 +46,7 @@ def test_a_pair_has_one_prompt_and_two_answers_with_their_ends(tmp_path: Path) -
     [
         ([line(), line(rejected="")], "line 2 lacks one of the answers"),
         ([line(chosen=None)], "line 1 lacks one of the answers"),
-        ([line(), "oops"], "line 2 is no JSON object"),
+        ([line(), "oops"], "line 2 is not a JSON object"),
         ([line(chosen="no")], "line 1: the chosen answer and the rejected one are the same"),
         ([line(asked="")], "line 1: message 1, of the user, is empty"),
         (['{"chosen": "a", "rejected": "b"}'], "line 1 has no messages"),

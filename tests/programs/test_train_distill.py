@@ -56,7 +56,7 @@ def test_what_distillation_needs_is_named(
     assert refused(objective=None, teacher=None, teacher_share=0.25) == (
         "--teacher-share is for --objective distill, which needs a --teacher"
     )
-    assert refused(teacher=str(text)).startswith(f"--teacher {text} is no folder")
+    assert refused(teacher=str(text)).startswith(f"--teacher {text} is not a folder")
     assert refused(vocab=300).startswith("--vocab is for training a tokenizer, but --teacher brings one")
     assert refused(adaptive_context=True).startswith("--adaptive-context cannot be given with a --teacher")
     assert refused(replay=0.5).startswith("--replay is for teaching a trained model: give --objective sft")

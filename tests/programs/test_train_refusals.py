@@ -51,7 +51,7 @@ def test_help_and_a_mistyped_flag_or_field_need_neither_numpy_nor_numba():
         ("--steps 5 --tokens 9", "--steps and --tokens both say how long to train; give one of them"),
         ("--vocab 260", "--vocab takes a whole number of at least 261"),
         ("--vocab 300 --tokenizer x", "--vocab is for training a tokenizer, but --tokenizer brings one"),
-        ("--init nowhere", "--init nowhere is no folder"),
+        ("--init nowhere", "--init nowhere is not a folder"),
         ("--tokenizer nowhere", "cannot read nowhere: No such file or directory."),
         ("--resume nowhere", "there is not a run folder nowhere"),
         ("--resume", "there is no run under runs/ to continue; name its folder: --resume DIR"),
@@ -209,7 +209,7 @@ def test_a_package_that_is_not_installed_is_named_with_the_way_out(capsys, monke
 def test_a_name_that_no_file_can_have_is_explained(capsys, text):
     for flag in ("out", "resume", "init"):
         error = refusal(capsys, f"--data={text}", "--size=nano", "--steps=1", f"--{flag}={'x' * 300}")
-        assert re.search("name too long|no run folder|is no folder", error)
+        assert re.search("name too long|not a run folder|is not a folder", error)
 
 
 def test_an_error_of_the_system_without_details_is_printed_as_it_is(capsys, monkeypatch):

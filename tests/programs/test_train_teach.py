@@ -255,15 +255,15 @@ def test_lessons_that_cannot_be_taught_are_left_out_only_when_asked(
     lines = [json.dumps({"messages": talk}), '{"mess', json.dumps({"messages": long})]
     journal.write_text("\n".join(lines), encoding="utf-8")
     config = teaching(journal, finished, tmp_path / "run", steps=1, plan=True)
-    assert refusal(capsys, *flags(config)).startswith(f"{journal}, line 2 is no JSON object")
+    assert refusal(capsys, *flags(config)).startswith(f"{journal}, line 2 is not a JSON object")
     train(replace(config, skip_broken=True))
     plan = " ".join(capsys.readouterr().out.split())
     assert "1 conversation in" in plan
-    assert "line 2 is no JSON object" in plan
+    assert "line 2 is not a JSON object" in plan
     assert "line 3: the conversation has" in plan
     journal.write_text('{"mess\n', encoding="utf-8")
     error = refusal(capsys, *flags(replace(config, skip_broken=True)))
-    assert error.startswith(f"nothing in {journal} can be taught: {journal}, line 1 is no JSON object")
+    assert error.startswith(f"nothing in {journal} can be taught: {journal}, line 1 is not a JSON object")
     other = replace(config, skip_broken=True, objective="grpo", data="task:sorting")
     assert refusal(capsys, *flags(other)).startswith("--skip-broken is for --objective sft and a file of conversations")
     alone = replace(config, skip_broken=True, objective=None, init=None, replay_text=None)

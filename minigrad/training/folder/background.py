@@ -1,7 +1,7 @@
 """Checkpoints are written in the background, from a snapshot, while training goes on.
 
-Training pauses only for as long as it takes to copy the weights and the moments. What is written is the copy, so it
-does not depend on how far training has come meanwhile. One write takes place at a time: the next one waits for it.
+Training pauses only for as long as it takes to copy the weights and the moments. The copy is written, so the file does
+not depend on how far training has come meanwhile. One write takes place at a time: the next one waits for it.
 """
 
 from __future__ import annotations

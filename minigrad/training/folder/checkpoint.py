@@ -39,7 +39,7 @@ def folder_of(run: PathLike) -> Path:
 
 
 def steps(run: PathLike) -> list[int]:
-    """Return the steps of which the run folder `run` holds a checkpoint, oldest first."""
+    """Return the steps with a checkpoint in the run folder `run`, oldest first."""
     return sorted(_folders(run))
 
 
@@ -121,7 +121,7 @@ def _remove_old(folder: Path, saved: list[int], step: int, keep: int) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove a folder with all that is in it, or a file, or a link and nothing of what it leads to."""
+    """Remove a folder with everything in it, or a file, or a link but not its target."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

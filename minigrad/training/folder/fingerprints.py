@@ -1,4 +1,4 @@
-"""Hashes of what a run reads: by them a run that continues knows whether its text is still the same."""
+"""Hashes of the data of a run: a run that continues compares them to see whether its text is still the same."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _PART = 1 << 22  # tokens that are hashed at a time
 
 
 def fingerprints(text: TokenizedCorpus, lessons: Lessons | None, base: str = "") -> dict[str, str]:
-    """Return the hashes of what a run reads, under the names of their fields in the record.
+    """Return the hashes of a run's data, under the names of their fields in the record.
 
-    `base` is that of the weights which adapters leave as they are.
+    `base` is the hash of the weights under adapters.
     """
     texts = {"text": fingerprint(text.train), "validation_text": fingerprint(text.validation)}
     texts["test_text"] = of_test(text.corpus.split().test)
@@ -35,7 +35,7 @@ def difference(record: Record, found: Mapping[str, str]) -> str:
     name = record.text_name
     if record.text != found["text"]:
         if found["test_text"] and not record.test_text:  # the run began before there was a test
-            return f"the text of {name}, of which a part is now held out for the test,"
+            return f"the text of {name}, and a part of it is now held out for the test,"
         return f"the text of {name} or the tokenizer"
     if record.base != found["base"]:
         return f"the model in {record.used['init']}"

@@ -1,4 +1,4 @@
-"""The files and folders of a run: those that a command names are looked for before NumPy and Numba are loaded."""
+"""The files and folders of a run. The ones that a command names are looked for before NumPy and Numba are loaded."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check_places(settings: TrainConfig) -> None:
             raise InputError(f"cannot read {settings.tokenizer}: {reason(error)}.") from None
     for flag, name in (("init", settings.init), ("teacher", settings.teacher)):
         if name is not None and not os.path.isdir(name):  # noqa: PTH112  (False for a name that no folder can have)
-            raise InputError(f"--{flag} {name} is no folder; name a run folder, or a Hugging Face folder")
+            raise InputError(f"--{flag} {name} is not a folder; name a run folder, or a Hugging Face folder")
     if settings.out is not None and not settings.plan:
         refuse_existing(Path(settings.out))
 
@@ -89,7 +89,7 @@ def newest(root: Path, family: str | None = None) -> Path:
 def unused_folder(name: str) -> Path:
     """Return a folder in `RUNS` for a new run: `name`, or if it is in use name-2, name-3 and so on.
 
-    The number is above all that are in use, so the order of the names is that in which the runs began.
+    The number is above all numbers in use, so the order of the names is that in which the runs began.
     """
     pattern = re.compile(rf"{re.escape(name)}(?:-(\d+))?")
     found = [match for match in map(pattern.fullmatch, _names_in(RUNS)) if match and _is_in_use(RUNS / match[0])]

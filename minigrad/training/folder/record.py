@@ -1,4 +1,4 @@
-"""minigrad.json: the settings that were given, those that were chosen, and the machine and versions of the run."""
+"""minigrad.json: the settings given and chosen, and the machine and versions of the run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NOT_STORED = ("resume", "plan", "profile", "out")
 class Record:
     """The content of minigrad.json.
 
-    `settings` are those that were given, `chosen` those that the program chose; both are kept, so that a run is
+    `settings` are the ones the user gave, `chosen` the ones the program chose; both are kept, so that a run is
     continued and repeated with the same values.
     """
 
@@ -38,7 +38,7 @@ class Record:
     matmul_rate: float = 0.0  # of the machine, in FLOP/s
     text: str = ""  # a hash of the tokens trained on
     validation_text: str = ""  # a hash of the validation tokens
-    test_text: str = ""  # a hash of the test documents, of which nothing is trained on
+    test_text: str = ""  # a hash of the test documents, which are not trained on
     lessons: str = ""  # a hash of the conversations, if some are taught
     base: str = ""  # a hash of the weights that adapters leave as they are
     before: dict[str, float] = field(default_factory=dict)  # how well the model did before it was taught
@@ -90,7 +90,7 @@ class Record:
             beside = nearest(str(folder), [str(found.parent) for found in folder.parent.glob(f"*/{FILE}")])
             raise InputError(f"there is no run folder {folder}" + (f"; did you mean {beside}?" if beside else ""))
         if not (folder / FILE).exists():
-            raise InputError(f"{folder} is no run folder of train.py: it has no {FILE}")
+            raise InputError(f"{folder} is not a run folder of train.py: it has no {FILE}")
         content = read_json(folder / FILE)
         if "held_out_text" in content:  # as validation text was called before there was a test
             content["validation_text"] = content.pop("held_out_text")
@@ -131,7 +131,7 @@ class Record:
 
     @property
     def text_name(self) -> str:
-        """The text that was read: what was trained on, or what was replayed while something else was taught."""
+        """The text of the run: trained on, or replayed while something else was taught."""
         return self.used.get("replay_text") or self.data
 
     @property
@@ -142,7 +142,7 @@ class Record:
     def with_limit(self, larger: Mapping[str, Any], limits: tuple[str, ...]) -> Record:
         """Return the record of the run with a larger limit; `larger` holds the new value under the name of its setting.
 
-        All other settings named in `limits` become None, and what was chosen for the old limit is left out.
+        All other settings named in `limits` become None, and values chosen for the old limit are left out.
         """
         settings = self.settings | dict.fromkeys(limits) | dict(larger)
         chosen = {name: value for name, value in self.chosen.items() if name not in (*limits, "decay_start")}

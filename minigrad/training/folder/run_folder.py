@@ -85,7 +85,7 @@ class RunFolder:
     def check(self) -> None:
         """Raise RunError if the folder was removed since the run began; write minigrad.json again if that is missing.
 
-        Without this file the run could not be continued from what it saves.
+        Without this file the run could not be continued from its checkpoints.
         """
         self.lock.check()
         if not (self.path / FILE).exists():
@@ -97,7 +97,7 @@ class RunFolder:
             self.record.write(self.path)
 
     def last_word(self) -> str:
-        """Return what is to be printed if the processes of this run are ended from outside."""
+        """Return the message to print if the processes of this run are ended from outside."""
         again = mpiexec(self.world) + command("train.py", "--resume", self.path)
         place = f"the checkpoint of step {self.step:,} is intact" if self.has_checkpoint else "it had saved no step yet"
         return f"train.py: a process of this run ended early, so all did; {place}; continue with: {again}"
@@ -110,7 +110,7 @@ class RunFolder:
     def check_text(self, found: Mapping[str, str]) -> None:
         """Raise InputError if the run would continue with another text than it began with, or be judged by another.
 
-        `found` are the hashes of what it would read now (`minigrad.training.folder.fingerprints`).
+        `found` are the hashes of the text it would read now (`minigrad.training.folder.fingerprints`).
         """
         if changed := difference(self.record, found):
             raise InputError(
@@ -148,7 +148,7 @@ class Opening:
         return costs.Rates(*(total(self.world, rate) for rate in costs.measure_rates()))
 
     def read_corpus(self) -> Corpus | Mixture:
-        """Read the documents to train on, and those that are held out; raises InputError if they are too few."""
+        """Read the documents to train on, and the held-out ones; raises InputError if they are too few."""
         with phase(f"reading {self.asked.text}"):
             try:
                 found = mixture.load(self.asked.text, held_out=self.asked.held_out, progress=say)
@@ -190,10 +190,10 @@ def open_run(
 ) -> Opening:
     """Return the settings of a new run, or of the run to continue.
 
-    `explicit` names the settings that were given, by default those that differ from their defaults. A new run without
-    a limit gets ten minutes. The folder of a run to continue is locked by `lock` before it is read, unless only its
-    plan is wanted; of several processes only the first locks it, and the others read it after that. The batch that is
-    given is that of each process, and the one that is returned that of all. Raises InputError if another process
+    `explicit` names the settings that were given, by default the settings that differ from their defaults. A new run
+    without a limit gets ten minutes. The folder of a run to continue is locked by `lock` before it is read, unless only
+    its plan is wanted; only the first of several processes locks it, and the others read it after that. The batch that
+    is given is that of each process; the returned one is that of all. Raises InputError if another process
     writes into the folder, or for settings that it refuses.
     """
     if explicit is None:
@@ -253,7 +253,7 @@ def _continued(
 
     Raises InputError listing every difference that is refused.
     """
-    if given.test:  # may be asked for at any time: training does not depend on it
+    if given.test:  # may be given at any time: training does not depend on it
         record = dataclasses.replace(record, settings=record.settings | {"test": True})
     asked, used = record.settings, record.used
     refused, larger = [], {}

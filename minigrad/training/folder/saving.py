@@ -1,4 +1,4 @@
-"""What of a run a checkpoint holds, written and read back, and the model that is written for other programs."""
+"""Save and restore a run: its checkpoint, and the model that is written for other programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def save_run(run: Run) -> None:
-    """Begin to write the model for other programs, and then a checkpoint, from copies of what they hold.
+    """Begin to write the model for other programs, and then a checkpoint, from copies of their arrays.
 
     In this order a run that is killed between the two takes its last steps again and writes both; after a checkpoint of
     the last step nothing is left to do, and an older model would stay. The model is that of the averaged weights, if
@@ -96,7 +96,7 @@ def restore_run(run: Run, saved: Checkpoint) -> None:
 
 
 def load_moments(run: Run, moments: Mapping[str, Array], updates: int) -> None:
-    """Set what the optimizer keeps, named as `save_run` names it, and its number of updates; what is missing is 0."""
+    """Set what the optimizer keeps, named as `save_run` names it, and its number of updates; missing arrays are 0."""
     run.optimizer.load_moments(
         [
             [moments.get(f"{name}.{kind}", np.zeros(parameter.shape)) for kind in kinds if kind != _AVERAGE]
@@ -112,14 +112,14 @@ _AVERAGE = "average"
 
 
 def _named(run: Run) -> list[tuple[str, Parameter, tuple[str, ...]]]:
-    """Return each parameter that is trained with its name, and the names of what is kept of it beside its value."""
+    """Return each parameter that is trained with its name, and the names of the arrays kept beside its value."""
     named = [(name, each) for name, each in run.model.named_parameters() if each.requires_grad]
     average = (_AVERAGE,) if run.average else ()
     return [(name, each, (*run.optimizer.moments_kept(each), *average)) for name, each in named]
 
 
 def _kept(run: Run) -> dict[str, Array]:
-    """Return what is kept beside the weights, by names such as "norm.weight.m"; nothing but in the first process."""
+    """Return the arrays kept beside the weights, by names such as "norm.weight.m"; nothing but in the first process."""
     moments = run.optimizer.moments()
     averages: list[tuple[Array, ...]] = [(each,) for each in _averages(run)] or [()] * len(moments)
     return {

@@ -49,7 +49,7 @@ def choose_settings(
 ) -> RunSettings:
     """Return the settings in which everything that was left open is chosen, for a model, a machine and a text.
 
-    The text has so many tokens to train on. Each of the `processes` gets a whole batch.
+    The text has `text_tokens` tokens to train on. Each of the `processes` gets a whole batch.
 
     The command printed at the end names what was chosen, digit by digit, and so repeats the run.
     Raises InputError if the context is longer than the model's.
@@ -102,7 +102,7 @@ def choose_shape(settings: RunSettings, model: LanguageModel, tokenizer: Tokeniz
 
 
 def _dropout(model: LanguageModel, tokens: int, text_tokens: int) -> float:
-    """Return the dropout of a model that reads so many tokens of a text that has `text_tokens` different ones.
+    """Return the dropout of a model that reads `tokens` tokens of a text with `text_tokens` different tokens.
 
     A text is learned by heart by many parameters for each different token, and by many passes: so dropout grows with
     the product of both, as its root. New text needs none. Fitted to pairs of runs (docs/results.md, "Dropout").

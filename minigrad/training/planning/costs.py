@@ -23,7 +23,7 @@ from minigrad.ops.cross_entropy import logit_chunks
 # per layer and channel, in elements of SwiGLU; fitted to benchmarks/train_step.py.
 _OVERHEAD = 150
 _EXPERTS_OVERHEAD = 1.6  # as many times with experts, whose products have fewer rows; fitted to 8 experts on nano
-_UPDATE = 1.5  # Muon's small products take so many times as long as large ones of as many FLOPs
+_UPDATE = 1.5  # Muon's small products take this many times as long as large products of equal FLOPs
 
 
 class Rates(NamedTuple):
@@ -87,7 +87,7 @@ def tokens_per_second(model: LanguageModel, context: float, rates: Rates, update
 
 
 COMPILING = 250_000_000
-"""Bytes that compiling the kernels takes besides, in the first run on a machine (measured: 250 MB)."""
+"""Additional bytes that compiling the kernels takes, in the first run on a machine (measured: 250 MB)."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Memory:
         return self.state + self.activations + self.program + self.snapshot
 
     def keeping(self, more: int, snapshot: int) -> Memory:
-        """Return the memory if the optimizer keeps so many bytes `more` than AdamW, and with a copy for checkpoints."""
+        """Return the memory if the optimizer keeps `more` bytes beyond AdamW's, and with a copy for checkpoints."""
         return dataclasses.replace(self, state=self.state + more, snapshot=snapshot)
 
     def of_stage(self, elsewhere: int) -> Memory:

@@ -18,7 +18,7 @@ from minigrad.training.settings.optimisation import OptimisationSettings
 BYTES_PER_TOKEN = 3.2
 """Of a text that is not encoded yet: measured with 4,096 tokens on python-docs; with 8,192 it is 3.5."""
 
-_DAY, _TRIAL = 86_400, 60.0  # seconds; what comes after a trial of less than a minute is no question of the dial
+_DAY, _TRIAL = 86_400, 60.0  # seconds; no forecasts for trials of less than a minute
 _OPTIMAL = 20  # tokens for each parameter: Hoffmann et al. 2022, arXiv 2203.15556
 
 
@@ -31,7 +31,7 @@ def parameters_in_layers(model: LanguageModel) -> int:
 class Dial:
     """The sizes to choose from, smallest first; the speed of the machine, and the bytes to train on.
 
-    `goal` is a larger size, with its name, of which the plan says how long it takes.
+    `goal` is a larger size, with its name; the plan says how long it takes.
     """
 
     candidates: Mapping[str, LanguageModel]
@@ -51,11 +51,11 @@ class Dial:
         return costs.tokens_per_second(model, CONTEXT, self.rates, update)
 
     def after(self, size: str, tokens: float) -> scaling.Prediction:
-        """Return what the law expects of a size that was trained on so many tokens."""
+        """Return what the law expects of a size after training on `tokens` tokens."""
         return scaling.predict(parameters_in_layers(self.candidates[size]), tokens, self.unique_tokens)
 
     def best(self, seconds: float) -> str:
-        """Return the size with the lowest loss after so many seconds of training, of those that `is_fit` allows."""
+        """Return the size with the lowest loss after `seconds` of training, among the sizes that `is_fit` allows."""
         sizes = [size for size in self.candidates if self.is_fit(size)] or list(self.candidates)[:1]
         return min(sizes, key=lambda size: self.after(size, seconds * self.speed(self.candidates[size])).loss)
 
@@ -66,8 +66,8 @@ class Dial:
     def choose(self, asked: OptimisationSettings) -> str:
         """Return the size for a run: the best in its minutes.
 
-        A run of so many tokens or steps has no time, and the largest size would always be the best for it. It gets the
-        smallest one that no larger size beats in the time that it takes.
+        A run with a number of tokens or steps has no time, and the largest size would always be the best for it. It
+        gets the smallest one that no larger size beats in the time that it takes.
         """
         sizes = list(self.candidates)
         if asked.minutes is not None:
@@ -112,7 +112,7 @@ class Dial:
         return reason
 
     def _later(self, seconds: float, is_known: bool) -> str:
-        """Return which size is the best after so many seconds, with its loss, and how often it reads the text."""
+        """Return which size is the best after `seconds`, with its loss, and how often it reads the text."""
         size = self.best(seconds)
         tokens = seconds * self.speed(self.candidates[size])
         loss = f" {self.after(size, tokens)}," if is_known else ""
@@ -127,5 +127,5 @@ class Dial:
         days = format_estimate(tokens / self.speed(model) / _DAY)
         return [
             f"compute-optimal {name} on this machine: {days} days, for {_OPTIMAL} new tokens for each parameter as "
-            "published for large models, far beyond what was measured here"
+            "published for large models, far beyond the measured range"
         ]

@@ -58,7 +58,7 @@ class Plan:
 
     @functools.cached_property
     def source(self) -> Source:
-        """What is trained on: the lessons if there are some, else the text."""
+        """The training data: the lessons if there are some, else the text."""
         settings = self.settings
         return self.lessons or training_source(settings.documents, self.text.train, settings.context)
 

@@ -1,8 +1,7 @@
 """How the loss falls with the size of a model and the text it reads: the law by which a size is chosen for a time.
 
 For D tokens of training and N parameters of the matrices within the layers (Hoffmann et al. 2022, arXiv 2203.15556,
-eq. 2; without the embedding, as in Kaplan et al. 2020, arXiv 2001.08361, of which models as small as these consist to
-a half):
+eq. 2; without the embedding, as in Kaplan et al. 2020, arXiv 2001.08361, which is half of models as small as these):
 
     L(N, D) = E + A / N^alpha + B / D'^beta,
 
@@ -12,8 +11,8 @@ eq. 5):
 
     D' = U + U R (1 - e^(-(D / U - 1) / R)) for D > U, and D' = D before.
 
-`CURVES` is what was measured, `LAW` what was fitted to it (by `scaling_fit`), `WITHOUT` what would have been
-fitted without one of the curves; the spread of their predictions is how well the law is known.
+`CURVES` are the measurements, `LAW` is the fit to them (by `scaling_fit`), `WITHOUT` are the fits without one of the
+curves; the spread of their predictions is how well the law is known.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Law(NamedTuple):
     alpha: float
     b: float  # B and beta: how much it loses because it has read a finite text
     beta: float
-    repeats: float  # R: reading a text again and again is worth at most so many new texts of its length
+    repeats: float  # R: reading a text again and again is worth at most this many new texts of its length
 
     def worth(self, tokens: float, unique_tokens: float = math.inf) -> float:
         """Return D', the number of tokens of new text that teach as much."""
@@ -72,7 +71,7 @@ class Prediction(NamedTuple):
 
     def __str__(self) -> str:
         """Return the prediction in words."""
-        beyond = "" if self.is_measured else ", beyond what was measured"
+        beyond = "" if self.is_measured else ", beyond the measured range"
         return f"{self.loss:.2f} ({self.low:.2f} to {self.high:.2f}{beyond})"
 
 

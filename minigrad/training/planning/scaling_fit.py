@@ -43,7 +43,7 @@ def fit(points: Iterable[Point]) -> Law:
 def _solve(points: list[Point], tried: Array) -> tuple[Array, Array]:
     """Return the sum of squared errors of each (alpha, beta, log R), and its best (E, A, B).
 
-    Where the best ones are below zero, the error is infinite.
+    Where these best values are below zero, the error is infinite.
     """
     parameters, tokens, unique, losses = np.array(points).T
     alpha, beta, repeats = tried[:, 0, None], tried[:, 1, None], np.exp(tried[:, 2, None])

@@ -52,7 +52,7 @@ def _source_rows(text: TokenizedCorpus, num_tokens: float | None) -> dict[str, s
 
 
 def warning_of(passes: float) -> str:
-    """Return what is to be said of a text that is read so often, or ""."""
+    """Return a remark on a text that is read this often, or ""."""
     worth = scaling.LAW.worth_of_pass(passes)
     if worth >= _LEAST_WORTH:
         return ""

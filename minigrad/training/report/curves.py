@@ -54,7 +54,7 @@ def series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: flo
 
 
 def of_family(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Series]]:
-    """Return the curves of what only one family measures, under their names: a list of numbers on each line.
+    """Return the curves of measurements that only one family has, under their names: a list of numbers on each line.
 
     Such as Wiola's merge ratio of each merging layer. `minigrad.experts.load` draws the load of experts.
     """

@@ -46,7 +46,7 @@ class Summary(NamedTuple):
     memory: int  # the largest resident memory of the process in bytes; 0 where it is unknown
     no_xz: str = ""  # the reason where there is no figure of xz
     ngram_bits_per_byte: float | None = None  # of counts of the byte after each five
-    test_bits_per_byte: float | None = None  # of the test text, if the run asked for it
+    test_bits_per_byte: float | None = None  # of the test text, if the run judges it
 
 
 def write_report(
@@ -60,8 +60,8 @@ def write_report(
 ) -> Path:
     """Write report.html into the run folder `run` from its metrics.jsonl, and return its path.
 
-    `settings` becomes a table without those that are None; `command` repeats the run; `sections` of HTML stand below
-    the charts. Raises RunError if the file cannot be written.
+    `settings` becomes a table without None; `command` repeats the run; `sections` of HTML stand below the
+    charts. Raises RunError if the file cannot be written.
     """
     records = metrics.read(run)
     title = f"{summary.model} {summary.size}"

@@ -9,7 +9,7 @@ from pathlib import Path
 @dataclass(frozen=True)
 class TrainResult:
     """The outcome of a run. Losses are in nats per token; the `val_` figures are of all validation text,
-    the `test_` ones of the test text, if the run asked for it.
+    the `test_` ones of the test text, if the run judges it.
     """
 
     out: Path

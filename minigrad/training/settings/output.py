@@ -1,4 +1,4 @@
-"""The settings of the computer and of what a run writes: processes and arithmetic, its folder, and how often."""
+"""The settings of the computer and of a run's output: processes and arithmetic, its folder, and how often."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ OBJECTIVES = ("sft", "reinforce", "best-of-n", "grpo", "dpo", "distill")
 
 @dataclass(frozen=True)
 class TeachingSettings(Group):
-    """What a model is taught, and by what."""
+    """What a model is taught, and how."""
 
     heading: ClassVar[str] = "teaching"
 
@@ -43,7 +43,7 @@ class TeachingSettings(Group):
     skip_broken: bool = option(False, "leave out lessons that cannot be taught, and name them")
     replay_text: str | None = option(
         None,
-        "text that is replayed, given like --data; its validation part tells what is forgotten",
+        "text that is replayed, given like --data; its validation part measures forgetting",
         value="TEXT",
         none_means="the text that the run in --init was trained on, or else python-docs",
     )
@@ -57,7 +57,7 @@ class TeachingSettings(Group):
         0.5, "share of the teacher in the loss; the rest is that of the text", at_least=0, at_most=1
     )
     teacher_temperature: float = option(
-        1.0, "divides the logits of both; a higher one shows more of what is unlikely", above=0
+        1.0, "divides the logits of both; a higher one shows more of the unlikely tokens", above=0
     )
     teacher_divergence: str = option(
         "forward",

@@ -71,7 +71,7 @@ class TrainConfig(  # a dataclass takes the fields of its last base first
 
     @property
     def text(self) -> str:
-        """The text to read: what is trained on, or what is replayed while something else is taught."""
+        """The text to read: to train on, or to replay while something else is taught."""
         return self.replay_text or self.data
 
     def _check_features(self) -> None:
