@@ -40,9 +40,9 @@ def reinforce(log_probs: Tensor, offsets: Array, rewards: Array, group: int) -> 
 
 
 def best_of_n(log_probs: Tensor, offsets: Array, rewards: Array, group: int) -> Tensor:
-    r"""Learn the best answer to each question as if it were a book: $-\frac{1}{|o|} \sum_{t \in o} \ln p_t$ over these.
+    r"""Cross-entropy on each question's best answer: $-\frac{1}{|o|} \sum_{t \in o} \ln p_t$.
 
-    Of equally good ones the first. A question whose answers are all equally good teaches nothing.
+    Of equally good answers the first counts. A question whose answers are all equally good teaches nothing.
     Source: Anthony et al. 2017, "Thinking fast and slow with deep learning and tree search" (expert iteration).
     """
     of_question = rewards.reshape(-1, group)

@@ -58,9 +58,11 @@ class Replay:
         count = taught.num_targets + text.num_targets
         shares = ((taught, 1 - self.share), (text, self.share))
         parts = [_weighted(part, count * share / max(part.num_targets, 1)) for part, share in shares]
-        return join(parts if self.teacher is None else [self._told(part, part is parts[1]) for part in parts])
+        return join(
+            parts if self.teacher is None else [self._with_teacher_outputs(part, part is parts[1]) for part in parts]
+        )
 
-    def _told(self, part: Batch, is_text: bool) -> Batch:
+    def _with_teacher_outputs(self, part: Batch, is_text: bool) -> Batch:
         """Return a part with the frozen model's outputs for the text, and none for the lessons."""
         assert self.teacher is not None
         head = self.teacher.head().data
@@ -118,7 +120,7 @@ class Replay:
                 if name in frozen:
                     parameter.bind(frozen[name].data)
             with no_grad():
-                few = self._told(self.text.batch(seed=0, step=0, batch_size=1), True)
+                few = self._with_teacher_outputs(self.text.batch(seed=0, step=0, batch_size=1), True)
                 run.model.loss(few.tokens, few.targets, layout=few.layout, teaching=few.teaching)
         self.lessons.begin(run)
 

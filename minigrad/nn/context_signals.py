@@ -1,12 +1,12 @@
-r"""What a longer view tells a model: measured, not guessed.
+r"""Measure the benefit of a longer context.
 
 Every token is predicted from the tokens in its view. Hide the farther half of the view, and predict the same tokens
-again: what the farther half told is how much worse the predictions become. With the mean loss $L$ in nats and the mean
-entropy $H$ of the predictions,
+again: its benefit is how much worse the predictions become. With the mean loss $L$ in nats and
+the mean entropy $H$ of the predictions,
 
     need = ((1 - L / L_half) + (1 - H / H_half)) / 2.
 
-It is 0 if the farther half tells nothing. It falls as the view grows, because near tokens tell most. Both predictions
+It is 0 if the farther half does not help. It falls as the view grows, because near tokens help most. Both predictions
 are of the same tokens, so their difference is far more exact than the loss itself.
 """
 

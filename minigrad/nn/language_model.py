@@ -139,8 +139,8 @@ class LanguageModel(Module):
     ) -> Tensor:
         """Return the logits of the next token at every position, or only at the `last` n of them.
 
-        Shapes: tokens (B, T) integers -> (B, T, V), or (B, n, V): who writes needs the logits of one position of a
-        prompt, and those of all would take more time than a layer.  With a cache, the tokens continue its sequences;
+        Shapes: tokens (B, T) integers -> (B, T, V), or (B, n, V): generation needs the logits of one position of
+        a prompt; the logits of all would take more time than a layer.  With a cache, the tokens continue its sequences;
         backward() is then refused with a GraphError, because a cache stores no gradients.  With a layout, sequences of
         any lengths are packed one after the other: tokens (rows,) -> (rows, V), or (sequences with rows, n, V). With
         both, the layout says how many of the rows continue which sequence of the cache, some perhaps none; their

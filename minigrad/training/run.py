@@ -154,7 +154,7 @@ class Run:
         return batch.cut(self.context) if self.adaptive else batch
 
     def own_parts(self, batch: Batch) -> list[Batch]:
-        """Return what this process computes of the batch of a step, part by part; a stage of a pipeline, all of it."""
+        """Return this process's micro-batches of a step; a stage of a pipeline computes all of them."""
         accumulate, rank, size = self.settings.accumulate, self.world.rank, self.world.size
         if self.pipeline or size == 1:
             return batch.parts(accumulate * size)
@@ -282,10 +282,10 @@ class Run:
         """Return the error of a run that diverged; `what` names the place."""
         return RunError(
             f"training diverged at step {self.step + 1}: {what}. This step was not kept; "
-            f"{self.what_is_intact()}. A smaller --lr or a longer --warmup usually helps."
+            f"{self.describe_last_checkpoint()}. A smaller --lr or a longer --warmup usually helps."
         )
 
-    def what_is_intact(self) -> str:
+    def describe_last_checkpoint(self) -> str:
         """Describe the last checkpoint, which survives a failure now."""
         self.writer.join()  # the newest checkpoint may still be on its way
         saved = checkpoint.steps(self.folder.path)

@@ -69,14 +69,14 @@ def _write_model(run: Run, folder: Path, weights: Mapping[str, Array]) -> None:
 def check_equal_weights(run: Run) -> None:
     """Raise RunError if a process has other weights than the first.
 
-    Each step mends such a difference and hides it, because every weight then comes from one process: where the weights
-    were read from different files, a run would go on with a mixture of two models.
+    The exchange of weights after a step would hide the mismatch: processes that read different files would go on with a
+    mixture of two models.
     """
     if run.world.size > 1:
         digest = hashlib.blake2b(digest_size=16)
         for parameter in run.model.parameters():
             digest.update(parameter.data.data)
-        check_equal(run.world, f"weights after step {run.step:,}", digest.hexdigest(), run.what_is_intact())
+        check_equal(run.world, f"weights after step {run.step:,}", digest.hexdigest(), run.describe_last_checkpoint())
 
 
 def restore_run(run: Run, saved: Checkpoint) -> None:

@@ -104,15 +104,15 @@ class Memory:
         """Everything together."""
         return self.state + self.activations + self.program + self.snapshot
 
-    def keeping(self, more: int, snapshot: int) -> Memory:
+    def with_optimizer(self, more: int, snapshot: int) -> Memory:
         """Return the memory if the optimizer keeps `more` bytes beyond AdamW's, and with a copy for checkpoints."""
         return dataclasses.replace(self, state=self.state + more, snapshot=snapshot)
 
-    def of_stage(self, elsewhere: int) -> Memory:
+    def for_stage(self, elsewhere: int) -> Memory:
         """Return the memory without the gradients and moments of the other stages' weights, of `elsewhere` bytes."""
         return dataclasses.replace(self, state=self.state - 3 * elsewhere)
 
-    def beside(self, teacher: LanguageModel, tokens: int, is_shared: bool = False) -> Memory:
+    def with_teacher(self, teacher: LanguageModel, tokens: int, is_shared: bool = False) -> Memory:
         """Return the memory with a frozen float32 model beside the one that learns, and one more chunk of logits.
 
         With adapters the frozen model may have the same arrays: it is then `is_shared`.

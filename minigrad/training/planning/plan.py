@@ -120,12 +120,14 @@ class Plan:
         )
         if self.in_stages:
             parameters, own = self.model.num_parameters(), largest_stage(self.model, self.world.size)
-            needed = needed.of_stage((8 if settings.precision == "float64" else 4) * (parameters - own))
+            needed = needed.for_stage((8 if settings.precision == "float64" else 4) * (parameters - own))
         text = costs.of_text(self.text.train.num_bytes, with_xz=not self.too_long_for_rivals())
         kept = optimizers.bytes_kept(self.model, settings, self.world)
-        needed = replace(needed.keeping(*kept), program=needed.program + text)
+        needed = replace(needed.with_optimizer(*kept), program=needed.program + text)
         is_shared = settings.adapter_rank is not None and settings.teacher is None
-        return needed.beside(self.teacher, settings.batch * settings.context, is_shared) if self.teacher else needed
+        return (
+            needed.with_teacher(self.teacher, settings.batch * settings.context, is_shared) if self.teacher else needed
+        )
 
     @property
     def own_batch(self) -> int:

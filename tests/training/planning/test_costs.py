@@ -33,7 +33,7 @@ def test_the_state_is_the_memory_of_weights_gradients_and_moments():
 
 def test_an_optimizer_may_keep_less_than_adamw_and_checkpoints_are_written_from_a_copy():
     alone = costs.memory(NANO, 8, 64)
-    found = alone.keeping(-1_000, snapshot=5_000)
+    found = alone.with_optimizer(-1_000, snapshot=5_000)
     assert (found.state, found.snapshot, found.total) == (alone.state - 1_000, 5_000, alone.total + 4_000)
 
 
@@ -45,7 +45,7 @@ def test_a_replica_needs_a_gradient_of_its_own():
 
 def test_a_stage_has_gradients_and_moments_of_its_own_layers():
     whole = costs.memory(NANO, 8, 256)
-    stage = whole.of_stage(4 * (NANO.num_parameters() - 500_000))
+    stage = whole.for_stage(4 * (NANO.num_parameters() - 500_000))
     assert stage.state == 4 * (NANO.num_parameters() + 3 * 500_000)
     assert stage.activations == whole.activations
 
@@ -53,7 +53,7 @@ def test_a_stage_has_gradients_and_moments_of_its_own_layers():
 def test_a_teacher_needs_its_weights_and_one_more_chunk_of_logits():
     alone = costs.memory(NANO, 8, 64)
     both, shared = (
-        alone.beside(models.skeleton("vidya-v2", "micro"), 8 * 64, is_shared) for is_shared in (False, True)
+        alone.with_teacher(models.skeleton("vidya-v2", "micro"), 8 * 64, is_shared) for is_shared in (False, True)
     )
     assert both.state - alone.state == 4 * models.count("vidya-v2", "micro")
     assert (shared.state, shared.activations) == (alone.state, both.activations)
