@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenizer.encode.characters import CharacterEncoder, decode_with_fallback
+from tokenizer.encode.encoder import encoder_of
 from tokenizer.encode.stream import StreamDecoder, StreamEncoder
-from tokenizer.encode.whole_words import encoder_of
 from tokenizer.errors import TokenizerError
 from tokenizer.formats import registry
 from tokenizer.learn.count import DEFAULT_MEMORY, count_words

@@ -2,11 +2,17 @@
 
 Each thread has a word cache and a workspace of its own. So the loops run without Python's lock and never wait for each
 other.
+
+Some tokenizers have words that are tokens although no merge makes them: Llama 3's `ignore_merges`, and every tokenizer
+of tiktoken. Their rule is: a word that is a token becomes this token at once, and only other words are merged. The rule
+changes few tokens, because merging the bytes of a token nearly always gives that token. These exceptions are found when
+a tokenizer is made; without any, the plain encoder is used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,9 +23,9 @@ from tokenizer.encode.merging import Ids, Workspace, merge_table, merge_word
 from tokenizer.encode.word_cache import FIRST, MAX_LENGTH, NUMBER, WordCache, cache_word, find_word
 from tokenizer.jit import kernel
 from tokenizer.structures.hash_table import NumberTable, Rows, Slots, hash_of
-from tokenizer.text.chunks import Chunk, chunks
+from tokenizer.text.chunks import Chunk, chunks, map_in_order, num_threads
 from tokenizer.text.scanner import Scanner
-from tokenizer.text.threads import map_in_order, num_threads
+from tokenizer.text.split import compiled, words_of
 from tokenizer.text.word_rules import ONE_WORD, Bytes, Classes, word_end
 from tokenizer.vocabulary import Vocabulary
 
@@ -140,3 +146,44 @@ class Encoder:
         if 2 * ends[-1] < len(ids):
             ids = ids[: ends[-1]].copy()  # slices would keep the whole array in memory
         return [ids[start:end] for start, end in pairwise(ends)]
+
+
+class WholeWordEncoder:
+    """Encodes word by word; words whose token no merges make are looked up."""
+
+    may_cut = False
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        """Find the tokens that merges do not make."""
+        self._split = compiled(vocabulary.split)
+        self._merging = Encoder(replace(vocabulary, split="none", whole_words=False))
+        words = {}
+        for token, number in vocabulary.ids.items():
+            word = token.decode("utf-8", "ignore")
+            if word.encode() == token:  # a token that is not UTF-8 is never a word of a text
+                words[word] = number
+        merged = zip(words.items(), self._merging.encode_batch(words), strict=True)
+        self.unreached = {word: number for (word, number), ids in merged if ids.tolist() != [number]}
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of a text; raises TokenizerError for a lone surrogate."""
+        words = words_of(text, self._split)
+        different = list(dict.fromkeys(words))
+        ids = {
+            word: found.tolist() for word, found in zip(different, self._merging.encode_batch(different), strict=True)
+        }
+        ids |= {word: [self.unreached[word]] for word in different if word in self.unreached}
+        return [number for word in words for number in ids[word]]
+
+    def encode_batch(self, texts: Iterable[str], threads: int | None = None) -> list[NDArray[np.int32]]:
+        """Return the ids of each text; one thread looks up the words, as few tokenizers need this encoder."""
+        return [np.array(self.encode(text), np.int32) for text in texts]
+
+
+def encoder_of(vocabulary: Vocabulary) -> Encoder | WholeWordEncoder:
+    """Return the encoder that a vocabulary needs: the plain one unless `whole_words` changes some encoding."""
+    if vocabulary.whole_words:
+        encoder = WholeWordEncoder(vocabulary)
+        if encoder.unreached:
+            return encoder
+    return Encoder(vocabulary)

@@ -28,9 +28,8 @@ from tokenizer.structures.hash_table import (
     word_slot,
 )
 from tokenizer.text.added_tokens import special_pattern
-from tokenizer.text.chunks import Chunk, chunks
+from tokenizer.text.chunks import Chunk, chunks, map_in_order, num_threads
 from tokenizer.text.scanner import Layout, Scanner
-from tokenizer.text.threads import map_in_order, num_threads
 from tokenizer.text.word_rules import ONE_WORD, Bytes, Classes, word_end
 
 MIN_MEMORY = 1 << 26

@@ -1,10 +1,15 @@
 """Learning merges without rescanning: the merges of naive.py, in time that grows only with the changes.
 
-Each *pair* of adjacent tokens has its count and a list of its positions in the corpus. Three facts keep this simple:
+**The corpus.** All different words are one array of tokens, which merges change in place: one byte per *position*, with
+a border between words. A token of n bytes takes n positions and is written at the first and the last of them. So no
+links to its neighbours are needed: the token before ends one position to the left, and the token after begins n
+positions to the right.
+
+**The pairs.** Each pair of adjacent tokens has its count and a list of its positions. Three facts keep this simple:
 
 - A pair is created together with the newer of its tokens, so its list is written once, in order of position.
-- After that it only loses positions, and a position never regains a pair. So nothing is ever removed from a list; a
-  walk through it checks whether the pair still stands at each position.
+- After that it only loses positions, and a position never regains a pair. So a list never shrinks; a walk through it
+  checks whether the pair is still at each position.
 - Counts only decrease. So a pair that is too rare when it is created can be ignored for ever, and the heap may hold
   outdated counts: the count at its top is checked, and replaced by the current one if it has decreased.
 """
@@ -20,7 +25,6 @@ from tqdm import tqdm
 
 from tokenizer.errors import TokenizerError
 from tokenizer.jit import kernel
-from tokenizer.learn.corpus import INSIDE, Corpus, lay_out
 from tokenizer.learn.count import DEFAULT_MEMORY
 from tokenizer.learn.pairs import (
     AFTER,
@@ -40,6 +44,43 @@ from tokenizer.learn.word_counts import WordCounts
 from tokenizer.naive import Pair
 from tokenizer.structures.hash_table import KEY, NumberTable, empty_slots, insert_numbers, number_slot
 from tokenizer.structures.heap import drop_smallest, push, replace_smallest
+
+BORDER, INSIDE = -1, -2  # a position between words; a position inside a token, neither its first nor its last
+
+
+class Corpus(NamedTuple):
+    """Words of two bytes or more, with borders around them."""
+
+    tokens: NDArray[np.int32]  # for each position, its token, BORDER or INSIDE
+    words: NDArray[np.int32]  # for each position, the index of its word
+    counts: NDArray[np.int64]  # for each word, how often it occurs
+
+
+def lay_out(words: WordCounts) -> Corpus:
+    """Return the corpus of the words of two bytes or more, each byte a token, with BORDER between words.
+
+    Raises TokenizerError for more than 500 million bytes.
+
+    >>> lay_out(WordCounts.of({b"ab": 7, b"c": 9})).tokens.tolist()
+    [-1, 97, 98, -1]
+    """
+    useful = words.lengths >= 2
+    word_bytes = words.word_bytes[np.repeat(useful, words.lengths)]
+    lengths, counts = words.lengths[useful], words.counts[useful]
+    if len(word_bytes) + len(lengths) >= 2**31 // 4:
+        raise TokenizerError(
+            f"the different words have {len(word_bytes):,} bytes together, expected at most 500 million."
+        )
+    owners = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths + 1)
+    tokens = np.full(len(owners) + 1, BORDER, np.int32)
+    ends = (lengths + 1).cumsum()
+    is_byte = np.ones(len(tokens), np.bool_)
+    is_byte[0] = False
+    is_byte[ends] = False
+    tokens[is_byte] = word_bytes
+    # The border before the first word shifts every position by one.
+    return Corpus(tokens, np.concatenate([np.zeros(1, np.int32), owners]), counts)
+
 
 STEPS = 256  # merges between two updates of the progress bar
 MERGES, PAIRS, HEAP, POSITIONS = range(4)  # what `sizes` counts: merges, pairs, rows of the heap, positions of pairs

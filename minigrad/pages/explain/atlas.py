@@ -15,7 +15,7 @@ from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.trace import trace
 from minigrad.pages.chart import COLOURS
 from minigrad.pages.explain.attention import ATTENTIONS, attention_weights
-from minigrad.pages.explain.ribbon import percent
+from minigrad.pages.explain.prediction import percent
 from minigrad.pages.svg import box, picture, text
 from minigrad.random import generator
 from minigrad.typing import Array

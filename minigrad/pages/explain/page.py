@@ -9,11 +9,11 @@ from typing import NamedTuple
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.trace import Trace, trace
 from minigrad.pages.chart import Series, line_chart
-from minigrad.pages.explain import lens_table, maps, panel, ribbon
+from minigrad.pages.explain import lens, maps, panel, prediction
 from minigrad.pages.explain.atlas import draw_atlas, head_atlas
 from minigrad.pages.explain.attention import ATTENTIONS
-from minigrad.pages.explain.lens import Lens, last_logits, logit_lens
-from minigrad.pages.explain.prediction import Prediction, predictions
+from minigrad.pages.explain.lens import Lens
+from minigrad.pages.explain.prediction import Prediction
 from minigrad.pages.explain.tokens import TokenNames
 from minigrad.pages.page import escape, page
 from minigrad.system.units import format_count
@@ -73,7 +73,7 @@ def explain(
         _heads(reading.model),
         *(panel.show_panel(each, name, reading.tokens, reading.first, reading.names) for name, each in panels.items()),
     ]
-    return page(title, "\n".join(sections), _STYLE + ribbon.STYLE + lens_table.STYLE + maps.STYLE + panel.STYLE)
+    return page(title, "\n".join(sections), _STYLE + prediction.STYLE + lens.STYLE + maps.STYLE + panel.STYLE)
 
 
 def read(model: LanguageModel, tokenizer: Tokenizer, tokens: Sequence[int], written: int) -> Reading:
@@ -83,11 +83,11 @@ def read(model: LanguageModel, tokenizer: Tokenizer, tokens: Sequence[int], writ
     first = max(0, len(kept) - MOST_TOKENS)
     found = trace(model, kept, [*ATTENTIONS, *GATES])
     start = max(first - 1, 0)  # the logits after a token predict the next one
-    logits = last_logits(model, found, start)
+    logits = lens.last_logits(model, found, start)
     expected: list[Prediction | None] = [] if first else [None]  # nothing stands before position 0
-    expected += predictions(logits[:-1], kept[start + 1 :])
-    lens, names = logit_lens(model, found, first), TokenNames(tokenizer)
-    return Reading(model, names, kept, max(written - left_out, 0), first, found, expected, lens)
+    expected += prediction.predictions(logits[:-1], kept[start + 1 :])
+    names, view = TokenNames(tokenizer), lens.logit_lens(model, found, first)
+    return Reading(model, names, kept, max(written - left_out, 0), first, found, expected, view)
 
 
 def _head(reading: Reading, title: str, drawn: str, left_out: int) -> str:
@@ -114,7 +114,7 @@ def _text(reading: Reading) -> str:
     parts = []
     for name, part in (("The beginning, as it was given", pairs[:border]), ("What the model wrote", pairs[border:])):
         if part:
-            parts.append(f"<h3>{name}</h3>{ribbon.ribbon(part, reading.names, size)}")
+            parts.append(f"<h3>{name}</h3>{prediction.ribbon(part, reading.names, size)}")
     words = _TEXT.format(size=size, most=math.log2(size))
     return (
         f"<h2 id=text>The text, token by token</h2><p>{words}</p>{_summary(reading)}{''.join(parts)}{_curves(reading)}"
@@ -141,7 +141,7 @@ def _summary(reading: Reading) -> str:
     first = sum(each.rank == 1 for each in known) / len(known)
     return (
         f"<p>Over the tokens that {which}: surprise {surprise:.1f} bits and entropy {entropy:.1f} bits on average; "
-        f"{ribbon.percent(first)} of the tokens were the most likely ones.</p>"
+        f"{prediction.percent(first)} of the tokens were the most likely ones.</p>"
     )
 
 
@@ -166,7 +166,7 @@ def _choices(reading: Reading) -> str:
         for place, (token, found) in enumerate(zip(reading.shown, reading.expected, strict=True), start=reading.first)
         if found is not None
     ]
-    return f"<h2 id=choices>What could have stood there</h2><p>{_CHOICES}</p>{ribbon.choices(known, reading.names)}"
+    return f"<h2 id=choices>What could have stood there</h2><p>{_CHOICES}</p>{prediction.choices(known, reading.names)}"
 
 
 _CHOICES = """For each position: the token that stands there with its probability and rank (rank 1 is the most likely \
@@ -175,8 +175,8 @@ space, ↵ a line break, \\x.. a byte that is only a part of a character."""
 
 
 def _lens(reading: Reading) -> str:
-    table = lens_table.lens_table(reading.lens, reading.shown, reading.first, reading.names)
-    return f"<h2 id=lens>What each layer would have said</h2><p>{_LENS}</p>{lens_table.agreement(reading.lens)}{table}"
+    table = lens.lens_table(reading.lens, reading.shown, reading.first, reading.names)
+    return f"<h2 id=lens>What each layer would have said</h2><p>{_LENS}</p>{lens.agreement(reading.lens)}{table}"
 
 
 _LENS = """A model is a stack of layers, and each adds to what the layers before it have found out. Here the answer \

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from minigrad.nn.panels import Pairs, Panel, Shares
-from minigrad.pages.explain.ribbon import percent
+from minigrad.pages.explain.prediction import percent
 from minigrad.pages.explain.tokens import TokenNames
 from minigrad.pages.page import escape
 

@@ -1,11 +1,14 @@
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tokenizer import naive
 from tokenizer.learn import trainer
+from tokenizer.learn.trainer import BORDER, lay_out
+from tokenizer.learn.word_counts import WordCounts
 
 # Few different bytes make many ties and many runs, where the two could disagree.
 words = st.dictionaries(
@@ -82,3 +85,19 @@ def test_learning_stops_at_min_frequency():
     assert trainer.learn_merges({b"ab": 2, b"cd": 3}, 9, min_frequency=3) == [(ord("c"), ord("d"))]
     assert trainer.learn_merges({b"ab": 2}, 9, min_frequency=3) == []
     assert trainer.learn_merges({b"ab": 1}, 9, min_frequency=1) == [(ord("a"), ord("b"))]
+
+
+@given(st.dictionaries(st.binary(max_size=6), st.integers(1, 9)))
+def test_the_words_stand_between_borders(words):
+    corpus = lay_out(WordCounts.of(words))
+    useful = [word for word in words if len(word) >= 2]
+    expected = [BORDER]
+    for word in useful:
+        expected += [*word, BORDER]
+    assert corpus.tokens.tolist() == expected
+    assert corpus.tokens.dtype == corpus.words.dtype == np.int32
+    for position, token in enumerate(corpus.tokens):
+        if token >= 0:
+            word = useful[corpus.words[position]]
+            assert int(token) in word
+            assert corpus.counts[corpus.words[position]] == words[word]

@@ -1,3 +1,5 @@
+import threading
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,7 +7,7 @@ from hypothesis import strategies as st
 from tokenizer import TokenizerError, train
 from tokenizer.learn.count import count_words
 from tokenizer.text import chunks
-from tokenizer.text.chunks import last_border, read_files
+from tokenizer.text.chunks import last_border, map_in_order, num_threads, read_files
 from tokenizer.text.scanner import Scanner
 from tokenizer.text.word_rules import RULES
 
@@ -49,10 +51,10 @@ def test_anything_but_texts_is_named():
         list(chunks.chunks(["a", b"b"], may_cut=True))
 
 
-some_text = st.text() | st.text("a 1\n!'sl日\u00a0\u2028,")
+any_text = st.text() | st.text("a 1\n!'sl日\u00a0\u2028,")
 
 
-@given(text=some_text)
+@given(text=any_text)
 def test_files_are_read_in_parts(tmp_path_factory, text):
     path = tmp_path_factory.mktemp("texts") / "text"
     path.write_bytes(text.encode())
@@ -111,3 +113,39 @@ def test_a_long_run_of_letters_is_searched_once(tmp_path, monkeypatch):
     assert "".join(read_files([tmp_path / "text"])) == "x" * 1_000
     assert "".join(chunks.cut("x" * 1_000)) == "x" * 1_000
     assert sum(searched) < 2 * 1_000 * 1.3
+
+
+def test_threads():
+    assert num_threads(3) == 3
+    assert num_threads(None) >= 1
+    with pytest.raises(TokenizerError, match="threads=0: expected 1 or more"):
+        num_threads(0)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_results_come_in_order_and_only_a_few_items_are_taken_ahead(threads):
+    taken = []
+
+    def items():
+        for i in range(20):
+            taken.append(i)
+            yield i
+
+    for number, result in enumerate(map_in_order(lambda i: i * i, items(), threads)):
+        assert result == number * number
+        assert len(taken) <= number + threads + 1
+
+
+def test_items_are_worked_on_at_the_same_time():
+    both = threading.Barrier(2, timeout=60)
+
+    def meet(item):
+        both.wait()  # passes only if two threads are here
+        return item
+
+    assert list(map_in_order(meet, range(4), 2)) == list(range(4))
+
+
+def test_an_error_in_a_thread_reaches_the_caller():
+    with pytest.raises(ZeroDivisionError):
+        list(map_in_order(lambda i: 1 // i, [1, 0, 1], 2))

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 import tokenizer
 from tokenizer import TokenizerError
-from tokenizer.encode.encoder import Encoder
-from tokenizer.encode.whole_words import WholeWordEncoder, encoder_of
+from tokenizer.encode.encoder import Encoder, WholeWordEncoder, encoder_of
 from tokenizer.text.split import compiled
 
 tok = tokenizer.train(["to be or not to be, abc abd 日本"] * 3, vocab_size=300)
