@@ -166,10 +166,11 @@ def compile_kernels(model: LanguageModel) -> None:
     from minigrad.kernels.decoding.products import linear
     from minigrad.kernels.jit import is_stored
     from minigrad.programs.decoder import Decoder
+    from minigrad.quantised import format_of
 
     # A quantised model reads a short prompt with `linear` alone, and widens its matrices for a long one.
     kernels: list[Callable[..., object]] = [run_program]
-    if model.head().packed is not None:
+    if format_of(model) is not None:
         kernels += [linear, widen_lines]
     if all(is_stored(kernel) for kernel in kernels) or not (decoder := Decoder(model)).has_program:
         return

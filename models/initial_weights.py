@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.adapters import adapt, adapt_tokens
 from minigrad.errors import InputError
 from minigrad.formats.huggingface import require_floats
 from minigrad.formats.json_files import read_json
 from minigrad.formats.weights import check_weights, read_each_weight, read_shapes
 from minigrad.nn.config import ModelConfig
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.low_rank import adapt, adapt_tokens
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.state import State
 from minigrad.typing import Array

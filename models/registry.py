@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.adapters import merge
+from minigrad.adapters.files import base_of as base_of
+from minigrad.adapters.files import is_adapter, load_adapters
 from minigrad.errors import InputError
 from minigrad.formats.huggingface import require_floats
 from minigrad.formats.json_files import read_json
-from minigrad.nn import quantised_files
 from minigrad.nn.config import ModelConfig
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.low_rank import merge
-from minigrad.nn.low_rank_files import base_of as base_of
-from minigrad.nn.low_rank_files import is_adapter, load_adapters
-from minigrad.nn.quantising import format_of, quantise
+from minigrad.quantised import files as quantised_files
+from minigrad.quantised import format_of, quantise
 from minigrad.system import hardware
 from models import gpt2, growth, initial_weights, vidya_v1, vidya_v2, vsla, wiola
 from models.family import CUSTOM, Family, override
@@ -97,9 +97,9 @@ def load(
     """Load a run folder, or a Hugging Face folder of a supported architecture, with any config field overridden.
 
     `dtype` is by default that of the stored weights; half precision becomes float32. With `quantize`, the matrices stay
-    in a smaller format: float16, bfloat16, int8 or int4 (see `minigrad.nn.quantising`). Such a model writes faster, in
+    in a smaller format: float16, bfloat16, int8 or int4 (see `minigrad.quantised`). Such a model writes faster, in
     less memory, and cannot be trained. A folder that was saved as int8 or int4 is loaded as that.
-    The folder of adapters (`minigrad.nn.low_rank_files`) names its base: that is loaded, and the adapters are added to
+    The folder of adapters (`minigrad.adapters.files`) names its base: that is loaded, and the adapters are added to
     its matrices, or stay beside them if these are quantised.
     Raises InputError naming the file that is missing, damaged or of another kind.
     """

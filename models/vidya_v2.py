@@ -92,7 +92,7 @@ class VidyaV2(LanguageModel):
     def __init__(self, config: VidyaV2Config) -> None:
         self.config: VidyaV2Config = config
         self.model = VidyaV2Backbone(config)
-        head = None if config.tied_head else nn.Linear(config.width, config.vocab_size, bias=False, std=config.init_std)
+        head = None if config.tied_head else nn.Head(config.width, config.vocab_size, std=config.init_std)
         self.lm_head, self.shifts_keys = head, config.key_shift
         self._angles = rotary_settings.angles(config)
 

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from minigrad import Tensor, nn, ops
+from minigrad.adapters.low_rank import LowRank, LowRankLinear
+from minigrad.adapters.token_rows import AdaptedEmbedding, TokenRows
 from minigrad.experts import Experts
-from minigrad.nn.layers import Function, LowRank
+from minigrad.nn.layers import Function
 from minigrad.nn.loss_pass import LossPass, computing
 from minigrad.nn.module import Module
-from minigrad.nn.token_rows import TokenRows
 from models.vsla.learned_pattern import LearnedPattern
 from tests.op_cases import Array, Case, Shape, normal, sequences, shapes, values
 
@@ -56,12 +57,16 @@ def rows(draw: DrawFn, count: int, width: int) -> Array:
 
 @st.composite
 def linear(draw: DrawFn, kind: type[nn.Linear | nn.Conv1D]) -> Case:
-    """Draw a matrix, perhaps with an adapter."""
     shape, outputs = draw(shapes(min_dims=1)), draw(SIZES)
     layer = kind(shape[-1], outputs, **({"bias": draw(FLAGS)} if kind is nn.Linear else {}))
-    if draw(FLAGS):
-        layer.adapter = LowRank(shape[-1], outputs, draw(st.integers(1, 2)))
     return of(draw, layer, *values(draw, normal, shape))
+
+
+@st.composite
+def low_rank_linear(draw: DrawFn) -> Case:
+    shape, outputs = draw(shapes(min_dims=1)), draw(SIZES)
+    layer = draw(st.sampled_from([nn.Linear, nn.Conv1D]))(shape[-1], outputs)
+    return of(draw, LowRankLinear(layer, draw(st.integers(1, 2))), *values(draw, normal, shape))
 
 
 @st.composite
@@ -72,11 +77,16 @@ def low_rank(draw: DrawFn) -> Case:
 
 @st.composite
 def embedding(draw: DrawFn) -> Case:
-    """Draw a table, perhaps with rows beside it for some tokens."""
     vocab_size, width = draw(st.integers(2, 5)), draw(SIZES)
     layer = nn.Embedding(vocab_size, width)
-    if draw(FLAGS):
-        layer.token_adapter = TokenRows([vocab_size - 1, 0], width)
+    ids = draw(st.lists(st.integers(0, vocab_size - 1), max_size=5))
+    return of(draw, layer, np.array(ids, np.int64))
+
+
+@st.composite
+def adapted_embedding(draw: DrawFn) -> Case:
+    vocab_size, width = draw(st.integers(2, 5)), draw(SIZES)
+    layer = AdaptedEmbedding(nn.Embedding(vocab_size, width), [vocab_size - 1, 0])
     ids = draw(st.lists(st.integers(0, vocab_size - 1), max_size=5))
     return of(draw, layer, np.array(ids, np.int64))
 

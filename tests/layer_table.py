@@ -13,11 +13,13 @@ from typing import Any
 from hypothesis.strategies import SearchStrategy
 
 from minigrad import Tensor, nn
+from minigrad.adapters.low_rank import LowRank, LowRankLinear
+from minigrad.adapters.token_rows import AdaptedEmbedding, TokenRows
 from minigrad.experts import Experts
 from minigrad.finetuning import objectives
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.layers import Function, LowRank
-from minigrad.nn.token_rows import TokenRows
+from minigrad.nn.layers import Function
+from minigrad.quantised.layers import QuantisedEmbedding, QuantisedLinear, _Quantised
 from models import gpt2, vidya_v1, vidya_v2
 from models.vsla import model as vsla
 from models.vsla.learned_pattern import LearnedPattern
@@ -47,8 +49,10 @@ TABLE: dict[Callable[..., Any], Row] = {
     nn.Linear: Row(layer_cases.linear(nn.Linear)),
     nn.Conv1D: Row(layer_cases.linear(nn.Conv1D)),
     LowRank: Row(layer_cases.low_rank()),
+    LowRankLinear: Row(layer_cases.low_rank_linear()),
     nn.Embedding: Row(layer_cases.embedding()),
     TokenRows: Row(layer_cases.token_rows()),
+    AdaptedEmbedding: Row(layer_cases.adapted_embedding()),
     nn.RMSNorm: Row(layer_cases.norm(nn.RMSNorm)),
     nn.LayerNorm: Row(layer_cases.norm(nn.LayerNorm)),
     WiolaRMSNorm: Row(layer_cases.norm(WiolaRMSNorm)),
@@ -86,6 +90,11 @@ TABLE: dict[Callable[..., Any], Row] = {
 # What only holds layers; `tests/models/test_gradients_and_learning.py` checks whole models.
 CONTAINERS = {
     nn.Module,
+    nn.Wrapper,
+    nn.Head,  # an embedding
+    _Quantised,
+    QuantisedLinear,  # the table of operations has theirs
+    QuantisedEmbedding,
     nn.CheckpointedLayer,
     LanguageModel,
     gpt2.GPT2,

@@ -19,7 +19,8 @@ LOOPS = SYSTEM | {"numpy", *(f"minigrad.kernels.{name}" for name in ("jit", "row
 AUTOGRAD = GROUND | {"numpy", "minigrad.autograd"}
 OPS = AUTOGRAD | {"minigrad.kernels", "minigrad.ops"}
 NN = OPS | SYSTEM | {"minigrad.formats", "minigrad.nn"}
-GUESTS = {"minigrad.experts"}  # of the core: they replace a module of it, or use one of its hooks
+# The guests of the core: they replace a module of it, or use one of its hooks.
+GUESTS = {"minigrad.quantised", "minigrad.adapters", "minigrad.experts"}
 TOKENIZER = {"numpy", "regex", "tqdm", "tokenizer.errors", "tokenizer.jit"}
 ALLOWED: dict[str, set[str]] = {
     "minigrad": {"minigrad.system"},  # the package itself: prepares the machine and imports the rest when it is used
@@ -45,6 +46,8 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.autograd": GROUND | {"numpy"},
     "minigrad.ops": AUTOGRAD | {"minigrad.kernels"},
     "minigrad.nn": OPS | SYSTEM | {"minigrad.formats"},
+    "minigrad.quantised": NN,
+    "minigrad.adapters": NN | {"minigrad.quantised"},
     "minigrad.experts": NN | {"minigrad.pages"},
     "minigrad.optim": AUTOGRAD | {"minigrad.kernels", "minigrad.distributed"},
     "minigrad.data": SYSTEM | {"numpy", "minigrad.formats", "minigrad.nn.layout"},
@@ -77,7 +80,7 @@ ALLOWED: dict[str, set[str]] = {
     "models.wiola": NN,
     "models.growth": NN,
     "models.claims": NN,
-    "models.initial_weights": NN | {"minigrad.training", "models.family", "models.growth"},
+    "models.initial_weights": NN | GUESTS | {"minigrad.training", "models.family", "models.growth"},
     "tokenizer": {"tokenizer"},  # the package itself, and its command
     "tokenizer.errors": set(),
     "tokenizer.jit": {"numba"},

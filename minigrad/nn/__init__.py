@@ -8,6 +8,7 @@ from minigrad.nn.layers import (
     Conv1D,
     Dropout,
     Embedding,
+    Head,
     LayerNorm,
     Linear,
     Residual,
@@ -20,6 +21,7 @@ from minigrad.nn.layout import Layout
 from minigrad.nn.loss_pass import loss_pass
 from minigrad.nn.module import Module
 from minigrad.nn.parameter import Init, Parameter, shapes_only
+from minigrad.nn.replacing import Wrapper, replace
 from minigrad.nn.rotary import RotaryAngles
 from minigrad.nn.rotary_scaling import LinearAngles, NTKAngles, YarnAngles, ntk_theta
 
@@ -32,6 +34,7 @@ __all__ = [
     "Embedding",
     "GELUFeedForward",
     "GroupedQueryAttention",
+    "Head",
     "Init",
     "KeyValueCache",
     "LayerNorm",
@@ -47,11 +50,13 @@ __all__ = [
     "SelfAttention",
     "Sequential",
     "SwiGLUFeedForward",
+    "Wrapper",
     "YarnAngles",
     "dropouts",
     "loss_pass",
     "ntk_theta",
     "recompute",
+    "replace",
     "set_step",
     "shapes_only",
 ]

@@ -26,7 +26,6 @@ from minigrad.autograd.observers import Observer, Result
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
-from minigrad.nn.quantised import linear
 from minigrad.ops.attention_entropy import relative_entropy
 from minigrad.typing import Array
 
@@ -101,7 +100,7 @@ def _predictions(model: LanguageModel, tokens: Array, layout: Layout, counts: Ar
     for first in range(0, len(rows), _CHUNK):
         part = slice(first, first + _CHUNK)
         with no_grad():
-            log_p = ops.log_softmax(linear(Tensor(rows[part]), model.head())).data  # (chunk, V)
+            log_p = ops.log_softmax(model.logits(Tensor(rows[part]))).data  # (chunk, V)
         losses[part] = -log_p[np.arange(len(log_p)), wanted[part]]
         entropies[part] = -(np.exp(log_p) * log_p).sum(axis=1)
     return _Predictions(float(losses.mean()), float(entropies.mean()), spread.mean())

@@ -9,9 +9,9 @@ from minigrad.nn.module import Module
 from minigrad.nn.programs import Program, Register
 
 
-def swiglu_linear(gate: Tensor, up: Tensor, down: Linear) -> Tensor:
-    """Apply a SwiGLU, then a layer without a bias: as one operation, unless it is quantised or has an adapter."""
-    if down.weight.packed is not None or down.adapter is not None:
+def swiglu_linear(gate: Tensor, up: Tensor, down: Module) -> Tensor:
+    """Apply a SwiGLU, then a layer without a bias: as one operation, unless another module has replaced the layer."""
+    if not isinstance(down, Linear):
         return down(ops.swiglu(gate, up))
     return ops.swiglu_linear(gate, up, down.weight)
 

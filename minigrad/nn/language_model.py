@@ -20,16 +20,13 @@ from minigrad.formats.safetensors import save_tensors
 from minigrad.nn.cache import Cache, KeyValueCache, refuse_gradient
 from minigrad.nn.checkpointing import CheckpointedLayer
 from minigrad.nn.config import ModelConfig
-from minigrad.nn.layers import Embedding, Linear
+from minigrad.nn.layers import Embedding
 from minigrad.nn.layout import Layout
 from minigrad.nn.loss_pass import LossPass, computing
-from minigrad.nn.low_rank import adapted
 from minigrad.nn.module import Module
 from minigrad.nn.panels import Panel
 from minigrad.nn.parameter import Parameter
 from minigrad.nn.programs import Program, Register
-from minigrad.nn.quantised import linear, refuse_training
-from minigrad.nn.quantised_files import arrays_of, config_entry
 from minigrad.nn.trace import Trace
 from minigrad.typing import Array, Teaching
 
@@ -42,7 +39,7 @@ class LanguageModel(Module):
     """
 
     config: ModelConfig
-    lm_head: Linear | None = None
+    lm_head: Embedding | None = None
     learns_positions = False  # whether the weights contain a row per position, so that the context cannot change
     published_prefix = ""  # what published names have before the names of the weights
     shifts_keys = False  # whether half of each key is that of the token before, see `ops.key_shift`
@@ -60,14 +57,22 @@ class LanguageModel(Module):
         """Return the matrix (vocab_size, width) that computes logits: the embedding unless there is an `lm_head`."""
         return self.tables()[-1].weight
 
-    def tables(self) -> list[Embedding | Linear]:
+    def tables(self) -> list[Embedding]:
         """Return the modules whose matrix has a row for each token: the embedding, and last the one of the logits."""
         return [self.embedding()] if self.lm_head is None else [self.embedding(), self.lm_head]
 
+    def named_tables(self) -> dict[str, Embedding]:
+        """Return the modules of `tables` by name."""
+        modules, tables = self.named_modules(), self.tables()
+        return {name: table for name, module in modules for table in tables if module is table}
+
+    def logits(self, rows: Tensor) -> Tensor:
+        """Return the logits of rows of the last layer: (rows, width) -> (rows, V)."""
+        return self.tables()[-1].logits(rows)
+
     def factors(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Return x and W of the logits x W^T, for rows of the last layer: these and the head, unless it is adapted."""
-        adapter, head = self.tables()[-1].token_adapter, self.head()
-        return (rows, head) if adapter is None else adapter.widen(rows, head)
+        """Return the two factors of the logits of rows of the last layer, for losses that never hold all logits."""
+        return self.tables()[-1].factors(rows)
 
     def new_cache(self, batch_size: int = 1, max_length: int | None = None) -> Cache:
         """Return an empty cache for `batch_size` sequences of up to `max_length` tokens (by default the context)."""
@@ -155,7 +160,7 @@ class LanguageModel(Module):
         rows, shape = self._rows(ids, layout, cache), ids.shape
         if last is not None:
             rows, shape = rows[(ends[:, None] - np.arange(last, 0, -1)).reshape(-1)], (len(ends), last)
-        return linear(*self.factors(rows)).reshape(*shape, self.config.vocab_size)
+        return self.logits(rows).reshape(*shape, self.config.vocab_size)
 
     def loss(
         self,
@@ -199,7 +204,7 @@ class LanguageModel(Module):
         self.added_loss = 0.0
         for added in current.added if current else ():
             loss, self.added_loss = loss + added, self.added_loss + float(added.item())
-        return refuse_training(loss, self.head())
+        return loss
 
     def losses(self, tokens: ArrayLike | Tensor, targets: ArrayLike, *, layout: Layout | None = None) -> Tensor:
         """Return the cross-entropy of each target in nats, 0 where it is -100.
@@ -207,10 +212,8 @@ class LanguageModel(Module):
         Shapes and errors: like `loss`, but the result has the shape of the targets.
         """
         ids, labels, layout = self._checked(tokens, targets, layout)
-        losses = ops.linear_losses(*self.factors(self._rows(ids, layout, None)), labels.reshape(-1)).reshape(
-            *labels.shape
-        )
-        return refuse_training(losses, self.head())
+        losses = ops.linear_losses(*self.factors(self._rows(ids, layout, None)), labels.reshape(-1))
+        return losses.reshape(*labels.shape)
 
     def _checked(
         self, tokens: ArrayLike | Tensor, targets: ArrayLike, layout: Layout | None
@@ -225,21 +228,24 @@ class LanguageModel(Module):
         """Write config and weights in the published format, so that other programs can open the folder.
 
         With `weights`, these are written in the place of the model's own, by the same names.
-        Raises RunError if writing fails; a file that existed before is then unchanged. Raises InputError for a model
-        with adapters: these are merged first, or saved alone (`minigrad.nn.low_rank_files`).
+        Raises RunError if writing fails; a file that existed before is then unchanged. Raises InputError if a module
+        cannot be saved in this format (see `Module.config_entries`).
         """
-        if adapted(self):
-            raise InputError("the model has adapters: merge them before it is saved as a model (nn.low_rank.merge)")
+        config = self.config.published() | {"torch_dtype": str(self.head().dtype)}
+        for _, module in self.named_modules():
+            config |= module.config_entries()
         folder = Path(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunError(f"cannot make the folder {folder}: {error.strerror}") from error
-        config = self.config.published() | {"torch_dtype": str(self.head().dtype)} | config_entry(self)
         ids = {key: config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id") if key in config}
         write_json(folder / "config.json", config)
         write_json(folder / "generation_config.json", ids)
-        save_tensors(folder / "model.safetensors", arrays_of(self) if weights is None else weights)
+        if weights is None:
+            stored = ((name, parameter.stored()) for name, parameter in self.named_parameters())
+            weights = {name + suffix: array for name, arrays in stored for suffix, array in arrays.items()}
+        save_tensors(folder / "model.safetensors", weights)
 
     def _rows(self, ids: Array, layout: Layout, cache: Cache | None) -> Tensor:
         if cache is None:

@@ -15,8 +15,6 @@ from minigrad.autograd.versions import Version
 from minigrad.errors import InputError
 from minigrad.nn.module import Module, check_sizes
 from minigrad.nn.parameter import Init, Parameter
-from minigrad.nn.quantised import embedding, linear
-from minigrad.nn.token_rows import TokenRows
 from minigrad.ops.dropout import check_probability
 from minigrad.ops.norm import check_eps
 from minigrad.typing import Array
@@ -25,31 +23,22 @@ from minigrad.typing import Array
 class Linear(Module):
     r"""A matrix applied to every row, $y = x W^T + b$; the weight is stored ``[out, in]``.
 
-    Shapes: x (..., in) -> (..., out).  `std` is the standard deviation of the initial weights; by default
-    $1/\sqrt{in}$, so that the outputs vary as much as the inputs (LeCun et al. 1998, "Efficient BackProp", eq. 16).
-    The bias begins at 0. Raises InputError, as all layers do, for sizes that cannot be used.
+    Shapes: x (..., in) -> (..., out).  `std` is that of the initial weights; by default $1/\sqrt{in}$ (LeCun et al.
+    1998, "Efficient BackProp", eq. 16). The bias begins at 0. Raises InputError, as all layers do, for unusable sizes.
 
     >>> from minigrad import Tensor
     >>> Linear(3, 2)(Tensor([[1.0, 2.0, 3.0]])).shape
     (1, 2)
     """
 
-    adapter: LowRank | None = None  # see `minigrad.nn.low_rank`
-    token_adapter: TokenRows | None = None  # of a head, see `minigrad.nn.token_rows`
-
     def __init__(self, inputs: int, outputs: int, *, bias: bool = True, std: float | None = None) -> None:
         check_sizes(self, least=0, inputs=inputs, outputs=outputs)
         self.weight = Parameter((outputs, inputs), Init(std=1 / math.sqrt(max(inputs, 1)) if std is None else std))
         self.bias = Parameter((outputs,), Init()) if bias else None
 
-    def lines(self) -> Array:
-        """Return the matrix with one line for each output, (out, in)."""
-        return self.weight.data if self.token_adapter is None else self.token_adapter.merged(self.weight)
-
     def forward(self, x: Tensor) -> Tensor:
         """Apply the matrix, and the bias if there is one."""
-        y = linear(x, self.weight, self.bias)
-        return y if self.adapter is None else y + self.adapter(x)
+        return ops.linear(x, self.weight, self.bias)
 
 
 class Conv1D(Module):
@@ -59,7 +48,6 @@ class Conv1D(Module):
     Shapes: x (..., in) -> (..., out).
     """
 
-    adapter: LowRank | None = None  # see `minigrad.nn.low_rank`
     _copy: tuple[Version, int, Array] | None = None  # the matrix, and the version that it is a copy of
 
     def __init__(self, inputs: int, outputs: int, *, std: float = 0.02) -> None:
@@ -81,32 +69,11 @@ class Conv1D(Module):
         """Apply the matrix and the bias."""
         if is_recording():
             self._copy = None  # training is about to change the matrix, and needs the memory
-        y = linear(x, self.weight, self.bias, inputs_first=True)
-        return y if self.adapter is None else y + self.adapter(x)
-
-
-class LowRank(Module):
-    """An adapter: the product of two thin matrices, B A, applied to every row (see `minigrad.nn.low_rank`).
-
-    Shapes: x (..., in) -> (..., out), through (..., rank).  The output is 0 at the beginning.
-    """
-
-    def __init__(self, inputs: int, outputs: int, rank: int) -> None:
-        check_sizes(self, rank=rank)
-        self.lora_A = Linear(inputs, rank, bias=False)
-        self.lora_B = Linear(rank, outputs, bias=False, std=0.0)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Apply A, then B."""
-        return self.lora_B(self.lora_A(x))
-
-    def product(self) -> Array:
-        """Return the matrix B A, (out, in)."""
-        return np.asarray(self.lora_B.weight.data @ self.lora_A.weight.data)
+        return ops.linear(x, self.weight, self.bias, inputs_first=True)
 
 
 class Embedding(Module):
-    """A table with one row per token (see `ops.embedding`).
+    """A table with one row per token (see `ops.embedding`); it may also be the head, which computes logits.
 
     Shapes: ids (...) -> (..., width).
 
@@ -115,20 +82,28 @@ class Embedding(Module):
     (1, 3, 4)
     """
 
-    token_adapter: TokenRows | None = None  # see `minigrad.nn.token_rows`
-
     def __init__(self, vocab_size: int, width: int, *, std: float = 0.02) -> None:
         check_sizes(self, vocab_size=vocab_size, width=width)
         self.weight = Parameter((vocab_size, width), Init(std=std))
 
-    def lines(self) -> Array:
-        """Return the matrix with one line for each token, (V, C)."""
-        return self.weight.data if self.token_adapter is None else self.token_adapter.merged(self.weight)
-
     def forward(self, ids: Tensor) -> Tensor:
         """Look up the rows."""
-        rows = embedding(self.weight, ids)
-        return rows if self.token_adapter is None else rows + self.token_adapter(ids)
+        return ops.embedding(self.weight, ids)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Return the logits $x W^T$: x (rows, width) -> (rows, V)."""
+        return ops.linear(x, self.weight)
+
+    def factors(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the two factors of the logits, x and W, for a loss that never holds all logits."""
+        return x, self.weight
+
+
+class Head(Embedding):
+    """The matrix of the logits, $x W^T$, where it is not the embedding: a table with one row per token as well."""
+
+    def __init__(self, width: int, vocab_size: int, *, std: float = 0.02) -> None:
+        super().__init__(vocab_size, width, std=std)
 
 
 class RMSNorm(Module):

@@ -69,6 +69,10 @@ class Module:
         """Return what the training log shall show of the last step, by name."""
         return {}
 
+    def config_entries(self) -> dict[str, Any]:
+        """Return what config.json says of this module beside the config; raises InputError if it cannot be saved."""
+        return {}
+
     def _children(self) -> Iterator[tuple[str, Parameter | Module]]:
         """Yield the parameters and modules in the attributes, each with its path from here."""
         for name, value in vars(self).items():
@@ -87,7 +91,7 @@ class Module:
         found: list[tuple[str, Module]] = [(prefix, self)]
         for name, child in self._children():
             if isinstance(child, Module):
-                found += child.named_modules(f"{prefix}.{name}" if prefix else name)
+                found += child.named_modules(".".join(filter(None, (prefix, name))))
         return found
 
     def named_parameters(self) -> list[tuple[str, Parameter]]:
@@ -127,13 +131,12 @@ class Module:
 
         The values of a parameter are a function of `seed` and its index in `parameters()`. Matrices come first and
         vectors after them, so that each kind is contiguous for the optimizer; frozen parameters come last, and have no
-        gradient. `draw=False` leaves zeros, for weights that will be loaded. Quantised matrices stay as they are, in
-        memory of their own. Raises InputError for a dtype other than
+        gradient. `draw=False` leaves zeros, for weights that will be loaded. Raises InputError for a dtype other than
         float32 and float64.
         """
         if np.dtype(dtype) not in (np.float32, np.float64):
             raise InputError(f"a model's parameters are float32 or float64, not {np.dtype(dtype)}")
-        parameters = [parameter for parameter in self.parameters() if parameter.packed is None]
+        parameters = [parameter for parameter in self.parameters() if parameter.is_placed]
         trained = sum(math.prod(parameter.shape) for parameter in parameters if parameter.requires_grad)
         data = np.zeros(sum(math.prod(parameter.shape) for parameter in parameters), dtype)
         gradients = np.zeros(trained, dtype)
@@ -240,8 +243,8 @@ def _tree(module: Module) -> list[str]:
     title = module._title() + (f", {count:,} parameters" if count else "")
     inside = [(name, _tree(child)) for name, child in module._children() if isinstance(child, Module)]
     lines = [title + frozen + (f": {shapes}" if shapes else "")]
-    for _, group in itertools.groupby(inside, lambda part: part[1] if part[0][-1].isdigit() else part):
+    for _, group in itertools.groupby(inside, lambda part: part[1] if part[0][-1:].isdigit() else part):
         (first, (head, *rest)), *others = group
-        name = f"{first} to {others[-1][0]}: each " if others else f"{first}: "
+        name = f"{first} to {others[-1][0]}: each " if others else f"{first}: " if first else "around "
         lines += [f"  {name}{head}", *(f"  {line}" for line in rest)]
     return lines

@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
-from minigrad.kernels.decoding.lines import Packed
 from minigrad.options import checked_number
 from minigrad.random import generator
 from minigrad.typing import Array
@@ -91,8 +90,8 @@ class Parameter(Tensor):
 
     __slots__ = ("init",)
 
-    packed: Packed | None = None
-    """The values in a small format, where the parameter has one (see `minigrad.nn.quantised`)."""
+    is_placed = True
+    """Whether `Module.initialise` places the values in the flat array of a model, or they keep memory of their own."""
 
     def __init__(self, values: ArrayLike | Tensor | tuple[int, ...], init: Init | None = None) -> None:
         global _drawn
@@ -115,6 +114,10 @@ class Parameter(Tensor):
     def is_leaf(self) -> bool:
         """A parameter is a leaf even while it is frozen."""
         return True
+
+    def stored(self) -> dict[str, Array]:
+        """Return the arrays that a file holds of the parameter, by what follows its name there."""
+        return {"": self.data}
 
     def bind(self, data: Array, gradient: Array | None = None) -> None:
         """Use `data` as the memory of this parameter from now on, and `gradient` as the memory of its gradient.

@@ -7,8 +7,8 @@ sums are added.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from minigrad.kernels.decoding.program import (
     Pattern,
     Step,
 )
-from minigrad.nn.layers import Conv1D, Embedding, LayerNorm, Linear, RMSNorm
+from minigrad.nn.layers import Conv1D, Embedding, LayerNorm, RMSNorm
 from minigrad.nn.parameter import Parameter
 from minigrad.nn.rotary import RotaryAngles
 from minigrad.typing import Array
@@ -133,22 +133,23 @@ class Program:
         return self._norm(OFFSET_RMS_NORM, x, None, weight, offset)
 
     def linear(
-        self, module: Linear | Conv1D, x: Register, *, add_to: Register | None = None, out: Register | None = None
+        self, module: Any, x: Register, *, add_to: Register | None = None, out: Register | None = None
     ) -> Register:
         """Apply a layer to x: added to a register, or into one, a new one unless `out` is given."""
         bias = 0 if module.bias is None else self._address(module.bias.data)
-        out = add_to or out or self.register(module.weight.shape[1 if isinstance(module, Conv1D) else 0])
-        matrix = self._matrix(module.weight, module.lines)
+        is_reversed = getattr(module.weight, "transposed", isinstance(getattr(module, "inner", module), Conv1D))
+        out = add_to or out or self.register(module.weight.shape[int(is_reversed)])
+        matrix = self._matrix(module)
         self._add(LINEAR, x, out, bias=bias, adds=int(add_to is not None), **matrix)
         self.num_weights += x.size * out.size
-        if module.adapter is not None:
-            self.linear(module.adapter.lora_B, self.linear(module.adapter.lora_A, x), add_to=out)
+        if (adapter := getattr(module, "adapter", None)) is not None:
+            self.linear(adapter.lora_B, self.linear(adapter.lora_A, x), add_to=out)
         return out
 
-    def head(self, module: Embedding | Linear, x: Register) -> Register:
+    def head(self, module: Embedding, x: Register) -> Register:
         """Compute the logits of x with the matrix (vocab_size, width) of the head."""
         out = self.register(module.weight.shape[0])
-        self._add(LINEAR, x, out, **self._matrix(module.weight, module.lines))
+        self._add(LINEAR, x, out, **self._matrix(module))
         self.num_weights += x.size * out.size
         return out
 
@@ -220,17 +221,21 @@ class Program:
         self._add(code, x, out, weight=self._address(weight.data), bias=beside)
         return out
 
-    def _matrix(self, weight: Parameter, lines_of: Callable[[], Array]) -> dict[str, int]:
-        """Return where the lines of a matrix lie, and in which format; `lines_of` gives those of floats."""
-        if weight.packed is None:
-            return {"weight": self._address(lines_of())}
-        self._packed.append(weight.packed)
-        lines = weight.packed.lines()
+    def _matrix(self, module: Any) -> dict[str, int]:
+        """Return where the lines of the matrix of a layer lie, and in which format."""
+        packed = getattr(module.weight, "packed", None)
+        if packed is None:
+            inner = getattr(module, "inner", module)
+            if hasattr(module, "merged"):
+                return {"weight": self._address(module.merged().data)}
+            return {"weight": self._address(inner.lines() if isinstance(inner, Conv1D) else inner.weight.data)}
+        self._packed.append(packed)
+        lines = packed.lines()
         return {"weight": lines.address, "format": lines.format, "scales": lines.scales}
 
     def _embed(self, table: Embedding, x: Register, of_position: bool) -> None:
         rows = Register(0, table.weight.shape[0])
-        self._add(EMBED, rows, x, adds=int(of_position), **self._matrix(table.weight, table.lines))
+        self._add(EMBED, rows, x, adds=int(of_position), **self._matrix(table))
 
     def _address(self, weight: Array) -> int:
         lines = np.ascontiguousarray(weight)

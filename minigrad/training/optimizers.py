@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from minigrad.adapters.files import trained
 from minigrad.autograd.tensor import Tensor
 from minigrad.distributed import pipeline
 from minigrad.distributed.world import ALONE, World
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layers import Embedding, Linear
-from minigrad.nn.low_rank_files import trained
 from minigrad.nn.parameter import Parameter
 from minigrad.optim import SGD, AdamW, Muon, Optimizer
 from minigrad.optim.muon import flops_to_orthogonalise

@@ -77,7 +77,7 @@ class VSLA(LanguageModel):
         self.drop = nn.Dropout(config.dropout)
         self.h = [Block(config, layer) for layer in range(config.num_layers)]
         self.ln_f = nn.LayerNorm(config.width, eps=config.norm_eps)
-        head = None if config.tied_head else nn.Linear(config.width, config.vocab_size, bias=False, std=config.init_std)
+        head = None if config.tied_head else nn.Head(config.width, config.vocab_size, std=config.init_std)
         self.lm_head = head
 
     def embedding(self) -> nn.Embedding:

@@ -81,7 +81,7 @@ class Wiola(LanguageModel):
     def __init__(self, config: WiolaConfig) -> None:
         self.config: WiolaConfig = config
         self.model = WiolaBackbone(config)
-        head = None if config.tied_head else nn.Linear(config.width, config.vocab_size, bias=False, std=config.init_std)
+        head = None if config.tied_head else nn.Head(config.width, config.vocab_size, std=config.init_std)
         self.lm_head = head
         self._angles = SpiralAngles(
             config.head_dim,

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from minigrad.adapters import adapt
 from minigrad.constants import IGNORE
 from minigrad.data.tokens.batches import Batch
 from minigrad.data.tokens.documents import Documents
 from minigrad.finetuning.replay import Replay
 from minigrad.finetuning.rewards import RewardLearning
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.low_rank import adapt
 from minigrad.training.teaching import Lessons
 from tests.finetuning.conftest import TOK
 from tests.finetuning.test_rewards import build, practice

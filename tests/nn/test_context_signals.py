@@ -12,9 +12,9 @@ from minigrad.autograd import observers
 from minigrad.nn import Layout
 from minigrad.nn.context_signals import measure
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.quantising import quantise
 from minigrad.ops.attention_entropy import relative_entropy_formula
 from minigrad.ops.softmax import log_softmax_formula
+from minigrad.quantised import quantise
 from tests.models import tiny
 
 

@@ -14,17 +14,19 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
+import minigrad.adapters
 import minigrad.experts
 import minigrad.finetuning
 import minigrad.nn
+import minigrad.quantised
 import models
 from minigrad import Tensor, nn, ops
+from minigrad.adapters.low_rank import LowRank
 from minigrad.autograd.gradcheck import GradientError
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
 from minigrad.experts import Experts, mixture
 from minigrad.finetuning import objectives
-from minigrad.nn.layers import LowRank
 from minigrad.typing import Array
 from models.wiola.feed_forward import DualStreamFeedForward
 from models.wiola.norm import WiolaRMSNorm
@@ -63,7 +65,7 @@ def objectives_in(module: ModuleType) -> set[Layer]:
 
 
 def test_every_layer_and_objective_is_in_the_table() -> None:
-    list(modules_in(minigrad.nn, minigrad.experts, models))
+    list(modules_in(minigrad.nn, minigrad.adapters, minigrad.quantised, minigrad.experts, models))
     taught = set[Layer]().union(*map(objectives_in, modules_in(minigrad.finetuning)))
     layers = classes_below(nn.Module) | classes_below(nn.RotaryAngles)
     assert layers | taught == set(TABLE) | CONTAINERS

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from minigrad import InputError, Tensor, nn, ops
+from minigrad.adapters.low_rank import LowRank
+from minigrad.adapters.token_rows import TokenRows
 from minigrad.experts import Experts
 from minigrad.nn import Module, dropouts, set_step
-from minigrad.nn.layers import LowRank
-from minigrad.nn.token_rows import TokenRows
 
 
 def test_linear_with_and_without_bias() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.adapters.test_files import logits, taught
 from tests.models.tiny import tokens
-from tests.nn.test_low_rank_files import logits, taught
 
 pytestmark = [pytest.mark.peers, pytest.mark.filterwarnings("default")]
 torch = pytest.importorskip("torch")

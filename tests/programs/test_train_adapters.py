@@ -11,8 +11,8 @@ import pytest
 
 import generate
 import models
+from minigrad.adapters.files import WEIGHTS
 from minigrad.formats.safetensors import read_tensors
-from minigrad.nn.low_rank_files import WEIGHTS
 from minigrad.training.folder import checkpoint
 from minigrad.training.reporting import metrics
 from minigrad.training.settings import TrainConfig

@@ -15,7 +15,6 @@ import numpy as np
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.quantised import linear
 from minigrad.nn.trace import Trace
 from minigrad.pages.chart import Series, line_chart
 from minigrad.pages.explain.prediction import percent
@@ -57,7 +56,7 @@ def _parts(model: LanguageModel, trace: Trace, stream: Array) -> Iterator[Array]
             rows = Tensor(stream[start : start + _ROWS_AT_ONCE])
             for module in trace.after:
                 rows = module(rows)
-            yield linear(rows, model.head()).data
+            yield model.logits(rows).data
 
 
 def _best(logits: Array) -> tuple[Array, Array]:

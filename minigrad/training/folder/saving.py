@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from minigrad.adapters.files import save, trained
 from minigrad.distributed.agreement import check_equal
 from minigrad.errors import InputError
 from minigrad.formats.weights import check_weights
-from minigrad.nn.low_rank_files import save, trained
 from minigrad.nn.parameter import Parameter
 from minigrad.training.best import folder_of, is_best
 from minigrad.training.folder import checkpoint

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from minigrad.adapters import AdaptedEmbedding
 from minigrad.data.xz import MOST_BYTES
 from minigrad.experts import mixtures
 from minigrad.kernels.gemm import backend as products
@@ -154,8 +155,8 @@ def memory(
     head = tokens * config.vocab_size // chunks
     if model.head().requires_grad:
         head += replicas * min(chunks, 2) * config.vocab_size * config.width
-    elif (adapter := model.tables()[-1].token_adapter) is not None:
-        head += replicas * config.vocab_size * (config.width + len(adapter.tokens))
+    elif isinstance(table := model.tables()[-1], AdaptedEmbedding):
+        head += replicas * config.vocab_size * (config.width + len(table.token_adapter.tokens))
     trained = sum(math.prod(each.shape) for each in model.parameters() if each.requires_grad)
     state = model.num_parameters() + int((replicas + (2 if processes == 1 else 3 / processes)) * trained)
     return Memory(state * itemsize, (tokens * per_token + head) * itemsize)

@@ -10,10 +10,10 @@ import pytest
 
 import models
 from minigrad import no_grad
-from minigrad.nn.quantising import quantise
 from minigrad.pages.explain import explain
 from minigrad.pages.explain import page as page_module
 from minigrad.pages.explain.prediction import percent
+from minigrad.quantised import quantise
 
 ALONE = {"meta", "br"}
 LEFT_OPEN = {"li", "th", "td", "tr", "thead", "tbody"}  # elements whose end HTML lets one leave out

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import models
-from minigrad.nn.low_rank import adapt, adapt_tokens
+from minigrad.adapters import adapt, adapt_tokens
 from minigrad.optim import AdamW
 from minigrad.training import optimizers
 from minigrad.training.planning import costs

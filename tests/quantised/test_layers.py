@@ -10,8 +10,8 @@ import pytest
 import models
 from minigrad import InputError, no_grad
 from minigrad.kernels.decoding.lines import CODES
-from minigrad.nn.quantising import format_of, quantise
 from minigrad.programs.decoder import Decoder
+from minigrad.quantised import format_of, quantise
 from tests.models.tiny import TINY, build, tokens
 
 CASES = [*((family, "int8") for family in TINY), *(("gpt2", format) for format in CODES if format != "int8")]

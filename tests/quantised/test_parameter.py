@@ -7,8 +7,8 @@ import pytest
 
 from minigrad import GraphError, InputError, Tensor, nn, ops
 from minigrad.errors import ShapeError
-from minigrad.nn.quantised import QuantisedParameter, embedding, linear
-from minigrad.nn.quantising import quantise
+from minigrad.quantised import QuantisedEmbedding, QuantisedLinear, quantise
+from minigrad.quantised.parameter import QuantisedParameter
 from tests.models.tiny import build
 
 RNG = np.random.default_rng(0)
@@ -34,7 +34,7 @@ def test_values_come_back_rounded(format: str, error: float) -> None:
 def test_products_are_those_of_the_values(rows: int, transposed: bool) -> None:
     weight, bias = parameter(40, 50, "int8", transposed), nn.Parameter(RNG.normal(size=50 if transposed else 40))
     x = Tensor(RNG.normal(size=(rows, 1, 40 if transposed else 50)).astype(np.float32))
-    found = linear(x, weight, bias, inputs_first=transposed)
+    found = QuantisedLinear(weight, bias)(x)
     expected = ops.linear(x, Tensor(weight.data), bias, inputs_first=transposed)
     np.testing.assert_allclose(found.data, expected.data, atol=1e-5)
 
@@ -42,22 +42,22 @@ def test_products_are_those_of_the_values(rows: int, transposed: bool) -> None:
 def test_rows_of_a_table_are_looked_up() -> None:
     table = parameter(9, 33, "int4")
     ids = Tensor([[3, 8], [0, 3]])
-    np.testing.assert_array_equal(embedding(table, ids).data, table.data[ids.data])
+    np.testing.assert_array_equal(QuantisedEmbedding(table)(ids).data, table.data[ids.data])
     for wrong in (9, -1):
         with pytest.raises(InputError, match="the table has rows 0 to 8"):
-            embedding(table, Tensor([wrong]))
+            QuantisedEmbedding(table)(Tensor([wrong]))
 
 
 def test_what_does_not_fit_is_refused() -> None:
     weight = parameter(4, 6, "int8")
     with pytest.raises(ShapeError, match=r"\(4, 6\)"):
-        linear(Tensor(np.zeros((2, 5), np.float32)), weight)
+        QuantisedLinear(weight)(Tensor(np.zeros((2, 5), np.float32)))
     with pytest.raises(InputError, match=r"\(6, 4\)"):
         weight.data = np.zeros((6, 4))
 
 
 def test_nothing_is_trained_through_a_quantised_matrix() -> None:
-    layer = nn.Linear(8, 4)
+    layer = nn.Sequential(nn.Linear(8, 4))
     quantise(layer, "int8")
     with pytest.raises(InputError, match="stored as int8 cannot be trained"):
         layer.freeze(False)
@@ -73,13 +73,15 @@ def test_nothing_is_trained_through_a_quantised_matrix() -> None:
 @pytest.mark.parametrize("layer", [nn.Linear(8, 6), nn.Conv1D(8, 6)])
 def test_a_quantised_layer_passes_gradients_on(monkeypatch: pytest.MonkeyPatch, layer: nn.Linear | nn.Conv1D) -> None:
     """As a layer with the rounded matrix does, also if only a part of it is widened at a time."""
-    monkeypatch.setattr("minigrad.nn.quantised._WIDENED", 16)
-    quantise(layer, "int8")
+    monkeypatch.setattr("minigrad.quantised.parameter._WIDENED", 16)
+    model = nn.Sequential(layer)
+    quantise(model, "int8")
     rng = np.random.default_rng(0)
     x, dy = (rng.normal(size=(2, 3, size)).astype(np.float32) for size in (8, 6))
-    matrix = layer.weight.data.T if isinstance(layer, nn.Conv1D) else layer.weight.data
+    weight = model[0].weight.data  # type: ignore[attr-defined]
+    matrix = weight.T if isinstance(layer, nn.Conv1D) else weight
     given = Tensor(x, requires_grad=True)
-    layer(given).backward(dy)
+    model(given).backward(dy)
     np.testing.assert_allclose(np.asarray(given.grad), dy @ matrix, rtol=1e-5, atol=1e-5)
 
 

@@ -12,10 +12,10 @@ import pytest
 
 import models
 from minigrad import InputError, no_grad
+from minigrad.adapters import adapt, adapt_tokens
+from minigrad.adapters.files import CONFIG, WEIGHTS, base_of, is_adapter, save, trained
 from minigrad.formats.safetensors import read_tensors, save_tensors
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.low_rank import adapt, adapt_tokens
-from minigrad.nn.low_rank_files import CONFIG, WEIGHTS, base_of, is_adapter, save, trained
 from tests.models.tiny import build, tokens
 
 IDS = tokens(0, 1, 7)

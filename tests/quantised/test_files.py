@@ -13,7 +13,7 @@ from minigrad import InputError
 from minigrad.formats.gguf.network import read_network
 from minigrad.formats.safetensors import read_tensors, save_tensors
 from minigrad.kernels.decoding.lines import CODES
-from minigrad.nn.quantising import format_of, quantise
+from minigrad.quantised import format_of, quantise
 from tests.models.tiny import build, tokens
 
 

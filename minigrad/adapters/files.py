@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.adapters.low_rank import adapt, adapted, linear_layers, sizes_of, stores_inputs_first
+from minigrad.adapters.token_rows import AdaptedEmbedding
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.formats.safetensors import read_tensors, save_tensors
 from minigrad.formats.typed import read_dataclass
 from minigrad.formats.weights import check_weights
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.layers import Conv1D, Embedding, Linear
-from minigrad.nn.low_rank import adapt, adapted, linear_layers
 from minigrad.options import option, shown
 from minigrad.typing import Array
 
@@ -73,7 +73,7 @@ class AdapterConfig:
 
         Raises InputError if they are not tokens of the model.
         """
-        names, given = {_last(name): name for name in _tables(model)}, self.trainable_token_indices or {}
+        names, given = {_last(name): name for name in model.named_tables()}, self.trainable_token_indices or {}
         by_table = given if isinstance(given, dict) else {next(iter(names)): given}
         found, size = dict[str, list[int]](), model.config.vocab_size
         for table, tokens in by_table.items():
@@ -126,8 +126,8 @@ def save(
     if not layers:
         model.save(path, weights)
         return
-    rows = {name: table.token_adapter for name, table in _tables(model).items() if table.token_adapter is not None}
-    rank = next(len(layer.adapter.lora_A.weight) for layer in layers.values() if layer.adapter is not None)
+    tables = {name: table for name, table in model.named_tables().items() if isinstance(table, AdaptedEmbedding)}
+    rank = next(len(layer.adapter.lora_A.weight) for layer in layers.values())
     config = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
@@ -136,9 +136,10 @@ def save(
         "lora_alpha": rank,
         "lora_dropout": 0.0,
         "bias": "none",
-        "fan_in_fan_out": any(isinstance(layer, Conv1D) for layer in layers.values()),
+        "fan_in_fan_out": any(map(stores_inputs_first, linear_layers(model).values())),
         "target_modules": sorted({_last(name) for name in layers}),
-        "trainable_token_indices": {_last(name): each.tokens.tolist() for name, each in rows.items()} or None,
+        "trainable_token_indices": {_last(name): table.token_adapter.tokens.tolist() for name, table in tables.items()}
+        or None,
         "inference_mode": True,
     }
     try:
@@ -147,8 +148,8 @@ def save(
         raise RunError(f"cannot make the folder {path}: {error.strerror}") from error
     write_json(path / CONFIG, config)
     arrays = dict(weights or trained(model))
-    for name, adapter in rows.items():  # PEFT stores the rows themselves, under the name of a difference
-        arrays[name + _OUR_ROWS] = arrays[name + _OUR_ROWS] + _tables(model)[name].weight.data[adapter.tokens]
+    for name, table in tables.items():  # PEFT stores the rows themselves, under the name of a difference
+        arrays[name + _OUR_ROWS] = arrays[name + _OUR_ROWS] + table.weight.data[table.token_adapter.tokens]
     save_tensors(path / WEIGHTS, {_theirs(name, model): array for name, array in arrays.items()})
 
 
@@ -164,7 +165,7 @@ def load_adapters(model: LanguageModel, folder: str | Path) -> None:
     _check(model, arrays, names, config, path)
     adapt(model, config.r, only=names)
     for name, tokens in config.tokens(model).items():
-        weight = _tables(model)[name].weight
+        weight = model.named_tables()[name].weight
         matrix = np.array(weight.data)
         matrix[tokens] = arrays[name + _OUR_ROWS]
         weight.data = matrix
@@ -184,8 +185,7 @@ def _check(
         found = f"a layer {lacking[0]}, which the model lacks" if lacking else "no layer"
         raise InputError(f"{path / WEIGHTS} has adapters of {found}: they belong to another model")
     for name in names:
-        shape = layers[name].weight.shape
-        outputs, inputs = shape[::-1] if isinstance(layers[name], Conv1D) else shape
+        inputs, outputs = sizes_of(layers[name])
         expected[f"{name}{_OURS}A.weight"] = (config.r, inputs)
         expected[f"{name}{_OURS}B.weight"] = (outputs, config.r)
     try:
@@ -200,15 +200,6 @@ def trained(model: LanguageModel) -> dict[str, Array]:
     """Return the arrays of a model that a checkpoint needs: those of its adapters, or all if it has none."""
     ours = {name: each.data for name, each in model.named_parameters() if _OURS in name or name.endswith(_OUR_ROWS)}
     return ours or model.state_dict()
-
-
-def _tables(model: LanguageModel) -> dict[str, Embedding | Linear]:
-    tables = model.tables()
-    return {
-        name: each
-        for name, each in model.named_modules()
-        if isinstance(each, Embedding | Linear) and any(each is table for table in tables)
-    }
 
 
 def _last(name: str) -> str:

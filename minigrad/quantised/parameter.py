@@ -4,7 +4,7 @@ Products take place in float32: the weights are widened as they are read, while 
 over a prompt and the pass over one token compute with the same numbers, and their logits agree. To round activations as
 well, as some programs do for instructions on 8-bit numbers, would save no time where reading the weights is what takes
 the time, and the two passes would differ. A quantised matrix cannot be trained: its rounding has no gradient. But it
-passes gradients on, so that adapters beside it can be trained (`minigrad.nn.low_rank`; Dettmers et al. 2023, "QLoRA",
+passes gradients on, so that adapters beside it can be trained (`minigrad.adapters`; Dettmers et al. 2023, "QLoRA",
 arXiv 2305.14314).
 """
 
@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from minigrad import ops
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.graph import Node, is_recording
 from minigrad.autograd.op import op
@@ -33,6 +32,9 @@ from minigrad.typing import Array
 FORMATS = tuple(CODES)
 """The names of the formats."""
 
+SCALES = ".scales"
+"""What follows the name of a matrix in the name of its scales in a file."""
+
 _FEW = 16  # rows that are multiplied with lines as they are; for more, it is faster to widen the lines once
 _WIDENED = 1 << 22  # elements of a matrix that are widened at a time: 16 MB
 
@@ -45,6 +47,7 @@ class QuantisedParameter(Parameter):
 
     __slots__ = ("packed", "transposed")
 
+    is_placed = False
     packed: Packed
 
     def __init__(self, parameter: Parameter, format: str, transposed: bool = False) -> None:
@@ -69,9 +72,10 @@ class QuantisedParameter(Parameter):
         self.packed = pack(array.T if self.transposed else array, self.packed.format)
         self.version.count += 1
 
-    def without_values(self) -> Array:
-        """Return an array of the shape of the matrix that takes no memory."""
-        return self._data
+    def stored(self) -> dict[str, Array]:
+        """Return the numbers of the matrix, line by line, and their scales."""
+        stored = self.packed.stored()
+        return {"": stored.elements} | ({} if stored.scales is None else {SCALES: stored.scales})
 
     @property
     def requires_grad(self) -> bool:
@@ -84,22 +88,15 @@ class QuantisedParameter(Parameter):
             raise InputError(f"a matrix stored as {self.packed.format} cannot be trained; load the model as float32")
 
 
-def linear(x: Tensor, weight: Tensor, bias: Parameter | None = None, *, inputs_first: bool = False) -> Tensor:
-    """Compute `ops.linear` with a matrix in any format; a quantised one gets no gradient, x and the bias get theirs."""
-    if not isinstance(weight, QuantisedParameter):
-        return ops.linear(x, weight, bias, inputs_first=inputs_first)
-    matrix = weight.without_values()
-    check_linear(x.data, matrix, matrix.T if inputs_first else matrix, None if bias is None else bias.data)
-    return quantised_linear(x, bias, matrix=weight.packed)
-
-
 @op
 def quantised_linear(x: Array, bias: Array | None = None, *, matrix: Packed) -> tuple[Array, Backward]:
     """Compute $y = x W^T + b$ with a rounded W, which has no gradient.
 
-    Shapes: x (..., inputs), bias (outputs,), matrix (outputs, inputs) -> (..., outputs).
+    Shapes: x (..., inputs), bias (outputs,), matrix (outputs, inputs) -> (..., outputs).  Raises ShapeError if they do
+    not fit.
     """
     (outputs, inputs), shape, has_bias = matrix.shape, x.shape, bias is not None
+    check_linear(x, _without_values(matrix), _without_values(matrix), bias)
     count = math.prod(shape[:-1])
     is_short = count <= _FEW and x.dtype == np.float32
     multiply = multiply_few if is_short else _multiply_many
@@ -114,26 +111,37 @@ def quantised_linear(x: Array, bias: Array | None = None, *, matrix: Packed) -> 
     return y.reshape(*shape[:-1], outputs), backward
 
 
-def refuse_training(loss: Tensor, weight: Parameter) -> Tensor:
-    """Let backward() of a loss raise GraphError if it has no gradient because `weight`, of the model, is quantised."""
-    if weight.packed is None or loss.node is not None or not is_recording():
-        return loss
-    stored = weight.packed.format
+@op(integers=("ids",), integer_dtype="any")
+def quantised_embedding(ids: Array, *, matrix: Packed) -> tuple[Array, Backward]:
+    """Look up rows of a rounded table, which has no gradient.
+
+    Shapes: ids (...) integers, matrix (vocab_size, width) -> (..., width).  Raises InputError for ids out of range.
+    """
+    check_ids(_without_values(matrix), ids)
+    rows = widen(matrix, ids.reshape(-1).astype(np.int64))
 
     def backward(dy: Array) -> None:
-        raise GraphError(f"a model whose weights are stored as {stored} cannot be trained; load it as float32")
+        return None
 
-    loss.node = Node("the loss of a quantised model", loss.shape, loss.dtype, (), backward)
-    return loss
+    return rows.reshape(*ids.shape, matrix.shape[1]), backward
 
 
-def embedding(weight: Parameter, ids: Tensor) -> Tensor:
-    """Compute `ops.embedding` with a table in any format."""
-    if not isinstance(weight, QuantisedParameter):
-        return ops.embedding(weight, ids)
-    check_ids(weight.without_values(), ids.data)
-    found = widen(weight.packed, ids.data.reshape(-1).astype(np.int64))
-    return Tensor(found.reshape(*ids.shape, found.shape[1]))
+def refuse_training(x: Tensor, format: str) -> Tensor:
+    """Let backward() raise GraphError when it reaches x, if x has no gradient because the model is quantised."""
+    if x.node is not None or not is_recording():
+        return x
+
+    def backward(dy: Array) -> None:
+        raise GraphError(f"a model whose weights are stored as {format} cannot be trained; load it as float32")
+
+    refusing = Tensor(x.data)
+    refusing.node = Node("a quantised model", x.shape, x.dtype, (), backward)
+    return refusing
+
+
+def _without_values(matrix: Packed) -> Array:
+    """Return an array of the shape of a matrix that takes no memory."""
+    return np.broadcast_to(np.float32(0), matrix.shape)
 
 
 def _multiply_back(dy: Array, matrix: Packed) -> Array:

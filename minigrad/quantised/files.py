@@ -23,12 +23,11 @@ from minigrad.formats.typed import read_dataclass
 from minigrad.formats.weights import check_weights
 from minigrad.kernels.decoding.lines import Stored
 from minigrad.nn.module import Module
-from minigrad.nn.quantising import check_format, format_of
 from minigrad.options import shown
+from minigrad.quantised.layers import METHOD, VERSION, check_format
+from minigrad.quantised.parameter import SCALES, QuantisedParameter
 from minigrad.typing import Array
 
-_METHOD, _VERSION = "minigrad", 1
-_SCALES = ".scales"
 _READ_AS = {"float16": "float32", "bfloat16": "uint16", "int8": "int8", "int4": "uint8"}
 """The types that reading a file gives the numbers of each format."""
 
@@ -42,12 +41,6 @@ class _Entry:
     version: int
 
 
-def config_entry(model: Module) -> dict[str, Any]:
-    """Return what config.json says of the format of a model; nothing, if its matrices are floats of its dtype."""
-    found = format_of(model)
-    return {} if found is None else {QUANTISATION: {"quant_method": _METHOD, "format": found, "version": _VERSION}}
-
-
 def read_entry(values: Mapping[str, Any], path: Path) -> str | None:
     """Return the format that the content of the config.json at `path` names, or None.
 
@@ -57,7 +50,7 @@ def read_entry(values: Mapping[str, Any], path: Path) -> str | None:
         return None
     entry = values[QUANTISATION]
     method = entry.get("quant_method") if isinstance(entry, dict) else entry
-    if method != _METHOD:
+    if method != METHOD:
         raise InputError(
             f"{path} says that the weights were quantised by {shown(method)}, whose format is not read here; take the "
             "folder of the model before it was quantised"
@@ -67,40 +60,26 @@ def read_entry(values: Mapping[str, Any], path: Path) -> str | None:
         check_format(known.format)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    if known.version != _VERSION:
+    if known.version != VERSION:
         raise InputError(
             f"{path} says that the weights are stored as version {known.version} of {known.format}, and this minigrad "
-            f"reads version {_VERSION}; write the folder again with the other minigrad, or from the unquantised model"
+            f"reads version {VERSION}; write the folder again with the other minigrad, or from the unquantised model"
         )
     return known.format
 
 
-def arrays_of(model: Module) -> dict[str, Array]:
-    """Return the arrays of a model by name, as files hold them."""
-    arrays = {}
-    for name, parameter in model.named_parameters():
-        if parameter.packed is None:
-            arrays[name] = parameter.data
-            continue
-        stored = parameter.packed.stored()
-        arrays[name] = stored.elements
-        if stored.scales is not None:
-            arrays[name + _SCALES] = stored.scales
-    return arrays
-
-
 def check_arrays(model: Module, found: Mapping[str, Array]) -> None:
-    """Raise InputError, listing every difference, unless arrays have the names, shapes and types of `arrays_of`."""
+    """Raise InputError, listing every difference, unless arrays have the names, shapes and types of a model."""
     shapes: dict[str, tuple[int, ...]] = {}
     types: dict[str, str] = {}
     for name, parameter in model.named_parameters():
-        if parameter.packed is None:
+        if not isinstance(parameter, QuantisedParameter):
             shapes[name] = parameter.shape
             continue
         elements, scales = parameter.packed.stored_shapes()
         shapes[name], types[name] = elements, _READ_AS[parameter.packed.format]
         if scales is not None:
-            shapes[name + _SCALES] = scales
+            shapes[name + SCALES] = scales
     check_weights(found, shapes, np.float32, types=types)
 
 
@@ -108,11 +87,13 @@ def fill(model: Module, arrays: Iterable[tuple[str, Array]]) -> None:
     """Set the parameters of a quantised model to the arrays of a file, which come one after the other."""
     parameters, halves = dict(model.named_parameters()), dict[str, Array]()
     for name, array in arrays:
-        owner = name.removesuffix(_SCALES)
-        packed = parameters[owner].packed
-        if packed is None:
-            parameters[owner].data = array
-        elif not packed.scales.size:
+        owner = name.removesuffix(SCALES)
+        parameter = parameters[owner]
+        if not isinstance(parameter, QuantisedParameter):
+            parameter.data = array
+            continue
+        packed = parameter.packed
+        if not packed.scales.size:
             packed.insert(0, Stored(array.astype(packed.stored_type)))
         elif owner in halves:
             elements, scales = (array, halves.pop(owner)) if owner == name else (halves.pop(owner), array)

@@ -1,0 +1,5 @@
+"""Matrices in fewer bits: modules that replace the layers of a trained model, and their files."""
+
+from minigrad.quantised.layers import QuantisedEmbedding, QuantisedLinear, check_format, format_of, quantise
+
+__all__ = ["QuantisedEmbedding", "QuantisedLinear", "check_format", "format_of", "quantise"]

@@ -1,0 +1,131 @@
+"""Quantising a model: modules with matrices in a smaller format take the places of its layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from minigrad.autograd.tensor import Tensor
+from minigrad.errors import InputError
+from minigrad.formats.huggingface import QUANTISATION
+from minigrad.kernels.decoding.lines import CODES
+from minigrad.nn.layers import Conv1D, Embedding, Linear
+from minigrad.nn.module import Module
+from minigrad.nn.parameter import Parameter
+from minigrad.nn.replacing import replace
+from minigrad.options import nearest
+from minigrad.quantised.parameter import (
+    QuantisedParameter,
+    quantised_embedding,
+    quantised_linear,
+    refuse_training,
+)
+from minigrad.system import hardware
+
+METHOD, VERSION = "minigrad", 1
+"""How config.json names the program that quantised a model, and the version of its formats."""
+
+
+class _Quantised(Module):
+    """A module with a matrix in a smaller format."""
+
+    weight: QuantisedParameter
+
+    def config_entries(self) -> dict[str, Any]:
+        """Return the name of the format."""
+        return {
+            QUANTISATION: {"quant_method": METHOD, "format": self.weight.packed.format, "version": VERSION},
+        }
+
+
+class QuantisedLinear(_Quantised):
+    """What replaces a `Linear` or a `Conv1D`: $y = x W^T + b$ with a rounded W.
+
+    Shapes: x (..., in) -> (..., out).
+    """
+
+    def __init__(self, weight: QuantisedParameter, bias: Parameter | None = None) -> None:
+        self.weight, self.bias = weight, bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the matrix, and the bias if there is one."""
+        return quantised_linear(x, self.bias, matrix=self.weight.packed)
+
+
+class QuantisedEmbedding(_Quantised, Embedding):
+    """What replaces an `Embedding`, as a table of rows and as the head.
+
+    Shapes: ids (...) -> (..., width).
+    """
+
+    weight: QuantisedParameter
+
+    def __init__(self, weight: QuantisedParameter) -> None:
+        self.weight = weight
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Look up the rows."""
+        return quantised_embedding(ids, matrix=self.weight.packed)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Return the logits $x W^T$: x (rows, width) -> (rows, V)."""
+        return quantised_linear(x, matrix=self.weight.packed)
+
+    def factors(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return x and W of the logits; without adapters, backward() of a loss of these raises GraphError."""
+        return refuse_training(x, self.weight.packed.format), Tensor(self.weight.data)
+
+
+def check_format(name: str) -> None:
+    """Raise InputError for a format that does not exist, naming the closest."""
+    if name not in CODES:
+        guess = nearest(name, CODES)
+        hint = f"; did you mean {guess}?" if guess else ""
+        raise InputError(f"weights can be stored as {', '.join(CODES)}, not as {name}{hint}")
+
+
+def quantise(model: Module, format: str) -> None:
+    """Keep the matrices of all linear layers and embeddings in a format: float16, bfloat16, int8 or int4.
+
+    Everything else, such as the weights of norms, stays float32. The model cannot be trained afterwards.
+    The matrices of a skeleton are rounded when they are set. Raises InputError for a format that does not exist, for a
+    model that computes in float64 or is quantised, and for weights that the format cannot hold.
+
+    >>> import models
+    >>> model = models.build("vidya-v2", size="nano")
+    >>> quantise(model, "int8")
+    >>> format_of(model), model.head().packed.elements.dtype
+    ('int8', dtype('uint8'))
+    """
+    check_format(format)
+    if (found := format_of(model)) is not None:
+        raise InputError(f"the model is stored as {found}: its weights cannot be rounded again to {format}")
+    if any(parameter.dtype != np.float32 for parameter in model.parameters()):
+        raise InputError(f"a model that computes in float64 cannot be stored as {format}; load it as float32")
+    model.freeze()
+    is_skeleton = not any(any(parameter.data.strides) for parameter in model.parameters())
+    shared: dict[int, QuantisedParameter] = {}
+    quantised: dict[str, Module] = {}
+    for name, module in model.named_modules():
+        if isinstance(module, Linear | Conv1D | Embedding):
+            if id(module.weight) not in shared:
+                transposed = isinstance(module, Conv1D)
+                shared[id(module.weight)] = QuantisedParameter(module.weight, format, transposed=transposed)
+            weight = shared[id(module.weight)]
+            is_table = isinstance(module, Embedding)
+            quantised[name] = QuantisedEmbedding(weight) if is_table else QuantisedLinear(weight, module.bias)
+    replace(model, quantised)
+    if not is_skeleton:  # the others leave the array that they shared with the matrices, so that it is freed
+        rest = [parameter for parameter in model.parameters() if parameter.is_placed]
+        values = [parameter.data.copy() for parameter in rest]
+        model.initialise(draw=False)
+        for parameter, value in zip(rest, values, strict=True):
+            parameter.data = value
+        hardware.give_back_memory()
+
+
+def format_of(model: Module) -> str | None:
+    """Return the format of the matrices of a model, or None if they are floats of its dtype."""
+    formats = (each.packed.format for each in model.parameters() if isinstance(each, QuantisedParameter))
+    return next(formats, None)
