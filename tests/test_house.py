@@ -77,7 +77,7 @@ ALLOWED: dict[str, set[str]] = {
     "models.vidya_v2": NN | GUESTS,
     "models.vsla": NN,
     "models.vsla.variable": OPS | {"minigrad.nn"},
-    "models.wiola": NN,
+    "models.wiola": NN | {"minigrad.pages"},
     "models.growth": NN,
     "models.claims": NN,
     "models.initial_weights": NN | GUESTS | {"minigrad.training", "models.family", "models.growth"},

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.adapters.low_rank import adapt, adapted, linear_layers, sizes_of, stores_inputs_first
-from minigrad.adapters.token_rows import AdaptedEmbedding
+from minigrad.adapters.token_rows import AdaptedEmbedding, tables_of
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.formats.safetensors import read_tensors, save_tensors
@@ -73,7 +73,7 @@ class AdapterConfig:
 
         Raises InputError if they are not tokens of the model.
         """
-        names, given = {_last(name): name for name in model.named_tables()}, self.trainable_token_indices or {}
+        names, given = {_last(name): name for name in tables_of(model)}, self.trainable_token_indices or {}
         by_table = given if isinstance(given, dict) else {next(iter(names)): given}
         found, size = dict[str, list[int]](), model.config.vocab_size
         for table, tokens in by_table.items():
@@ -126,7 +126,7 @@ def save(
     if not layers:
         model.save(path, weights)
         return
-    tables = {name: table for name, table in model.named_tables().items() if isinstance(table, AdaptedEmbedding)}
+    tables = {name: table for name, table in tables_of(model).items() if isinstance(table, AdaptedEmbedding)}
     rank = next(len(layer.adapter.lora_A.weight) for layer in layers.values())
     config = {
         "peft_type": "LORA",
@@ -165,7 +165,7 @@ def load_adapters(model: LanguageModel, folder: str | Path) -> None:
     _check(model, arrays, names, config, path)
     adapt(model, config.r, only=names)
     for name, tokens in config.tokens(model).items():
-        weight = model.named_tables()[name].weight
+        weight = tables_of(model)[name].weight
         matrix = np.array(weight.data)
         matrix[tokens] = arrays[name + _OUR_ROWS]
         weight.data = matrix

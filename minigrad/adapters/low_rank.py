@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.adapters.token_rows import AdaptedEmbedding
+from minigrad.adapters.token_rows import AdaptedEmbedding, tables_of
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
@@ -146,7 +146,7 @@ def adapt_tokens(model: LanguageModel, tokens: Sequence[int]) -> None:
     if (stored := format_of(model)) is not None:
         raise InputError(f"rows of tokens cannot be trained in a matrix stored as {stored}; adapt the layers alone")
     with shapes_only():
-        tables = {name: AdaptedEmbedding(table, tokens) for name, table in model.named_tables().items()}
+        tables = {name: AdaptedEmbedding(table, tokens) for name, table in tables_of(model).items()}
     if not is_skeleton:
         for table in tables.values():
             table.token_adapter.initialise(dtype=table.weight.dtype)

@@ -17,6 +17,7 @@ import numpy as np
 from minigrad import ops
 from minigrad.autograd.graph import is_recording
 from minigrad.autograd.tensor import Tensor
+from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layers import Embedding
 from minigrad.nn.module import Module, check_sizes
 from minigrad.nn.parameter import Init, Parameter
@@ -94,3 +95,9 @@ class AdaptedEmbedding(Wrapper, Embedding):
     def factors(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return the two factors of the logits (see `TokenRows.widen`)."""
         return self.token_adapter.widen(x, self.weight)
+
+
+def tables_of(model: LanguageModel) -> dict[str, Embedding]:
+    """Return the modules of a model whose matrix has a row for each token, by name: the embedding, perhaps a head."""
+    tables = model.tables()
+    return {name: each for name, module in model.named_modules() for each in tables if module is each}

@@ -9,6 +9,7 @@ Left alone, a router prefers the experts that learned first, and the others neve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -119,6 +120,12 @@ class Experts(Module):
 def mixtures(model: Module) -> list[Experts]:
     """Return the mixtures of experts of a model, from the first layer to the last."""
     return [module for _, module in model.named_modules() if isinstance(module, Experts)]
+
+
+def active_parameters(model: Module) -> int:
+    """Return the number of parameters that take part in the computation of one token."""
+    idle = (parameter for _, module in model.named_modules() for parameter in module.idle())
+    return model.num_parameters() - sum(math.prod(parameter.shape) for parameter in idle)
 
 
 def balance_loss(routing: Routing, counted: Array, layout: Layout) -> Tensor:

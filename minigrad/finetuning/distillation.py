@@ -17,6 +17,7 @@ from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.errors import InputError
 from minigrad.evaluate.losses import evaluate
 from minigrad.nn.language_model import LanguageModel
+from minigrad.ops.distillation import objective_of
 from minigrad.system.terminal import phase, say
 from minigrad.training.run import Run
 from minigrad.training.settings import RunSettings
@@ -90,7 +91,7 @@ class Distillation:
             say(f"the teacher: validation text {score.bits_per_byte:.3f} bits per byte")
         with no_grad():
             few = self.batch(seed=0, step=0, batch_size=1)
-            run.model.loss(few.tokens, few.targets, layout=few.layout, teaching=few.teaching)
+            run.model.loss(few.tokens, few.targets, layout=few.layout, objective=objective_of(few.teaching))
 
     def examine(self, run: Run) -> Taught:
         """Compare the student with its teacher on the validation text."""

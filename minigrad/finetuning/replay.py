@@ -22,6 +22,7 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.data.tokens.batches import Batch, join
 from minigrad.data.tokens.source import Source
 from minigrad.nn.language_model import LanguageModel
+from minigrad.ops.distillation import objective_of
 from minigrad.training.run import Run
 from minigrad.training.teaching import Lessons, Reward, Taught
 from minigrad.typing import Teaching
@@ -121,7 +122,7 @@ class Replay:
                     parameter.bind(frozen[name].data)
             with no_grad():
                 few = self._with_teacher_outputs(self.text.batch(seed=0, step=0, batch_size=1), True)
-                run.model.loss(few.tokens, few.targets, layout=few.layout, teaching=few.teaching)
+                run.model.loss(few.tokens, few.targets, layout=few.layout, objective=objective_of(few.teaching))
         self.lessons.begin(run)
 
     def examine(self, run: Run) -> Taught:

@@ -204,6 +204,20 @@ class Module:
             parameter.zero_grad()
 
 
+def figures_of(model: Module) -> dict[str, list[Any]]:
+    """Return the figures of all modules of a model, in order.
+
+    Numbers of the same name become one list; of lists, each module's has its number in its name.
+    """
+    found: dict[str, list[Any]] = {}
+    for _, module in model.named_modules():
+        for name, value in module.figures().items():
+            found.setdefault(name, []).append(value)
+    numbers = {name: values for name, values in found.items() if not isinstance(values[0], list)}
+    lists = {name: values for name, values in found.items() if name not in numbers}
+    return numbers | {f"{name}_{index}": each for name, many in lists.items() for index, each in enumerate(many)}
+
+
 def _found_in(path: str, value: Any, owner: str) -> Iterator[tuple[str, Parameter | Module]]:
     """Yield the parameters and modules in the value of an attribute, each with its path."""
     if isinstance(value, Parameter | Module):

@@ -11,6 +11,7 @@ from minigrad.kernels.decoding.machine import run
 from minigrad.kernels.decoding.program import Heads, Texts
 from minigrad.kernels.gemm.backend import rounds
 from minigrad.nn.cache import Cache, KeyValueCache
+from minigrad.nn.inputs import check_tokens
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
 from minigrad.nn.programs import Program
@@ -49,7 +50,7 @@ class Decoder:
         Raises InputError for ids out of range, or a cache that is full; ShapeError for more than one token of a text.
         """
         layout = layout or Layout.rectangular(np.size(tokens), 1)
-        ids, layout = self.model.check_tokens(tokens, cache, layout)
+        ids, layout = check_tokens(tokens, self.model.config.context_length, cache, layout)
         if layout.lengths.max(initial=0) > 1:
             raise ShapeError(f"a step continues a text with one token, not {layout.lengths.max()}")
         if self._logits is None or not isinstance(cache, KeyValueCache):

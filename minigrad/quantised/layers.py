@@ -113,8 +113,10 @@ def quantise(model: Module, format: str) -> None:
                 transposed = isinstance(module, Conv1D)
                 shared[id(module.weight)] = QuantisedParameter(module.weight, format, transposed=transposed)
             weight = shared[id(module.weight)]
-            is_table = isinstance(module, Embedding)
-            quantised[name] = QuantisedEmbedding(weight) if is_table else QuantisedLinear(weight, module.bias)
+            if isinstance(module, Embedding):
+                quantised[name] = QuantisedEmbedding(weight)
+            else:
+                quantised[name] = QuantisedLinear(weight, module.bias)
     replace(model, quantised)
     if not is_skeleton:  # the others leave the array that they shared with the matrices, so that it is freed
         rest = [parameter for parameter in model.parameters() if parameter.is_placed]

@@ -7,13 +7,14 @@ tokens (eqs. 31 and 32). Here the causal readings are the default; the literal o
 
 from __future__ import annotations
 
+from typing import Any
+
 from minigrad import nn, ops
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
 from minigrad.nn import Layout
 from minigrad.nn.cache import Cache, refuse_gradient
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.panels import Panel
 from minigrad.nn.programs import Program, Register
 from minigrad.nn.trace import Trace
 from models.wiola.attention import GatedCrossLayerAttention, Pass
@@ -23,7 +24,6 @@ from models.wiola.feed_forward import DualStreamFeedForward
 from models.wiola.merged_attention import merged_attention
 from models.wiola.merging import rows_at
 from models.wiola.norm import WiolaRMSNorm
-from models.wiola.panels import panels
 from models.wiola.spiral import SpiralAngles
 
 
@@ -170,6 +170,8 @@ class Wiola(LanguageModel):
         layers = self.config.merging_layers
         return {"merge_ratio": [self.model.layers[layer].merge_ratio for layer in layers]} if layers else {}
 
-    def panels(self, trace: Trace) -> list[Panel]:
+    def panels(self, trace: Trace) -> list[Any]:
         """Return the gates of each layer and the merges of a text that the model read."""
-        return panels(self, trace)
+        from models.wiola.panels import panels  # needed by a page alone
+
+        return panels(self.config, self.model.layers, trace)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from minigrad import ops
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.tensor import Tensor
-from minigrad.nn.panels import Pairs, Panel, Shares
 from minigrad.nn.trace import Trace
+from minigrad.pages.explain.panel import Pairs, Panel, Shares
 from minigrad.typing import Array
+from models.wiola.config import WiolaConfig
 from models.wiola.merging import find_groups
-
-if TYPE_CHECKING:
-    from models.wiola.model import Wiola
 
 _GATES = """Each layer mixes two things into its attention: what it reads in the text, and summaries of the layers \
 below it. First column: the share of those summaries. Second: how far the gate of the attention is open, from 0%, \
@@ -33,33 +32,33 @@ _WRITING = {
 }
 
 
-def panels(model: Wiola, trace: Trace) -> list[Panel]:
+def panels(config: WiolaConfig, layers: Sequence[Any], trace: Trace) -> list[Panel]:
     """Return a table of the gates of each layer, and the pairs that the merging layers join."""
-    found: list[Panel] = [_gates(model, trace)]
-    if model.config.merging_layers:
-        found.append(_merges(model, trace))
+    found: list[Panel] = [_gates(layers, trace)]
+    if config.merging_layers:
+        found.append(_merges(config, layers, trace))
     return found
 
 
-def _gates(model: Wiola, trace: Trace) -> Shares:
+def _gates(blocks: Sequence[Any], trace: Trace) -> Shares:
     gates = {
         (operation.layer, operation.name): _open(operation.arrays[-1])
         for operation in trace.operations
         if operation.name in ("sigmoid_gate", "blend")
     }
     rows = {}
-    for number, layer in enumerate(model.model.layers):
+    for number, layer in enumerate(blocks):
         beta = _open(layer.attn.blend_logit.data) if number else None  # the first has no layer below it
         rows[f"layer {number + 1}"] = [beta, gates[number, "sigmoid_gate"], gates[number, "blend"]]
     columns = ("layers below", "gate of the attention", "narrow stream")
     return Shares("Wiola's gates", _GATES, columns, rows)
 
 
-def _merges(model: Wiola, trace: Trace) -> Pairs:
-    config, layers = model.config, {}
+def _merges(config: WiolaConfig, blocks: Sequence[Any], trace: Trace) -> Pairs:
+    layers = {}
     for number in config.merging_layers:
         with no_grad():
-            rows = model.model.layers[number].input_norm(Tensor(trace.stream[number])).data
+            rows = blocks[number].input_norm(Tensor(trace.stream[number])).data
         groups = find_groups(rows, np.array([0, len(rows)]), config.atm_threshold, None)
         joined = np.ones(len(rows), bool)
         joined[groups.first] = False

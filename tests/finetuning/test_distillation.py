@@ -10,6 +10,7 @@ import pytest
 
 from minigrad.autograd.graph import no_grad
 from minigrad.finetuning.distillation import Distillation
+from minigrad.ops.distillation import objective_of
 from minigrad.training.settings import RunSettings
 from tests.finetuning.conftest import TOK
 from tests.finetuning.test_rewards import EVERY, build
@@ -41,8 +42,10 @@ def test_the_loss_of_a_batch_is_that_of_its_parts() -> None:
     batch = lesson.batch(seed=0, step=0, batch_size=4)
     parts = batch.parts(3)
     assert len(parts) == 3
-    losses = [student.loss(each.tokens, each.targets, layout=each.layout, teaching=each.teaching) for each in parts]
-    whole = student.loss(batch.tokens, batch.targets, layout=batch.layout, teaching=batch.teaching)
+    whole, *losses = (
+        student.loss(each.tokens, each.targets, layout=each.layout, objective=objective_of(each.teaching))
+        for each in (batch, *parts)
+    )
     mean = np.average([each.item() for each in losses], weights=[each.num_targets for each in parts])
     assert mean == pytest.approx(whole.item(), rel=1e-5)
 

@@ -61,7 +61,8 @@ def explain(
         Path("page.html").write_text(explain(model, tok, ids), encoding="utf-8")
     """
     reading = read(model, tokenizer, tokens, len(tokens) if written is None else written)
-    panels = {f"panel{number}": each for number, each in enumerate(model.panels(reading.trace))}
+    shown = model.panels(reading.trace) if isinstance(model, panel.ShowsPanels) else []
+    panels = {f"panel{number}": each for number, each in enumerate(shown)}
     links = _PARTS | {name: each.title for name, each in panels.items()}
     sections = [
         _head(reading, title, drawn, left_out=len(tokens) - len(reading.shown)),

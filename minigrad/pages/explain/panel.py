@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from minigrad.nn.panels import Pairs, Panel, Shares
+from minigrad.nn.trace import Trace
 from minigrad.pages.explain.prediction import percent
 from minigrad.pages.explain.tokens import TokenNames
 from minigrad.pages.page import escape
+from minigrad.typing import Array
+
+
+class Shares(NamedTuple):
+    """A table of shares from 0 to 1, a row for each layer; None where a layer has no such share."""
+
+    title: str
+    words: str  # two or three plain sentences: the figures and their meaning
+    columns: Sequence[str]
+    rows: Mapping[str, Sequence[float | None]]
+
+
+class Pairs(NamedTuple):
+    """Which tokens were joined with the token before them, in some layers.
+
+    Shapes: joined (rows,), whether each token is the second of a pair; similarity (rows,), its cosine with the token
+    before.
+    """
+
+    title: str
+    words: str
+    layers: Mapping[str, tuple[Array, Array]]  # joined and similarity
+
+
+Panel = Shares | Pairs
+
+
+@runtime_checkable
+class ShowsPanels(Protocol):
+    """A model that shows something of itself on the page, besides what all models have."""
+
+    def panels(self, trace: Trace) -> list[Panel]:
+        """Return what to show of a text that the model read, given its trace with all gates."""
 
 
 def show_panel(panel: Panel, name: str, tokens: Sequence[int], first: int, names: TokenNames) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from minigrad.adapters import AdaptedEmbedding
 from minigrad.data.xz import MOST_BYTES
-from minigrad.experts import mixtures
+from minigrad.experts import active_parameters, mixtures
 from minigrad.kernels.gemm import backend as products
 from minigrad.kernels.rowwise.swiglu import swiglu_forward
 from minigrad.nn.language_model import LanguageModel
@@ -75,7 +75,7 @@ def in_each_token(model: LanguageModel) -> str:
     """
     for block in mixtures(model)[:1]:
         shares = f"{block.per_token} of {len(block.experts)} experts"
-        return f"; each token passes through {shares}, so through {model.active_parameters():,} of them"
+        return f"; each token passes through {shares}, so through {active_parameters(model):,} of them"
     return ""
 
 

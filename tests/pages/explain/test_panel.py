@@ -6,8 +6,7 @@ import re
 
 import numpy as np
 
-from minigrad.nn.panels import Pairs, Shares
-from minigrad.pages.explain.panel import show_panel
+from minigrad.pages.explain.panel import Pairs, Shares, show_panel
 from minigrad.pages.explain.tokens import TokenNames
 
 
