@@ -42,17 +42,14 @@ def test_a_module_is_replaced_in_all_its_places_and_keeps_its_names() -> None:
 
 
 def test_a_wrapped_layer_works_in_a_model_as_in_its_copy() -> None:
-    model, ids = build("vidya-v2", "float64", dropout=0.5), tokens(0, 2, 5)
+    model, ids = build("vidya-v2", dropout=0.5), tokens(0, 2, 5)
     found = {name: Doubled(each) for name, each in model.named_modules() if name.endswith("down_proj")}
     nn.replace(model, found)
-    assert "wrapped" not in repr(model)
     assert "around Linear" in repr(model)
     assert not any(module.training for _, module in model.eval().named_modules())
     np.testing.assert_array_equal(copy.deepcopy(model)(ids).data, model(ids).data)
     model.load_state_dict(model.state_dict())
-    wrapped = {name: Doubled(each) for name, each in found.items()}  # type: ignore[arg-type]
     nn.replace(model, {name: each.inner for name, each in found.items()})
-    assert len(wrapped) == 2
     assert not any("shift" in name for name in model.state_dict())
 
 
