@@ -47,7 +47,7 @@ def sequences(spans: Spans, *, context: int, overlap: float = 0.5) -> Sequences:
 
 
 def tokens_read(spans: Spans, *, context: int, overlap: float = 0.5) -> int:
-    """Return the number of tokens in the `sequences` of these spans, also those that are only read.
+    """Return the number of tokens in the `sequences` of these spans, including tokens that are only read.
 
     >>> spans = Spans(np.arange(20), np.array([0, 12]), np.array([12, 7]))
     >>> tokens_read(spans, context=8)  # the first eight of the first span, eight again from the fifth on; then seven

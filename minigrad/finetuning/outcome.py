@@ -64,8 +64,8 @@ def _table(title: str, recalled: Sequence[Answered]) -> str:
     shown = sorted(recalled, key=lambda each: each.exact)[:_MOST_SHOWN]
     rows = (f"<tr><td>{_cell(each.question)}<td>{_cell(each.expected)}<td>{_cell(each.said)}" for each in shown)
     return (
-        f"<h2>{title}</h2><p>{len(shown)} of {len(recalled)}; those that it answers otherwise "
-        "come first.</p><table><tr><th>question<th>taught<th>what it says</tr>" + "".join(rows) + "</table>"
+        f"<h2>{title}</h2><p>{len(shown)} of {len(recalled)}; other answers than the taught "
+        "ones come first.</p><table><tr><th>question<th>taught<th>what it says</tr>" + "".join(rows) + "</table>"
     )
 
 

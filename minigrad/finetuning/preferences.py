@@ -125,7 +125,7 @@ class PreferenceLearning:
         ]
         chosen, rejected = np.array(raised).T
         share, margin = float((chosen > rejected).mean()), float((chosen - rejected).mean())
-        which = "held-out pairs" if self.held_out else "pairs, all of which were learned"
+        which = "held-out pairs" if self.held_out else "learned pairs"
         learned = (
             f"In {100 * share:.0f}% of {len(pairs):,} {which} the chosen answer gained on the rejected one, by "
             f"{margin:.2f} nats on average: chosen answers changed by {chosen.mean():+.2f}, rejected ones by "

@@ -81,7 +81,7 @@ class LanguageModel(Module):
         return weights
 
     def measurements(self) -> dict[str, list[float]]:
-        """Return what to log about the last training step besides the loss: the figures of all modules."""
+        """Return what to log about the last training step beside the loss: the figures of all modules."""
         return figures_of(self)
 
     def recompute_layers(self, on: bool = True) -> None:

@@ -40,7 +40,7 @@ Panel = Shares | Pairs
 
 @runtime_checkable
 class ShowsPanels(Protocol):
-    """A model that shows something of itself on the page, besides what all models have."""
+    """A model with additional panels on the page."""
 
     def panels(self, trace: Trace) -> list[Panel]:
         """Return what to show of a text that the model read, given its trace with all gates."""

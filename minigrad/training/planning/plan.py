@@ -293,6 +293,6 @@ class Plan:
         if not steps:
             in_all = f"{format_seconds(60 * (self.settings.minutes or 0.0))} in all"
             return f"{in_all}; in that time about {format_estimate(tokens)} tokens, {passes}{warning}"
-        done = f", of which {self.done:,} are done" if self.done else ""
+        done = f" ({self.done:,} are done)" if self.done else ""
         in_all = f"in about {format_seconds(tokens / speed + after)}"
         return f"{plural(steps, 'step')}{done}: {format_count(tokens)} tokens, {passes}, {in_all}{warning}"

@@ -206,7 +206,7 @@ def test_the_plan_of_a_continued_run_is_for_the_steps_that_are_left():
     whole, half, finished = (joined(each.describe(Path("runs/a"))) for each in plans)
     per_step = planned(TrainConfig(steps=50)).settings.tokens_per_step
     assert f"length 50 steps: {50 * per_step:,} tokens, " in whole
-    assert f"length 50 steps, of which 20 are done: {30 * per_step:,} tokens, " in half
+    assert f"length 50 steps (20 are done): {30 * per_step:,} tokens, " in half
     assert "length all 50 steps are done; a larger --steps, --tokens or --minutes continues this run" in finished
 
 
