@@ -20,7 +20,7 @@ from minigrad.data import python_docs
 from minigrad.data.download import download
 from minigrad.data.overlap import without_repeats
 from minigrad.data.selection import Selection
-from minigrad.data.split import Parts, bytes_to_train, num_bytes, sample, split
+from minigrad.data.split import Parts, num_bytes, split
 from minigrad.data.text_files import TextFiles, documents_in, read
 from minigrad.errors import InputError, RunError
 
@@ -54,7 +54,7 @@ class Corpus:
     @property
     def bytes_to_train(self) -> int:
         """Size of the documents to train on as UTF-8, in bytes."""
-        return bytes_to_train(self._parts)
+        return self._parts.bytes_to_train
 
     @property
     def num_documents(self) -> int:
@@ -73,7 +73,7 @@ class Corpus:
 
     def sample(self) -> Iterable[str]:
         """Return enough of the documents to train on to learn a vocabulary from."""
-        return sample(self._parts)
+        return self._parts.sample()
 
     @functools.cached_property
     def _parts(self) -> Parts:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from minigrad.data import corpus
 from minigrad.data.corpus import Corpus
 from minigrad.data.overlap import without_repeats
-from minigrad.data.split import Parts, bytes_to_train, num_bytes, sample
+from minigrad.data.split import Parts, num_bytes
 from minigrad.errors import InputError
 from minigrad.system.units import format_bytes
 
@@ -41,7 +41,7 @@ class Mixture:
     @property
     def bytes_to_train(self) -> int:
         """Size of the documents to train on of all texts, as UTF-8, in bytes."""
-        return sum(map(bytes_to_train, self.parts))
+        return sum(each.bytes_to_train for each in self.parts)
 
     @property
     def num_documents(self) -> int:
@@ -69,7 +69,7 @@ class Mixture:
 
     def sample(self) -> Iterator[str]:
         """Yield enough of the documents to train on to learn a vocabulary from."""
-        return itertools.chain.from_iterable(map(sample, self.parts))
+        return itertools.chain.from_iterable(each.sample() for each in self.parts)
 
 
 def _without(parts: Parts, held_out: Iterable[str]) -> Parts:

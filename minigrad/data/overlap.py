@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from minigrad.data.selection import Reading, Selection
+from minigrad.data.selection import DocumentPass, Selection
 
 RUN = 13  # words
 
@@ -28,7 +28,7 @@ def without_repeats(train: Iterable[str], held_out: Iterable[str]) -> tuple[Sele
     """
     documents = set(held_out)
     held = {run for text in documents for run in _runs(text)}
-    changed, left_out, lost, reading = dict[int, str | None](), 0, 0, Reading(train)
+    changed, left_out, lost, reading = dict[int, str | None](), 0, 0, DocumentPass(train)
     for number, document in reading:
         pieces = [document]
         if document not in documents and not held.isdisjoint(_runs(document)):

@@ -15,8 +15,8 @@ from minigrad.errors import InputError
 _LARGEST_SAMPLE = 1 << 28  # bytes
 
 
-class Reading:
-    """One pass over documents: yields the number and the text of each; then says how much it was, and what."""
+class DocumentPass:
+    """One pass over documents: yields the number and the text of each, and counts and hashes them."""
 
     def __init__(self, documents: Iterable[str]) -> None:
         self.documents, self.count, self.num_bytes = documents, 0, 0
@@ -46,7 +46,7 @@ class Selection:
 
     documents: Iterable[str]
     changed: Mapping[int, str | None]
-    seen: Reading
+    seen: DocumentPass
     num_bytes: int  # of the documents that are left
 
     @property
@@ -56,7 +56,7 @@ class Selection:
 
     def __iter__(self) -> Iterator[str]:
         """Yield the documents that are left."""
-        reading = Reading(self.documents)
+        reading = DocumentPass(self.documents)
         for number, document in reading:
             found = self.changed.get(number, document)
             if found is not None:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from minigrad.data.selection import Reading, Selection
+from minigrad.data.selection import DocumentPass, Selection
 from minigrad.errors import InputError
 from minigrad.system.units import format_bytes
 
@@ -39,15 +39,14 @@ class Parts:
         """All documents that are not trained on."""
         return self.validation + self.test
 
+    @property
+    def bytes_to_train(self) -> int:
+        """Size of the documents to train on as UTF-8, in bytes."""
+        return self.train.num_bytes if isinstance(self.train, Selection) else num_bytes(self.train)
 
-def bytes_to_train(parts: Parts) -> int:
-    """Return the size of the documents to train on as UTF-8, in bytes."""
-    return parts.train.num_bytes if isinstance(parts.train, Selection) else num_bytes(parts.train)
-
-
-def sample(parts: Parts) -> Iterable[str]:
-    """Return enough of the documents to train on to learn a vocabulary from."""
-    return parts.train.sample() if isinstance(parts.train, Selection) else parts.train
+    def sample(self) -> Iterable[str]:
+        """Return enough of the documents to train on to learn a vocabulary from."""
+        return self.train.sample() if isinstance(self.train, Selection) else self.train
 
 
 class Pieces(NamedTuple):
@@ -58,49 +57,63 @@ class Pieces(NamedTuple):
     test: str = ""
 
 
+class _Choice(NamedTuple):
+    """The numbers of the documents held out as a whole, of those that are cut, and the share that a cut holds out."""
+
+    validation: set[int]
+    test: set[int]
+    cut: set[int]
+    share: float
+
+    def pieces(self, number: int, text: str) -> Pieces | None:
+        """Return what a document gives to each part; None if all of it is trained on."""
+        if number in self.validation:
+            return Pieces(validation=text)
+        if number in self.test:
+            return Pieces(test=text)
+        return in_pieces(text, self.share) if number in self.cut else None
+
+
 def split(documents: Iterable[str]) -> Parts:
     """Return the three parts of a text.
 
     A document with more than a 32nd of the bytes gives its last sixteenth to the test, and the sixteenth before that to
-    validation. All others are held out as a whole or not at all, in the order of their hashes: for validation until
-    they have a sixteenth of their bytes, then for the test. Equal documents stay together and count as one. Of a long
-    text each part has no more than about 16 MiB. The documents are read twice. Raises InputError if there is too little
-    text for three parts.
+    validation. Other documents are held out whole, in the order of their hashes: for validation until it has a
+    sixteenth of their bytes, then for the test. Equal documents stay together and count as one. Of a long text each
+    part has about 16 MiB at most. The documents are read twice. Raises InputError if there is too little text.
     """
-    reading, hashes, sizes = Reading(documents), array("d"), array("Q")
-    for _, text in reading:
+    seen, hashes, sizes = DocumentPass(documents), array("d"), array("Q")
+    for _, text in seen:
         hashes.append(hash_of(text))
         sizes.append(len(text.encode()))
-    share = min(SHARE, MOST_BYTES / max(reading.num_bytes, 1))
+    choice = _choose(hashes, sizes, seen.num_bytes)
+    validation, test, changed, left = list[str](), list[str](), dict[int, str | None](), seen.num_bytes
+    for number, text in enumerate(documents):
+        if (pieces := choice.pieces(number, text)) is None:
+            continue
+        changed[number] = pieces.train or None
+        left -= len(text.encode()) - len(pieces.train.encode())
+        validation += [pieces.validation] if pieces.validation else []
+        test += [pieces.test] if pieces.test else []
+    if not (left and validation and test):
+        raise InputError(
+            f"{format_bytes(seen.num_bytes)} of text are too few for three parts: to train on, for validation and "
+            "for the test. Give --data more text."
+        )
+    return Parts(Selection(documents, changed, seen, left), tuple(validation), tuple(test))
+
+
+def _choose(hashes: Sequence[float], sizes: Sequence[int], num_bytes: int) -> _Choice:
+    share = min(SHARE, MOST_BYTES / max(num_bytes, 1))
     large, small = list[_Copies](), list[_Copies]()
     for copies in _in_order(hashes, sizes):
-        (large if copies.num_bytes > LARGE * reading.num_bytes else small).append(copies)
+        (large if copies.num_bytes > LARGE * num_bytes else small).append(copies)
     rest, wanted = iter(small), share * sum(copies.num_bytes for copies in small)
     validation, test, cut = (
         {number for copies in chosen for number in copies.numbers}
         for chosen in (list(_until(rest, wanted)), list(_until(rest, wanted)), large)
     )
-    changed, left = dict[int, str | None](), reading.num_bytes
-    held_out: tuple[list[str], list[str]] = [], []
-    for number, text in enumerate(documents):
-        if number in validation:
-            pieces = Pieces(validation=text)
-        elif number in test:
-            pieces = Pieces(test=text)
-        elif number in cut:
-            pieces = in_pieces(text, share)
-        else:
-            continue
-        changed[number] = pieces.train or None
-        left -= len(text.encode()) - len(pieces.train.encode())
-        for part, piece in zip(held_out, pieces[1:], strict=True):
-            part += [piece] if piece else []
-    if not (left and all(held_out)):
-        raise InputError(
-            f"{format_bytes(reading.num_bytes)} of text are too few for three parts: to train on, for validation and "
-            "for the test. Give --data more text."
-        )
-    return Parts(Selection(documents, changed, reading, left), tuple(held_out[0]), tuple(held_out[1]))
+    return _Choice(validation, test, cut, share)
 
 
 def in_pieces(text: str, share: float = SHARE) -> Pieces:

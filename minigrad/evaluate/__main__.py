@@ -34,7 +34,7 @@ PROGRAM = "python -m minigrad.evaluate"
 
 
 @dataclass(frozen=True)
-class Text:
+class EvaluatedText:
     """A text as it is evaluated: its documents, their tokens, and the number of bytes of each token of the model."""
 
     description: str
@@ -73,37 +73,36 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
     if lengths and model.learns_positions:
         raise InputError(f"--lengths needs a model with rotary positions; the one in {config.run} learns its positions")
     with phase("evaluating", sys.stderr):
-        found = figures(model, text, text.spans(way, context), context=context, overlap=config.overlap)
+        from minigrad.evaluate import measures
+
+        spans = text.spans(way, context)
+        losses, apart = (
+            measures.token_losses(model, spans, text.byte_lengths, context=context, overlap=overlap)
+            for overlap in (config.overlap, 0.0)
+        )
         by_length = evaluate_lengths(model, text, config, way, lengths)
     from minigrad.evaluate.result import Evaluation
 
     name = f"{record.family} {record.size}, ".lstrip(" ,")
     kind = "each document alone" if way == "packed" else "all documents in a row"
     known = int(config.overlap * context)
-    reading = f"{kind}, at most {plural(context, 'token')} at a time; each is predicted from {known:,} or more"
-    described = f"{name}{model.num_parameters():,} parameters, in {config.run}"
-    return Evaluation(model=described, text=text.description, reading=reading, **found, lengths=by_length)
-
-
-def figures(model: LanguageModel, text: Text, spans: Spans, *, context: int, overlap: float) -> dict[str, Any]:
-    """Return the figures of a text as fields of `Evaluation`."""
-    from minigrad.evaluate import measures
-
-    losses = measures.token_losses(model, spans, text.byte_lengths, context=context, overlap=overlap)
-    apart = measures.token_losses(model, spans, text.byte_lengths, context=context, overlap=0.0)
     repeated, others = measures.by_repetition(losses)
-    return {
-        "whole": measures.whole(losses),
-        "words": measures.Words.of(text.documents),
-        "repeated": repeated,
-        "others": others,
-        "positions": measures.by_position(apart),
-        "documents": measures.by_document(losses, text.documents),
-    }
+    return Evaluation(
+        model=f"{name}{model.num_parameters():,} parameters, in {config.run}",
+        text=text.description,
+        reading=f"{kind}, at most {plural(context, 'token')} at a time; each is predicted from {known:,} or more",
+        whole=measures.whole(losses),
+        words=measures.Words.of(text.documents),
+        repeated=repeated,
+        others=others,
+        positions=measures.by_position(apart),
+        documents=measures.by_document(losses, text.documents),
+        lengths=by_length,
+    )
 
 
 def evaluate_lengths(
-    model: LanguageModel, text: Text, config: EvaluateConfig, way: str, lengths: Sequence[int]
+    model: LanguageModel, text: EvaluatedText, config: EvaluateConfig, way: str, lengths: Sequence[int]
 ) -> Lengths:
     """Return the bits per byte with sequences of each length, without a rotary scaling and with each that there is.
 
@@ -136,7 +135,7 @@ def evaluate_lengths(
     return found
 
 
-def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size: int) -> Text:
+def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size: int) -> EvaluatedText:
     """Return the text to evaluate; raises InputError if none was given and the run has no such part of a text here."""
     from minigrad.data import corpus, mixture
     from minigrad.data.tokens.token_files import prepare
@@ -158,7 +157,7 @@ def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size
     tokens = prepare(documents, tok)
     if is_its_own:
         check_unseen(config, record, documents, tokens)
-    return Text(description, documents, tokens, token_byte_lengths(tok, vocab_size))
+    return EvaluatedText(description, documents, tokens, token_byte_lengths(tok, vocab_size))
 
 
 def check_unseen(config: EvaluateConfig, record: Record, documents: Sequence[str], tokens: TokenFile) -> None:

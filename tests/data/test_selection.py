@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from minigrad.data.selection import Reading, Selection
+from minigrad.data.selection import DocumentPass, Selection
 from minigrad.errors import InputError
 
 TEXTS = ["one", "two", "three", "four"]
 
 
 def chosen(documents, changed):
-    reading = Reading(documents)
+    reading = DocumentPass(documents)
     assert [*reading] == [*enumerate(documents)]
     return Selection(documents, changed, reading, reading.num_bytes)
 

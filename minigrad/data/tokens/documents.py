@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from minigrad.data.tokens.batches import Batch, balanced, gather
-from minigrad.data.tokens.source import Spans
+from minigrad.data.tokens.source import Reader, Spans
 from minigrad.data.tokens.token_files import TokenFile, Tokens, row_of
 from minigrad.errors import InputError
 from minigrad.random import generator
@@ -22,7 +22,7 @@ _Integers = npt.NDArray[np.int64]
 _PART = 1 << 24  # tokens that are searched for the starts of documents at a time
 
 
-class Documents:
+class Documents(Reader):
     """A text as documents; each begins with the token that the row of tokens begins with, the start of a document.
 
     The token that begins a document is also the last target of the document before it: it says that that one ends.
@@ -43,10 +43,6 @@ class Documents:
         self.lengths = np.diff(np.append(self.starts, self.num_rows))
         self._pieces_of = -(-self.lengths // context)  # of each document, as few as possible
         self._epoch = lru_cache(maxsize=2)(self._pieces)  # a batch may reach from one epoch into the next
-
-    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Return ``batch_size * context`` tokens, the rows of one step; see `blocks`."""
-        return self.blocks(seed, step * batch_size, (step + 1) * batch_size)
 
     def blocks(self, seed: int, begin: int, end: int) -> Batch:
         """Return blocks `begin` to `end` of the whole reading order, each of `context` tokens.
@@ -89,14 +85,6 @@ class Documents:
     def spans(self) -> Spans:
         """Return the documents; each is evaluated on its own."""
         return Spans(self.row, self.starts, self.lengths)
-
-    def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
-        """Return the number of tokens that the steps before `step` read, with any seed."""
-        return step * batch_size * self.context
-
-    def tokens_per_pass(self, batch_size: int) -> int:
-        """Return the number of tokens of the text, in steps of any size."""
-        return len(self.row)
 
     def attended_length(self) -> float:
         """Return the length of the sequence of a token, averaged over the tokens."""

@@ -87,5 +87,6 @@ def apportioned(shares: Sequence[float], total: int) -> npt.NDArray[np.int64]:
     counts = np.maximum(exact.astype(np.int64), 1)
     for _ in range(abs(total - int(counts.sum()))):  # the largest remainders first
         step = 1 if total > counts.sum() else -1
-        counts[np.argmax(step * (exact - counts))] += step
+        remainders = np.where((counts > 1) | (step > 0), step * (exact - counts), -np.inf)
+        counts[np.argmax(remainders)] += step
     return counts

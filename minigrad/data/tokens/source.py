@@ -30,16 +30,6 @@ class Source(Protocol):
         """Return what a step reads, in words that follow its number of tokens."""
 
 
-class Reader(Source, Protocol):
-    """A text with a context: batches of exactly ``batch_size * context`` tokens, and the spans to evaluate."""
-
-    def blocks(self, seed: int, begin: int, end: int) -> Batch:
-        """Return blocks `begin` to `end` of the reading order, each of `context` tokens."""
-
-    def spans(self) -> Spans:
-        """Return the spans that are evaluated one by one."""
-
-
 class Spans(NamedTuple):
     """Texts that are evaluated one by one: single documents, or all documents in a row as one text.
 
@@ -50,3 +40,28 @@ class Spans(NamedTuple):
     row: Tokens
     starts: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
+
+
+class Reader(Source, Protocol):
+    """A text with a context: batches of exactly ``batch_size * context`` tokens, and the spans to evaluate."""
+
+    row: Tokens
+    context: int
+
+    def blocks(self, seed: int, begin: int, end: int) -> Batch:
+        """Return blocks `begin` to `end` of the reading order, each of `context` tokens."""
+
+    def spans(self) -> Spans:
+        """Return the spans that are evaluated one by one."""
+
+    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
+        """Return the next `batch_size` blocks."""
+        return self.blocks(seed, step * batch_size, (step + 1) * batch_size)
+
+    def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
+        """Return the number of tokens read before step `step`, with any seed."""
+        return step * batch_size * self.context
+
+    def tokens_per_pass(self, batch_size: int) -> int:
+        """Return the number of tokens of the text."""
+        return len(self.row)

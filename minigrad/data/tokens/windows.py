@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from minigrad.data.tokens.batches import Batch, gather
-from minigrad.data.tokens.source import Spans
+from minigrad.data.tokens.source import Reader, Spans
 from minigrad.data.tokens.token_files import TokenFile, Tokens, row_of
 from minigrad.errors import InputError
 from minigrad.random import generator
 
 
-class Windows:
+class Windows(Reader):
     """A text as windows of `context` tokens; a window may begin in one document and end in another.
 
     Raises InputError if the text is too short for a single window.
@@ -26,10 +26,6 @@ class Windows:
     def __init__(self, tokens: TokenFile | Tokens, context: int) -> None:
         self.row, self.context = row_of(tokens), context
         self.per_epoch = windows_per_epoch(len(self.row), context)
-
-    def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Return the `batch_size` windows of one step; see `blocks`."""
-        return self.blocks(seed, step * batch_size, (step + 1) * batch_size)
 
     def blocks(self, seed: int, begin: int, end: int) -> Batch:
         """Return windows `begin` to `end` of the whole reading order.
@@ -47,14 +43,6 @@ class Windows:
     def spans(self) -> Spans:
         """Return the text as one span, for evaluation."""
         return Spans(self.row, np.array([0]), np.array([len(self.row) - 1]))
-
-    def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
-        """Return the number of tokens that the steps before `step` read, with any seed."""
-        return step * batch_size * self.context
-
-    def tokens_per_pass(self, batch_size: int) -> int:
-        """Return the number of tokens of the text, in steps of any size."""
-        return len(self.row)
 
     def attended_length(self) -> float:
         """Return the length of the sequence of a token, averaged over the tokens."""

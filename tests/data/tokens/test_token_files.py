@@ -160,7 +160,7 @@ def test_a_long_text_for_which_the_disk_has_no_room_is_refused_and_nothing_half_
     else:
         monkeypatch.setattr(token_files.shutil, "disk_usage", lambda path: SimpleNamespace(free=free))
     documents = ["0123456789" * 5] * 2
-    with pytest.raises(RunError, match=rf"cannot keep the tokens of 100 bytes of text in .*: {reason}\. Nothing"):
+    with pytest.raises(RunError, match=rf"cannot keep the tokens of 100 bytes of text in .*: {reason}\. None"):
         token_files.prepare(documents, Bytes(), folder=tmp_path)
     assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(token_files, "_IN_MEMORY", 100)  # a short text needs no disk
