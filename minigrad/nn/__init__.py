@@ -22,8 +22,7 @@ from minigrad.nn.loss_pass import loss_pass
 from minigrad.nn.module import Module
 from minigrad.nn.parameter import Init, Parameter, shapes_only
 from minigrad.nn.replacing import Wrapper, replace
-from minigrad.nn.rotary import RotaryAngles
-from minigrad.nn.rotary_scaling import LinearAngles, NTKAngles, YarnAngles, ntk_theta
+from minigrad.nn.rotary import LinearAngles, NTKAngles, RotaryAngles, YarnAngles, ntk_theta
 
 __all__ = [
     "Cache",

@@ -10,8 +10,7 @@ from typing import Any, Protocol
 from minigrad.errors import InputError
 from minigrad.formats.typed import read_dataclass
 from minigrad.nn.config import MOST_CONTEXT, MOST_HEADS
-from minigrad.nn.rotary import RotaryAngles
-from minigrad.nn.rotary_scaling import LinearAngles, NTKAngles, YarnAngles, ntk_theta
+from minigrad.nn.rotary import LinearAngles, NTKAngles, RotaryAngles, YarnAngles, ntk_theta
 from minigrad.options import REQUIRED, Option, option, shown
 
 SCALINGS = ("linear", "ntk", "yarn")

@@ -11,6 +11,7 @@ arXiv 2305.14314).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -145,27 +146,25 @@ def _without_values(matrix: Packed) -> Array:
 
 
 def _multiply_back(dy: Array, matrix: Packed) -> Array:
-    """Return the gradient dy (n, outputs) times a matrix, (n, inputs); only a part of it is widened at a time."""
-    outputs, inputs = matrix.shape
-    dx = np.zeros((len(dy), inputs), dy.dtype)
-    step = max(1, _WIDENED // max(inputs, 1))
-    for start in range(0, outputs, step):
-        numbers = np.arange(start, min(start + step, outputs))
-        product_into(np.ascontiguousarray(dy[:, numbers]), _widened(matrix, numbers, dy.dtype), dx, start > 0)
+    """Return the gradient dy (n, outputs) times a matrix, (n, inputs)."""
+    dx = np.zeros((len(dy), matrix.shape[1]), dy.dtype)
+    for part, widened in _parts(matrix, dy.dtype):
+        product_into(np.ascontiguousarray(dy[:, part]), widened, dx, part.start > 0)
     return dx
 
 
 def _multiply_many(rows: Array, matrix: Packed) -> Array:
-    """Return rows (n, inputs) times a matrix, (n, outputs); only a part of it is widened at a time."""
-    outputs, inputs = matrix.shape
-    y = np.empty((len(rows), outputs), rows.dtype)
-    step = max(1, _WIDENED // max(inputs, 1))
-    for start in range(0, outputs, step):
-        numbers = np.arange(start, min(start + step, outputs))
-        y[:, numbers[0] : numbers[-1] + 1] = product(rows, _widened(matrix, numbers, rows.dtype).T)
+    """Return rows (n, inputs) times a matrix, (n, outputs)."""
+    y = np.empty((len(rows), matrix.shape[0]), rows.dtype)
+    for part, widened in _parts(matrix, rows.dtype):
+        y[:, part] = product(rows, widened.T)
     return y
 
 
-def _widened(matrix: Packed, numbers: Array, dtype: np.dtype[Any]) -> Array:
-    """Return the lines of these numbers in a dtype, (n, inputs)."""
-    return widen(matrix, numbers).astype(dtype, copy=False)
+def _parts(matrix: Packed, dtype: np.dtype[Any]) -> Iterator[tuple[slice, Array]]:
+    """Yield the lines of a matrix, widened to a dtype, a part (n, inputs) at a time."""
+    outputs, inputs = matrix.shape
+    step = max(1, _WIDENED // max(inputs, 1))
+    for start in range(0, outputs, step):
+        part = slice(start, min(start + step, outputs))
+        yield part, widen(matrix, np.arange(part.start, part.stop)).astype(dtype, copy=False)

@@ -16,7 +16,7 @@ from minigrad.nn import Layout
 from minigrad.nn.cache import Cache, refuse_gradient
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.programs import Program, Register
-from minigrad.nn.trace import Trace
+from minigrad.pages.explain.trace import Trace
 from models.wiola.attention import GatedCrossLayerAttention, Pass
 from models.wiola.cache import WiolaCache
 from models.wiola.config import WiolaConfig

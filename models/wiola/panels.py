@@ -10,8 +10,8 @@ import numpy as np
 from minigrad import ops
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.tensor import Tensor
-from minigrad.nn.trace import Trace
 from minigrad.pages.explain.panel import Pairs, Panel, Shares
+from minigrad.pages.explain.trace import Trace
 from minigrad.typing import Array
 from models.wiola.config import WiolaConfig
 from models.wiola.merging import find_groups

@@ -5,11 +5,11 @@
 them on a page.
 """
 
-from minigrad.nn.trace import trace
 from minigrad.pages.explain.atlas import draw_atlas, head_atlas
 from minigrad.pages.explain.attention import attention_weights
 from minigrad.pages.explain.lens import logit_lens
 from minigrad.pages.explain.page import explain
 from minigrad.pages.explain.prediction import predictions
+from minigrad.pages.explain.trace import trace
 
 __all__ = ["attention_weights", "draw_atlas", "explain", "head_atlas", "logit_lens", "predictions", "trace"]

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.trace import trace
 from minigrad.pages.chart import COLOURS
 from minigrad.pages.explain.attention import ATTENTIONS, attention_weights
 from minigrad.pages.explain.prediction import percent
+from minigrad.pages.explain.trace import trace
 from minigrad.pages.svg import box, picture, text
 from minigrad.random import generator
 from minigrad.typing import Array

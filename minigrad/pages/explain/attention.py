@@ -15,7 +15,7 @@ import numpy as np
 from minigrad import ops
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.tensor import Tensor
-from minigrad.nn.trace import Operation
+from minigrad.pages.explain.trace import Operation
 from minigrad.typing import Array
 
 

@@ -15,10 +15,10 @@ import numpy as np
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.trace import Trace
 from minigrad.pages.chart import Series, line_chart
 from minigrad.pages.explain.prediction import percent
 from minigrad.pages.explain.tokens import TokenNames
+from minigrad.pages.explain.trace import Trace
 from minigrad.typing import Array
 
 _ROWS_AT_ONCE = 64  # so that the logits of a large vocabulary take little memory

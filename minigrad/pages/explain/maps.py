@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from minigrad.nn.trace import Operation
 from minigrad.pages.chart import round_step
 from minigrad.pages.explain.attention import ATTENTIONS, attention_weights
 from minigrad.pages.explain.prediction import percent
+from minigrad.pages.explain.trace import Operation
 from minigrad.pages.page import escape
 from minigrad.pages.picture import data_address, shares_as_png
 from minigrad.pages.svg import line, picture, text

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.trace import Trace, trace
 from minigrad.pages.chart import Series, line_chart
 from minigrad.pages.explain import lens, maps, panel, prediction
 from minigrad.pages.explain.atlas import draw_atlas, head_atlas
@@ -15,6 +14,7 @@ from minigrad.pages.explain.attention import ATTENTIONS
 from minigrad.pages.explain.lens import Lens
 from minigrad.pages.explain.prediction import Prediction
 from minigrad.pages.explain.tokens import TokenNames
+from minigrad.pages.explain.trace import Trace, trace
 from minigrad.pages.page import escape, page
 from minigrad.system.units import format_count
 from minigrad.typing import Tokenizer

@@ -7,9 +7,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from minigrad.nn.trace import Trace
 from minigrad.pages.explain.prediction import percent
 from minigrad.pages.explain.tokens import TokenNames
+from minigrad.pages.explain.trace import Trace
 from minigrad.pages.page import escape
 from minigrad.typing import Array
 

@@ -7,7 +7,7 @@ import pytest
 
 import models
 from minigrad import ops
-from minigrad.nn.trace import trace
+from minigrad.pages.explain.trace import trace
 
 TOKENS = list(range(30, 60))
 

@@ -7,9 +7,9 @@ import re
 import numpy as np
 
 import models
-from minigrad.nn.trace import trace
 from minigrad.pages.explain import atlas
 from minigrad.pages.explain.attention import ATTENTIONS, attention_weights
+from minigrad.pages.explain.trace import trace
 from minigrad.random import generator
 
 

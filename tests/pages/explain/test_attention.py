@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from minigrad.nn.trace import trace
 from minigrad.ops.softmax import softmax_formula
 from minigrad.pages.explain.attention import ATTENTIONS, attention_weights
+from minigrad.pages.explain.trace import trace
 
 
 def operations(model, text, *more):

@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from minigrad import Tensor, no_grad, ops
-from minigrad.nn.trace import trace
 from minigrad.pages.explain.lens import Lens, agreement, last_logits, lens_table, logit_lens
 from minigrad.pages.explain.tokens import TokenNames
+from minigrad.pages.explain.trace import trace
 
 
 def test_the_last_layer_gives_the_models_logits(model, text):

@@ -9,7 +9,7 @@ import models
 from minigrad import Tensor, no_grad, ops
 from minigrad.nn.checkpointing import CheckpointedLayer
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.trace import trace
+from minigrad.pages.explain.trace import trace
 
 TOKENS = [5, 250, 7, 7, 31]
 SHAPES = {"vidya-v1": {}, "vidya-v2": {}, "gpt2": {}, "vsla": {}, "wiola": {"atm_at_generation": True}}
