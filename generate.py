@@ -159,7 +159,7 @@ def load(config: GenerateConfig) -> tuple[LanguageModel, Tokenizer, LanguageMode
 
 
 def compile_kernels(model: LanguageModel) -> None:
-    """Read and continue a short text if its kernels must be compiled first, and say so; nothing waits unsaid."""
+    """Read and continue a short text if its kernels must be compiled first, and say so: no pause is silent."""
     from minigrad import no_grad
     from minigrad.kernels.decoding.lines import widen_lines
     from minigrad.kernels.decoding.machine import run_program
@@ -211,7 +211,7 @@ def write_explanation(
 
 
 def refuse_other_folders(folder: Path) -> None:
-    """Raise InputError for a folder without a model, naming those in it, or the one beside it with the closest name."""
+    """Raise InputError for a folder without a model; it names the models inside, or the closest name beside it."""
     config = folder / "config.json"
     if config.exists() or (folder / "adapter_config.json").exists():
         return

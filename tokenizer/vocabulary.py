@@ -48,7 +48,7 @@ class Vocabulary:
     byte_ids: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check what the types do not guarantee."""
+        """Check the constraints that types cannot express."""
         if self.size > LARGEST_SIZE:
             raise TokenizerError(f"the vocabulary has {self.size:,} ids, and at most {LARGEST_SIZE:,} can be used.")
         if len(self.byte_ids) not in (0, 256):

@@ -84,7 +84,7 @@ def sizes_of(layer: Layer) -> tuple[int, int]:
 
 
 def linear_layers(model: Module) -> dict[str, Layer]:
-    """Return the linear layers of a model by name; the matrices of an adapter are none of them."""
+    """Return the linear layers of a model by name; the matrices of an adapter are not among them."""
     return {
         name: module
         for name, module in model.named_modules()

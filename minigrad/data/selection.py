@@ -38,7 +38,7 @@ class DocumentPass:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """All `documents` but those in `changed`, which has by number the text in the place of one, or None for nothing.
+    """All `documents`, except that `changed` gives some, by number, another text, or None to leave them out.
 
     `seen` is the reading that chose. To iterate is to read again, as often as wanted; raises InputError if the
     documents are other ones by then.

@@ -105,7 +105,7 @@ def _open_pipe(path: str, flags: int) -> int:
 
 
 def documents_in(file: IO[bytes], name: str, *, whole: bool = False, at_once: bool = False) -> Iterator[str]:
-    """Yield the documents in the bytes of one file; the file's `name` tells its kind.
+    """Yield the documents in the bytes of one file; the file's `name` shows its kind.
 
     A `.jsonl` file holds one document per line, in the field `text`; any other file is one document of UTF-8
     text; `.gz` is unpacked first. Line ends become a single newline, blank documents are dropped, long ones

@@ -41,7 +41,7 @@ class Distillation:
         self.text = training_source(settings.documents, text.train, settings.context)
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Return the tokens of one step and what the teacher says of them, a function of the arguments alone."""
+        """Return the tokens of one step and the teacher's outputs, a function of the arguments alone."""
         batch, settings = self.text.batch(seed=seed, step=step, batch_size=batch_size), self.settings
         with no_grad():
             rows = self.teacher.hidden(Tensor(batch.tokens), batch.layout).data

@@ -42,7 +42,7 @@ class Pair(NamedTuple):
 
     @property
     def length(self) -> int:
-        """The tokens that are read of both."""
+        """The number of tokens of both sequences."""
         return 2 * len(self.prompt) + len(self.chosen) + len(self.rejected) - 2
 
 

@@ -124,7 +124,7 @@ class Context:
         return self.lengths - self._starts - self._held
 
     def _cut(self, held: Array) -> None:
-        """Let the cache hold no more than these numbers of tokens of the texts."""
+        """Shorten the texts in the cache to these numbers of tokens."""
         lengths = self._cache.lengths.copy()
         lengths[self._places] = held
         self._cache.truncate(lengths)

@@ -40,7 +40,7 @@ class _Quantised(Module):
 
 
 class QuantisedLinear(_Quantised):
-    """What replaces a `Linear` or a `Conv1D`: $y = x W^T + b$ with a rounded W.
+    """A replacement of a `Linear` or a `Conv1D`: $y = x W^T + b$ with a rounded W.
 
     Shapes: x (..., in) -> (..., out).
     """

@@ -53,7 +53,7 @@ def test_help_and_a_mistyped_flag_or_field_need_neither_numpy_nor_numba():
         ("--vocab 300 --tokenizer x", "--vocab is for training a tokenizer, but --tokenizer brings one"),
         ("--init nowhere", "--init nowhere is not a folder"),
         ("--tokenizer nowhere", "cannot read nowhere: No such file or directory."),
-        ("--resume nowhere", "there is not a run folder nowhere"),
+        ("--resume nowhere", "there is no run folder nowhere"),
         ("--resume", "there is no run under runs/ to continue; name its folder: --resume DIR"),
         ("--resume .", ". is not a run folder of train.py: it has no minigrad.json"),
         ("--resume a --out b", "--resume a continues in that folder, so --out cannot be given with it"),

@@ -34,7 +34,7 @@ class TokenizedCorpus:
 
     @functools.cached_property
     def test(self) -> TokenFile:
-        """The test text, which is encoded when it is first wanted: not in a run that does not ask for it."""
+        """The test text, encoded when it is first used."""
         return prepare(self.corpus.split().test, self.tokenizer)
 
 

@@ -60,7 +60,7 @@ def _layer(operation: Operation, length: int, side: int) -> str:
 
 
 def _mean_seen(weights: Array) -> str:
-    """Say how many keys have a weight, on average over tokens and heads, of how many there are up to each token."""
+    """Say how many keys have a weight, and how many exist up to each token, on average over tokens and heads."""
     seen, possible = float((weights > 0).sum(axis=2).mean()), (len(weights) + 1) / 2
     return f"{seen:.1f} of the {possible:.1f} tokens up to itself"
 

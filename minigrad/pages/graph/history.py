@@ -133,7 +133,7 @@ class _Recording(Observer):
         return found
 
     def _number(self, known: dict[RecordedOperation, Box]) -> None:
-        """Number the boxes of operations in both directions, and note in each box what arrived there."""
+        """Number the boxes of operations in both directions, and note in each box the gradients that arrived there."""
         computed = list(self._results)
         visited = [node for node in self._visits if node in known]
         for number, node in enumerate(sorted(visited, key=lambda node: computed.index(self._visits[node].backward)), 1):

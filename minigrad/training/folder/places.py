@@ -1,4 +1,4 @@
-"""The files and folders of a run. The ones that a command names are looked for before NumPy and Numba are loaded."""
+"""The files and folders of a run. Names in a command are checked before NumPy and Numba are loaded."""
 
 from __future__ import annotations
 

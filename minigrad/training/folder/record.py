@@ -57,7 +57,7 @@ class Record:
 
     @classmethod
     def new(cls, asked: TrainConfig, settings: TrainConfig, **facts: Any) -> Record:
-        """Return the record of a new run, with the time, the versions and the hardware of now.
+        """Return the record of a new run, with the present time, versions and hardware.
 
         `asked` are the settings as given, None where none was; `settings` has the chosen values in their place. `facts`
         are other fields of the record.

@@ -1,4 +1,4 @@
-"""The plan of a run: what it trains on what, and estimates of its cost and its duration."""
+"""The plan of a run: its model and data, and estimates of its cost and duration."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def begin(folder: Path) -> Path:
         ({"data": "my_txets"}, "there is no data called 'my_txets'. Did you mean my_texts?"),
         ({"tokenizer": "nowhere.json"}, "cannot read nowhere.json: No such file or directory."),
         ({"init": "runs/nowhere"}, "--init runs/nowhere is not a folder; name a run folder, or a Hugging Face folder"),
-        ({"resume": "runs/nna"}, "there is not a run folder runs/nna; did you mean runs/nano?"),
+        ({"resume": "runs/nna"}, "there is no run folder runs/nna; did you mean runs/nano?"),
         ({"resume": "my_texts"}, "my_texts is not a run folder of train.py: it has no minigrad.json"),
         ({"out": "runs/nano"}, "runs/nano exists and is left as it is: continue it with --resume runs/nano, or"),
         # The text comes first: without it there is nothing to put into a folder.

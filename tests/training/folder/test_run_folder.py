@@ -153,7 +153,7 @@ def test_more_minutes_forget_the_steps_that_the_clock_had_chosen(tmp_path):
 
 
 def test_a_folder_that_is_not_a_run_is_refused(tmp_path):
-    with pytest.raises(InputError, match="there is not a run folder"):
+    with pytest.raises(InputError, match="there is no run folder"):
         Record.read(tmp_path / "nowhere")
     with pytest.raises(InputError, match=r"it has no minigrad\.json"):
         Record.read(tmp_path)
