@@ -99,7 +99,7 @@ def prepare(documents: Iterable[str], tokenizer: Tokenizer, *, folder: Path | No
             if num_bytes > _IN_MEMORY:
                 raise RunError(
                     f"cannot keep the tokens of {format_bytes(num_bytes)} of text in {path.parent}: {reason(error)}. "
-                    "Nothing was kept. Make room, or set MINIGRAD_CACHE to a folder on another disk."
+                    "None of them was kept. Make room, or set MINIGRAD_CACHE to a folder on another disk."
                 ) from error
             encoded = np.concatenate([tokens for tokens, _ in _encoded(documents, tokenizer)])
             encoded.flags.writeable = False
