@@ -120,7 +120,7 @@ def test_any_allowed_widening_keeps_the_output(
     folder = tmp_path_factory.mktemp("run")
     if wide == small:
         model.save(folder)
-        with pytest.raises(InputError, match="no wider"):
+        with pytest.raises(InputError, match="not wider"):
             models.grow(folder, "2.0", **wide)
     else:
         assert_same("float64", logits(grown(model, folder, seed, **wide)), logits(model))
@@ -267,7 +267,7 @@ def test_new_weights_are_a_function_of_the_seed(tmp_path: Path) -> None:
         ("2.1", {}, "width only: num_layers is 2, but the wanted size has 3"),
         ("2.0", {"num_heads": 12}, "9 query heads to 3 key/value heads, but the wanted size 12 to 3"),
         ("2.0", {"width": 20, "feed_forward": 50}, "narrower: width from 36 to 20, feed_forward from 96 to 50"),
-        ("2.0", {}, "no wider"),
+        ("2.0", {}, "not wider"),
         ("2.0", {"rope_theta": 5.0}, "growing changes width, num_heads, num_kv_heads, feed_forward, not rope_theta"),
         ("nano", {}, "num_layers is 3, but the wanted size has 6"),
         ("2.9", {}, "unknown size of vidya-v2 '2.9'"),
