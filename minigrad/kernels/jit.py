@@ -75,7 +75,7 @@ def kernel(function: Function) -> Function:
 def exact(function: Function) -> Function:
     """Compile a function whose operations must happen in the order written, without `reassoc`.
 
-    The rounding trick of the exponential subtracts what was just added; `reassoc` would cancel the two.
+    The rounding trick of the exponential subtracts the number just added; `reassoc` would cancel the two.
     """
     return _compile(function, _EXACT)
 

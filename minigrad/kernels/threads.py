@@ -12,7 +12,7 @@ same rows in every loop, which it finds in its cache. Every row is computed the 
 results depend neither on the number of threads nor on their speed.
 
 Replicas of a model are such shares too, of unequal length if texts are: the loops within a share stay in its thread, as
-long as all threads have shares. A thread that has none left helps with the loops of those that still compute.
+long as all threads have shares. A thread that has none left helps with the loops of other threads.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _RANGES = 4  # of a share: a slow core holds up the others by at most one range
 
 
 class _ThreadState(threading.local):
-    """The job of which this thread computes a share."""
+    """The job that this thread computes a share of."""
 
     job: _Job | None = None
 
@@ -55,7 +55,7 @@ def _taken(take: Callable[[], tuple[int, int]]) -> Iterator[tuple[int, int]]:
 class _Job:
     """A loop, and the ranges of rows that no thread has begun. Threads may take from one deque at the same time.
 
-    `outer` is the job in a share of which the loop is called, if there is one.
+    `outer` is the job whose share calls the loop, if any.
     """
 
     def __init__(self, loop: Loop, rows: int, threads: int, ranges: int, outer: _Job | None) -> None:
@@ -94,7 +94,7 @@ class _Job:
             self.inbox.put(None)
 
     def wait(self) -> list[BaseException | None]:
-        """Let no more threads join, wait for those that have, and return the error of each, or None.
+        """Let no more threads join, wait for the joined ones, and return the error of each, or None.
 
         The caller helps them meanwhile.
         """

@@ -5,7 +5,7 @@ The loops of attention are always our own. Where products of float32 are split i
 and for float64 nothing is split. In bfloat16 the factors of all five products are rounded.
 
 The choice is part of the arguments of the compiled loops: the type of `packed` selects the loops, so that no product
-depends on what was chosen before.
+depends on an earlier choice.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def _of_words(memory: Any) -> bool:
 
 
 def memory_for(packed: Array, lanes: int, steps: int) -> Array:
-    """Return memory for a factor of so many rows (or columns) and steps, of the type of `packed`."""
+    """Return memory for a factor of this many rows (or columns) and steps, of the type of `packed`."""
     return (_memory_for_words if _of_words(packed) else _memory_for_elements)(packed, lanes, steps)
 
 

@@ -176,7 +176,7 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
             load_queries(q, panel, heads, queries)
             pack_right(lines, q_right, packing)
             load_seen(limits, panel, heads, seen)
-            # Keys before those that the first query sees are left out, in whole blocks of the packed factors.
+            # Keys before the first one that the first query sees are left out, in whole blocks of the packed factors.
             least, most = seen.first[0] // COLUMNS * COLUMNS, seen.visible[COLUMNS - 1]
             largest[:], total[:], attended[:] = -np.inf, zero, zero
             for begin in range(least // KEYS * KEYS, most, KEYS):

@@ -112,7 +112,7 @@ class Plan:
         """Estimate the element operations of one task, to decide whether threads pay.
 
         Half an operation for each element of a query and each key: so counted, 4 million operations (4 sequences x 128
-        positions x 4 heads x 32) take 0.5 ms, as long as those of a row loop.
+        positions x 4 heads x 32) take 0.5 ms, as long as in a row loop.
         """
         first, visible = self.seen
         return q.size // max(self.num_tasks(k), 1) * int((visible - first).max(initial=0)) // 2

@@ -1,8 +1,8 @@
 """A barrier: threads that compute one thing together wait until all of them have come this far.
 
 To hand work to another thread and to wait for it through the operating system takes some ten microseconds. A pass over
-one token has a hundred steps, each of which needs the results of the one before, and many take less than that. So
-threads stay in one loop and count themselves in a number in memory that all of them see.
+one token has a hundred steps. Each step needs the results of the step before, and many take less than that. So threads
+stay in one loop and count themselves in a number in memory that all of them see.
 """
 
 from __future__ import annotations

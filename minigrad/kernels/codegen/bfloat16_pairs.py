@@ -9,7 +9,7 @@ higher-precision computations", arXiv 1904.06376).
 
 `high` is truncated, not rounded, so that it cannot overflow; `middle` is rounded, so that `low` is positive as often as
 negative and the dropped terms are unbiased. So sums of eight terms or more have half the error that float32's own
-instructions give. Two things are lost, at the ends of the range of float32. The processor treats what is below 2^-126
+instructions give. Two things are lost, at the ends of the range of float32. The processor treats numbers below 2^-126
 as zero, so elements below 2^-103, and products below 2^-98, can lose their last bits. And where float32 gives
 infinity, because a factor is infinite or a product is too large, this gives infinity or NaN. Products with such values
 are computed by other means (`minigrad.kernels.gemm.split_range`).

@@ -69,7 +69,7 @@ class Vectors(NamedTuple):
 
 
 def multiply_lines(lines: Lines, first: int, vectors: Vectors, text: int, scales: Array, sums: Array) -> None:
-    """Set sums[t * LINES + i] to the product of line `first` + i, and the vector of `text` + t; those that exist.
+    """Set sums[t * LINES + i] to the product of line `first` + i, and the vector of `text` + t, if both exist.
 
     `first` is a multiple of LINES. If `text` is the last one, it alone is multiplied. Shapes: sums (LINES * TEXTS,);
     scales (groups * LINES,) float32, those of the groups of these lines; only INT4 reads them.
@@ -163,7 +163,7 @@ _full, _float16, _bfloat16, _int8, _int4 = (_intrinsic_for(kind) for kind in (FU
 
 
 def _emit_full(builder: Any, matrix: Lines, first: Any, vectors: list[Any], out: Any) -> None:
-    """Emit a loop over four lines of FULL; the last line is multiplied again in place of those that do not exist."""
+    """Emit a loop over four lines of FULL; the last line is multiplied again in place of missing lines."""
     start, last = builder.inttoptr(matrix.address, vectors[0].type), builder.sub(matrix.outputs, int64(1))
     before, loop, after = builder.block, builder.append_basic_block("line"), builder.append_basic_block("multiplied")
     builder.branch(loop)

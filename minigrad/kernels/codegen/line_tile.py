@@ -1,6 +1,6 @@
 """The code that multiplies four lines of weights with the vectors of one text or of several, in vector registers.
 
-See `minigrad.kernels.codegen.line_products` for what lines and their formats are.
+Lines and their formats: `minigrad.kernels.codegen.line_products`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FULL, FLOAT16, BFLOAT16, INT8, INT4 = range(5)
 """The formats of lines."""
 LINES, TEXTS, GROUP = 4, 4 if SIDE == 16 else 2, 32
 """Lines and texts that are multiplied together (only AVX-512 has registers for four), and the elements of a group."""
-_AHEAD = 2_048  # bytes from what is multiplied to what is asked for meanwhile
+_AHEAD = 2_048  # bytes from the products to the data fetched meanwhile
 GROUP_BYTES = {FLOAT16: 64, BFLOAT16: 64, INT8: 32, INT4: 16}
 """The bytes of a group of one line."""
 
@@ -38,7 +38,7 @@ class Tile:
         self.step = SIDE if kind == FULL else GROUP  # elements of each line that are multiplied at a time
 
     def emit(self, inputs: Any) -> list[Any]:
-        """Emit the loops over whole steps, then a step for what is left; return the sums, text by text."""
+        """Emit the loops over whole steps, then a step for the rest; return the sums, text by text."""
         builder, count = self.builder, LINES * len(self.vectors)
         whole = builder.sub(inputs, builder.urem(inputs, int64(self.step)))
         sums, begin = [repeated(self.floats, 0.0)] * count, int64(0)
@@ -129,7 +129,7 @@ class Tile:
         return added
 
     def _filled(self, whole: Any, inputs: Any) -> tuple[list[Any], list[Any], list[Any]]:
-        """Return the places of the last step: what is left of vectors, and of lines of FULL, copied and filled with 0.
+        """Return the places of the last step: the rest of the vectors, and of lines of FULL, copied and filled with 0.
 
         So no memory behind them is read.
         """

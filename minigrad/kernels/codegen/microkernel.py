@@ -73,7 +73,7 @@ def _product_of_pairs(left: Array, right: Array) -> Any:
 
 
 def _without_subnormals(x: Array) -> Array:
-    """Return x with 0 for what is below 2^-126, as the instructions for bfloat16 read their operands and write sums."""
+    """Return x with 0 for numbers below 2^-126, as the instructions for bfloat16 read their operands and write sums."""
     return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.float32(0), x)
 
 

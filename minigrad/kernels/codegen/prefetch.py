@@ -1,7 +1,7 @@
 """Asking for memory ahead: the processor fetches cache lines while a loop still computes on others.
 
-Processors do so by themselves for what is read from front to back, some of them not far enough ahead for weights that
-are read once. They do not see a pattern in keys and values, of which each head reads a part of every position.
+Processors do so by themselves for memory that is read from front to back, some of them not far enough ahead for weights
+that are read once. They do not see a pattern in keys and values: each head reads a part of every position.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from minigrad.typing import Array
 PARTS = 16
 """The most parts into which the attention of a text is divided, and so the most threads that share it."""
 _LEAST = 32  # keys of a part
-_POSITIONS = 64  # of which keys or values are read together
+_POSITIONS = 64  # whose keys or values are read together
 
 
 @kernel

@@ -45,7 +45,7 @@ class Packed(NamedTuple):
     """A matrix in a small format as decoding reads it: the groups of four lines follow each other.
 
     Shapes: elements (blocks of LINES lines, groups, LINES, bytes of a group) uint8; scales as they are stored, those of
-    int4 (blocks, groups, LINES). What is filled up is 0.
+    int4 (blocks, groups, LINES). The padding is 0.
     """
 
     format: str

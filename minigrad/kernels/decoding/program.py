@@ -36,9 +36,9 @@ class Step(NamedTuple):
 class Pattern(NamedTuple):
     """Which of the stored keys an attention step sees; by default all of them."""
 
-    window: int = 0  # only so many of the newest keys, one by one; 0: all
-    block: int = 0  # of the keys before those, the means of blocks of so many; 0: none
-    top_k: int = 0  # only so many keys, those of the highest scores; 0: all
+    window: int = 0  # only this many of the newest keys, one by one; 0: all
+    block: int = 0  # of the keys before those, the means of blocks of this many; 0: none
+    top_k: int = 0  # only this many keys with the highest scores; 0: all
     entropy: float = -1  # means only if the relative entropy of the attention to the newest keys is above this
 
 
@@ -59,7 +59,7 @@ class Texts(NamedTuple):
 
     tokens: Array  # (B,) int64
     lengths: Array  # (B,) int64: the tokens before this one, so the position of this one
-    places: Array  # (B,) int64: the text's number among those of which keys and values are stored
+    places: Array  # (B,) int64: the text's number among the texts in the cache
     keys: Array  # (layers, stored texts, max_length, kv_heads, size)
     values: Array  # as keys
     far_keys: Array  # (layers, stored texts, blocks, kv_heads, size): the means of blocks of keys, if there are any

@@ -23,8 +23,8 @@ loops use that; elsewhere the factors are rounded first and multiplied as float3
 of sums, and up to numbers below 2^-126, which the processor takes for zero.
 
 Which arithmetic a product gets depends on its shape and type and on this choice, and, in tiles, on its values. It does
-not depend on whether the result is set or added: a product is computed in parts of its rows, the same ones in both
-cases, and each part is then stored or added.
+not depend on whether the result is set or added: a product is computed in the same parts of its rows in both cases, and
+each part is then stored or added.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _arithmetic_for(rows: int, columns: int, depth: int) -> str | Block:
 
 
 def describe_arithmetic() -> str:
-    """Describe all on which the last bits of products depend, for the record of a run: what was chosen, and by whom."""
+    """Describe what decides the last bits of products, for the record of a run: each choice, and its origin."""
     library = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
     blocks = [
         f"{block.kind} {block.rows} x {block.columns}" for block in (FLOAT32, BFLOAT16, SMALL) if block is not None

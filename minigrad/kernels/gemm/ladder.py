@@ -56,7 +56,7 @@ def blocked(a: Array, b: Array, c: Array) -> None:
         for begin in range(0, a.shape[1], 64):
             for i in range(a.shape[0]):
                 for k in range(begin, min(begin + 64, a.shape[1])):
-                    # Slices indexed from 0: an index that starts at `first` might be negative for all that the compiler
+                    # Slices indexed from 0: an index that starts at `first` might be negative, as far as the compiler
                     # knows, and it would load single elements instead of whole registers.
                     factor, sums, line = a[i, k], c[i, first : first + 512], b[k, first : first + 512]
                     for j in range(sums.size):

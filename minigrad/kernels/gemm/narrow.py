@@ -74,7 +74,8 @@ def multiply_steps(few: Array, many: Matrix, rounding: bool, y: Array, start: in
 
 
 def multiply_narrow(a: Array, b: Array, out: Array, rounding: bool) -> None:
-    """Set `out` to a @ b, float32 matrices of which one has few lanes; with `rounding` both are rounded to bfloat16.
+    """Set `out` to a @ b, float32 matrices, where one of them has few lanes; with `rounding` both are rounded to
+    bfloat16.
 
     Shapes: a (M, K), b (K, N), out (M, N). Every sum is added in one order whatever the number of threads; the order
     depends on which axis of the long factor is contiguous.

@@ -31,7 +31,7 @@ class Polynomial(NamedTuple):
 
 @kernel
 def _mirror(square: Array) -> None:
-    """Copy what is above the diagonal below it."""
+    """Copy the elements above the diagonal below it."""
     for i in range(len(square)):
         for j in range(i):
             square[i, j] = square[j, i]
@@ -44,7 +44,7 @@ def _iterate(x: Array, polynomial: Polynomial, count: int, block: BlockShape) ->
     one = x.dtype.type(1)
     a, b, c = one * polynomial.a, one * polynomial.b, one * polynomial.c
     gram, mixed, turned = np.empty((rows, rows), x.dtype), np.empty((rows, rows), x.dtype), np.empty_like(x)
-    extremes = np.empty((-(-columns // block.columns), 2, 2 * SIDE), np.uint32)  # which nobody reads
+    extremes = np.empty((-(-columns // block.columns), 2, 2 * SIDE), np.uint32)  # which no product reads
     for _ in range(count):
         # gram = x x^T, mixed = gram gram^T, turned = (b gram + c mixed) x: one call, so that it is compiled once.
         for product in range(3):

@@ -1,13 +1,13 @@
-"""The range in which products of elements split into three bfloat16 parts are as close as those of float32.
+"""The range in which products of elements split into three bfloat16 parts are as close as float32 products.
 
 Within the range of float32 two things differ (see `minigrad.kernels.codegen.bfloat16_pairs`):
 
-* What is too large. A part of infinity or NaN is NaN, and where the sum of products overflows, parts of opposite signs
-  can overflow too, and add up to NaN instead of infinity.
-* What is too small. The tile registers take a number below $2^{-126}$ for zero, on the way in and on the way out.
+* Large elements. A part of infinity or NaN is NaN, and where the sum of products overflows, parts of opposite signs can
+overflow too, and add up to NaN instead of infinity.
+* Small elements. The tile registers take a number below $2^{-126}$ for zero, on the way in and on the way out.
   An element $x$ keeps all three parts if its last bit is at least $2^{-126}$, so if $|x| \\ge 2^{-103}$; else it loses
-  less than $2 \\cdot 2^{-126}$. Each term of a sum is six products of parts, added up in pairs: at most nine roundings,
-  each of which loses less than $2^{-126}$. A term $a b$ then loses less than
+  less than $2 \\cdot 2^{-126}$. Each term of a sum is six products of parts, added up in pairs: at most nine roundings
+  that lose less than $2^{-126}$. A term $a b$ then loses less than
   $2^{-126} (9 + 2 \\max|a| + 2 \\max|b|)$.
 
 Float32 itself rounds each term by up to $2^{-24} |a b|$. So nothing more is lost if all non-zero $|a|$ and $|b|$ are at
