@@ -113,6 +113,7 @@ LAWS = {
     "tests/programs/test_laws_of_time.py",
     "tests/programs/test_speed_settings.py",
     "tests/stress/test_mutations.py",
+    "tests/test_english.py",
     "tests/test_house.py",
     "tests/test_house_files.py",
     "tests/tokenizer/test_ladder.py",

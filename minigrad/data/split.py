@@ -58,7 +58,7 @@ class Pieces(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """The numbers of the documents held out as a whole, of those that are cut, and the share that a cut holds out."""
+    """The numbers of documents to hold out as a whole and to cut, and the share that a cut holds out."""
 
     validation: set[int]
     test: set[int]
