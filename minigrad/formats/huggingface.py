@@ -1,4 +1,4 @@
-"""Reading the config.json of a Hugging Face folder."""
+"""Reading the config.json of a Hugging Face folder, and writing such a folder."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from minigrad.errors import InputError
+from minigrad.errors import InputError, RunError
+from minigrad.formats.json_files import write_json
+from minigrad.formats.safetensors import save_tensors
 from minigrad.options import options, shown
+from minigrad.typing import Array
 
 
 def require_variant(values: Mapping[str, Any], needed: Mapping[str, Any]) -> None:
@@ -49,3 +52,18 @@ def read_fields(
             raise InputError(f"{theirs} is missing")
         fields[ours] = declared[ours].check(values.get(theirs, optional.get(theirs)), theirs)
     return fields
+
+
+def write_folder(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Array]) -> None:
+    """Write config.json, generation_config.json and model.safetensors.
+
+    Raises RunError if writing fails; a file that existed before is then unchanged.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"cannot make the folder {folder}: {error.strerror}") from error
+    ids = {key: config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id") if key in config}
+    write_json(folder / "config.json", dict(config))
+    write_json(folder / "generation_config.json", ids)
+    save_tensors(folder / "model.safetensors", weights)

@@ -15,6 +15,7 @@ from minigrad.autograd.graph import is_recording, no_grad
 from minigrad.autograd.tensor import Tensor
 from minigrad.constants import IGNORE
 from minigrad.errors import InputError
+from minigrad.formats.huggingface import write_folder
 from minigrad.nn.cache import Cache, KeyValueCache, refuse_gradient
 from minigrad.nn.checkpointing import CheckpointedLayer
 from minigrad.nn.config import ModelConfig
@@ -22,10 +23,9 @@ from minigrad.nn.inputs import check_targets, check_tokens, check_weights
 from minigrad.nn.layers import Embedding
 from minigrad.nn.layout import Layout
 from minigrad.nn.loss_pass import LossPass, computing
-from minigrad.nn.module import Module, figures_of
+from minigrad.nn.module import Module, arrays_of, entries_of, figures_of
 from minigrad.nn.parameter import Parameter
 from minigrad.nn.programs import Program, Register
-from minigrad.nn.saving import save_model
 from minigrad.typing import Array
 
 
@@ -175,7 +175,8 @@ class LanguageModel(Module):
         With `weights`, these are written in the place of the model's own, by the same names. Raises RunError if writing
         fails, InputError if a module cannot be saved in this format (see `Module.config_entries`).
         """
-        save_model(self, self.config.published() | {"torch_dtype": str(self.head().dtype)}, Path(folder), weights)
+        config = self.config.published() | {"torch_dtype": str(self.head().dtype)} | entries_of(self)
+        write_folder(Path(folder), config, arrays_of(self) if weights is None else weights)
 
     def _rows(self, ids: Array, layout: Layout, cache: Cache | None) -> Tensor:
         if cache is None:

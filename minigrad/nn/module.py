@@ -218,6 +218,17 @@ def figures_of(model: Module) -> dict[str, list[Any]]:
     return numbers | {f"{name}_{index}": each for name, many in lists.items() for index, each in enumerate(many)}
 
 
+def entries_of(model: Module) -> dict[str, Any]:
+    """Return the entries of all modules in config.json; raises InputError if one cannot be saved."""
+    return {key: entry for _, module in model.named_modules() for key, entry in module.config_entries().items()}
+
+
+def arrays_of(model: Module) -> dict[str, Array]:
+    """Return the arrays of a model by name, as files hold them."""
+    stored = ((name, parameter.stored()) for name, parameter in model.named_parameters())
+    return {name + suffix: array for name, arrays in stored for suffix, array in arrays.items()}
+
+
 def _found_in(path: str, value: Any, owner: str) -> Iterator[tuple[str, Parameter | Module]]:
     """Yield the parameters and modules in the value of an attribute, each with its path."""
     if isinstance(value, Parameter | Module):
