@@ -22,6 +22,11 @@ def escape(value: Any) -> str:
     return html.escape(printable(str(value)))
 
 
+def scrolling(label: str, table: str) -> str:
+    """Return a table that scrolls by itself, also with the keyboard, where it is wider than the page."""
+    return f'<div class=wide role=region tabindex=0 aria-label="{escape(label)}">{table}</div>'
+
+
 _STYLE = """
 :root { color-scheme: light dark; --paper: #fdfdfc; --ink: #22252a; --soft: #6b7078; --line: #d9dbdf; }
 @media (prefers-color-scheme: dark) {
@@ -35,7 +40,8 @@ dt, figcaption { font-size: .875rem; } dd { margin: 0; font-size: 1.2rem; }
 figure { margin: 0 0 1rem; } svg { display: block; width: 100%; height: auto; stroke-linejoin: round; }
 pre { margin: .25rem 0; padding: .75rem; border: 1px solid var(--line); border-radius: .4rem;
   white-space: pre-wrap; overflow-wrap: anywhere; font-size: .875rem; }
-table { border-collapse: collapse; } th { text-align: left; font-weight: normal; white-space: nowrap; }
+table { border-collapse: collapse; } .wide { overflow-x: auto; }
+th { text-align: left; font-weight: normal; white-space: nowrap; }
 """
 
 _PAGE = """<!doctype html>

@@ -19,6 +19,7 @@ from minigrad.pages.chart import Series, line_chart
 from minigrad.pages.explain.prediction import percent
 from minigrad.pages.explain.tokens import TokenNames
 from minigrad.pages.explain.trace import Trace
+from minigrad.pages.page import scrolling
 from minigrad.typing import Array
 
 _ROWS_AT_ONCE = 64  # so that the logits of a large vocabulary take little memory
@@ -83,7 +84,7 @@ def lens_table(lens: Lens, tokens: Sequence[int], first: int, names: TokenNames)
         rows.append(f"<tr><th scope=row><i>{first + place}</i> {names.alone(token)}{cells}")
     head = f"<thead><tr><th scope=col>having read{heads}</thead>"
     table = f"<table class=lens>{head}<tbody>{''.join(rows)}</tbody></table>"
-    return f'<div class=wide role=region tabindex=0 aria-label="The logit lens, a wide table">{table}</div>'
+    return scrolling("The logit lens, a wide table", table)
 
 
 def _cell(token: int, chance: float, answer: int, names: TokenNames) -> str:
@@ -109,7 +110,6 @@ def agreement(lens: Lens) -> str:
 
 
 STYLE = """
-.wide { overflow-x: auto; }
 .lens { font-size: .8125rem; line-height: 1.1; }
 .lens th, .lens td { padding: .25rem .4rem; border-bottom: 1px solid var(--line); white-space: pre;
   vertical-align: top; text-align: left; }

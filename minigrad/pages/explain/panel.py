@@ -10,7 +10,7 @@ import numpy as np
 from minigrad.pages.explain.prediction import percent
 from minigrad.pages.explain.tokens import TokenNames
 from minigrad.pages.explain.trace import Trace
-from minigrad.pages.page import escape
+from minigrad.pages.page import escape, scrolling
 from minigrad.typing import Array
 
 
@@ -58,7 +58,7 @@ def _table(panel: Shares) -> str:
         f"<tr><th scope=row>{escape(name)}{''.join(map(_share, shares))}" for name, shares in panel.rows.items()
     )
     table = f"<table class=shares><thead><tr><th>{heads}</thead><tbody>{rows}</tbody></table>"
-    return f'<div class=wide role=region tabindex=0 aria-label="{escape(panel.title)}">{table}</div>'
+    return scrolling(panel.title, table)
 
 
 def _share(share: float | None) -> str:

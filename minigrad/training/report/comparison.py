@@ -10,7 +10,7 @@ from typing import Any
 
 from minigrad.errors import InputError
 from minigrad.pages.chart import COLOURS, Series, key, line_chart
-from minigrad.pages.page import escape, page
+from minigrad.pages.page import escape, page, scrolling
 from minigrad.system.units import format_count, format_seconds
 from minigrad.training.folder.record import Record
 from minigrad.training.report.curves import even, series
@@ -145,15 +145,12 @@ def _differences(runs: Sequence[ComparedRun]) -> str:
 
 
 def _table(label: str, rows: Mapping[str, Sequence[str]], columns: Sequence[str]) -> str:
-    """Return a table that scrolls by itself where it is wider than the page, also with the keyboard."""
     head = "".join(f"<th scope=col>{escape(name)}" for name in columns)
     body = "".join(
         f"<tr><th scope=row>{escape(name)}{''.join(f'<td>{escape(value)}' for value in values)}"
         for name, values in rows.items()
     )
-    return (
-        f'<div class=wide role=region tabindex=0 aria-label="{escape(label)}"><table><tr><td>{head}{body}</table></div>'
-    )
+    return scrolling(label, f"<table><tr><td>{head}{body}</table>")
 
 
 def _figures(runs: Sequence[ComparedRun]) -> list[str]:
@@ -204,7 +201,7 @@ def _scale(over: str, most: float) -> tuple[float, str]:
 _STYLE = """
 section { display: grid; gap: 1rem 1.5rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); }
-.wide { overflow-x: auto; } th, td { padding: .2rem 1.5rem .2rem 0; border-bottom: 1px solid var(--line);
+th, td { padding: .2rem 1.5rem .2rem 0; border-bottom: 1px solid var(--line);
   vertical-align: top; } td { max-width: 24rem; overflow-wrap: anywhere; min-width: 6rem; }
 .key { display: flex; flex-wrap: wrap; gap: .25rem 1.5rem; padding: 0; margin: 0 0 1rem; list-style: none; }
 .key li { display: flex; align-items: center; gap: .5rem; overflow-wrap: anywhere; } .key svg { width: 1.75rem; }
