@@ -22,16 +22,13 @@ from minigrad.autograd.graph import Node, is_recording
 from minigrad.autograd.op import op
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import GraphError, InputError
-from minigrad.kernels.decoding.lines import CODES, Packed, pack, widen
+from minigrad.kernels.decoding.lines import Packed, pack, widen
 from minigrad.kernels.decoding.products import multiply_few
 from minigrad.kernels.gemm.backend import product, product_into
 from minigrad.nn.parameter import Parameter
 from minigrad.ops.embedding import check_ids
 from minigrad.ops.matmul import check_linear
 from minigrad.typing import Array
-
-FORMATS = tuple(CODES)
-"""The names of the formats."""
 
 SCALES = ".scales"
 """What follows the name of a matrix in the name of its scales in a file."""
