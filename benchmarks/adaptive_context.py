@@ -31,6 +31,8 @@ import numpy as np
 
 import models
 import tokenizer
+from minigrad.adaptive.context import AdaptiveContext, AdaptiveView
+from minigrad.adaptive.signals import measure
 from minigrad.data import corpus
 from minigrad.data.tokens.batches import Batch
 from minigrad.data.tokens.documents import Documents
@@ -38,8 +40,6 @@ from minigrad.data.tokens.token_files import prepare
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.evaluate.losses import bits_per_byte
 from minigrad.generation.context import Context
-from minigrad.nn.adaptive_context import AdaptiveContext
-from minigrad.nn.context_signals import measure
 from minigrad.nn.language_model import LanguageModel
 from minigrad.ops.softmax import log_softmax_formula
 from minigrad.programs.decoder import Decoder
@@ -134,7 +134,8 @@ def _read(decoder: Decoder, texts: list[list[int]], sizes: Any, limit: int, *, a
     most = decoder.model.config.context_length
     for ids in texts:
         adaptive = AdaptiveContext.up_to(limit) if adapts else AdaptiveContext(limit, limit, limit)
-        context = Context(decoder, [ids[:_UNREAD]], len(ids), [adaptive] if adapts or limit < most else [])
+        views = [AdaptiveView(adaptive, _UNREAD)] if adapts or limit < most else []
+        context = Context(decoder, [ids[:_UNREAD]], len(ids), views)
         for token in ids[_UNREAD:]:
             nats -= float(log_softmax_formula(context.logits()[0, -1].astype(np.float64))[token])
             num_bytes += int(sizes[token])

@@ -20,7 +20,7 @@ AUTOGRAD = GROUND | {"numpy", "minigrad.autograd"}
 OPS = AUTOGRAD | {"minigrad.kernels", "minigrad.ops"}
 NN = OPS | SYSTEM | {"minigrad.formats", "minigrad.nn"}
 # The guests of the core: they replace a module of it, or use one of its hooks.
-GUESTS = {"minigrad.quantised", "minigrad.adapters", "minigrad.experts"}
+GUESTS = {"minigrad.quantised", "minigrad.adapters", "minigrad.experts", "minigrad.adaptive"}
 TOKENIZER = {"numpy", "regex", "tqdm", "tokenizer.errors", "tokenizer.jit"}
 ALLOWED: dict[str, set[str]] = {
     "minigrad": {"minigrad.system"},  # the package itself: prepares the machine and imports the rest when it is used
@@ -48,11 +48,12 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.nn": OPS | SYSTEM | {"minigrad.formats"},
     "minigrad.quantised": NN,
     "minigrad.adapters": NN | {"minigrad.quantised"},
+    "minigrad.adaptive": NN,
     "minigrad.experts": NN | {"minigrad.pages"},
     "minigrad.optim": AUTOGRAD | {"minigrad.kernels", "minigrad.distributed"},
     "minigrad.data": SYSTEM | {"numpy", "minigrad.formats", "minigrad.nn.layout"},
     "minigrad.programs": NN,
-    "minigrad.generation": NN | {"minigrad.programs", "minigrad.data"},
+    "minigrad.generation": NN | {"minigrad.adaptive", "minigrad.programs", "minigrad.data"},
     "minigrad.pages": SYSTEM | {"numpy"},
     "minigrad.pages.graph": AUTOGRAD,
     "minigrad.pages.explain": NN | {"minigrad.generation", "minigrad.pages"},

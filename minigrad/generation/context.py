@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from minigrad.autograd.graph import no_grad
-from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.cache import Cache
-from minigrad.nn.context_signals import measure
+from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
 from minigrad.programs.decoder import Decoder
 from minigrad.typing import Array
 
-ADAPT_EVERY = 32  # tokens, at least, between decisions on an adaptive context
 _MOST_AGAIN = 8  # tokens that are read again rather than in a pass of their own, after a cache went back to its mark
 _MOST_ROWS = 2048  # tokens of all texts that are read in one pass: more take memory, and no less time for each
+
+
+class View(Protocol):
+    """How much of one text the model sees; it may follow from what the model reads."""
+
+    @property
+    def limit(self) -> int:
+        """The number of tokens that the cache may hold."""
+
+    def read(self, model: LanguageModel, text: Sequence[int], held: int) -> None:
+        """Look at a text before its new tokens are read; the model sees the newest `held` ones."""
 
 
 class Context:
@@ -26,9 +36,7 @@ class Context:
 
     A model reads at most `context_length` tokens. A text that begins with more is read from the last of them on; a text
     that outgrows the context is read again from its last half on, so the next half context costs no more than before.
-    Adaptive `contexts`, one for each text, take the place of `context_length`: that is how much of a text is in the
-    cache, which is all that a model of any family sees of it, whatever windows its layers have. What the farther half
-    of the cache tells about the newest tokens is measured every now and then, and less or more is kept from then on.
+    The limits of `views`, one for each text, take the place of `context_length`.
     """
 
     def __init__(
@@ -36,12 +44,11 @@ class Context:
         decoder: Decoder,
         texts: Sequence[Sequence[int]],
         capacity: int,
-        contexts: Sequence[AdaptiveContext] = (),
+        views: Sequence[View] = (),
     ) -> None:
         """Take texts, at least one token each, and the number of tokens that the longest may grow to."""
-        self.decoder, self.model, self.contexts = decoder, decoder.model, list(contexts)
+        self.decoder, self.model, self.views = decoder, decoder.model, list(views)
         self.texts = [list(text) for text in texts]
-        self._decided = self.lengths  # of each text, its length at the last decision
         self._starts = np.maximum(self.lengths - self.limits, 0)  # of each text, the first token that the cache holds
         memory = min(self.model.config.context_length, max(capacity, int(self.lengths.max())))
         self._cache: Cache = self.model.new_cache(len(texts), memory)
@@ -55,7 +62,7 @@ class Context:
     @property
     def limits(self) -> Array:
         """How many tokens of each text the cache may hold, (texts,)."""
-        most = [context.current for context in self.contexts]
+        most = [view.limit for view in self.views]
         return np.array(most or [self.model.config.context_length] * len(self.texts))
 
     @property
@@ -70,8 +77,8 @@ class Context:
 
     def logits(self, last: int = 1) -> Array:
         """Read the tokens that are new; return the logits after each of the `last` ones, (texts, last, V)."""
-        for number, context in enumerate(self.contexts):
-            self._adapt(number, context)
+        for view, text, start in zip(self.views, self.texts, self._starts, strict=False):
+            view.read(self.model, text, len(text) - int(start))
         self._make_room()
         new = self._new
         if new.max() == last == 1:  # the usual case costs as little as it can
@@ -90,11 +97,8 @@ class Context:
         if list(numbers) == list(range(len(self.texts))):
             return
         self.texts = [self.texts[number].copy() for number in numbers]
-        if self.contexts:
-            several = len(set(numbers)) < len(numbers)  # the samples of one prompt adapt apart
-            chosen = [self.contexts[number] for number in numbers]
-            self.contexts = [copy.deepcopy(each) for each in chosen] if several else chosen
-        self._decided = self._decided[list(numbers)]
+        if self.views:  # the samples of one prompt go separate ways
+            self.views = [copy.deepcopy(self.views[number]) for number in numbers]
         self._starts, self._places = self._starts[list(numbers)], self._places[list(numbers)]
         if (np.diff(self._places) <= 0).any() or 2 * len(numbers) <= self._cache.batch_size:
             self._cache = self._cache.select(self._places)
@@ -128,17 +132,6 @@ class Context:
         lengths = self._cache.lengths.copy()
         lengths[self._places] = held
         self._cache.truncate(lengths)
-
-    def _adapt(self, number: int, context: AdaptiveContext) -> None:
-        """Measure what the farther half of a view tells, if it is nearly full and some tokens are new; decide."""
-        length = len(self.texts[number])
-        held = min(length - int(self._starts[number]), self.model.config.context_length + 1)
-        if length < self._decided[number] + ADAPT_EVERY or 4 * held < 3 * context.current:
-            return
-        self._decided[number] = length
-        seen = np.array(self.texts[number][-held:])
-        if signals := measure(self.model, seen[:-1], seen[1:], Layout.packed([held - 1]), held - 1):
-            context.decide(length, signals)
 
     def _make_room(self) -> None:
         """Let texts that have outgrown the context begin again from their last half."""

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.adaptive.context import AdaptiveContext, AdaptiveView
 from minigrad.errors import InputError
 from minigrad.generation.context import Context
 from minigrad.generation.continuation import Continuation, DrawingRules, Token
 from minigrad.generation.sampling import as_mask
 from minigrad.generation.settings import Sampling
 from minigrad.generation.speculative import with_draft
-from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.language_model import LanguageModel
 from minigrad.programs.decoder import Decoder
 from minigrad.typing import Array, Tokenizer
@@ -88,7 +88,7 @@ def stream(
     of its sample, which begins at `first_sample`, one number or one for each prompt: alone and among others it is the
     same, as far as rounding allows. Texts with the same number share their random draws. A text that outgrows the
     model's context continues from its last half. With `adaptive_context`, how much of a text the model sees follows
-    from the text itself (`minigrad.nn.adaptive_context`).
+    from the text itself (`minigrad.adaptive.context`).
     With `draft`, a smaller model with the same tokenizer, the texts have the same distribution and come sooner, one
     after the other (see `speculative`); with temperature 0 they are the same texts.
     Raises InputError for a setting that is unknown or not allowed, token ids that the model does not know, or a
@@ -215,8 +215,8 @@ def _together(decoder: Decoder, texts: list[Continuation], capacity: int) -> Ite
     prompts = {text.number: text.prompt for text in texts}
     rows = [list(prompts).index(text.number) for text in texts]
     adapts, most = texts[0].rules.sampling.adaptive_context, decoder.model.config.context_length
-    adaptive = [AdaptiveContext.up_to(most) for _ in prompts] if adapts else []
-    context = Context(decoder, list(prompts.values()), capacity, adaptive)
+    views = [AdaptiveView(AdaptiveContext.up_to(most), len(ids)) for ids in prompts.values()] if adapts else []
+    context = Context(decoder, list(prompts.values()), capacity, views)
     logits = context.logits()[rows, -1]
     context.select(rows)
     while texts:

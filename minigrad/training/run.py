@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from minigrad.adaptive.signals import measure
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.profile import Profile
 from minigrad.autograd.tensor import Tensor
@@ -19,7 +20,6 @@ from minigrad.distributed.pipeline import Pipeline
 from minigrad.errors import RunError
 from minigrad.evaluate.losses import BATCH_TOKENS, Score
 from minigrad.evaluate.sequences import evaluation_batches
-from minigrad.nn.context_signals import measure
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import Optimizer, WeightAverage
 from minigrad.system.terminal import phase

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minigrad import no_grad
+from minigrad.adaptive.context import AdaptiveContext, AdaptiveView
+from minigrad.adaptive.signals import measure
 from minigrad.generation import context as module
 from minigrad.generation.context import Context
-from minigrad.nn.adaptive_context import AdaptiveContext
-from minigrad.nn.context_signals import measure
 from minigrad.programs.decoder import Decoder
 from tests.models import tiny
 
@@ -119,13 +119,13 @@ def test_texts_that_end_one_by_one_are_seldom_copied():
 
 @pytest.mark.parametrize("family", tiny.TINY)
 def test_an_adaptive_context_sees_the_newest_part_only(monkeypatch, family):
-    monkeypatch.setattr("minigrad.generation.context.ADAPT_EVERY", 3)
+    monkeypatch.setattr("minigrad.adaptive.context.ADAPT_EVERY", 3)
     model, adaptive = tiny.build(family).eval(), AdaptiveContext.up_to(LIMIT)
     text, start, views = [1, 2, 3], 0, []
-    context = Context(Decoder(model), [text], 200, [adaptive])
+    context = Context(Decoder(model), [text], 200, [AdaptiveView(adaptive, len(text))])
     needs = iter([-1.0] * 6 + [1.0] * 99)
     monkeypatch.setattr(
-        "minigrad.generation.context.measure",
+        "minigrad.adaptive.context.measure",
         lambda *given: measure(*given)._replace(need=next(needs), diversity_gain=-1.0, tokens=1_024),
     )
     for token in tiny.tokens(1, 1, 70)[0].tolist():

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 import models
 import tokenizer
 from minigrad import ops
+from minigrad.adaptive.signals import Signals
 from minigrad.errors import InputError
 from minigrad.generation import decoding
 from minigrad.generation.continuation import Continuation
 from minigrad.generation.decoding import document, stream
 from minigrad.generation.sampling import distribution
 from minigrad.generation.settings import Sampling
-from minigrad.nn.context_signals import Signals
 from minigrad.nn.language_model import LanguageModel
 from tests.models import tiny
 from tests.tokenizer import byte_fallback
@@ -221,9 +221,9 @@ def test_an_empty_prompt_begins_like_a_document(model):
 
 
 def test_an_adaptive_context_is_that_of_one_text_and_comes_with_its_tokens(monkeypatch, model):
-    monkeypatch.setattr("minigrad.generation.context.ADAPT_EVERY", 2)
+    monkeypatch.setattr("minigrad.adaptive.context.ADAPT_EVERY", 2)
     signals = Signals(need=-1.0, perplexity=9.0, entropy=2.0, diversity=0.5, diversity_gain=0.0, tokens=1_024)
-    monkeypatch.setattr("minigrad.generation.context.measure", lambda *_: signals)
+    monkeypatch.setattr("minigrad.adaptive.context.measure", lambda *_: signals)
     adaptive = FREE | {"adaptive_context": True, "tokens": 30}
     together = list(stream(model, [[1, 2], [3, 4]], samples=2, **adaptive))
     assert {(token.prompt, token.sample) for token in together} == {(0, 0), (0, 1), (1, 0), (1, 1)}

@@ -6,9 +6,9 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
+from minigrad.adaptive.context import AdaptiveContext
 from minigrad.errors import InputError
 from minigrad.formats.typed import read_dataclass
-from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.options import REQUIRED, option
 from minigrad.training.best import Best
 from minigrad.training.folder.checkpoint import Checkpoint

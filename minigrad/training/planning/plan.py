@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from minigrad.adaptive.context import AdaptiveContext
 from minigrad.data.ngram import ngram_seconds
 from minigrad.data.tokens.reading import training_source
 from minigrad.data.tokens.source import Source
@@ -19,7 +20,6 @@ from minigrad.distributed.world import ALONE, World
 from minigrad.errors import InputError
 from minigrad.evaluate.sequences import tokens_evaluated
 from minigrad.kernels.gemm import backend
-from minigrad.nn.adaptive_context import AdaptiveContext
 from minigrad.nn.language_model import LanguageModel
 from minigrad.system import blas, environment, hardware
 from minigrad.system.terminal import in_lines

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from minigrad.adaptive.context import Decision
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import parse_object
 from minigrad.formats.typed import read_dataclass
-from minigrad.nn.adaptive_context import Decision
 from minigrad.options import REQUIRED, option
 from minigrad.system.files import read_bytes, reason, write_text
 from minigrad.typing import PathLike

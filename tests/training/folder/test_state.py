@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from minigrad.adaptive.context import AdaptiveContext
+from minigrad.adaptive.signals import Signals
 from minigrad.errors import InputError
-from minigrad.nn.adaptive_context import AdaptiveContext
-from minigrad.nn.context_signals import Signals
 from minigrad.training.folder.checkpoint import Checkpoint
 from minigrad.training.folder.state import Sample, State
 from minigrad.training.totals import Totals

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from unittest.mock import Mock
 
-from minigrad.nn.context_signals import Signals
+from minigrad.adaptive.signals import Signals
 from minigrad.system.signals import BROKEN_PIPE, StopRequest
 from minigrad.training.reporting import metrics
 from minigrad.training.reporting.step_log import StepLog

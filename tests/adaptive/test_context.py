@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from minigrad.adaptive.context import GROW_ABOVE, SHRINK_BELOW, AdaptiveContext
+from minigrad.adaptive.signals import Signals
 from minigrad.errors import InputError
-from minigrad.nn.adaptive_context import GROW_ABOVE, SHRINK_BELOW, AdaptiveContext
-from minigrad.nn.context_signals import Signals
 
 
 def signals(need: float, diversity_gain: float = -0.1, tokens: int = 1_024) -> Signals:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from minigrad import no_grad
+from minigrad.adaptive.signals import measure
 from minigrad.autograd import observers
 from minigrad.nn import Layout
-from minigrad.nn.context_signals import measure
 from minigrad.nn.language_model import LanguageModel
 from minigrad.ops.attention_entropy import relative_entropy_formula
 from minigrad.ops.softmax import log_softmax_formula

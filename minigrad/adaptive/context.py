@@ -4,7 +4,7 @@ The context manager of VSLA's plan ("VSLA 1B Parameter Transformer Architecture 
 by 1.5 where the text is complex and by 0.8 where it is simple, within bounds. The plan measures entropy, the diversity
 of attention, the norm of the gradient and perplexity, and compares the entropy with a threshold. Entropy alone is high
 at the beginning of training, where no context helps, and low at the end, where it does. So here each of the four
-answers a question about the farther half of the view (`minigrad.nn.context_signals`):
+answers a question about the farther half of the view (`minigrad.adaptive.signals`):
 
 * perplexity and entropy: how much worse and less certain are the predictions if it is hidden? Their mean is the need.
   Above 1% the context should grow, below 0.5% it should shrink, between the two it stays.
@@ -20,12 +20,18 @@ forth.) Every decision is a function of the measurements before it, and is noted
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from minigrad.adaptive.signals import Signals, measure
 from minigrad.errors import InputError
-from minigrad.nn.context_signals import Signals
+from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.layout import Layout
 from minigrad.options import REQUIRED, option
 
+ADAPT_EVERY = 32  # tokens of a text that is written, at least, between decisions
 GROW, SHRINK = 1.5, 0.8
 GROW_ABOVE, SHRINK_BELOW = 0.01, 0.005
 _PATIENCE = 2  # measurements in a row that ask for the same
@@ -107,3 +113,29 @@ class AdaptiveContext:
         if self.need < SHRINK_BELOW:
             return 0 if signals.diversity_gain > 0 else -1
         return 0
+
+
+class AdaptiveView:
+    """How much of one text the model sees while it writes: what the cache holds, whatever windows its layers have."""
+
+    def __init__(self, context: AdaptiveContext, length: int) -> None:
+        """Take the context, and the number of tokens after which the first decision is due a little later."""
+        self.context, self._decided = context, length
+
+    @property
+    def limit(self) -> int:
+        """The number of tokens that the cache may hold."""
+        return self.context.current
+
+    def read(self, model: LanguageModel, text: Sequence[int], held: int) -> None:
+        """Measure what the farther half of the view tells, if it is nearly full and some tokens are new; decide.
+
+        The newest `held` tokens of the text are in the view.
+        """
+        held = min(held, model.config.context_length + 1)
+        if len(text) < self._decided + ADAPT_EVERY or 4 * held < 3 * self.context.current:
+            return
+        self._decided = len(text)
+        seen = np.array(text[-held:])
+        if signals := measure(model, seen[:-1], seen[1:], Layout.packed([held - 1]), held - 1):
+            self.context.decide(len(text), signals)
