@@ -1,20 +1,18 @@
-"""A context that adapts to the text: it grows while a longer view helps, and shrinks while it does not.
+"""A context that adapts: it grows while a longer view improves the predictions, and shrinks while it does not.
 
-The context manager of VSLA's plan ("VSLA 1B Parameter Transformer Architecture Analysis", 2025) multiplies the context
-by 1.5 where the text is complex and by 0.8 where it is simple, within bounds. The plan measures entropy, the diversity
-of attention, the norm of the gradient and perplexity, and compares the entropy with a threshold. Entropy alone is high
-at the beginning of training, where no context helps, and low at the end, where it does. So here each of the four
-answers a question about the farther half of the view (`minigrad.adaptive.signals`):
+VSLA's plan ("VSLA 1B Parameter Transformer Architecture Analysis", 2025) multiplies the context by 1.5 where the text
+is complex and by 0.8 where it is simple. It measures perplexity, entropy, the diversity of attention and the norm of
+the gradient, and compares the entropy with a threshold. But entropy is high early in training, where no context helps,
+and low at the end, where it does. So here each measurement but the norm compares the view with its newer half
+(`minigrad.adaptive.signals`):
 
-* perplexity and entropy: how much worse and less certain are the predictions if it is hidden? Their mean is the need.
-  Above 1% the context should grow, below 0.5% it should shrink, between the two it stays.
-* diversity of attention: while hiding it narrows attention, the context does not shrink.
-* norm of the gradient: while it is more than twice its usual value, training is not calm, and the context does not
-  grow.
+* perplexity and entropy: the need is how much worse and less certain the predictions of the newer half are. Above 1%
+  the context grows, below 0.5% it shrinks.
+* diversity of attention: the context does not shrink while the newer half alone has narrower attention.
+* norm of the gradient: the context does not grow while the norm is more than twice its usual value.
 
-The need is averaged over about a thousand tokens, and the context changes only if two measurements in a row ask for
-the same. (The gap between the two thresholds, the average and the second measurement keep it from going back and
-forth.) Every decision is a function of the measurements before it, and is noted.
+The need is averaged over about a thousand tokens, and two measurements in a row must agree, so the context does not
+swing. Every decision is a function of the measurements before it, and is recorded.
 """
 
 from __future__ import annotations

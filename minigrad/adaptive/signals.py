@@ -1,13 +1,12 @@
 r"""Measure the benefit of a longer context.
 
-Every token is predicted from the tokens in its view. Hide the farther half of the view, and predict the same tokens
-again: its benefit is how much worse the predictions become. With the mean loss $L$ in nats and
-the mean entropy $H$ of the predictions,
+Predict tokens from a whole view, and again from its newer half. With the mean loss $L$ in nats and the mean entropy $H$
+of the predictions,
 
     need = ((1 - L / L_half) + (1 - H / H_half)) / 2.
 
-It is 0 if the farther half does not help. It falls as the view grows, because near tokens help most. Both predictions
-are of the same tokens, so their difference is far more exact than the loss itself.
+The need is 0 if the farther half does not help. It falls as the view grows, because near tokens help most. Both passes
+predict the same tokens, so their difference is far more exact than the loss itself.
 """
 
 from __future__ import annotations
