@@ -17,6 +17,7 @@ from minigrad.data.tokens.documents import Documents
 from minigrad.finetuning.replay import Replay
 from minigrad.finetuning.rewards import RewardLearning
 from minigrad.nn.language_model import LanguageModel
+from minigrad.ops.distillation import objective_of
 from minigrad.training.teaching import Lessons
 from tests.finetuning.conftest import TOK
 from tests.finetuning.test_rewards import build, practice
@@ -77,7 +78,7 @@ def test_what_the_model_said_of_the_text_is_kept_and_the_answers_are_learned(les
     np.testing.assert_array_equal(np.concatenate([part.teaching.share for part in parts if part.teaching]), text)
 
     student = build()
-    how = {"layout": batch.layout, "teaching": batch.teaching}
+    how = {"layout": batch.layout, "objective": objective_of(batch.teaching)}
     student.loss(batch.tokens, batch.targets, weights=text, **how).backward()
     assert all(abs(np.asarray(each.grad)).max() < 1e-6 for each in student.parameters())
     assert without.weights is not None
