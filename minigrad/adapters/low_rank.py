@@ -28,7 +28,7 @@ from minigrad.quantised import QuantisedLinear, format_of
 from minigrad.typing import Array
 
 Layer = Linear | Conv1D | QuantisedLinear
-"""What can have an adapter."""
+"""The layers that can have an adapter."""
 
 
 class LowRank(Module):

@@ -66,11 +66,11 @@ class Module:
         return []
 
     def figures(self) -> dict[str, float | list[float]]:
-        """Return what the training log shall show of the last step, by name."""
+        """Return numbers, or lists of numbers, that the training log shows of the last step, by name."""
         return {}
 
     def config_entries(self) -> dict[str, Any]:
-        """Return what config.json says of this module beside the config; raises InputError if it cannot be saved."""
+        """Return entries of this module in config.json; raises InputError if the module cannot be saved."""
         return {}
 
     def _children(self) -> Iterator[tuple[str, Parameter | Module]]:

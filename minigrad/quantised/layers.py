@@ -54,7 +54,7 @@ class QuantisedLinear(_Quantised):
 
 
 class QuantisedEmbedding(_Quantised, Embedding):
-    """What replaces an `Embedding`, as a table of rows and as the head.
+    """A replacement of an `Embedding`, as a table of rows and as the head.
 
     Shapes: ids (...) -> (..., width).
     """
