@@ -90,7 +90,6 @@ def choices() -> dict[str, Any]:
     from minigrad.autograd.tensor import Tensor
     from minigrad.nn import Layout
     from minigrad.nn.parameter import Init, Parameter
-    from minigrad.nn.programs import Program
     from models.wiola import Wiola, WiolaConfig
 
     class OwnRow(Wiola):
@@ -98,9 +97,6 @@ def choices() -> dict[str, Any]:
 
         def _summary(self, x: Tensor, layout: Layout, cache: Any, index: int) -> Tensor:
             return x
-
-        def write_program(self, program: Program) -> None:
-            return
 
     class SoftMaximum(OwnRow):
         """The logarithm of the mean of exponentials, which is near the maximum where one row stands out."""

@@ -33,7 +33,6 @@ from minigrad.nn.config import (
     residual_std,
 )
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.programs import Program, Register
 from minigrad.options import option, validate
 from minigrad.typing import Array
 
@@ -125,28 +124,6 @@ class GPT2(LanguageModel):
         for index, layer in enumerate(self.h):
             x = layer(x, layout, cache, index)
         return self.ln_f(x)
-
-    def write_program(self, program: Program) -> Register | None:
-        """Describe the pass over one token, as `hidden` computes it.
-
-        None with experts, because a program computes the same steps for every token.
-        """
-        if self.config.experts:
-            return None
-        x = program.embed(self.wte)
-        if self.learns_positions:
-            program.add_position(x, self.wpe)
-        for index, layer in enumerate(self.h):
-            with program.temporary():
-                qkv = program.linear(layer.attn.c_attn, program.norm(layer.ln_1, x))
-                q, k, v = (qkv.part(part * x.size, (part + 1) * x.size) for part in range(3))
-                if layer.attn.angles is not None:
-                    program.rotate(q, layer.attn.angles)
-                    program.rotate(k, layer.attn.angles)
-                program.linear(layer.attn.c_proj, program.attend(index, q, k, v), add_to=x)
-            with program.temporary():
-                layer.mlp.write_program(program, program.norm(layer.ln_2, x), x)
-        return program.norm(self.ln_f, x)
 
     def rename_weights(self, weights: dict[str, Array]) -> dict[str, Array]:
         """Remove the prefix ``transformer.`` from the names, and the causal masks that old files contain."""

@@ -28,7 +28,6 @@ from minigrad.nn.config import (
     residual_std,
 )
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.programs import Program, Register
 from minigrad.options import option, validate
 
 
@@ -81,18 +80,6 @@ class VidyaV1(LanguageModel):
         for index, layer in enumerate(body.layers):
             x = layer(x, layout, self._angles, cache, index)
         return body.norm(x)
-
-    def write_program(self, program: Program) -> Register:
-        """Describe the pass over one token, as `hidden` computes it."""
-        x = program.embed(self.model.embed_tokens)
-        program.norm(self.model.embed_norm, x, out=x)
-        for index, layer in enumerate(self.model.layers):
-            with program.temporary():
-                h = program.norm(layer.input_layernorm, x)
-                layer.self_attn.write_program(program, h, index, x, self._angles)
-            with program.temporary():
-                layer.mlp.write_program(program, program.norm(layer.post_attention_layernorm, x), x)
-        return program.norm(self.model.norm, x)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 An observer surrounds each operation, forward and backward, and each call of a module, with a context manager, which
 yields a function. The result is passed through that function as soon as it is computed, to be measured, checked or
-kept. Without observers, the cost is the test of an empty list.
+kept. An observer may also give the result of an operation or of a `composite` itself, so that nothing is computed.
+Without observers, the cost is the test of an empty list.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import Any, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from minigrad.autograd.gradients import Backward, Gradient
 from minigrad.typing import Array
@@ -18,6 +19,7 @@ from minigrad.typing import Array
 Result = tuple[Array, Backward]
 Gradients = Sequence[Gradient | None]
 _Value = TypeVar("_Value")
+_Parameters = ParamSpec("_Parameters")
 
 
 class RecordedOperation(Protocol):
@@ -44,6 +46,10 @@ class Observer:
         """Surround the forward function of operation `name`, called with `arrays` and `options`."""
         return nullcontext(_unchanged)
 
+    def replace(self, function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> Any:
+        """Return the result of an operation or a composite in its place; None lets it be computed."""
+        return None
+
     def backward(self, node: RecordedOperation, dy: Array) -> AbstractContextManager[Callable[[Gradients], Gradients]]:
         """Surround the backward function of `node`, called with `dy`, and the accumulation of its gradients."""
         return nullcontext(_unchanged)
@@ -69,6 +75,27 @@ def watch(observer: Observer) -> Iterator[None]:
         yield
     finally:
         active.remove(observer)
+
+
+def replaced(function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> Any:
+    """Return the result that an active observer gives in the place of an operation or a composite, or None."""
+    results = (observer.replace(function, arguments, options) for observer in active)
+    return next((result for result in results if result is not None), None)
+
+
+def composite(function: Callable[_Parameters, _Value]) -> Callable[_Parameters, _Value]:
+    """Let an observer replace a function of tensors as a whole, as it may replace an operation.
+
+    For what a trace must see as one thing: a store into a cache, or a rotation by the angles of all positions.
+    """
+
+    @functools.wraps(function)
+    def call(*arguments: _Parameters.args, **options: _Parameters.kwargs) -> _Value:
+        if active and (result := replaced(call, arguments, options)) is not None:
+            return cast(_Value, result)
+        return function(*arguments, **options)
+
+    return call
 
 
 @contextmanager

@@ -67,6 +67,8 @@ def _operation(function: Forward, integers: tuple[str, ...], integer_dtype: str 
     @functools.wraps(function)
     def apply(*arguments: Any, **options: Any) -> Tensor:
         arguments = signature.accept(arguments, options)
+        if observers.active and (result := observers.replaced(apply, arguments, options)) is not None:
+            return result
         arrays = lift(signature, arguments)
         parents = _parents(arguments, len(signature.positional))
         _call.parents = parents

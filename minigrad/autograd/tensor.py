@@ -296,4 +296,4 @@ class Tensor(Operators):
             raise ShapeError(
                 f"a tensor of shape {self.shape} is neither true nor false as a whole; ask .data.any() or .data.all()"
             )
-        return bool(self._data.item())
+        return bool(self.data.item())

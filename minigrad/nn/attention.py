@@ -13,7 +13,6 @@ from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.layers import Linear
 from minigrad.nn.layout import Layout
 from minigrad.nn.module import Module, check_sizes
-from minigrad.nn.programs import Program, Register
 from minigrad.nn.rotary import RotaryAngles
 
 
@@ -116,13 +115,3 @@ class GroupedQueryAttention(Module):
             k = ops.key_shift(k, offsets=layout.offsets)
         attended = ops.attention(q, k, v, offsets=layout.offsets, key_ranges=key_ranges)
         return self.o_proj(attended.reshape(len(x), self.q_proj.weight.shape[0]))
-
-    def write_program(
-        self, program: Program, h: Register, layer: int, add_to: Register, angles: RotaryAngles | None = None
-    ) -> None:
-        """Add the output for the normalised row h to a register (see `minigrad.nn.programs`)."""
-        q, k, v = (program.linear(project, h) for project in (self.q_proj, self.k_proj, self.v_proj))
-        if angles is not None:
-            program.rotate(q, angles)
-            program.rotate(k, angles)
-        program.linear(self.o_proj, program.attend(layer, q, k, v, key_shift=self.key_shift), add_to=add_to)

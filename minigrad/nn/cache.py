@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from minigrad.autograd.graph import Node, is_recording
+from minigrad.autograd.observers import composite
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import GraphError, InputError
 from minigrad.ops.key_shift import pairs_of
@@ -130,6 +131,7 @@ class KeyValueCache(Cache):
             setattr(chosen, name, new)
         return chosen
 
+    @composite
     def append(self, layer: int, k: Tensor, v: Tensor, offsets: Array) -> tuple[Tensor, Tensor, Array]:
         """Store the new keys and values of one layer; return everything stored for it: (keys, values, key_ranges).
 
@@ -150,10 +152,13 @@ class KeyValueCache(Cache):
             shifted[layer, sequences[has_next], places[has_next] + 1] = shifted_pairs[has_next]
         else:
             self.keys[layer, sequences, places] = k.data
-        first = np.arange(self.batch_size) * self.max_length
-        ranges = np.stack([first, first + stored + counts], axis=1)
         keys, values = (memory[layer].reshape(-1, *memory.shape[3:]) for memory in (self.keys, self.values))
-        return refuse_gradient(Tensor(keys), k), refuse_gradient(Tensor(values), v), ranges
+        return refuse_gradient(Tensor(keys), k), refuse_gradient(Tensor(values), v), self.ranges(layer, offsets)
+
+    def ranges(self, layer: int, offsets: Array) -> Array:
+        """Return the rows of each sequence among all keys of a layer, (batch, 2), with the rows of `offsets` added."""
+        first = np.arange(self.batch_size) * self.max_length
+        return np.stack([first, first + self.stored(layer) + np.diff(offsets)], axis=1)
 
 
 def refuse_gradient(cached: Tensor, *sources: Tensor) -> Tensor:

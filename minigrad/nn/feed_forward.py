@@ -6,7 +6,6 @@ from minigrad import ops
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.layers import Conv1D, Dropout, Linear
 from minigrad.nn.module import Module
-from minigrad.nn.programs import Program, Register
 
 
 def swiglu_linear(gate: Tensor, up: Tensor, down: Module) -> Tensor:
@@ -31,12 +30,6 @@ class SwiGLUFeedForward(Module):
         """Apply the block to every row."""
         return swiglu_linear(self.gate_proj(x), self.up_proj(x), self.down_proj)
 
-    def write_program(self, program: Program, h: Register, add_to: Register) -> None:
-        """Add the output for the normalised row h to a register (see `minigrad.nn.programs`)."""
-        gate, up = program.linear(self.gate_proj, h), program.linear(self.up_proj, h)
-        program.swiglu(gate, up)
-        program.linear(self.down_proj, up, add_to=add_to)
-
 
 class GELUFeedForward(Module):
     r"""Two matrices with a GELU between them: $y = \mathrm{gelu}(x W_1^T)\, W_2^T$, in GPT-2's tanh form.
@@ -52,12 +45,6 @@ class GELUFeedForward(Module):
     def forward(self, x: Tensor) -> Tensor:
         """Apply the block to every row."""
         return self.fc2(ops.gelu(self.fc1(x), approximate="tanh"))
-
-    def write_program(self, program: Program, h: Register, add_to: Register) -> None:
-        """Add the output for the normalised row h to a register (see `minigrad.nn.programs`)."""
-        hidden = program.linear(self.fc1, h)
-        program.gelu(hidden)
-        program.linear(self.fc2, hidden, add_to=add_to)
 
 
 class Conv1DFeedForward(Module):
@@ -76,9 +63,3 @@ class Conv1DFeedForward(Module):
     def forward(self, x: Tensor) -> Tensor:
         """Apply the block to every row."""
         return self.dropout(self.c_proj(ops.gelu(self.c_fc(x), approximate="tanh")))
-
-    def write_program(self, program: Program, h: Register, add_to: Register) -> None:
-        """Add the output for the normalised row h to a register (see `minigrad.nn.programs`)."""
-        hidden = program.linear(self.c_fc, h)
-        program.gelu(hidden)
-        program.linear(self.c_proj, hidden, add_to=add_to)

@@ -14,13 +14,13 @@ from minigrad.typing import Array
 
 def check_tokens(
     tokens: ArrayLike | Tensor, longest: int, cache: Cache | None = None, layout: Layout | None = None
-) -> tuple[Array, Layout]:
-    """Return the ids as an array, and their layout: the given one, or that of a rectangular batch.
+) -> tuple[Tensor, Layout]:
+    """Return the ids, and their layout: the given one, or that of a rectangular batch.
 
     With a cache, positions are those after its tokens.
     Raises InputError or ShapeError if a model cannot take them, whose sequences have up to `longest` tokens.
     """
-    ids = np.asarray(tokens.data if isinstance(tokens, Tensor) else tokens)
+    ids = tokens if isinstance(tokens, Tensor) else Tensor(np.asarray(tokens))
     if layout is not None and ids.shape != layout.positions.shape:
         raise ShapeError(f"a layout of {len(layout.positions)} rows needs as many tokens (rows,), not {ids.shape}")
     if layout is None and ids.ndim != 2:
@@ -40,7 +40,7 @@ def check_tokens(
     return ids, layout
 
 
-def check_targets(targets: ArrayLike, ids: Array) -> Array:
+def check_targets(targets: ArrayLike, ids: Tensor) -> Array:
     """Return the targets as an array; raises ShapeError unless each token has one."""
     labels = np.asarray(targets)
     if labels.shape != ids.shape:

@@ -25,7 +25,6 @@ from minigrad.nn.layout import Layout
 from minigrad.nn.loss_pass import LossPass, computing
 from minigrad.nn.module import Module, arrays_of, entries_of, figures_of
 from minigrad.nn.parameter import Parameter
-from minigrad.nn.programs import Program, Register
 from minigrad.typing import Array
 
 
@@ -68,13 +67,6 @@ class LanguageModel(Module):
         length = config.context_length if max_length is None else max_length
         shape = config.num_layers, batch_size, length, config.num_kv_heads, config.head_dim
         return KeyValueCache(*shape, dtype, key_shift=self.shifts_keys)
-
-    def write_program(self, program: Program) -> Register | None:
-        """Describe the pass over one token as a program; return the register of the last norm.
-
-        None, if the family has no such program: then the model itself is called to write.
-        """
-        return None
 
     def rename_weights(self, weights: dict[str, Array]) -> dict[str, Array]:
         """Return published weights under this model's names, without entries that are not weights."""
@@ -178,10 +170,10 @@ class LanguageModel(Module):
         config = self.config.published() | {"torch_dtype": str(self.head().dtype)} | entries_of(self)
         write_folder(Path(folder), config, arrays_of(self) if weights is None else weights)
 
-    def _rows(self, ids: Array, layout: Layout, cache: Cache | None) -> Tensor:
+    def _rows(self, ids: Tensor, layout: Layout, cache: Cache | None) -> Tensor:
         if cache is None:
-            return self.hidden(Tensor(ids.reshape(-1)), layout)
+            return self.hidden(ids.reshape(-1), layout)
         with no_grad():  # no graph is needed, and a layer that is recomputed must not store its keys twice
-            rows = self.hidden(Tensor(ids.reshape(-1)), layout, cache)
+            rows = self.hidden(ids.reshape(-1), layout, cache)
         cache.advance(layout.lengths)
         return refuse_gradient(rows, *self.parameters()) if is_recording() else rows

@@ -10,6 +10,7 @@ import numpy as np
 
 from minigrad import ops
 from minigrad.autograd.graph import is_recording
+from minigrad.autograd.observers import composite
 from minigrad.autograd.tensor import Tensor
 from minigrad.autograd.versions import Version
 from minigrad.errors import InputError
@@ -65,6 +66,7 @@ class Conv1D(Module):
             self._copy = version, version.count, np.ascontiguousarray(self.weight.data.T)
         return self._copy[2]
 
+    @composite
     def forward(self, x: Tensor) -> Tensor:
         """Apply the matrix and the bias."""
         if is_recording():

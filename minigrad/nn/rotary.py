@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from minigrad import ops
+from minigrad.autograd.observers import composite
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.layout import Layout
 from minigrad.options import checked_number
@@ -47,6 +48,7 @@ class RotaryAngles:
         angles = np.outer(np.arange(positions), self.frequencies)
         return np.cos(angles), np.sin(angles)
 
+    @composite
     def rotate(self, x: Tensor, layout: Layout) -> Tensor:
         """Rotate queries or keys (rows, H, D) by the angles of their positions."""
         cosine, sine = self.tables(int(layout.positions.max(initial=0)) + 1, x.dtype)

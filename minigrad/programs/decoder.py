@@ -8,22 +8,22 @@ from numpy.typing import ArrayLike
 from minigrad.autograd.graph import no_grad
 from minigrad.errors import InputError, ShapeError
 from minigrad.kernels.decoding.machine import run
-from minigrad.kernels.decoding.program import Heads, Texts
+from minigrad.kernels.decoding.program import Texts
 from minigrad.kernels.gemm.backend import rounds
 from minigrad.nn.cache import Cache, KeyValueCache
 from minigrad.nn.inputs import check_tokens
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
-from minigrad.nn.programs import Program
+from minigrad.programs.lower import program_of
 from minigrad.typing import Array
 
 
 class Decoder:
     """A model that continues texts, one token of each at a time.
 
-    A family that describes its pass as a program is run by that program. Any other, and any while products are rounded
-    to bfloat16, is called with its cache. The weights are those of the model now: make a new decoder after training it
-    further.
+    Its pass over one token is traced and run as a program. A model whose pass depends on the data is called with its
+    cache instead, as is any while products are rounded to bfloat16. The weights are the present ones: make a new
+    decoder after training the model further.
 
     >>> import models
     >>> model = models.build("vidya-v2", size="nano", seed=0)
@@ -32,15 +32,15 @@ class Decoder:
     """
 
     def __init__(self, model: LanguageModel) -> None:
-        self.model, self._program, self._memory = model, Program(model.config.num_heads), np.empty((0, 0))
-        rows = None if rounds(model.head().dtype) else model.write_program(self._program)
-        self._logits = None if rows is None else self._program.head(model.tables()[-1], rows)
-        self._table = self._program.table()
+        self.model = model
+        self._program = None if rounds(model.head().dtype) else program_of(model)
+        self._table = np.array(self._program.steps if self._program else [], np.int64)
+        self._memory = np.empty((0, 0))
 
     @property
     def has_program(self) -> bool:
         """Whether the model is run by a program; else it is called."""
-        return self._logits is not None
+        return self._program is not None
 
     def step(self, tokens: ArrayLike, cache: Cache, layout: Layout | None = None) -> Array:
         """Continue each text of the cache, or each text that has a row in a layout, with a token; return the next
@@ -49,15 +49,15 @@ class Decoder:
         Shapes: tokens (texts,) integers -> (texts, V).
         Raises InputError for ids out of range, or a cache that is full; ShapeError for more than one token of a text.
         """
-        layout = layout or Layout.rectangular(np.size(tokens), 1)
-        ids, layout = check_tokens(tokens, self.model.config.context_length, cache, layout)
+        given = layout or Layout.rectangular(np.size(tokens), 1)
+        rows, layout = check_tokens(tokens, self.model.config.context_length, cache, given)
         if layout.lengths.max(initial=0) > 1:
             raise ShapeError(f"a step continues a text with one token, not {layout.lengths.max()}")
-        if self._logits is None or not isinstance(cache, KeyValueCache):
+        if self._program is None or not isinstance(cache, KeyValueCache):
             with no_grad():
-                logits: Array = self.model(ids, cache=cache, layout=layout).data
+                logits: Array = self.model(rows, cache=cache, layout=layout).data
             return logits
-        vocabulary, dtype = self.model.config.vocab_size, cache.keys.dtype
+        ids, vocabulary, dtype = rows.data, self.model.config.vocab_size, cache.keys.dtype
         if ids.size and (ids.min() < 0 or ids.max() >= vocabulary):
             raise InputError(f"a token is a number from 0 to {vocabulary - 1}; got {ids.min()} to {ids.max()}")
         if len(self._memory) < len(ids):
@@ -66,14 +66,7 @@ class Decoder:
         places = np.flatnonzero(layout.lengths)
         stored = cache.keys, cache.values, cache.far_keys, cache.far_values, cache.sums
         texts = Texts(ids.astype(np.int64), layout.positions, places, *stored)
-        run(self._table, self.model.config.norm_eps, memory, self._heads(cache), texts, self._program.num_weights)
+        heads = self._program.heads(cache.max_length, dtype)
+        run(self._table, self._program.eps, memory, heads, texts, self._program.num_weights)
         cache.advance(layout.lengths)
-        return memory[:, self._logits.place : self._logits.place + self._logits.size].copy()
-
-    def _heads(self, cache: KeyValueCache) -> Heads:
-        """Return the sizes of the heads, and the angles of all positions that the cache has memory for."""
-        config, angles, dtype = self.model.config, self._program.angles, cache.keys.dtype
-        none, interleaved = np.empty((0, 0), dtype), angles is not None and angles.interleaved
-        tables = (none, none) if angles is None else angles.tables(cache.max_length, dtype)
-        sizes, patterns = (config.num_heads, config.num_kv_heads, config.head_dim), self._program.patterns
-        return Heads(*sizes, np.array(patterns, np.float64), *tables, interleaved)
+        return memory[:, self._program.logits].copy()

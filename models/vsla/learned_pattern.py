@@ -51,10 +51,6 @@ class LearnedPattern(Module):
             mixed = mixed + result * shares[:, number].reshape(1, self.num_heads, 1)
         return mixed
 
-    def in_program(self) -> None:
-        """Return that a program of decoding has no such pattern."""
-        return
-
     def keys_per_token(self, context: float) -> float:
         """Return how many keys a token multiplies with on average: those of all candidates together."""
         return sum(each.keys_per_token(context) for each in self.candidates)

@@ -16,7 +16,6 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.nn import Layout
 from minigrad.nn.config import residual_std
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.programs import Program, Register
 from models.vsla.config import VSLAConfig
 from models.vsla.learned_pattern import LearnedPattern
 from models.vsla.patterns import AttentionPattern, PatternCache
@@ -90,22 +89,6 @@ class VSLA(LanguageModel):
         for index, layer in enumerate(self.h):
             x = layer(x, layout, cache, index)
         return self.ln_f(x)
-
-    def write_program(self, program: Program) -> Register | None:
-        """Describe the pass over one token, as `hidden` computes it; None with a learned pattern."""
-        x = program.embed(self.wte)
-        program.add_position(x, self.wpe)
-        for index, layer in enumerate(self.h):
-            with program.temporary():
-                qkv = program.linear(layer.attn.c_attn, program.norm(layer.ln_1, x))
-                q, k, v = (qkv.part(part * x.size, (part + 1) * x.size) for part in range(3))
-                if (pattern := layer.attn.pattern.in_program()) is None:
-                    return None
-                attended = program.attend(index, q, k, v, pattern)
-                program.linear(layer.attn.c_proj, attended, add_to=x)
-            with program.temporary():
-                layer.mlp.write_program(program, program.norm(layer.ln_2, x), x)
-        return program.norm(self.ln_f, x)
 
     def new_cache(self, batch_size: int = 1, max_length: int | None = None) -> PatternCache:
         """Return an empty cache for `batch_size` sequences of up to `max_length` tokens (by default the context)."""

@@ -19,18 +19,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from minigrad import ops
+from minigrad.autograd.observers import composite
 from minigrad.autograd.tensor import Tensor
 from minigrad.kernels.decoding.program import Pattern
 from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.layout import Layout
 from minigrad.ops.attention_entropy import relative_entropy
 from minigrad.ops.visible_keys import causal_visible
+from minigrad.programs.lower import attend
+from minigrad.programs.trace import Recorder, Unknown, lowers
 from minigrad.typing import Array
 
 PATTERNS = ("full", "local", "sparse", "pyramid", "adaptive")
@@ -57,6 +60,7 @@ class AttentionPattern:
     entropy: float
     far_share: float = math.nan
 
+    @composite
     def attend(
         self,
         q: Tensor,
@@ -90,16 +94,6 @@ class AttentionPattern:
         seen = ops.SeenKeys(offsets, ranges, visible, first)
         seen_far = ops.SeenFarKeys(far_ranges, far_visible, weight=float(self.block))
         return ops.attention_with_far_keys(q, k, v, far_k, far_v, near=seen, far=seen_far)
-
-    def in_program(self) -> Pattern:
-        """Return the pattern as a program of decoding takes it."""
-        if self.kind == "full":
-            return Pattern()
-        if self.kind == "sparse":
-            return Pattern(top_k=self.top_k)
-        if self.kind == "local":
-            return Pattern(self.window)
-        return Pattern(self.window, self.block, entropy=self.entropy if self.kind == "adaptive" else -1)
 
     def _far_keys(self, k: Tensor, v: Tensor, offsets: Array) -> FarKeys:
         far_k, far_v = (ops.block_mean(x, offsets=offsets, block=self.block) for x in (k, v))
@@ -138,6 +132,20 @@ class AttentionPattern:
         near = _mean_of_newest(self.window + self.block // 2, context)
         far = (context / 2 - _mean_of_newest(self.window, context)) / self.block
         return near + far if self.kind == "pyramid" else 2 * near + far  # the entropy of the near ones first
+
+
+@lowers(AttentionPattern.attend)
+def _in_a_program(trace: Recorder, pattern: AttentionPattern, q: Unknown, *stored: Any) -> Unknown:
+    """Attend to the stored keys that a pattern shows, in a step of decoding."""
+    k, v, offsets, key_ranges, _ = stored
+    shown = {
+        "full": Pattern(),
+        "sparse": Pattern(top_k=pattern.top_k),
+        "local": Pattern(pattern.window),
+        "pyramid": Pattern(pattern.window, pattern.block),
+        "adaptive": Pattern(pattern.window, pattern.block, entropy=pattern.entropy),
+    }
+    return attend(trace, q, k, v, offsets=offsets, key_ranges=key_ranges, pattern=shown[pattern.kind])
 
 
 def _mean_of_newest(count: int, context: float) -> float:

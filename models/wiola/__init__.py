@@ -3,6 +3,7 @@
 "The Wiola architecture for efficient small language models", arXiv 2607.01394.
 """
 
+from models.wiola import steps  # noqa: F401  (the rules of its operations)
 from models.wiola.config import SIZES, WiolaConfig
 from models.wiola.model import Wiola
 

@@ -12,13 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from minigrad import ops
-from minigrad.autograd.graph import no_grad
+from minigrad.autograd.observers import composite
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.layers import Linear
 from minigrad.nn.layout import Layout
 from minigrad.nn.module import Module, check_sizes
 from minigrad.nn.parameter import Init, Parameter
-from minigrad.nn.programs import Program, Register
 from minigrad.typing import Array
 from models.wiola.cache import Pending, WiolaCache
 from models.wiola.spiral import SpiralAngles
@@ -45,6 +44,16 @@ def block_order(num_heads: int, num_kv_heads: int) -> Array:
     two differ only in the order of the heads: new head g (H / G) + i is old head i G + g.  Shapes: -> (H,).
     """
     return np.arange(num_heads).reshape(-1, num_kv_heads).T.reshape(-1)
+
+
+@composite
+def with_context(attended: Tensor, q: Tensor, k: Tensor, v: Tensor, logit: Tensor) -> Tensor:
+    r"""Blend self-attention with attention over the summaries, whose share is $\beta = \sigma(logit)$ (eq. 27).
+
+    Shapes: attended and q (rows, H, D), k and v (rows, L, G, D), logit () -> (rows, H, D).
+    """
+    beta = ops.sigmoid(logit)
+    return attended * (1 - beta) + ops.context_attention(q, k, v) * beta
 
 
 class GatedCrossLayerAttention(Module):
@@ -74,8 +83,8 @@ class GatedCrossLayerAttention(Module):
 
     def forward(self, x: Tensor, summaries: list[Tensor], run: Pass) -> Tensor:
         """Attend from each row to the rows of its sequence up to itself, and to its summaries."""
-        q, k, v = self.queries(x, run), self.heads(self.k_proj, x), self.heads(self.v_proj, x)
-        k, key_ranges = run.angles.rotate(k, run.layout), None
+        q, k, v = self.queries(x), self.heads(self.k_proj, x), self.heads(self.v_proj, x)
+        q, k, key_ranges = run.angles.rotate(q, run.layout), run.angles.rotate(k, run.layout), None
         if run.cache is not None:
             k, v, key_ranges = run.cache.append(run.layer, k, v, run.layout.offsets)
         attended = ops.attention(q, k, v, offsets=run.layout.offsets, key_ranges=key_ranges)
@@ -85,46 +94,17 @@ class GatedCrossLayerAttention(Module):
         """Project and split into heads: x (..., C) -> (..., heads, D)."""
         return project(x).reshape(*x.shape[:-1], project.weight.shape[0] // self.head_dim, self.head_dim)
 
-    def queries(self, x: Tensor, run: Pass) -> Tensor:
-        """Return the rotated queries, in the order in which groups of heads are consecutive."""
+    def queries(self, x: Tensor) -> Tensor:
+        """Return the queries before rotation, in the order in which groups of heads are consecutive."""
         q = self.heads(self.q_proj, x)
-        return run.angles.rotate(q if self._order is None else q[:, self._order], run.layout)
+        return q if self._order is None else q[:, self._order]
 
     def blend(self, x: Tensor, q: Tensor, attended: Tensor, summaries: list[Tensor]) -> Tensor:
         """Blend self-attention (rows, H, D) with attention over the summaries, if any; apply the gate of x; project."""
         if summaries:
             context = ops.stack(*summaries, axis=1)  # (rows, L, C)
             k, v = self.heads(self.k_ctx_proj, context), self.heads(self.v_ctx_proj, context)
-            beta = ops.sigmoid(self.blend_logit)
-            attended = attended * (1 - beta) + ops.context_attention(q, k, v) * beta
+            attended = with_context(attended, q, k, v, self.blend_logit)
         if self._order is not None:
             attended = attended[:, np.argsort(self._order)]
         return self.o_proj(ops.sigmoid_gate(attended.reshape(len(x), self.q_proj.weight.shape[0]), self.gate_proj(x)))
-
-    def write_program(
-        self,
-        program: Program,
-        h: Register,
-        layer: int,
-        add_to: Register,
-        summaries: list[Register],
-        angles: SpiralAngles,
-    ) -> None:
-        """Add the output for the normalised row h to a register (see `minigrad.nn.programs`)."""
-        width, line = h.size, self.k_proj.weight.shape[0]
-        source = program.register(width + 2 * len(summaries) * line)  # queries, then keys and values of the summaries
-        q = program.linear(self.q_proj, h, out=source.part(0, width))
-        k, v = program.linear(self.k_proj, h), program.linear(self.v_proj, h)
-        program.rotate(q, angles)
-        program.rotate(k, angles)
-        attended = program.attend(layer, q, k, v)
-        if summaries:
-            for n, project in enumerate((self.k_ctx_proj, self.v_ctx_proj)):
-                for m, summary in enumerate(summaries):
-                    start = width + (n * len(summaries) + m) * line
-                    program.linear(project, summary, out=source.part(start, start + line))
-            with no_grad():
-                beta = ops.sigmoid(self.blend_logit).data.reshape(1)
-            program.attend_to_few(source, beta, attended)
-        program.sigmoid_gate(program.linear(self.gate_proj, h), attended)
-        program.linear(self.o_proj, attended, add_to=add_to)

@@ -9,9 +9,11 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
+from minigrad import ops
+from minigrad.autograd.observers import composite
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
-from minigrad.nn.cache import KeyValueCache
+from minigrad.nn.cache import KeyValueCache, refuse_gradient
 from minigrad.typing import Array
 from models.wiola.config import WiolaConfig
 
@@ -122,7 +124,13 @@ class WiolaCache(KeyValueCache):
             self.filled[layer] += np.diff(offsets)
         return found
 
-    def add_to_sums(self, layer: int, x: Tensor, offsets: Array) -> None:
-        """Add the output rows of a layer to its running sums; those of sequence s are ``offsets[s]:offsets[s + 1]``."""
+    @composite
+    def means(self, layer: int, x: Tensor, offsets: Array) -> Tensor:
+        """Return for each row the mean of a layer's output over its sequence up to that row, and add to the sums.
+
+        The rows of sequence s are ``offsets[s]:offsets[s + 1]``.
+        """
+        means = ops.prefix_mean(x, offsets=offsets, carried=self.sums[layer], counts=self.lengths)
         grown = offsets[:-1] < offsets[1:]
         self.sums[layer, grown] += np.add.reduceat(x.data, offsets[:-1][grown], axis=0, dtype=np.float64)
+        return refuse_gradient(Tensor(means.data), x)  # of the rows before these, only the sum is known

@@ -7,7 +7,6 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.nn.feed_forward import swiglu_linear
 from minigrad.nn.layers import Linear
 from minigrad.nn.module import Module
-from minigrad.nn.programs import Program, Register
 
 
 class DualStreamFeedForward(Module):
@@ -31,16 +30,3 @@ class DualStreamFeedForward(Module):
         a = swiglu_linear(self.gate_a(x), self.up_a(x), self.down_a)
         b = self.down_b(ops.gelu(self.up_b(x)))
         return ops.blend(a, b, self.fusion(ops.concatenate(a, b, axis=-1)))
-
-    def write_program(self, program: Program, h: Register, add_to: Register) -> None:
-        """Add the output for the normalised row h to a register (see `minigrad.nn.programs`)."""
-        source = program.register(3 * h.size)  # a, b and the gate
-        a, b, gate = (source.part(part * h.size, (part + 1) * h.size) for part in range(3))
-        narrow, up = program.linear(self.gate_a, h), program.linear(self.up_a, h)
-        program.swiglu(narrow, up)
-        program.linear(self.down_a, up, out=a)
-        wide = program.linear(self.up_b, h)
-        program.gelu(wide, is_exact=True)
-        program.linear(self.down_b, wide, out=b)
-        program.linear(self.fusion, source.part(0, 2 * h.size), out=gate)
-        program.blend(source, add_to=add_to)

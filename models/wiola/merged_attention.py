@@ -68,7 +68,7 @@ def _with_averaged_keys(
     """Attend to the average key and value of each complete group; in an incomplete group, to the row's own key."""
     run, reduced = merge.run, merge.reduced
     keys, values = attention.heads(attention.k_proj, x), attention.heads(attention.v_proj, x)
-    q = attention.queries(queries, reduced)
+    q = run.angles.rotate(attention.queries(queries), reduced.layout)
     own_k = run.angles.rotate(rows_at(keys, merge.rows), reduced.layout)
     own_v = rows_at(values, merge.rows)
     k, v, shared, has_own = _averages(keys, values, merge)

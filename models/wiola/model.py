@@ -13,9 +13,8 @@ from minigrad import nn, ops
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
 from minigrad.nn import Layout
-from minigrad.nn.cache import Cache, refuse_gradient
+from minigrad.nn.cache import Cache
 from minigrad.nn.language_model import LanguageModel
-from minigrad.nn.programs import Program, Register
 from minigrad.pages.explain.trace import Trace
 from models.wiola.attention import GatedCrossLayerAttention, Pass
 from models.wiola.cache import WiolaCache
@@ -106,28 +105,6 @@ class Wiola(LanguageModel):
                 summaries.append(self._summary(x, layout, cache, index))
         return self.model.final_norm(x)
 
-    def write_program(self, program: Program) -> Register | None:
-        """Describe the pass over one token, as `hidden` computes it.
-
-        None where tokens merge, because a program computes the same steps for every token, and for the variants that
-        generation does not have or that reorder heads.
-        """
-        config = self.config
-        merges = bool(config.merging_layers) and config.atm_at_generation
-        if merges or config.gcla_summary == "paper" or config.gqa_layout == "interleaved":
-            return None
-        x, summaries = program.embed(self.model.embed_tokens), list[Register]()
-        for index, layer in enumerate(self.model.layers):
-            with program.temporary():
-                h = program.offset_norm(layer.input_norm.weight, layer.input_norm.offset, x)
-                layer.attn.write_program(program, h, index, x, summaries[-config.gcla_lookback :], self._angles)
-            with program.temporary():
-                h = program.offset_norm(layer.post_attn_norm.weight, layer.post_attn_norm.offset, x)
-                layer.ffn.write_program(program, h, x)
-            if index + 1 < config.num_layers:
-                summaries.append(program.summarise(index, x))
-        return program.offset_norm(self.model.final_norm.weight, self.model.final_norm.offset, x)
-
     def _summary(self, x: Tensor, layout: Layout, cache: WiolaCache | None, layer: int) -> Tensor:
         """Return for each row the mean of a layer's output over its sequence up to that row (eq. 20, made causal)."""
         if cache is not None:
@@ -135,9 +112,7 @@ class Wiola(LanguageModel):
                 raise InputError(
                     'gcla_summary="paper" needs the whole sequence at once, so it cannot generate; use "prefix"'
                 )
-            means = ops.prefix_mean(x, offsets=layout.offsets, carried=cache.sums[layer], counts=cache.lengths)
-            cache.add_to_sums(layer, x, layout.offsets)
-            return refuse_gradient(Tensor(means.data), x)  # of the rows before these, only the sum is known
+            return cache.means(layer, x, layout.offsets)
         means = ops.prefix_mean(x, offsets=layout.offsets)
         if self.config.gcla_summary == "paper":
             lengths = layout.offsets[1:] - layout.offsets[:-1]

@@ -59,7 +59,7 @@ TINY: dict[str, dict[str, Any]] = {
 }
 
 WITH_PROGRAM = [name for name in TINY if name != "vsla-learned"]
-"""Models that are written with by a program (`minigrad.nn.programs`), whose sums do not depend on the batch."""
+"""Models that are written with by a program (`minigrad.programs`), whose sums do not depend on the batch."""
 
 WITHOUT_GRADIENT: dict[str, tuple[str, ...]] = {
     # The first layer has no layers below it; the second has one, whose softmax over a single key has no gradient.

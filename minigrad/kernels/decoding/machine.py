@@ -15,6 +15,7 @@ from minigrad.kernels.codegen.barrier import arrive_and_wait
 from minigrad.kernels.decoding.attention import attend, join, store
 from minigrad.kernels.decoding.products import linear
 from minigrad.kernels.decoding.program import (
+    ADD,
     ATTEND,
     ATTEND_TO_FEW,
     EMBED,
@@ -22,7 +23,6 @@ from minigrad.kernels.decoding.program import (
     LAYER_NORM,
     LINEAR,
     ROTATE,
-    SIGMOID_GATE,
     STORE,
     SUMMARISE,
     Heads,
@@ -65,7 +65,7 @@ def run_program(
             embed(memory, step, texts, share)
         elif step.code <= LAYER_NORM:
             normalise(memory, step, eps, share)
-        elif step.code <= SIGMOID_GATE:
+        elif step.code <= ADD:
             activate(memory, step, share)
         elif step.code == SUMMARISE:
             summarise(memory, step, texts, share)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from minigrad.typing import Array
 
 EMBED, RMS_NORM, OFFSET_RMS_NORM, LAYER_NORM, LINEAR, ROTATE, STORE, ATTEND = range(8)
-GELU, EXACT_GELU, SWIGLU, SIGMOID_GATE, SUMMARISE, ATTEND_TO_FEW, BLEND, JOIN = range(8, 16)
+GELU, EXACT_GELU, SWIGLU, SIGMOID_GATE, ADD, SUMMARISE, ATTEND_TO_FEW, BLEND, JOIN = range(8, 17)
 """What a step does; see `minigrad.kernels.decoding.machine`."""
 
 

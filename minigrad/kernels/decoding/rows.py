@@ -14,6 +14,7 @@ from minigrad.kernels.codegen.line_products import Lines
 from minigrad.kernels.decoding.lines import widen_line
 from minigrad.kernels.decoding.products import part_of
 from minigrad.kernels.decoding.program import (
+    ADD,
     EXACT_GELU,
     LAYER_NORM,
     OFFSET_RMS_NORM,
@@ -72,9 +73,9 @@ def normalise(memory: Array, step: Step, eps: float, share: Share) -> None:
 
 @kernel
 def activate(memory: Array, step: Step, share: Share) -> None:
-    """Set the target to the GELU of the source, or multiply it by a gate: the source's SiLU, or its logistic function.
+    """Set the target to the GELU of the source, multiply it by a gate of the source, or add the source to it.
 
-    Of the GELU there are the exact form and that with tanh; with the SiLU it is a SwiGLU.
+    The GELU has an exact form and one with tanh. A gate is a SiLU, as in a SwiGLU, or a logistic function.
     """
     one, two = memory.dtype.type(1), memory.dtype.type(2 * math.sqrt(2 / math.pi))
     cubic, (start, stop) = memory.dtype.type(0.044715), part_of(step.outputs, share)
@@ -87,6 +88,9 @@ def activate(memory: Array, step: Step, share: Share) -> None:
         elif step.code == SIGMOID_GATE:
             for j in range(y.size):
                 y[j] = y[j] / (one + exp(-x[j]))
+        elif step.code == ADD:
+            for j in range(y.size):
+                y[j] += x[j]
         elif step.code == EXACT_GELU:
             for j in range(y.size):
                 probability, _ = normal(x[j])

@@ -23,7 +23,7 @@ SOURCE, TARGET, JOINED = 3, 48, 350
 KEPT: deque[Array] = deque(maxlen=64)
 EPS = 1e-3
 NORMS = codes.RMS_NORM, codes.OFFSET_RMS_NORM, codes.LAYER_NORM
-ACTIVATIONS = codes.GELU, codes.EXACT_GELU, codes.SWIGLU, codes.SIGMOID_GATE
+ACTIVATIONS = codes.GELU, codes.EXACT_GELU, codes.SWIGLU, codes.SIGMOID_GATE, codes.ADD
 BLOCK = 2
 _PATTERNS = [Pattern(), Pattern(3), Pattern(3, BLOCK), Pattern(top_k=2), Pattern(3, BLOCK, entropy=0.7)]
 

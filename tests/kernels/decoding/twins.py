@@ -98,6 +98,8 @@ def _activate(memory: Array, step: Step, share: Share) -> None:
         y[:, span] *= x * _logistic(x)
     elif step.code == codes.SIGMOID_GATE:
         y[:, span] *= _logistic(x)
+    elif step.code == codes.ADD:
+        y[:, span] += x
     elif step.code == codes.EXACT_GELU:
         y[:, span] = x / 2 * (1 + np.vectorize(math.erf, otypes=[float])(x / math.sqrt(2)))
     else:
