@@ -165,7 +165,6 @@ TABLE: dict[str, Row] = {
     "outer": Row(variable_cases.outer(), np.multiply.outer),
     "power": Row(op_cases.power(), lambda x, exponent: np.power(x, float(exponent))),
     "prefix_mean": Row(op_cases.prefix_mean(), prefix_mean_formula),
-    "quantised_embedding": Row(quantised_cases.embedding(), quantised_cases.embedding_reference),
     "quantised_linear": Row(quantised_cases.linear(), quantised_cases.linear_reference),
     "recompute": Row(
         op_cases.linear(), lambda *arrays, **how: np.tanh(linear_formula(*arrays, **how)), True, _recomputed

@@ -20,23 +20,6 @@ def linear(draw: DrawFn) -> Case:
     return Case((x, *bias), {"matrix": pack(weight, format)})
 
 
-@st.composite
-def embedding(draw: DrawFn) -> Case:
-    """Draw a table in any format and some of its rows."""
-    count, width, format = (
-        draw(st.integers(1, 5)),
-        draw(st.sampled_from([3, 1, 33])),
-        draw(st.sampled_from(sorted(CODES))),
-    )
-    (weight,) = values(draw, normal, (count, width))
-    ids = draw(st.lists(st.integers(0, count - 1), max_size=5))
-    return Case((np.array(ids, np.int64),), {"matrix": pack(weight, format)})
-
-
-def embedding_reference(ids: Array, *, matrix: Packed) -> Array:
-    return widen(matrix, np.arange(matrix.shape[0]))[ids]
-
-
 def linear_reference(x: Array, bias: Array | None = None, *, matrix: Packed) -> Array:
     weight = widen(matrix, np.arange(matrix.shape[0])).astype(np.float64)
     return linear_formula(x, weight, bias)
