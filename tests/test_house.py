@@ -141,7 +141,17 @@ def test_who_imports_whom(path: Path) -> None:
 
 
 def test_the_core_knows_none_of_its_guests() -> None:
-    guests = {"adapters", "quantised", "experts", "programs", "generation", "training", "finetuning", "pages"}
+    guests = {
+        "adapters",
+        "adaptive",
+        "quantised",
+        "experts",
+        "programs",
+        "generation",
+        "training",
+        "finetuning",
+        "pages",
+    }
     core = [path for path in FILES if is_within(module_of(path), {"minigrad.nn"})]
     found = {name for path in core for name, _ in imports_of(path)}
     assert not {name for name in found if is_within(name, {f"minigrad.{guest}" for guest in guests})}
