@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
@@ -26,7 +26,7 @@ from minigrad.generation.console import (
     read_messages,
     read_prompts,
 )
-from minigrad.generation.settings import GenerateConfig
+from minigrad.generation.settings import ALIASES, GenerateConfig
 from minigrad.options import assignments, nearest
 from minigrad.system import hardware
 from minigrad.system.cache import tell_if_nothing_is_kept
@@ -42,55 +42,47 @@ if TYPE_CHECKING:  # the command line is read before NumPy and the rest are impo
 
 
 def generate(config: GenerateConfig) -> Iterator[str]:
-    """Yield the texts in parts, each with its prompt first; between two of them are a blank line and a rule.
+    """Yield the texts in parts, each with its prompt first; a rule stands between two texts.
 
     Raises InputError if the folder cannot be used, or if the page of --explain cannot be written.
     """
     if config.explain is not None:
         check_new_file(Path(config.explain))
-        if config.samples * len(config.prompt) > 1:
-            raise InputError("--explain shows how one text came about: give one prompt, and leave out --samples")
-    model, tok, draft = load(config)
-    from minigrad.generation.decoding import document, stream
+    loaded = load(config)
+    from minigrad.generation.decoding import document
 
-    prompts = [document(tok, beginning) for beginning in config.prompt]
-    limit = model.config.context_length
+    prompts = [document(loaded.tokenizer, beginning) for beginning in config.prompt]
+    limit = loaded.model.config.context_length
     for number, prompt in enumerate(prompts, start=1):
         if len(prompt) > limit:
             which = f"prompt {number}" if len(prompts) > 1 else "the prompt"
             notice(f"{which} has {len(prompt):,} tokens, more than the context of {limit:,}: its last part is used")
     beginnings = [beginning for beginning in config.prompt for _ in range(config.samples)]
     drawn: list[Token] = []
-    tokens = watched(stream(model, prompts, config, tokenizer=tok, draft=draft), config, tok, drawn)
+    tokens = watched(loaded.stream(prompts, config), config, loaded.tokenizer, drawn)
     yield beginnings[0]
     for number, text, ended in in_turn(tokens, config.samples):
         yield text
         if ended:
             yield "\n\n---\n\n" + beginnings[number + 1] if number + 1 < len(beginnings) else "\n"
     if config.explain is not None:
-        write_explanation(model, tok, prompts[0], drawn, config)
+        write_explanation(loaded, prompts[0], drawn, config)
 
 
 def chat(config: GenerateConfig) -> Iterator[str]:
-    """Yield the answers of the model to the messages of standard input, in parts; prompts are the first messages.
+    """Yield the model's answers to the messages of standard input, in parts; prompts are the first messages.
 
-    Raises InputError if the folder holds no chat model, or if several samples are requested.
+    Raises InputError if the folder holds no chat model.
     """
-    if config.explain is not None:
-        raise InputError("--explain shows how the text after a prompt came about; leave out --chat")
-    if config.samples > 1:
-        raise InputError("--chat writes one answer to each message; leave out --samples")
-    model, tok, draft = load(config)
+    loaded = load(config)
     import tokenizer
     from minigrad.generation.chat import HELP, Chat, Conversation
-    from minigrad.generation.decoding import stream
 
-    form = tokenizer.load_chat(config.run, tok)
-    limit = model.config.context_length
+    form, limit = tokenizer.load_chat(config.run, loaded.tokenizer), loaded.model.config.context_length
     conversation = Conversation(form.encode, room=limit - min(config.tokens, limit // 2))
 
     def answer(ids: list[int], turn: int) -> Iterator[Token]:
-        return watched(stream(model, ids, config, tokenizer=tok, draft=draft, first_sample=turn), config, tok, [])
+        return watched(loaded.stream(ids, config, first_sample=turn), config, loaded.tokenizer, [])
 
     if is_terminal():
         notice(HELP)
@@ -98,32 +90,29 @@ def chat(config: GenerateConfig) -> Iterator[str]:
 
 
 def teach(config: GenerateConfig) -> Iterator[str]:
-    """Yield the answers that the model offers to the questions of standard input; the chosen answers go to the journal.
+    """Yield several answers to each question of standard input; the chosen one goes to the journal.
 
-    Raises InputError if the folder holds no chat model, or the journal cannot be a file.
+    Raises InputError if the folder holds no chat model, or the journal cannot be written.
     """
-    for name in ("chat", "explain"):
-        if getattr(config, name):
-            raise InputError(f"--teach asks which of several answers is best; leave out --{name}")
     from minigrad.finetuning.journal import HELP, Journal, TeachingSession
 
     journal = Journal(Path(config.journal))
-    model, tok, draft = load(config)
+    loaded = load(config)
     import tokenizer
-    from minigrad.generation.decoding import stream
 
-    form = tokenizer.load_chat(config.run, tok)
+    form = tokenizer.load_chat(config.run, loaded.tokenizer)
     several = replace(config, samples=config.samples if config.samples > 1 else 4)
 
     def offer(question: str, turn: int) -> list[str]:
         ids, texts = form.encode([{"role": "user", "content": question}]), [""] * several.samples
-        for token in stream(model, ids, several, tokenizer=tok, draft=draft, first_sample=turn * several.samples):
-            texts[token.sample - turn * several.samples] += token.text
+        first = turn * several.samples
+        for token in loaded.stream(ids, several, first_sample=first):
+            texts[token.sample - first] += token.text
         return texts
 
     def fits(question: str, answer: str) -> bool:
         messages = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}][: 1 + bool(answer)]
-        return len(form.encode(messages, add_generation_prompt=not answer)) <= model.config.context_length
+        return len(form.encode(messages, add_generation_prompt=not answer)) <= loaded.model.config.context_length
 
     if is_terminal():
         notice(HELP)
@@ -131,14 +120,31 @@ def teach(config: GenerateConfig) -> Iterator[str]:
     yield from teacher.run(itertools.chain(config.prompt, read_messages()))
 
 
-def load(config: GenerateConfig) -> tuple[LanguageModel, Tokenizer, LanguageModel | None]:
-    """Return the model and the tokenizer of a run folder, and the draft model if there is to be one.
+class Loaded(NamedTuple):
+    """A model with its tokenizer, and the model of --draft."""
+
+    model: LanguageModel
+    tokenizer: Tokenizer
+    draft: LanguageModel | None
+
+    def stream(
+        self, prompt: Sequence[int] | Sequence[Sequence[int]], config: GenerateConfig, first_sample: int = 0
+    ) -> Iterator[Token]:
+        """Yield the tokens that continue one prompt or several (see `minigrad.generation.stream`)."""
+        from minigrad.generation.decoding import stream
+
+        model, tokenizer, draft = self
+        return stream(model, prompt, config, tokenizer=tokenizer, draft=draft, first_sample=first_sample)
+
+
+def load(config: GenerateConfig) -> Loaded:
+    """Load the models and the tokenizer, and compile what is not compiled yet.
 
     Raises InputError if a folder cannot be used, or if the draft model has another tokenizer.
     """
     for folder in (config.run, config.draft):
         if folder is not None:
-            refuse_other_folders(Path(folder))
+            check_folder(Path(folder))
     hardware.prepare(config.threads)
     check_limits(hardware.threads())
     tell_if_nothing_is_kept()
@@ -146,20 +152,18 @@ def load(config: GenerateConfig) -> tuple[LanguageModel, Tokenizer, LanguageMode
     import tokenizer
 
     raise_on_interrupt()
-    model, tok = (
-        models.load(config.run, quantize=config.quantize, **assignments(config.set)),
-        tokenizer.load(config.run),
-    )
+    model = models.load(config.run, quantize=config.quantize, **assignments(config.set))
+    tok = tokenizer.load(config.run)
     compile_kernels(model)
     if config.draft is None:
-        return model, tok, None
+        return Loaded(model, tok, None)
     if tokenizer.load(config.draft).fingerprint() != tok.fingerprint():
         raise InputError(f"{config.draft} has another tokenizer than {config.run}, so it cannot propose tokens")
-    return model, tok, models.load(config.draft, quantize=config.quantize)
+    return Loaded(model, tok, models.load(config.draft, quantize=config.quantize))
 
 
 def compile_kernels(model: LanguageModel) -> None:
-    """Read and continue a short text if its kernels must be compiled first, and say so: no pause is silent."""
+    """Read and continue a short text if its kernels must be compiled first, and say so."""
     from minigrad import no_grad
     from minigrad.kernels.decoding.lines import widen_lines
     from minigrad.kernels.decoding.machine import run_program
@@ -184,7 +188,7 @@ def compile_kernels(model: LanguageModel) -> None:
 
 
 def watched(tokens: Iterator[Token], config: GenerateConfig, tok: Tokenizer, drawn: list[Token]) -> Iterator[Token]:
-    """Yield the tokens and add them to `drawn`, then print their speed, and their log-probabilities on request."""
+    """Yield the tokens and add them to `drawn`; then print their speed, and the table of --alternatives."""
     speed = Speed()
     for token in tokens:
         speed.note(token)
@@ -197,21 +201,19 @@ def watched(tokens: Iterator[Token], config: GenerateConfig, tok: Tokenizer, dra
         notice(summary)
 
 
-def write_explanation(
-    model: LanguageModel, tok: Tokenizer, prompt: list[int], drawn: list[Token], config: GenerateConfig
-) -> None:
-    """Write the page of --explain: a text, its prompt first, and what the model computed at each token."""
+def write_explanation(loaded: Loaded, prompt: list[int], drawn: list[Token], config: GenerateConfig) -> None:
+    """Write the page of --explain: the prompt, the text, and what the model computed at each token."""
     from minigrad.pages.explain import explain
 
     notice(f"reading the text again, for {config.explain}")
-    title, count = f"How {Path(config.run).resolve().name} wrote this", len(prompt)
-    text = explain(model, tok, [*prompt, *drawn], written=count, title=title, drawn=config.drawn_with())
-    write_text(str(config.explain), text)
+    title, ids = f"How {Path(config.run).resolve().name} wrote this", [*prompt, *drawn]
+    page = explain(loaded.model, loaded.tokenizer, ids, written=len(prompt), title=title, drawn=config.drawn_with())
+    write_text(str(config.explain), page)
     notice(f"{config.explain} shows how this text came about; open it in a browser")
 
 
-def refuse_other_folders(folder: Path) -> None:
-    """Raise InputError for a folder without a model; it names the models inside, or the closest name beside it."""
+def check_folder(folder: Path) -> None:
+    """Raise InputError for a folder without a model, naming folders in it, or the closest name beside it."""
     config = folder / "config.json"
     if config.exists() or (folder / "adapter_config.json").exists():
         return
@@ -227,43 +229,29 @@ def refuse_other_folders(folder: Path) -> None:
 
 
 def notice(text: str) -> None:
-    """Print a remark on standard error, so that the generated text itself can be piped on."""
+    """Print a remark on standard error: standard output holds the text alone."""
     say(f"[{text}]", sys.stderr)
+
+
+def write(config: GenerateConfig) -> Iterator[str]:
+    """Yield what the program prints: texts, or the answers of --chat and --teach."""
+    config.check()
+    talks = config.chat or config.teach
+    if not talks or STANDARD_INPUT in config.prompt:
+        config = replace(config, prompt=read_prompts(config.prompt))
+    return teach(config) if config.teach else chat(config) if config.chat else generate(config)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
     prepare_output()
-    parser = Parser(
-        GenerateConfig,
-        prog="generate.py",
-        description="Continue a text with a trained model.",
-        aliases={
-            "max_tokens": "tokens",
-            "max_new_tokens": "tokens",
-            "temp": "temperature",
-            "num_samples": "samples",
-            "n": "samples",
-            "logprobs": "alternatives",
-            "stop_string": "stop",
-            "draft_model": "draft",
-            "prompt_file": "prompt",
-            "prompts": "prompt",
-        },
-        stray="prompt",
-    )
+    description = "Continue a text with a trained model."
+    parser = Parser(GenerateConfig, prog="generate.py", description=description, aliases=ALIASES, stray="prompt")
     config, _ = parser.parse(arguments)
-
-    def parts() -> Iterator[str]:
-        talk = teach if config.teach else chat
-        if (config.chat or config.teach) and STANDARD_INPUT not in config.prompt:
-            return talk(config)
-        asked = replace(config, prompt=read_prompts(config.prompt))
-        return talk(asked) if config.chat or config.teach else generate(asked)
 
     def work() -> None:
         try:
-            for text in parts():
+            for text in write(config):
                 say(text, end="")
         except KeyboardInterrupt:
             say()

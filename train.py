@@ -276,7 +276,7 @@ class Preparation:
         settings, model = plan.settings, plan.model
         plan.check_memory()
         saved = checkpoint.load(folder.path) if folder.has_checkpoint else None
-        model.initialise(settings.seed, "float64" if settings.precision == "float64" else "float32")
+        model.initialise(settings.seed, settings.dtype)
         model.recompute_layers(settings.checkpointing)
         if initial is not None:
             initial.fill(model)

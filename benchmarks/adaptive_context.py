@@ -139,7 +139,7 @@ def _read(decoder: Decoder, texts: list[list[int]], sizes: Any, limit: int, *, a
         for token in ids[_UNREAD:]:
             nats -= float(log_softmax_formula(context.logits()[0, -1].astype(np.float64))[token])
             num_bytes += int(sizes[token])
-            contexts.append(int(context.limits[0]))
+            contexts.append(context.limits[0])
             context.append([token])
     seconds = time.perf_counter() - start
     speed = len(contexts) / seconds

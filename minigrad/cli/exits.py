@@ -1,7 +1,6 @@
 """How a program ends: every error becomes one paragraph on standard error and an exit code.
 
-0: done. 1: a fault while running. 2: bad input. 130 and 143: stopped by Ctrl-C or SIGTERM. 141: the reader of the
-output closed it.
+0: done. 1: a fault while running. 2: bad input. 130, 143: stopped by Ctrl-C, SIGTERM. 141: the output was closed.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ def exit_code(
 ) -> int:
     """Do the `work` of a program and return its exit code; `tell` gets the explanation of any error.
 
-    A ValueError of another package is bad input if its attribute `is_bad_input` is true; any other is a bug, and is
-    raised. `interrupted` is printed after Ctrl-C; `less_memory` says what needs less memory when there is too little.
+    A ValueError with a true attribute `is_bad_input` is bad input; any other is a bug, and is raised. `interrupted` is
+    printed after Ctrl-C, and `less_memory` is the advice when memory is full.
     """
     explain = functools.partial(complain, program, tell=tell)
     try:
@@ -64,8 +63,8 @@ def exit_code(
 def noticing_lost_interrupts() -> Iterator[None]:
     """Raise KeyboardInterrupt for an error that Ctrl-C caused in a callback of compiled code.
 
-    Python can raise nothing through such a callback: it reports the KeyboardInterrupt and goes on. The compiler of the
-    kernels calls back with its result, which is then missing, and fails a little later with an error of its own.
+    Python cannot raise through such a callback: it reports the KeyboardInterrupt and goes on. The compiler of the
+    kernels then lacks the callback's result, and soon fails with a RuntimeError.
     """
     lost, before = list[type[BaseException]](), sys.unraisablehook
 
@@ -93,9 +92,9 @@ def complain(program: str, error: Exception, tell: Callable[[str], object] = to_
 
 
 def explain_system_error(error: OSError) -> InputError | RunError:
-    """Return the error of the operating system as one of our errors, naming the file where it is known.
+    """Return an error of the operating system as one of ours, with the file if it is known.
 
-    A name that is too long for a file was given by the user, so it is bad input.
+    A name that is too long came from the user, so it is bad input.
 
     >>> explain_system_error(OSError(28, "No space left on device", "runs/a"))
     RunError('No space left on device: runs/a')

@@ -1,12 +1,13 @@
 """A settings dataclass read from the command line: one field is one flag.
 
-argparse splits the arguments; the values that a flag accepts, its line in `--help` and its error messages come from the
-declaration of the field (`minigrad.options`).
+argparse splits the arguments. The declaration of a field (`minigrad.options`) gives the values that its flag accepts,
+its line in `--help` and its error messages.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
@@ -22,8 +23,8 @@ Settings = TypeVar("Settings")
 class Parser(Generic[Settings]):
     """Reads a command line into an instance of a settings dataclass.
 
-    `aliases` maps other names that people type ("learning_rate") to a field ("lr"), to suggest the right flag; `stray`
-    is the field that a word without a flag is probably meant for.
+    For an unknown flag, `aliases` suggests the field ("lr") of another name that people type ("learning_rate"); for a
+    word without a flag, `stray` is the field to suggest.
     """
 
     def __init__(
@@ -37,17 +38,13 @@ class Parser(Generic[Settings]):
     ) -> None:
         self.settings, self.prog, self.aliases, self.stray = settings, prog, aliases or {}, stray
         self.options = options(settings)
-        positionals = [each.spelling for each in self.options if each.positional]
+        self._flags = {each.name: each.spelling for each in self.options if not each.positional}
+        positionals = [each for each in self.options if each.positional]
+        usage = " ".join([prog, *(each.spelling for each in positionals), "[flags]", "[--help]"])
         self._parser = _ArgumentParser(
-            prog=prog,
-            description=description,
-            usage=" ".join([prog, *positionals, "[flags]", "[--help]"]),
-            add_help=False,
-            allow_abbrev=False,
-            exit_on_error=False,
+            prog=prog, description=description, usage=usage, add_help=False, allow_abbrev=False, exit_on_error=False
         )
-        first = [each.group for each in self.options if each.positional]
-        titles = dict.fromkeys([*first, *(each.group for each in self.options), "other"])
+        titles = dict.fromkeys([*(each.group for each in (*positionals, *self.options)), "other"])
         groups = {title: self._parser.add_argument_group(title) for title in titles}
         for each in self.options:
             _declare(groups[each.group], each)
@@ -56,10 +53,9 @@ class Parser(Generic[Settings]):
         )
 
     def parse(self, arguments: Sequence[str] | None = None) -> tuple[Settings, set[str]]:
-        """Return the settings and the names of the fields that were given.
+        """Return the settings and the names of the fields that were given; `arguments` default to the process's.
 
-        `arguments` defaults to those of the process. `--help` prints the help and exits with 0; an error is
-        printed as one paragraph on standard error and exits with 2.
+        `--help` prints the help and exits with 0. An error is one paragraph on standard error, and exits with 2.
         """
         try:
             return self.read(arguments)
@@ -86,7 +82,7 @@ class Parser(Generic[Settings]):
         return self._parser.format_help()
 
     def _refusal(self, error: argparse.ArgumentError, arguments: Sequence[str]) -> InputError:
-        """Return an error of argparse with the option's own description of its values."""
+        """Return an error of argparse as InputError, with the option's own description of its values."""
         option = next((each for each in self.options if each.spelling == error.argument_name), None)
         if option is None:  # argparse names no argument: a positional one is missing
             missing = next((each for each in self.options if each.positional and each.default is REQUIRED), None)
@@ -95,11 +91,9 @@ class Parser(Generic[Settings]):
             return InputError(f"{missing.spelling} is missing: {missing.help}. See {self.prog} --help")
         if isinstance(error.__context__, argparse.ArgumentTypeError):
             return InputError(str(error.__context__))
-        with_equals = [word for word in arguments if word.startswith(f"{option.spelling}=")]
-        if option.kind is bool and with_equals:
-            return InputError(
-                f"{option.spelling} is a switch and takes no value, not {with_equals[0].split('=', 1)[1]!r}"
-            )
+        values = [word.partition("=")[2] for word in arguments if word.startswith(f"{option.spelling}=")]
+        if option.kind is bool and values:
+            return InputError(f"{option.spelling} is a switch and takes no value, not {values[0]!r}")
         message = f"{option.spelling} needs a value: {option.expectation}"
         following = arguments[arguments.index(option.spelling) + 1 :] if option.spelling in arguments else []
         if following and option.kind is str:
@@ -108,27 +102,25 @@ class Parser(Generic[Settings]):
 
     def _unknown_flag(self, word: str) -> InputError:
         flag = word.partition("=")[0]
-        spellings = {each.name: each.spelling for each in self.options if not each.positional}
-        meant = {"--" + alias.replace("_", "-"): spellings[name] for alias, name in self.aliases.items()}
-        meant |= {spelling: spelling for spelling in spellings.values()}
-        # Without the dashes, which would make any two flags look alike.
-        bare = {spelling.lstrip("-"): spelling for spelling in meant}
-        guess = nearest(flag.replace("_", "-").lstrip("-"), bare)
-        way_out = f"did you mean {meant[bare[guess]]}?" if guess else f"see {self.prog} --help"
-        return InputError(f"unknown flag {flag}; {way_out}")
+        guess = self._nearest(flag.lstrip("-"), {alias: self._flags[name] for alias, name in self.aliases.items()})
+        return InputError(f"unknown flag {flag}; {self._way_out(guess)}")
 
     def _unexpected(self, word: str) -> InputError:
-        spellings = {each.name: each.spelling for each in self.options if not each.positional}
-        bare = {spelling.lstrip("-"): spelling for spelling in spellings.values()}
-        guess = nearest(word.replace("_", "-"), bare)
-        way_out = f"did you mean {bare[guess]}?" if guess else f"see {self.prog} --help"
-        if not guess and self.stray:
-            way_out = f"did you mean {spellings[self.stray]} {quoted(word)}?"
-        return InputError(f"unexpected argument {word!r}; {way_out}")
+        stray = f"{self._flags[self.stray]} {quoted(word)}" if self.stray else None
+        return InputError(f"unexpected argument {word!r}; {self._way_out(self._nearest(word, {}) or stray)}")
+
+    def _nearest(self, word: str, aliases: Mapping[str, str]) -> str | None:
+        """Return the flag closest to a word; names have no dashes, which would make any two flags look alike."""
+        meant = {name.replace("_", "-"): flag for name, flag in aliases.items()}
+        meant |= {flag.lstrip("-"): flag for flag in self._flags.values()}
+        return meant.get(nearest(word.replace("_", "-"), meant) or "")
+
+    def _way_out(self, guess: str | None) -> str:
+        return f"did you mean {guess}?" if guess else f"see {self.prog} --help"
 
 
 class _ArgumentParser(argparse.ArgumentParser):
-    """argparse without its own messages and exits; it calls `error` only for a missing positional argument."""
+    """argparse without messages and exits; it calls `error` only for a missing positional argument."""
 
     def error(self, message: str) -> NoReturn:
         raise argparse.ArgumentError(None, message)
@@ -149,7 +141,7 @@ class _Help(argparse.Action):
 
 
 class _Continued(argparse.Action):
-    """Reads a list with commas; a flag that is given again continues it, as in ``--set experts=8 --set width=64``."""
+    """Joins the comma-separated lists of a repeated flag, as in ``--set experts=8 --set width=64``."""
 
     def __call__(
         self, parser: Any, namespace: argparse.Namespace, value: Any, option_string: str | None = None
@@ -165,7 +157,8 @@ def _declare(group: Any, option: Option) -> None:
         words["action"] = "store_true"
     else:
         fallback = {int: "N", float: "X", str: "TEXT"}[option.kind]
-        words |= {"type": _converter(option), "metavar": option.value or "|".join(option.choices) or fallback}
+        words["type"] = functools.partial(_convert, option)
+        words["metavar"] = option.value or "|".join(option.choices) or fallback
     if option.many and option.positional:
         words["nargs"] = "+"
     elif option.many:
@@ -180,14 +173,11 @@ def _declare(group: Any, option: Option) -> None:
         group.add_argument(option.spelling, dest=option.name, default=argparse.SUPPRESS, **words)
 
 
-def _converter(option: Option) -> Any:
-    def convert(text: str) -> Any:
-        try:
-            return option.convert(text)
-        except InputError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return convert
+def _convert(option: Option, text: str) -> Any:
+    try:
+        return option.convert(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _help(option: Option) -> str:

@@ -1,4 +1,4 @@
-"""JSON files that hold one object: read with errors that name the file, written whole or not at all."""
+"""JSON files with one object: read with errors that name the file, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 from minigrad.errors import InputError
 from minigrad.system.files import read_bytes, read_start, write_text
 
-if TYPE_CHECKING:  # it needs NumPy, for which reading text must not wait
+if TYPE_CHECKING:  # which imports NumPy
     from minigrad.typing import PathLike
 
-_DEEPEST = 64  # levels of nesting; no file of a model or of a run has ten
-_LARGEST = 1 << 26  # bytes; a larger file of settings is damaged or something else
+_DEEPEST = 64  # levels of nesting; files of models and runs have fewer than ten
+_LARGEST = 1 << 26  # bytes; a larger file is damaged or something else
 
 
 def as_json(value: Any) -> str:
@@ -29,7 +29,7 @@ def write_json(path: PathLike, value: Any) -> None:
 
 
 def parse_json(text: bytes | str) -> Any:
-    """Return the value that a JSON text from outside holds; raises InputError if it is not JSON or nested too deep."""
+    """Return the value of a JSON text from outside; raises InputError if it is not JSON or nested too deep."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -39,7 +39,7 @@ def parse_json(text: bytes | str) -> Any:
 
 
 def parse_object(text: bytes | str) -> dict[str, Any]:
-    """Return the object that a JSON text from outside holds.
+    """Return the object of a JSON text from outside.
 
     Raises InputError if it is not a JSON object, is nested too deep, or holds a number that is not finite.
     """
@@ -60,8 +60,7 @@ def parse_object(text: bytes | str) -> dict[str, Any]:
 def check_lines(path: Path, key: str) -> None:
     """Raise InputError unless lines of JSON can be added to a file: it is new, or empty, or holds such lines.
 
-    Of a file that exists, the first line must be an object with that `key`, so that no file of another kind gets a
-    line that does not belong into it.
+    The first line of a file must be an object with this `key`, so that a file of another kind is never changed.
     """
     if not path.parent.is_dir():
         raise InputError(f"cannot write {path}: there is no folder {path.parent}")

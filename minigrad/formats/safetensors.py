@@ -2,8 +2,8 @@
 
     {"lm_head.weight": {"dtype": "BF16", "shape": [4096, 96], "data_offsets": [0, 786432]}, ...}
 
-The safetensors library reads and checks them. NumPy has no bfloat16, so those arrays are read here: the library lists
-names, types and shapes in the order of their bytes, and no byte lies between two arrays.
+The safetensors library reads and checks them. NumPy has no bfloat16, so arrays of that type are read here: the library
+lists names, types and shapes in the order of their bytes, without gaps.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def read_tensors(path: Path) -> dict[str, Array]:
 
 
 def read_each(path: Path) -> Iterator[tuple[str, Array]]:
-    """Yield what `read_tensors` returns, one array after the other, so that they need not all be in memory."""
+    """Yield the names and arrays of `read_tensors` one by one, so that not all need be in memory."""
     headers = read_headers(path)
     with _opened(path) as file:
         for name, header in headers.items():
@@ -130,9 +130,8 @@ def _read_bfloat16(path: Path, start: int, shape: tuple[int, ...]) -> Array:
 def write_tensors(path: Path, arrays: Arrays, metadata: Mapping[str, str] | None = None) -> None:
     """Write a safetensors file in place; raises OSError if it cannot be written, InputError for an unknown type.
 
-    The `metadata` of the file's header is {"format": "pt"} by default, without which transformers refuses it. Other
-    threads go on while the arrays are written, and nothing but an array that is not contiguous is copied; the library
-    would copy all of them, and stop the other threads.
+    The header's `metadata` is {"format": "pt"} by default; transformers refuses a file without it. Other threads run
+    meanwhile, and only arrays that are not contiguous are copied; the library would copy all, and stop the threads.
     """
     placed = sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))  # so all are aligned
     header: dict[str, Any] = {"__metadata__": dict(metadata or {"format": "pt"})}

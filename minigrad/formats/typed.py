@@ -1,8 +1,8 @@
 """JSON values from outside become dataclasses: every field is checked against its type and its declared bounds.
 
-A file may have been edited, cut or written by another program. So a value is used only after the annotation of its
-field (`int`, `float`, `str`, `bool`, `list[...]`, `dict[str, ...]`, another dataclass, `Any`, or one of these `| None`)
-and, for a field made by `option`, its bounds have accepted it.
+A file may have been edited, cut or written by another program. So each value must fit the annotation of its field
+(`int`, `float`, `str`, `bool`, `list[...]`, `dict[str, ...]`, another dataclass, `Any`, or one of these `| None`) and,
+for a field made by `option`, its bounds.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ def read_dataclass(
 ) -> Kind:
     """Return an instance of the dataclass `kind` with the values of a JSON object.
 
-    Raises InputError naming the field, its value and the expected one: for a value of another type or out of bounds,
-    a missing field without a default (if `complete`, any missing field), or an unknown one (unless `ignore_unknown`);
-    objects inside are read in the same way.
-    `called` is the path of the object, for the message.
+    Raises InputError naming the field, its value and what was expected: for a value of another type or out of bounds,
+    a missing field without a default (if `complete`, any missing field), or an unknown one (unless `ignore_unknown`).
+    Objects inside are read in the same way. `called` is the path of the object, for the message.
     """
     if not isinstance(values, dict):
         raise InputError(f"{called or 'it'} is {shown(values)}, not an object")

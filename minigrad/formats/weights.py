@@ -20,20 +20,19 @@ from minigrad.typing import Array, PathLike
 def read_weights(source: PathLike) -> dict[str, Array]:
     """Return the arrays of a safetensors file, or of a folder with model.safetensors in one file or in shards.
 
-    float16 and bfloat16 are widened to float32. Raises InputError for a file that is missing, damaged or of another
-    format.
+    float16 and bfloat16 become float32. Raises InputError for a file that is missing, damaged or of another format.
     """
     return dict(read_each_weight(source))
 
 
 def read_each_weight(source: PathLike) -> Iterator[tuple[str, Array]]:
-    """Yield what `read_weights` returns, one array after the other, so that they need not all be in memory."""
+    """Yield the names and arrays of `read_weights` one by one, so that not all need be in memory."""
     for file in _files(source):
         yield from read_each(file)
 
 
 def read_shapes(source: PathLike) -> dict[str, Array]:
-    """Return arrays of the types and shapes that `read_weights` returns; they take no memory, and no array is read."""
+    """Return the arrays of `read_weights` without their values: they take no memory, and none is read."""
     return {name: entry.without_memory() for file in _files(source) for name, entry in read_headers(file).items()}
 
 

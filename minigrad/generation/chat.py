@@ -27,10 +27,10 @@ DEFAULT_FILE = "conversation.jsonl"
 
 
 class Conversation:
-    """The messages so far, and the part of them that the model reads.
+    """The messages so far, and the part that the model reads.
 
     `encode` returns the token ids of messages and of the beginning of an answer. The model reads at most `room` tokens:
-    if there are more, the oldest messages are left out, but for a first message of the system.
+    the oldest messages are left out first, and a system message at the beginning never.
     """
 
     def __init__(self, encode: Callable[[Sequence[Message]], list[int]], room: int) -> None:
@@ -42,7 +42,7 @@ class Conversation:
         self.messages.append({"role": role, "content": content})
 
     def ids(self) -> tuple[list[int], int]:
-        """Return the token ids to read, and how many messages are left out; the newest message always stays."""
+        """Return the token ids to read and the number of messages left out; the newest message always stays."""
         first = 1 if self.messages and self.messages[0]["role"] == "system" else 0
         kept = self.messages[first:]
         while True:
@@ -52,7 +52,7 @@ class Conversation:
             kept = kept[2 if len(kept) > 2 else 1 :]  # a question and its answer, so that the first is a question
 
     def save(self, path: Path) -> None:
-        """Append the conversation to a file as one line of JSON, as text to train on.
+        """Append the conversation to a file of training text, as one line of JSON.
 
         Raises OSError if it cannot be written, InputError if the file holds something else.
         """
@@ -65,7 +65,7 @@ class Chat:
     """The loop of `generate.py --chat`.
 
     `answer` returns the tokens of an answer, given token ids and the number of the turn, from 0; `tell` prints a
-    remark. Ctrl-C ends an answer after its current token, and the part already shown stays in the conversation.
+    remark. Ctrl-C ends an answer after its current token; the text so far stays in the conversation.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Chat:
         self._left_out = 0
 
     def run(self, inputs: Iterable[str]) -> Iterator[str]:
-        """Yield the text of the answers, in parts, and obey the commands among the inputs, until /exit."""
+        """Yield the text of the answers in parts, and obey commands, until /exit."""
         for text in inputs:
             if not text.strip():
                 continue
@@ -114,7 +114,7 @@ class Chat:
         self.turn += 1
 
     def _obey(self, command: str, rest: str) -> None:
-        """Obey a command, or say which there are."""
+        """Obey a command, or list the commands."""
         count = len(self.conversation.messages)
         if command == "/reset":
             self.conversation.messages.clear()
@@ -127,7 +127,7 @@ class Chat:
                 self.tell(f"saved {count} messages as a line of {path}")
             except InputError as error:
                 self.tell(str(error))
-            except (OSError, ValueError) as error:  # a name that no file can have is a ValueError
+            except (OSError, ValueError) as error:  # an impossible name is a ValueError
                 self.tell(f"cannot write {path}: {getattr(error, 'strerror', None) or error}")
         elif command == "/help":
             self.tell(HELP)

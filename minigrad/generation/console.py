@@ -23,11 +23,10 @@ _END = "Ctrl-Z and Enter" if os.name == "nt" else "Ctrl-D"
 
 
 def read_prompts(given: Sequence[str]) -> tuple[str, ...]:
-    """Return the prompts that are `given`, with the text of standard input in place of "-".
+    """Return the `given` prompts, with the text of standard input in the place of "-".
 
-    Without any there is one, which is empty, unless another program or a file is standard input, as in
-    `echo Once | generate.py RUN`. Raises InputError if standard input is closed or named twice, or if a prompt is not
-    UTF-8 text.
+    Without a prompt, a pipe or a file on standard input is one, as in `echo Once | generate.py RUN`; else the prompt is
+    empty. Raises InputError if standard input is closed or named twice, or if a prompt is not UTF-8 text.
     """
     if not given:
         return (_read_standard_input() if _is_piped() else "",)
@@ -41,7 +40,7 @@ def read_prompts(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_messages() -> Iterator[str]:
-    """Yield the messages of standard input: one a line, or several lines, where each but the last ends with \\.
+    """Yield the messages of standard input, one a line; a line that ends with \\ continues in the next.
 
     A terminal shows where to type. Raises InputError if standard input is not UTF-8 text.
     """
@@ -58,11 +57,11 @@ def read_messages() -> Iterator[str]:
 
 
 def _typed_lines() -> Iterator[str]:
-    """Yield the lines that are typed in a terminal, until its end."""
+    """Yield the lines typed in a terminal, until its end."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  (its import lets `input` edit lines and remember them)
     while True:
-        if not sys.stdout.isatty():  # the answers go elsewhere, and the sign must not
+        if not sys.stdout.isatty():  # the answers go elsewhere, without the sign
             say("> ", sys.stderr, end="")
         try:
             line = input("> " if sys.stdout.isatty() else "")
@@ -73,7 +72,7 @@ def _typed_lines() -> Iterator[str]:
 
 
 def _piped_lines() -> Iterator[str]:
-    """Yield the lines of a pipe or a file as they arrive; none where there is no standard input."""
+    """Yield the lines of a pipe or a file as they arrive; none without standard input."""
     if sys.stdin is None or sys.stdin.closed:
         return
     for number, data in enumerate(sys.stdin.buffer, start=1):
@@ -85,7 +84,7 @@ def _piped_lines() -> Iterator[str]:
 
 
 def is_terminal() -> bool:
-    """Whether standard input is typed on a terminal."""
+    """Whether standard input is a terminal."""
     return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
@@ -115,10 +114,10 @@ def _read_standard_input() -> str:
 
 
 def in_turn(tokens: Iterable[Token], samples: int) -> Iterator[tuple[int, str, bool]]:
-    """Yield (number, text, whether it ends) with all of a text before the next, though they are written together.
+    """Yield (number, text, whether it ends), all of one text before the next, though they are written together.
 
-    The texts are numbered in the order of their prompts, with `samples` of each. The first is shown as it is written;
-    the others wait until those before them have ended.
+    Texts are numbered in the order of their prompts, with `samples` of each. The first is shown as it is written; each
+    other waits for the one before.
     """
     shown, waiting, ended = 0, dict[int, list[str]](), set[int]()
     for token in tokens:
@@ -134,7 +133,7 @@ def in_turn(tokens: Iterable[Token], samples: int) -> Iterator[tuple[int, str, b
 
 
 def alternatives(tokens: Iterable[Token], decode: Callable[[list[int]], str]) -> str:
-    """Return a table: each token with its log-probability, and the most likely tokens in its place with theirs."""
+    """Return a table of the tokens and the most likely ones in their places, with their log-probabilities."""
     lines, before = list[str](), None
     for token in sorted(tokens, key=lambda token: (token.prompt, token.sample, token.position)):
         text = token.prompt, token.sample

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -16,8 +18,8 @@ from minigrad.nn.layout import Layout
 from minigrad.programs.decoder import Decoder
 from minigrad.typing import Array
 
-_MOST_AGAIN = 8  # tokens that are read again rather than in a pass of their own, after a cache went back to its mark
-_MOST_ROWS = 2048  # tokens of all texts that are read in one pass: more take memory, and no less time for each
+_MOST_AGAIN = 8  # unread tokens that `mark` leaves to the next pass
+_MOST_ROWS = 2048  # tokens of all texts in one pass: more take memory, and each no less time
 
 
 class View(Protocol):
@@ -31,128 +33,156 @@ class View(Protocol):
         """Look at a text before its new tokens are read; the model sees the newest `held` ones."""
 
 
-class Context:
-    """Texts that grow, and the cache with which the model reads only the new tokens of each.
+@dataclass(frozen=True)
+class WholeView:
+    """The whole context of a model."""
 
-    A model reads at most `context_length` tokens. A text that begins with more is read from the last of them on; a text
-    that outgrows the context is read again from its last half on, so the next half context costs no more than before.
-    The limits of `views`, one for each text, take the place of `context_length`.
+    limit: int
+
+    def read(self, model: LanguageModel, text: Sequence[int], held: int) -> None:
+        """Do nothing."""
+
+
+@dataclass
+class Row:
+    """One text; the cache holds its tokens from `start` to `read`."""
+
+    tokens: list[int]
+    view: View
+    start: int
+    read: int
+    slot: int  # its number in the cache, which may hold other texts too
+
+    @property
+    def unread(self) -> int:
+        """The number of tokens that the model has not read."""
+        return len(self.tokens) - self.read
+
+
+class Context:
+    """Texts that grow, and a cache, so that the model reads each token once.
+
+    The model sees at most `context_length` tokens, or the limits of `views`, one for each text. A text that begins with
+    more is read from its last ones. A text that outgrows its limit is read again from its last half, so that the next
+    half costs no more than before.
     """
 
     def __init__(
-        self,
-        decoder: Decoder,
-        texts: Sequence[Sequence[int]],
-        capacity: int,
-        views: Sequence[View] = (),
+        self, decoder: Decoder, texts: Sequence[Sequence[int]], capacity: int, views: Sequence[View] = ()
     ) -> None:
-        """Take texts, at least one token each, and the number of tokens that the longest may grow to."""
-        self.decoder, self.model, self.views = decoder, decoder.model, list(views)
-        self.texts = [list(text) for text in texts]
-        self._starts = np.maximum(self.lengths - self.limits, 0)  # of each text, the first token that the cache holds
-        memory = min(self.model.config.context_length, max(capacity, int(self.lengths.max())))
+        """Take texts of at least one token, and the number of tokens to which the longest may grow."""
+        self.decoder, self.model = decoder, decoder.model
+        most = self.model.config.context_length
+        self.rows = list[Row]()
+        for slot, (text, view) in enumerate(zip(texts, views or [WholeView(most)] * len(texts), strict=True)):
+            start = max(len(text) - view.limit, 0)
+            self.rows.append(Row(list(text), view, start, start, slot))
+        memory = min(most, max(capacity, *map(len, texts)))
         self._cache: Cache = self.model.new_cache(len(texts), memory)
-        self._places = np.arange(len(texts))  # of each text, its number in the cache, which may hold others too
+
+    @property
+    def texts(self) -> list[list[int]]:
+        """The tokens of each text, read or not."""
+        return [row.tokens for row in self.rows]
 
     @property
     def lengths(self) -> Array:
         """The number of tokens of each text, (texts,)."""
-        return np.array([len(text) for text in self.texts])
+        return np.array([len(row.tokens) for row in self.rows])
 
     @property
-    def limits(self) -> Array:
-        """How many tokens of each text the cache may hold, (texts,)."""
-        most = [view.limit for view in self.views]
-        return np.array(most or [self.model.config.context_length] * len(self.texts))
+    def limits(self) -> list[int]:
+        """How many tokens of each text the model may see."""
+        return [row.view.limit for row in self.rows]
 
     @property
     def room(self) -> int:
-        """The number of tokens that fit before one of the texts outgrows the context."""
-        return int((self.limits - self.lengths + self._starts).min())
+        """The number of tokens that fit before one of the texts outgrows its limit."""
+        return min(row.view.limit - (len(row.tokens) - row.start) for row in self.rows)
 
     def append(self, tokens: Sequence[int]) -> None:
         """Add one token to each text."""
-        for text, token in zip(self.texts, tokens, strict=True):
-            text.append(token)
+        for row, token in zip(self.rows, tokens, strict=True):
+            row.tokens.append(token)
 
     def logits(self, last: int = 1) -> Array:
-        """Read the tokens that are new; return the logits after each of the `last` ones, (texts, last, V)."""
-        for view, text, start in zip(self.views, self.texts, self._starts, strict=False):
-            view.read(self.model, text, len(text) - int(start))
+        """Read the unread tokens; return the logits after each of the `last` ones, (texts, last, V)."""
+        for row in self.rows:
+            row.view.read(self.model, row.tokens, len(row.tokens) - row.start)
         self._make_room()
-        new = self._new
-        if new.max() == last == 1:  # the usual case costs as little as it can
-            return self._read(new, last)
-        begins = not self._held.any()
-        if new.sum() > _MOST_ROWS or (last == 1 and not begins):
+        unread = [row.unread for row in self.rows]
+        begins = all(row.read == row.start for row in self.rows)
+        # The first pass reads whole prompts. Later the decoder takes the last token, after the others are read.
+        if sum(unread) > _MOST_ROWS or (last == 1 < max(unread) and not begins):
             self._read_ahead(last)
-        return self._read(self._new, last)
+        return self._read([row.unread for row in self.rows], last)
 
     def select(self, numbers: Sequence[int]) -> None:
         """Keep these texts, by their numbers: fewer of them, or one of them several times.
 
-        A text that is left out stays in the cache, where it costs nothing but memory, until half of the texts there
-        are left out: so texts that end one by one do not cost a copy of the cache each.
+        A text that is left out stays in the cache until half of the texts there are left out. There it costs memory,
+        and texts that end one by one do not each cost a copy of the cache.
         """
-        if list(numbers) == list(range(len(self.texts))):
+        if list(numbers) == list(range(len(self.rows))):
             return
-        self.texts = [self.texts[number].copy() for number in numbers]
-        if self.views:  # the samples of one prompt go separate ways
-            self.views = [copy.deepcopy(self.views[number]) for number in numbers]
-        self._starts, self._places = self._starts[list(numbers)], self._places[list(numbers)]
-        if (np.diff(self._places) <= 0).any() or 2 * len(numbers) <= self._cache.batch_size:
-            self._cache = self._cache.select(self._places)
-            self._places = np.arange(len(numbers))
+        chosen = [self.rows[number] for number in numbers]  # the samples of one prompt go separate ways
+        self.rows = [replace(row, tokens=row.tokens.copy(), view=copy.deepcopy(row.view)) for row in chosen]
+        slots = [row.slot for row in self.rows]
+        is_rising = all(before < after for before, after in itertools.pairwise(slots))
+        if not is_rising or 2 * len(slots) <= self._cache.batch_size:
+            self._cache = self._cache.select(slots)
+            for slot, row in enumerate(self.rows):
+                row.slot = slot
 
     def mark(self) -> None:
-        """Prepare for `truncate` to any lengths from the present ones on, as long as there is room."""
+        """Prepare for `truncate` to any lengths from the present ones on, while there is room."""
         self._make_room()
-        if (self._new > _MOST_AGAIN).any():
+        if any(row.unread > _MOST_AGAIN for row in self.rows):
             self._read_ahead(1)
         self._cache.mark()
 
     def truncate(self, lengths: ArrayLike) -> None:
-        """Remove the tokens of each text after the first `lengths`, for each or one for all, read or not."""
-        for text, length in zip(self.texts, np.broadcast_to(lengths, len(self.texts)), strict=True):
-            del text[length:]
-        self._cut(np.minimum(self.lengths - self._starts, self._held))
-
-    @property
-    def _held(self) -> Array:
-        """How many tokens of each text the cache holds."""
-        return self._cache.lengths[self._places]
-
-    @property
-    def _new(self) -> Array:
-        """How many tokens of each text are still to be read."""
-        return self.lengths - self._starts - self._held
-
-    def _cut(self, held: Array) -> None:
-        """Shorten the texts in the cache to these numbers of tokens."""
-        lengths = self._cache.lengths.copy()
-        lengths[self._places] = held
-        self._cache.truncate(lengths)
+        """Cut each text to its number in `lengths`, or all texts to one number, whether the tokens were read or not."""
+        for row, length in zip(self.rows, np.broadcast_to(lengths, len(self.rows)), strict=True):
+            del row.tokens[length:]
+            row.read = min(row.read, len(row.tokens))
+        self._cut_cache()
 
     def _make_room(self) -> None:
-        """Let texts that have outgrown the context begin again from their last half."""
-        if (is_long := self.lengths - self._starts > self.limits).any():
-            self._starts = np.where(is_long, self.lengths - np.maximum(1, self.limits // 2), self._starts)
-            self._cut(np.where(is_long, 0, self._held))
+        """Let texts that have outgrown their limits begin again from their last half."""
+        outgrown = [row for row in self.rows if len(row.tokens) - row.start > row.view.limit]
+        for row in outgrown:
+            row.start = row.read = len(row.tokens) - max(1, row.view.limit // 2)
+        if outgrown:
+            self._cut_cache()
+
+    def _cut_cache(self) -> None:
+        """Remove tokens that the rows no longer count as read; some caches must remove more."""
+        lengths = self._cache.lengths.copy()
+        for row in self.rows:
+            lengths[row.slot] = row.read - row.start
+        self._cache.truncate(lengths)
+        for row in self.rows:
+            row.read = row.start + int(self._cache.lengths[row.slot])
 
     def _read_ahead(self, kept: int) -> None:
         """Read all but the newest `kept` tokens of each text, in parts, without logits."""
-        while (left := np.maximum(self._new - kept, 0)).any():
-            share = max(1, _MOST_ROWS // int(np.count_nonzero(left)))
-            self._read(np.minimum(left, share), last=0)
+        while any(left := [max(row.unread - kept, 0) for row in self.rows]):
+            share = max(1, _MOST_ROWS // sum(count > 0 for count in left))
+            self._read([min(count, share) for count in left], last=0)
 
-    def _read(self, counts: Array, last: int) -> Array:
-        """Read these numbers of further tokens; return the logits after each of the `last` ones, (texts, last, V)."""
-        begun, lengths = self._starts + self._held, np.zeros(self._cache.batch_size, np.int64)
-        lengths[self._places] = counts
-        layout = Layout.packed(lengths)
-        tokens = [text[a:b] for text, a, b in zip(self.texts, begun, begun + counts, strict=True)]
-        ids = np.concatenate([np.array(part, np.int64) for part in tokens])
-        if last == 1 and counts.max() == 1:
-            return self.decoder.step(ids, self._cache, layout)[:, None]
-        with no_grad():
-            return self.model(ids, cache=self._cache, layout=layout, last=last).data
+    def _read(self, counts: Sequence[int], last: int) -> Array:
+        """Read these numbers of tokens; return the logits after each of the `last` ones, (texts, last, V)."""
+        lengths, ids = np.zeros(self._cache.batch_size, np.int64), list[int]()
+        for row, count in zip(self.rows, counts, strict=True):
+            lengths[row.slot] = count
+            ids += row.tokens[row.read : row.read + count]
+        layout, tokens = Layout.packed(lengths), np.array(ids, np.int64)
+        if last == 1 and max(counts) == 1:
+            logits = self.decoder.step(tokens, self._cache, layout)[:, None]
+        else:
+            with no_grad():
+                logits = self.model(tokens, cache=self._cache, layout=layout, last=last).data
+        for row, count in zip(self.rows, counts, strict=True):
+            row.read += count
+        return logits

@@ -1,4 +1,4 @@
-"""Writing: read the text so far, draw the next token, append it, and again; many texts at once."""
+"""Writing: read the text so far, draw the next token, append it, and repeat; many texts at once."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ from minigrad.nn.language_model import LanguageModel
 from minigrad.programs.decoder import Decoder
 from minigrad.typing import Array, Tokenizer
 
-_MOST_TOGETHER, _MOST_CACHE_BYTES = 128, 1 << 29
-"""How many texts are written at once, at most, and the memory of their cache."""
+_MOST_TOGETHER, _MOST_CACHE_BYTES = 128, 1 << 29  # of texts that are written at once
 
 
 def write(
     model: LanguageModel, tokenizer: Tokenizer, prompt: str = "", settings: Sampling | None = None, **changes: Any
 ) -> str:
-    """Return `prompt` and the text with which the model continues it.
+    """Return `prompt` and its continuation by the model.
 
     The settings are those of generate.py, with the same defaults; see `Sampling` and `stream`. The text is a function
-    of weights, prompt and settings. It ends before a stop string, or at a special token.
-    Raises InputError for an unknown setting or a value that is not allowed, and for a tokenizer of another model.
+    of weights, prompt and settings, and ends before a stop string or a special token.
+    Raises InputError for an unknown setting or a bad value, and for the tokenizer of another model.
 
         model, tok = models.load("runs/vidya-v2-nano"), tokenizer.load("runs/vidya-v2-nano")
         print(generation.write(model, tok, "The list type", tokens=100))
@@ -44,7 +43,7 @@ def write(
 def write_batch(
     model: LanguageModel, tokenizer: Tokenizer, prompts: Sequence[str], settings: Sampling | None = None, **changes: Any
 ) -> list[list[str]]:
-    """Return for each prompt its continued samples, as `write` does for one.
+    """Return the samples of each prompt; each is a text as `write` returns it.
 
     >>> import models, tokenizer
     >>> tok = tokenizer.train([], vocab_size=261)
@@ -74,13 +73,12 @@ def stream(
     first_sample: int | Sequence[int] = 0,
     **changes: Any,
 ) -> Iterator[Token]:
-    """Yield the tokens that continue a prompt, as they are drawn; or those of several prompts, with their numbers.
+    """Yield the tokens that continue one prompt or several, as they are drawn; each knows its prompt and its sample.
 
     `prompt` holds token ids, or is a sequence of prompts. An empty prompt begins like a document of the tokenizer
-    (without one, with the model's end of text). `settings` are those of generate.py, with the same defaults; fields
-    that differ can be named instead, as in
-    ``stream(model, ids, temperature=0.5, samples=4)``. With a `tokenizer`, each token carries its text, stop strings
-    end a text, and ids that stand for nothing are not drawn.
+    (without one, with the model's end of text). `settings` are those of generate.py, with the same defaults; fields can
+    be named instead, as in ``stream(model, ids, temperature=0.5, samples=4)``. With a `tokenizer`, each token has its
+    text, stop strings end a text, and unused ids are never drawn.
 
     A text ends with a special token of the tokenizer (without one, with the model's end of text; or with one of
     `end_ids`), which is its last token and adds no text; with a stop string; or after `settings.tokens`.
@@ -124,9 +122,9 @@ def stream(
 
 
 def document(tokenizer: Tokenizer, text: str) -> list[int]:
-    """Return the token ids of a text with which a document begins.
+    """Return the token ids of the beginning of a document.
 
-    Before it stands what the tokenizer puts before every document, or else the token between two documents.
+    The tokenizer's own beginning of a document comes first, or else the token between two documents.
     """
     return [*(tokenizer.borders[0] or [tokenizer.end_of_text_id]), *tokenizer.encode(text)]
 
@@ -134,7 +132,7 @@ def document(tokenizer: Tokenizer, text: str) -> list[int]:
 def _rules(
     model: LanguageModel, sampling: Sampling, tokenizer: Tokenizer | None, end_ids: Iterable[int] | None
 ) -> DrawingRules:
-    """Return which tokens are never drawn and which end a text; raises InputError if none is left to draw."""
+    """Return which tokens are never drawn and which end a text; raises InputError if no token can be drawn."""
     size = model.config.vocab_size
     forbidden, special = np.zeros(size, bool), [model.config.end_of_text_id]
     if tokenizer is not None:
@@ -160,7 +158,7 @@ def _rules(
 
 
 def _prompts(given: Any, model: LanguageModel, tokenizer: Tokenizer | None) -> list[list[int]]:
-    """Return the prompts as lists; an empty one becomes the tokens before a document."""
+    """Return the prompts as lists; an empty one becomes the beginning of a document."""
     several = len(given) > 0 and all(np.ndim(part) == 1 for part in given)
     size, found = model.config.vocab_size, []
     for part in given if several else [given]:
@@ -180,7 +178,7 @@ def _prompts(given: Any, model: LanguageModel, tokenizer: Tokenizer | None) -> l
 
 
 def _in_evaluation(model: LanguageModel, tokens: Iterator[Token]) -> Iterator[Token]:
-    """Yield the tokens with dropout off, and restore the mode of the model at the end."""
+    """Yield the tokens with dropout off; restore the model's mode at the end."""
     training = model.training
     model.eval()
     try:
@@ -190,10 +188,7 @@ def _in_evaluation(model: LanguageModel, tokens: Iterator[Token]) -> Iterator[To
 
 
 def _batches(decoder: Decoder, rules: DrawingRules, texts: Iterator[Continuation], longest: int) -> Iterator[Token]:
-    """Yield the tokens of all texts, which are written together as far as the memory for their cache allows it.
-
-    `longest` is the length of the longest prompt.
-    """
+    """Yield the tokens of all texts, in batches whose cache fits in memory; `longest` is that of the prompts."""
     model, capacity = decoder.model, longest + rules.sampling.tokens
     bytes_each = model.new_cache(1, min(capacity, model.config.context_length)).num_bytes
     size = max(1, min(_MOST_TOGETHER, _MOST_CACHE_BYTES // bytes_each))
@@ -202,16 +197,13 @@ def _batches(decoder: Decoder, rules: DrawingRules, texts: Iterator[Continuation
 
 
 def _with_draft(decoder: Decoder, draft: Decoder, texts: Iterator[Continuation]) -> Iterator[Token]:
-    """Yield the tokens of texts, one text after the other; a smaller model proposes some of the tokens."""
+    """Yield the tokens of texts, one text after the other; a smaller model proposes some of them."""
     for text in texts:
         yield from with_draft(decoder, draft, text, len(text.prompt) + text.left)
 
 
 def _together(decoder: Decoder, texts: list[Continuation], capacity: int) -> Iterator[Token]:
-    """Yield the tokens of texts: one of each, in turns; a text that has ended drops out.
-
-    Each prompt is read once, however many samples continue it.
-    """
+    """Yield one token of each text in turn, until all have ended. Each prompt is read once for all its samples."""
     prompts = {text.number: text.prompt for text in texts}
     rows = [list(prompts).index(text.number) for text in texts]
     adapts, most = texts[0].rules.sampling.adaptive_context, decoder.model.config.context_length
@@ -223,7 +215,7 @@ def _together(decoder: Decoder, texts: list[Continuation], capacity: int) -> Ite
         drawn = []
         for text, row, limit in zip(texts, logits, context.limits, strict=True):
             drawn.append(text.next(row))
-            drawn[-1].context = int(limit) if adapts else None
+            drawn[-1].context = limit if adapts else None
             yield drawn[-1]
         going = [number for number, token in enumerate(drawn) if not token.ended]
         if not going:

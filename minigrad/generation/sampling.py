@@ -13,7 +13,7 @@ from minigrad.kernels.rowwise.uniform import first_uniform
 from minigrad.random import philox_key
 from minigrad.typing import Array
 
-_GROUP = 16  # values in a group; only the largest of each is looked at first
+_GROUP = 16  # values to a group; `candidates` looks at the largest of each first
 
 
 def distribution(
@@ -57,9 +57,9 @@ def penalise(values: Array, sampling: Sampling, counts: Array) -> None:
 
 
 def _kept(values: Array, weights: Array, sampling: Sampling) -> Array | slice:
-    """Return which tokens may be drawn, given their logits (V,) and weights (V,), the largest being 1.
+    """Return which tokens may be drawn, given their logits (V,) and weights (V,) up to 1.
 
-    They are chosen by the logits, because different logits may round to equal weights.
+    Logits decide, because different logits may round to equal weights.
     """
     share = 1.0 if sampling.top_p is None else sampling.top_p
     if sampling.top_k is not None or sampling.min_p is not None:
@@ -70,7 +70,7 @@ def _kept(values: Array, weights: Array, sampling: Sampling) -> Array | slice:
             found = found[: select_largest(values, np.ones_like(weights), found, sampling.top_k)]
         total = weights[found].sum()
     elif share < 1:
-        # All tokens less likely than (1 - p) / V have less than 1 - p together, so the others reach p without them.
+        # Tokens less likely than (1 - p) / V have less than 1 - p together, so the others reach p without them.
         total = weights.sum()
         found = np.flatnonzero(weights >= (1 - share) * total / len(weights))
     else:
@@ -90,10 +90,10 @@ def most_likely(values: Array, count: int) -> Array:
 
 
 def candidates(values: Array, count: int) -> Array:
-    """Return, in rising order, the indices of all values from some bound on: the `count` largest, and not many more.
+    """Return, in rising order, the indices of the `count` largest values and a few more.
 
-    The values are split into groups of 16. If `count` groups have a largest value of at least b, then at least `count`
-    values are b or more. So b is looked for among the largest values of the groups, and only the candidates are sorted.
+    The values are split into groups of 16. If the largest values of `count` groups are at least b, then at least
+    `count` values are. So b is chosen among the largest values of groups, and only few values need sorting.
 
     >>> candidates(np.arange(1000.0), 3).tolist()
     [989, 990, 991, 992, 993, 994, 995, 996, 997, 998, 999]
@@ -116,12 +116,12 @@ def draw(probabilities: Array, uniform: float) -> int:
 
 
 def uniform(seed: int, purpose: str, sample: int, position: int) -> float:
-    """Return the random number in [0, 1) of one position of one sample: it depends on nothing else."""
+    """Return the random number in [0, 1) of one position of one sample; it depends on nothing else."""
     return float(first_uniform(np.uint64(philox_key(seed, purpose)), np.uint64(position), np.uint64(sample)))
 
 
 def log_probabilities(logits: Array) -> Array:
-    """Return the logarithms (V,) of the model's own probabilities: of the softmax of the logits (V,).
+    """Return the log-softmax (V,) of the logits (V,).
 
     >>> log_probabilities(np.array([0.0, 0.0])).tolist() == [-np.log(2)] * 2
     True

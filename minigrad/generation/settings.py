@@ -4,15 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-from minigrad.options import REQUIRED, option, options, unknown, validate
+from minigrad.errors import InputError
+from minigrad.options import REQUIRED, Group, option, options, unknown, validate
 
 _MOST = 10**9  # larger integers are typing errors
 
+ALIASES = {
+    "max_tokens": "tokens",
+    "max_new_tokens": "tokens",
+    "temp": "temperature",
+    "num_samples": "samples",
+    "n": "samples",
+    "logprobs": "alternatives",
+    "stop_string": "stop",
+    "draft_model": "draft",
+    "prompt_file": "prompt",
+    "prompts": "prompt",
+}
+"""Other names that people type; an error message suggests the field."""
+
 
 @dataclass(frozen=True)
-class Sampling:
+class TextSettings(Group):
+    """How many texts are written, and where each ends."""
+
+    heading: ClassVar[str] = "text"
+
+    tokens: int = option(200, "number of tokens to generate, at most", at_least=1, at_most=_MOST)
+    samples: int = option(1, "number of texts to generate, which are computed together", at_least=1, at_most=_MOST)
+    stop: tuple[str, ...] = option((), "stop before this string; may be given several times", filled=True)
+
+
+@dataclass(frozen=True)
+class Sampling(TextSettings):
     """How a text is continued: its length, its end, and how each token is drawn.
 
     Raises InputError for a value that is not allowed. One string is enough for `stop`, and a list for `stop` or `ban`.
@@ -25,58 +51,35 @@ class Sampling:
     minigrad.errors.InputError: top_p takes a finite number above 0 and at most 1, not 2.0
     """
 
-    tokens: int = option(200, "number of tokens to generate, at most", group="what", at_least=1, at_most=_MOST)
-    samples: int = option(
-        1, "number of texts to generate, which are computed together", group="what", at_least=1, at_most=_MOST
-    )
-    stop: tuple[str, ...] = option((), "stop before this string; may be given several times", group="what", filled=True)
+    heading: ClassVar[str] = "sampling"
+
     temperature: float = option(
-        0.8, "below 1 sharpens the distribution; 0 always takes the most likely token", group="how", at_least=0
+        0.8, "below 1 sharpens the distribution; 0 always takes the most likely token", at_least=0
     )
-    top_k: int | None = option(None, "choose among the k most likely tokens", group="how", at_least=1, none_means="")
+    top_k: int | None = option(None, "choose among the k most likely tokens", at_least=1, none_means="")
     top_p: float | None = option(
-        0.95, "choose among the most likely tokens, up to this total probability", group="how", above=0, at_most=1
+        0.95, "choose among the most likely tokens, up to this total probability", above=0, at_most=1
     )
     min_p: float | None = option(
-        None,
-        "choose among tokens at least this probable, relative to the most likely one",
-        group="how",
-        above=0,
-        at_most=1,
-        none_means="",
+        None, "choose among tokens with this share of the highest probability", above=0, at_most=1, none_means=""
     )
     repetition_penalty: float = option(
-        1.0,
-        "divide the logits of tokens in the text by this, if they are positive, else multiply them",
-        group="how",
-        at_least=0.01,
-        at_most=100,
+        1.0, "divide positive logits of tokens in the text by this, multiply negative ones", at_least=0.01, at_most=100
     )
     frequency_penalty: float = option(
-        0.0, "lower the logit of a token by this each time it occurs", group="how", at_least=-100, at_most=100
+        0.0, "lower the logit of a token by this each time it occurs", at_least=-100, at_most=100
     )
     ban: tuple[int, ...] = option(
-        (),
-        "never draw the token with this id; may be given several times",
-        group="how",
-        value="ID",
-        at_least=0,
-        at_most=_MOST,
+        (), "never draw the token with this id; may be given several times", value="ID", at_least=0, at_most=_MOST
     )
     adaptive_context: bool = option(
-        False,
-        "let the model see less of the text while the farther half of its view does not help, and more while it "
-        "does, up to its context",
-        group="how",
+        False, "let the model see less of the text while the farther half of its view tells nothing, and else more"
     )
-    seed: int = option(0, "seed of the draws", group="how", at_least=0)
-    draft_tokens: int = option(
-        4, "tokens that the model of --draft proposes at a time", group="how", at_least=1, at_most=64
-    )
+    seed: int = option(0, "seed of the draws", at_least=0)
+    draft_tokens: int = option(4, "tokens that the model of --draft proposes at a time", at_least=1, at_most=64)
     alternatives: int | None = option(
         None,
-        "afterwards list the log-probability of each token, and of the N most likely ones in its place",
-        group="how",
+        "list the log-probability of each token, and of the N most likely ones in its place",
         value="N",
         at_least=0,
         at_most=_MOST,
@@ -99,7 +102,7 @@ class Sampling:
         return replace(self, **changes)
 
     def drawn_with(self) -> str:
-        """Name the settings that decide which token is drawn, as far as they are in use.
+        """Name the settings in use that decide which token is drawn.
 
         >>> Sampling(top_p=None, top_k=40).drawn_with()
         'temperature 0.8, top-k 40, seed 0'
@@ -116,64 +119,70 @@ class Sampling:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GenerateConfig(Sampling):
-    """The settings of generate.py."""
+class LoadSettings(Group):
+    """Which models are loaded, and how they compute."""
+
+    heading: ClassVar[str] = "model"
 
     run: str = option(REQUIRED, "the run folder, or a Hugging Face folder", positional=True, value="RUN")
-    prompt: tuple[str, ...] = option(
-        (),
-        "the beginning of the text; may be given several times, for texts that are written together; - reads it from "
-        "standard input, as a pipe does without this flag (generate.py RUN < story.txt)",
-        group="what",
-    )
-    chat: bool = option(
-        False,
-        "talk with a model that was trained on conversations: it answers each line of standard input (/help)",
-        group="what",
-    )
-    teach: bool = option(
-        False,
-        "answer each question of standard input several times (--samples, by default 4); the number of the best answer "
-        "or a better one, on the next line, is added to --journal, to be learned later",
-        group="what",
-    )
-    journal: str = option(
-        "journal.jsonl",
-        "the file that --teach adds to",
-        group="what",
-        value="FILE",
-        filled=True,
-    )
-    explain: str | None = option(
-        None,
-        "write a page that shows how the text came about: probabilities, alternatives, layers and attention",
-        group="what",
-        value="FILE",
-        none_means="",
-    )
     draft: str | None = option(
         None,
-        "the run folder of a smaller model with the same tokenizer, which proposes tokens that the model checks "
-        "several at a time: texts of the same distribution, sooner",
-        group="how",
+        "a smaller model with the same tokenizer, which proposes tokens; the model checks several at a time, so texts "
+        "of the same distribution come sooner",
         value="RUN",
         none_means="",
     )
     quantize: str | None = option(
         None,
         "keep the matrices as float16, bfloat16, int8 or int4: less memory, and tokens sooner",
-        group="how",
         value="FORMAT",
         choices=("float16", "bfloat16", "int8", "int4"),
         none_means="as in the folder",
     )
     set: str | None = option(
+        None, "change the model's config, as in rope_scaling=yarn,rope_factor=4", value="NAME=VALUE,...", none_means=""
+    )
+    threads: int | None = option(None, "processor threads", at_least=1, at_most=256, none_means="one per core")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsoleSettings(Group):
+    """What generate.py reads, and what it shows beside the text."""
+
+    heading: ClassVar[str] = "input and output"
+
+    prompt: tuple[str, ...] = option(
+        (),
+        "the beginning of the text; may be given several times; - reads it from standard input, as a pipe does without "
+        "this flag (generate.py RUN < story.txt)",
+    )
+    chat: bool = option(False, "talk with a chat model: it answers each line of standard input (/help)")
+    teach: bool = option(
+        False,
+        "answer each question of standard input several times (--samples, by default 4); the number of the best answer "
+        "or a better one, on the next line, is added to --journal, to be learned later",
+    )
+    journal: str = option("journal.jsonl", "the file that --teach adds to", value="FILE", filled=True)
+    explain: str | None = option(
         None,
-        "change fields of the model's config, as in rope_scaling=yarn,rope_factor=4",
-        group="how",
-        value="NAME=VALUE,...",
+        "write a page that explains the text: probabilities, alternatives, layers and attention",
+        value="FILE",
         none_means="",
     )
-    threads: int | None = option(
-        None, "processor threads", group="how", at_least=1, at_most=256, none_means="one per core"
-    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerateConfig(Sampling, ConsoleSettings, LoadSettings):
+    """The settings of generate.py."""
+
+    def check(self) -> None:
+        """Raise InputError for --chat, --teach or --explain with a setting that they cannot have."""
+        for name in ("chat", "explain") if self.teach else ():
+            if getattr(self, name):
+                raise InputError(f"--teach asks which of several answers is best; leave out --{name}")
+        if self.explain is not None and self.chat:
+            raise InputError("--explain shows how the text after a prompt came about; leave out --chat")
+        if self.explain is not None and self.samples * max(len(self.prompt), 1) > 1:
+            raise InputError("--explain shows how one text came about: give one prompt, and leave out --samples")
+        if self.chat and self.samples > 1:
+            raise InputError("--chat writes one answer to each message; leave out --samples")

@@ -1,7 +1,7 @@
 r"""Speculative decoding: a small model proposes tokens, and the model checks several of them at once.
 
-Writing one token reads all weights of a model once; checking five reads them once, too. So a small model proposes a few
-tokens, the model computes its own distribution at each of their places in one pass, and keeps the tokens that pass.
+Writing one token reads all weights of a model once, and so does checking five. So a small model proposes a few tokens;
+the model computes its own distribution at their positions in one pass, and accepts or refuses each.
 
 The texts have exactly the distribution of the model alone (Leviathan et al. 2023, arXiv 2211.17192, section 2.3; Chen
 et al. 2023, arXiv 2302.01318). Let q be the distribution from which the token x was proposed and p that of the model.
@@ -24,9 +24,9 @@ from minigrad.typing import Array
 
 
 def with_draft(decoder: Decoder, draft: Decoder, text: Continuation, capacity: int) -> Iterator[Token]:
-    """Yield the tokens of a text; a smaller model, that of `draft`, proposes some of them.
+    """Yield the tokens of a text; the smaller model of `draft` proposes some of them.
 
-    With temperature 0 the text is that of the model alone. Every random number is a function of its place in the text.
+    With temperature 0 the text is that of the model alone. Every random number is a function of its position.
     """
     reader, drafter = Context(decoder, [text.prompt], capacity), Context(draft, [text.prompt], capacity)
     logits, proposals = reader.logits()[0], list[tuple[int, Array]]()
@@ -49,9 +49,9 @@ def with_draft(decoder: Decoder, draft: Decoder, text: Continuation, capacity: i
 
 
 def _checked(text: Continuation, logits: Array, proposals: list[tuple[int, Array]]) -> Iterator[Token]:
-    """Yield the proposals that are accepted, and a token that the model draws after them.
+    """Yield the accepted proposals, and a token that the model draws after them.
 
-    Shapes: logits (proposals + 1, V) of the model, at the place of each proposal and after the last.
+    Shapes: logits (proposals + 1, V) of the model, at the position of each proposal and after the last.
     """
     for row, (proposed, q) in zip(logits, proposals, strict=False):
         p = text.distribution(row)
@@ -64,7 +64,7 @@ def _checked(text: Continuation, logits: Array, proposals: list[tuple[int, Array
 
 
 def _proposals(drafter: Context, text: Continuation, most: int) -> list[tuple[int, Array]]:
-    """Return the tokens that the small model draws next, each with the distribution (V,) that it was drawn from."""
+    """Return the next tokens of the small model, each with the distribution (V,) from which it was drawn."""
     logits, found, ahead = drafter.logits(), list[tuple[int, Array]](), list[int]()
     drafter.mark()
     for number in range(min(most, text.rules.sampling.draft_tokens, drafter.room)):

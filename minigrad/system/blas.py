@@ -1,14 +1,12 @@
-"""The BLAS library behind NumPy's matrix products: it computes each product in the thread that asks for it.
+"""The BLAS library behind NumPy's matrix products: each product is computed in the thread that calls it.
 
-Large products are cut into parts, and the threads of `minigrad.kernels.threads` share these
-(`minigrad.kernels.gemm.backend`). Threads of the library's own would be a second pool beside that one. To wake them
-costs several times the product where a model is small, idle they spin and keep a processor from the kernel that
-follows, and replicas of a model, one in each thread, would share every product once more.
+`minigrad.kernels.gemm.backend` cuts large products into parts for the threads of `minigrad.kernels.threads`. Threads of
+the library would be a second pool: waking them costs several times a small product, and while idle they spin and keep a
+processor from the next kernel.
 
-Only functions of the library set its threads once it is loaded. OpenBLAS has one, which counts for the whole process.
-Apple's Accelerate, since macOS 15, has one that counts for the thread that calls it. Intel's MKL, and Accelerate
-before, read an environment variable when they are loaded; other libraries read the same variable (PyTorch), so it is
-left at the number of all threads, and such a library multiplies with threads of its own.
+A loaded library changes its threads by a call. OpenBLAS has one for the whole process; Accelerate, since macOS 15, one
+for the calling thread. MKL, and older versions of Accelerate, read an environment variable when they are loaded.
+PyTorch reads it too, so it keeps the number of all threads, and these libraries multiply with threads of their own.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ _MAPS = Path("/proc/self/maps")  # where Linux lists the libraries a process has
 def set_environment(count: int) -> bool:
     """Set the variables for a library that is loaded later: one thread for OpenBLAS, `count` for others.
 
-    Return whether those of the others had another value before.
+    Return whether this changed the others.
     """
     os.environ[THREAD_VARIABLES[0]] = "1"
     before = {os.environ.get(variable) for variable in THREAD_VARIABLES[1:]}
@@ -40,9 +38,9 @@ def set_environment(count: int) -> bool:
 
 
 def use_one_thread() -> bool:
-    """Let the BLAS that NumPy has loaded compute in the thread that calls it; return whether that can be set.
+    """Let NumPy's BLAS compute in the thread that calls it; return whether that can be set.
 
-    Where that is a setting of each thread (Accelerate), it is made for the thread that calls this.
+    Accelerate has this setting for each thread; there it is made for the calling thread.
     """
     for setter in _setters():
         setter(ctypes.c_int(1))
@@ -50,16 +48,16 @@ def use_one_thread() -> bool:
 
 
 def can_use_one_thread() -> bool:
-    """Return whether the BLAS that NumPy has loaded computes a product in the thread that asks for it."""
+    """Return whether NumPy's BLAS, if it is loaded, computes a product in the thread that calls it."""
     return "numpy" in sys.modules and bool(_setters())
 
 
 @functools.cache
 def openblas_core() -> str:
-    """Return the core whose kernels OpenBLAS multiplies with ("SkylakeX"); "" if BLAS is another library.
+    """Return the core whose kernels OpenBLAS uses ("SkylakeX"); "" if BLAS is another library.
 
-    OpenBLAS chooses them when it is loaded: by the model of the processor, or by its features where the model is newer
-    than the library, so a Zen 5 has the AVX-512 kernels of SkylakeX. OPENBLAS_CORETYPE overrules the choice.
+    OpenBLAS chooses it on loading by the processor's model, or by its features if the model is newer than the library:
+    a Zen 5 gets the AVX-512 kernels of SkylakeX. OPENBLAS_CORETYPE overrides the choice.
     """
     for name in _openblas_functions("get_corename"):
         name.restype = ctypes.c_char_p
@@ -75,14 +73,10 @@ def _setters() -> tuple[Callable[[ctypes.c_int], object], ...]:
 
 
 def _openblas_functions(name: str) -> list[Any]:
-    """Return the function of every OpenBLAS that is loaded; the library of NumPy's wheels adds to the names."""
-    found = []
-    for library in _loaded_openblas():
-        for prefix, suffix in (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", "")):
-            if (function := getattr(library, f"{prefix}openblas_{name}{suffix}", None)) is not None:
-                found.append(function)
-                break
-    return found
+    """Return the function of every loaded OpenBLAS; NumPy's wheels add a prefix and a suffix to its name."""
+    names = [f"{prefix}openblas_{name}{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "")]
+    found = [[getattr(library, each) for each in names if hasattr(library, each)] for library in _loaded_openblas()]
+    return [functions[0] for functions in found if functions]
 
 
 @functools.cache

@@ -1,6 +1,6 @@
 """The cache folder: files that save time in the next run and can be deleted at any moment.
 
-Every file in it can be made again, so a full or read-only disk costs time but does not end a run.
+A run goes on without it, if the disk is full or read-only.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from minigrad.system.files import reason, replacing
 def cache_folder() -> Path:
     """Return the folder for downloads, token files and compiled code; it need not exist yet.
 
-    $MINIGRAD_CACHE if set; else `minigrad` in $XDG_CACHE_HOME (on Windows %LOCALAPPDATA%) or in ~/.cache. A user
-    without a home folder gets a place in which nothing can be written.
+    $MINIGRAD_CACHE if set; else `minigrad` in $XDG_CACHE_HOME (on Windows %LOCALAPPDATA%) or in ~/.cache. Without a
+    home folder it is a path where nothing can be written.
     """
     if chosen := os.environ.get("MINIGRAD_CACHE"):
         return Path(chosen)
@@ -30,7 +30,7 @@ def cache_folder() -> Path:
 
 
 def tell_if_nothing_is_kept() -> None:
-    """Say on standard error if the cache folder cannot be used, as each program does that compiles kernels."""
+    """Say on standard error if the cache folder cannot be used; each program that compiles kernels calls this."""
     from minigrad.system.terminal import to_standard_error  # which loads every compression library
 
     folder = cache_folder()
@@ -47,16 +47,13 @@ def tell_if_nothing_is_kept() -> None:
 
 
 def mark_used(path: Path) -> None:
-    """Note that an entry of the cache is in use now, so that `prune` keeps it."""
+    """Mark an entry of the cache as just used, so that `prune` keeps it."""
     with suppress(OSError):
         os.utime(path)
 
 
 def prune(folder: Path, keep: int) -> None:
-    """Remove all but the `keep` most recently used files and folders in a folder of the cache.
-
-    What another process has open or has removed meanwhile is left.
-    """
+    """Remove all but the `keep` most recently used entries of a folder, except files that another process has open."""
     import shutil  # which loads every compression library
 
     with suppress(OSError):
@@ -70,7 +67,7 @@ def prune(folder: Path, keep: int) -> None:
 
 
 def store(path: Path, write: Callable[[BinaryIO], object]) -> bool:
-    """Write the file `path` by `write(file)`, completely or not at all; return whether that was possible."""
+    """Call `write(file)` to write `path`, completely or not at all; return whether it succeeded."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as temporary, temporary.open("wb") as file:

@@ -1,6 +1,6 @@
 """The environment variables that change how fast this machine computes, as they were when the process began.
 
-`minigrad.system.hardware` imports this file before it writes numbers of threads of its own into the environment.
+`minigrad.system.hardware` imports this file before it changes the environment.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 _PREFIXES = ("OPENBLAS_", "MKL_", "OMP_", "VECLIB_", "NUMBA_", "MINIGRAD_")
-_FOLDERS = ("MINIGRAD_CACHE", "NUMBA_CACHE_DIR")  # what lies where changes no speed
+_FOLDERS = ("MINIGRAD_CACHE", "NUMBA_CACHE_DIR")  # they do not change the speed
 _PROCESSOR = (
     "OPENBLAS_CORETYPE",
     "OPENBLAS_L2_SIZE",
@@ -18,11 +18,11 @@ _PROCESSOR = (
     "NUMBA_CPU_FEATURES",
     "NUMBA_ENABLE_AVX",
 )
-"""The variables that give a library another processor than the one it runs on."""
+"""The variables that let a library compute as on another processor."""
 
 
 def changes_speed(name: str) -> bool:
-    """Return whether a variable of this name may change how fast products and kernels are."""
+    """Return whether a variable of this name may change the speed of products and kernels."""
     return name.startswith(_PREFIXES) and name not in _FOLDERS
 
 
@@ -31,7 +31,7 @@ FOUND = {name: value for name, value in sorted(os.environ.items()) if changes_sp
 
 
 def other_processor() -> str:
-    """Return a sentence if variables give libraries another processor than this one, else ""."""
+    """Return a warning if variables let libraries compute as on another processor, else ""."""
     told = [f"{name}={FOUND[name]}" for name in _PROCESSOR if name in FOUND]
     if not told:
         return ""

@@ -1,8 +1,7 @@
 """Atomic files: written completely or not at all, even if the process is killed.
 
-A file is written under a temporary name, synced to the disk (fsync) and then renamed. A rename is atomic, so a reader
-sees the old file or the new one. The fsync comes first; otherwise, after a power cut, the new name could belong to an
-empty file.
+A file is written under a temporary name, synced to the disk (fsync) and then renamed. A rename is atomic: a reader sees
+the old file or the new one. Without the fsync, the new name could belong to an empty file after a power cut.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ _WAITS = (0.01, 0.1, 0.4, 1.0)  # seconds between tries to rename a file that an
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write; when the block ends without an error, it becomes `path`.
 
-    The name holds the numbers of the process and of the thread, so that no two share a temporary file; the files of
-    processes that have ended are removed, and what has our own name, which may be a link to a file elsewhere. Raises
-    OSError if the disk is full or read-only; `path` is then unchanged.
+    The temporary name holds the numbers of the process and the thread. Files of processes that have ended are removed,
+    and a file of our own name, which may be a link to one elsewhere. Raises OSError if the disk is full or read-only;
+    `path` is then unchanged.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_native_id()}.tmp")
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
@@ -46,7 +45,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _is_running(number: str) -> bool:
-    """Whether there is a process of this number; on Windows, which cannot tell, its open files stay."""
+    """Whether a process has this number; Windows cannot tell, but does not let open files be removed."""
     if os.name == "nt" or not number.isdecimal():
         return False
     try:
@@ -54,7 +53,7 @@ def _is_running(number: str) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:  # a process of another user
-        return True
+        pass
     return True
 
 
@@ -69,7 +68,7 @@ def read_bytes(path: Path, *, at_most: int | None = None) -> bytes:
 def read_start(path: Path, count: int) -> bytes:
     """Return the first `count` bytes of a file, or all of it if `count` is -1; raises InputError if it cannot be read.
 
-    Only regular files are read: a device or a pipe in the place of one may never end.
+    Only regular files are read: a device or a pipe may never end.
     """
     try:
         mode = path.stat().st_mode
@@ -79,12 +78,12 @@ def read_start(path: Path, count: int) -> bytes:
             return file.read(count)
     except OSError as error:
         raise InputError(f"cannot read {path}: {reason(error)}") from error
-    except ValueError as error:  # a name that no file can have, such as one with a NUL
+    except ValueError as error:  # an impossible name, such as one with a NUL
         raise InputError(f"cannot read {str(path)!r}: {error}") from error
 
 
 def kind_of(mode: int) -> str:
-    """Return what the mode of a file, as `stat` and `lstat` give it, says that it is: "a folder", "a pipe"."""
+    """Return the kind of file that a mode of `stat` describes: "a folder", "a pipe"."""
     kinds = (
         (stat.S_ISREG, "a file"),
         (stat.S_ISDIR, "a folder"),
@@ -96,10 +95,10 @@ def kind_of(mode: int) -> str:
 
 
 def check_new_file(path: Path) -> None:
-    """Raise InputError if a file exists already, because none is overwritten, or if it has no folder to be in."""
+    """Raise InputError if a file exists, because none is overwritten, or cannot be made in its folder."""
     try:
         exists, folder = path.exists() or path.is_symlink(), path.parent.is_dir()
-    except (OSError, ValueError) as error:  # a name that no file can have: too long, or with a NUL
+    except (OSError, ValueError) as error:  # an impossible name: too long, or with a NUL
         raise InputError(f"cannot write {str(path)!r}: {getattr(error, 'strerror', None) or error}") from error
     if exists:
         raise InputError(f"{path} exists and is not overwritten; delete it, or name another file")
@@ -119,7 +118,7 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Replace the file at `path` by `text` in UTF-8, with the same line ends on every system."""
+    """Replace the file at `path` by `text` in UTF-8, with the same line breaks on every system."""
     write_bytes(path, text.encode())
 
 
@@ -143,7 +142,7 @@ def sync_folder(folder: Path) -> None:
 def flush(descriptor: int) -> None:
     """Wait until the bytes written to an open file are on the disk.
 
-    On macOS fsync leaves it in the memory of the drive, and another call empties that; not every file system has it.
+    On macOS fsync leaves it in the drive's memory; F_FULLFSYNC writes it, where the file system knows that call.
     """
     if sys.platform == "darwin":
         import fcntl
@@ -155,9 +154,9 @@ def flush(descriptor: int) -> None:
 
 
 def move(source: Path, target: Path) -> Path:
-    """Give a file or a folder the name `target`, and return it; a file that has that name is replaced.
+    """Rename a file or a folder to `target`, and return that; a file of that name is replaced.
 
-    On Windows a program that looks into new files, such as a virus scanner, holds them for a moment: wait for its end.
+    On Windows a virus scanner may hold a new file for a moment; then the rename is tried again.
     """
     for seconds in _WAITS if os.name == "nt" else ():
         with suppress(PermissionError):

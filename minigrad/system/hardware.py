@@ -34,13 +34,12 @@ def threads() -> int:
 
 
 def prepare(threads: int | None = None, sharing: int = 1) -> None:
-    """Set the number of threads, let each of them have BLAS for itself, and let malloc keep freed memory.
+    """Set the number of threads, let BLAS compute in the thread that calls it, and let malloc keep freed memory.
 
-    Called once without an argument when `minigrad` is imported, and again by the command lines with the number the user
-    gives. Without a number: what the environment said when the process began (MINIGRAD_THREADS, or one of the variables
-    that BLAS libraries read), else one thread per core, divided by the number of processes that are `sharing` them. If
-    NumPy is already loaded, its BLAS is set by a call of the library (`minigrad.system.blas`).
-    Raises InputError for more threads than processors.
+    `import minigrad` calls this without an argument, a program again with the number of --threads. The default is the
+    number that the environment held when the process began (MINIGRAD_THREADS, or a variable of a BLAS library), else
+    one thread per core, divided by the number of processes that are `sharing` them. If NumPy is loaded, its BLAS is set
+    by a call of the library (`minigrad.system.blas`). Raises InputError for more threads than processors.
     """
     if threads is not None and threads > (most := processors.count()):
         raise InputError(f"{threads} threads would take turns on {most} processors; ask for at most {most}")
@@ -71,13 +70,12 @@ _ASKED_FOR = _asked_for()  # before `prepare` writes numbers of its own into the
 
 
 def _keep_freed_memory() -> None:
-    """Let malloc keep freed arrays instead of returning them to the operating system.
+    """Let malloc keep freed arrays instead of returning them to the operating system; only glibc has these settings.
 
-    A fresh 2 MB array costs about 1 ms of page faults, one that malloc kept costs almost nothing, and a training
-    step allocates the same arrays again and again. One malloc arena serves all threads, because the arenas of single
-    threads return memory as soon as they are empty. Only glibc has these settings; elsewhere nothing changes.
+    A fresh 2 MB array costs about 1 ms of page faults, one that malloc kept costs almost nothing, and each training
+    step allocates the same arrays. All threads share one arena, because others return their memory when empty.
 
-    To set one threshold is to end glibc's own adjustment of both. So the second is set only if the first was accepted:
+    Setting one threshold ends glibc's own adjustment of both. So the second is set only if the first was accepted:
     left at 128 KiB, it would make every larger array a fresh one.
     """
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
@@ -89,16 +87,13 @@ def _keep_freed_memory() -> None:
 
 
 def give_back_memory() -> None:
-    """Give the system the freed memory that `prepare` lets malloc keep: after a model was loaded, for example.
-
-    What a file holds is read into memory of its own before it is copied or rounded.
-    """
+    """Return the freed memory that malloc keeps to the system, as after a model was loaded and its file closed."""
     if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def memory_bytes() -> int:
-    """Return the resident memory of this process in bytes (its peak where only the peak is known)."""
+    """Return the resident memory of this process in bytes (its peak where the system tells no more)."""
     if _STATM.exists():
         return int(_STATM.read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return memory.windows_resident()[0] if sys.platform == "win32" else peak_memory_bytes()
@@ -128,7 +123,7 @@ def available_memory_bytes() -> int:
 
 
 def may_use_tiles() -> bool:
-    """Request the AMX tile registers from Linux, which a process must do before using them; return whether it may."""
+    """Request the AMX tile registers from Linux, as a process must before it uses them; return whether it may."""
     if sys.platform != "linux" or platform.machine() != "x86_64":
         return False
     arch_prctl, request_permission, tile_data = 158, 0x1023, 18
@@ -136,7 +131,7 @@ def may_use_tiles() -> bool:
 
 
 def describe() -> str:
-    """Return one line that names the machine, the threads in use, and the variables that change how fast they are."""
+    """Return one line with the machine, the threads in use, and the variables that change its speed."""
     count = threads()
     used = f"{count} thread{'s' if count != 1 else ''}"
     set_before = [f"{name}={value}" for name, value in environment.FOUND.items()]

@@ -1,7 +1,6 @@
 """Limits of the process that are too low for any run, found before NumPy and Numba load.
 
-Later they would end in an error of a library, in an endless wait, or in a crash: a compiler that gets no memory and a
-library that gets no thread do not say so.
+A library that gets no memory or no thread does not say so: it fails with another error, waits forever, or crashes.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ import threading
 from minigrad.errors import RunError
 from minigrad.system.units import format_bytes
 
-_LEAST_MEMORY = 600_000_000  # bytes of addresses: Python, NumPy, Numba and the smallest model take 460 MB of them
+_LEAST_MEMORY = 600_000_000  # bytes of addresses; Python, NumPy, Numba and the smallest model take 460 MB
 
 
 def check_limits(threads: int) -> None:
-    """Raise RunError if the limits of this process are too low: its memory, or the threads that it may start."""
+    """Raise RunError if this process may use too little memory, or start too few threads."""
     most = _address_space()
     if 0 <= most < _LEAST_MEMORY:
         raise RunError(
@@ -38,7 +37,7 @@ def check_limits(threads: int) -> None:
 
 
 def _address_space() -> int:
-    """Return the bytes of addresses that this process may use, -1 where there is no limit or none is known."""
+    """Return the bytes of addresses that this process may use, or -1 without a known limit."""
     if sys.platform == "win32":
         return -1
     import resource

@@ -1,7 +1,7 @@
 """A lock on a folder: one process writes, and a second one is refused before it changes anything.
 
-The operating system keeps the lock for as long as the process has the file `.lock` open. So it also ends when the
-process is killed; the file that is then left locks nothing. Reading needs no lock.
+The operating system keeps the lock while the process has the file `.lock` open. So a lock ends with its process, even
+one that is killed; the file alone locks nothing. Reading needs no lock.
 """
 
 from __future__ import annotations
@@ -40,13 +40,12 @@ class FolderLock:
     def take(self, folder: Path) -> None:
         """Lock an existing folder; raises InputError if another process has the lock, OSError if it cannot be written.
 
-        What has the name of the lock in a folder from elsewhere may be a link to any file of the user, or a pipe: it is
-        refused with an InputError before it is opened, and nothing is written through it.
-        On a file system without locks, a warning says that a second process would not be noticed.
+        In a folder from elsewhere, `.lock` may be a link to any file of the user, or a pipe: InputError is raised
+        before it is opened. On a file system without locks, a warning says that a second process would not be noticed.
         """
         self.release()
         path, descriptor = folder / LOCK_FILE, None
-        # The process that had the lock may remove the file after it was opened here: then the next file is locked.
+        # The last owner may remove the file after it was opened here: then the next file is locked.
         while descriptor is None or not _is_file(descriptor, path):
             if descriptor is not None:
                 os.close(descriptor)
@@ -97,7 +96,7 @@ class FolderLock:
 
 
 def _check_file(path: Path, status: os.stat_result) -> None:
-    """Raise InputError unless this is the status of a file with one name: writing into it changes no other."""
+    """Raise InputError unless this is the status of a file with one name, so that writing changes no other file."""
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         kind = "a second name of another file" if stat.S_ISREG(status.st_mode) else kind_of(status.st_mode)
         raise InputError(f"{path} is {kind}, and should be a file with the number of a process; delete it")
@@ -115,9 +114,7 @@ if sys.platform == "win32":
     import msvcrt
 
     def _lock(descriptor: int) -> None:
-        os.lseek(
-            descriptor, 1 << 30, os.SEEK_SET
-        )  # no process can read a locked byte on Windows: the number stays readable
+        os.lseek(descriptor, 1 << 30, os.SEEK_SET)  # Windows refuses to read a locked byte; the number stays readable
         try:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         finally:

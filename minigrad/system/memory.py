@@ -1,6 +1,6 @@
-"""What Windows and macOS say of memory; Linux lists it in files (`minigrad.system.hardware`).
+"""The memory that Windows and macOS report; Linux lists it in files (`minigrad.system.hardware`).
 
-Both answer a C function that fills a structure. Where it fails, the answer is 0: not known.
+A C function fills a structure. If it fails, the answer is 0: not known.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def windows_available() -> int:
 
 
 def windows_resident() -> tuple[int, int]:
-    """Return the bytes that this process has in memory on Windows, now and at most so far."""
+    """Return the resident memory of this process on Windows in bytes, now and at its peak."""
     kernel32: Any = ctypes.CDLL("kernel32")
     kernel32.GetCurrentProcess.restype = ctypes.c_void_p
     counters = _ProcessMemory(length=ctypes.sizeof(_ProcessMemory))
@@ -51,12 +51,12 @@ def windows_resident() -> tuple[int, int]:
     return (int(counters.resident), int(counters.peak)) if found else (0, 0)
 
 
-_VM_INFO, _WORDS = 4, 64  # HOST_VM_INFO64, and more words than any version of its structure has
-_FREE, _INACTIVE = 0, 2  # the places of two numbers of pages in it
+_VM_INFO, _WORDS = 4, 64  # HOST_VM_INFO64, whose structure has fewer words in every version
+_FREE, _INACTIVE = 0, 2  # the places of two numbers of pages in the structure
 
 
 def macos_available() -> int:
-    """Return the bytes that a new program could use on macOS: pages that are free, or were not used lately."""
+    """Return the bytes that a new program could use on macOS: its free and its inactive pages."""
     library: Any = ctypes.CDLL(None)
     library.mach_host_self.restype = ctypes.c_uint32
     words, count = (ctypes.c_uint32 * _WORDS)(), ctypes.c_uint32(_WORDS)

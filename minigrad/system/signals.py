@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM become a request to stop after the current step, or the current token of an answer."""
+"""Ctrl-C and SIGTERM become a request to stop after the current step or token."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXIT_CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
 
 
 def raise_on_interrupt() -> None:
-    """Let Ctrl-C raise KeyboardInterrupt, in a program that ended at once on Ctrl-C while its modules were imported."""
+    """Let Ctrl-C raise KeyboardInterrupt in a program that set SIG_DFL for the time of its imports."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -42,8 +42,7 @@ class StopRequest:
 def stop_requests(numbers: Iterable[signal.Signals] = tuple(EXIT_CODES)) -> Iterator[StopRequest]:
     """Turn signals, by default Ctrl-C and SIGTERM, into a request that a loop checks between its steps.
 
-    A second Ctrl-C interrupts at once, as usual. Signals can only be caught in the main thread; in other threads
-    there is never a request.
+    A second Ctrl-C interrupts at once, as usual. Only the main thread catches signals; others never get a request.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():

@@ -1,7 +1,7 @@
 """Printing: text as it is shown, phases with their duration, commands to paste, and output that was closed.
 
-Every program prints through `say`. What it prints often comes from elsewhere: the name of a file, the answer of a
-server, the text of a model. Written to a terminal as it is, it could move the cursor, hide lines or type.
+Every program prints through `say`, which replaces control characters: the name of a file, the answer of a server or the
+text of a model could move the cursor of a terminal, hide lines or type.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def phase(text: str, stream: TextIO | None = None) -> Iterator[None]:
 
 
 def say(text: object = "", stream: TextIO | None = None, *, end: str = "\n") -> None:
-    """Print a text as it is shown (`printable`), on standard output or another stream, at once."""
+    """Print a text (`printable`) at once, on standard output or another stream."""
     print(printable(str(text)), file=sys.stdout if stream is None else stream, end=end, flush=True)
 
 
@@ -51,7 +51,7 @@ def printable(text: str) -> str:
 
 
 def to_standard_error(message: object) -> None:
-    """Print a message on standard error, if that takes one: on a full disk the exit code says it alone."""
+    """Print a message on standard error if possible: on a full disk only the exit code tells of an error."""
     with contextlib.suppress(OSError):
         say(message, sys.stderr)
 
@@ -59,7 +59,7 @@ def to_standard_error(message: object) -> None:
 def fold_blank_lines(text: str) -> str:
     """Return `text` with each run of blank lines as one line with their number.
 
-    A model that has seen little text writes line breaks first of all, and its samples would be mostly empty.
+    A model that has seen little text writes mostly line breaks.
 
     >>> print(fold_blank_lines("one\\n\\n\\n\\ntwo\\n\\nthree"))
     one
@@ -75,11 +75,10 @@ def fold_blank_lines(text: str) -> str:
 
 
 def prepare_output() -> None:
-    """Let standard output and standard error take every text, as each program does first of all.
+    """Let standard output and standard error take every text; each program calls this first.
 
-    A replacement is printed for each character that the encoding lacks. A stream that was closed before the program
-    began (`train.py >&-`) discards its output. Its number would otherwise belong to the next file that is opened, and a
-    library that prints an error would write it into that file.
+    A character that the encoding lacks is replaced. A stream that was closed before the program began (`train.py >&-`)
+    discards what is printed. Otherwise the next open file would get its number, and errors that a library prints.
     """
     for name, number in (("stdout", 1), ("stderr", 2)):
         if getattr(sys, name) is None:
@@ -90,7 +89,7 @@ def prepare_output() -> None:
 
 
 def _nowhere(number: int) -> TextIO:
-    """Return a stream that discards everything; it gets the number of a file, unless that belongs to one already."""
+    """Return a stream that discards everything, under the number of a closed file; an open file keeps its number."""
     nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115  (no path on every system; stays open)
     try:
         os.fstat(number)
@@ -100,13 +99,13 @@ def _nowhere(number: int) -> TextIO:
 
 
 def close_output() -> None:
-    """Discard everything still to be printed: at exit Python would report the closed output as an error."""
+    """Discard buffered output, which Python would report as an error at exit if the output is closed."""
     with open(os.devnull, "wb") as nowhere, contextlib.suppress(OSError, ValueError):  # noqa: PTH123  (no path on every system)
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
 def flush_output() -> None:
-    """Write the buffered output, or discard it where that is not possible, as on a full disk."""
+    """Write buffered output, or discard it if that fails, as on a full disk."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -114,7 +113,7 @@ def flush_output() -> None:
 
 
 def quoted(word: str) -> str:
-    """Return a word of a command as it is typed in a shell: on Windows in double quotes, which cmd understands.
+    """Return a word of a command as it is typed in a shell; cmd of Windows needs double quotes.
 
     >>> print("ls", quoted("file"))
     ls file
@@ -123,30 +122,27 @@ def quoted(word: str) -> str:
 
 
 def command(program: str, *words: object) -> str:
-    """Return the command that runs `program`, a file beside the running one, with the Python that is running.
-
-    It can be pasted into the shell from which this process was started.
-    """
+    """Return the command that runs `program`, a file beside the running one, to paste into the same shell."""
     running = Path(sys.argv[0])
     path = running.with_name(program) if running.suffix == ".py" and running.with_name(program).is_file() else program
     return " ".join(quoted(str(word)) for word in (_interpreter(), path, *words))
 
 
 def _interpreter() -> str:
-    """Return the running Python as it is typed: by its name if the shell finds it, or by its shortest path."""
+    """Return the running Python as it is typed: its name if the shell finds it, else its shortest path."""
     path = sys.executable
     for name in ("python", "python3"):
         found = shutil.which(name)
         if not path or (found and os.path.normcase(os.path.abspath(found)) == os.path.normcase(path)):  # noqa: PTH100
             return name
     here = Path.cwd()
-    # A virtual environment is often a folder in the current one; its Python must not be resolved to the one it links.
+    # A virtual environment is often a folder in the current one; links are kept, as its Python links to another.
     short = Path(path).relative_to(here) if Path(path).is_relative_to(here) else Path(path)
     return str(short.with_suffix("") if short.suffix.lower() == ".exe" else short)
 
 
 def in_lines(name: str, value: str) -> str:
-    """Return the name and the value of a row in lines that a terminal of 80 columns holds; the value is one column.
+    """Return a row, a name and a value, wrapped to 80 columns with the value in a column of its own.
 
     >>> print(in_lines("count  ", "1 2 " * 20))
     count  1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2

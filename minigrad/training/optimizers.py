@@ -75,7 +75,7 @@ def compile_update(settings: RunSettings) -> None:
     In the first step of a run this would look as if every step took that long, and a short budget would end at once.
     """
     layer = Linear(2, 2)
-    layer.initialise(dtype="float64" if settings.precision == "float64" else "float32")
+    layer.initialise(dtype=settings.dtype)
     for parameter in layer.parameters():
         parameter.grad = parameter.data.copy()
     _optimizer(layer.parameters(), [layer.weight], settings).step(lr=0.0, max_norm=1.0)
@@ -96,9 +96,9 @@ def kept_elements(model: LanguageModel, settings: ChosenOptimisation) -> int:
 
 def bytes_kept(model: LanguageModel, settings: RunSettings, world: World) -> tuple[int, int]:
     """Return how many bytes more than AdamW's moments a process keeps, and those of the copy that is written from."""
-    itemsize, kept = 8 if settings.precision == "float64" else 4, kept_elements(model, settings)
-    written = sum(array.size for array in trained(model).values()) + kept
-    return (kept - 2 * _elements(_trained(model))) * itemsize // world.size, (world.rank == 0) * written * itemsize
+    kept = kept_elements(model, settings)
+    written, more = sum(array.size for array in trained(model).values()) + kept, kept - 2 * _elements(_trained(model))
+    return more * settings.itemsize // world.size, (world.rank == 0) * written * settings.itemsize
 
 
 def _trained(model: LanguageModel) -> list[Parameter]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from minigrad.cli.parser import Parser
@@ -66,3 +68,21 @@ def test_penalties_are_known() -> None:
     assert not Sampling().penalises
     assert Sampling(repetition_penalty=1.1).penalises
     assert Sampling(frequency_penalty=-0.5).penalises
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"chat": True, "teach": True}, "--teach asks which of several answers is best; leave out --chat"),
+        (
+            {"chat": True, "explain": "a.html"},
+            "--explain shows how the text after a prompt came about; leave out --",
+        ),
+        ({"explain": "a.html", "prompt": ["a", "b"]}, "--explain shows how one text came about: give one prompt"),
+        ({"explain": "a.html", "samples": 2}, "--explain shows how one text came about: give one prompt"),
+        ({"chat": True, "samples": 2}, "--chat writes one answer to each message; leave out --samples"),
+    ],
+)
+def test_settings_that_exclude_each_other_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        GenerateConfig(run="runs/a", **settings).check()

@@ -39,7 +39,7 @@ def test_the_page_explains_the_text_that_was_printed(folder, capsys, tmp_path):
     assert f"[{page} shows how this text came about; open it in a browser]" in said.err
     text = page.read_text(encoding="utf-8")
     assert "<title>How vidya wrote this</title>" in text
-    assert "of which the model wrote 9. Drawn with temperature 0.8, top-p 0.95, seed 0." in text
+    assert "; the model wrote 9. Drawn with temperature 0.8, top-p 0.95, seed 0." in text
     given, written = re.findall(r"<p class=ribbon>(.*?)</p>", text)
     assert given.count("<span") > 1
     assert written.count("<span") == 9

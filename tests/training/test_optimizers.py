@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import models
 from minigrad.distributed.world import ALONE
 from minigrad.optim import SGD, AdamW, Muon
 from minigrad.training.optimizers import NAMES, bytes_kept, choose, kept_elements, optimizer_of
+from minigrad.training.settings import RunSettings
 from tests.models import tiny
 
 
@@ -35,16 +37,13 @@ def test_adamw_leaves_no_matrix_to_muon() -> None:
 
 def test_sgd_gets_its_momentum_and_decay_and_keeps_one_velocity() -> None:
     model = tiny.build("gpt2")
-    settings: Any = SimpleNamespace(
-        precision="float32", beta1=0.9, beta2=0.95, ema=None, optimizer="sgd", weight_decay=0.01, momentum=0.8
-    )
+    settings = RunSettings(optimizer="sgd", weight_decay=0.01, momentum=0.8)
     optimizer = optimizer_of(model, settings)
     assert isinstance(optimizer, SGD)
     assert (optimizer.momentum, optimizer.weight_decay) == (0.8, 0.01)
     count = model.num_parameters()
     assert bytes_kept(model, settings, ALONE) == (-4 * count, 4 * 2 * count)  # than AdamW; weights and velocities
-    settings.momentum = 0.0
-    assert kept_elements(model, settings) == 0
+    assert kept_elements(model, replace(settings, momentum=0.0)) == 0
 
 
 def test_what_is_kept_beside_weights_and_gradients_is_what_the_optimizer_and_the_average_hold() -> None:

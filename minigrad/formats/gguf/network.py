@@ -38,8 +38,8 @@ class Network(NamedTuple):
 def read_network(folder: Path) -> Network:
     """Read the network of a run folder, or of a Hugging Face folder.
 
-    Raises InputError, naming the file, if it is neither, if llama.cpp has no such architecture, or if the weights do
-    not fit the config.
+    Raises InputError, naming the file, if the folder is of another kind, if llama.cpp lacks the architecture, or
+    if the weights do not fit the config.
     """
     path = folder / "config.json"
     if not path.exists():

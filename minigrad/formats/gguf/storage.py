@@ -85,7 +85,7 @@ def storage_for(name: str, array: Array, wanted: str) -> str:
     """Return the type in which llama.cpp's own programs store an array of this name, if `wanted` is that of most.
 
     Vectors and the table of positions are added or multiplied element by element, so they stay in float32; a matrix
-    whose rows do not divide into whole blocks is stored as float16 instead of Q8_0.
+    whose rows are not whole blocks is stored as float16 instead of Q8_0.
     """
     if array.ndim < 2 or name == "position_embd.weight":
         return "f32"

@@ -1,7 +1,7 @@
 """The vocabulary of a GGUF file: tokenizer.json and tokenizer_config.json in llama.cpp's words.
 
-Both files spell the bytes of a token in GPT-2's alphabet and list the same merges. llama.cpp has no regular expressions
-of one's own: the split of a text into words is one of its programs, chosen by a name (`tokenizer.ggml.pre`).
+Both files spell the bytes of a token in GPT-2's alphabet and list the same merges. llama.cpp reads no regular
+expression: one of its own programs splits a text into words, chosen by its name (`tokenizer.ggml.pre`).
 """
 
 from __future__ import annotations

@@ -113,14 +113,14 @@ class Plan:
             self.model,
             self.own_batch * (settings.accumulate if self.in_stages else 1),
             settings.context,
-            itemsize=8 if settings.precision == "float64" else 4,
+            itemsize=settings.itemsize,
             recomputed=settings.checkpointing,
             replicas=self.num_replicas,
             processes=1 if self.in_stages else self.world.size,
         )
         if self.in_stages:
             parameters, own = self.model.num_parameters(), largest_stage(self.model, self.world.size)
-            needed = needed.for_stage((8 if settings.precision == "float64" else 4) * (parameters - own))
+            needed = needed.for_stage(settings.itemsize * (parameters - own))
         text = costs.of_text(self.text.train.num_bytes, with_xz=not self.too_long_for_rivals())
         kept = optimizers.bytes_kept(self.model, settings, self.world)
         needed = replace(needed.with_optimizer(*kept), program=needed.program + text)

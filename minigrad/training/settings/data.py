@@ -20,15 +20,15 @@ class DataSettings(Group):
 
     data: str = option(
         "python-docs",
-        "python-docs, python-source, shakespeare, a file, a folder or a URL; several of them with weights, as in "
-        "wiki.jsonl:0.7,books:0.3, the shares of the tokens that are read; with --objective a file of conversations, "
-        "or task:arithmetic, task:copying, task:reversing, task:brackets, task:sorting, task:facts",
+        "python-docs, python-source, shakespeare, a file, a folder or a URL; several with their shares of the tokens, "
+        "as in wiki.jsonl:0.7,books:0.3; with --objective a file of conversations, or task:arithmetic, task:copying, "
+        "task:reversing, task:brackets, task:sorting, task:facts",
         value="TEXT",
     )
     held_out: str | None = option(
         None,
-        "validation text, given like --data: train on all of --data but the paragraphs that are in both; of "
-        "python-docs and the other texts with a name it is the validation part, and their test part is held out too",
+        "validation text, given like --data; training leaves out the paragraphs that are in both, and the test part of "
+        "a text with a name, such as python-docs, whose validation part is used",
         value="TEXT",
         none_means="a sixteenth of --data, chosen by hashes",
     )
@@ -44,7 +44,7 @@ class DataSettings(Group):
     )
     vocab: int | None = option(
         None,
-        "number of tokens to train: 256 bytes, 5 special tokens (3 of vidya-v1), and pairs",
+        "size of a new tokenizer: 256 bytes, 5 special tokens (3 of vidya-v1) and merged pairs",
         at_least=261,
         at_most=2**24,
         none_means="that of the size",

@@ -20,18 +20,13 @@ class ModelSettings(Group):
 
     model: str = option("vidya-v2", "gpt2, vidya-v1, vidya-v2, vsla or wiola", value="NAME")
     size: str = option(
-        "auto",
-        "auto, nano, micro, mini, small or a published size; auto is the best that the time allows",
-        value="SIZE",
+        "auto", "auto, nano, micro, mini, small or a published size; auto: the best for the time", value="SIZE"
     )
     init: str | None = option(
         None, "start from the weights in this run folder, and its size", value="DIR", none_means=""
     )
     set: str | None = option(
-        None,
-        "change fields of the model's config, as in rope_theta=1e6,tied_head=false",
-        value="NAME=VALUE,...",
-        none_means="",
+        None, "change the model's config, as in rope_theta=1e6,tied_head=false", value="NAME=VALUE,...", none_means=""
     )
 
     def check(self) -> None:

@@ -46,37 +46,30 @@ class OptimisationSettings(LengthSettings):
 
     batch: int | None = option(
         None,
-        "a step, or each part of a step (--accumulate), has --batch times --context tokens in each process",
+        "each process gets --batch times --context tokens in a micro-batch (--accumulate)",
         at_least=1,
         at_most=_MOST,
     )
     context: int | None = option(None, "tokens of the longest sequence", at_least=2, at_most=_MOST)
     adaptive_context: bool = option(
-        False,
-        "let the context grow while a longer one tells the model more, and shrink while it tells nothing, up to "
-        "--context; a step has the same tokens",
+        False, "let the context grow, up to --context, while that helps the model, and shrink while it does not"
     )
-    accumulate: int = option(
-        1,
-        "parts of a step, each of about --batch times --context tokens, whose gradients are added up",
-        at_least=1,
-        at_most=_MOST,
-    )
+    accumulate: int = option(1, "micro-batches of a step; their gradients are added", at_least=1, at_most=_MOST)
     lr: float | None = option(None, "peak learning rate", above=0)
     warmup: float | None = option(
         None, "steps until the peak, or below 1 their share of --steps", at_least=0, at_most=_MOST
     )
     decay: str | None = option(
         None,
-        "course of the final decay of the learning rate: each START is a step, and STEPS the length of the run as it "
-        "was planned from there on; a run of --minutes prints it if the speed of the computer changed",
+        "the final decay of the learning rate: from step START on, the run was planned to have STEPS steps; a run of "
+        "--minutes prints it if the speed of the computer changed",
         value="START:STEPS,...",
         none_means="the last fifth of --steps",
     )
     schedule: str = option(
         "wsd",
-        "course of the learning rate after the warm-up: wsd stays at the peak and decays in the last fifth of the run, "
-        "whose length may be chosen then; cosine falls slowly to zero, and needs --steps or --tokens",
+        "the learning rate after the warm-up: wsd stays at the peak and decays in the last fifth of the run, whose "
+        "length may be chosen then; cosine falls slowly to zero, and needs --steps or --tokens",
         choices=("wsd", "cosine"),
     )
     optimizer: str | None = option(
@@ -89,19 +82,19 @@ class OptimisationSettings(LengthSettings):
     weight_decay: float | None = option(
         None, "decay of the weight matrices towards zero", at_least=0, none_means="0.1, or 0.0001 with sgd"
     )
-    beta1: float = option(0.9, "AdamW's share of the old mean of the gradient", at_least=0, below=1)
-    beta2: float = option(0.95, "AdamW's share of the old mean of its square", at_least=0, below=1)
-    momentum: float = option(0.9, "SGD's share of the old velocity", at_least=0, below=1)
+    beta1: float = option(0.9, "AdamW's decay of the mean of the gradient", at_least=0, below=1)
+    beta2: float = option(0.95, "AdamW's decay of the mean of its square", at_least=0, below=1)
+    momentum: float = option(0.9, "SGD's decay of the velocity", at_least=0, below=1)
     ema: float | None = option(
         None,
-        "evaluate, and write in the end, a mean of the weights that keeps this share of itself in a step, as in 0.999",
+        "evaluate, and write at the end, an exponential moving average of the weights with this decay, as in 0.999",
         at_least=0,
         below=1,
         none_means="",
     )
     dropout: float | None = option(
         None,
-        "probability of setting an activation to zero in training, against memorising a text that is read many times",
+        "probability of setting an activation to zero, against memorising a text that is read many times",
         at_least=0,
         below=1,
         none_means="0 for new text, up to 0.3 for a large model that reads a small text often; 0 for teaching",

@@ -18,17 +18,27 @@ class ProcessSettings(Group):
     pipeline: bool = option(False, "divide layers, not sequences, among the processes of mpiexec")
     precision: str = option(
         "float32",
-        "floating-point type; with bfloat16 the factors of matrix products are rounded, everything else is float32",
+        "floating-point type; bfloat16 rounds the factors of matrix products, and everything else is float32",
         choices=("float32", "float64", "bfloat16"),
     )
     matmul: str = option(
         "auto",
-        "matmul backend: NumPy's BLAS, minigrad's own kernels, or whichever is faster; attention has its own kernels",
+        "matmul backend: NumPy's BLAS, minigrad's kernels, or the faster one; attention has its own kernels",
         choices=("auto", "blas", "numba"),
     )
     checkpointing: bool = option(
-        False, "keep only the input of each layer and compute the rest again in the backward pass, to save memory"
+        False, "keep only the input of each layer, and recompute the rest in the backward pass, to save memory"
     )
+
+    @property
+    def dtype(self) -> str:
+        """The type of the weights."""
+        return "float64" if self.precision == "float64" else "float32"
+
+    @property
+    def itemsize(self) -> int:
+        """The number of bytes of a weight."""
+        return 8 if self.dtype == "float64" else 4
 
 
 @dataclass(frozen=True)
@@ -40,8 +50,8 @@ class OutputSettings(Group):
     out: str | None = option(None, "run folder to write", value="DIR", none_means="runs/MODEL-SIZE")
     resume: str | None = option(
         None,
-        "continue this run, by default the newest in runs/, with its own settings; only a larger --steps, --tokens "
-        "or --minutes may be given with it",
+        "continue this run, by default the newest in runs/, with its settings; a larger --steps, --tokens or --minutes "
+        "may be given",
         value="DIR",
         bare="",
         none_means="",

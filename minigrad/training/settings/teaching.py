@@ -20,22 +20,22 @@ class TeachingSettings(Group):
 
     objective: str | None = option(
         None,
-        "teach the model of --init instead: sft lets it learn the answers in the conversations of --data; reinforce, "
-        "best-of-n and grpo let it answer the questions of a task (--data task:NAME) and learn from which are right; "
-        "dpo raises chosen answers above rejected ones; distill trains on the text of --data with a --teacher",
+        "teach the model of --init: sft trains on the answers in the conversations of --data; reinforce, best-of-n and "
+        "grpo let it answer the questions of a task (--data task:NAME), and reward right answers; dpo prefers chosen "
+        "answers to rejected ones; distill trains on the text of --data with a --teacher",
         choices=OBJECTIVES,
         none_means="",
     )
     replay: float | None = option(
         None,
-        "share of the loss, and about that share of the tokens, that is text of the pre-training, against forgetting",
+        "share of the loss, and about that of the tokens, from pre-training text, against forgetting",
         at_least=0,
         below=1,
         none_means="0.75 with --objective sft, 0.25 with the other objectives but distill",
     )
     question_noise: float | None = option(
         None,
-        "share of the tokens of questions that are replaced by others, to learn an answer and not one wording",
+        "share of the tokens of questions that are replaced by others, so that no single wording is learned",
         at_least=0,
         below=1,
         none_means="0.1 with --objective sft and a file of conversations",
@@ -43,26 +43,21 @@ class TeachingSettings(Group):
     skip_broken: bool = option(False, "leave out lessons that cannot be taught, and name them")
     replay_text: str | None = option(
         None,
-        "text that is replayed, given like --data; its validation part measures forgetting",
+        "text to replay, given like --data; its validation part shows what is forgotten",
         value="TEXT",
         none_means="the text that the run in --init was trained on, or else python-docs",
     )
     teacher: str | None = option(
         None,
-        "with --objective distill: a run folder with the same tokenizer, whose probabilities of tokens are learned",
+        "with --objective distill: a run folder with the same tokenizer, whose distributions are learned",
         value="DIR",
         none_means="",
     )
-    teacher_share: float = option(
-        0.5, "share of the teacher in the loss; the rest is that of the text", at_least=0, at_most=1
-    )
-    teacher_temperature: float = option(
-        1.0, "divides the logits of both; a higher one shows more of the unlikely tokens", above=0
-    )
+    teacher_share: float = option(0.5, "share of the teacher in the loss; the text has the rest", at_least=0, at_most=1)
+    teacher_temperature: float = option(1.0, "divides the logits of both; above 1 unlikely tokens count more", above=0)
     teacher_divergence: str = option(
         "forward",
-        "forward: KL(teacher, student), which covers the teacher's modes; reverse: KL(student, teacher), which seeks "
-        "one",
+        "forward: KL(teacher, student), which covers modes; reverse: KL(student, teacher), which seeks one",
         choices=("forward", "reverse"),
     )
 
@@ -103,8 +98,7 @@ class AdapterSettings(Group):
 
     adapter_rank: int | None = option(
         None,
-        "freeze the model of --init, and train two thin matrices of this rank beside each of its matrices; the run "
-        "folder holds these alone",
+        "freeze the model of --init, and train low-rank adapters of its matrices; the run folder holds them alone",
         at_least=1,
         none_means="",
     )
