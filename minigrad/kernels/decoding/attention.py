@@ -7,12 +7,13 @@ query: each key is read once, for a dot product, and each value once, for a weig
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from minigrad.kernels.attention.chosen import keep_best
 from minigrad.kernels.codegen.prefetch import prefetch
-from minigrad.kernels.decoding.program import Heads, Share, Step, Texts
+from minigrad.kernels.decoding.program import Heads, Pattern, Share, Step, Texts
 from minigrad.kernels.gemm.narrow import dot
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.rowwise.exponential import exp
@@ -24,13 +25,20 @@ _LEAST = 32  # keys of a part
 _POSITIONS = 64  # whose keys or values are read together
 
 
+class Stored(NamedTuple):
+    """Keys and values, or means of them: (positions, kv_heads, size) each."""
+
+    keys: Array
+    values: Array
+
+
 @kernel
 def store(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) -> None:
     """Store the key of each text, the source, and its value, the target, at its position; and means of whole blocks.
 
     If a step `adds`, the slow half of the key is stored at the next position (see `ops.key_shift`), if there is one.
     """
-    block, half = int(heads.patterns[step.layer, 1]), heads.size // 2
+    block, half = pattern_of(heads, step.layer).block, heads.size // 2
     for text in range(share.number, memory.shape[0], share.threads):
         position, place = texts.lengths[text], texts.places[text]
         keys, values = texts.keys[step.layer, place], texts.values[step.layer, place]
@@ -61,18 +69,24 @@ def mean_of_block(rows: Array, number: int, block: int, means: Array) -> None:
 
 
 @kernel
-def seen_by(count: int, pattern: Array, num_heads: int) -> tuple[int, int, int]:
-    """Return what the query of a text of `count` tokens sees: how many means of blocks, and the keys from which one on.
+def pattern_of(heads: Heads, layer: int) -> Pattern:
+    """Return the pattern of a layer."""
+    row = heads.patterns[layer]
+    return Pattern(int(row[0]), int(row[1]), int(row[2]), row[3])
+
+
+@kernel
+def visible_range(count: int, pattern: Pattern, num_heads: int) -> tuple[int, int, int]:
+    """Return how many means of blocks the query of a text of `count` tokens sees, and the first of its single keys.
 
     The third number is that of the parts into which its attention is divided. It depends on the text alone, so results
     do not depend on the threads.
     """
-    window, block, top_k, least = int(pattern[0]), int(pattern[1]), int(pattern[2]), pattern[3]
-    means, first = 0, max(count - window, 0) if window else 0
-    if block:
-        means, first = first // block, first // block * block
-    parts = num_heads if 0 < top_k < count else (means + count - first + _LEAST - 1) // _LEAST
-    return means, first, 1 if least >= 0 else min(PARTS, parts)
+    means, first = 0, max(count - pattern.window, 0) if pattern.window else 0
+    if pattern.block:
+        means, first = first // pattern.block, first // pattern.block * pattern.block
+    parts = num_heads if 0 < pattern.top_k < count else (means + count - first + _LEAST - 1) // _LEAST
+    return means, first, 1 if pattern.entropy >= 0 else min(PARTS, parts)
 
 
 @kernel
@@ -86,7 +100,7 @@ def attend(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) 
     width = heads.num_heads * heads.size
     size = width + 2 * heads.num_heads
     for text in range(memory.shape[0]):
-        _, _, parts = seen_by(texts.lengths[text] + 1, heads.patterns[step.layer], heads.num_heads)
+        _, _, parts = visible_range(texts.lengths[text] + 1, pattern_of(heads, step.layer), heads.num_heads)
         number = (share.number + text) % share.threads  # texts of one part are not all computed by one thread
         queries = memory[text, step.source : step.source + width]
         for part in range(parts * number // share.threads, parts * (number + 1) // share.threads):
@@ -101,44 +115,79 @@ def attend_in_part(queries: Array, part: int, layer: int, heads: Heads, texts: T
     `out` is set to the sums of values (num_heads * size,), weighted by the exponentials of scores relative to the
     largest; then these largest scores (num_heads,), and the sums of the exponentials (num_heads,).
     """
-    pattern, place, count = heads.patterns[layer], texts.places[text], texts.lengths[text] + 1
-    block, top_k, least, width = int(pattern[1]), int(pattern[2]), pattern[3], queries.size
-    keys, values, scale = (
-        texts.keys[layer, place],
-        texts.values[layer, place],
-        out.dtype.type(1 / math.sqrt(heads.size)),
-    )
-    far_keys, far_values = texts.far_keys[layer, place], texts.far_values[layer, place]
-    means, first, parts = seen_by(count, pattern, heads.num_heads)
-    if least >= 0 and relative_entropy(queries, keys[first:count], heads) <= least:
+    pattern, place, count = pattern_of(heads, layer), texts.places[text], texts.lengths[text] + 1
+    keys, values = texts.keys[layer, place], texts.values[layer, place]
+    means, first, parts = visible_range(count, pattern, heads.num_heads)
+    if pattern.entropy >= 0 and relative_entropy(queries, keys[first:count], heads) <= pattern.entropy:
         means = 0
-    seen = means + count - first
-    chooses, own = 0 < top_k < seen, (0, heads.num_heads)
-    start, stop = seen * part // parts, seen * (part + 1) // parts
-    if chooses:
-        start, stop, own = 0, seen, (heads.num_heads * part // parts, heads.num_heads * (part + 1) // parts)
-    near = min(max(means, start), stop)  # those before it are means
-    before, after = first + near - means, first + stop - means
-    scores = np.empty((heads.num_heads, stop - start), out.dtype)
-    score_heads(queries, far_keys[start:near], heads, own, scores[:, : near - start])
-    score_heads(queries, keys[before:after], heads, own, scores[:, near - start :])
     out[:] = 0
-    out[width : width + heads.num_heads] = -np.inf  # those of no keys: such a part has no weight
+    out[queries.size : queries.size + heads.num_heads] = -np.inf  # of no keys: such a part has no weight
+    if 0 < pattern.top_k < count:
+        own = heads.num_heads * part // parts, heads.num_heads * (part + 1) // parts
+        attend_to_best(queries, Stored(keys[:count], values[:count]), pattern.top_k, heads, own, out)
+        return
+    seen = means + count - first
+    start, stop = seen * part // parts, seen * (part + 1) // parts  # of the means, and then the single keys
+    near, offset = min(max(means, start), stop), first - means
+    near, offset = min(max(means, start), stop), first - means
+    single = Stored(keys[near + offset : stop + offset], values[near + offset : stop + offset])
+    if near > start:
+        far_keys, far_values = texts.far_keys[layer, place], texts.far_values[layer, place]
+        far = Stored(far_keys[start:near], far_values[start:near])
+        attend_to_means(queries, far, pattern.block, single, heads, out)
+    else:
+        attend_to_keys(queries, single, heads, out)
+
+
+@kernel
+def attend_to_keys(queries: Array, single: Stored, heads: Heads, out: Array) -> None:
+    """Attend to every one of some keys: full and local attention."""
+    weights = np.empty((heads.num_heads, single.keys.shape[0]), out.dtype)
+    score_heads(queries, single.keys, heads, weights)
+    weigh(weights, heads, out)
+    add_values_of_heads(weights, single.values, heads, out)
+
+
+@kernel
+def attend_to_means(queries: Array, far: Stored, block: int, single: Stored, heads: Heads, out: Array) -> None:
+    """Attend to means of blocks of keys, and to every one of the keys after them: pyramid and adaptive attention.
+
+    A mean stands for `block` keys: the logarithm of `block` is added to its scaled score.
+    """
+    count = far.keys.shape[0]
+    weights = np.empty((heads.num_heads, count + single.keys.shape[0]), out.dtype)
+    score_heads(queries, far.keys, heads, weights[:, :count])
+    score_heads(queries, single.keys, heads, weights[:, count:])
+    more = out.dtype.type(math.log(block)) / out.dtype.type(1 / math.sqrt(heads.size))
+    for head in range(heads.num_heads):
+        for number in range(count):
+            weights[head, number] += more
+    weigh(weights, heads, out)
+    add_values_of_heads(weights[:, :count], far.values, heads, out)
+    add_values_of_heads(weights[:, count:], single.values, heads, out)
+
+
+@kernel
+def attend_to_best(queries: Array, stored: Stored, top_k: int, heads: Heads, own: tuple[int, int], out: Array) -> None:
+    """Let each of the heads own[0] to own[1] attend to the `top_k` keys of the highest scores: sparse attention."""
+    width, count, scale = queries.size, stored.keys.shape[0], out.dtype.type(1 / math.sqrt(heads.size))
     for head in range(own[0], own[1]):
-        weights, result = scores[head], out[head * heads.size : (head + 1) * heads.size]
-        for index in range(near - start):  # a mean stands for `block` keys: the logarithm of that is added to its score
-            weights[index] += out.dtype.type(math.log(block)) / scale
-        if chooses:
-            numbers = np.arange(seen, dtype=np.int32)
-            weights = weights[: keep_best(numbers, weights, seen, top_k)]
+        g, place = head // (heads.num_heads // heads.kv_heads), head * heads.size
+        scores, numbers = np.empty(count, out.dtype), np.arange(count, dtype=np.int32)
+        score(queries[place : place + heads.size], stored.keys, g, scores)
+        weights, result = scores[: keep_best(numbers, scores, count, top_k)], out[place : place + heads.size]
         out[width + head], out[width + heads.num_heads + head] = exponentials(weights, scale)
-        if chooses:
-            for index in range(weights.size):
-                value = values[numbers[index] : numbers[index] + 1]
-                add_values(weights[index : index + 1], value, head // (heads.num_heads // heads.kv_heads), result)
-    if not chooses:
-        add_values_of_heads(scores[:, : near - start], far_values[start:near], heads, own, out)
-        add_values_of_heads(scores[:, near - start :], values[before:after], heads, own, out)
+        for index in range(weights.size):
+            value = stored.values[numbers[index] : numbers[index] + 1]
+            add_values(weights[index : index + 1], value, g, result)
+
+
+@kernel
+def weigh(scores: Array, heads: Heads, out: Array) -> None:
+    """Replace scores (num_heads, n) by exponentials; write the largest score and the sum of each head to `out`."""
+    width, scale = heads.num_heads * heads.size, scores.dtype.type(1 / math.sqrt(heads.size))
+    for head in range(heads.num_heads):
+        out[width + head], out[width + heads.num_heads + head] = exponentials(scores[head], scale)
 
 
 @kernel
@@ -152,7 +201,7 @@ def join(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) ->
     width, units = count * heads.size, memory.shape[0] * count
     for unit in range(units * share.number // share.threads, units * (share.number + 1) // share.threads):
         text, head = unit // count, unit % count
-        _, _, parts = seen_by(texts.lengths[text] + 1, heads.patterns[step.layer], count)
+        _, _, parts = visible_range(texts.lengths[text] + 1, pattern_of(heads, step.layer), count)
         source, size = memory[text, step.source :], width + 2 * count
         out = memory[text, step.target + head * heads.size : step.target + (head + 1) * heads.size]
         largest, total = source[width + head], memory.dtype.type(0)
@@ -203,8 +252,8 @@ def relative_entropy(queries: Array, keys: Array, heads: Heads) -> float:
 
 
 @kernel
-def score_heads(queries: Array, keys: Array, heads: Heads, own: tuple[int, int], scores: Array) -> None:
-    """Set the scores (num_heads, positions) of the heads own[0] to own[1] to the products of queries and keys.
+def score_heads(queries: Array, keys: Array, heads: Heads, scores: Array) -> None:
+    """Set the scores (num_heads, positions) to the products of queries and keys.
 
     The keys of all heads of a position lie side by side. They are read in blocks of positions, each for all heads, so
     that memory is read from front to back, and once; the next block comes while this one is multiplied.
@@ -212,18 +261,18 @@ def score_heads(queries: Array, keys: Array, heads: Heads, own: tuple[int, int],
     for first in range(0, keys.shape[0], _POSITIONS):
         last = min(first + _POSITIONS, keys.shape[0])
         prefetch(keys[last : min(last + _POSITIONS, keys.shape[0])])
-        for head in range(own[0], own[1]):
+        for head in range(heads.num_heads):
             query, g = queries[head * heads.size : (head + 1) * heads.size], head // (heads.num_heads // heads.kv_heads)
             score(query, keys[first:last], g, scores[head, first:last])
 
 
 @kernel
-def add_values_of_heads(weights: Array, values: Array, heads: Heads, own: tuple[int, int], out: Array) -> None:
-    """Add weighted sums of the values to the outputs (num_heads * size,) of the heads own[0] to own[1], likewise."""
+def add_values_of_heads(weights: Array, values: Array, heads: Heads, out: Array) -> None:
+    """Add weighted sums of the values to the outputs (num_heads * size,) of all heads, in the same order."""
     for first in range(0, values.shape[0], _POSITIONS):
         last = min(first + _POSITIONS, values.shape[0])
         prefetch(values[last : min(last + _POSITIONS, values.shape[0])])
-        for head in range(own[0], own[1]):
+        for head in range(heads.num_heads):
             result, g = out[head * heads.size : (head + 1) * heads.size], head // (heads.num_heads // heads.kv_heads)
             add_values(weights[head, first:last], values[first:last], g, result)
 

@@ -91,46 +91,70 @@ def transposable_steps(steps: int, lanes: int, capacity: int) -> int:
 
 @kernel
 def pack_float32(factor: Factor, section: Section, packed: Array) -> None:
-    """Copy a section of panels: packed[panel - first, step, lane], flat; a word is a float32, so words are steps.
-
-    If a panel is not as wide as a register, stores overrun it; the next step, or the next panel, overwrites the excess.
-    """
-    matrix, lanes = factor.matrix, factor.layout.lanes
-    first, last, begin, steps = section
-    x, covering = matrix.elements, -(-lanes // SIDE) * SIDE
-    if matrix.transposed:
-        # A few lines at a time: they stay in the first-level cache while one panel after the other takes its share.
-        for block in range(0, steps, _LINES):
-            count = min(_LINES, steps - block)
-            for panel in range(first, last):
-                lane, place = panel * lanes, ((panel - first) * steps + block) * lanes
-                source = matrix.start + (begin + block) * matrix.stride + lane
-                if lanes == LEFT and lane + lanes <= matrix.lanes:
-                    for step in range(count):
-                        copy_left(x, source + step * matrix.stride, packed, place + step * lanes)
-                elif lanes == RIGHT and lane + lanes <= matrix.lanes:
-                    for step in range(count):
-                        copy_right(x, source + step * matrix.stride, packed, place + step * lanes)
-                else:
-                    for step in range(count):
-                        for i in range(min(lanes, matrix.lanes - lane)):
-                            packed[place + step * lanes + i] = bits_of(x[source + step * matrix.stride + i])
+    """Copy a section of panels: packed[panel - first, step, lane], flat; a word is a float32, so words are steps."""
+    if factor.matrix.transposed:
+        pack_steps(factor, section, packed)
     else:
+        pack_lanes(factor, section, packed)
+    clear_tail(factor, section, packed)
+
+
+@kernel
+def pack_steps(factor: Factor, section: Section, packed: Array) -> None:
+    """Copy a section of a factor whose lines are steps.
+
+    A few lines are copied at a time: they stay in the first-level cache while one panel after the other takes its
+    share. If a panel is not as wide as a register, stores overrun it; the next step, or the next panel, overwrites the
+    excess.
+    """
+    matrix, lanes, (first, last, begin, steps) = factor.matrix, factor.layout.lanes, section
+    x = matrix.elements
+    for block in range(0, steps, _LINES):
+        count = min(_LINES, steps - block)
         for panel in range(first, last):
-            lane, place = panel * lanes, (panel - first) * steps * lanes
-            source, capacity = matrix.start + lane * matrix.stride + begin, (last - first) * steps * lanes - place
-            in_blocks = transposable_steps(steps, lanes, capacity) if lane + covering <= matrix.lanes else 0
-            for step in range(0, in_blocks, SIDE):
-                for i in range(0, lanes, SIDE):
-                    corner = place + step * lanes + i
-                    transpose_block(x, source + i * matrix.stride + step, matrix.stride, packed, corner, lanes)
-            for step in range(in_blocks, steps):
-                for i in range(min(lanes, matrix.lanes - lane)):
-                    packed[place + step * lanes + i] = bits_of(x[source + i * matrix.stride + step])
-    if matrix.lanes < last * lanes and first < last:
+            lane, place = panel * lanes, ((panel - first) * steps + block) * lanes
+            source = matrix.start + (begin + block) * matrix.stride + lane
+            if lanes == LEFT and lane + lanes <= matrix.lanes:
+                for step in range(count):
+                    copy_left(x, source + step * matrix.stride, packed, place + step * lanes)
+            elif lanes == RIGHT and lane + lanes <= matrix.lanes:
+                for step in range(count):
+                    copy_right(x, source + step * matrix.stride, packed, place + step * lanes)
+            else:
+                for step in range(count):
+                    for i in range(min(lanes, matrix.lanes - lane)):
+                        packed[place + step * lanes + i] = bits_of(x[source + step * matrix.stride + i])
+
+
+@kernel
+def pack_lanes(factor: Factor, section: Section, packed: Array) -> None:
+    """Copy a section of a factor whose lines are lanes: blocks of SIDE lanes x SIDE steps are transposed in registers.
+
+    Stores overrun a narrow panel as in `pack_steps`.
+    """
+    matrix, lanes, (first, last, begin, steps) = factor.matrix, factor.layout.lanes, section
+    x, covering = matrix.elements, -(-lanes // SIDE) * SIDE
+    for panel in range(first, last):
+        lane, place = panel * lanes, (panel - first) * steps * lanes
+        source, capacity = matrix.start + lane * matrix.stride + begin, (last - first) * steps * lanes - place
+        in_blocks = transposable_steps(steps, lanes, capacity) if lane + covering <= matrix.lanes else 0
+        for step in range(0, in_blocks, SIDE):
+            for i in range(0, lanes, SIDE):
+                corner = place + step * lanes + i
+                transpose_block(x, source + i * matrix.stride + step, matrix.stride, packed, corner, lanes)
+        for step in range(in_blocks, steps):
+            for i in range(min(lanes, matrix.lanes - lane)):
+                packed[place + step * lanes + i] = bits_of(x[source + i * matrix.stride + step])
+
+
+@kernel
+def clear_tail(factor: Factor, section: Section, packed: Array) -> None:
+    """Set the lanes of the last panel that lie outside the matrix to zero."""
+    lanes, (first, last, _, steps) = factor.layout.lanes, section
+    if factor.matrix.lanes < last * lanes and first < last:
         place = (last - 1 - first) * steps * lanes
         for step in range(steps):
-            for i in range(matrix.lanes - (last - 1) * lanes, lanes):
+            for i in range(factor.matrix.lanes - (last - 1) * lanes, lanes):
                 packed[place + step * lanes + i] = np.uint32(0)
 
 

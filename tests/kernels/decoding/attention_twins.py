@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from minigrad.kernels.decoding import program as codes
-from minigrad.kernels.decoding.attention import PARTS
+from minigrad.kernels.decoding.attention import PARTS, Stored
 from minigrad.kernels.decoding.program import Heads, Pattern, Share, Step, Texts
 from tests.kernels.decoding.drawn_steps import BLOCK, JOINED, TARGET, drawn_heads, step_arguments, texts_of_share
 from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers
@@ -59,7 +59,17 @@ def _seen_by(query: Array, keys: Array, values: Array, pattern: Pattern, is_spre
     return np.concatenate([far, scores[first:]]), np.concatenate([mean_values, values[first:]])
 
 
-def _what_is_seen(count: int, pattern: Array, num_heads: int) -> tuple[int, int, int]:
+def _pattern_of(heads: Heads, layer: int) -> Pattern:
+    *numbers_of_keys, entropy = heads.patterns[layer]
+    return Pattern(*map(int, numbers_of_keys), float(entropy))
+
+
+@st.composite
+def _layer_arguments(draw: DrawFn, dtype: Any) -> Arguments:
+    return [draw(drawn_heads(dtype)), 0]
+
+
+def _visible_range(count: int, pattern: Pattern, num_heads: int) -> tuple[int, int, int]:
     window, block, top_k, entropy = pattern
     first = int(max(count - window, 0)) if window else 0
     means = first // int(block) if block else 0
@@ -70,8 +80,8 @@ def _what_is_seen(count: int, pattern: Array, num_heads: int) -> tuple[int, int,
 
 
 def _attend_in_part(queries: Array, part: int, layer: int, heads: Heads, texts: Texts, text: int, out: Array) -> None:
-    pattern, count, all_heads = Pattern(*heads.patterns[layer]), int(texts.lengths[text]) + 1, heads.num_heads
-    (_, first, parts), seen = _what_is_seen(count, heads.patterns[layer], all_heads), (layer, texts.places[text])
+    pattern, count, all_heads = _pattern_of(heads, layer), int(texts.lengths[text]) + 1, heads.num_heads
+    (_, first, parts), seen = _visible_range(count, pattern, all_heads), (layer, texts.places[text])
     keys, values = texts.keys[seen][:count], texts.values[seen][:count]
     is_spread = pattern.entropy < 0 or _entropies(queries, keys[first:], heads).mean() > pattern.entropy
     sums, (largest, totals) = out[: queries.size].reshape(all_heads, -1), out[queries.size :].reshape(2, -1)
@@ -93,7 +103,7 @@ def attend(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) 
     width = heads.num_heads * heads.size
     size = width + 2 * heads.num_heads
     for text in range(len(memory)):
-        _, _, parts = _what_is_seen(int(texts.lengths[text]) + 1, heads.patterns[step.layer], heads.num_heads)
+        _, _, parts = _visible_range(int(texts.lengths[text]) + 1, _pattern_of(heads, step.layer), heads.num_heads)
         number, queries = (share.number + text) % share.threads, memory[text, step.source : step.source + width]
         for part in range(parts * number // share.threads, parts * (number + 1) // share.threads):
             out = memory[text, step.target + part * size : step.target + (part + 1) * size]
@@ -105,7 +115,7 @@ def join(memory: Array, step: Step, heads: Heads, texts: Texts, share: Share) ->
     units = len(memory) * count
     for unit in range(units * share.number // share.threads, units * (share.number + 1) // share.threads):
         text, head = divmod(unit, count)
-        _, _, parts = _what_is_seen(int(texts.lengths[text]) + 1, heads.patterns[step.layer], count)
+        _, _, parts = _visible_range(int(texts.lengths[text]) + 1, _pattern_of(heads, step.layer), count)
         rows = memory[text, step.source :][: parts * (width + 2 * count)].reshape(parts, -1)
         logarithms = rows[:, width + head] / math.sqrt(heads.size)
         factors = np.exp(logarithms - logarithms.max())
@@ -128,7 +138,7 @@ def _join_arguments(draw: DrawFn, dtype: Any) -> Arguments:
 def _part_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     memory, step, heads, texts, _ = draw(_attend_arguments(dtype).filter(lambda arguments: len(arguments[0]) > 0))
     width, text = heads.num_heads * heads.size, draw(st.integers(0, len(memory) - 1))
-    _, _, parts = _what_is_seen(int(texts.lengths[text]) + 1, heads.patterns[step.layer], heads.num_heads)
+    _, _, parts = _visible_range(int(texts.lengths[text]) + 1, _pattern_of(heads, step.layer), heads.num_heads)
     queries, out = memory[text, :width].copy(), np.full(width + 2 * heads.num_heads, UNTOUCHED, dtype)
     return [queries, draw(st.integers(0, parts - 1)), step.layer, heads, texts, text, out]
 
@@ -136,7 +146,7 @@ def _part_arguments(draw: DrawFn, dtype: Any) -> Arguments:
 @st.composite
 def _pattern_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     heads = draw(drawn_heads(dtype))
-    return [draw(st.integers(1, 1_000)), heads.patterns[0], heads.num_heads]
+    return [draw(st.integers(1, 1_000)), _pattern_of(heads, 0), heads.num_heads]
 
 
 @st.composite
@@ -197,38 +207,99 @@ def _add_values(weights: Array, values: Array, g: int, out: Array) -> None:
 
 
 @st.composite
-def _keys_of_heads(draw: DrawFn, dtype: Any) -> tuple[Array, Heads, tuple[int, int]]:
+def _keys_of_heads(draw: DrawFn, dtype: Any) -> tuple[Array, Heads]:
     heads, none = draw(st.sampled_from([(1, 1), (3, 1), (6, 2)])), np.zeros((0, 0), dtype)
-    first = draw(st.integers(0, heads[0]))
-    own = first, draw(st.integers(first, heads[0]))
     keys = numbers(draw, dtype, draw(st.sampled_from([0, 1, 70, 130])), heads[1], 8)
-    return keys, Heads(*heads, 8, np.zeros((1, 4)), none, none, False), own
+    return keys, Heads(*heads, 8, np.zeros((1, 4)), none, none, False)
 
 
 @st.composite
 def _scored_heads(draw: DrawFn, dtype: Any) -> Arguments:
-    keys, heads, own = draw(_keys_of_heads(dtype))
+    keys, heads = draw(_keys_of_heads(dtype))
     scores = np.full((heads.num_heads, len(keys)), UNTOUCHED, dtype)
-    return [numbers(draw, dtype, heads.num_heads * heads.size), keys, heads, own, scores]
+    return [numbers(draw, dtype, heads.num_heads * heads.size), keys, heads, scores]
 
 
-def _score_heads(queries: Array, keys: Array, heads: Heads, own: tuple[int, int], scores: Array) -> None:
+def _score_heads(queries: Array, keys: Array, heads: Heads, scores: Array) -> None:
     of_head = keys.repeat(heads.num_heads // heads.kv_heads, axis=1)
-    for head in range(*own):
-        scores[head] = of_head[:, head] @ queries.reshape(-1, heads.size)[head]
+    scores[:] = np.einsum("hd,uhd->hu", queries.reshape(-1, heads.size), of_head)
 
 
 @st.composite
 def _weighted_heads(draw: DrawFn, dtype: Any) -> Arguments:
-    values, heads, own = draw(_keys_of_heads(dtype))
+    values, heads = draw(_keys_of_heads(dtype))
     weights = numbers(draw, dtype, heads.num_heads, len(values))
-    return [weights, values, heads, own, numbers(draw, dtype, heads.num_heads * heads.size)]
+    return [weights, values, heads, numbers(draw, dtype, heads.num_heads * heads.size)]
 
 
-def _add_values_of_heads(weights: Array, values: Array, heads: Heads, own: tuple[int, int], out: Array) -> None:
+def _add_values_of_heads(weights: Array, values: Array, heads: Heads, out: Array) -> None:
     of_head = values.repeat(heads.num_heads // heads.kv_heads, axis=1)
+    out += np.einsum("hu,uhd->hd", weights, of_head).reshape(-1)
+
+
+def _zeros_of(heads: Heads, dtype: Any) -> Array:
+    return np.zeros(heads.num_heads * (heads.size + 2), dtype)
+
+
+@st.composite
+def _weighed(draw: DrawFn, dtype: Any) -> Arguments:
+    keys, heads = draw(_keys_of_heads(dtype))
+    return [numbers(draw, dtype, heads.num_heads, len(keys) + 1), heads, _zeros_of(heads, dtype)]
+
+
+def _weigh(scores: Array, heads: Heads, out: Array) -> None:
+    ends = out[heads.num_heads * heads.size :].reshape(2, -1)
+    for head, row in enumerate(scores):
+        ends[:, head] = _exponentials(row, 1 / math.sqrt(heads.size))
+
+
+@st.composite
+def _attended_keys(draw: DrawFn, dtype: Any) -> Arguments:
+    keys, heads = draw(_keys_of_heads(dtype).filter(lambda drawn: len(drawn[0]) > 0))
+    queries, values = numbers(draw, dtype, heads.num_heads * heads.size), numbers(draw, dtype, *keys.shape)
+    return [queries, Stored(keys, values), heads, _zeros_of(heads, dtype)]
+
+
+def _attend_to_keys(queries: Array, single: Stored, heads: Heads, out: Array) -> None:
+    scores = np.empty((heads.num_heads, len(single.keys)), out.dtype)
+    _score_heads(queries, single.keys, heads, scores)
+    _weigh(scores, heads, out)
+    _add_values_of_heads(scores, single.values, heads, out[: queries.size])
+
+
+@st.composite
+def _attended_means(draw: DrawFn, dtype: Any) -> Arguments:
+    queries, single, heads, out = draw(_attended_keys(dtype))
+    means = numbers(draw, dtype, draw(st.sampled_from([1, 9])), *single.keys.shape[1:])
+    return [queries, Stored(means, means + 1), BLOCK, single, heads, out]
+
+
+def _attend_to_means(queries: Array, far: Stored, block: int, single: Stored, heads: Heads, out: Array) -> None:
+    scores = np.empty((heads.num_heads, len(far.keys) + len(single.keys)), out.dtype)
+    _score_heads(queries, np.concatenate([far.keys, single.keys]), heads, scores)
+    scores[:, : len(far.keys)] += math.log(block) * math.sqrt(heads.size)
+    _weigh(scores, heads, out)
+    _add_values_of_heads(scores, np.concatenate([far.values, single.values]), heads, out[: queries.size])
+
+
+@st.composite
+def _best_keys(draw: DrawFn, dtype: Any) -> Arguments:
+    queries, stored, heads, out = draw(_attended_keys(dtype).filter(lambda drawn: len(drawn[1].keys) > 1))
+    first = draw(st.integers(0, heads.num_heads))
+    top_k = draw(st.integers(1, len(stored.keys) - 1))
+    return [queries, stored, top_k, heads, (first, draw(st.integers(first, heads.num_heads))), out]
+
+
+def _attend_to_best(queries: Array, stored: Stored, top_k: int, heads: Heads, own: tuple[int, int], out: Array) -> None:
+    keys, values = stored
+    sums, ends = out[: queries.size].reshape(-1, heads.size), out[queries.size :].reshape(2, -1)
     for head in range(*own):
-        out[head * heads.size : (head + 1) * heads.size] += weights[head] @ of_head[:, head]
+        g = head * heads.kv_heads // heads.num_heads
+        scores = keys[:, g] @ queries.reshape(-1, heads.size)[head]
+        best = np.sort(np.argsort(-scores, kind="stable")[:top_k])
+        weights = scores[best]
+        ends[:, head] = _exponentials(weights, 1 / math.sqrt(heads.size))
+        sums[head] = weights @ values[best, g]
 
 
 TWINS: dict[str, Twin] = {
@@ -236,7 +307,12 @@ TWINS: dict[str, Twin] = {
     "decoding.attention.exponentials": Twin(_exponential_arguments, _exponentials, error=1e-5),
     "decoding.attention.relative_entropy": Twin(_entropy_arguments, _relative_entropy, error=1e-5),
     "decoding.attention.store": Twin(step_arguments((codes.STORE,), "heads", "texts", "share"), _store),
-    "decoding.attention.seen_by": Twin(_pattern_arguments, _what_is_seen),
+    "decoding.attention.pattern_of": Twin(_layer_arguments, _pattern_of),
+    "decoding.attention.visible_range": Twin(_pattern_arguments, _visible_range),
+    "decoding.attention.attend_to_keys": Twin(_attended_keys, _attend_to_keys, error=1e-5),
+    "decoding.attention.attend_to_means": Twin(_attended_means, _attend_to_means, error=1e-5),
+    "decoding.attention.attend_to_best": Twin(_best_keys, _attend_to_best, error=1e-5),
+    "decoding.attention.weigh": Twin(_weighed, _weigh, error=1e-5),
     "decoding.attention.attend": Twin(_attend_arguments, attend),
     "decoding.attention.attend_in_part": Twin(_part_arguments, _attend_in_part),
     "decoding.attention.join": Twin(_join_arguments, join),

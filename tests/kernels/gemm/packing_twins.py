@@ -88,6 +88,32 @@ def _pack_panels(factor: Factor, section: Section, packed: Array, *_: PackScratc
     packed[:] = found.reshape(-1)
 
 
+def _float32_arguments(lines_are_steps: bool) -> Any:
+    """Return a strategy of arguments for matrices whose lines are steps, or lanes."""
+
+    def arguments(dtype: Any) -> st.SearchStrategy[Arguments]:
+        drawn = _pack_arguments(np.float32, [0]).filter(lambda drawn: drawn[0].matrix.transposed == lines_are_steps)
+        return drawn.map(lambda drawn: drawn[:3])
+
+    return arguments
+
+
+def _tail_of(factor: Factor, section: Section, packed: Array) -> Array:
+    """Return a view of the lanes of the last panel that lie outside the matrix."""
+    lanes, (first, last, _, steps) = factor.layout.lanes, section
+    known = min(factor.matrix.lanes - (last - 1) * lanes, lanes) if first < last else lanes
+    return packed.reshape(last - first, steps, lanes)[-1:, :, known:]
+
+
+def _pack_inside(factor: Factor, section: Section, packed: Array) -> None:
+    _pack_panels(factor, section, packed)
+    _tail_of(factor, section, packed)[:] = UNTOUCHED
+
+
+def _clear_tail(factor: Factor, section: Section, packed: Array) -> None:
+    _tail_of(factor, section, packed)[:] = 0
+
+
 def _with_spare(packed: Array) -> Array:
     """Return a longer copy: in plain Python nothing may be written behind the end of an array."""
     return np.concatenate([packed, np.zeros(OVERRUN, np.uint32)])
@@ -159,6 +185,9 @@ TWINS: dict[str, Twin] = {
     "gemm.packing.pack_float32": Twin(
         lambda dtype: _pack_arguments(np.float32, [0]).map(lambda drawn: drawn[:3]), _pack_panels
     ),
+    "gemm.packing.pack_steps": Twin(_float32_arguments(True), _pack_inside),
+    "gemm.packing.pack_lanes": Twin(_float32_arguments(False), _pack_inside),
+    "gemm.packing.clear_tail": Twin(_float32_arguments(False), _clear_tail),
     "gemm.packing.pack_bfloat16": Twin(
         _bfloat16_arguments, _pack_bfloat16, _bfloat16_in_plain_python, scratch=1, overrun=OVERRUN
     ),
