@@ -40,6 +40,8 @@ class Option:
     bare: str | None = None  # the value of the flag without an argument, as in `--resume`
     none_means: str = "chosen automatically"  # the text in --help for a default of None
     positional: bool = False  # written without a flag, as in `generate.py runs/nano`
+    published: str | None = None  # the key in a config.json, for a field of a model's config
+    absent: Any = False  # whether that key may be absent, which means the default; or a function of the file's content
     # These five are filled in from the field itself:
     name: str = ""
     kind: type = str  # int, float, str or bool

@@ -14,22 +14,30 @@ positions is left out. Such a model is not a GPT-2 to other programs, and its co
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from minigrad import nn, ops
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
 from minigrad.experts import Experts
 from minigrad.experts import settings as expert_settings
-from minigrad.formats.huggingface import read_fields, require_variant
 from minigrad.nn import KeyValueCache, Layout
 from minigrad.nn.config import (
-    MOST_CONTEXT,
-    MOST_HEADS,
-    MOST_LAYERS,
-    MOST_VOCABULARY,
-    MOST_WIDTH,
+    CONTEXT,
+    DROPOUT,
+    EPS,
+    HEADS,
+    LAYERS,
+    STD,
+    THETA,
+    VOCABULARY,
+    WIDTH,
+    Entries,
+    ModelConfig,
+    always,
+    copies,
     laptop_init_std,
+    needed,
     residual_std,
 )
 from minigrad.nn.language_model import LanguageModel
@@ -132,26 +140,33 @@ class GPT2(LanguageModel):
 
 
 @dataclass(frozen=True)
-class GPT2Config:
+class GPT2Config(ModelConfig):
     """The shape of a GPT-2 model; raises InputError for a shape that cannot be built."""
 
-    vocab_size: int = option(50_257, "tokens in the vocabulary", at_least=1, at_most=MOST_VOCABULARY)
-    num_layers: int = option(24, "layers between the embedding and the last norm", at_least=1, at_most=MOST_LAYERS)
-    width: int = option(1_024, "elements per token in the residual stream", at_least=1, at_most=MOST_WIDTH)
-    num_heads: int = option(16, "heads, which share the width", at_least=1, at_most=MOST_HEADS)
-    feed_forward: int = option(4_096, "four times the width", at_least=1, at_most=MOST_WIDTH)
-    context_length: int = option(
-        1_024, "tokens that a sequence may have, and rows of the table of positions", at_least=1, at_most=MOST_CONTEXT
-    )
+    model_types: ClassVar = {
+        "gpt2": "GPT2LMHeadModel",
+        "gpt2-moe": "GPT2MoEForCausalLM",
+        "gpt2-rotary": "GPT2RotaryForCausalLM",
+    }
+
     rope_theta: float | None = option(
-        None, "base of rotary positions, which replace the table; none: the table", above=1, at_most=1e15
+        None,
+        "base of rotary positions, which replace the table; none: the table",
+        **THETA,
+        published="rope_theta",
+        absent=True,
     )
-    norm_eps: float = option(1e-5, "added to the variance before the root", at_least=0, at_most=1)
-    init_std: float = option(0.02, "initial standard deviation of matrices; see residual_std", at_least=0)
-    dropout: float = option(
-        0.0, "on the embedding, the attention probabilities and the output of each block", at_least=0, below=1
+    vocab_size: int = option(50_257, "tokens in the vocabulary", **VOCABULARY, published="vocab_size")
+    context_length: int = option(
+        1_024, "tokens of a sequence, at most, and rows of the table of positions", **CONTEXT, published="n_positions"
     )
-    tied_head: bool = option(True, "whether the embedding is the head as well")
+    context = copies("context_length", "n_ctx")
+    width: int = option(1_024, "elements per token in the residual stream", **WIDTH, published="n_embd")
+    num_layers: int = option(24, "layers between embedding and last norm", **LAYERS, published="n_layer")
+    num_heads: int = option(16, "heads, which share the width", **HEADS, published="n_head")
+    feed_forward: int = option(
+        4_096, "four times the width", **WIDTH, published="n_inner", absent=lambda values: 4 * values["n_embd"]
+    )
     experts: int = option(
         0, "feed-forward blocks to route tokens to; 0: one", at_least=0, at_most=expert_settings.MOST_EXPERTS
     )
@@ -159,7 +174,24 @@ class GPT2Config:
     expert_balance: float = option(
         0.01, "weight of the loss that balances the load of a layer's experts", at_least=0, at_most=1e3
     )
-    end_of_text_id: int = option(50_256, "the token between documents", at_least=0)
+    mixture = Entries(expert_settings.published, expert_settings.read)
+    activation = always(activation_function="gelu_new")
+    dropout: float = option(
+        0.0, "on the embedding, the attention probabilities and the output of each block", **DROPOUT
+    )
+    dropouts = copies("dropout", "embd_pdrop", "attn_pdrop", "resid_pdrop")
+    norm_eps: float = option(
+        1e-5, "added to the variance before the root", **EPS, published="layer_norm_epsilon", absent=True
+    )
+    init_std: float = option(
+        0.02, "initial standard deviation of matrices", **STD, published="initializer_range", absent=True
+    )
+    tied_head: bool = option(
+        True, "whether the embedding is the head as well", published="tie_word_embeddings", absent=True
+    )
+    begin = copies("end_of_text_id", "bos_token_id")
+    end_of_text_id: int = option(50_256, "the token between documents", at_least=0, published="eos_token_id")
+    attention = needed(scale_attn_weights=True, add_cross_attention=False, scale_attn_by_inverse_layer_idx=False)
 
     def __post_init__(self) -> None:
         validate(self)
@@ -168,16 +200,6 @@ class GPT2Config:
             raise InputError(f"width ({self.width}) must be a multiple of num_heads ({self.num_heads})")
         if self.rope_theta is not None and self.head_dim % 2:
             raise InputError(f"width / num_heads must be even with a rope_theta; it is {self.head_dim}")
-
-    @property
-    def num_kv_heads(self) -> int:
-        """The number of key/value heads: every head has its own keys and values."""
-        return self.num_heads
-
-    @property
-    def head_dim(self) -> int:
-        """The number of elements of a head."""
-        return self.width // self.num_heads
 
     def activations_per_token(self) -> int:
         """Return the number of elements per token that training stores for the backward pass, without the logits.
@@ -188,73 +210,18 @@ class GPT2Config:
         feed_forward = expert_settings.activations_per_token(self, 2 * self.feed_forward)
         return self.num_layers * (9 * self.width + feed_forward)
 
-    def published(self) -> dict[str, Any]:
-        """Return the config in the published format: a GPT-2 that transformers can open.
-
-        With experts or rotary positions it is not a GPT-2, and has a type of its own.
-        """
-        rotary = {} if self.rope_theta is None else {"rope_theta": self.rope_theta}
-        kind = "gpt2-rotary" if rotary else "gpt2-moe" if self.experts else "gpt2"
-        return {
-            "architectures": [_ARCHITECTURES[kind]],
-            "model_type": kind,
-            **rotary,
-            "vocab_size": self.vocab_size,
-            "n_positions": self.context_length,
-            "n_ctx": self.context_length,
-            "n_embd": self.width,
-            "n_layer": self.num_layers,
-            "n_head": self.num_heads,
-            "n_inner": self.feed_forward,
-            **expert_settings.published(self),
-            "activation_function": "gelu_new",
-            "embd_pdrop": self.dropout,
-            "attn_pdrop": self.dropout,
-            "resid_pdrop": self.dropout,
-            "layer_norm_epsilon": self.norm_eps,
-            "initializer_range": self.init_std,
-            "tie_word_embeddings": self.tied_head,
-            "bos_token_id": self.end_of_text_id,
-            "eos_token_id": self.end_of_text_id,
-        }
-
-    @classmethod
-    def recognises(cls, values: dict[str, Any]) -> bool:
-        """Return whether a config.json describes a model of this family."""
-        return values.get("model_type") in _ARCHITECTURES
-
-    @classmethod
-    def from_published(cls, values: dict[str, Any]) -> GPT2Config:
-        """Read a GPT-2 config; raises InputError for a variant that this family does not have."""
-        needed = {"activation_function": "gelu_new", "scale_attn_weights": True, "add_cross_attention": False}
-        require_variant(values, needed | {"scale_attn_by_inverse_layer_idx": False})
-        width = read_fields(cls, values, {"n_embd": "width"})["width"]
-        defaults = {"n_inner": 4 * width, "layer_norm_epsilon": 1e-5, "initializer_range": 0.02}
-        defaults |= {"tie_word_embeddings": True, "rope_theta": None}
-        given = {key: value for key, value in values.items() if key != "n_inner" or value is not None}
-        return cls(**read_fields(cls, given, _KEYS, defaults) | expert_settings.read(cls, values))
+    def model_type(self) -> str:
+        """Return the type: with rotary positions or experts it is not a GPT-2 to other programs."""
+        return "gpt2-rotary" if self.rope_theta is not None else "gpt2-moe" if self.experts else "gpt2"
 
 
-_ARCHITECTURES = {"gpt2": "GPT2LMHeadModel", "gpt2-moe": "GPT2MoEForCausalLM", "gpt2-rotary": "GPT2RotaryForCausalLM"}
-
-_KEYS = {
-    "vocab_size": "vocab_size",
-    "n_layer": "num_layers",
-    "n_embd": "width",
-    "n_head": "num_heads",
-    "n_inner": "feed_forward",
-    "n_positions": "context_length",
-    "layer_norm_epsilon": "norm_eps",
-    "initializer_range": "init_std",
-    "tie_word_embeddings": "tied_head",
-    "rope_theta": "rope_theta",
-    "eos_token_id": "end_of_text_id",
-}
+def _shape(layers: int, width: int, heads: int, **fields: Any) -> GPT2Config:
+    return GPT2Config(num_layers=layers, width=width, num_heads=heads, feed_forward=4 * width, **fields)
 
 
 def _laptop(layers: int, width: int, heads: int, vocab: int) -> GPT2Config:
-    init_std = laptop_init_std(width)
-    return GPT2Config(vocab, layers, width, heads, 4 * width, 256, init_std=init_std, end_of_text_id=0)
+    std = laptop_init_std(width)
+    return _shape(layers, width, heads, vocab_size=vocab, context_length=256, init_std=std, end_of_text_id=0)
 
 
 SIZES = {
@@ -262,8 +229,8 @@ SIZES = {
     "micro": _laptop(8, 200, 5, 4_096),
     "mini": _laptop(16, 256, 8, 8_192),
     "small": _laptop(18, 416, 13, 8_192),
-    "124m": GPT2Config(num_layers=12, width=768, num_heads=12, feed_forward=3_072),
+    "124m": _shape(12, 768, 12),
     "300m": GPT2Config(context_length=2_048),
     "medium": GPT2Config(),
-    "large": GPT2Config(num_layers=36, width=1_280, num_heads=20, feed_forward=5_120),
+    "large": _shape(36, 1_280, 20),
 }

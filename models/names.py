@@ -77,7 +77,10 @@ def check_fields(family: str, names: Iterable[str]) -> None:
     classes = (node for node in ast.parse(source.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef))
     config = next(node for node in classes if node.name.endswith("Config"))
     fields = [
-        part.target.id for part in config.body if isinstance(part, ast.AnnAssign) if isinstance(part.target, ast.Name)
+        part.target.id
+        for part in config.body
+        if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)
+        if ast.unparse(part.annotation) != "ClassVar"
     ]
     for name in names:
         if name not in fields:

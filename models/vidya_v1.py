@@ -11,19 +11,25 @@ a logit of width x 0.02.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from minigrad import nn
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
-from minigrad.formats.huggingface import read_fields, require_variant
 from minigrad.nn import KeyValueCache, Layout
 from minigrad.nn.config import (
-    MOST_CONTEXT,
-    MOST_HEADS,
-    MOST_LAYERS,
-    MOST_VOCABULARY,
-    MOST_WIDTH,
+    CONTEXT,
+    DROPOUT,
+    EPS,
+    HEADS,
+    LAYERS,
+    STD,
+    THETA,
+    VOCABULARY,
+    WIDTH,
+    ModelConfig,
+    always,
+    copies,
     laptop_init_std,
     residual_std,
 )
@@ -83,31 +89,36 @@ class VidyaV1(LanguageModel):
 
 
 @dataclass(frozen=True)
-class VidyaV1Config:
-    """The shape of a Vidya v1 model; raises InputError for a shape that cannot be built."""
+class VidyaV1Config(ModelConfig):
+    """The shape of a Vidya v1 model; raises InputError for a shape that cannot be built.
 
-    vocab_size: int = option(2_188, "tokens in the vocabulary", at_least=1, at_most=MOST_VOCABULARY)
-    num_layers: int = option(12, "layers between the embedding and the last norm", at_least=1, at_most=MOST_LAYERS)
-    width: int = option(576, "elements per token in the residual stream", at_least=1, at_most=MOST_WIDTH)
-    num_heads: int = option(18, "heads; num_heads * head_dim need not equal width", at_least=1, at_most=MOST_HEADS)
-    head_dim: int = option(32, "elements of a head", at_least=1, at_most=MOST_HEADS)
-    feed_forward: int = option(2_304, "four times the width", at_least=1, at_most=MOST_WIDTH)
-    context_length: int = option(256, "tokens that a sequence may have", at_least=1, at_most=MOST_CONTEXT)
-    rope_theta: float = option(10_000.0, "base of the rotary frequencies", above=1, at_most=1e15)
-    norm_eps: float = option(1e-5, "added to the mean square before the root", at_least=0, at_most=1)
-    init_std: float = option(0.02, "initial standard deviation of matrices; see residual_std", at_least=0)
-    dropout: float = option(0.0, "on the embedding and on the output of each block", at_least=0, below=1)
-    end_of_text_id: int = option(0, "the token between documents", at_least=0)
+    config.json has a type of our own, with the keys of a Llama.
+    """
+
+    model_types: ClassVar = {"vidya-v1": "VidyaV1ForCausalLM"}
+
+    vocab_size: int = option(2_188, "tokens in the vocabulary", **VOCABULARY, published="vocab_size")
+    width: int = option(576, "elements per token in the residual stream", **WIDTH, published="hidden_size")
+    feed_forward: int = option(2_304, "four times the width", **WIDTH, published="intermediate_size")
+    num_layers: int = option(12, "layers between embedding and last norm", **LAYERS, published="num_hidden_layers")
+    num_heads: int = option(
+        18, "heads; num_heads * head_dim need not equal width", **HEADS, published="num_attention_heads"
+    )
+    head_dim: int = option(32, "elements of a head", **HEADS, published="head_dim")
+    context_length: int = option(256, "tokens of a sequence, at most", **CONTEXT, published="max_position_embeddings")
+    rope_theta: float = option(10_000.0, "base of the rotary frequencies", **THETA, published="rope_theta")
+    norm_eps: float = option(1e-5, "added to the mean square before the root", **EPS, published="rms_norm_eps")
+    init_std: float = option(0.02, "initial standard deviation of matrices", **STD, published="initializer_range")
+    dropout: float = option(0.0, "on the embedding and on the output of each block", **DROPOUT)
+    variant = always(hidden_act="gelu_pytorch_tanh", rope_interleaved=True, tie_word_embeddings=True)
+    begin = copies("end_of_text_id", "bos_token_id")
+    end_of_text_id: int = option(0, "the token between documents", at_least=0, published="eos_token_id")
+    padding = copies("end_of_text_id", "pad_token_id")
 
     def __post_init__(self) -> None:
         validate(self)
         if self.head_dim % 2:
             raise InputError(f"head_dim must be even, because rotary positions rotate pairs; it is {self.head_dim}")
-
-    @property
-    def num_kv_heads(self) -> int:
-        """The number of key/value heads: every head has its own keys and values."""
-        return self.num_heads
 
     def activations_per_token(self) -> int:
         """Return the number of elements per token that training stores for the backward pass, without the logits.
@@ -117,54 +128,21 @@ class VidyaV1Config:
         """
         return self.num_layers * (4 * self.width + 4 * self.num_heads * self.head_dim + 2 * self.feed_forward)
 
-    def published(self) -> dict[str, Any]:
-        """Return the content of config.json; model_type is our own, the keys are those of a Llama."""
-        return {
-            "architectures": ["VidyaV1ForCausalLM"],
-            "model_type": "vidya-v1",
-            **{theirs: getattr(self, ours) for theirs, ours in _KEYS.items()},
-            "hidden_act": "gelu_pytorch_tanh",
-            "rope_interleaved": True,
-            "tie_word_embeddings": True,
-            **dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), self.end_of_text_id),
-        }
 
-    @classmethod
-    def recognises(cls, values: dict[str, Any]) -> bool:
-        """Return whether a config.json describes a model of this family."""
-        return bool(values.get("model_type") == "vidya-v1")
-
-    @classmethod
-    def from_published(cls, values: dict[str, Any]) -> VidyaV1Config:
-        """Read a config.json; raises InputError for a variant that this family does not have."""
-        needed = {"hidden_act": "gelu_pytorch_tanh", "rope_interleaved": True, "tie_word_embeddings": True}
-        require_variant(values, needed)
-        return cls(**read_fields(cls, values, _KEYS | {"eos_token_id": "end_of_text_id"}))
+def _shape(layers: int, width: int, heads: int, **fields: Any) -> VidyaV1Config:
+    return VidyaV1Config(num_layers=layers, width=width, num_heads=heads, feed_forward=4 * width, **fields)
 
 
-_KEYS = {
-    "vocab_size": "vocab_size",
-    "hidden_size": "width",
-    "intermediate_size": "feed_forward",
-    "num_hidden_layers": "num_layers",
-    "num_attention_heads": "num_heads",
-    "head_dim": "head_dim",
-    "max_position_embeddings": "context_length",
-    "rope_theta": "rope_theta",
-    "rms_norm_eps": "norm_eps",
-    "initializer_range": "init_std",
-}
-
-
-def _laptop(layers: int, width: int, heads: int, head_dim: int, vocab: int) -> VidyaV1Config:
-    return VidyaV1Config(vocab, layers, width, heads, head_dim, 4 * width, 2_048, init_std=laptop_init_std(width))
+def _laptop(layers: int, width: int, heads: int, vocab: int) -> VidyaV1Config:
+    std = laptop_init_std(width)
+    return _shape(layers, width, heads, vocab_size=vocab, context_length=2_048, init_std=std)
 
 
 SIZES = {
-    "nano": _laptop(6, 92, 3, 32, 4_096),
-    "micro": _laptop(10, 180, 6, 32, 4_096),
-    "mini": _laptop(16, 256, 8, 32, 8_192),
-    "small": _laptop(20, 400, 12, 32, 8_192),
-    "10m": VidyaV1Config(width=256, num_heads=8, feed_forward=1_024),
+    "nano": _laptop(6, 92, 3, 4_096),
+    "micro": _laptop(10, 180, 6, 4_096),
+    "mini": _laptop(16, 256, 8, 8_192),
+    "small": _laptop(20, 400, 12, 8_192),
+    "10m": _shape(12, 256, 8),
     "49m": VidyaV1Config(),
 }

@@ -11,22 +11,31 @@ at its own vocabulary of 32,000 the model has 124,635,456 parameters and the sha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from minigrad import nn
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
 from minigrad.experts import Experts
 from minigrad.experts import settings as expert_settings
-from minigrad.formats.huggingface import read_fields, require_variant
+from minigrad.formats.huggingface import read_fields
 from minigrad.nn import KeyValueCache, Layout, rotary_settings
 from minigrad.nn.config import (
-    MOST_CONTEXT,
-    MOST_HEADS,
-    MOST_LAYERS,
-    MOST_VOCABULARY,
-    MOST_WIDTH,
+    CONTEXT,
+    DROPOUT,
+    EPS,
+    HEADS,
+    LAYERS,
+    STD,
+    THETA,
+    VOCABULARY,
+    WIDTH,
+    Entries,
+    ModelConfig,
+    always,
+    copies,
     laptop_init_std,
     residual_std,
 )
@@ -108,31 +117,55 @@ class VidyaV2(LanguageModel):
         return body.norm(x)
 
 
+def _write_shift(config: VidyaV2Config) -> dict[str, Any]:
+    return {} if config.model_type() == "llama" else {"key_shift": config.key_shift}
+
+
+def _read_shift(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    # The type vidya-v2 was first written for shifted keys only, and without this entry.
+    return read_fields(kind, values, {"key_shift": "key_shift"}, {"key_shift": values["model_type"] == "vidya-v2"})
+
+
 @dataclass(frozen=True)
-class VidyaV2Config:
+class VidyaV2Config(ModelConfig):
     """The shape of a Vidya v2 model; raises InputError for a shape that cannot be built."""
 
-    vocab_size: int = option(32_000, "tokens in the vocabulary", at_least=1, at_most=MOST_VOCABULARY)
-    num_layers: int = option(30, "layers between the embedding and the last norm", at_least=1, at_most=MOST_LAYERS)
-    width: int = option(576, "elements per token in the residual stream", at_least=1, at_most=MOST_WIDTH)
-    num_heads: int = option(9, "query heads; num_heads * head_dim need not equal width", at_least=1, at_most=MOST_HEADS)
-    num_kv_heads: int = option(
-        3, "key/value heads, each shared by num_heads / num_kv_heads query heads", at_least=1, at_most=MOST_HEADS
-    )
-    head_dim: int = option(64, "elements of a head", at_least=1, at_most=MOST_HEADS)
+    model_types: ClassVar = {"llama": "LlamaForCausalLM", "vidya-v2": "VidyaV2ForCausalLM"}
+
+    key_shift: bool = option(False, "whether half of each key is that of the token before; Llama does not have this")
+    shift = Entries(_write_shift, _read_shift)
+    vocab_size: int = option(32_000, "tokens in the vocabulary", **VOCABULARY, published="vocab_size")
+    width: int = option(576, "elements per token in the residual stream", **WIDTH, published="hidden_size")
     feed_forward: int = option(
-        1_536, "about 8/3 of the width, because SwiGLU has three matrices", at_least=1, at_most=MOST_WIDTH
+        1_536, "about 8/3 of the width, because SwiGLU has three matrices", **WIDTH, published="intermediate_size"
     )
-    context_length: int = option(2_048, "tokens that a sequence may have", at_least=1, at_most=MOST_CONTEXT)
-    rope_theta: float = option(
-        100_000.0, "base of the rotary frequencies; Llama's first was 10,000", above=1, at_most=1e15
+    num_layers: int = option(30, "layers between embedding and last norm", **LAYERS, published="num_hidden_layers")
+    num_heads: int = option(
+        9, "query heads; num_heads * head_dim need not equal width", **HEADS, published="num_attention_heads"
     )
+    num_kv_heads: int = option(
+        3,
+        "key/value heads, each shared by num_heads / num_kv_heads query heads",
+        **HEADS,
+        published="num_key_value_heads",
+        absent=lambda values: values["num_attention_heads"],
+    )
+    head_dim: int = option(
+        64,
+        "elements of a head",
+        **HEADS,
+        published="head_dim",
+        absent=lambda values: max(1, values["hidden_size"] // values["num_attention_heads"]),
+    )
+    activation = always(hidden_act="silu")
+    context_length: int = option(2_048, "tokens of a sequence, at most", **CONTEXT, published="max_position_embeddings")
+    rope_theta: float = option(100_000.0, "base of the rotary frequencies; Llama's first was 10,000", **THETA)
     rope_scaling: str | None = option(
         None, "scaling for sequences longer than those trained on", choices=rotary_settings.SCALINGS
     )
     rope_factor: float = option(1.0, "how many times longer they are", at_least=1, at_most=1e6)
     rope_original_context: int | None = option(
-        None, "the context length in training, if rope_scaling extends it", at_most=MOST_CONTEXT
+        None, "the context length in training, if rope_scaling extends it", at_most=CONTEXT["at_most"]
     )
     rope_beta_fast: float = option(
         32.0, "yarn keeps pairs that rotate more often than this in the original context", at_most=1e6
@@ -144,11 +177,15 @@ class VidyaV2Config:
         above=0,
         at_most=1e6,
     )
-    norm_eps: float = option(1e-5, "added to the mean square before the root", at_least=0, at_most=1)
-    init_std: float = option(0.02, "initial standard deviation of matrices; see residual_std", at_least=0)
-    dropout: float = option(0.0, "on the embedding and on the output of each block", at_least=0, below=1)
-    tied_head: bool = option(True, "whether the embedding is the head as well")
-    key_shift: bool = option(False, "whether half of each key is that of the token before; Llama has no such thing")
+    rotary = Entries(rotary_settings.published, rotary_settings.read)
+    norm_eps: float = option(1e-5, "added to the mean square before the root", **EPS, published="rms_norm_eps")
+    init_std: float = option(
+        0.02, "initial standard deviation of matrices", **STD, published="initializer_range", absent=True
+    )
+    dropout: float = option(0.0, "on the embedding and on the output of each block", **DROPOUT)
+    tied_head: bool = option(
+        True, "whether the embedding is the head as well", published="tie_word_embeddings", absent=lambda values: False
+    )
     experts: int = option(
         0,
         "feed-forward blocks of a layer, and a router for each token; 0: one, and no router",
@@ -161,7 +198,12 @@ class VidyaV2Config:
     expert_balance: float = option(
         0.01, "weight of the loss that balances the load of a layer's experts", at_least=0, at_most=1e3
     )
-    end_of_text_id: int = option(0, "the token between documents", at_least=0)
+    mixture = Entries(expert_settings.published, expert_settings.read)
+    biases = always(attention_bias=False, mlp_bias=False)
+    attention_dropout = Entries(lambda config: {"attention_dropout": 0.0})
+    begin = copies("end_of_text_id", "bos_token_id")
+    end_of_text_id: int = option(0, "the token between documents", at_least=0, published="eos_token_id")
+    padding = copies("end_of_text_id", "pad_token_id")
 
     def __post_init__(self) -> None:
         validate(self)
@@ -173,37 +215,6 @@ class VidyaV2Config:
             )
         rotary_settings.check(self)
 
-    def published(self) -> dict[str, Any]:
-        """Return the config in the published format: a Llama that transformers can open.
-
-        With shifted keys or experts it is not a Llama, and has a type of its own.
-        """
-        kind = {"architectures": ["VidyaV2ForCausalLM"], "model_type": "vidya-v2", "key_shift": self.key_shift}
-        is_llama = not (self.key_shift or self.experts)
-        return {
-            **({"architectures": ["LlamaForCausalLM"], "model_type": "llama"} if is_llama else kind),
-            "vocab_size": self.vocab_size,
-            "hidden_size": self.width,
-            "intermediate_size": self.feed_forward,
-            "num_hidden_layers": self.num_layers,
-            "num_attention_heads": self.num_heads,
-            "num_key_value_heads": self.num_kv_heads,
-            "head_dim": self.head_dim,
-            "hidden_act": "silu",
-            "max_position_embeddings": self.context_length,
-            **rotary_settings.published(self),
-            "rms_norm_eps": self.norm_eps,
-            "initializer_range": self.init_std,
-            "tie_word_embeddings": self.tied_head,
-            **expert_settings.published(self),
-            "attention_bias": False,
-            "mlp_bias": False,
-            "attention_dropout": 0.0,
-            "bos_token_id": self.end_of_text_id,
-            "eos_token_id": self.end_of_text_id,
-            "pad_token_id": self.end_of_text_id,
-        }
-
     def activations_per_token(self) -> int:
         """Return the number of elements per token that training stores for the backward pass, without the logits.
 
@@ -214,60 +225,31 @@ class VidyaV2Config:
         feed_forward = expert_settings.activations_per_token(self, 2 * self.feed_forward)
         return self.num_layers * (4 * self.width + 2 * queries + 2 * keys + feed_forward)
 
-    @classmethod
-    def recognises(cls, values: dict[str, Any]) -> bool:
-        """Return whether a config.json describes a model of this family."""
-        return values.get("model_type") in ("llama", "vidya-v2")
-
-    @classmethod
-    def from_published(cls, values: dict[str, Any]) -> VidyaV2Config:
-        """Read a Llama config; raises InputError for a variant that this family does not have."""
-        require_variant(values, {"attention_bias": False, "mlp_bias": False, "hidden_act": "silu"})
-        heads = read_fields(cls, values, {"num_attention_heads": "num_heads", "hidden_size": "width"})
-        defaults = {
-            "num_key_value_heads": heads["num_heads"],
-            "head_dim": max(1, heads["width"] // heads["num_heads"]),
-            "initializer_range": 0.02,
-            "tie_word_embeddings": False,  # the default of a Llama is two matrices
-            "key_shift": values["model_type"] == "vidya-v2",  # a type that was first written for nothing else
-        }
-        given = {key: value for key, value in values.items() if key != "head_dim" or value is not None}
-        fields = read_fields(cls, given, _KEYS, defaults) | expert_settings.read(cls, values)
-        return cls(**fields, **rotary_settings.read(values))
+    def model_type(self) -> str:
+        """Return the type: with shifted keys or experts it is not a Llama to other programs."""
+        return "vidya-v2" if self.key_shift or self.experts else "llama"
 
 
-_KEYS = {
-    "vocab_size": "vocab_size",
-    "hidden_size": "width",
-    "intermediate_size": "feed_forward",
-    "num_hidden_layers": "num_layers",
-    "num_attention_heads": "num_heads",
-    "num_key_value_heads": "num_kv_heads",
-    "head_dim": "head_dim",
-    "max_position_embeddings": "context_length",
-    "rms_norm_eps": "norm_eps",
-    "initializer_range": "init_std",
-    "tie_word_embeddings": "tied_head",
-    "key_shift": "key_shift",
-    "eos_token_id": "end_of_text_id",
-}
+def _shape(width: int, groups: int, feed_forward: int, **fields: Any) -> VidyaV2Config:
+    """Return a config with three query heads for each of the groups, which share keys and values."""
+    return VidyaV2Config(width=width, num_heads=3 * groups, num_kv_heads=groups, feed_forward=feed_forward, **fields)
 
 
-def _laptop(layers: int, width: int, heads: int, head_dim: int, feed_forward: int, vocab: int) -> VidyaV2Config:
-    init_std = laptop_init_std(width)
-    return VidyaV2Config(vocab, layers, width, heads, heads // 3, head_dim, feed_forward, init_std=init_std)
+def _laptop(layers: int, width: int, groups: int, head_dim: int, feed_forward: int, vocab: int) -> VidyaV2Config:
+    own, std = {"vocab_size": vocab, "num_layers": layers, "head_dim": head_dim}, laptop_init_std(width)
+    return _shape(width, groups, feed_forward, **own, init_std=std)
 
 
 SIZES = {
-    "nano": _laptop(6, 96, 3, 32, 256, 4_096),
-    "micro": _laptop(10, 192, 6, 32, 512, 4_096),
-    "mini": _laptop(14, 288, 9, 32, 768, 8_192),
-    "small": _laptop(24, 384, 6, 64, 1_024, 8_192),
+    "nano": _laptop(6, 96, 1, 32, 256, 4_096),
+    "micro": _laptop(10, 192, 2, 32, 512, 4_096),
+    "mini": _laptop(14, 288, 3, 32, 768, 8_192),
+    "small": _laptop(24, 384, 2, 64, 1_024, 8_192),
     "2.0": VidyaV2Config(),
-    "2.1": VidyaV2Config(width=768, num_heads=12, num_kv_heads=4, feed_forward=2_048),
-    "2.2": VidyaV2Config(width=960, num_heads=15, num_kv_heads=5, feed_forward=2_560),
+    "2.1": _shape(768, 4, 2_048),
+    "2.2": _shape(960, 5, 2_560),
     # The document's width of 1,280 is 20 heads of 64, which have no 3:1 grouping; 21 heads are wider than 1,280.
-    "2.3": VidyaV2Config(width=1_280, num_heads=21, num_kv_heads=7, feed_forward=3_456),
+    "2.3": _shape(1_280, 7, 3_456),
     "smollm2-135m": VidyaV2Config(vocab_size=49_152, context_length=8_192),
     "mobilellm-125m": VidyaV2Config(),
 }

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from minigrad.errors import InputError
 from minigrad.formats.typed import read_dataclass
-from minigrad.nn.config import MOST_CONTEXT, MOST_HEADS
+from minigrad.nn.config import CONTEXT, HEADS
 from minigrad.nn.rotary import LinearAngles, NTKAngles, RotaryAngles, YarnAngles, ntk_theta
 from minigrad.options import REQUIRED, Option, option, shown
 
@@ -27,8 +27,8 @@ _PUBLISHED: dict[str, dict[str, str]] = {"default": {}, "linear": {"factor": "ro
 
 _THETA = Option("", kind=float, above=0, at_most=1e30)
 _FACTOR = Option("", kind=float, at_least=1, at_most=1e6)
-_LENGTH = Option("", kind=int, at_least=1, at_most=MOST_CONTEXT)
-_HEAD_DIM = Option("", kind=int, at_least=4, at_most=MOST_HEADS)
+_LENGTH = Option("", kind=int, **CONTEXT)
+_HEAD_DIM = Option("", kind=int, at_least=4, at_most=HEADS["at_most"])
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def published(config: RotaryConfig) -> dict[str, Any]:
     return {"rope_theta": theta, "rope_scaling": {"rope_type": kind, **settings}, **original}
 
 
-def read(values: dict[str, Any]) -> dict[str, Any]:
+def read(kind: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the rotary fields of a config from the content of a config.json.
 
     Older files have rope_theta and rope_scaling, newer ones rope_parameters. Raises InputError for an unknown

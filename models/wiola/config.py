@@ -7,12 +7,26 @@ widths of the streams so that the count rounds to the name.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from minigrad.errors import InputError
 from minigrad.formats.huggingface import read_fields
-from minigrad.nn.config import MOST_CONTEXT, MOST_HEADS, MOST_LAYERS, MOST_VOCABULARY, MOST_WIDTH, laptop_init_std
+from minigrad.nn.config import (
+    CONTEXT,
+    DROPOUT,
+    EPS,
+    HEADS,
+    LAYERS,
+    STD,
+    THETA,
+    VOCABULARY,
+    WIDTH,
+    Entries,
+    ModelConfig,
+    laptop_init_std,
+)
 from minigrad.options import option, shown, validate
 
 CAUSAL = ("first", "avg_causal", "kv_only")
@@ -20,52 +34,97 @@ VARIANTS = (*CAUSAL, "paper")
 """The variants of token merging (see `models.wiola.merging`), the causal ones first."""
 
 
-@dataclass(frozen=True)
-class WiolaConfig:
-    """The shape of a Wiola model; raises InputError for a shape that cannot be built."""
+def _optional(default: Any, help: str, key: str, **rules: Any) -> Any:
+    """Declare a field whose key the released file may lack: then it has its default."""
+    return option(default, help, published=key, absent=True, **rules)
 
-    vocab_size: int = option(32_000, "tokens in the vocabulary", at_least=1, at_most=MOST_VOCABULARY)
-    num_layers: int = option(16, "layers between the embedding and the last norm", at_least=1, at_most=MOST_LAYERS)
-    width: int = option(1_024, "elements per token in the residual stream", at_least=1, at_most=MOST_WIDTH)
-    num_heads: int = option(16, "query heads, which share the width", at_least=1, at_most=MOST_HEADS)
+
+def _own_token(key: str, field: str) -> Entries:
+    """Return the entry of a token that has an id of its own, or, if its field is None, that of the end of a text."""
+
+    def write(config: WiolaConfig) -> dict[str, Any]:
+        own = getattr(config, field)
+        return {key: config.end_of_text_id if own is None else own}
+
+    def read(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+        is_own = values.get(key) != values.get("eos_token_id")
+        return read_fields(kind, values, {key: field}, {key: None}) if is_own else {field: None}
+
+    return Entries(write, read)
+
+
+def _read_enabled(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    enabled = values.get("atm_enabled", True)
+    if not isinstance(enabled, bool):
+        raise InputError(f"atm_enabled takes true or false, not {shown(enabled)}")
+    return {} if enabled else {"atm": "off"}
+
+
+@dataclass(frozen=True)
+class WiolaConfig(ModelConfig):
+    """The shape of a Wiola model; raises InputError for a shape that cannot be built.
+
+    config.json has the keys of the released checkpoint, and our own keys for fields that it lacks.
+    """
+
+    model_types: ClassVar = {"wiola": "WiolaForCausalLM"}
+
+    vocab_size: int = option(32_000, "tokens in the vocabulary", **VOCABULARY, published="vocab_size")
+    width: int = option(1_024, "elements per token in the residual stream", **WIDTH, published="hidden_size")
+    num_layers: int = option(16, "layers between embedding and last norm", **LAYERS, published="num_hidden_layers")
+    num_heads: int = option(16, "query heads, which share the width", **HEADS, published="num_attention_heads")
     num_kv_heads: int = option(
-        4, "key/value heads, each shared by num_heads / num_kv_heads query heads", at_least=1, at_most=MOST_HEADS
+        4, "key/value heads, shared by num_heads / num_kv_heads query heads", **HEADS, published="num_key_value_heads"
     )
-    dsff_narrow: int = option(1_024, "width of the SwiGLU stream", at_least=1, at_most=MOST_WIDTH)
-    dsff_wide: int = option(4_096, "width of the GELU stream", at_least=1, at_most=MOST_WIDTH)
-    context_length: int = option(2_048, "tokens that a sequence may have", at_least=1, at_most=MOST_CONTEXT)
-    srpe_theta: float = option(10_000.0, "base of the rotary frequencies", above=1, at_most=1e15)
-    srpe_spiral_divisor: float = option(8.0, "the second winding is this many times slower", above=0, at_most=1e6)
-    srpe_radial_amplitude: float = option(0.1, "how far the radius oscillates around 1", at_least=-1e3, at_most=1e3)
-    srpe_radial_frequency: float = option(
-        0.01, "the frequency of this oscillation, relative to the angle", at_least=-1e6, at_most=1e6
+    context_length: int = option(2_048, "tokens of a sequence, at most", **CONTEXT, published="max_position_embeddings")
+    dsff_narrow: int = option(1_024, "width of the SwiGLU stream", **WIDTH, published="dsff_narrow_size")
+    dsff_wide: int = option(4_096, "width of the GELU stream", **WIDTH, published="dsff_wide_size")
+    srpe_theta: float = _optional(10_000.0, "base of the rotary frequencies", "srpe_theta", **THETA)
+    srpe_spiral_divisor: float = _optional(
+        8.0, "the second winding is this many times slower", "srpe_spiral_divisor", above=0, at_most=1e6
     )
-    gcla_lookback: int = option(2, "layers below whose summaries are attended to", at_least=1, at_most=MOST_LAYERS)
-    gcla_gate_init: float = option(
-        -3.0, "the context starts with a weight of sigmoid(-3) = 0.047", at_least=-100, at_most=100
+    srpe_radial_amplitude: float = _optional(
+        0.1, "how far the radius oscillates around 1", "srpe_radial_amplitude", at_least=-1e3, at_most=1e3
     )
-    gcla_summary: str = option(
-        "prefix", "or paper, the mean over the whole sequence, which leaks", choices=("prefix", "paper")
+    srpe_radial_frequency: float = _optional(
+        0.01, "its frequency, relative to the angle", "srpe_radial_frequency", at_least=-1e6, at_most=1e6
     )
-    gqa_layout: str = option(
-        "block", "head h uses group h // (H / G), or interleaved: h mod G", choices=("block", "interleaved")
+    atm_threshold: float = _optional(
+        0.92, "neighbours whose cosine exceeds it merge", "atm_threshold", at_least=-1, at_most=1
     )
-    atm: str = option(
+    gcla_lookback: int = _optional(2, "layers below whose summaries are attended to", "gcla_lookback", **LAYERS)
+    gcla_gate_init: float = _optional(
+        -3.0, "the context starts with a weight of sigmoid(-3) = 0.047", "gcla_gate_init", at_least=-100, at_most=100
+    )
+    norm_eps: float = _optional(1e-6, "added to the mean square before the root", "rms_norm_eps", **EPS)
+    init_std: float = _optional(0.02, "initial standard deviation of matrices", "initializer_range", **STD)
+    dropout: float = option(0.0, "on the embedding and on the output of each block; the paper has none", **DROPOUT)
+    tied_head: bool = _optional(True, "whether the embedding is the head as well", "tie_word_embeddings")
+    atm: str = _optional(
         "first",
         "off, or how the middle third of the layers merges: see models.wiola.merging",
+        "atm_variant",
         choices=("off", *VARIANTS),
     )
-    atm_threshold: float = option(0.92, "neighbours whose cosine exceeds it merge", at_least=-1, at_most=1)
-    atm_at_generation: bool = option(False, "merge during generation as well as in training")
-    norm_eps: float = option(1e-6, "added to the mean square before the root", at_least=0, at_most=1)
-    init_std: float = option(0.02, "initial standard deviation of matrices", at_least=0)
-    dropout: float = option(
-        0.0, "on the embedding and on the output of each block; the paper has none", at_least=0, below=1
+    atm_at_generation: bool = _optional(False, "merge during generation as well as in training", "atm_at_generation")
+    gcla_summary: str = _optional(
+        "prefix",
+        "or paper, the mean over the whole sequence, which leaks",
+        "gcla_summary",
+        choices=("prefix", "paper"),
     )
-    tied_head: bool = option(True, "whether the embedding is the head as well")
-    end_of_text_id: int = option(2, "the token between documents", at_least=0)
+    gqa_layout: str = _optional(
+        "block",
+        "head h uses group h // (H / G), or interleaved: h mod G",
+        "gqa_layout",
+        choices=("block", "interleaved"),
+    )
+    enabled = Entries(lambda config: {"atm_enabled": config.atm != "off", "use_cache": True}, _read_enabled)
     begin_of_text_id: int | None = option(1, "the token that begins a text; none: that between documents", at_least=0)
+    begin = _own_token("bos_token_id", "begin_of_text_id")
+    end_of_text_id: int = option(2, "the token between documents", at_least=0, published="eos_token_id")
     padding_id: int | None = option(0, "the token of padding; none: that between documents", at_least=0)
+    padding = _own_token("pad_token_id", "padding_id")
 
     def __post_init__(self) -> None:
         validate(self)
@@ -78,11 +137,6 @@ class WiolaConfig:
             raise InputError(f"width / num_heads must be even, because positions rotate pairs; it is {self.head_dim}")
         if self.atm_at_generation and self.atm not in CAUSAL:
             raise InputError(f"atm_at_generation needs atm to be one of {', '.join(CAUSAL)}, not {self.atm!r}")
-
-    @property
-    def head_dim(self) -> int:
-        """The number of elements of a head."""
-        return self.width // self.num_heads
 
     @property
     def merging_layers(self) -> list[int]:
@@ -99,81 +153,27 @@ class WiolaConfig:
         attention = 10 * self.width + 3 * keys + self.gcla_lookback * (2 * keys + self.width)
         return self.num_layers * (attention + 2 * self.dsff_narrow + 2 * self.dsff_wide + 6 * self.width)
 
-    def published(self) -> dict[str, Any]:
-        """Return the config with the keys of the released checkpoint, and our own keys for fields that it lacks."""
-        return {
-            "architectures": ["WiolaForCausalLM"],
-            "model_type": "wiola",
-            **{theirs: getattr(self, ours) for theirs, ours in _KEYS.items()},
-            "atm_enabled": self.atm != "off",
-            "use_cache": True,
-            "bos_token_id": self.end_of_text_id if self.begin_of_text_id is None else self.begin_of_text_id,
-            "eos_token_id": self.end_of_text_id,
-            "pad_token_id": self.end_of_text_id if self.padding_id is None else self.padding_id,
-        }
-
     @classmethod
-    def recognises(cls, values: dict[str, Any]) -> bool:
+    def recognises(cls, values: Mapping[str, Any]) -> bool:
         """Return whether a config.json describes a model of this family; another design has the same model_type."""
         return values.get("model_type") == "wiola" and "srpe_theta" in values and "dsff_wide_size" in values
 
-    @classmethod
-    def from_published(cls, values: dict[str, Any]) -> WiolaConfig:
-        """Read a config.json; a key that the released file lacks gets the default."""
-        needed = ("vocab_size", "num_layers", "width", "num_heads", "num_kv_heads", "dsff_narrow", "context_length")
-        keys = {theirs: ours for theirs, ours in _KEYS.items() if theirs in values or ours in needed}
-        fields = read_fields(cls, values, keys | {"eos_token_id": "end_of_text_id"})
-        own = {theirs: ours for theirs, ours in _OWN_TOKENS.items() if values.get(theirs) != values["eos_token_id"]}
-        fields |= dict.fromkeys(_OWN_TOKENS.values()) | read_fields(cls, values, own, dict.fromkeys(own))
-        enabled = values.get("atm_enabled", True)
-        if not isinstance(enabled, bool):
-            raise InputError(f"atm_enabled takes true or false, not {shown(enabled)}")
-        return cls(**fields | ({} if enabled else {"atm": "off"}))
+
+def _size(layers: int, width: int, heads: int, kv_heads: int, narrow: int, wide: int, **fields: Any) -> WiolaConfig:
+    streams, groups = {"dsff_narrow": narrow, "dsff_wide": wide}, {"num_heads": heads, "num_kv_heads": kv_heads}
+    return WiolaConfig(num_layers=layers, width=width, **(groups | streams | fields))
 
 
-_OWN_TOKENS = {"bos_token_id": "begin_of_text_id", "pad_token_id": "padding_id"}
-"""Tokens that have an id of their own, or that of the token between documents."""
-
-_KEYS = {
-    "vocab_size": "vocab_size",
-    "hidden_size": "width",
-    "num_hidden_layers": "num_layers",
-    "num_attention_heads": "num_heads",
-    "num_key_value_heads": "num_kv_heads",
-    "max_position_embeddings": "context_length",
-    "dsff_narrow_size": "dsff_narrow",
-    "dsff_wide_size": "dsff_wide",
-    "srpe_theta": "srpe_theta",
-    "srpe_spiral_divisor": "srpe_spiral_divisor",
-    "srpe_radial_amplitude": "srpe_radial_amplitude",
-    "srpe_radial_frequency": "srpe_radial_frequency",
-    "atm_threshold": "atm_threshold",
-    "gcla_lookback": "gcla_lookback",
-    "gcla_gate_init": "gcla_gate_init",
-    "rms_norm_eps": "norm_eps",
-    "initializer_range": "init_std",
-    "tie_word_embeddings": "tied_head",
-    "atm_variant": "atm",
-    "atm_at_generation": "atm_at_generation",
-    "gcla_summary": "gcla_summary",
-    "gqa_layout": "gqa_layout",
-}
-
-
-def _size(layers: int, width: int, heads: int, kv_heads: int, narrow: int, wide: int) -> WiolaConfig:
-    return WiolaConfig(32_000, layers, width, heads, kv_heads, narrow, wide)
-
-
-def _laptop(layers: int, width: int, heads: int, kv_heads: int, narrow: int, wide: int, vocab: int) -> WiolaConfig:
-    own = WiolaConfig(vocab, layers, width, heads, kv_heads, narrow, wide, init_std=laptop_init_std(width))
-    return replace(own, end_of_text_id=0, begin_of_text_id=None, padding_id=None)  # those of tokenizer.train
+def _laptop(layers: int, width: int, *shape: int, vocab: int) -> WiolaConfig:
+    own: dict[str, Any] = {"end_of_text_id": 0, "begin_of_text_id": None, "padding_id": None}  # of tokenizer.train
+    return _size(layers, width, *shape, vocab_size=vocab, init_std=laptop_init_std(width), **own)
 
 
 SIZES = {
-    "nano": _laptop(6, 80, 4, 1, 80, 320, 4_096),
-    "micro": _laptop(10, 160, 5, 1, 120, 624, 4_096),
-    "mini": _laptop(12, 256, 8, 2, 192, 1_008, 8_192),
-    "small": _laptop(16, 384, 6, 2, 288, 1_424, 8_192),
+    "nano": _laptop(6, 80, 4, 1, 80, 320, vocab=4_096),
+    "micro": _laptop(10, 160, 5, 1, 120, 624, vocab=4_096),
+    "mini": _laptop(12, 256, 8, 2, 192, 1_008, vocab=8_192),
+    "small": _laptop(16, 384, 6, 2, 288, 1_424, vocab=8_192),
     "120m": _size(12, 768, 12, 4, 768, 3_072),
     "360m": _size(16, 1_024, 16, 4, 1_024, 4_096),
     "700m": _size(24, 1_536, 16, 8, 1_536, 6_144),

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import ClassVar
 
 import pytest
 
 import models
-from minigrad.nn.config import ModelConfig, laptop_init_std, residual_std
+from minigrad import InputError
+from minigrad.nn.config import ModelConfig, always, copies, laptop_init_std, needed, residual_std
+from minigrad.options import option
 
 
 def test_matrices_into_the_residual_stream_are_smaller_by_the_root_of_their_number() -> None:
@@ -24,9 +27,53 @@ def test_the_laptop_standard_deviation_keeps_the_size_of_outputs(width: int) -> 
 @pytest.mark.parametrize("family", models.FAMILIES)
 def test_every_config_is_frozen_and_has_the_properties_of_a_model_config(family: str) -> None:
     config = models.configure(family)
-    names = [name for name, value in vars(ModelConfig).items() if isinstance(value, property)]
+    names = [name for name in ModelConfig.__annotations__ if not name.startswith(("__", "model_types"))]
+    names += [name for name, value in vars(ModelConfig).items() if isinstance(value, property)]
     assert len(names) == 11
     assert all(isinstance(getattr(config, name), int | float) for name in names)
     assert config.activations_per_token() > 0
     with pytest.raises(dataclasses.FrozenInstanceError):
         config.width = 3  # type: ignore[misc]
+
+
+@dataclasses.dataclass(frozen=True)
+class Small(ModelConfig):
+    """A config with one entry of each kind."""
+
+    model_types: ClassVar = {"small": "SmallForCausalLM", "smaller": "SmallerForCausalLM"}
+
+    width: int = option(8, "elements per token", at_least=1, published="hidden")
+    doubled = copies("width", "also_hidden")
+    activation = always(act="gelu")
+    num_heads: int = option(2, "heads", published="heads", absent=lambda values: values["hidden"] // 4)
+    depth: int | None = option(None, "layers", published="depth", absent=True)
+    biases = needed(bias=False)
+
+
+def test_the_file_has_the_entries_of_the_declarations_in_their_order():
+    kind = {"architectures": ["SmallForCausalLM"], "model_type": "small"}
+    wanted = {**kind, "hidden": 8, "also_hidden": 8, "act": "gelu", "heads": 2}
+    assert list(Small().published().items()) == list(wanted.items())
+    assert Small(depth=3).published() == wanted | {"depth": 3}
+
+
+def test_an_absent_key_is_the_default_or_follows_from_others():
+    assert Small.recognises({"model_type": "smaller"})
+    assert not Small.recognises({"model_type": []})
+    assert Small.from_published({"hidden": 16}) == Small(width=16, num_heads=4)
+    assert Small.from_published({"hidden": 16, "heads": None}) == Small(width=16, num_heads=4)
+    assert Small.from_published({"hidden": 16, "heads": 1, "depth": 5, "also_hidden": 3}) == Small(16, 1, 5)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "hidden is missing"),
+        ({"hidden": 0}, "hidden takes a whole number of at least 1, not 0"),
+        ({"hidden": 8, "act": "relu"}, "config.json has act = 'relu'; this family needs 'gelu'"),
+        ({"hidden": 8, "bias": True}, "config.json has bias = True; this family needs False"),
+    ],
+)
+def test_another_variant_is_refused(values, message):
+    with pytest.raises(InputError, match=message):
+        Small.from_published(values)
