@@ -31,7 +31,6 @@ from minigrad.training.folder.record import Record
 from minigrad.training.folder.state import Sample, State
 from minigrad.training.report.curves import even
 from minigrad.training.reporting import metrics
-from minigrad.training.reporting.baseline import ORDER
 
 ROOT = Path(__file__).parent.parent
 LINES = (2, 3, 3, 5)  # of each sample shown: the first, two between, and the last
@@ -151,7 +150,7 @@ def main() -> None:
     record, records = Record.read(arguments.run), metrics.read(arguments.run)
     samples = State.read(checkpoint.load(arguments.run), arguments.run).samples
     parts = corpus.load(record.data, held_out=record.used.get("held_out"), progress=print).split()
-    references = [(f"{ORDER}-gram of bytes", ngram.bits_per_byte(parts.train, parts.validation, ORDER))]
+    references = [(f"{ngram.ORDER}-gram of bytes", ngram.bits_per_byte(parts.train, parts.validation, ngram.ORDER))]
     if record.result.get("xz_bits_per_byte"):
         references.append(("xz", record.result["xz_bits_per_byte"]))
     caption = f"{record.family} {record.size}, {records[-1]['step']:,} steps, seed {record.seed}, {record.data}"

@@ -26,6 +26,7 @@ from train import TrainConfig, train
 
 def main() -> None:
     """Train, and print the pauses and their JSON."""
+    from minigrad.training import keeping
     from minigrad.training.run import Run
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -33,14 +34,14 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--every", type=int, default=2)
     asked = parser.parse_args()
-    save, pauses = Run.save, list[dict[str, Any]]()
+    save, pauses = keeping.save, list[dict[str, Any]]()
 
     def timed(run: Run, *, wait: bool = True) -> None:
         began = time.perf_counter()
         save(run, wait=wait)
         pauses.append({"step": run.step, "waits": wait, "seconds": time.perf_counter() - began})
 
-    Run.save = timed  # type: ignore[method-assign]
+    keeping.save = timed
     with tempfile.TemporaryDirectory() as folder:
         often = {"save_every": asked.every, "eval_every": 1_000, "sample_every": 1_000, "log_every": 1}
         data = str(Path(__file__).parent.parent / "minigrad" / "optim")  # little text, which is soon evaluated

@@ -34,12 +34,14 @@ from minigrad.evaluate.losses import Score
 from minigrad.optim import decay_start
 from minigrad.system.locks import FolderLock
 from minigrad.training.budget import Budget
-from minigrad.training.folder.run_folder import open_run
+from minigrad.training.keeping import save
 from minigrad.training.planning.dial import parameters_in_layers
 from minigrad.training.planning.scaling import Law, Point
 from minigrad.training.planning.scaling_fit import fit, without_each
+from minigrad.training.preparation import prepare
 from minigrad.training.run import Run
-from train import Preparation, TrainConfig, take_step
+from minigrad.training.validation import evaluate
+from train import TrainConfig, take_step
 
 WIDTH_32 = "num_layers=3,width=32,num_heads=1,num_kv_heads=1,feed_forward=96"
 WIDTH_64 = "num_layers=4,width=64,num_heads=2,num_kv_heads=1,feed_forward=176"
@@ -70,14 +72,14 @@ def advance(config: TrainConfig, budget: Budget, until: int) -> Run:
     """Begin or continue a run, take its steps up to `until` as `budget` has their learning rates, and save it."""
     began = time.perf_counter()
     with FolderLock() as lock:
-        preparation = Preparation(open_run(config, None, lock, connect()), lock)
-        run = preparation.build(preparation.plan_run(), lambda: time.perf_counter() - began)
+        run = prepare(config, None, lock, connect(), lambda: time.perf_counter() - began)
+        assert run is not None
         run.budget = budget
         with run.writer:
             while run.step < until:
                 take_step(run)
                 if run.step % _SAVE_EVERY == 0 or run.step == until:
-                    run.save(wait=run.step == until)
+                    save(run, wait=run.step == until)
     return run
 
 
@@ -122,7 +124,7 @@ def branch(folder: Path, curve: Curve, steps: int, tokenizer: Path) -> dict[str,
         shutil.copytree(trunk, temporary)
         temporary.rename(copy)
     run = advance(TrainConfig(resume=str(copy)), Budget(steps), steps)
-    score: Score = run.evaluate(everything=True)
+    score: Score = evaluate(run, everything=True)
     return {
         "model": curve.name,
         "steps": steps,

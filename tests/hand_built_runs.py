@@ -17,6 +17,7 @@ from minigrad.distributed.world import ALONE, World
 from minigrad.training.budget import Budget
 from minigrad.training.folder.record import Record
 from minigrad.training.folder.run_folder import RunFolder
+from minigrad.training.guests import guests_of
 from minigrad.training.optimizers import optimizer_of
 from minigrad.training.planning import costs
 from minigrad.training.planning.plan import Plan
@@ -60,6 +61,7 @@ def make(tmp_path: Path) -> Callable[..., Run]:
             optimizer_of(model, settings, world),
             Budget(steps, None if steps else 60.0),
             clock=lambda: 2.0,
+            guests=guests_of(settings, model),
         )
 
     return make

@@ -29,9 +29,7 @@ MODULES = {module_of(path) for path in FILES}
 
 
 def imports(tree: ast.AST, top: bool = True) -> Iterator[tuple[str, bool]]:
-    """Yield (imported module, whether at the top of the file); imports for type checkers only are left out."""
-    if isinstance(tree, ast.If) and ast.unparse(tree.test).endswith("TYPE_CHECKING"):
-        return
+    """Yield (imported module, whether at the top of the file); an import for type checkers is not at the top."""
     if isinstance(tree, ast.Import):
         yield from ((alias.name, top) for alias in tree.names)
     elif isinstance(tree, ast.ImportFrom):
@@ -39,6 +37,7 @@ def imports(tree: ast.AST, top: bool = True) -> Iterator[tuple[str, bool]]:
         base = tree.module or ""
         yield from ((found if (found := f"{base}.{a.name}") in MODULES else base, top) for a in tree.names)
     inside = isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    inside |= isinstance(tree, ast.If) and ast.unparse(tree.test).endswith("TYPE_CHECKING")
     for child in ast.iter_child_nodes(tree):
         yield from imports(child, top and not inside)
 

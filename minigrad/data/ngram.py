@@ -19,6 +19,9 @@ from minigrad.data.tokens.token_files import portions
 from minigrad.errors import InputError
 from minigrad.typing import Array
 
+ORDER = 6
+"""The best order on the default text (benchmarks/ngram.py)."""
+
 _SECONDS_PER_BYTE = 0.4e-6  # measured on python-docs
 _LONGEST = 8  # bytes of a packed context and the byte after it
 _PORTION = 1 << 18  # bytes that are counted at a time: memory is taken for different contexts, not for all text

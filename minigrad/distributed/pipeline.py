@@ -119,14 +119,31 @@ class _Flight(NamedTuple):
 
 
 class Pipeline:
-    """One stage of a model that is divided among the processes of a job; `seed` chooses what dropout drops."""
+    """One stage of a model that is divided among the processes of a job: the workers that share its layers.
 
-    def __init__(self, model: LanguageModel, world: World, seed: int = 0) -> None:
+    `seed` chooses what dropout drops, `parts` is the number of parts of a step in each process.
+    """
+
+    def __init__(self, model: LanguageModel, world: World, seed: int = 0, parts: int = 1) -> None:
         self.model, self.world, self.seed = model, world, seed
         self._stage = range(*layer_cuts(model, world.size)[world.rank : world.rank + 2])
         self._dropouts = nn.dropouts(model)
+        self.models: list[LanguageModel] = [model]
+        self._num_parts = parts * world.size
         self._last = world.size - 1
         self._sending: list[Callable[[], object]] = []
+
+    def accumulate(self, work: object, batch: Batch, step: int) -> float:
+        """Compute the gradients of this stage for all parts of a step; return the losses, in the last stage."""
+        return self.run(batch.parts(self._num_parts), step=step, num_targets=batch.num_targets)
+
+    def compile_kernels(self, batch: Batch) -> None:
+        """Compile every kernel by a pass over a small batch; the weights stay as they are."""
+        self.run([batch], step=0, num_targets=1)
+
+    def measurements(self) -> dict[str, list[float]]:
+        """Return nothing: each stage could measure its own layers only."""
+        return {}
 
     def run(self, parts: Sequence[Batch], *, step: int, num_targets: int) -> float:
         """Compute the gradients of the parameters of this stage; return the sum of the losses, in the last stage.

@@ -15,9 +15,9 @@ from minigrad.finetuning.replay import Replay
 from minigrad.finetuning.rewards import RewardLearning
 from minigrad.finetuning.supervised import read_supervised
 from minigrad.finetuning.tasks import PREFIX, TASKS, task_of
+from minigrad.finetuning.teaching import Lessons
 from minigrad.nn.language_model import LanguageModel
 from minigrad.training.settings import RunSettings
-from minigrad.training.teaching import Lessons
 from minigrad.typing import Tokenizer
 
 

@@ -19,9 +19,9 @@ from minigrad.evaluate.losses import evaluate
 from minigrad.nn.language_model import LanguageModel
 from minigrad.ops.distillation import objective_of
 from minigrad.system.terminal import phase, say
-from minigrad.training.run import Run
+from minigrad.training.run import Finding, Run
 from minigrad.training.settings import RunSettings
-from minigrad.training.teaching import Taught
+from minigrad.training.validation import evaluate as evaluate_run
 from minigrad.typing import Teaching
 
 
@@ -93,9 +93,9 @@ class Distillation:
             few = self.batch(seed=0, step=0, batch_size=1)
             run.model.loss(few.tokens, few.targets, layout=few.layout, objective=objective_of(few.teaching))
 
-    def examine(self, run: Run) -> Taught:
+    def examine(self, run: Run) -> Finding:
         """Compare the student with its teacher on the validation text."""
-        score = run.score or run.evaluate(everything=True)
+        score = run.score or evaluate_run(run, everything=True)
         teacher = run.folder.record.before["teacher_bits_per_byte"]
         sentence = (
             f"The validation text takes the student {score.bits_per_byte:.3f} bits per byte, and its teacher "
@@ -103,4 +103,4 @@ class Distillation:
         )
         note = "The training curve above is of the loss with the share of the teacher, which is not a loss on text."
         section = f"<h2>What it learned from its teacher</h2><p>{sentence} {note}</p>"
-        return Taught(section, {"teacher_bits_per_byte": teacher}, sentence)
+        return Finding(section, {"teacher_bits_per_byte": teacher}, sentence)

@@ -8,8 +8,8 @@ from minigrad.evaluate.answers import Answered, Judge, Question, ask, share_exac
 from minigrad.evaluate.losses import evaluate
 from minigrad.pages.page import escape
 from minigrad.system.terminal import say
-from minigrad.training.run import Run
-from minigrad.training.teaching import Taught
+from minigrad.training.run import Finding, Run
+from minigrad.training.validation import evaluate as evaluate_run
 
 _MOST_SHOWN = 40  # questions in the report
 
@@ -38,7 +38,7 @@ def examine(
     asked: str,
     reworded: Sequence[Question] = (),
     judge: Judge | None = None,
-) -> Taught:
+) -> Finding:
     """Ask again, and compare with the measurement before the first step; `asked` says what the answers are.
 
     `reworded` are lessons with their questions in other words, which were not taught.
@@ -69,9 +69,9 @@ def _table(title: str, recalled: Sequence[Answered]) -> str:
     )
 
 
-def with_text(run: Run, learned: str, table: str, figures: dict[str, float]) -> Taught:
+def with_text(run: Run, learned: str, table: str, figures: dict[str, float]) -> Finding:
     """Return a sentence and a table of HTML on the answers learned, and the loss on validation text."""
-    score, before = run.score or run.evaluate(everything=True), run.folder.record.before["bits_per_byte"]
+    score, before = run.score or evaluate_run(run, everything=True), run.folder.record.before["bits_per_byte"]
     change = f"{100 * (score.bits_per_byte / before - 1):+.1f}%"
     forgotten = (
         f"The validation text of the pre-training took {before:.3f} bits per byte before, and takes "
@@ -79,7 +79,7 @@ def with_text(run: Run, learned: str, table: str, figures: dict[str, float]) -> 
     )
     section = f"<h2>What it learned</h2><p>{learned}</p><h2>What it forgot</h2><p>{forgotten}</p>{table}"
     verdict = f"{_verdict('after', figures | {'bits_per_byte': score.bits_per_byte})} ({change})"
-    return Taught(section, figures | {"bits_per_byte_before": before}, verdict)
+    return Finding(section, figures | {"bits_per_byte_before": before}, verdict)
 
 
 def _verdict(when: str, figures: Mapping[str, float]) -> str:

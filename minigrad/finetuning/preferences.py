@@ -24,9 +24,8 @@ from minigrad.finetuning.epochs import Epochs
 from minigrad.finetuning.rollouts import Rollouts, log_probabilities
 from minigrad.nn.language_model import LanguageModel
 from minigrad.system.units import plural
-from minigrad.training.run import Run
+from minigrad.training.run import Finding, Run
 from minigrad.training.settings import RunSettings
-from minigrad.training.teaching import Taught
 from minigrad.typing import Array
 
 _EVERY = 10  # the tenth pair is held out
@@ -116,7 +115,7 @@ class PreferenceLearning:
         dpo = functools.partial(objectives.dpo, offsets=rollouts.offsets, reference=reference, chosen=objectives.CHOSEN)
         return rollouts.batch(objectives.token_weights(dpo, now))
 
-    def examine(self, run: Run) -> Taught:
+    def examine(self, run: Run) -> Finding:
         """Compare the held-out pairs and the loss on the text with their values before the first step."""
         pairs, reference = self.held_out or self.pairs, self.held_out_reference or self.reference
         raised = [

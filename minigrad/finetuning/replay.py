@@ -21,10 +21,10 @@ from minigrad.autograd.graph import no_grad
 from minigrad.autograd.tensor import Tensor
 from minigrad.data.tokens.batches import Batch, join
 from minigrad.data.tokens.source import Source
+from minigrad.finetuning.teaching import Lessons, Reward
 from minigrad.nn.language_model import LanguageModel
 from minigrad.ops.distillation import objective_of
-from minigrad.training.run import Run
-from minigrad.training.teaching import Lessons, Reward, Taught
+from minigrad.training.run import Finding, Run
 from minigrad.typing import Teaching
 
 
@@ -125,7 +125,7 @@ class Replay:
                 run.model.loss(few.tokens, few.targets, layout=few.layout, objective=objective_of(few.teaching))
         self.lessons.begin(run)
 
-    def examine(self, run: Run) -> Taught:
+    def examine(self, run: Run) -> Finding:
         """Compare the model after the last step with the model before the first."""
         return self.lessons.examine(run)
 

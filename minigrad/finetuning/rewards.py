@@ -23,10 +23,10 @@ from minigrad.finetuning.conversations import Conversation
 from minigrad.finetuning.encoding import ChatForm, EncodedConversation, encode_conversation, questions_of
 from minigrad.finetuning.rollouts import Rollouts, log_probabilities, roll_out
 from minigrad.finetuning.tasks import Problem, is_right, problem
+from minigrad.finetuning.teaching import Reward
 from minigrad.nn.language_model import LanguageModel
-from minigrad.training.run import Run
+from minigrad.training.run import Finding, Run
 from minigrad.training.settings import RunSettings
-from minigrad.training.teaching import Reward, Taught
 from minigrad.typing import Array
 
 GROUP = 8
@@ -72,7 +72,7 @@ class RewardLearning:
         self.form.save(run.folder.path)
         outcome.measure_before(run, questions_of(self._examined()), self._judge)
 
-    def examine(self, run: Run) -> Taught:
+    def examine(self, run: Run) -> Finding:
         """Let the model solve problems that no step saw, and compare with its score before the first step."""
         return outcome.examine(run, questions_of(self._examined()), "unseen problems", judge=self._judge)
 

@@ -18,9 +18,8 @@ from minigrad.finetuning.tasks import problem, task_of
 from minigrad.nn.layout import Layout
 from minigrad.random import generator
 from minigrad.system.units import plural
-from minigrad.training.run import Run
+from minigrad.training.run import Finding, Run
 from minigrad.training.settings import RunSettings
-from minigrad.training.teaching import Taught
 from minigrad.typing import Array
 
 _PROBLEMS = 2_000  # of a task
@@ -114,7 +113,7 @@ class SupervisedLearning:
             self.form.save(run.folder.path)
         outcome.measure_before(run, questions_of(self.lessons))
 
-    def examine(self, run: Run) -> Taught:
+    def examine(self, run: Run) -> Finding:
         """Ask the taught questions again, and compare with the measurement before the first step."""
         return outcome.examine(run, questions_of(self.lessons), "taught answers", questions_of(self.reworded))
 

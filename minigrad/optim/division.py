@@ -64,7 +64,7 @@ class Undivided:
         """Exchange the updated weights, if every step ends with the same weights in all processes."""
 
     def complete(self, parts: Sequence[Part]) -> None:
-        """Replace the weights outside the share of a process by the weights of the process that updated them."""
+        """Exchange the weights that `end_step` left as they were."""
 
     def gather(self, moment: Array, part: Part) -> Array | None:
         """Return a moment of all shares of a part; None in all processes but the first."""
@@ -96,10 +96,6 @@ class Divided(Undivided):
 
     def end_step(self, parts: Sequence[Part]) -> None:
         """Exchange the updated weights."""
-        self.complete(parts)
-
-    def complete(self, parts: Sequence[Part]) -> None:
-        """Exchange the weights of the shares."""
         for part in parts:
             self.world.complete(part.segment.data, part.cuts)
 
@@ -130,3 +126,7 @@ class Owned(Divided):
 
     def end_step(self, parts: Sequence[Part]) -> None:
         """Leave the weights as they are."""
+
+    def complete(self, parts: Sequence[Part]) -> None:
+        """Exchange the weights of the shares."""
+        super().end_step(parts)

@@ -110,7 +110,7 @@ class Optimizer:
         return math.sqrt(self._division.total(math.fsum(map(sum_of_squares, arrays))))
 
     def complete(self) -> None:
-        """Let every process have all weights from the processes that updated them."""
+        """Let every process have all weights from their owners; without owners, every step ends so."""
         self._division.complete(self._parts)
 
     def update(self, part: Part, span: slice, lr: float, gradient_scale: float) -> None:

@@ -14,7 +14,7 @@ from minigrad.nn.layers import Embedding, Linear
 from minigrad.nn.parameter import Parameter
 from minigrad.optim import SGD, AdamW, Muon, Optimizer
 from minigrad.optim.muon import flops_to_orthogonalise
-from minigrad.training.planning import costs
+from minigrad.training.parallel import divides_layers
 from minigrad.training.settings import RunSettings
 from minigrad.training.settings.optimisation import ChosenOptimisation
 
@@ -30,17 +30,6 @@ LEARNING_RATE = {"adamw": 1.0, "muon": 1.0, "sgd": 20.0}
 A model of width 64 after 120 steps of SGD: 3.04, 3.07 and 3.28 bits per byte at 11, 56 and 280 times AdamW's rate.
 """
 
-_MOST_SHARE = 0.25  # of the FLOPs of a step, that Muon may take
-
-
-def choose(model: LanguageModel, tokens: int, context: int) -> str:
-    """Return the name of the optimizer for steps of `tokens` tokens: Muon, unless it takes too large a share of a step.
-
-    What Muon does takes the same time for any number of tokens, so it pays with small models and large steps.
-    """
-    extra = flops_per_token("muon", model, tokens)
-    return "muon" if extra < _MOST_SHARE * costs.flops_per_token(model, context) else "adamw"
-
 
 def flops_per_token(name: str, model: LanguageModel, tokens: int) -> float:
     """Return the FLOPs of an optimizer's matrix products per token, in steps of `tokens` tokens."""
@@ -55,8 +44,7 @@ def optimizer_of(model: LanguageModel, settings: RunSettings, world: World = ALO
     In a pipeline each process updates its own layers.
     """
     optimizer = _optimizer(model.parameters(), matrices_of(model), settings)
-    in_stages = world.size > 1 and settings.pipeline
-    optimizer.divide_among(world, pipeline.owners(model, world.size) if in_stages else None)
+    optimizer.divide_among(world, pipeline.owners(model, world.size) if divides_layers(settings, world) else None)
     return optimizer
 
 

@@ -16,15 +16,19 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
 from minigrad import nn
 from minigrad.data.tokens.batches import Batch
+from minigrad.distributed.pipeline import Pipeline
+from minigrad.distributed.world import ALONE, World
 from minigrad.kernels import threads
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim.flat import segments
 from minigrad.system import blas, hardware
+from minigrad.training.settings import RunSettings
 from minigrad.typing import Array
 
 ForwardBackward = Callable[[LanguageModel, Batch, Array], float]
@@ -43,6 +47,24 @@ def num_replicas(model: LanguageModel, batch_size: int, context: int) -> int:
     return count if enough and blas.can_use_one_thread() else 1
 
 
+def divides_layers(settings: RunSettings, world: World) -> bool:
+    """Whether each process has some of the layers, and not some of the sequences."""
+    return world.size > 1 and settings.pipeline
+
+
+def replicas_of(settings: RunSettings, model: LanguageModel, world: World) -> int:
+    """Return the number of replicas in each process of a run."""
+    batch = -(-settings.batch // world.size)
+    return 1 if divides_layers(settings, world) else num_replicas(model, batch, settings.context)
+
+
+def workers_of(settings: RunSettings, model: LanguageModel, world: World = ALONE) -> Workers:
+    """Return the workers of a run in this process."""
+    if divides_layers(settings, world):
+        return Pipeline(model, world, settings.seed, settings.accumulate)
+    return Replicas(model, replicas_of(settings, model, world), settings.seed, world, settings.accumulate)
+
+
 def replica(model: LanguageModel) -> LanguageModel:
     """Return a model with the same weights, in the same memory, and gradients of its own.
 
@@ -57,17 +79,50 @@ def replica(model: LanguageModel) -> LanguageModel:
     return copy.deepcopy(model, dict(twins))
 
 
-class Replicas:
-    """A model and its replicas, one for each thread; `seed` chooses what dropout drops."""
+class Workers(Protocol):
+    """What computes the gradient of a step in this process: of some sequences, or of some layers (a `Pipeline`)."""
 
-    def __init__(self, model: LanguageModel, count: int, seed: int = 0) -> None:
+    @property
+    def models(self) -> list[LanguageModel]:
+        """The models that compute at the same time."""
+
+    def accumulate(self, work: ForwardBackward, batch: Batch, step: int) -> float:
+        """Add up the gradients of a step in this process; return the sum of its losses over all targets.
+
+        All processes together compute the gradient of the mean loss over the targets of the batch.
+        """
+
+    def compile_kernels(self, batch: Batch) -> None:
+        """Compile every kernel by a pass over a small batch; the weights stay as they are."""
+
+    def measurements(self) -> dict[str, list[float]]:
+        """Return what the model measured in the last step, averaged over the tokens."""
+
+
+class Replicas:
+    """A model and its replicas, one for each thread: the workers that share the sequences of a step.
+
+    `seed` chooses what dropout drops, `parts` is the number of parts of a step; each process has a share of every part.
+    """
+
+    def __init__(self, model: LanguageModel, count: int, seed: int = 0, world: World = ALONE, parts: int = 1) -> None:
         self.models = [model, *(replica(model) for _ in range(count - 1))]
-        self.seed = seed
+        self.seed, self.world, self.parts = seed, world, parts
         # Found once: to walk through the modules of a small model takes longer than to add up its gradients.
         self._parameters = [model.parameters() for model in self.models]
         self._segments = [segments(parameters) for parameters in self._parameters]
         self._dropouts = [nn.dropouts(model) for model in self.models]
         self._sizes: list[int] = []  # the rows that each replica had in the last batch
+
+    def accumulate(self, work: ForwardBackward, batch: Batch, step: int) -> float:
+        """Add up the gradients of the parts of a step, of each the share of this process (`Workers.accumulate`)."""
+        rank, size, parts = self.world.rank, self.world.size, batch.parts(self.parts)
+        own = parts if size == 1 else [share for part in parts for share in part.parts(size)[rank : rank + 1]]
+        return sum(self.run(work, part, step=step, num_targets=batch.num_targets) for part in own)
+
+    def compile_kernels(self, batch: Batch) -> None:
+        """Compile every kernel by a pass over a small batch; the weights stay as they are."""
+        self.models[0].loss(batch.tokens, batch.targets, layout=batch.layout, weights=batch.weights).backward()
 
     def run(self, work: ForwardBackward, batch: Batch, *, step: int = 0, num_targets: int | None = None) -> float:
         """Do `work` on every replica with its share of the sequences, add up the gradients, and return the loss.

@@ -1,76 +1,130 @@
-"""A run in progress: its model and text, its step, and its checkpoints."""
+"""A run in progress, and the moments of it that a guest can follow."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from minigrad.adaptive.signals import measure
-from minigrad.autograd.graph import no_grad
 from minigrad.autograd.profile import Profile
-from minigrad.autograd.tensor import Tensor
 from minigrad.data.tokens.batches import Batch
-from minigrad.data.tokens.reading import training_source
+from minigrad.data.tokens.reading import reader, training_source
 from minigrad.data.tokens.source import Spans
-from minigrad.distributed.pipeline import Pipeline
+from minigrad.data.tokens.token_files import TokenFile
+from minigrad.distributed.agreement import check_equal
 from minigrad.errors import RunError
 from minigrad.evaluate.losses import BATCH_TOKENS, Score
-from minigrad.evaluate.sequences import evaluation_batches
 from minigrad.nn.language_model import LanguageModel
-from minigrad.optim import Optimizer, WeightAverage
+from minigrad.optim import Optimizer
 from minigrad.system.terminal import phase
 from minigrad.training import optimizers
-from minigrad.training.best import Best, is_best
 from minigrad.training.budget import Budget
-from minigrad.training.divergence import first_anomaly
 from minigrad.training.folder import checkpoint
-from minigrad.training.folder.background import Writer
-from minigrad.training.folder.checkpoint import Checkpoint
 from minigrad.training.folder.run_folder import RunFolder
-from minigrad.training.folder.saving import check_equal_weights, restore_run, save_best, save_run
-from minigrad.training.folder.state import Sample
+from minigrad.training.folder.saving import Arrays, Writer
+from minigrad.training.folder.state import Best, Sample, Totals
 from minigrad.training.pace import Pace
-from minigrad.training.parallel import Replicas
+from minigrad.training.parallel import Workers, workers_of
 from minigrad.training.planning.plan import Plan
-from minigrad.training.reporting import samples
-from minigrad.training.reporting.scores import score as score_of
-from minigrad.training.reporting.scores import spans_of
-from minigrad.training.totals import Totals
 
-_QUICK_EVALUATION = 16_384  # validation tokens read during training; at the end all are
 _REPORT_SECONDS = 0.5  # to write the report, and to end the process
-ADAPT_EVERY = 25  # steps between decisions on an adaptive context, which cost about half a step each
+
+
+class Note(NamedTuple):
+    """What a guest adds to a line of the log: values for metrics.jsonl, and sentences printed below the line."""
+
+    values: Mapping[str, Any]
+    sentences: Sequence[str] = ()
+
+
+class Finding(NamedTuple):
+    """What a guest found at the end: a section of the report, figures for minigrad.json, and a sentence to print."""
+
+    section: str
+    figures: dict[str, float]
+    verdict: str
+
+
+class Guest:
+    """Something attached to a run from outside: it overrides the methods of the moments that it needs.
+
+    `name` is that of its state in a checkpoint.
+    """
+
+    name = ""
+
+    def begin(self, run: Run) -> None:
+        """Prepare for the first step of this process; the weights are in place."""
+
+    def before_step(self, run: Run) -> None:
+        """Prepare for the step that is about to be taken."""
+
+    def change(self, batch: Batch) -> Batch:
+        """Return the batch of a step as the model shall read it."""
+        return batch
+
+    def after_step(self, run: Run, norm: float) -> None:
+        """Follow a step, which `run.step` counts; `norm` is the norm of its gradient before clipping."""
+
+    def evaluating(self, run: Run) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which the model is evaluated, writes samples and is examined."""
+        return contextlib.nullcontext()
+
+    def note(self, run: Run) -> Note:
+        """Return what to add to the line of the log that is about to be written."""
+        return Note({})
+
+    def state(self) -> Any:
+        """Return what state.json of a checkpoint keeps under `name`; None for nothing."""
+
+    def restore(self, state: Any) -> None:
+        """Continue from what `state` returned, read back from JSON; raise InputError if it is damaged."""
+
+    def arrays(self, run: Run) -> Arrays:
+        """Return arrays that a checkpoint keeps beside the moments, and fills again when the run continues."""
+        return {}
+
+    def published(self, weights: Arrays, kept: Arrays) -> Arrays:
+        """Return the weights that are written for other programs; `kept` are moments and arrays of a checkpoint."""
+        return weights
+
+    def examine(self, run: Run) -> Finding | None:
+        """Judge the model after the last step; all processes do, inside the context of `evaluating`."""
 
 
 class Run:
     """A model in training. A checkpoint holds everything on which the next step depends."""
 
+    quick_evaluation = 16_384  # validation tokens read during training; at the end all are
+
     def __init__(
-        self, plan: Plan, folder: RunFolder, optimizer: Optimizer, budget: Budget, clock: Callable[[], float]
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        optimizer: Optimizer,
+        budget: Budget,
+        clock: Callable[[], float],
+        guests: Sequence[Guest] = (),
     ) -> None:
         self.plan, self.settings, self.text, self.world = plan, plan.settings, plan.text, plan.world
         self.model: LanguageModel = plan.model
-        self.folder, self.optimizer, self.budget = folder, optimizer, budget
+        self.folder, self.optimizer, self.budget, self.guests = folder, optimizer, budget, guests
         self.clock = clock  # seconds since this process began
         self.pace = Pace(lambda: self.clock())
         self.seconds_before = 0.0  # used by the processes that this one continues
         self.step = 0
+        self.context = plan.settings.context  # tokens of the longest sequence of a step
         self.totals = Totals()  # since the last line of metrics
         self.samples: list[Sample] = []
-        self.adaptive = plan.adaptive_context()
         self.score: Score | None = None  # on all validation text, once the last step is done
         self.best: Best | None = None  # the best quick evaluation so far
         self.last: Best | None = None  # the last quick evaluation
-        decay = plan.settings.ema
-        self.average = None if decay is None else WeightAverage(self.model.parameters(), decay)
-        self.pipeline = Pipeline(self.model, self.world, self.settings.seed) if plan.in_stages else None
         self.writer = Writer()
         self.profile = Profile() if plan.settings.profile else None  # of the steps, if wanted
-        self._last_checked_step: int | None = None  # the step after which the weights were found to be finite
+        self.checked_step: int | None = None  # the step after which the weights were found to be finite
 
     def seconds(self) -> float:
         """Return the seconds used so far, with those of the processes that this one continues."""
@@ -90,15 +144,19 @@ class Run:
         size = self.settings.batch * self.settings.accumulate
         return self.plan.source.tokens_before(step, seed=self.settings.seed, batch_size=size)
 
-    @functools.cached_property
-    def validation(self) -> Spans:
-        """The validation text, as spans to evaluate."""
-        return spans_of(self, self.text.validation)
+    def spans_of(self, text: TokenFile) -> Spans:
+        """Return a text as the run evaluates it."""
+        return reader(self.settings.documents, text, self.settings.context).spans()
 
     @functools.cached_property
-    def replicas(self) -> Replicas:
-        """The model and its replicas, which train at the same time."""
-        return Replicas(self.model, self.plan.num_replicas, self.settings.seed)
+    def validation(self) -> Spans:
+        """The validation text, as the run evaluates it."""
+        return self.spans_of(self.text.validation)
+
+    @functools.cached_property
+    def workers(self) -> Workers:
+        """The workers that compute the gradients in this process."""
+        return workers_of(self.settings, self.model, self.world)
 
     def profiled(self) -> contextlib.AbstractContextManager[object]:
         """Return a context that measures a step, if a profile is wanted."""
@@ -119,7 +177,7 @@ class Run:
         return chosen
 
     def fix_steps(self) -> None:
-        """Write down the number of steps that the clock chose, before it takes effect."""
+        """Store the number of steps that the clock chose, before it takes effect."""
         self.folder.fix_steps(self.budget.decay)
 
     def seconds_per_step(self) -> float:
@@ -135,7 +193,7 @@ class Run:
         """
         # A token costs a third of one in training.
         guess = BATCH_TOKENS * self.pace.seconds_per_step(1, {}) / (3 * self.settings.tokens_per_step)
-        tokens = self.plan.tokens_at_end + (_QUICK_EVALUATION if self._evaluates_twice else 0)
+        tokens = self.plan.tokens_at_end + (self.quick_evaluation if self.evaluates_twice else 0)
         batches = math.ceil(tokens / BATCH_TOKENS)
         after = batches * self.pace.seconds_of("evaluated batch", guess)
         after += self.pace.seconds_of("sample", 1.0) + self.pace.seconds_of("save", 0.5) + _REPORT_SECONDS
@@ -143,140 +201,66 @@ class Run:
         return (self.budget.seconds or 0.0) - self.seconds() - after
 
     @property
-    def context(self) -> int:
-        """The tokens of the longest sequence in the step about to be taken."""
-        return self.adaptive.current if self.adaptive else self.settings.context
+    def evaluates_twice(self) -> bool:
+        """Whether the last evaluation reads more than the others, and so is made as these are too, to be compared."""
+        return self.plan.evaluated_tokens > self.quick_evaluation
+
+    @property
+    def is_best(self) -> bool:
+        """Whether the model is the best so far."""
+        return self.best is not None and self.best.step == self.step
+
+    def begin(self) -> None:
+        """Compile every kernel, and let the guests begin.
+
+        Raises RunError if processes begin with different weights, as they do if one has another file of them.
+        """
+        self.check_equal_weights()
+        few = training_source("windows", self.text.train, 2).batch(seed=0, step=0, batch_size=1)
+        with phase("loading kernels (new ones are compiled and kept)"):
+            self.workers.compile_kernels(few)
+            optimizers.compile_update(self.settings)
+        self.optimizer.zero_grad()
+        for guest in self.guests:
+            guest.begin(self)
 
     def batch(self) -> Batch:
         """Return the inputs and targets of all parts of the step about to be taken."""
         settings, source = self.settings, self.plan.source
         batch = source.batch(seed=settings.seed, step=self.step, batch_size=settings.batch * settings.accumulate)
-        return batch.cut(self.context) if self.adaptive else batch
+        return functools.reduce(lambda changed, guest: guest.change(changed), self.guests, batch)
 
-    def own_parts(self, batch: Batch) -> list[Batch]:
-        """Return this process's micro-batches of a step; a stage of a pipeline computes all of them."""
-        accumulate, rank, size = self.settings.accumulate, self.world.rank, self.world.size
-        if self.pipeline or size == 1:
-            return batch.parts(accumulate * size)
-        return [share for part in batch.parts(accumulate) for share in part.parts(size)[rank : rank + 1]]
-
-    def adapt_context(self) -> None:
-        """Every few steps, let the context adapt to the batch of the step about to be taken."""
-        if self.adaptive and self.step and self.step % ADAPT_EVERY == 0:
-            batch = self.batch()
-            found = measure(self.model, batch.tokens, batch.targets, batch.layout, self.context)
-            if signals := self.world.share(found):  # another processor may round otherwise
-                self.adaptive.decide(self.step, signals)
+    def before_step(self) -> None:
+        """Let the guests prepare for the step about to be taken."""
+        for guest in self.guests:
+            guest.before_step(self)
 
     def end_step(self, norm: float) -> None:
-        """Count a step; `norm` is the norm of its gradient."""
-        if self.adaptive:
-            self.adaptive.note_norm(norm)
+        """Count a step, and let the guests follow it; `norm` is the norm of its gradient."""
         self.step += 1
-        if self.average:
-            self.average.update(self.step)
+        for guest in self.guests:
+            guest.after_step(self, norm)
 
-    def begin(self) -> None:
-        """Compile every kernel; if something is taught, first measure how well the model does without.
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """Return a context in which the weights are those to evaluate and to write."""
+        with contextlib.ExitStack() as contexts:
+            for guest in self.guests:
+                contexts.enter_context(guest.evaluating(self))
+            yield
 
-        Raises RunError if processes begin with different weights, as they do if one has another file of them.
+    def check_equal_weights(self) -> None:
+        """Raise RunError if a process has other weights than the first.
+
+        The exchange of weights after each step would hide the mismatch: where the weights were read from different
+        files, a run would go on with a mixture of two models.
         """
-        check_equal_weights(self)
-        self.compile_kernels()
-        if self.plan.lessons:
-            self.plan.lessons.begin(self)
-
-    def compile_kernels(self) -> None:
-        """Compile every kernel by a pass over the smallest batch and an update of other weights; ours stay the same."""
-        batch = training_source("windows", self.text.train, 2).batch(seed=0, step=0, batch_size=1)
-        with phase("loading kernels (new ones are compiled and kept)"):
-            if self.pipeline:
-                self.pipeline.run([batch], step=0, num_targets=1)
-            else:
-                self._loss(batch).backward()
-            optimizers.compile_update(self.settings)
-        self.optimizer.zero_grad()
-
-    def evaluate(self, everything: bool) -> Score:
-        """Evaluate on the validation text: all of it, or a quick estimate; raises RunError if training diverged."""
-        self.check_weights()
-        with self.pace.work("whole evaluation" if everything else "evaluation"), self.averaged():
-            score = score_of(self, self.validation, None if everything else _QUICK_EVALUATION)
-            quick = (
-                score_of(self, self.validation, _QUICK_EVALUATION) if everything and self._evaluates_twice else score
-            )
-        self.score = score if everything else self.score
-        self.last = Best(self.step, quick.bits_per_byte)
-        if not self.plan.lessons and (self.best is None or quick.bits_per_byte < self.best.bits_per_byte):
-            self.best = self.last
-        return score
-
-    @property
-    def _evaluates_twice(self) -> bool:
-        """Whether the last evaluation reads more than the others, and so is made as these are too, to be compared."""
-        return self.plan.evaluated_tokens > _QUICK_EVALUATION
-
-    def write_sample(self) -> str:
-        """Generate a text, append it to `samples`, and return it; raises RunError if training diverged."""
-        self.check_weights()
-        with self.pace.work("sample"), self.averaged():
-            sample = samples.write(self.model, self.text, seed=self.settings.seed, step=self.step)
-        self.samples.append(Sample(self.step, sample))
-        return sample
-
-    def write_what_is_due(self, *, stops: bool) -> None:
-        """Write a checkpoint if one is due, or the model if it is the best so far; report a write that failed."""
-        self.writer.check()
-        if stops or self.is_due(self.settings.save_every):
-            self.save(wait=stops or self.is_finished)
-        elif is_best(self.best, self.step):
-            save_best(self)
-
-    def save(self, *, wait: bool = True) -> None:
-        """Write a checkpoint and the model (`save_run`); `wait`, or let training go on while they are written.
-
-        Raises RunError if training diverged, if processes have different weights, or if these files, or those of an
-        earlier call, cannot be written; the earlier checkpoint is then intact.
-        """
-        with self.pace.work("save"):
-            self.check_weights()
-            save_run(self)
-            if wait:
-                self.writer.wait()
-
-    def averaged(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context in which the weights are their averages, if the run has these."""
-        return self.average.in_place() if self.average and self.step else contextlib.nullcontext()
-
-    def restore(self, saved: Checkpoint) -> None:
-        """Continue from a checkpoint; raises InputError if it does not fit the model."""
-        restore_run(self, saved)
-        self._last_checked_step = None
-
-    def check_weights(self) -> None:
-        """Raise RunError if the weights, or the loss that they give, are not finite; such weights must not be saved.
-
-        The check is cached until the next step: an evaluation, a sample and a checkpoint share it.
-        """
-        if self._last_checked_step == self.step:
-            return
-        if self.pipeline:  # it has had the newest weights of its own layers only
-            self.optimizer.complete()
-        for name, parameter in self.model.named_parameters():
-            if not np.isfinite(parameter.data).all():
-                raise self.divergence(f"{name} holds numbers that are not finite")
-        one = next(evaluation_batches(self.validation, context=self.settings.context))
-        with no_grad(), np.errstate(all="ignore"):
-            if not math.isfinite(self._loss(one).item()):
-                raise self.divergence(self.first_anomaly(lambda: self._loss(one)))
-        self._last_checked_step = self.step
-
-    def _loss(self, batch: Batch) -> Tensor:
-        return self.model.loss(batch.tokens, batch.targets, layout=batch.layout, weights=batch.weights)
-
-    def first_anomaly(self, repeat: Callable[[], object]) -> str:
-        """Repeat the work of a step with every operation checked; name the first that made a NaN or an infinity."""
-        return first_anomaly(self, repeat)
+        if self.world.size > 1:
+            digest = hashlib.blake2b(digest_size=16)
+            for parameter in self.model.parameters():
+                digest.update(parameter.data.data)
+            last = self.describe_last_checkpoint()
+            check_equal(self.world, f"weights after step {self.step:,}", digest.hexdigest(), last)
 
     def divergence(self, what: str) -> RunError:
         """Return the error of a run that diverged; `what` names the place."""

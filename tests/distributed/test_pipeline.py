@@ -17,7 +17,9 @@ from minigrad.distributed.pipeline import Pipeline, check_layers, largest_stage,
 from minigrad.distributed.world import World
 from minigrad.errors import InputError, RunError
 from minigrad.nn.language_model import LanguageModel
+from minigrad.training.divergence import check_weights
 from minigrad.training.folder import checkpoint
+from minigrad.training.keeping import restore, save
 from minigrad.training.parallel import Replicas
 from tests.distributed.rooms import Room, together
 from tests.models import tiny
@@ -101,7 +103,7 @@ def test_stages_follow_the_losses_of_one_process(make, optimizer):
         run.begin()
         losses = [(take_step(run), run.totals.loss) for _ in range(20)]
         before = [parameter.data.tobytes() for parameter in run.model.parameters()]
-        run.check_weights()
+        check_weights(run)
         after = [parameter.data.tobytes() for parameter in run.model.parameters()]
         return losses, before == after, after
 
@@ -139,7 +141,7 @@ def test_a_checkpoint_continues_in_stages_or_without(make, tmp_path, size, setti
         run.begin()
         for _ in range(3):
             take_step(run)
-        run.save()
+        save(run)
         return [take_step(run) for _ in range(3)]
 
     expected = together(2, run_some)[0]
@@ -147,7 +149,7 @@ def test_a_checkpoint_continues_in_stages_or_without(make, tmp_path, size, setti
 
     def continue_it(world: Room) -> list[Any]:
         run = make(world=world, **common, **settings)
-        run.restore(checkpoint.load(tmp_path / "run"))
+        restore(run, checkpoint.load(tmp_path / "run"))
         return [take_step(run) for _ in range(3)]
 
     found = together(size, continue_it)[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 
 import pytest
@@ -10,6 +11,7 @@ from minigrad import nn
 from minigrad.autograd import observers
 from tests.docs.python_blocks import python_blocks, run
 from tests.source_files import ROOT
+from train import train
 
 PAGE = "docs/attach_your_own.md"
 
@@ -33,5 +35,6 @@ def test_the_hooks_of_the_table_exist() -> None:
         assert hasattr(nn.Module, name)
     assert hasattr(nn.Parameter, "stored")
     assert hasattr(observers, "watch")
+    assert "guests" in inspect.signature(train).parameters
     rows = [line for line in (ROOT / PAGE).read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
-    assert len(rows) == 9
+    assert len(rows) == 10

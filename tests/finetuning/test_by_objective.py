@@ -18,9 +18,9 @@ from minigrad.finetuning.preferences import PreferenceLearning
 from minigrad.finetuning.replay import Replay
 from minigrad.finetuning.rewards import RewardLearning
 from minigrad.finetuning.supervised import SupervisedLearning
+from minigrad.finetuning.teaching import Lessons
 from minigrad.nn.language_model import LanguageModel
 from minigrad.training.settings import RunSettings
-from minigrad.training.teaching import Lessons
 from tests.finetuning.conftest import TOK
 from tests.finetuning.test_rewards import EVERY, build
 from tokenizer.chat import ChatTemplate

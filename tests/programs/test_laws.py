@@ -80,12 +80,12 @@ def test_a_run_may_be_killed_again_and_again(monkeypatch, text, whole, tmp_path)
 
 def test_a_real_kill_while_the_checkpoint_of_step_15_is_written(text, whole, tmp_path):
     script = (
-        "import os, signal, sys; from minigrad.training.run import Run; from train import main; save = Run.save\n"
+        "import os, signal, sys; from minigrad.training import keeping; from train import main; save = keeping.save\n"
         "from models import vidya_v2; from tests.small_runs import TINY; vidya_v2.SIZES['nano'] = TINY\n"
         "def save_and_die(run, **how):\n"
         "    save(run, **how)\n"
         f"    if run.step == 15: os.kill(os.getpid(), {int(KILL)})\n"
-        "Run.save = save_and_die; main(sys.argv[1:])"
+        "keeping.save = save_and_die; main(sys.argv[1:])"
     )
     config = settings(text, tmp_path / "run", **HARD)
     flags = ["--size", "nano", "--data", str(text), "--out", str(tmp_path / "run"), "--dropout", "0.2"]
@@ -180,7 +180,7 @@ def test_the_command_line_runs_the_same_training(text, whole, tmp_path, capsys):
 
 
 def test_a_run_whose_context_adapts_continues_exactly(monkeypatch, text, tmp_path):
-    monkeypatch.setattr("minigrad.training.run.ADAPT_EVERY", 2)
+    monkeypatch.setattr("minigrad.training.guests.ADAPT_EVERY", 2)
     monkeypatch.setattr("minigrad.adaptive.context.GROW_ABOVE", 0.001)
     adaptive = {"adaptive_context": True, "batch": 8, "context": 32, "threads": 2, "log_every": 3}  # two replicas
     whole = run(text, tmp_path / "whole", **adaptive).out

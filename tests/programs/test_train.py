@@ -22,6 +22,7 @@ from minigrad.formats.json_files import read_json
 from minigrad.formats.weights import read_weights
 from minigrad.system import hardware
 from minigrad.system.terminal import command
+from minigrad.training import keeping, validation
 from minigrad.training.folder import checkpoint
 from minigrad.training.reporting import metrics
 from minigrad.training.run import Run
@@ -42,8 +43,12 @@ def test_only_the_steps_themselves_count_as_training(monkeypatch, text, tmp_path
         return timed
 
     monkeypatch.setattr(train_program, "take_step", takes(1.0, train_program.take_step))
-    for name, seconds in {"evaluate": 50.0, "write_sample": 70.0, "save": 90.0}.items():
-        monkeypatch.setattr(Run, name, takes(seconds, getattr(Run, name)))
+    for room, name, seconds in (
+        (validation, "evaluate", 50.0),
+        (validation, "write_sample", 70.0),
+        (keeping, "save", 90.0),
+    ):
+        monkeypatch.setattr(room, name, takes(seconds, getattr(room, name)))
     every = {"log_every": 3, "sample_every": 4, "save_every": 2, "eval_every": 5}
     train_program.train(settings(text, tmp_path / "run", steps=12, **every), clock=lambda: now[0])
     assert [line["tokens_per_second"] for line in metrics.read(tmp_path / "run")] == [32.0] * 7

@@ -17,6 +17,7 @@ import train as train_program
 from minigrad.formats.json_files import write_json
 from minigrad.formats.safetensors import save_tensors
 from minigrad.system.locks import FolderLock
+from minigrad.training import preparation
 from minigrad.training.folder import checkpoint
 from minigrad.training.run import Run
 from tests.small_runs import flags, record, refusal, run, settings, write_text
@@ -231,7 +232,7 @@ def test_a_bug_is_not_reported_as_bad_input(monkeypatch):
 
 def test_full_memory_and_an_early_interrupt_are_explained(capsys, monkeypatch):
     def end(error: BaseException) -> int:
-        monkeypatch.setattr(train_program, "Preparation", Mock(side_effect=error))
+        monkeypatch.setattr(preparation, "Preparation", Mock(side_effect=error))
         return train_program.main([])
 
     assert end(MemoryError()) == 1
@@ -287,14 +288,14 @@ def test_a_second_process_is_refused_and_changes_nothing(capsys, copy):
 
 def test_of_two_new_runs_in_one_folder_one_is_refused(capsys, monkeypatch, text, tmp_path):
     """Another process makes the folder while this one reads its text."""
-    encode = train_program.Preparation.encode
+    encode = preparation.Preparation.encode
 
     def encode_while_another_begins(self, corpus, skeleton):
         (tmp_path / "run").mkdir()
         writer.take(tmp_path / "run")
         return encode(self, corpus, skeleton)
 
-    monkeypatch.setattr(train_program.Preparation, "encode", encode_while_another_begins)
+    monkeypatch.setattr(preparation.Preparation, "encode", encode_while_another_begins)
     with FolderLock() as writer:
         error = refusal(capsys, *flags(settings(text, tmp_path / "run")))
     assert "is being written by another process" in error

@@ -9,7 +9,8 @@ from typing import Any
 import models
 from minigrad.distributed.world import ALONE
 from minigrad.optim import SGD, AdamW, Muon
-from minigrad.training.optimizers import NAMES, bytes_kept, choose, kept_elements, optimizer_of
+from minigrad.training.optimizers import NAMES, bytes_kept, kept_elements, optimizer_of
+from minigrad.training.planning.choices import choose_optimizer
 from minigrad.training.settings import RunSettings
 from tests.models import tiny
 
@@ -58,5 +59,5 @@ def test_what_is_kept_beside_weights_and_gradients_is_what_the_optimizer_and_the
 
 def test_muon_is_chosen_where_it_is_a_small_part_of_a_step() -> None:
     nano, large = models.skeleton("vidya-v2", "nano"), models.skeleton("vidya-v2", "2.0")
-    assert [choose(nano, tokens, 256) for tokens in (2_048, 128)] == ["muon", "adamw"]
-    assert [choose(large, tokens, 256) for tokens in (2_048, 65_536)] == ["adamw", "muon"]
+    assert [choose_optimizer(nano, tokens, 256) for tokens in (2_048, 128)] == ["muon", "adamw"]
+    assert [choose_optimizer(large, tokens, 256) for tokens in (2_048, 65_536)] == ["adamw", "muon"]

@@ -147,7 +147,7 @@ def test_a_run_of_replicas_that_was_stopped_continues_exactly(monkeypatch: pytes
     take_step = train_program.take_step
 
     def take_or_die(run: Run) -> tuple[float, float]:
-        assert len(run.replicas.models) == 2
+        assert len(run.workers.models) == 2
         if run.step == 8:
             raise Killed
         return take_step(run)

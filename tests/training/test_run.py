@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import models
 from minigrad import nn
+from minigrad.adaptive.context import AdaptiveContext
+from minigrad.adaptive.signals import Signals
 from minigrad.data.tokens import token_files
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import read_json
 from minigrad.optim import decay_start, warmup_stable_decay
 from minigrad.training.folder import checkpoint
-from minigrad.training.folder.state import Sample
-from minigrad.training.reporting import samples
+from minigrad.training.folder.state import Sample, Totals
+from minigrad.training.guests import Adapting
+from minigrad.training.keeping import restore, save
 from minigrad.training.run import Run
-from minigrad.training.totals import Totals
+from minigrad.training.validation import evaluate, prompt_of, write_sample
 from train import accumulate_gradients, take_step
+
+
+def adapted(needs: list[float]) -> AdaptiveContext:
+    context = AdaptiveContext.up_to(100)
+    for place, need in enumerate(needs):
+        context.note_norm(abs(need))
+        context.decide(place, Signals(need, 3.0, 1.0, float("nan"), 0.0, 512))
+    return context
 
 
 def weights(run: Run) -> list[bytes]:
@@ -44,10 +58,10 @@ def test_a_step_moves_every_weight_and_leaves_no_gradient(make):
 
 def test_training_lowers_the_loss(make):
     run = make(steps=60)
-    first = run.evaluate(everything=True).loss
+    first = evaluate(run, everything=True).loss
     for _ in range(60):
         take_step(run)
-    assert run.evaluate(everything=True).loss < 0.7 * first
+    assert evaluate(run, everything=True).loss < 0.7 * first
 
 
 @pytest.mark.parametrize("parts", [2, 4])
@@ -94,31 +108,31 @@ def test_the_rate_follows_the_schedule_and_is_the_peak_while_the_end_is_unknown(
 
 def test_a_sample_begins_as_a_validation_document_and_is_kept(make):
     run = make()
-    sample = run.write_sample()
+    sample = write_sample(run)
     assert sample.startswith(run.text.tokenizer.decode(run.text.validation.tokens[1:9]))
     assert run.samples == [Sample(0, sample)]
     assert not any(special in sample for special in run.text.tokenizer.specials)
-    assert make().write_sample() == sample
+    assert write_sample(make()) == sample
     take_step(run)
-    assert run.write_sample() != sample
+    assert write_sample(run) != sample
 
 
 def test_a_sample_does_not_reach_into_the_next_document(make, tmp_path):
     run = make()
     validation = token_files.prepare(["so", "long " * 50], run.text.tokenizer, folder=tmp_path)
     run.text = replace(run.text, validation=validation)
-    assert run.text.tokenizer.decode(samples.prompt_of(run.text)[1:]) == "so"
-    assert samples.prompt_of(run.text)[0] == run.text.tokenizer.end_of_text_id
+    assert run.text.tokenizer.decode(prompt_of(run.text)[1:]) == "so"
+    assert prompt_of(run.text)[0] == run.text.tokenizer.end_of_text_id
 
 
 def test_a_saved_run_continues_from_where_it_was(make):
     run = make(dropout=0.1)
     for _ in range(4):
         take_step(run)
-    run.write_sample()
-    run.save()
+    write_sample(run)
+    save(run)
     again = make(dropout=0.1)
-    again.restore(checkpoint.load(run.folder.path))
+    restore(again, checkpoint.load(run.folder.path))
     assert (again.step, again.samples, again.totals) == (4, run.samples, run.totals)
     assert again.seconds() == 4.0  # two seconds before, two now
     assert [take_step(again) for _ in range(3)] == [take_step(run) for _ in range(3)]
@@ -144,24 +158,24 @@ def test_a_saved_run_continues_from_where_it_was(make):
 )
 def test_a_garbled_state_is_refused(make, name, value):
     run = make()
-    run.save()
+    save(run)
     saved = checkpoint.load(run.folder.path)
     saved.state[name] = value
     with pytest.raises(InputError, match=rf"state\.json of step 0 in .* is damaged: {name}"):
-        make().restore(saved)
+        restore(make(), saved)
 
 
 def test_a_checkpoint_of_another_model_is_refused(make):
     run = make()
-    run.save()
+    save(run)
     saved = checkpoint.load(run.folder.path)
     other = make()
     other.model = models.build("vidya-v2", vocab_size=300, num_layers=1)
     with pytest.raises(InputError, match="the weights do not fit the model"):
-        other.restore(saved)
+        restore(other, saved)
     del saved.moments["model.norm.weight.m"]
     with pytest.raises(InputError, match=r"missing: model\.norm\.weight\.m"):
-        make().restore(saved)
+        restore(make(), saved)
 
 
 def test_a_loss_that_is_not_finite_names_the_operation_and_changes_nothing(make):
@@ -175,7 +189,7 @@ def test_a_loss_that_is_not_finite_names_the_operation_and_changes_nothing(make)
 
 
 @pytest.mark.parametrize(
-    "act", [lambda run: run.save(), lambda run: run.evaluate(False), lambda run: run.write_sample()]
+    "act", [lambda run: save(run), lambda run: evaluate(run, everything=False), lambda run: write_sample(run)]
 )
 def test_damaged_weights_are_neither_saved_nor_measured_nor_sampled(make, act):
     run = make()
@@ -205,29 +219,58 @@ def test_weights_are_checked_once_in_each_step(make, monkeypatch):
     monkeypatch.setattr(run.model, "loss", noting)
     for _ in range(2):
         take_step(run)
-        run.evaluate(everything=False)
-        run.write_sample()
-        run.save()
+        evaluate(run, everything=False)
+        write_sample(run)
+        save(run)
     assert checks.count(8) == 2  # the check computes the loss of as many tokens as the context has
-    run.restore(checkpoint.load(run.folder.path))
-    run.write_sample()
+    restore(run, checkpoint.load(run.folder.path))
+    write_sample(run)
     assert checks.count(8) == 3
 
 
 def test_an_adaptive_context_cuts_the_same_tokens_and_decides_every_few_steps(make):
     run, fixed = make(adaptive_context=True, context=16), make(context=16)
-    assert run.context == 4
+    run.before_step()
+    assert (run.context, fixed.context) == (4, 16)
     assert run.batch().tokens.tolist() == fixed.batch().tokens.tolist()
     assert run.batch().layout.lengths.max() == 4 < fixed.batch().layout.lengths.max()
     for _ in range(51):
-        run.adapt_context()
         take_step(run)
-    assert [decision.place for decision in run.adaptive.decisions] == [25, 50]
-    assert run.adaptive.gradient_norm > 0
+    (guest,) = run.guests
+    assert [decision.place for decision in guest.context.decisions] == [25, 50]
+    assert guest.context.gradient_norm > 0
 
 
 def test_a_checkpoint_with_the_context_of_another_run_is_refused(make):
     run, fixed = make(adaptive_context=True), make()
-    run.save()
-    with pytest.raises(InputError, match=r"the context in state\.json of step 0 in .* is not this run's"):
-        fixed.restore(checkpoint.load(run.folder.path))
+    save(run)
+    with pytest.raises(InputError, match=r"state\.json of step 0 in .* is damaged: context is unknown"):
+        restore(fixed, checkpoint.load(run.folder.path))
+    longer = make(adaptive_context=True, context=16)
+    with pytest.raises(InputError, match=r"state\.json of step 0 .*: context\.largest is 8, and that of this run 16"):
+        restore(longer, checkpoint.load(run.folder.path))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ({"smallest": 2}, r"context\.largest is missing"),
+        (asdict(adapted([])) | {"current": 9}, "the context must lie between 12 and 100, not be 9"),
+        (asdict(adapted([0.1])) | {"decisions": [{"place": 1}]}, r"context\.decisions\[0\]\.before is"),
+    ],
+)
+def test_a_damaged_context_in_a_checkpoint_is_refused(make, damage, message):
+    run = make(adaptive_context=True)
+    save(run)
+    saved = checkpoint.load(run.folder.path)
+    saved.state["context"] = damage
+    with pytest.raises(InputError, match=rf"state\.json of step 0 in .* is damaged: {message}"):
+        restore(run, saved)
+
+
+@given(st.lists(st.floats(-1, 1), max_size=5))
+def test_a_checkpoint_keeps_every_bit_of_a_context(needs):
+    context, again = Adapting(100), Adapting(100)
+    context.context = adapted(needs)
+    again.restore(json.loads(json.dumps(context.state())))
+    assert again.context == context.context

@@ -10,6 +10,7 @@ import pytest
 from minigrad.errors import RunError
 from minigrad.system.signals import StopRequest
 from minigrad.training.reporting.step_log import StepLog
+from minigrad.training.validation import evaluate
 from tests.distributed.rooms import Room, together
 from train import take_step
 
@@ -35,8 +36,8 @@ def test_processes_follow_the_losses_of_one(make, size, optimizer, accumulate):
 
 
 def test_each_process_evaluates_its_part_of_the_text(make):
-    alone = make().evaluate(everything=True)
-    found = together(2, lambda world: make(world=world).evaluate(everything=True))
+    alone = evaluate(make(), everything=True)
+    found = together(2, lambda world: evaluate(make(world=world), everything=True))
     assert found[0] == found[1]
     assert found[0].tokens == alone.tokens
     assert found[0].bits_per_byte == pytest.approx(alone.bits_per_byte)

@@ -9,22 +9,34 @@ from pathlib import Path
 from minigrad.data.split import digest_of
 from minigrad.data.tokens.token_files import TokenFile, TokenMixture
 from minigrad.data.tokens.tokenized import TokenizedCorpus
+from minigrad.distributed.agreement import check_agreement
+from minigrad.distributed.world import World
 from minigrad.errors import InputError
-from minigrad.training.folder.record import FILE, Record
+from minigrad.training.folder.record import FILE, Record, stored
 from minigrad.training.settings import TrainConfig
-from minigrad.training.teaching import Lessons
 
 _PART = 1 << 22  # tokens that are hashed at a time
 
 
-def fingerprints(text: TokenizedCorpus, lessons: Lessons | None, base: str = "") -> dict[str, str]:
+def fingerprints(text: TokenizedCorpus, lessons: str = "", base: str = "") -> dict[str, str]:
     """Return the hashes of a run's data, under the names of their fields in the record.
 
-    `base` is the hash of the weights under adapters.
+    `lessons` is the hash of the lessons, `base` that of the weights which adapters leave as they are.
     """
     texts = {"text": fingerprint(text.train), "validation_text": fingerprint(text.validation)}
     texts["test_text"] = of_test(text.corpus.split().test)
-    return texts | {"lessons": lessons.fingerprint() if lessons else "", "base": base}
+    return texts | {"lessons": lessons, "base": base}
+
+
+def check_processes_agree(world: World, settings: TrainConfig, found: Mapping[str, str]) -> None:
+    """Raise InputError if processes have other settings, or read something with other `fingerprints`.
+
+    Their numbers of threads may differ.
+    """
+    if world.size > 1:
+        facts = {f"--{name.replace('_', '-')}": value for name, value in stored(settings).items()}
+        texts = {f"the {name.replace('_', ' ')}, by its hash": value for name, value in found.items()}
+        check_agreement(world, texts | facts | {"--threads": None})
 
 
 def difference(record: Record, found: Mapping[str, str]) -> str:

@@ -1,36 +1,25 @@
-"""The run folder: created once, never overwritten, and continued only with its own settings."""
+"""The run folder: created once, and never overwritten."""
 
 from __future__ import annotations
 
-import dataclasses
 import errno
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from minigrad.data import mixture
-from minigrad.data.corpus import Corpus
-from minigrad.data.mixture import Mixture
-from minigrad.distributed.world import ALONE, World, mpiexec, total
+from minigrad.distributed.world import ALONE, World, mpiexec
 from minigrad.errors import InputError, RunError
-from minigrad.kernels.gemm import backend
-from minigrad.system import hardware, processors
 from minigrad.system.locks import FolderLock
-from minigrad.system.terminal import command, phase, say
-from minigrad.system.units import plural
-from minigrad.training import best
-from minigrad.training.budget import Budget, Decay, read_decay, write_decay
+from minigrad.system.terminal import command, say
+from minigrad.training.budget import Decay, write_decay
 from minigrad.training.folder import checkpoint
-from minigrad.training.folder.fingerprints import check_beginnings, difference
-from minigrad.training.folder.places import RUNS, newest, refuse_existing, refuse_links
-from minigrad.training.folder.record import FILE, NOT_STORED, Record
-from minigrad.training.planning import costs
+from minigrad.training.folder.fingerprints import difference
+from minigrad.training.folder.places import refuse_existing
+from minigrad.training.folder.record import FILE, Record
 from minigrad.training.settings import TrainConfig
 from minigrad.typing import Tokenizer
 
 _NO_PLACE = (errno.ENAMETOOLONG, errno.ENOENT)  # no folder can have that name, or be made there, as in /proc
-_LIMITS = ("steps", "tokens", "minutes")
 
 
 @dataclass
@@ -120,6 +109,11 @@ class RunFolder:
             )
 
     @property
+    def best(self) -> Path:
+        """The folder of the best model; it can be loaded like any other."""
+        return self.path / "best"
+
+    @property
     def has_checkpoint(self) -> bool:
         """Whether training can continue from a checkpoint."""
         return checkpoint.latest(self.path) is not None
@@ -128,171 +122,3 @@ class RunFolder:
     def step(self) -> int:
         """The number of steps of the newest checkpoint, 0 without one."""
         return max(checkpoint.steps(self.path), default=0)
-
-
-@dataclass(frozen=True)
-class Opening:
-    """The settings of a run, given by its flags or by the folder that it continues."""
-
-    asked: TrainConfig
-    explicit: Collection[str]  # the names of the settings that were given
-    folder: RunFolder | None  # None for a new run
-    world: World = ALONE
-
-    def measure_machine(self) -> costs.Rates:
-        """Choose threads and matmul backend, and return how fast all processes compute together."""
-        say(self.compare_threads(), end="")
-        threads = self.asked.threads and min(self.asked.threads, processors.count())  # a continued run as it began
-        hardware.prepare(threads, self.world.sharing)
-        backend.use(self.asked.matmul, self.asked.precision)
-        return costs.Rates(*(total(self.world, rate) for rate in costs.measure_rates()))
-
-    def read_corpus(self) -> Corpus | Mixture:
-        """Read the documents to train on, and the held-out ones; raises InputError if they are too few."""
-        with phase(f"reading {self.asked.text}"):
-            try:
-                found = mixture.load(self.asked.text, held_out=self.asked.held_out, progress=say)
-                mixture.check_enough(found, test=self.asked.test)
-                check_beginnings(self.asked, found.split().test)
-            except MemoryError:
-                raise RunError(
-                    f"the memory is too small for the text of {self.asked.text}; give a part of it"
-                ) from None
-            return found
-
-    def compare_threads(self) -> str:
-        """Return a line that says what changes if the run to continue began with more threads than can run here.
-
-        Or in another number of processes.
-        """
-        threads, most = self.asked.threads or 1, processors.count()
-        if self.folder is None:
-            return ""
-        before, now = self.folder.record.processes, self.world.size
-        if before != now:
-            return (
-                f"this run was trained by {plural(before, 'process')} so far, and is by {now} now: sums are added in "
-                "another order, so the weights will differ in their last bits from those of a run that never stopped\n"
-            )
-        if threads <= most:
-            return ""
-        return (
-            f"this run began with {threads} threads, and this computer has {most}: sums are added in another order, "
-            "so the weights will differ in their last bits from those of a run that never stopped\n"
-        )
-
-
-def open_run(
-    given: TrainConfig,
-    explicit: Collection[str] | None = None,
-    lock: FolderLock | None = None,
-    world: World = ALONE,
-) -> Opening:
-    """Return the settings of a new run, or of the run to continue.
-
-    `explicit` names the settings that were given, by default the settings that differ from their defaults. A new run
-    without a limit gets ten minutes. The folder of a run to continue is locked by `lock` before it is read, unless only
-    its plan is wanted; only the first of several processes locks it, and the others read it after that. The batch that
-    is given is that of each process; the returned one is that of all. Raises InputError if another process
-    writes into the folder, or for settings that it refuses.
-    """
-    if explicit is None:
-        fields = dataclasses.fields(given)
-        explicit = {field.name for field in fields if getattr(given, field.name) != field.default}
-    if given.batch:
-        given = dataclasses.replace(given, batch=given.batch * world.size)
-    if given.resume is not None:
-        family = given.model if "model" in explicit else None
-        path = Path(given.resume or given.out or newest(RUNS, family))
-        Record.read(path)  # so that no lock is left in a folder without a run
-        refuse_links(path, (checkpoint.folder_of(path), best.folder_of(path)))
-        if lock is not None and not given.plan and world.rank == 0:
-            lock.take(path)
-            checkpoint.recover(path)
-        world.collect(path)  # the others wait until the folder is recovered
-        record, settings = _continued(given, explicit, Record.read(path), path)
-        settings.check_processes(world.size)
-        if record.processes != world.size and record.settings.get("threads") is None:
-            settings = dataclasses.replace(settings, threads=None)  # chosen anew: other processes share the cores
-        return Opening(settings, explicit, RunFolder(path, record, world=world), world)
-    given.check_processes(world.size)
-    read_decay(given.decay, given.steps)
-    if given.steps is None and given.tokens is None and given.minutes is None:
-        given = dataclasses.replace(given, minutes=10.0)
-    if given.init is not None and given.tokenizer is None:
-        given = dataclasses.replace(given, tokenizer=given.init)
-    if given.teacher is not None and given.tokenizer is None:
-        given = dataclasses.replace(given, tokenizer=given.teacher)
-    if given.is_lesson:
-        given = _for_teaching(Path(given.init or ""), given)
-    return Opening(given, explicit, None, world)
-
-
-def _for_teaching(init: Path, given: TrainConfig) -> TrainConfig:
-    """Return settings of teaching with the text that the run in `init` was trained on, unless another one is given.
-
-    Answers are drawn, and compared with a reference, without dropout, so they are also learned without: raises
-    InputError for dropout with them.
-    """
-    if given.objective != "sft" and given.dropout:
-        raise InputError(
-            f"--objective {given.objective} computes probabilities of answers without dropout and must learn from "
-            "the same model: leave out --dropout"
-        )
-    if given.replay_text is not None:
-        return given
-    known = Record.read(init) if (init / FILE).is_file() else Record(data=TrainConfig.data)
-    held_out = given.held_out or known.used.get("held_out")
-    return dataclasses.replace(given, replay_text=known.text_name, held_out=held_out)
-
-
-def _continued(
-    given: TrainConfig, explicit: Collection[str], record: Record, folder: Path
-) -> tuple[Record, TrainConfig]:
-    """Return record and settings of a run to continue: its own, with a larger limit if one was given.
-
-    Raises InputError listing every difference that is refused.
-    """
-    if given.test:  # may be given at any time: training does not depend on it
-        record = dataclasses.replace(record, settings=record.settings | {"test": True})
-    asked, used = record.settings, record.used
-    refused, larger = [], {}
-    for name in explicit:
-        value = getattr(given, name)
-        if name in NOT_STORED or value in (asked.get(name), used.get(name)):
-            continue
-        limit = "steps" if name == "decay" else name  # the course of a decay belongs to a number of steps
-        if limit in _LIMITS and used.get(limit) is not None and (getattr(given, limit) or 0) > used[limit]:
-            larger[name] = value
-        else:
-            before = "none" if used.get(name) is None else used[name]
-            refused.append(f"--{name.replace('_', '-')} {value} (the run has {before})")
-    if refused:
-        raise InputError(
-            f"{folder} was started with other settings: {', '.join(sorted(refused))}. Leave these flags out to "
-            "continue it; only --test and a larger --steps, --tokens or --minutes can be given. Another setting needs "
-            "a run of its own (--out)."
-        )
-    record = _extended(record, larger, folder) if larger else record
-    used = {name: value for name, value in record.used.items() if name != "decay_start"}
-    return record, dataclasses.replace(given, **used)
-
-
-def _extended(record: Record, larger: Mapping[str, Any], folder: Path) -> Record:
-    """Return the record of a run that gets a larger limit.
-
-    A finished run continues past its end, which is stored in `stages`: one more command is needed to repeat it. Raises
-    InputError while the learning rate decays: no run with the new limit would have taken those steps.
-    """
-    saved, steps = checkpoint.steps(folder), record.used.get("steps")
-    step, stages, decays = saved[-1] if saved else 0, list(record.stages), list(record.decays)
-    decay = Budget(steps, None, read_decay(record.used.get("decay"), steps)).decay
-    if steps is not None and (0 if record.used.get("schedule") == "cosine" else decay[0][0]) < step < steps:
-        raise InputError(
-            f"{folder} is at step {step:,} of {steps:,}, and its learning rate has begun to decay. Finish it first "
-            f"(--resume {folder}), then continue with a larger limit."
-        )
-    if step == steps:
-        decays += [""] * (len(stages) - len(decays)) + [record.used.get("decay") or ""]
-        stages.append(steps)
-    return dataclasses.replace(record.with_limit(larger, (*_LIMITS, "decay")), stages=stages, decays=decays)

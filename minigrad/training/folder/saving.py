@@ -1,138 +1,194 @@
-"""Save and restore a run: its checkpoint, and the model that is written for other programs."""
+"""Save and restore a run: its checkpoint, and the model for other programs, written while training goes on.
+
+Training pauses only for as long as it takes to copy the weights and the moments. The copy is written, so the file does
+not depend on how far training has come meanwhile. One write takes place at a time: the next one waits for it.
+"""
 
 from __future__ import annotations
 
 import functools
-import hashlib
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from minigrad.adapters.files import save, trained
-from minigrad.distributed.agreement import check_equal
-from minigrad.errors import InputError
 from minigrad.formats.weights import check_weights
+from minigrad.kernels.threads import over_rows
+from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.parameter import Parameter
-from minigrad.training.best import folder_of, is_best
+from minigrad.optim import Optimizer
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.checkpoint import Checkpoint
-from minigrad.training.folder.state import State
-from minigrad.typing import Array
+from minigrad.training.folder.run_folder import RunFolder
+from minigrad.typing import Array, Tokenizer
 
-if TYPE_CHECKING:
-    from minigrad.training.run import Run
+Arrays = dict[str, Array]
+Write = Callable[[Arrays], object]
+"""Writes files from copies of arrays; raises RunError if it cannot."""
 
 
-def save_run(run: Run) -> None:
-    """Begin to write the model for other programs, and then a checkpoint, from copies of their arrays.
+class Writer:
+    """A thread that writes, and the memory of the copies, which is used again for every snapshot.
+
+    Inside its block, a write that failed is reported by `check`, and the block does not end before the last write has.
+    """
+
+    def __init__(self) -> None:
+        self._copies: Arrays = {}
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        """Wait for the last write; its error is raised, unless another one ends the block."""
+        self.join()
+        if kind is None:
+            self.check()
+
+    def begin(self, arrays: Mapping[str, Array], write: Write) -> None:
+        """Wait for an earlier write, copy the arrays, and begin to `write` the copies.
+
+        Raises the error of the earlier write if it failed.
+        """
+        self.wait()
+        copies = self._copied(arrays)
+        self._thread = threading.Thread(target=self._run, args=(write, copies), name="minigrad-writer", daemon=True)
+        self._thread.start()
+
+    def wait(self) -> None:
+        """Wait until the last write has ended; raises its error if it failed."""
+        self.join()
+        self.check()
+
+    def check(self) -> None:
+        """Raise the error of a write that has failed; do not wait for one that is going on."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def join(self) -> None:
+        """Wait until the last write has ended, whatever became of it."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _run(self, write: Write, copies: Arrays) -> None:
+        try:
+            write(copies)
+        except BaseException as error:
+            self._error = error
+
+    def _copied(self, arrays: Mapping[str, Array]) -> Arrays:
+        """Return copies of the arrays, in the memory of earlier copies where it fits."""
+        for name, array in arrays.items():
+            known = self._copies.get(name)
+            if known is None or (known.shape, known.dtype) != (array.shape, array.dtype):
+                self._copies[name] = np.empty_like(array, order="C")
+        pairs = [(self._copies[name], array) for name, array in arrays.items()]
+
+        def copy_some(start: int, stop: int) -> None:
+            for copy, array in pairs[start:stop]:
+                np.copyto(copy, array)
+
+        over_rows(copy_some, len(pairs), sum(array.size for array in arrays.values()) // max(len(pairs), 1))
+        return {name: self._copies[name] for name in arrays}
+
+
+class ModelFiles(NamedTuple):
+    """A model as it is written for other programs: in the published format, with its tokenizer."""
+
+    folder: RunFolder
+    model: LanguageModel
+    tokenizer: Tokenizer
+    base: str | None  # the folder of the model that adapters belong to
+
+    def write(self, weights: Mapping[str, Array], folder: Path) -> None:
+        """Write the model with these weights into a folder; raises RunError if it cannot be written."""
+        save(self.model, folder, base=self.base, weights=weights)
+        self.folder.keep_tokenizer(self.tokenizer, folder)
+
+
+class Snapshot(NamedTuple):
+    """A run after a step: the arrays that it trains, what it keeps beside them, and its state."""
+
+    step: int
+    weights: Arrays
+    kept: Arrays  # the moments of the optimizer and the arrays of guests
+    state: dict[str, Any]
+    published: Callable[[Arrays, Arrays], Arrays]  # the weights for other programs, from copies of the two
+
+
+def save_run(snapshot: Snapshot, files: ModelFiles, writer: Writer, *, is_best: bool) -> None:
+    """Begin to write the model for other programs, and then a checkpoint, from copies.
 
     In this order a run that is killed between the two takes its last steps again and writes both; after a checkpoint of
-    the last step nothing is left to do, and an older model would stay. The model is that of the averaged weights, if
-    the run has these; it is written as the best one too, if it is. Of several processes the first one writes, after it
-    got the moments of the others, and all compare their weights.
+    the last step nothing is left to do, and an older model would stay. The best model is written as that too.
     """
-    check_equal_weights(run)
-    weights, kept = trained(run.model), _kept(run)  # the moments of all processes meet in the first
-    if run.world.rank > 0:
-        return
-    run.folder.check()
-    step, also_best = run.step, is_best(run.best, run.step)
-    state = State(run.optimizer.steps, run.seconds(), run.totals, run.samples, run.adaptive, run.best).as_dict()
+    folder = files.folder
+    folder.check()
 
-    def write(copies: dict[str, Array]) -> None:
-        ours, moments = ({name: copies[name] for name in names} for names in (weights, kept))
-        final = {name: moments.get(f"{name}.average", array) for name, array in ours.items()}
-        for folder in (run.folder.path, *([folder_of(run.folder.path)] if also_best else [])):
-            _write_model(run, folder, final)
-        checkpoint.save(run.folder.path, step, weights=ours, moments=moments, state=state)
-        run.world.last_word(run.folder.last_word())
+    def write(copies: Arrays) -> None:
+        weights, kept = ({name: copies[name] for name in names} for names in (snapshot.weights, snapshot.kept))
+        published = snapshot.published(weights, kept)
+        for place in (folder.path, *([folder.best] if is_best else [])):
+            files.write(published, place)
+        checkpoint.save(folder.path, snapshot.step, weights=weights, moments=kept, state=snapshot.state)
+        folder.world.last_word(folder.last_word())
 
-    run.writer.begin(weights | kept, write)
+    writer.begin(snapshot.weights | snapshot.kept, write)
 
 
-def save_best(run: Run) -> None:
-    """Begin to write the model of a run as the best one, from a copy."""
-    if run.world.rank == 0:
-        run.folder.check()
-        with run.averaged():
-            run.writer.begin(trained(run.model), functools.partial(_write_model, run, folder_of(run.folder.path)))
+def save_best(model: LanguageModel, files: ModelFiles, writer: Writer) -> None:
+    """Begin to write a model, from a copy, as the best one."""
+    files.folder.check()
+    writer.begin(trained(model), functools.partial(files.write, folder=files.folder.best))
 
 
-def _write_model(run: Run, folder: Path, weights: Mapping[str, Array]) -> None:
-    """Write weights in the published format into a folder, with the tokenizer."""
-    save(run.model, folder, base=run.settings.init, weights=weights)
-    run.folder.keep_tokenizer(run.text.tokenizer, folder)
+def restore(saved: Checkpoint, model: LanguageModel, optimizer: Optimizer, arrays: Arrays, updates: int) -> None:
+    """Copy what a checkpoint holds into a model, its optimizer and the `arrays` of guests.
 
-
-def check_equal_weights(run: Run) -> None:
-    """Raise RunError if a process has other weights than the first.
-
-    The exchange of weights after a step would hide the mismatch: processes that read different files would go on with a
-    mixture of two models.
+    `updates` is the number of updates that the optimizer has made. Raises InputError if something does not fit.
     """
-    if run.world.size > 1:
-        digest = hashlib.blake2b(digest_size=16)
-        for parameter in run.model.parameters():
-            digest.update(parameter.data.data)
-        check_equal(run.world, f"weights after step {run.step:,}", digest.hexdigest(), run.describe_last_checkpoint())
-
-
-def restore_run(run: Run, saved: Checkpoint) -> None:
-    """Continue from a checkpoint; raises InputError if it does not fit the model."""
-    model, dtype = run.model, run.model.head().dtype
+    dtype = model.head().dtype
     check_weights(saved.weights, {name: each.shape for name, each in trained(model).items()}, dtype)
-    shapes = {f"{name}.{kind}": parameter.shape for name, parameter, kinds in _named(run) for kind in kinds}
-    moments = {name: array for name, array in saved.moments.items() if name in shapes or not _says_nothing(name, array)}
-    check_weights(moments, shapes, dtype)
-    state = State.read(saved, run.folder.path)
-    if (state.context and state.context.largest) != (run.adaptive and run.adaptive.largest):
-        raise InputError(f"the context in state.json of step {saved.step} in {run.folder.path} is not this run's")
+    shapes = {f"{name}.{kind}": each.shape for name, each, kinds in _named(model, optimizer) for kind in kinds}
+    shapes |= {name: array.shape for name, array in arrays.items()}
+    # Muon once kept second moments of its matrices, which are zero.
+    empty = {name for name, each in saved.moments.items() if name.endswith(".v") and not each.any()} - shapes.keys()
+    kept = {name: array for name, array in saved.moments.items() if name not in empty}
+    check_weights(kept, shapes, dtype)
     model.load_state_dict(model.state_dict() | saved.weights)
-    load_moments(run, moments, state.updates)
-    run.seconds_before, run.totals, run.samples = state.seconds, state.since_logged, state.samples
-    run.step, run.adaptive, run.best = saved.step, state.context, state.best
+    load_moments(model, optimizer, kept, updates)
+    for name, array in arrays.items():
+        array[...] = kept[name]
 
 
-def load_moments(run: Run, moments: Mapping[str, Array], updates: int) -> None:
-    """Set what the optimizer keeps, named as `save_run` names it, and its number of updates; missing arrays are 0."""
-    run.optimizer.load_moments(
+def load_moments(model: LanguageModel, optimizer: Optimizer, moments: Mapping[str, Array], updates: int) -> None:
+    """Set the moments of an optimizer, named as by `moments_of`, and its number of updates; what is missing is 0."""
+    optimizer.load_moments(
         [
-            [moments.get(f"{name}.{kind}", np.zeros(parameter.shape)) for kind in kinds if kind != _AVERAGE]
-            for name, parameter, kinds in _named(run)
+            [moments.get(f"{name}.{kind}", np.zeros(parameter.shape)) for kind in kinds]
+            for name, parameter, kinds in _named(model, optimizer)
         ]
     )
-    for (name, parameter, _), average in zip(_named(run), _averages(run), strict=False):
-        average[...] = moments.get(f"{name}.{_AVERAGE}", parameter.data)
-    run.optimizer.steps = updates
+    optimizer.steps = updates
 
 
-_AVERAGE = "average"
-
-
-def _named(run: Run) -> list[tuple[str, Parameter, tuple[str, ...]]]:
-    """Return each parameter that is trained with its name, and the names of the arrays kept beside its value."""
-    named = [(name, each) for name, each in run.model.named_parameters() if each.requires_grad]
-    average = (_AVERAGE,) if run.average else ()
-    return [(name, each, (*run.optimizer.moments_kept(each), *average)) for name, each in named]
-
-
-def _kept(run: Run) -> dict[str, Array]:
-    """Return the arrays kept beside the weights, by names such as "norm.weight.m"; nothing but in the first process."""
-    moments = run.optimizer.moments()
-    averages: list[tuple[Array, ...]] = [(each,) for each in _averages(run)] or [()] * len(moments)
+def moments_of(model: LanguageModel, optimizer: Optimizer) -> Arrays:
+    """Return the moments by names such as "norm.weight.m"; all in the first process, none in the others."""
     return {
         f"{name}.{kind}": array
-        for (name, _, kinds), arrays, average in zip(_named(run), moments, averages, strict=False)
-        for kind, array in zip(kinds, (*arrays, *average), strict=True)
+        for (name, _, kinds), arrays in zip(_named(model, optimizer), optimizer.moments(), strict=False)
+        for kind, array in zip(kinds, arrays, strict=True)
     }
 
 
-def _averages(run: Run) -> list[Array]:
-    return run.average.values() if run.average else []
-
-
-def _says_nothing(name: str, moment: Array) -> bool:
-    """Whether a moment is what Muon once kept of its matrices: a second one that is zero."""
-    return name.endswith(".v") and not moment.any()
+def _named(model: LanguageModel, optimizer: Optimizer) -> list[tuple[str, Parameter, tuple[str, ...]]]:
+    """Return each parameter that is trained, with its name and the names of its moments."""
+    named = [(name, each) for name, each in model.named_parameters() if each.requires_grad]
+    return [(name, each, optimizer.moments_kept(each)) for name, each in named]

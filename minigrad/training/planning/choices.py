@@ -27,11 +27,22 @@ ADAPTER_LEARNING_RATE = 10 / 3
 REPLAY = {"sft": 0.75} | dict.fromkeys(("dpo", "reinforce", "best-of-n", "grpo"), 0.25)
 """The share of replayed text in the loss while something is taught (benchmarks/teaching.py measures what it keeps)."""
 
+_MOST_SHARE = 0.25  # of the FLOPs of a step, that Muon may take
+
 MOST_DROPOUT = 0.3
 """The largest dropout that is chosen."""
 
 QUESTION_NOISE = 0.1
 """The share of changed words in the questions of a book; the answer to a problem of a task depends on each word."""
+
+
+def choose_optimizer(model: LanguageModel, tokens: int, context: int) -> str:
+    """Return the name of the optimizer for steps of `tokens` tokens: Muon, unless it takes too much of a step.
+
+    What Muon adds takes the same time for any number of tokens, so it pays with small models and large steps.
+    """
+    extra = optimizers.flops_per_token("muon", model, tokens)
+    return "muon" if extra < _MOST_SHARE * costs.flops_per_token(model, context) else "adamw"
 
 
 def expected_tokens(asked: OptimisationSettings, speed: float) -> float:
@@ -62,7 +73,7 @@ def choose_settings(
     per_step, limit_steps = batch * context * asked.accumulate, asked.steps
     if asked.tokens:
         limit_steps = math.ceil(asked.tokens / per_step)
-    usual = "adamw" if asked.is_lesson or asked.adapter_rank else optimizers.choose(model, per_step, context)
+    usual = "adamw" if asked.is_lesson or asked.adapter_rank else choose_optimizer(model, per_step, context)
     optimizer = asked.optimizer or usual
     update = optimizers.flops_per_token(optimizer, model, per_step)
     expected = limit_steps or expected_tokens(asked, costs.tokens_per_second(model, context, rates, update)) / per_step

@@ -13,12 +13,17 @@ import numpy as np
 
 from minigrad.adapters import AdaptedEmbedding
 from minigrad.data.xz import MOST_BYTES
+from minigrad.distributed.pipeline import largest_stage
+from minigrad.distributed.world import World
 from minigrad.experts import active_parameters, mixtures
 from minigrad.kernels.gemm import backend as products
 from minigrad.kernels.rowwise.swiglu import swiglu_forward
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layers import Embedding
 from minigrad.ops.cross_entropy import logit_chunks
+from minigrad.training import optimizers
+from minigrad.training.parallel import divides_layers, replicas_of
+from minigrad.training.settings import RunSettings
 
 # Time outside matrix products (norms, activation functions, additions, attention's exponentials, dispatch) for a token,
 # per layer and channel, in elements of SwiGLU; fitted to benchmarks/train_step.py.
@@ -110,7 +115,7 @@ class Memory:
         return dataclasses.replace(self, state=self.state + more, snapshot=snapshot)
 
     def for_stage(self, elsewhere: int) -> Memory:
-        """Return the memory without the gradients and moments of the other stages' weights, of `elsewhere` bytes."""
+        """Return the memory of a stage of a pipeline: other stages keep gradients and moments of `elsewhere` bytes."""
         return dataclasses.replace(self, state=self.state - 3 * elsewhere)
 
     def with_teacher(self, teacher: LanguageModel, tokens: int, is_shared: bool = False) -> Memory:
@@ -160,3 +165,24 @@ def memory(
     trained = sum(math.prod(each.shape) for each in model.parameters() if each.requires_grad)
     state = model.num_parameters() + int((replicas + (2 if processes == 1 else 3 / processes)) * trained)
     return Memory(state * itemsize, (tokens * per_token + head) * itemsize)
+
+
+def memory_of_run(
+    settings: RunSettings, model: LanguageModel, world: World, teacher: LanguageModel | None = None
+) -> Memory:
+    """Estimate the memory of a run in each of its processes, without its text."""
+    in_stages = divides_layers(settings, world)
+    needed = memory(
+        model,
+        -(-settings.batch // world.size) * (settings.accumulate if in_stages else 1),
+        settings.context,
+        itemsize=settings.itemsize,
+        recomputed=settings.checkpointing,
+        replicas=replicas_of(settings, model, world),
+        processes=1 if in_stages else world.size,
+    )
+    if in_stages:
+        needed = needed.for_stage(settings.itemsize * (model.num_parameters() - largest_stage(model, world.size)))
+    needed = needed.with_optimizer(*optimizers.bytes_kept(model, settings, world))
+    is_shared = settings.adapter_rank is not None and settings.teacher is None
+    return needed.with_teacher(teacher, settings.batch * settings.context, is_shared) if teacher else needed

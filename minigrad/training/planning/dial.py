@@ -11,7 +11,7 @@ from minigrad.system.units import format_estimate, format_seconds
 from minigrad.training import optimizers
 from minigrad.training.optimizers import matrices_of
 from minigrad.training.planning import costs, scaling
-from minigrad.training.planning.choices import CONTEXT, TOKENS_PER_STEP, expected_tokens
+from minigrad.training.planning.choices import CONTEXT, TOKENS_PER_STEP, choose_optimizer, expected_tokens
 from minigrad.training.settings import TrainConfig
 from minigrad.training.settings.optimisation import OptimisationSettings
 
@@ -46,7 +46,7 @@ class Dial:
 
     def speed(self, model: LanguageModel) -> float:
         """Return the estimated tokens per second of training, with the usual context, batch and optimizer."""
-        optimizer = optimizers.choose(model, TOKENS_PER_STEP, CONTEXT)
+        optimizer = choose_optimizer(model, TOKENS_PER_STEP, CONTEXT)
         update = optimizers.flops_per_token(optimizer, model, TOKENS_PER_STEP)
         return costs.tokens_per_second(model, CONTEXT, self.rates, update)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from minigrad.data.ngram import ORDER
 from minigrad.pages.chart import line_chart
 from minigrad.pages.page import escape, page
 from minigrad.system.files import write_text
@@ -15,7 +16,6 @@ from minigrad.system.units import format_bytes, format_count, format_seconds
 from minigrad.training.folder.state import Sample
 from minigrad.training.report.curves import even, of_family, series
 from minigrad.training.reporting import metrics
-from minigrad.training.reporting.baseline import ORDER
 from minigrad.typing import PathLike
 
 COPIES = 2.2

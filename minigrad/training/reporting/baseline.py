@@ -9,8 +9,6 @@ from minigrad.data import ngram, xz
 from minigrad.system.terminal import phase
 from minigrad.training.planning.plan import Plan
 
-ORDER = 6  # of the n-gram model: the best on the default text (benchmarks/ngram.py)
-
 
 class Baselines(NamedTuple):
     """Bits per byte of the validation text, or None; and the reason why there is no figure of xz."""
@@ -28,5 +26,5 @@ def baselines(plan: Plan) -> Baselines:
     with phase("compressing the same text with xz, and counting its bytes"):
         compressed = xz.xz_bits_per_byte(parts.train, parts.validation)
         every = max(1, -(-plan.text.train.num_bytes // xz.MOST_BYTES))
-        counted = ngram.bits_per_byte(itertools.islice(parts.train, 0, None, every), parts.validation, ORDER)
+        counted = ngram.bits_per_byte(itertools.islice(parts.train, 0, None, every), parts.validation, ngram.ORDER)
     return Baselines(compressed, "" if compressed is not None else "this Python lacks lzma", counted)

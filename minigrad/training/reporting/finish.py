@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from minigrad.evaluate.losses import Score
@@ -11,24 +13,23 @@ from minigrad.experts import load
 from minigrad.system import hardware
 from minigrad.system.terminal import command, say
 from minigrad.system.units import format_bytes, format_seconds
-from minigrad.training import best
 from minigrad.training.budget import write_decay
-from minigrad.training.folder.record import stored
+from minigrad.training.folder.record import TrainResult, stored
 from minigrad.training.folder.repeat import repeat_command
+from minigrad.training.folder.state import Best
 from minigrad.training.report import one_run
 from minigrad.training.reporting import metrics
 from minigrad.training.reporting.baseline import baselines
-from minigrad.training.reporting.result import TrainResult
-from minigrad.training.reporting.scores import score_of_test
-from minigrad.training.run import Run
+from minigrad.training.run import Finding, Run
+from minigrad.training.validation import evaluate, score_of_test
 
 
 def finish(run: Run) -> TrainResult | None:
     """Compare with xz, write the report, and print the result and how to repeat it; None but in the first process."""
-    score = run.score or run.evaluate(everything=True)
+    score = run.score or evaluate(run, everything=True)
     test = _of_test(run)
-    with run.averaged():
-        taught = run.plan.lessons.examine(run) if run.plan.lessons else None
+    with run.evaluating():
+        findings = [found for guest in run.guests if (found := guest.examine(run))]
     if run.world.rank > 0:
         return None
     settings, folder, lines = run.settings, run.folder, metrics.read(run.folder.path)
@@ -50,7 +51,9 @@ def finish(run: Run) -> TrainResult | None:
     figures: dict[str, Any] = {"bits_per_byte": score.bits_per_byte, "xz_bits_per_byte": xz, "no_xz": no_xz}
     ends = {"steps": run.step, "tokens": result.tokens, "command": repeat}
     others = {"ngram_bits_per_byte": counted} | _copying(score) | ends | test
-    folder.record.result = figures | others | (taught.figures if taught else {})
+    folder.record.result = figures | others
+    for found in findings:
+        folder.record.result |= found.figures
     folder.write()
     parameters, memory = run.model.num_parameters(), hardware.peak_memory_bytes()
     path = one_run.write_report(
@@ -69,20 +72,42 @@ def finish(run: Run) -> TrainResult | None:
         samples=run.samples,
         settings=stored(settings),
         command=repeat,
-        sections=[*([taught.section] if taught else []), *load.sections(lines)],
+        sections=[*(found.section for found in findings), *load.sections(lines)],
     )
-    if run.profile is not None:
-        say(run.profile.table(run.plan.rates.products, len(run.replicas.models)))
-    say(one_run.compare_with_xz(**figures, test_bits_per_byte=result.test_bits_per_byte))
-    if taught:
-        say(taught.verdict)
-    if run.last and (better := best.describe(run.best, run.last, folder.path)):
-        say(better)
+    _say_result(run, findings, one_run.compare_with_xz(**figures, test_bits_per_byte=result.test_bits_per_byte))
     say(f"{result.tokens:,} tokens in {format_seconds(result.seconds)}, at most {format_bytes(memory)} of memory")
     say(f"report   {path}")
     say(f"write    {command('generate.py', folder.path)}")
     say(f"repeat   {repeat}")
     return result
+
+
+def _say_result(run: Run, findings: Sequence[Finding], verdict: str) -> None:
+    """Print how good the model is, by the verdict on its validation text and by the findings of guests."""
+    if run.profile is not None:
+        say(run.profile.table(run.plan.rates.products, len(run.workers.models)))
+    say(verdict)
+    for found in findings:
+        say(found.verdict)
+    if run.last and (better := describe_best(run.best, run.last, run.folder.best)):
+        say(better)
+
+
+def describe_best(best: Best | None, last: Best, folder: Path) -> str:
+    """Return a line that names the best model in `folder`, if it is not the `last` one; else "".
+
+    Both were evaluated on the same part of the validation text.
+
+    >>> print(describe_best(Best(40, 1.5), Best(60, 1.52), Path("runs/small/best")))  # doctest: +ELLIPSIS
+    best     after 40 steps the model was better, 1.500 against 1.520 bits per byte on ...; write with it: ...small/best
+    """
+    if best is None or best.step == last.step:
+        return ""
+    return (
+        f"best     after {best.step:,} steps the model was better, {best.bits_per_byte:.3f} against "
+        f"{last.bits_per_byte:.3f} bits per byte on the validation text that is read during training; write with it: "
+        f"{command('generate.py', folder)}"
+    )
 
 
 def _of_test(run: Run) -> dict[str, float]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from minigrad.adaptive.context import Decision
 from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import parse_object
 from minigrad.formats.typed import read_dataclass
@@ -53,7 +52,7 @@ class Measurement:
     val_loss_others: float | None = None
     reward: float | None = option(None, "mean of the answers of the last step, if answers are rewarded")
     context: int | None = option(None, "tokens of the longest sequence of the last step, if it adapts", at_least=1)
-    decisions: list[Decision] = field(default_factory=list)  # on the context, since the last line
+    decisions: list[dict[str, float | None]] = field(default_factory=list)  # on the context, since the last line
     of_family: dict[str, list[float]] = field(default_factory=dict)
 
     def as_record(self) -> dict[str, Any]:
@@ -64,8 +63,11 @@ class Measurement:
             if value is not None and each.name not in ("of_family", "decisions"):
                 record[each.name] = int(value) if each.type.startswith("int") else float(value)
         if self.decisions:
-            record["decisions"] = [dataclasses.asdict(decision) for decision in self.decisions]
+            record["decisions"] = self.decisions
         return record | {name: [float(value) for value in values] for name, values in self.of_family.items()}
+
+
+FIELDS = {each.name for each in dataclasses.fields(Measurement)}
 
 
 class Metrics:
@@ -128,9 +130,8 @@ def _checked(record: dict[str, Any]) -> dict[str, Any]:
 
     A list of numbers is a measurement of one family. Null, a value that is not finite, is allowed for `_MAY_BE_NULL`.
     """
-    fields = {each.name for each in dataclasses.fields(Measurement)}
-    of_family = {name: value for name, value in record.items() if name not in fields}
-    present = {name: value for name, value in record.items() if name in fields}
+    of_family = {name: value for name, value in record.items() if name not in FIELDS}
+    present = {name: value for name, value in record.items() if name in FIELDS}
     finite = {name: 0.0 if value is None and name in _MAY_BE_NULL else value for name, value in present.items()}
     numbers = {
         name: [0.0 if item is None else item for item in value] if isinstance(value, list) else value

@@ -13,10 +13,10 @@ from minigrad.evaluate.losses import Score
 from minigrad.system import hardware
 from minigrad.system.signals import BROKEN_PIPE, StopRequest
 from minigrad.system.terminal import close_output, fold_blank_lines
-from minigrad.training.reporting.metrics import Measurement, Metrics
+from minigrad.training.folder.state import Totals
+from minigrad.training.reporting.metrics import FIELDS, Measurement, Metrics
 from minigrad.training.reporting.progress import Progress
 from minigrad.training.run import Run
-from minigrad.training.totals import Totals
 
 
 class StepLog:
@@ -56,7 +56,8 @@ class StepLog:
         line cannot be written, or if the folder of the run was removed.
         """
         run, totals = self.run, self.run.totals
-        reward = run.plan.lessons.reward if run.plan.lessons else None
+        notes = [guest.note(run) for guest in run.guests]
+        values = dict(run.workers.measurements()) | {k: value for note in notes for k, value in note.values.items()}
         tokens = run.tokens_before(run.step)
         new_tokens = tokens - run.tokens_before(run.step - int(totals.steps))
         measured = Measurement(
@@ -73,10 +74,8 @@ class StepLog:
             val_bits_per_byte=score.bits_per_byte if score else None,
             val_loss_repeated=score.loss_repeated if score else None,
             val_loss_others=score.loss_others if score else None,
-            reward=reward.mean if reward else None,
-            context=run.context if run.adaptive else None,
-            decisions=run.adaptive.decisions if run.adaptive else [],
-            of_family=run.replicas.measurements() if run.pipeline is None else {},
+            **{name: values.pop(name) for name in FIELDS & values.keys()},
+            of_family=values,
         )
         run.totals, self._logged = Totals(), run.pace.seconds_of_steps
         if self.metrics is not None:
@@ -89,16 +88,9 @@ class StepLog:
                 matmul_share=flops_per_second / run.plan.rates.products,
                 **self._time(),
             )
-            if reward is not None:
-                equal = "" if reward.differs else ": all answers to a question are equally good, so no weight changes"
-                self.progress.say(f"reward: {reward.mean:.2f} on average{equal}")
-            for each in measured.decisions:
-                if each.context != each.before:
-                    self.progress.say(
-                        f"context: {each.before:,} -> {each.context:,} tokens from step {each.place:,} on"
-                    )
-        if run.adaptive:
-            run.adaptive.decisions = []
+            for note in notes:
+                for sentence in note.sentences:
+                    self.progress.say(sentence)
 
     def _time(self) -> dict[str, float]:
         """Return the seconds that are left and the share of the budget that is used."""

@@ -1,68 +1,82 @@
-"""What a checkpoint holds when several processes train: the moments of all, written by the first."""
+"""Writing in the background: from copies, one after the other, with errors that are reported in order."""
 
 from __future__ import annotations
 
+import threading
+
+import numpy as np
 import pytest
 
 from minigrad.errors import RunError
-from minigrad.training.folder import checkpoint
-from tests.distributed.rooms import Room, together
-from train import take_step
+from minigrad.training.folder.saving import Arrays, Writer
 
 
-def test_the_first_process_writes_what_one_process_continues_from(make, tmp_path):
-    def run_some(world: Room) -> list[str]:
-        run = make(world=world, batch=4, dtype="float64", dropout=0.2)
-        for _ in range(3):
-            take_step(run)
-        run.save()
-        assert run.world.rank > 0 or "the checkpoint of step 3 is intact" in world.words[-1]
-        return [take_step(run) for _ in range(3)]
+def test_what_is_written_is_a_copy_from_before_the_arrays_changed() -> None:
+    writer, arrays, go_on, written = (
+        Writer(),
+        {"a": np.zeros(3), "b": np.zeros((2, 2), np.float32)},
+        threading.Event(),
+        {},
+    )
 
-    steps = together(2, run_some)
-    assert checkpoint.steps(tmp_path / "run") == [3]
-    alone = make(batch=4, dtype="float64", dropout=0.2)
-    alone.restore(checkpoint.load(tmp_path / "run"))
-    for one, other in zip([take_step(alone) for _ in range(3)], steps[0], strict=True):
-        assert one == pytest.approx(other, rel=1e-9)
+    def write(copies: Arrays) -> None:
+        assert go_on.wait(timeout=60)
+        written.update({name: array.copy() for name, array in copies.items()})
 
-    def continue_in_three(world: Room) -> list[str]:
-        run = make(world=world, batch=4, dtype="float64", dropout=0.2)
-        run.restore(checkpoint.load(tmp_path / "run"))
-        return [take_step(run) for _ in range(3)]
-
-    for one, other in zip(together(3, continue_in_three)[2], steps[0], strict=True):
-        assert one == pytest.approx(other, rel=1e-9)
+    writer.begin(arrays, write)
+    for array in arrays.values():
+        array += 1  # training goes on
+    assert not written
+    go_on.set()
+    writer.wait()
+    assert not any(array.any() for array in written.values())
+    assert {name: array.dtype for name, array in written.items()} == {"a": np.float64, "b": np.float32}
 
 
-def test_processes_with_different_weights_neither_begin_nor_save(make, tmp_path):
-    def spoil(world: Room) -> None:
-        run = make(world=world)
-        weight = run.model.parameters()[0].data[0]
-        weight[0] += world.rank
-        with pytest.raises(RunError, match="process 1 has other weights after step 0 than process 0"):
-            run.begin()
-        weight[0] -= world.rank
-        take_step(run)
-        weight[0] += world.rank
-        with pytest.raises(RunError, match="process 1 has other weights after step 1 than process 0"):
-            run.save()
+def test_a_write_waits_for_the_one_before_and_uses_its_memory_again() -> None:
+    writer, array, order, places = Writer(), np.zeros(4), list[float](), set[int]()
 
-    together(2, spoil)
-    assert not checkpoint.steps(tmp_path / "run")
+    def write(copies: Arrays) -> None:
+        order.append(float(copies["a"][0]))
+        places.add(copies["a"].ctypes.data)
+
+    for number in range(5):
+        array[:] = number
+        writer.begin({"a": array}, write)
+    writer.wait()
+    assert order == [0, 1, 2, 3, 4]
+    assert len(places) == 1
 
 
-def test_a_kill_between_the_model_and_the_checkpoint_leaves_no_older_model_for_good(make, monkeypatch):
-    """A run whose last checkpoint is there takes no step more, so the model beside it must be there before."""
-    run = make()
-    take_step(run)
-    save, found = checkpoint.save, []
+def fail(copies: Arrays) -> None:
+    raise RunError("the disk is full")
 
-    def see(folder, step, **parts):
-        found.append((step, (folder / "model.safetensors").exists()))
-        return save(folder, step, **parts)
 
-    monkeypatch.setattr(checkpoint, "save", see)
-    run.save()
-    run.writer.wait()
-    assert found == [(1, True)]
+def test_a_write_that_failed_is_reported_once_by_whatever_comes_next() -> None:
+    writer = Writer()
+    writer.begin({}, fail)
+    with pytest.raises(RunError, match="the disk is full"):
+        writer.wait()
+    writer.check()
+    writer.begin({}, fail)
+    with pytest.raises(RunError, match="the disk is full"):
+        writer.begin({}, lambda copies: None)
+    with pytest.raises(RunError, match="the disk is full"), writer:
+        writer.begin({}, fail)
+
+
+def test_the_block_does_not_end_before_the_write_and_keeps_the_error_that_ended_it() -> None:
+    ended = []
+
+    def write(copies: Arrays) -> None:
+        ended.append(copies)
+        raise RunError("the disk is full")
+
+    def interrupted() -> None:
+        with Writer() as writer:
+            writer.begin({}, write)
+            raise KeyError("another")
+
+    with pytest.raises(KeyError, match="another"):
+        interrupted()
+    assert ended

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad.adaptive.context import AdaptiveContext
-from minigrad.adaptive.signals import Signals
 from minigrad.errors import InputError
 from minigrad.training.folder.checkpoint import Checkpoint
-from minigrad.training.folder.state import Sample, State
-from minigrad.training.totals import Totals
+from minigrad.training.folder.state import Best, Sample, State, Totals
 
 
 def read(values: dict[str, Any]) -> State:
-    return State.read(Checkpoint(7, {}, {}, values), "runs/a")
-
-
-def adapted(needs: list[float]) -> AdaptiveContext:
-    context = AdaptiveContext.up_to(100)
-    for place, need in enumerate(needs):
-        context.note_norm(abs(need))
-        context.decide(place, Signals(need, 3.0, 1.0, float("nan"), 0.0, 512))
-    return context
+    return State.read(Checkpoint(7, {}, {}, values), "runs/a", ())
 
 
 states = st.builds(
@@ -36,7 +24,7 @@ states = st.builds(
     seconds=st.floats(0, 1e9),
     since_logged=st.builds(Totals, *2 * [st.floats(-1e300, 1e300), st.floats(0, 1e300)]),
     samples=st.lists(st.builds(Sample, st.integers(0, 10**9), st.text())),
-    context=st.none() | st.builds(adapted, st.lists(st.floats(-1, 1), max_size=5)),
+    best=st.none() | st.builds(Best, st.integers(0, 10**9), st.floats(0, 9)),
 )
 
 
@@ -53,9 +41,7 @@ def test_a_checkpoint_keeps_every_bit(state):
         ({"since_logged": {"nats": 1.0}}, r"since_logged\.bytes is missing"),
         ({"since_logged": None}, "since_logged is None, not an object"),
         ({"samples": [{"step": 1, "text": 2}]}, r"samples\[0\]\.text takes text, not 2"),
-        ({"context": {"smallest": 2}}, r"context\.largest is missing"),
-        ({"context": asdict(adapted([])) | {"current": 9}}, "the context must lie between 12 and 100, not be 9"),
-        ({"context": asdict(adapted([0.1])) | {"decisions": [{"place": 1}]}}, r"context\.decisions\[0\]\.before is"),
+        ({"best": {"step": 2}}, r"best\.bits_per_byte is missing"),
         ({"sample": []}, "sample is unknown; did you mean samples?"),
     ],
 )
@@ -72,7 +58,17 @@ def test_a_missing_field_is_named(name):
         read(values)
 
 
-def test_a_state_from_before_there_was_an_adaptive_context_is_read():
+def test_the_states_of_guests_stand_beside_that_of_the_run():
+    state = State(3, 1.5, Totals(), [], Best(2, 1.5))
+    values = state.as_dict({"context": {"largest": 9}})
+    saved = Checkpoint(7, {}, {}, values)
+    assert values["context"] == {"largest": 9}
+    assert State.read(saved, "runs/a") == State.read(saved, "runs/a", ["context"]) == state
+    with pytest.raises(InputError, match="is damaged: context is unknown"):
+        State.read(saved, "runs/a", [])
+
+
+def test_a_state_without_a_best_model_is_read():
     values = State(3, 1.5, Totals(), []).as_dict()
-    assert "context" not in values
-    assert read(values).context is None
+    assert "best" not in values
+    assert read(values).best is None

@@ -19,7 +19,9 @@ from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.data.xz import xz_seconds
 from minigrad.errors import InputError
 from minigrad.system import hardware
-from minigrad.training.planning import choices, costs, plan
+from minigrad.training.guests import plan_rows
+from minigrad.training.planning import choices, costs, description
+from minigrad.training.planning.description import describe
 from minigrad.training.planning.plan import Plan
 from minigrad.training.settings import RunSettings, TrainConfig
 from tests.distributed.rooms import Meeting
@@ -52,7 +54,8 @@ def text(train: int = 1_000, validation: int = 1_000, used: int = 4_096) -> Toke
 
 
 def planned(settings: TrainConfig, words: TokenizedCorpus | None = None) -> Plan:
-    return Plan(chosen(settings), NANO, words or text(), RATES)
+    found = chosen(settings)
+    return Plan(found, NANO, words or text(), RATES, rows=plan_rows(found))
 
 
 def test_too_little_text_is_refused_in_training_and_validation_text():
@@ -115,7 +118,7 @@ def test_no_text_is_so_long_that_its_rivals_use_up_the_minutes(minutes, train):
 
 @pytest.mark.parametrize("limit", [{"steps": 50}, {"minutes": 3.0}, {"tokens": 9_000}])
 def test_the_plan_describes_the_model_the_text_and_the_length_of_the_run(limit):
-    said = planned(TrainConfig(**limit)).describe(Path("runs/a"))
+    said = describe(planned(TrainConfig(**limit)), Path("runs/a"))
     assert "vidya-v2 nano: 984,288 parameters, 6 layers of width 96" in said
     assert "100 GFLOP/s" in joined(said)
     assert ("3m 00s in all; in that time about" in said) == ("minutes" in limit)
@@ -130,7 +133,7 @@ def test_the_plan_says_how_many_documents_pieces_and_tokens_a_step_holds():
     settings = TrainConfig(steps=5, batch=4, context=16)
 
     def said(**changes: Any) -> str:
-        return joined(planned(replace(settings, **changes), words).describe(Path("a")))
+        return joined(describe(planned(replace(settings, **changes), words), Path("a")))
 
     assert "4 x 16 tokens: about 0 documents and 4.8 pieces of longer ones, peak" in said()  # 3 of 40 tokens
     assert "4 x 16 tokens x 2 parts: about 0 documents and 9.6 pieces of longer ones, peak" in said(accumulate=2)
@@ -148,7 +151,7 @@ def test_the_cost_of_attention_is_that_of_the_documents():
 
 def test_the_plan_says_between_which_bounds_the_context_adapts():
     fixed, adaptive = (planned(TrainConfig(steps=5, adaptive_context=adapts)) for adapts in (False, True))
-    said = joined(adaptive.describe(Path("a")))
+    said = joined(describe(adaptive, Path("a")))
     assert "context adapts between 32 and 256 tokens, from 64 on; memory and speed are those of the largest" in said
     assert adaptive.memory() == fixed.memory()
     assert adaptive.flops_per_token(32) < adaptive.flops_per_token() == fixed.flops_per_token(256)
@@ -160,35 +163,35 @@ def test_the_plan_of_a_pipeline_counts_the_parts_of_a_step_and_the_layers_of_a_s
         replace(planned(TrainConfig(steps=5, batch=8, accumulate=4, pipeline=each)), world=world)
         for each in (False, True)
     )
-    assert "processes 2, which share the sequences of a step and its update;" in joined(data.describe(Path("a")))
-    assert "processes 2, which share the layers; speed" in joined(stages.describe(Path("a")))
+    assert "processes 2, which share the sequences of a step and its update;" in joined(describe(data, Path("a")))
+    assert "processes 2, which share the layers; speed" in joined(describe(stages, Path("a")))
     assert stages.memory().state < data.memory().state
     assert stages.memory().activations > 2 * data.memory().activations  # four parts wait for their gradients
-    stages.check_stages()
+    stages.check()
     with pytest.raises(InputError, match="6 layers cannot be divided among 7 processes: start 6 or fewer"):
-        replace(stages, world=Meeting(7).rooms[0]).check_stages()
-    replace(data, world=Meeting(7).rooms[0]).check_stages()
+        replace(stages, world=Meeting(7).rooms[0]).check()
+    replace(data, world=Meeting(7).rooms[0]).check()
 
 
 @pytest.mark.parametrize(("threads", "can_be_set", "is_said"), [(4, False, True), (4, True, False), (1, False, False)])
 def test_the_plan_says_that_the_threads_of_blas_cannot_be_set(monkeypatch, threads, can_be_set, is_said):
-    monkeypatch.setattr(plan.hardware, "threads", lambda: threads)
-    monkeypatch.setattr(plan.blas, "can_use_one_thread", lambda: can_be_set)
-    said = planned(TrainConfig(steps=5)).describe(Path("runs/a"))
+    monkeypatch.setattr(description.hardware, "threads", lambda: threads)
+    monkeypatch.setattr(description.blas, "can_use_one_thread", lambda: can_be_set)
+    said = describe(planned(TrainConfig(steps=5)), Path("runs/a"))
     assert ("no replicas because the threads of NumPy's BLAS cannot be set" in joined(said)) == is_said
 
 
 @pytest.mark.parametrize("found", [{}, {"OMP_NUM_THREADS": "2"}, {"OPENBLAS_CORETYPE": "Haswell"}])
 def test_the_plan_warns_of_variables_that_name_another_processor(monkeypatch, found):
-    monkeypatch.setattr(plan.environment, "FOUND", found)
-    said = joined(planned(TrainConfig(steps=5)).describe(Path("runs/a")))
+    monkeypatch.setattr(description.environment, "FOUND", found)
+    said = joined(describe(planned(TrainConfig(steps=5)), Path("runs/a")))
     assert ("variables OPENBLAS_CORETYPE=Haswell is set: libraries compute as" in said) == ("OPENBLAS" in str(found))
     assert all(f"{name}={value}; matrix products at" in said for name, value in found.items())
 
 
 def test_a_text_that_is_read_too_often_is_warned_of():
     often, seldom = (
-        joined(planned(TrainConfig(steps=50), text(train=count)).describe(Path("a"))) for count in (1_000, 90_000)
+        joined(describe(planned(TrainConfig(steps=50), text(train=count)), Path("a"))) for count in (1_000, 90_000)
     )
     assert "; the text is read so often that the last pass is worth 0% of new text" in often
     assert "take more --data, or less time" in often
@@ -196,14 +199,14 @@ def test_a_text_that_is_read_too_often_is_warned_of():
 
 
 def test_a_vocabulary_that_the_text_does_not_fill_is_mentioned():
-    said = planned(TrainConfig(steps=5), text(used=300)).describe(Path("runs/a"))
+    said = describe(planned(TrainConfig(steps=5), text(used=300)), Path("runs/a"))
     assert "300 only" in joined(said)
-    assert "only" not in planned(TrainConfig(steps=5)).describe(Path("runs/a"))
+    assert "only" not in describe(planned(TrainConfig(steps=5)), Path("runs/a"))
 
 
 def test_the_plan_of_a_continued_run_is_for_the_steps_that_are_left():
     plans = (replace(planned(TrainConfig(steps=50)), done=done) for done in (0, 20, 50))
-    whole, half, finished = (joined(each.describe(Path("runs/a"))) for each in plans)
+    whole, half, finished = (joined(describe(each, Path("runs/a"))) for each in plans)
     per_step = planned(TrainConfig(steps=50)).settings.tokens_per_step
     assert f"length 50 steps: {50 * per_step:,} tokens, " in whole
     assert f"length 50 steps (20 are done): {30 * per_step:,} tokens, " in half
@@ -212,8 +215,8 @@ def test_the_plan_of_a_continued_run_is_for_the_steps_that_are_left():
 
 def test_the_plan_counts_what_follows_the_last_step():
     large = text(train=20_000_000)  # of three bytes for each token, so the rivals take 15 seconds
-    assert re.search(r"in about [12]\ds run folder", joined(planned(TrainConfig(steps=2), large).describe(Path("a"))))
+    assert re.search(r"in about [12]\ds run folder", joined(describe(planned(TrainConfig(steps=2), large), Path("a"))))
     ten_minutes = [planned(TrainConfig(minutes=10), words) for words in (text(), large)]
-    tokens = [re.search(r"about ([\d,]+) tokens, ", joined(each.describe(Path("a")))) for each in ten_minutes]
+    tokens = [re.search(r"about ([\d,]+) tokens, ", joined(describe(each, Path("a")))) for each in ten_minutes]
     short, long = (int(found[1].replace(",", "")) for found in tokens if found)
     assert long < short

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from minigrad.data import ngram, xz
-from minigrad.training.reporting.baseline import ORDER, baselines
+from minigrad.training.reporting.baseline import baselines
 
 
 def test_the_figures_are_those_of_xz_and_of_counting(make, monkeypatch, capsys):
@@ -11,10 +11,10 @@ def test_the_figures_are_those_of_xz_and_of_counting(make, monkeypatch, capsys):
     parts = plan.text.corpus.split()
     train, validation = parts.train, parts.validation
     figure = xz.xz_bits_per_byte(train, validation)
-    assert baselines(plan) == (figure, "", ngram.bits_per_byte(train, validation, ORDER))
+    assert baselines(plan) == (figure, "", ngram.bits_per_byte(train, validation, ngram.ORDER))
     assert "compressing the same text with xz, and counting its bytes ... " in capsys.readouterr().out
     monkeypatch.setattr(xz, "MOST_BYTES", plan.text.train.num_bytes - 1)
-    assert baselines(plan).ngram == ngram.bits_per_byte(train[::2], validation, ORDER)
+    assert baselines(plan).ngram == ngram.bits_per_byte(train[::2], validation, ngram.ORDER)
 
 
 def test_a_missing_figure_has_a_reason(make, monkeypatch):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from minigrad.training.best import Best
+from minigrad.training.folder.state import Best
 from minigrad.training.reporting.finish import finish
+from minigrad.training.run import Run
 
 
 def test_the_result_and_how_to_repeat_it_are_printed(make, capsys):
@@ -21,7 +22,7 @@ def test_the_result_and_how_to_repeat_it_are_printed(make, capsys):
 
 def test_the_best_model_is_compared_with_the_last_on_the_same_part_of_the_text(make, monkeypatch, capsys):
     """As after growing: the first evaluation, of a part, is no rival of the last one, of everything."""
-    monkeypatch.setattr("minigrad.training.run._QUICK_EVALUATION", 8)
+    monkeypatch.setattr(Run, "quick_evaluation", 8)
     run = make()
     run.step, run.best = 20, Best(1, 0.1)
     result = finish(run)

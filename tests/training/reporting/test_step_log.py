@@ -9,6 +9,7 @@ from minigrad.adaptive.signals import Signals
 from minigrad.system.signals import BROKEN_PIPE, StopRequest
 from minigrad.training.reporting import metrics
 from minigrad.training.reporting.step_log import StepLog
+from minigrad.training.validation import evaluate
 from train import take_step
 
 
@@ -22,7 +23,7 @@ def test_a_line_of_metrics_holds_the_measurements_and_resets_the_sums(make):
         log.write(0.01, norm, None)
         with log.timed():
             take_step(run)
-        log.write(0.01, norm, run.evaluate(everything=False))
+        log.write(0.01, norm, evaluate(run, everything=False))
     first, second = metrics.read(run.folder.path)
     assert (first["step"], first["tokens"], first["seconds"], first["loss"]) == (4, 64, 2.0, loss)
     assert "val_loss" not in first
@@ -75,7 +76,7 @@ def test_the_decisions_on_the_context_are_logged_once_and_changes_are_shown(make
         with log.timed():
             _, norm = take_step(run)
         for need in (0.5, 0.5):
-            run.adaptive.decide(run.step, Signals(need, 9.0, 2.0, math.nan, 0.0, 1_024))
+            run.guests[0].context.decide(run.step, Signals(need, 9.0, 2.0, math.nan, 0.0, 1_024))
         log.write(0.01, norm, None)
         with log.timed():
             take_step(run)

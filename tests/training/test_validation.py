@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from minigrad.evaluate.losses import evaluate
-from minigrad.training.reporting.scores import score_of_test, spans_of
+from minigrad.training.validation import score_of_test
 
 
 def test_only_a_run_that_asks_for_it_reads_the_test_text(make):
@@ -17,6 +17,6 @@ def test_only_a_run_that_asks_for_it_reads_the_test_text(make):
     assert found is not None
     assert found.tokens == len(run.text.test) - 1
     assert run.text.test.num_bytes == sum(len(text.encode()) for text in run.text.corpus.split().test)
-    alone = evaluate(run.model, spans_of(run, run.text.test), run.text.byte_lengths, context=run.settings.context)
+    alone = evaluate(run.model, run.spans_of(run.text.test), run.text.byte_lengths, context=run.settings.context)
     assert found.loss == pytest.approx(alone.loss)
     assert run.best is None  # nothing is chosen by it

@@ -10,9 +10,11 @@ import pytest
 import models
 from minigrad.errors import InputError, RunError
 from minigrad.optim import Muon
-from minigrad.training.best import Best
 from minigrad.training.folder import checkpoint
+from minigrad.training.folder.state import Best
+from minigrad.training.keeping import restore, save, write_what_is_due
 from minigrad.training.optimizers import matrices_of
+from minigrad.training.validation import evaluate
 from train import take_step
 
 
@@ -31,32 +33,32 @@ def test_a_run_with_an_average_of_its_weights_continues_and_writes_the_average(m
     for _ in range(4):
         take_step(run)
     raw = weights(run)
-    score = run.evaluate(everything=False)
-    run.save()
+    score = evaluate(run, everything=False)
+    save(run)
     assert weights(run) == raw
     found = models.load(run.folder.path).state_dict()
     names = [name for name, _ in run.model.named_parameters()]
-    for name, average in zip(names, run.average.values(), strict=True):
+    for name, average in zip(names, run.guests[0].average.values(), strict=True):
         np.testing.assert_array_equal(found[name], average)
-    again.restore(checkpoint.load(run.folder.path))
-    assert again.evaluate(everything=False) == score
+    restore(again, checkpoint.load(run.folder.path))
+    assert evaluate(again, everything=False) == score
     assert [take_step(again) for _ in range(3)] == [take_step(run) for _ in range(3)]
-    assert all(map(np.array_equal, again.average.values(), run.average.values()))
-    assert score != make().evaluate(everything=False)
+    assert all(map(np.array_equal, again.guests[0].average.values(), run.guests[0].average.values()))
+    assert score != evaluate(make(), everything=False)
 
 
 def test_a_checkpoint_without_the_average_that_a_run_keeps_is_refused(make):
     run = make()
-    run.save()
+    save(run)
     with pytest.raises(InputError, match=r"missing: .*average"):
-        make(ema=0.9).restore(checkpoint.load(run.folder.path))
+        restore(make(ema=0.9), checkpoint.load(run.folder.path))
 
 
 def test_muon_keeps_no_second_moment_of_matrices_and_continues_from_checkpoints_that_hold_one(make):
     run = turning(make())
     for _ in range(3):
         take_step(run)
-    run.save()
+    save(run)
     saved = checkpoint.load(run.folder.path)
     turned = {f"{name}.v" for name, each in run.model.named_parameters() if each.ndim == 2 and "layers" in name}
     assert turned
@@ -64,41 +66,41 @@ def test_muon_keeps_no_second_moment_of_matrices_and_continues_from_checkpoints_
     with_zeros = {name: np.zeros_like(saved.weights[name.removesuffix(".v")]) for name in turned}
     old = replace(saved, moments=saved.moments | with_zeros)
     again = turning(make())
-    again.restore(old)
+    restore(again, old)
     assert [take_step(again) for _ in range(2)] == [take_step(run) for _ in range(2)]
     assert weights(again) == weights(run)
     of_adamw = replace(saved, moments=saved.moments | {name: array + 1 for name, array in with_zeros.items()})
     with pytest.raises(InputError, match="do not fit"):
-        turning(make()).restore(of_adamw)
+        restore(turning(make()), of_adamw)
 
 
 def test_the_best_model_is_kept_and_known_to_a_run_that_continues(make):
     run = make()
     take_step(run)
-    run.evaluate(everything=False)
-    run.write_what_is_due(stops=False)
+    evaluate(run, everything=False)
+    write_what_is_due(run, stops=False)
     run.writer.wait()
     assert not checkpoint.steps(run.folder.path)
     first = run.best
     kept = {name: array.copy() for name, array in run.model.state_dict().items()}
     run.model.parameters()[0].data *= 30
     take_step(run)
-    run.evaluate(everything=True)
-    run.write_what_is_due(stops=False)
-    run.save()
+    evaluate(run, everything=True)
+    write_what_is_due(run, stops=False)
+    save(run)
     assert run.best == first == Best(1, first.bits_per_byte)
     found = models.load(run.folder.path / "best").state_dict()
     assert all(np.array_equal(found[name], array) for name, array in kept.items())
     again = make()
-    again.restore(checkpoint.load(run.folder.path))
+    restore(again, checkpoint.load(run.folder.path))
     assert again.best == first
 
 
 def test_a_checkpoint_of_the_best_model_is_written_as_that_too(make):
     run = make()
     take_step(run)
-    run.evaluate(everything=False)
-    run.write_what_is_due(stops=True)
+    evaluate(run, everything=False)
+    write_what_is_due(run, stops=True)
     assert checkpoint.steps(run.folder.path) == [1]
     assert (run.folder.path / "best" / "tokenizer.json").exists()
     found = models.load(run.folder.path / "best").state_dict()
@@ -108,14 +110,14 @@ def test_a_checkpoint_of_the_best_model_is_written_as_that_too(make):
 def test_a_disk_that_is_full_while_training_goes_on_is_reported_and_the_checkpoint_before_is_whole(make, monkeypatch):
     run = make()
     take_step(run)
-    run.save()
+    save(run)
 
     def full(path, arrays, metadata=None):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(checkpoint, "write_tensors", full)
     take_step(run)
-    run.save(wait=False)
+    save(run, wait=False)
     with pytest.raises(RunError, match=r"cannot save step 2 in .*No space left on device; the checkpoint of step 1 is"):
         run.writer.wait()
     assert checkpoint.load(run.folder.path).step == 1

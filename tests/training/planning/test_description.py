@@ -10,7 +10,7 @@ from minigrad.data.corpus import Corpus
 from minigrad.data.mixture import Mixture
 from minigrad.data.tokens.token_files import TokenFile, TokenMixture
 from minigrad.data.tokens.tokenized import TokenizedCorpus
-from minigrad.training.planning.text_rows import text_rows
+from minigrad.training.planning.description import text_rows
 
 TOK = SimpleNamespace(used=9, specials={"<user>": 3, "<eos>": 5}, end_of_text_id=5)
 

@@ -1,0 +1,157 @@
+"""The settings of a run: those of a new one, or those in the folder of a run to continue."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minigrad.distributed.world import ALONE, World
+from minigrad.errors import InputError
+from minigrad.system.locks import FolderLock
+from minigrad.training.budget import Budget, read_decay
+from minigrad.training.folder import checkpoint
+from minigrad.training.folder.places import RUNS, newest, refuse_links
+from minigrad.training.folder.record import FILE, NOT_STORED, Record
+from minigrad.training.folder.run_folder import RunFolder
+from minigrad.training.settings import TrainConfig
+
+_LIMITS = ("steps", "tokens", "minutes")
+
+
+@dataclass(frozen=True)
+class Opening:
+    """The settings of a run, given by its flags or by the folder that it continues."""
+
+    asked: TrainConfig
+    explicit: Collection[str]  # the names of the settings that were given
+    folder: RunFolder | None  # None for a new run
+    world: World = ALONE
+
+
+def open_run(
+    given: TrainConfig,
+    explicit: Collection[str] | None = None,
+    lock: FolderLock | None = None,
+    world: World = ALONE,
+) -> Opening:
+    """Return the settings of a new run, or of the run to continue.
+
+    `explicit` names the settings that were given, by default the settings that differ from their defaults. The
+    given batch is that of each process, the returned one that of all. Raises InputError for settings that the run
+    refuses.
+    """
+    if explicit is None:
+        fields = dataclasses.fields(given)
+        explicit = {field.name for field in fields if getattr(given, field.name) != field.default}
+    if given.batch:
+        given = dataclasses.replace(given, batch=given.batch * world.size)
+    if given.resume is not None:
+        return open_existing(given, explicit, lock, world)
+    return Opening(open_new(given, world), explicit, None, world)
+
+
+def open_new(given: TrainConfig, world: World = ALONE) -> TrainConfig:
+    """Return the settings of a new run, with ten minutes for a missing limit and the tokenizer of its initial model."""
+    given.check_processes(world.size)
+    read_decay(given.decay, given.steps)
+    changes: dict[str, Any] = _text_of_lessons(given) if given.is_lesson else {}
+    if given.steps is None and given.tokens is None and given.minutes is None:
+        changes["minutes"] = 10.0
+    if given.tokenizer is None:
+        changes["tokenizer"] = given.teacher if given.init is None else given.init
+    return dataclasses.replace(given, **changes)
+
+
+def open_existing(
+    given: TrainConfig, explicit: Collection[str], lock: FolderLock | None = None, world: World = ALONE
+) -> Opening:
+    """Return the settings of a run to continue, and the new limit.
+
+    The folder is locked by `lock` before it is read, unless only its plan is wanted; of several processes the first one
+    locks it, and the others read it after that. Raises InputError if another process writes into the folder.
+    """
+    path = Path(given.resume or given.out or newest(RUNS, given.model if "model" in explicit else None))
+    Record.read(path)  # so that no lock is left in a folder without a run
+    refuse_links(path, (checkpoint.folder_of(path), path / "best"))
+    if lock is not None and not given.plan and world.rank == 0:
+        lock.take(path)
+        checkpoint.recover(path)
+    world.collect(path)  # the others wait until the folder is recovered
+    record, settings = _continued(given, explicit, Record.read(path), path)
+    settings.check_processes(world.size)
+    if record.processes != world.size and record.settings.get("threads") is None:
+        settings = dataclasses.replace(settings, threads=None)  # chosen anew: other processes share the cores
+    return Opening(settings, explicit, RunFolder(path, record, world=world), world)
+
+
+def _text_of_lessons(given: TrainConfig) -> dict[str, Any]:
+    """Return the text beside lessons: that of the run in `init`, unless another one is given.
+
+    Answers are drawn, and compared with a reference, without dropout, so they are also learned without: raises
+    InputError for dropout with them.
+    """
+    if given.objective != "sft" and given.dropout:
+        raise InputError(
+            f"--objective {given.objective} computes probabilities of answers without dropout and must learn from "
+            "the same model: leave out --dropout"
+        )
+    if given.replay_text is not None:
+        return {}
+    init = Path(given.init or "")
+    known = Record.read(init) if (init / FILE).is_file() else Record(data=TrainConfig.data)
+    return {"replay_text": known.text_name, "held_out": given.held_out or known.used.get("held_out")}
+
+
+def _continued(
+    given: TrainConfig, explicit: Collection[str], record: Record, folder: Path
+) -> tuple[Record, TrainConfig]:
+    """Return record and settings of a run to continue: its own, with a larger limit if one was given.
+
+    Raises InputError listing every difference that is refused.
+    """
+    if given.test:  # may be given at any time: training does not depend on it
+        record = dataclasses.replace(record, settings=record.settings | {"test": True})
+    asked, used = record.settings, record.used
+    refused, larger = [], {}
+    for name in explicit:
+        value = getattr(given, name)
+        if name in NOT_STORED or value in (asked.get(name), used.get(name)):
+            continue
+        limit = "steps" if name == "decay" else name  # the course of a decay belongs to a number of steps
+        if limit in _LIMITS and used.get(limit) is not None and (getattr(given, limit) or 0) > used[limit]:
+            larger[name] = value
+        else:
+            before = "none" if used.get(name) is None else used[name]
+            refused.append(f"--{name.replace('_', '-')} {value} (the run has {before})")
+    if refused:
+        raise InputError(
+            f"{folder} was started with other settings: {', '.join(sorted(refused))}. Leave these flags out to "
+            "continue it; only --test and a larger --steps, --tokens or --minutes can be given. Another setting needs "
+            "a run of its own (--out)."
+        )
+    record = _extended(record, larger, folder) if larger else record
+    used = {name: value for name, value in record.used.items() if name != "decay_start"}
+    return record, dataclasses.replace(given, **used)
+
+
+def _extended(record: Record, larger: Mapping[str, Any], folder: Path) -> Record:
+    """Return the record of a run that gets a larger limit.
+
+    A finished run continues past its end, which is stored in `stages`: one more command is needed to repeat it. Raises
+    InputError while the learning rate decays: no run with the new limit would have taken those steps.
+    """
+    saved, steps = checkpoint.steps(folder), record.used.get("steps")
+    step, stages, decays = saved[-1] if saved else 0, list(record.stages), list(record.decays)
+    decay = Budget(steps, None, read_decay(record.used.get("decay"), steps)).decay
+    if steps is not None and (0 if record.used.get("schedule") == "cosine" else decay[0][0]) < step < steps:
+        raise InputError(
+            f"{folder} is at step {step:,} of {steps:,}, and its learning rate has begun to decay. Finish it first "
+            f"(--resume {folder}), then continue with a larger limit."
+        )
+    if step == steps:
+        decays += [""] * (len(stages) - len(decays)) + [record.used.get("decay") or ""]
+        stages.append(steps)
+    return dataclasses.replace(record.with_limit(larger, (*_LIMITS, "decay")), stages=stages, decays=decays)

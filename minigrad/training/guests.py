@@ -1,0 +1,107 @@
+"""The guests that the settings of a run ask for: an average of its weights, and a context that adapts."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from minigrad.adaptive.context import AdaptiveContext
+from minigrad.adaptive.signals import measure
+from minigrad.data.tokens.batches import Batch
+from minigrad.errors import InputError
+from minigrad.formats.typed import read_dataclass
+from minigrad.nn.language_model import LanguageModel
+from minigrad.optim import WeightAverage
+from minigrad.training.folder.saving import Arrays
+from minigrad.training.run import Guest, Note, Run
+from minigrad.training.settings import RunSettings
+
+ADAPT_EVERY = 25  # steps between decisions on an adaptive context, which cost about half a step each
+
+
+class Averaging(Guest):
+    """The average of the weights after each step, which is evaluated and written in their place."""
+
+    def __init__(self, model: LanguageModel, decay: float) -> None:
+        self.average = WeightAverage(model.parameters(), decay)
+
+    def after_step(self, run: Run, norm: float) -> None:
+        """Let the weights count."""
+        self.average.update(run.step)
+
+    def evaluating(self, run: Run) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which the weights are their averages."""
+        return self.average.in_place() if run.step else contextlib.nullcontext()
+
+    def arrays(self, run: Run) -> Arrays:
+        """Return the averages, named as in "norm.weight.average"."""
+        names = (name for name, each in run.model.named_parameters() if each.requires_grad)
+        return {f"{name}.average": array for name, array in zip(names, self.average.values(), strict=True)}
+
+    def published(self, weights: Arrays, kept: Arrays) -> Arrays:
+        """Return the averages of the weights that have one."""
+        return {name: kept.get(f"{name}.average", array) for name, array in weights.items()}
+
+
+class Adapting(Guest):
+    """A context that grows while a longer one tells the model more, and shrinks while it tells nothing."""
+
+    name = "context"
+
+    def __init__(self, largest: int) -> None:
+        self.context = AdaptiveContext.up_to(largest, begin=0.25)
+
+    def plan_row(self) -> Mapping[str, str]:
+        """Return the bounds of the context; a step has as many tokens in any, and takes no more memory."""
+        found = self.context
+        bounds = f"adapts between {found.smallest:,} and {found.largest:,} tokens, from {found.current:,} on"
+        return {"context": f"{bounds}; memory and speed are those of the largest"}
+
+    def before_step(self, run: Run) -> None:
+        """Every few steps, let the context adapt to what it tells about the batch of this step."""
+        if run.step and run.step % ADAPT_EVERY == 0:
+            batch = run.batch()
+            found = measure(run.model, batch.tokens, batch.targets, batch.layout, self.context.current)
+            if signals := run.world.share(found):  # another processor may round otherwise
+                self.context.decide(run.step, signals)
+        run.context = self.context.current
+
+    def change(self, batch: Batch) -> Batch:
+        """Return the batch with its sequences cut to the context."""
+        return batch.cut(self.context.current)
+
+    def after_step(self, run: Run, norm: float) -> None:
+        """Note the norm: while it is unusual, the context does not grow."""
+        self.context.note_norm(norm)
+
+    def note(self, run: Run) -> Note:
+        """Return the context, and the decisions since the last line."""
+        decisions, self.context.decisions = self.context.decisions, []
+        changes = [each for each in decisions if each.context != each.before]
+        values = {"context": self.context.current, "decisions": [dataclasses.asdict(each) for each in decisions]}
+        said = [f"context: {each.before:,} -> {each.context:,} tokens from step {each.place:,} on" for each in changes]
+        return Note(values, said)
+
+    def state(self) -> Any:
+        """Return everything on which the next decision depends."""
+        return dataclasses.asdict(self.context)
+
+    def restore(self, state: Any) -> None:
+        """Continue with the context of a checkpoint."""
+        found = read_dataclass(AdaptiveContext, state, "context", complete=True)
+        if found.largest != self.context.largest:
+            raise InputError(f"context.largest is {found.largest}, and that of this run {self.context.largest}")
+        self.context = found
+
+
+def guests_of(settings: RunSettings, model: LanguageModel) -> list[Guest]:
+    """Return the guests that the settings ask for."""
+    adapting = [Adapting(settings.context)] if settings.adaptive_context else []
+    return [*adapting, *([] if settings.ema is None else [Averaging(model, settings.ema)])]
+
+
+def plan_rows(settings: RunSettings) -> Mapping[str, str]:
+    """Return the rows that the guests add to a plan."""
+    return Adapting(settings.context).plan_row() if settings.adaptive_context else {}

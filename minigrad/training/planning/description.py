@@ -1,0 +1,152 @@
+"""A plan in words: two columns with the model, its text, the cost and the length of the run."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from minigrad.data.mixture import Mixture
+from minigrad.data.split import num_bytes
+from minigrad.data.tokens.token_files import TokenMixture
+from minigrad.data.tokens.tokenized import TokenizedCorpus
+from minigrad.kernels.gemm import backend
+from minigrad.system import blas, environment, hardware
+from minigrad.system.terminal import in_lines
+from minigrad.system.units import format_bytes, format_count, format_estimate, format_seconds, plural
+from minigrad.training.optimizers import NAMES
+from minigrad.training.parallel import divides_layers
+from minigrad.training.planning import costs, scaling
+from minigrad.training.planning.plan import Plan
+
+_LEAST_WORTH = 0.005  # of the last pass over a text, before the plan warns: the 13th, of 0.01, was still worth reading
+
+
+def describe(plan: Plan, folder: Path) -> str:
+    """Return a plan as two columns; the last row is the folder of the run."""
+    rows = _model_rows(plan) | _budget_rows(plan) | {"run folder": str(folder)}
+    width = max(map(len, rows))  # a row without a value is left out
+    return "\n".join(in_lines(f"  {name:<{width}}  ", value) for name, value in rows.items() if value)
+
+
+def _model_rows(plan: Plan) -> dict[str, str]:
+    settings, model = plan.settings, plan.model
+    read = None if plan.lessons else plan.done * settings.tokens_per_step + plan.tokens_to_come()
+    tokens = f"{settings.batch} x {settings.context} tokens"
+    if settings.accumulate > 1:
+        tokens += f" x {settings.accumulate} parts"
+    return {
+        "model": f"{settings.model} {settings.size}: {model.num_parameters():,} parameters, "
+        f"{model.config.num_layers} layers of width {model.config.width}{costs.in_each_token(model)}",
+        "adapters": _adapters(plan),
+        "claimed": plan.claim,
+        "lessons": plan.taught,
+        **text_rows(plan.text, model.config.vocab_size, read),
+        "step": tokens + plan.source.describe(settings.batch * settings.accumulate) + ", "
+        f"peak learning rate {settings.lr:g} after {plural(settings.warmup, 'step')}, "
+        f"updates by {NAMES[settings.optimizer]}, dropout {settings.dropout:g}",
+        **plan.rows,
+    }
+
+
+def _adapters(plan: Plan) -> str:
+    rank, parameters = plan.settings.adapter_rank, plan.model.parameters()
+    if rank is None:
+        return ""
+    trained = sum(math.prod(each.shape) for each in parameters if each.requires_grad)
+    return f"of rank {rank}: {trained:,} of the parameters are trained, the others are frozen"
+
+
+def _budget_rows(plan: Plan) -> dict[str, str]:
+    memory = plan.memory()
+    products = f"matrix products at {plan.rates.products / 1e9:,.0f} GFLOP/s ({backend.describe()})"
+    if hardware.threads() > 1 and not blas.can_use_one_thread():
+        products += ", no replicas because the threads of NumPy's BLAS cannot be set"
+    return {
+        "memory": f"about {format_bytes(memory.total)}: {format_bytes(memory.state)} for weights, "
+        f"gradients and what {NAMES[plan.settings.optimizer]} keeps, {format_bytes(memory.activations)} "
+        f"for activations, {format_bytes(memory.snapshot)} to save from while training goes on, "
+        f"{format_bytes(memory.program)} for Python, its libraries and the text; about "
+        f"{format_bytes(costs.COMPILING)} more while kernels are compiled, once on a machine",
+        "machine": f"{hardware.describe()}; {products}",
+        "variables": environment.other_processor(),
+        "processes": _processes(plan),
+        "speed": f"about {format_estimate(plan.tokens_per_second())} tokens/s, "
+        f"at {plan.flops_per_token() / 1e6:,.1f} MFLOP per token",
+        "length": _length(plan),
+        **(plan.dial.rows(plan.settings) if plan.dial else {}),
+    }
+
+
+def _processes(plan: Plan) -> str:
+    """Return how several processes divide the work."""
+    if (size := plan.world.size) == 1:
+        return ""
+    shared = "layers" if divides_layers(plan.settings, plan.world) else "sequences of a step and its update"
+    return f"{size}, which share the {shared}; speed and matrix products are those of all, memory is that of each"
+
+
+def _length(plan: Plan) -> str:
+    """Return how long the run is in steps or in time, in tokens, and in passes over the text."""
+    settings, steps, speed = plan.settings, plan.settings.steps, plan.tokens_per_second()
+    if steps and plan.done >= steps:
+        return f"all {plural(steps, 'step')} are done; a larger --steps, --tokens or --minutes continues this run"
+    tokens = plan.tokens_to_come()
+    number = tokens / max(plan.source.tokens_per_pass(settings.batch * settings.accumulate), 1)
+    passes = f"{number:.1f} passes over the {'lessons' if settings.is_lesson else 'text'}"
+    warning = "" if settings.is_lesson else warning_of(number)
+    if not steps:
+        in_all = f"{format_seconds(60 * (settings.minutes or 0.0))} in all"
+        return f"{in_all}; in that time about {format_estimate(tokens)} tokens, {passes}{warning}"
+    done = f" ({plan.done:,} are done)" if plan.done else ""
+    in_all = f"in about {format_seconds(tokens / speed + plan.seconds_after())}"
+    return f"{plural(steps, 'step')}{done}: {format_count(tokens)} tokens, {passes}, {in_all}{warning}"
+
+
+def text_rows(text: TokenizedCorpus, vocab_size: int, num_tokens: float | None) -> dict[str, str]:
+    """Return the rows of a text, under their names: the text, each source of several, and the vocabulary.
+
+    `vocab_size` is that of the model, `num_tokens` what will be read of the text, where that is known.
+    """
+    corpus, train, parts = text.corpus, text.train, text.corpus.split()
+    left_out = plural(parts.left_out, "paragraph")
+    without = f", without {left_out} that validation or test text has too" if parts.left_out else ""
+    test = f", {format_bytes(num_bytes(parts.test))} for the test" if parts.test else ""
+    names = {number: name for name, number in text.tokenizer.specials.items()}
+    end = names[text.tokenizer.end_of_text_id]
+    vocabulary = f"{vocab_size:,} tokens, {train.num_bytes / max(len(train), 1):.2f} bytes each; {end} ends a document"
+    if text.tokenizer.used < vocab_size:
+        vocabulary += (
+            f"; the text has pairs for {text.tokenizer.used:,} only, the other ids stay unused "
+            "(--data python-source would fill more)"
+        )
+    whole = (
+        f"{corpus.description}: {plural(corpus.num_documents, 'document')}, {format_bytes(train.num_bytes)} to train "
+        f"on{without}, {format_bytes(text.validation.num_bytes)} for validation{test}"
+    )
+    return {"text": whole, **_source_rows(text, num_tokens), "vocabulary": vocabulary}
+
+
+def _source_rows(text: TokenizedCorpus, num_tokens: float | None) -> dict[str, str]:
+    """Return a row for each of several texts; none for a single text."""
+    if not (isinstance(text.corpus, Mixture) and isinstance(text.train, TokenMixture)):
+        return {}
+    rows = {}
+    each = zip(text.corpus.corpora, text.train.files, text.train.shares, strict=True)
+    for number, (source, file, share) in enumerate(each, start=1):
+        times = "" if num_tokens is None else f", read {share * num_tokens / max(len(file), 1):.2g} times"
+        rows[f"text {number}"] = (
+            f"{100 * share:.3g}%: {source.description}: {plural(source.num_documents, 'document')}, "
+            f"{format_count(len(file))} tokens to train on{times}"
+        )
+    return rows
+
+
+def warning_of(passes: float) -> str:
+    """Return a remark on a text that is read this often, or ""."""
+    worth = scaling.LAW.worth_of_pass(passes)
+    if worth >= _LEAST_WORTH:
+        return ""
+    return (
+        f"; the text is read so often that the last pass is worth {worth:.0%} of new text, and the model learns it by "
+        "heart: take more --data, or less time"
+    )

@@ -1,0 +1,226 @@
+"""Prepare a run: read its text, choose what was left open, plan it, and give its model weights.
+
+A part of the program train.py: it brings models, tokenizers and lessons together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import models
+import tokenizer
+from minigrad.data import mixture
+from minigrad.data.corpus import Corpus
+from minigrad.data.mixture import Mixture
+from minigrad.data.tokens.tokenized import TokenizedCorpus
+from minigrad.distributed.world import World, total
+from minigrad.errors import RunError
+from minigrad.finetuning.by_objective import lessons_for
+from minigrad.finetuning.teaching import Lessons, Teaching
+from minigrad.formats.json_files import read_json
+from minigrad.kernels.gemm import backend
+from minigrad.nn.language_model import LanguageModel
+from minigrad.options import assignments
+from minigrad.system import hardware, processors
+from minigrad.system.locks import FolderLock
+from minigrad.system.terminal import phase, say
+from minigrad.system.units import plural
+from minigrad.training.budget import Budget
+from minigrad.training.folder import checkpoint
+from minigrad.training.folder.fingerprints import check_beginnings, check_processes_agree, fingerprints
+from minigrad.training.folder.opening import Opening, open_run
+from minigrad.training.folder.places import unused_folder
+from minigrad.training.folder.record import FILE, Record
+from minigrad.training.folder.run_folder import RunFolder
+from minigrad.training.folder.saving import load_moments
+from minigrad.training.guests import guests_of, plan_rows
+from minigrad.training.keeping import restore
+from minigrad.training.optimizers import optimizer_of
+from minigrad.training.planning.choices import choose_settings, choose_shape
+from minigrad.training.planning.costs import Rates, measure_rates
+from minigrad.training.planning.description import describe
+from minigrad.training.planning.dial import Dial
+from minigrad.training.planning.plan import Plan
+from minigrad.training.run import Guest, Run
+from minigrad.training.settings import RunSettings, TrainConfig
+from minigrad.typing import Tokenizer
+from models import claims
+from models.initial_weights import InitialWeights
+from models.names import ladder
+
+
+def prepare(
+    config: TrainConfig,
+    explicit: Collection[str] | None,
+    lock: FolderLock,
+    world: World,
+    clock: Callable[[], float],
+    guests: Sequence[Guest] = (),
+) -> Run | None:
+    """Return a run that can begin; None if only its plan is wanted, which is printed."""
+    preparation = Preparation(open_run(config, explicit, lock, world))
+    prepared = preparation.plan_run()
+    return None if config.plan else build(prepared, lock, clock, guests)
+
+
+class Prepared(NamedTuple):
+    """Everything a run needs to begin; without `initial`, its weights are new."""
+
+    plan: Plan
+    folder: RunFolder
+    lessons: Lessons | None
+    initial: InitialWeights | None
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """The steps from the settings of a run to its plan."""
+
+    opening: Opening
+
+    def plan_run(self) -> Prepared:
+        """Read the text, choose the open settings, print the plan; nothing is written. The model is a skeleton."""
+        folder, world = self.opening.folder, self.opening.world
+        family, skeletons = self.candidates()
+        asked = replace(self.opening.asked, model=family)
+        rates, corpus = self.measure_machine(), self.read_corpus()
+        dial = Dial(skeletons, rates, corpus.bytes_to_train, models.smallest_published(family))
+        size = dial.choose(asked)
+        path = folder.path if folder else Path(asked.out or unused_folder(f"{family}-{size}"))
+        text = self.encode(corpus, skeletons[size])
+        settings = choose_settings(replace(asked, size=size), skeletons[size], rates, len(text.train), world.size)
+        model = models.variant(skeletons[size], **choose_shape(settings, skeletons[size], text.tokenizer))
+        lessons = self.read_lessons(settings, text) if settings.objective else None
+        initial = self.initial_weights(model, text.tokenizer)
+        plan = Plan(
+            settings,
+            model,
+            text,
+            rates,
+            claims.compare(family, size, skeletons[size]),
+            done=folder.step if folder else 0,
+            lessons=lessons,
+            taught=lessons.summary() if lessons else "",
+            teacher=lessons.teacher if lessons else None,
+            world=world,
+            dial=dial,
+            rows=plan_rows(settings),
+        )
+        plan.check()
+        found = fingerprints(text, lessons.fingerprint() if lessons else "", initial.base if initial else "")
+        check_processes_agree(world, settings, found)
+        if folder is None:
+            facts = {"parameters": model.num_parameters(), "matmul_rate": rates.products} | found
+            record = Record.new(asked, settings, **facts, processes=world.size, architecture=model.config.published())
+            folder = RunFolder(path, record, is_new=True, world=world)
+        else:
+            folder.check_text(found)
+        say(describe(plan, path))
+        return Prepared(plan, folder, lessons, initial)
+
+    def candidates(self) -> tuple[str, dict[str, LanguageModel]]:
+        """Return the family, and the models to choose from by size; a run with --init has the size of its start."""
+        asked, folder = self.opening.asked, self.opening.folder
+        changes = assignments(asked.set)
+        if not asked.init:
+            sizes = ladder(asked.model, asked.size)
+            return asked.model, {size: models.for_training(asked.model, size, **changes) for size in sizes}
+        # A run that is continued has noted the shape of its initial model, which may be gone by now.
+        source = folder.path / FILE if folder else models.base_of(asked.init) / "config.json"
+        described = (folder.record.architecture if folder else None) or read_json(source)
+        wanted = asked.model if folder or "model" in self.opening.explicit else None
+        family, size, skeleton = models.start_from(described, source, wanted, asked.size, **changes)
+        return family, {size: skeleton}
+
+    def measure_machine(self) -> Rates:
+        """Choose threads and matmul backend, and return how fast all processes compute together."""
+        asked, world = self.opening.asked, self.opening.world
+        say(self.compare_threads(), end="")
+        threads = asked.threads and min(asked.threads, processors.count())  # a continued run as it began
+        hardware.prepare(threads, world.sharing)
+        backend.use(asked.matmul, asked.precision)
+        return Rates(*(total(world, rate) for rate in measure_rates()))
+
+    def compare_threads(self) -> str:
+        """Return a line that says what changes for a run that began with other processes or more threads, or ""."""
+        threads, most = self.opening.asked.threads or 1, processors.count()
+        if self.opening.folder is None:
+            return ""
+        before, now = self.opening.folder.record.processes, self.opening.world.size
+        if before != now:
+            change = f"this run was trained by {plural(before, 'process')} so far, and is by {now} now"
+        elif threads > most:
+            change = f"this run began with {threads} threads, and this computer has {most}"
+        else:
+            return ""
+        return (
+            f"{change}: sums are added in another order, so the weights will differ in their last bits from those of a "
+            "run that never stopped\n"
+        )
+
+    def read_corpus(self) -> Corpus | Mixture:
+        """Read the documents to train on and the held-out ones; raises InputError if they are too few."""
+        asked = self.opening.asked
+        with phase(f"reading {asked.text}"):
+            try:
+                found = mixture.load(asked.text, held_out=asked.held_out, progress=say)
+                mixture.check_enough(found, test=asked.test)
+                check_beginnings(asked, found.split().test)
+            except MemoryError:
+                raise RunError(f"the memory is too small for the text of {asked.text}; give a part of it") from None
+            return found
+
+    def encode(self, corpus: Corpus | Mixture, skeleton: LanguageModel) -> TokenizedCorpus:
+        """Load or train the tokenizer of a model, and encode the corpus."""
+        asked, folder = self.opening.asked, self.opening.folder
+        with phase("preparing the tokens"):
+            wanted, kind = asked.vocab or skeleton.config.vocab_size, asked.tokenizer or "byte-level"
+            known = folder.path if folder else None if kind in tokenizer.KINDS else kind
+            tok = tokenizer.load(known) if known else tokenizer.KINDS[kind](corpus.sample(), wanted)
+            return TokenizedCorpus.of(corpus, tok)
+
+    def read_lessons(self, settings: RunSettings, text: TokenizedCorpus) -> Lessons:
+        """Read the data to teach in place of a text, in the form that the model will chat in, or load a teacher."""
+        known = self.opening.folder.path if self.opening.folder else settings.tokenizer or ""
+        form = tokenizer.load_chat(known, tokenizer.load(known), is_untaught=True)
+        return lessons_for(settings, form, text, models.load, tokenizer.load)
+
+    def initial_weights(self, model: LanguageModel, tok: Tokenizer) -> InitialWeights | None:
+        """Return the weights that a run starts from, if some were named; to train adapters, freeze the model."""
+        asked, folder = self.opening.asked, self.opening.folder
+        if not asked.init or (folder and folder.has_checkpoint and not asked.adapter_rank):
+            return None  # a checkpoint has all weights, except those under adapters
+        initial = models.initial_weights_for(model, asked.init)
+        if asked.adapter_rank:
+            return initial.adapted(model, asked.adapter_rank, sorted(tok.specials.values()))
+        if initial.grown:
+            say(f"{asked.init} grows, and computes the same function as before: {initial.grown}")
+        return initial
+
+
+def build(prepared: Prepared, lock: FolderLock, clock: Callable[[], float], guests: Sequence[Guest] = ()) -> Run:
+    """Give the model its weights, new ones or those of a checkpoint, and write the run folder."""
+    plan, folder, lessons, initial = prepared
+    settings, model = plan.settings, plan.model
+    plan.check_memory()
+    saved = checkpoint.load(folder.path) if folder.has_checkpoint else None
+    model.initialise(settings.seed, settings.dtype)
+    model.recompute_layers(settings.checkpointing)
+    if initial is not None:
+        initial.fill(model)
+    optimizer = optimizer_of(model, settings, plan.world)
+    budget = Budget.of(settings.steps, settings.minutes, settings.decay)
+    teaching = [Teaching(lessons)] if lessons else []
+    run = Run(plan, folder, optimizer, budget, clock, [*teaching, *guests_of(settings, model), *guests])
+    if initial is not None and initial.moments:
+        # Adam's first updates of new weights are mis-scaled; warm-up hides it (growth.widen_moments).
+        load_moments(model, optimizer, initial.moments_for(model), initial.updates)
+    if saved is not None:
+        restore(run, saved)
+        say(f"continuing after step {run.step:,}")
+    folder.begin_or_continue(plan.text.tokenizer, settings, lock)
+    run.begin()
+    return run

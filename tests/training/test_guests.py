@@ -1,0 +1,84 @@
+"""A guest follows the moments of a run, and continues with it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from minigrad.data.tokens.batches import Batch
+from minigrad.formats.json_files import read_json
+from minigrad.training.folder import checkpoint
+from minigrad.training.folder.saving import Arrays
+from minigrad.training.reporting import metrics
+from minigrad.training.run import Finding, Guest, Note, Run
+from tests import small_runs
+from train import TrainConfig, train
+
+
+class Diary(Guest):
+    """A guest of one's own: it notes what it sees, and keeps a number and an array in the checkpoint."""
+
+    name = "diary"
+
+    def __init__(self) -> None:
+        self.seen, self.steps, self.norms = list[str](), 0, np.zeros(2, np.float32)
+
+    def begin(self, run: Run) -> None:
+        self.seen.append(f"begins at {run.step}")
+
+    def before_step(self, run: Run) -> None:
+        assert run.step == self.steps
+
+    def change(self, batch: Batch) -> Batch:
+        assert batch.num_targets
+        return batch
+
+    def after_step(self, run: Run, norm: float) -> None:
+        self.steps += 1
+        self.norms += norm
+
+    @contextlib.contextmanager
+    def evaluating(self, run: Run) -> Iterator[None]:
+        self.seen.append(f"evaluates after {run.step}")
+        yield
+
+    def note(self, run: Run) -> Note:
+        return Note({"diary": [float(self.steps)]}, [f"dear diary, it is step {run.step}"])
+
+    def state(self) -> Mapping[str, Any]:
+        return {"steps": self.steps}
+
+    def restore(self, state: Any) -> None:
+        self.steps = state["steps"]
+
+    def arrays(self, run: Run) -> Arrays:
+        return {"diary.norms": self.norms}
+
+    def examine(self, run: Run) -> Finding:
+        return Finding("<h2>Diary</h2>", {"diary_steps": float(self.steps)}, f"the diary has {self.steps} steps")
+
+
+def test_a_guest_follows_a_run_and_continues_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, diary, again = small_runs.write_text(tmp_path / "words.txt"), Diary(), Diary()
+    config = small_runs.settings(text, tmp_path / "run", steps=6, eval_every=3, save_every=3, log_every=3)
+    with small_runs.quick_runs():
+        train(config, guests=[diary])
+        assert diary.seen[0] == "begins at 0"
+        assert {"evaluates after 3", "evaluates after 6"} <= set(diary.seen)
+        train(TrainConfig(resume=str(tmp_path / "run"), steps=8), guests=[again])
+    said = capsys.readouterr().out
+    assert "dear diary, it is step 3" in said
+    assert "the diary has 8 steps" in said
+    assert again.seen[0] == "begins at 6"
+    saved = checkpoint.load(tmp_path / "run")
+    assert saved.state["diary"] == {"steps": 8}
+    np.testing.assert_array_equal(saved.moments["diary.norms"], again.norms)
+    assert again.norms[0] > diary.norms[0] > 0
+    assert [line["diary"] for line in metrics.read(tmp_path / "run")][-1] == [8.0]
+    assert read_json(tmp_path / "run" / "minigrad.json")["result"]["diary_steps"] == 8
+    assert "<h2>Diary</h2>" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")

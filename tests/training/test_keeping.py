@@ -1,0 +1,69 @@
+"""What a checkpoint holds when several processes train: the moments of all, written by the first."""
+
+from __future__ import annotations
+
+import pytest
+
+from minigrad.errors import RunError
+from minigrad.training.folder import checkpoint
+from minigrad.training.keeping import restore, save
+from tests.distributed.rooms import Room, together
+from train import take_step
+
+
+def test_the_first_process_writes_what_one_process_continues_from(make, tmp_path):
+    def run_some(world: Room) -> list[str]:
+        run = make(world=world, batch=4, dtype="float64", dropout=0.2)
+        for _ in range(3):
+            take_step(run)
+        save(run)
+        assert run.world.rank > 0 or "the checkpoint of step 3 is intact" in world.words[-1]
+        return [take_step(run) for _ in range(3)]
+
+    steps = together(2, run_some)
+    assert checkpoint.steps(tmp_path / "run") == [3]
+    alone = make(batch=4, dtype="float64", dropout=0.2)
+    restore(alone, checkpoint.load(tmp_path / "run"))
+    for one, other in zip([take_step(alone) for _ in range(3)], steps[0], strict=True):
+        assert one == pytest.approx(other, rel=1e-9)
+
+    def continue_in_three(world: Room) -> list[str]:
+        run = make(world=world, batch=4, dtype="float64", dropout=0.2)
+        restore(run, checkpoint.load(tmp_path / "run"))
+        return [take_step(run) for _ in range(3)]
+
+    for one, other in zip(together(3, continue_in_three)[2], steps[0], strict=True):
+        assert one == pytest.approx(other, rel=1e-9)
+
+
+def test_processes_with_different_weights_neither_begin_nor_save(make, tmp_path):
+    def spoil(world: Room) -> None:
+        run = make(world=world)
+        weight = run.model.parameters()[0].data[0]
+        weight[0] += world.rank
+        with pytest.raises(RunError, match="process 1 has other weights after step 0 than process 0"):
+            run.begin()
+        weight[0] -= world.rank
+        take_step(run)
+        weight[0] += world.rank
+        with pytest.raises(RunError, match="process 1 has other weights after step 1 than process 0"):
+            save(run)
+
+    together(2, spoil)
+    assert not checkpoint.steps(tmp_path / "run")
+
+
+def test_a_kill_between_the_model_and_the_checkpoint_leaves_no_older_model_for_good(make, monkeypatch):
+    """A run whose last checkpoint is there takes no step more, so the model beside it must be there before."""
+    run = make()
+    take_step(run)
+    write, found = checkpoint.save, []
+
+    def see(folder, step, **parts):
+        found.append((step, (folder / "model.safetensors").exists()))
+        return write(folder, step, **parts)
+
+    monkeypatch.setattr(checkpoint, "save", see)
+    save(run)
+    run.writer.wait()
+    assert found == [(1, True)]
