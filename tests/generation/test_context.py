@@ -93,7 +93,8 @@ def test_each_text_outgrows_the_context_by_itself(family):
 def test_long_texts_are_read_in_parts(monkeypatch):
     model = tiny.build("wiola").eval()
     texts = [tiny.tokens(length, 1, length)[0].tolist() for length in (20, 2, 9)]
-    whole, sizes, hidden = Context(Decoder(model), texts, 100).logits(), [], model.hidden
+    decoder = Decoder(model)  # which traces a pass
+    whole, sizes, hidden = Context(decoder, texts, 100).logits(), [], model.hidden
 
     def watched(tokens, layout, cache=None):
         sizes.append(layout.lengths.tolist())
@@ -101,7 +102,7 @@ def test_long_texts_are_read_in_parts(monkeypatch):
 
     monkeypatch.setattr(module, "_MOST_ROWS", 12)
     monkeypatch.setattr(model, "hidden", watched)
-    np.testing.assert_allclose(Context(Decoder(model), texts, 100).logits(), whole, atol=1e-5)
+    np.testing.assert_allclose(Context(decoder, texts, 100).logits(), whole, atol=1e-5)
     assert sizes == [[4, 1, 4], [6, 0, 4], [9, 0, 0]]  # the last token of each is a step of the decoder
 
 
