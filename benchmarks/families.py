@@ -67,7 +67,7 @@ def main() -> None:
     """Run everything and print two tables and JSON."""
     import models
     from minigrad.data import corpus
-    from minigrad.data.ngram import bits_per_byte
+    from minigrad.evaluate.ngram import bits_per_byte
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--families", nargs="+", default=list(models.FAMILIES))

@@ -1,4 +1,4 @@
-"""The baseline of n-grams (`minigrad.data.ngram`) on the validation part of a text.
+"""The baseline of n-grams (`minigrad.evaluate.ngram`) on the validation part of a text.
 
 python benchmarks/ngram.py [--data python-docs] [--orders 1 2 3 4 5 6 7 8]
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minigrad.data import corpus
-from minigrad.data.ngram import bits_per_byte
+from minigrad.evaluate.ngram import bits_per_byte
 
 
 def main() -> None:

@@ -23,7 +23,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minigrad import draw_graph
-from minigrad.data import corpus, ngram
+from minigrad.data import corpus
+from minigrad.evaluate import ngram
 from minigrad.pages.chart import Series, line_chart
 from minigrad.system.terminal import printable
 from minigrad.training.folder import checkpoint

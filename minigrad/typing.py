@@ -15,8 +15,8 @@ Array = NDArray[Any]
 PathLike = str | os.PathLike[str]
 
 
-class Teaching(NamedTuple):
-    """What a teacher says of a batch, and how much it counts in the loss of a student (`ops.linear_distillation`).
+class TeacherOutputs(NamedTuple):
+    """The outputs of a teacher for a batch, and their share of the loss of a student (`ops.linear_distillation`).
 
     Its logits are ``rows @ head.T``; they are computed for a few rows at a time, where they are needed.
     """
@@ -25,7 +25,7 @@ class Teaching(NamedTuple):
     head: Array  # (V, width): the matrix of its logits
     temperature: float = 1.0  # what the logits are divided by; a higher one shows more of the unlikely tokens
     share: float | Array = 0.5  # of the teacher in the loss, of all rows or of each; the rest is the loss on the text
-    is_reverse: bool = False  # whether KL(student, teacher) is minimised, or KL(teacher, student)
+    is_reverse: bool = False  # KL(student, teacher), which seeks modes; else KL(teacher, student), which covers them
 
 
 class StreamDecoder(Protocol):

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 from hypothesis.strategies import DrawFn, SearchStrategy
 from numpy.typing import NDArray
 
-from minigrad.typing import Teaching
+from minigrad.typing import TeacherOutputs
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -214,7 +214,7 @@ def linear_distillation(draw: DrawFn) -> Case:
     case, width = draw(linear_losses()), draw(st.integers(1, 3))
     rows, classes = len(case.arrays[0]), len(case.arrays[1])
     how = draw(st.sampled_from([(1.0, 0.5, False), (2.0, 1.0, False), (1.5, 0.25, True), (1.0, 0.0, True)]))
-    teaching = Teaching(*values(draw, normal, (rows, width), (classes, width)), *how)
+    teaching = TeacherOutputs(*values(draw, normal, (rows, width), (classes, width)), *how)
     if not draw(st.booleans()):
         return Case(case.arrays, {"teaching": teaching})
     shares = draw(hnp.arrays(np.float64, rows, elements=st.sampled_from([0.0, 0.5, 1.0])))

@@ -78,7 +78,7 @@ ALLOWED: dict[str, set[str]] = {
     | {f"minigrad.training.{name}" for name in ("settings", "budget", "parallel", "optimizers", "planning", "folder")},
     "minigrad.training.reporting.metrics": SYSTEM | {"minigrad.formats"},
     "minigrad.training.report": SYSTEM
-    | {"minigrad.data", "minigrad.formats", "minigrad.pages"}
+    | {"minigrad.data", "minigrad.evaluate", "minigrad.formats", "minigrad.pages"}
     | {"minigrad.training.folder", "minigrad.training.reporting.metrics"},
     "minigrad.training.reporting": SYSTEM
     | {"numpy", "tqdm", "minigrad.data", "minigrad.evaluate", "minigrad.experts", "minigrad.training"},

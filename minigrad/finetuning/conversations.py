@@ -13,7 +13,6 @@ The markers of a line are cut out before anything is encoded: what the model rea
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -59,35 +58,31 @@ class Conversation:
 
 
 Lines = Sequence[tuple[str, str]]  # each with its place
-Reader = Callable[[], Conversation]  # of one conversation, so that those after a broken one can be read
 
 
-def read_conversations(path: str | Path, left_out: list[str] | None = None) -> list[Conversation]:
-    """Return the conversations in a file.
+def read_conversations(path: str | Path) -> list[Conversation]:
+    """Return the conversations in a file; raises InputError as `conversations_in` and its functions do."""
+    return [read() for read in conversations_in(path)]
 
-    Raises InputError, with the line and the reason, if the file cannot be read or is in none of the three forms, or if
-    a conversation has no answer, an empty message, or two messages of one speaker in a row. With a list `left_out`,
-    such a conversation is left out, and line and reason are added to the list.
+
+def conversations_in(path: str | Path) -> list[Callable[[], Conversation]]:
+    """Return a function for each conversation in a file, so that a reader may skip broken ones.
+
+    Each function returns its conversation, or raises InputError, with line and reason, if it has no answer, an empty
+    message, or two messages of one speaker in a row. Raises InputError if the file cannot be read, is empty, or is in
+    none of the three forms; the first line decides between lines of Vidya and a book.
     """
-    name, found = Path(path), list[Conversation]()
-    lines = _lines(name)
-    for read in _of_json(lines) if is_json_lines(name.name) else _of_text(lines):
-        with forgiving(left_out):
-            found.append(read().checked())
-    if not found and not left_out:
+    name = Path(path)
+    if not (lines := _lines(name)):
         raise InputError(f"{name} holds no conversation; expected {FORMS}")
-    return found
-
-
-@contextlib.contextmanager
-def forgiving(left_out: list[str] | None) -> Iterator[None]:
-    """Add the message of an InputError in the block to a list, if given, and go on after the block."""
-    try:
-        yield
-    except InputError as error:
-        if left_out is None:
-            raise
-        left_out.append(str(error))
+    place, first = lines[0]
+    if is_json_lines(name.name):
+        return [functools.partial(_of_object, *line) for line in lines]
+    if _MARKER.match(first.lstrip()):
+        return [functools.partial(_of_marked_line, *line) for line in lines]
+    if _PAIR.match(first):
+        return [conversation.checked for conversation in _of_book(lines)]
+    raise InputError(f"{place} begins no conversation ({shown(first)}); expected {FORMS}")
 
 
 def _lines(path: Path) -> Lines:
@@ -101,17 +96,12 @@ def _lines(path: Path) -> Lines:
     return [(f"{path}, line {number:,}", line) for number, line in numbered if line.strip()]
 
 
-def _of_json(lines: Lines) -> Iterator[Reader]:
-    for place, line in lines:
-        yield functools.partial(_of_object, place, line)
-
-
 def _of_object(place: str, line: str) -> Conversation:
     record = _json_object(place, line)
     reworded = record.get("reworded", [])
     if not isinstance(reworded, list) or not all(isinstance(each, str) and each.strip() for each in reworded):
         raise InputError(f'{place}: "reworded" is {shown(reworded)}; expected other words for the last question')
-    return Conversation(messages_in(record, place), place, tuple(reworded))
+    return Conversation(messages_in(record, place), place, tuple(reworded)).checked()
 
 
 def json_objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -142,31 +132,16 @@ def _is_message(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("role"), str) and isinstance(value.get("content"), str)
 
 
-def _of_text(lines: Lines) -> Iterator[Reader]:
-    """Read lines of Vidya, or a book; the first line decides."""
-    first = lines[0][1] if lines else ""
-    reads: Callable[[Lines], Iterator[Reader]] = _of_book
-    if _MARKER.match(first.lstrip()):
-        reads = _of_marked_lines
-    elif first and not _PAIR.match(first):
-        raise InputError(f"{lines[0][0]} begins no conversation ({shown(first)}); expected {FORMS}")
-    yield from reads(lines)
-
-
-def _of_marked_lines(lines: Lines) -> Iterator[Reader]:
-    for place, line in lines:
-        yield functools.partial(_of_marked_line, place, line)
-
-
 def _of_marked_line(place: str, line: str) -> Conversation:
     before, *parts = _MARKER.split(line)
     if before.strip() or not parts:
         raise InputError(f"{place} does not begin with <|user|>: {shown(line)}")
     pairs = zip(parts[::2], parts[1::2], strict=True)
-    return Conversation(tuple({"role": role, "content": content.strip()} for role, content in pairs), place)
+    messages = tuple({"role": role, "content": content.strip()} for role, content in pairs)
+    return Conversation(messages, place).checked()
 
 
-def _of_book(lines: Lines) -> Iterator[Reader]:
+def _of_book(lines: Lines) -> Iterator[Conversation]:
     """Join the lines of each question and of each answer; a line without Q: or A: continues the one before it."""
     pairs: list[tuple[str, dict[str, list[str]]]] = []  # the place, and the lines of question and answer
     speaks = ""
@@ -184,7 +159,7 @@ def _of_book(lines: Lines) -> Iterator[Reader]:
     for place, spoken in pairs:
         asked, said = ("\n".join(spoken[speaker]).strip() for speaker in "QA")
         messages = {"role": "user", "content": asked}, {"role": "assistant", "content": said}
-        yield functools.partial(Conversation, messages, place)
+        yield Conversation(messages, place)
 
 
 def _problem(messages: tuple[Message, ...]) -> str:

@@ -1,13 +1,14 @@
-"""Distillation: a text is read together with a trained model, whose probabilities of every token are learned.
+"""Distillation: the student learns a trained model's probabilities of every token of a text.
 
-The next token of a text is one draw; a good model knows the other likely tokens too. A student that learns their
-probabilities learns more from each token than from the text alone (`minigrad.ops.distillation`).
+The next token of a text is one draw; a good model knows what else could have come. So a student learns more from each
+token than from the text alone (`minigrad.ops.distillation`).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Mapping
 
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.tensor import Tensor
@@ -15,19 +16,35 @@ from minigrad.data.tokens.batches import Batch
 from minigrad.data.tokens.reading import training_source
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.errors import InputError
-from minigrad.evaluate.losses import evaluate
+from minigrad.finetuning.teaching import Student
 from minigrad.nn.language_model import LanguageModel
 from minigrad.ops.distillation import objective_of
 from minigrad.system.terminal import phase, say
-from minigrad.training.run import Finding, Run
+from minigrad.training.run import Finding
 from minigrad.training.settings import RunSettings
-from minigrad.training.validation import evaluate as evaluate_run
-from minigrad.typing import Teaching
+from minigrad.typing import TeacherOutputs
+
+
+def with_teacher_outputs(
+    batch: Batch, teacher: LanguageModel, *, temperature: float = 1.0, share: float = 1.0, is_reverse: bool = False
+) -> Batch:
+    """Return a batch with the outputs of a teacher; `share` is the teacher's share of the loss."""
+    with no_grad():
+        rows = teacher.hidden(Tensor(batch.tokens), batch.layout).data
+    outputs = TeacherOutputs(rows, teacher.head().data, temperature, share, is_reverse)
+    return dataclasses.replace(batch, teaching=outputs)
+
+
+def compile_kernels(model: LanguageModel, batch: Batch) -> None:
+    """Compile the kernels of the divergence by a pass over a small batch with teacher outputs."""
+    with no_grad():
+        model.loss(batch.tokens, batch.targets, layout=batch.layout, objective=objective_of(batch.teaching))
 
 
 class Distillation:
-    """The batches of a text, each with the outputs of the teacher; raises InputError if the teacher cannot read it."""
+    """The batches of a text with the outputs of a teacher; raises InputError if the teacher cannot read them."""
 
+    form = None
     reward = None
 
     def __init__(self, settings: RunSettings, text: TokenizedCorpus, teacher: LanguageModel) -> None:
@@ -42,15 +59,16 @@ class Distillation:
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Return the tokens of one step and the teacher's outputs, a function of the arguments alone."""
-        batch, settings = self.text.batch(seed=seed, step=step, batch_size=batch_size), self.settings
-        with no_grad():
-            rows = self.teacher.hidden(Tensor(batch.tokens), batch.layout).data
-        share, temperature = settings.teacher_share, settings.teacher_temperature
-        said = Teaching(rows, self.teacher.head().data, temperature, share, settings.teacher_divergence == "reverse")
-        return dataclasses.replace(batch, teaching=said)
+        return with_teacher_outputs(
+            self.text.batch(seed=seed, step=step, batch_size=batch_size),
+            self.teacher,
+            temperature=self.settings.teacher_temperature,
+            share=self.settings.teacher_share,
+            is_reverse=self.settings.teacher_divergence == "reverse",
+        )
 
     def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
-        """Return the number of tokens that the steps before `step` read."""
+        """Return the number of tokens read before step `step`."""
         return self.text.tokens_before(step, seed=seed, batch_size=batch_size)
 
     def tokens_per_pass(self, batch_size: int) -> int:
@@ -58,7 +76,7 @@ class Distillation:
         return self.text.tokens_per_pass(batch_size)
 
     def attended_length(self) -> float:
-        """Return the length of the sequence of a token, averaged over the tokens."""
+        """Return the mean sequence length, weighted by tokens."""
         return self.text.attended_length()
 
     def describe(self, batch_size: int) -> str:
@@ -66,7 +84,7 @@ class Distillation:
         return self.text.describe(batch_size)
 
     def summary(self) -> str:
-        """Return who teaches, in words."""
+        """Describe the teacher and the divergence, in words."""
         settings = self.settings
         divergence = "KL(teacher, student)" if settings.teacher_divergence == "forward" else "KL(student, teacher)"
         return (
@@ -81,24 +99,22 @@ class Distillation:
             digest.update(name.encode() + array.tobytes())
         return digest.hexdigest()
 
-    def begin(self, run: Run) -> None:
-        """Note in minigrad.json how well the teacher knows the validation text; compile the kernel of the loss."""
-        if not run.step and not run.folder.record.before:
-            with phase("evaluating the teacher"):
-                score = evaluate(self.teacher, run.validation, run.text.byte_lengths, context=self.settings.context)
-            run.folder.record.before = {"teacher_bits_per_byte": score.bits_per_byte}
-            run.folder.write()
-            say(f"the teacher: validation text {score.bits_per_byte:.3f} bits per byte")
-        with no_grad():
-            few = self.batch(seed=0, step=0, batch_size=1)
-            run.model.loss(few.tokens, few.targets, layout=few.layout, objective=objective_of(few.teaching))
+    def begin(self, model: LanguageModel) -> None:
+        """Compile the kernels of the loss."""
+        compile_kernels(model, self.batch(seed=0, step=0, batch_size=1))
 
-    def examine(self, run: Run) -> Finding:
+    def measure(self, student: Student) -> dict[str, float]:
+        """Measure the teacher on the validation text."""
+        with phase("evaluating the teacher"):
+            bits = student.bits_per_byte(self.teacher)
+        say(f"the teacher: validation text {bits:.3f} bits per byte")
+        return {"teacher_bits_per_byte": bits}
+
+    def examine(self, student: Student, before: Mapping[str, float], bits_per_byte: float) -> Finding:
         """Compare the student with its teacher on the validation text."""
-        score = run.score or evaluate_run(run, everything=True)
-        teacher = run.folder.record.before["teacher_bits_per_byte"]
+        teacher = before["teacher_bits_per_byte"]
         sentence = (
-            f"The validation text takes the student {score.bits_per_byte:.3f} bits per byte, and its teacher "
+            f"The validation text takes the student {bits_per_byte:.3f} bits per byte, and its teacher "
             f"{teacher:.3f} (lower is better)."
         )
         note = "The training curve above is of the loss with the share of the teacher, which is not a loss on text."

@@ -64,6 +64,12 @@ class EncodedConversation:
             targets[begin - 1 : end - 1] = self.tokens[begin:end]
         return targets
 
+    def in_questions(self) -> Array:
+        """Return for each token but the last whether it is a word of a question."""
+        mask = np.zeros(len(self.tokens) - 1, bool)
+        mask[[place for place in self.questions if place < len(mask)]] = True
+        return mask
+
 
 def questions_of(conversations: Iterable[EncodedConversation]) -> list[Question]:
     """Return the questions of conversations with their answers, each after all messages before it."""

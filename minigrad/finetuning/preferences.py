@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,11 +20,12 @@ from minigrad.errors import InputError
 from minigrad.finetuning import objectives, outcome
 from minigrad.finetuning.conversations import Conversation, Message, json_objects, messages_in
 from minigrad.finetuning.encoding import ChatForm, encode_conversation
-from minigrad.finetuning.epochs import Epochs
+from minigrad.finetuning.epochs import EpochSource
 from minigrad.finetuning.rollouts import Rollouts, log_probabilities
+from minigrad.finetuning.teaching import Student
 from minigrad.nn.language_model import LanguageModel
 from minigrad.system.units import plural
-from minigrad.training.run import Finding, Run
+from minigrad.training.run import Finding
 from minigrad.training.settings import RunSettings
 from minigrad.typing import Array
 
@@ -73,11 +74,16 @@ def read_preferences(path: str | Path, form: ChatForm, ends: Collection[int], co
     return pairs
 
 
-class PreferenceLearning:
+class PreferenceLearning(EpochSource):
     """The batches of learning from preferences; `make_reference` loads the model that the learning one began as.
 
     The log-probabilities of the reference are computed once, before the first step of a process: then it is given up.
     """
+
+    unit = "pairs of answers"
+    least = 2  # both answers of a pair belong to one step, and each may be as long as the context
+    teacher = None
+    reward = None
 
     def __init__(
         self,
@@ -89,38 +95,37 @@ class PreferenceLearning:
         self.settings, self.form, self.make_reference = settings, form, make_reference
         self.held_out = [pair for number, pair in enumerate(pairs) if number % _EVERY == _EVERY - 1]
         self.pairs = [pair for number, pair in enumerate(pairs) if number % _EVERY != _EVERY - 1]
-        self.lengths = np.array([pair.length for pair in self.pairs])
+        super().__init__(np.array([pair.length for pair in self.pairs]), settings.context)
         self.model: LanguageModel | None = None
         self.reference: list[Array] = []  # of each pair, the log-probabilities of the tokens of both answers
         self.held_out_reference: list[Array] = []
 
-    teacher = None
-    reward = None  # nothing is rewarded: which answer is better is known
-
-    def begin(self, run: Run) -> None:
-        """Take the model, and compute the log-probabilities of the reference; note how well held-out text is known."""
-        self.model, reference = run.model, self.make_reference()
+    def begin(self, model: LanguageModel) -> None:
+        """Take the model, and compute the log-probabilities of its reference."""
+        self.model, reference = model, self.make_reference()
         self.reference = _log_probs_of(reference, self.pairs)
         self.held_out_reference = _log_probs_of(reference, self.held_out)
-        self.form.save(run.folder.path)
-        outcome.measure_text_before(run)
+
+    def measure(self, student: Student) -> dict[str, float]:
+        """Measure the bits per byte of the validation text before the first step."""
+        return outcome.measure(student)
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Return the pairs of one step, their tokens weighted by DPO."""
         assert self.model is not None
-        chosen = self._deal(batch_size).chosen(seed, step)
+        chosen = self.epochs(batch_size).chosen(seed, step)
         rollouts = _as_rollouts([self.pairs[number] for number in chosen])
         now = log_probabilities(self.model, rollouts.batch(np.zeros(rollouts.offsets[-1])))
         reference = np.concatenate([self.reference[number] for number in chosen])
         dpo = functools.partial(objectives.dpo, offsets=rollouts.offsets, reference=reference, chosen=objectives.CHOSEN)
         return rollouts.batch(objectives.token_weights(dpo, now))
 
-    def examine(self, run: Run) -> Finding:
+    def examine(self, student: Student, before: Mapping[str, float], bits_per_byte: float) -> Finding:
         """Compare the held-out pairs and the loss on the text with their values before the first step."""
         pairs, reference = self.held_out or self.pairs, self.held_out_reference or self.reference
         raised = [
-            [part.sum() for part in np.split(now - before, [len(pair.chosen)])]
-            for pair, now, before in zip(pairs, _log_probs_of(run.model, pairs), reference, strict=True)
+            [part.sum() for part in np.split(now - known, [len(pair.chosen)])]
+            for pair, now, known in zip(pairs, _log_probs_of(student.model, pairs), reference, strict=True)
         ]
         chosen, rejected = np.array(raised).T
         share, margin = float((chosen > rejected).mean()), float((chosen - rejected).mean())
@@ -131,23 +136,11 @@ class PreferenceLearning:
             f"{rejected.mean():+.2f} nats."
         )
         figures = {"preferred": share, "margin": margin, "chosen": float(chosen.mean())}
-        return outcome.with_text(run, learned, "", figures)
-
-    def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
-        """Return the number of tokens that the steps before `step` read."""
-        return self._deal(batch_size).tokens_before(seed, step)
-
-    def tokens_per_pass(self, batch_size: int) -> int:
-        """Return the number of tokens of all pairs to learn from."""
-        return int(self.lengths.sum())
+        return outcome.finding(learned, figures, before["bits_per_byte"], bits_per_byte)
 
     def attended_length(self) -> float:
         """Return the length of the sequence of a token, averaged over the tokens: about half of its pair."""
-        return float((self.lengths**2).sum() / self.lengths.sum() / 2)
-
-    def describe(self, batch_size: int) -> str:
-        """Return what a step reads, in words."""
-        return f": about {len(self.pairs) / self._deal(batch_size).steps_per_epoch:.2g} pairs of answers"
+        return super().attended_length() / 2
 
     def summary(self) -> str:
         """Describe the data, in words."""
@@ -157,10 +150,6 @@ class PreferenceLearning:
     def fingerprint(self) -> str:
         """Return a hash of all pairs, as tokens."""
         return hashlib.blake2b(str((self.pairs, self.held_out)).encode(), digest_size=16).hexdigest()
-
-    def _deal(self, batch_size: int) -> Epochs:
-        # Both answers of a pair belong to one step, and each may be as long as the context.
-        return Epochs(self.lengths, max(2, batch_size) * self.settings.context)
 
 
 def _as_rollouts(pairs: Sequence[Pair]) -> Rollouts:

@@ -14,18 +14,18 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import hashlib
+from collections.abc import Mapping
 
 import numpy as np
 
-from minigrad.autograd.graph import no_grad
-from minigrad.autograd.tensor import Tensor
 from minigrad.data.tokens.batches import Batch, join
 from minigrad.data.tokens.source import Source
-from minigrad.finetuning.teaching import Lessons, Reward
+from minigrad.finetuning.distillation import compile_kernels, with_teacher_outputs
+from minigrad.finetuning.encoding import ChatForm
+from minigrad.finetuning.teaching import Lessons, Reward, Student
 from minigrad.nn.language_model import LanguageModel
-from minigrad.ops.distillation import objective_of
-from minigrad.training.run import Finding, Run
-from minigrad.typing import Teaching
+from minigrad.training.run import Finding
+from minigrad.typing import TeacherOutputs
 
 
 class Replay:
@@ -42,6 +42,11 @@ class Replay:
             teacher.freeze().eval()
 
     @property
+    def form(self) -> ChatForm | None:
+        """The form of the conversations."""
+        return self.lessons.form
+
+    @property
     def reward(self) -> Reward | None:
         """The rewards of the last step, if answers are rewarded."""
         return self.lessons.reward
@@ -51,28 +56,17 @@ class Replay:
 
         Nothing is learned then, and so nothing is forgotten.
         """
-        replayed = self._replayed(batch_size)
         taught = self.lessons.batch(seed=seed, step=step, batch_size=self._room(batch_size))
         if not taught.counts:
             return taught
-        text = self.text.batch(seed=seed, step=step, batch_size=replayed)
+        text = self.text.batch(seed=seed, step=step, batch_size=self._replayed(batch_size))
         count = taught.num_targets + text.num_targets
-        shares = ((taught, 1 - self.share), (text, self.share))
-        parts = [_weighted(part, count * share / max(part.num_targets, 1)) for part, share in shares]
-        return join(
-            parts if self.teacher is None else [self._with_teacher_outputs(part, part is parts[1]) for part in parts]
-        )
-
-    def _with_teacher_outputs(self, part: Batch, is_text: bool) -> Batch:
-        """Return a part with the frozen model's outputs for the text, and none for the lessons."""
-        assert self.teacher is not None
-        head = self.teacher.head().data
-        if is_text:
-            with no_grad():
-                rows = self.teacher.hidden(Tensor(part.tokens), part.layout).data
-        else:
-            rows = np.zeros((len(part.tokens), head.shape[1]), head.dtype)
-        return dataclasses.replace(part, teaching=Teaching(rows, head, share=float(is_text)))
+        taught = _weighted(taught, count * (1 - self.share) / max(taught.num_targets, 1))
+        text = _weighted(text, count * self.share / max(text.num_targets, 1))
+        if self.teacher is not None:
+            taught = _without_teacher_outputs(taught, self.teacher)
+            text = with_teacher_outputs(text, self.teacher)
+        return join([taught, text])
 
     def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
         """Return the number of tokens, those of the text included, that the steps before `step` read."""
@@ -110,24 +104,27 @@ class Replay:
             digest.update(array.tobytes())
         return digest.hexdigest()
 
-    def begin(self, run: Run) -> None:
-        """Compile the kernel of the divergence; begin the lessons.
+    def begin(self, model: LanguageModel) -> None:
+        """Compile the kernels of the divergence; begin the lessons.
 
-        Weights that adapters leave as they are stay in memory once, for both models.
+        The weights that adapters leave unchanged stay in memory once, for both models.
         """
         if self.teacher is not None:
-            frozen = {name: each for name, each in run.model.named_parameters() if not each.requires_grad}
+            frozen = {name: each for name, each in model.named_parameters() if not each.requires_grad}
             for name, parameter in self.teacher.named_parameters():
                 if name in frozen:
                     parameter.bind(frozen[name].data)
-            with no_grad():
-                few = self._with_teacher_outputs(self.text.batch(seed=0, step=0, batch_size=1), True)
-                run.model.loss(few.tokens, few.targets, layout=few.layout, objective=objective_of(few.teaching))
-        self.lessons.begin(run)
+            few = self.text.batch(seed=0, step=0, batch_size=1)
+            compile_kernels(model, with_teacher_outputs(few, self.teacher))
+        self.lessons.begin(model)
 
-    def examine(self, run: Run) -> Finding:
-        """Compare the model after the last step with the model before the first."""
-        return self.lessons.examine(run)
+    def measure(self, student: Student) -> dict[str, float]:
+        """Measure the student as the lessons do."""
+        return self.lessons.measure(student)
+
+    def examine(self, student: Student, before: Mapping[str, float], bits_per_byte: float) -> Finding:
+        """Examine the student as the lessons do."""
+        return self.lessons.examine(student, before, bits_per_byte)
 
     def _replayed(self, batch_size: int) -> int:
         """Return how many times the context a step reads of the text."""
@@ -141,3 +138,10 @@ class Replay:
 def _weighted(batch: Batch, weight: float) -> Batch:
     by_row = np.full(len(batch.tokens), weight, np.float32)
     return dataclasses.replace(batch, weights=by_row if batch.weights is None else by_row * batch.weights)
+
+
+def _without_teacher_outputs(batch: Batch, teacher: LanguageModel) -> Batch:
+    """Return a batch that learns nothing from the teacher, to be joined with one that does."""
+    head = teacher.head().data
+    rows = np.zeros((len(batch.tokens), head.shape[1]), head.dtype)
+    return dataclasses.replace(batch, teaching=TeacherOutputs(rows, head, share=0.0))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -23,9 +23,9 @@ from minigrad.finetuning.conversations import Conversation
 from minigrad.finetuning.encoding import ChatForm, EncodedConversation, encode_conversation, questions_of
 from minigrad.finetuning.rollouts import Rollouts, log_probabilities, roll_out
 from minigrad.finetuning.tasks import Problem, is_right, problem
-from minigrad.finetuning.teaching import Reward
+from minigrad.finetuning.teaching import Reward, Student
 from minigrad.nn.language_model import LanguageModel
-from minigrad.training.run import Finding, Run
+from minigrad.training.run import Finding
 from minigrad.training.settings import RunSettings
 from minigrad.typing import Array
 
@@ -64,17 +64,22 @@ class RewardLearning:
 
     teacher = None  # the reference reads only the answers
 
-    def begin(self, run: Run) -> None:
-        """Take the model and load its reference; note how many problems it solves before the first step."""
-        self.model = run.model
+    def begin(self, model: LanguageModel) -> None:
+        """Take the model, and load its reference."""
+        self.model = model
         if self.settings.objective == "grpo":
             self.reference = self.make_reference()
-        self.form.save(run.folder.path)
-        outcome.measure_before(run, questions_of(self._examined()), self._judge)
 
-    def examine(self, run: Run) -> Finding:
+    def measure(self, student: Student) -> dict[str, float]:
+        """Measure how many problems the model solves before the first step, and its validation bits per byte."""
+        return outcome.measure_answers(student, questions_of(self._examined()), self._judge)
+
+    def examine(self, student: Student, before: Mapping[str, float], bits_per_byte: float) -> Finding:
         """Let the model solve problems that no step saw, and compare with its score before the first step."""
-        return outcome.examine(run, questions_of(self._examined()), "unseen problems", judge=self._judge)
+        questions = questions_of(self._examined())
+        return outcome.examine_answers(
+            student, before, bits_per_byte, questions=questions, asked="unseen problems", judge=self._judge
+        )
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Return answers to the questions of one step, their tokens weighted by the objective.

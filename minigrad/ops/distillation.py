@@ -17,11 +17,11 @@ from minigrad.kernels.rowwise.distillation import Lesson, distillation_in_place
 from minigrad.ops.cross_entropy import checked_targets, linear_cross_entropy, linear_losses_formula, row_chunks
 from minigrad.ops.softmax import log_softmax_formula
 from minigrad.options import checked_number
-from minigrad.typing import Array, Teaching
+from minigrad.typing import Array, TeacherOutputs
 
 
 def linear_distillation_formula(
-    x: Array, weight: Array, targets: Array, row_weights: Array | None = None, *, teaching: Teaching
+    x: Array, weight: Array, targets: Array, row_weights: Array | None = None, *, teaching: TeacherOutputs
 ) -> Array:
     """Compute `linear_distillation` in plain NumPy."""
     rows, head, temperature, share, is_reverse = teaching
@@ -37,7 +37,7 @@ def linear_distillation_formula(
 
 @op(integers=("targets",))
 def linear_distillation(
-    x: Array, weight: Array, targets: Array, row_weights: Array | None = None, *, teaching: Teaching
+    x: Array, weight: Array, targets: Array, row_weights: Array | None = None, *, teaching: TeacherOutputs
 ) -> tuple[Array, Backward]:
     r"""Compute logits $z = x W^T$, and how far they are from a teacher's and from the true tokens.
 
@@ -61,8 +61,8 @@ def linear_distillation(
 
     >>> import numpy as np
     >>> from minigrad import ops
-    >>> from minigrad.typing import Teaching
-    >>> teaching = Teaching(np.eye(2), np.eye(2), temperature=1.0, share=1.0)
+    >>> from minigrad.typing import TeacherOutputs
+    >>> teaching = TeacherOutputs(np.eye(2), np.eye(2), temperature=1.0, share=1.0)
     >>> ops.linear_distillation(np.eye(2), np.eye(2), [0, 1], teaching=teaching).item()  # they agree
     0.0
     """
@@ -98,12 +98,12 @@ def linear_distillation(
     return np.asarray(weighted.sum() / divisor), backward
 
 
-def objective_of(teaching: Teaching | None) -> Callable[..., Tensor]:
+def objective_of(teaching: TeacherOutputs | None) -> Callable[..., Tensor]:
     """Return the objective of `LanguageModel.loss` for a batch: that of a student, if a teacher has judged it."""
     return linear_cross_entropy if teaching is None else functools.partial(linear_distillation, teaching=teaching)
 
 
-def _checked_teacher(x: Array, weight: Array, targets: Array, teaching: Teaching) -> Teaching:
+def _checked_teacher(x: Array, weight: Array, targets: Array, teaching: TeacherOutputs) -> TeacherOutputs:
     """Return what the teacher says, in the dtype of the student; raises ShapeError or InputError if it does not fit."""
     rows, head = (np.require(each, x.dtype, ["C"]) for each in (teaching.rows, teaching.head))
     fits = x.ndim == weight.ndim == rows.ndim == head.ndim == 2 and x.shape[1] == weight.shape[1]

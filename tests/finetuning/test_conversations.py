@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from minigrad import InputError
-from minigrad.finetuning.conversations import read_conversations
+from minigrad.finetuning.conversations import Conversation, conversations_in, read_conversations
 
 HELLO = [{"role": "user", "content": "Hi!"}, {"role": "assistant", "content": "Hello."}]
 
@@ -123,8 +123,13 @@ def test_conversations_behind_a_broken_one_are_read_when_that_is_asked_for(
     path = written(tmp_path, name, text.replace("HELLO", hello.get(name, "Q: Hi!\nA: Hello.")))
     with pytest.raises(InputError, match=f"line {places[0]}"):
         read_conversations(path)
-    left_out = list[str]()
-    first, last = read_conversations(path, left_out)
+    left_out, found = list[str](), list[Conversation]()
+    for read in conversations_in(path):
+        try:
+            found.append(read())
+        except InputError as error:
+            left_out.append(str(error))
+    first, last = found
     assert [each["content"] for each in first.messages] == ["a", "b"]
     assert list(last.messages) == HELLO
     assert [each.split("line ")[1][0] for each in left_out] == [str(place) for place in places]

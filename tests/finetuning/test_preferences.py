@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -74,9 +73,7 @@ def test_the_weights_of_a_step_are_those_of_dpo_against_the_frozen_reference(tmp
     assert some.attended_length() == pairs[0].length / 2
     assert some.fingerprint() != PreferenceLearning(settings, pairs[:5], form, build).fingerprint()
     model: Any = build()
-    record = SimpleNamespace(before={"bits_per_byte": 2.0})
-    run: Any = SimpleNamespace(model=model, step=0, folder=SimpleNamespace(record=record, path=tmp_path))
-    some.begin(run)
+    some.begin(model)
     batch = some.batch(seed=0, step=0, batch_size=8)
     assert batch.weights is not None
     counted = batch.targets != IGNORE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -91,11 +90,11 @@ def test_what_the_model_said_of_the_text_is_kept_and_the_answers_are_learned(les
 def test_the_frozen_weights_beside_adapters_are_in_memory_once(lesson: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     student, teacher, whole = build(), build(), build()
     some = beside_text(course(lesson, 9), 0.5, teacher)
-    monkeypatch.setattr(some.lessons, "begin", lambda run: None)
-    some.begin(SimpleNamespace(model=whole))  # type: ignore[arg-type]
+    monkeypatch.setattr(some.lessons, "begin", lambda model: None)
+    some.begin(whole)
     assert not any(np.shares_memory(a.data, b.data) for a in teacher.parameters() for b in whole.parameters())
     adapt(student, 2)
-    some.begin(SimpleNamespace(model=student))  # type: ignore[arg-type]
+    some.begin(student)
     own = student.state_dict()
     assert all(np.shares_memory(each.data, own[name]) for name, each in teacher.named_parameters())
 

@@ -1,13 +1,67 @@
-"""The guest that attaches lessons to a run tells their rewards."""
+"""Lessons attach to a run as a guest, which measures the model once, before the first step of the run."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from minigrad.finetuning.teaching import Reward, Teaching
+from minigrad.finetuning import teaching
+from minigrad.finetuning.teaching import Reward, Student, Teaching
+
+
+class Recorded:
+    """Lessons that record what happens to them."""
+
+    teacher = None
+
+    def __init__(self, reward: Reward | None = None) -> None:
+        self.reward, self.calls = reward, list[Any]()
+        self.form = SimpleNamespace(save=lambda path: self.calls.append(path))
+
+    def begin(self, model: Any) -> None:
+        self.calls.append(model)
+
+    def measure(self, student: Student) -> dict[str, float]:
+        return {"bits_per_byte": student.bits_per_byte(student.model)}
+
+    def examine(self, student: Student, before: Any, bits_per_byte: float) -> Any:
+        return student.model, dict(before), bits_per_byte
+
+
+def run_of(tmp_path: Path, **changes: Any) -> Any:
+    written = list[bool]()
+    record = SimpleNamespace(before={})
+    folder = SimpleNamespace(record=record, path=tmp_path, write=lambda: written.append(True))
+    text = SimpleNamespace(byte_lengths=None, tokenizer=None)
+    fields: dict[str, Any] = {"model": "model", "step": 0, "folder": folder, "text": text, "validation": None}
+    fields |= {"world": SimpleNamespace(rank=0), "settings": SimpleNamespace(context=8), "score": None}
+    return SimpleNamespace(**fields | {"written": written} | changes)
+
+
+def test_the_model_is_measured_before_the_first_step_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(teaching.losses, "evaluate", lambda *_, context: SimpleNamespace(bits_per_byte=context / 4))
+    lessons: Any = Recorded()
+    run = run_of(tmp_path)
+    Teaching(lessons).begin(run)
+    assert lessons.calls == ["model", tmp_path]
+    assert run.folder.record.before == {"bits_per_byte": 2.0}
+    Teaching(lessons).begin(run)
+    assert run.written == [True]
+    other = run_of(tmp_path, step=1, world=SimpleNamespace(rank=1))
+    lessons.calls.clear()
+    Teaching(lessons).begin(other)
+    assert lessons.calls == ["model"]  # the first process alone writes the form
+    assert other.folder.record.before == {}
+
+
+def test_the_student_is_examined_with_the_last_score(tmp_path: Path) -> None:
+    lessons: Any = Recorded()
+    run = run_of(tmp_path, score=SimpleNamespace(bits_per_byte=1.5))
+    run.folder.record.before["bits_per_byte"] = 2.0
+    assert Teaching(lessons).examine(run) == ("model", {"bits_per_byte": 2.0}, 1.5)
 
 
 @pytest.mark.parametrize(

@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from minigrad import InputError, ShapeError, Tensor, ops
-from minigrad.typing import Array, Teaching
+from minigrad.typing import Array, TeacherOutputs
 
 module: Any = sys.modules["minigrad.ops.cross_entropy"]  # in the package, the function has that name
 
 
-def arrays(rows: int = 6, seed: int = 0, dtype: Any = np.float64) -> tuple[Array, Array, Array, Teaching]:
+def arrays(rows: int = 6, seed: int = 0, dtype: Any = np.float64) -> tuple[Array, Array, Array, TeacherOutputs]:
     rng = np.random.default_rng(seed)
     x, weight, taught, head = (rng.normal(size=size).astype(dtype) for size in ((rows, 3), (5, 3), (rows, 4), (5, 4)))
-    return x, weight, rng.choice([-100, 0, 1, 2, 3, 4], rows), Teaching(taught, head, temperature=2.0)
+    return x, weight, rng.choice([-100, 0, 1, 2, 3, 4], rows), TeacherOutputs(taught, head, temperature=2.0)
 
 
-def outcome(x: Array, weight: Array, targets: Array, teaching: Teaching) -> list[Array]:
+def outcome(x: Array, weight: Array, targets: Array, teaching: TeacherOutputs) -> list[Array]:
     """Return [loss, dx, dw]."""
     rows, matrix = Tensor(x, requires_grad=True), Tensor(weight, requires_grad=True)
     loss = ops.linear_distillation(rows, matrix, targets, teaching=teaching)
@@ -32,7 +32,7 @@ def outcome(x: Array, weight: Array, targets: Array, teaching: Teaching) -> list
 def of_logits(student: list[float], teacher: list[float], **how: Any) -> tuple[float, list[float]]:
     """Return the loss of one row of logits whose true token is the first one, and its gradient."""
     x, one = Tensor([student], requires_grad=True), np.eye(len(student), dtype=np.float32)
-    loss = ops.linear_distillation(x, one, [0], teaching=Teaching(np.array([teacher]), one, **how))
+    loss = ops.linear_distillation(x, one, [0], teaching=TeacherOutputs(np.array([teacher]), one, **how))
     loss.backward()
     return loss.item(), np.asarray(x.grad)[0].tolist()
 
@@ -72,7 +72,7 @@ def test_without_a_share_of_the_teacher_it_is_the_loss_on_the_text(dtype: Any) -
 @pytest.mark.parametrize("is_reverse", [False, True])
 def test_a_student_that_agrees_learns_nothing(is_reverse: bool) -> None:
     x, weight, targets, _ = arrays()
-    agrees = Teaching(x, weight, temperature=3.0, share=1.0, is_reverse=is_reverse)
+    agrees = TeacherOutputs(x, weight, temperature=3.0, share=1.0, is_reverse=is_reverse)
     for each in outcome(x, weight, targets, agrees):
         np.testing.assert_allclose(each, 0, atol=1e-12)
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from minigrad.constants import IGNORE
 from minigrad.data.tokens.token_files import Tokens
 from minigrad.nn.layout import Layout
-from minigrad.typing import Teaching
+from minigrad.typing import TeacherOutputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class Batch:
     layout: Layout
     first_row: int = 0
     weights: npt.NDArray[np.float32] | None = None
-    teaching: Teaching | None = None
+    teaching: TeacherOutputs | None = None
 
     @classmethod
     def rectangular(cls, tokens: npt.ArrayLike, targets: npt.ArrayLike) -> Batch:
@@ -89,7 +89,7 @@ class Batch:
         return Batch(self.tokens[rows], self.targets[rows], layout, self.first_row + first, weights, said)
 
 
-def _said_of(teaching: Teaching, rows: slice | npt.NDArray[np.int64]) -> Teaching:
+def _said_of(teaching: TeacherOutputs, rows: slice | npt.NDArray[np.int64]) -> TeacherOutputs:
     """Return what a teacher says of some of the rows."""
     share = teaching.share if np.ndim(teaching.share) == 0 else np.asarray(teaching.share)[rows]
     return teaching._replace(rows=teaching.rows[rows], share=share)

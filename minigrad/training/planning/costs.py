@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from minigrad.adapters import AdaptedEmbedding
-from minigrad.data.xz import MOST_BYTES
 from minigrad.distributed.pipeline import largest_stage
 from minigrad.distributed.world import World
+from minigrad.evaluate.xz import MOST_BYTES
 from minigrad.experts import active_parameters, mixtures
 from minigrad.kernels.gemm import backend as products
 from minigrad.kernels.rowwise.swiglu import swiglu_forward

@@ -7,15 +7,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from minigrad.data.ngram import ngram_seconds
 from minigrad.data.tokens.reading import training_source
 from minigrad.data.tokens.source import Source
 from minigrad.data.tokens.tokenized import TokenizedCorpus
-from minigrad.data.xz import MOST_BYTES, xz_seconds
 from minigrad.distributed.pipeline import check_layers
 from minigrad.distributed.world import ALONE, World
 from minigrad.errors import InputError
+from minigrad.evaluate.ngram import ngram_seconds
 from minigrad.evaluate.sequences import tokens_evaluated
+from minigrad.evaluate.xz import MOST_BYTES, xz_seconds
 from minigrad.nn.language_model import LanguageModel
 from minigrad.system import hardware
 from minigrad.system.units import format_bytes, format_seconds

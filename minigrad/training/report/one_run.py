@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from minigrad.data.ngram import ORDER
+from minigrad.evaluate.ngram import ORDER
 from minigrad.pages.chart import line_chart
 from minigrad.pages.page import escape, page
 from minigrad.system.files import write_text

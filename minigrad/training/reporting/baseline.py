@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import NamedTuple
 
-from minigrad.data import ngram, xz
+from minigrad.evaluate import ngram, xz
 from minigrad.system.terminal import phase
 from minigrad.training.planning.plan import Plan
 

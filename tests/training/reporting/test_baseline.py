@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minigrad.data import ngram, xz
+from minigrad.evaluate import ngram, xz
 from minigrad.training.reporting.baseline import baselines
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from minigrad.data import ngram
 from minigrad.errors import InputError
+from minigrad.evaluate import ngram
 
 texts = st.lists(st.binary(max_size=12), min_size=1, max_size=4)
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from minigrad.data import xz
+from minigrad.evaluate import xz
 
 
 def test_text_that_repeats_the_training_text_costs_xz_little():
