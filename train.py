@@ -22,7 +22,7 @@ from minigrad.cli.parser import Parser
 from minigrad.constants import IGNORE
 from minigrad.distributed.launch import connect, run_together
 from minigrad.distributed.world import mpiexec, total
-from minigrad.errors import DivergenceError
+from minigrad.errors import DivergenceError, RunError
 from minigrad.options import assignments
 from minigrad.system import hardware
 from minigrad.system.cache import tell_if_nothing_is_kept
@@ -122,9 +122,7 @@ def take_step(run: Run) -> tuple[float, float]:
     if math.isfinite(loss):
         norm = update(run, learning_rate) if batch.counts else 0.0  # a batch that teaches nothing moves nothing
     if not math.isfinite(norm):
-        from minigrad.training.divergence import first_anomaly
-
-        raise run.divergence(first_anomaly(run, lambda: accumulate_gradients(run, batch)))
+        raise divergence(run, batch)
     run.optimizer.zero_grad()
     run.totals.add_step(nats, float(run.text.byte_lengths[predicted].sum()), loss)
     run.end_step(norm)
@@ -139,6 +137,13 @@ def update(run: Run, learning_rate: float) -> float:
         raise run.divergence(str(error)) from None
 
 
+def divergence(run: Run, batch: Batch) -> RunError:
+    """Return the error of a step whose loss or gradient is not finite: it names the first such operation."""
+    from minigrad.training.divergence import first_anomaly
+
+    return run.divergence(first_anomaly(run, lambda: accumulate_gradients(run, batch)))
+
+
 def accumulate_gradients(run: Run, batch: Batch) -> float:
     """Compute the gradient of the mean loss over the targets, part by part; return the sum of the losses in nats."""
     return run.workers.accumulate(forward_backward, batch, run.step)
@@ -146,7 +151,7 @@ def accumulate_gradients(run: Run, batch: Batch) -> float:
 
 def forward_backward(model: LanguageModel, batch: Batch, weight: Array) -> float:
     """Add the gradient of the mean loss, times `weight`, for every parameter; return it without `added_loss`."""
-    from minigrad.ops.distillation import objective_of
+    from minigrad.nn.loss_pass import objective_of
 
     objective = objective_of(batch.teaching)
     loss = model.loss(batch.tokens, batch.targets, layout=batch.layout, weights=batch.weights, objective=objective)

@@ -44,7 +44,12 @@ class Shape(NamedTuple):
     has_gate: bool = False  # SwiGLU, with two thirds of the width
 
 
-V1 = Shape(VidyaV1Config(512, 4, 96, 3, 32, 384, 64), num_kv_heads=3)
+V1 = Shape(
+    VidyaV1Config(
+        vocab_size=512, num_layers=4, width=96, num_heads=3, head_dim=32, feed_forward=384, context_length=64
+    ),
+    num_kv_heads=3,
+)
 
 
 def changed(shape: Shape = V1, *, gate: int = 0, groups: int = 1, **fields: Any) -> Shape:

@@ -27,7 +27,7 @@ from minigrad.system import hardware
 from models.wiola import WiolaConfig
 from models.wiola.attention import Pass
 from models.wiola.merged_attention import merged_attention
-from models.wiola.model import Decoder
+from models.wiola.model import WiolaBackbone
 from models.wiola.spiral import SpiralAngles
 
 RATIOS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)
@@ -60,7 +60,7 @@ def main() -> None:
     arguments = parser.parse_args()
     hardware.prepare()
     config = models.configure("wiola", "360m", num_layers=3, vocab_size=8)
-    decoder, length = Decoder(config), arguments.length
+    decoder, length = WiolaBackbone(config), arguments.length
     block = decoder.layers[1]
     angles = SpiralAngles(config.head_dim, config.srpe_theta, divisor=8.0, amplitude=0.1, frequency=0.01)
     run = Pass(nn.Layout.rectangular(1, length), angles)

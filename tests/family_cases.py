@@ -26,24 +26,62 @@ from tests.op_cases import Array, Case, normal, values
 def gpt2(draw: DrawFn) -> GPT2Config:
     experts = draw(st.sampled_from([0, 3]))
     dropout = draw(st.sampled_from([0.0, 0.3]))
-    return GPT2Config(4, 1, 4, draw(st.sampled_from([1, 2])), 3, 16, dropout=dropout, experts=experts, end_of_text_id=0)
+    return GPT2Config(
+        vocab_size=4,
+        num_layers=1,
+        width=4,
+        num_heads=draw(st.sampled_from([1, 2])),
+        feed_forward=3,
+        context_length=16,
+        dropout=dropout,
+        experts=experts,
+        end_of_text_id=0,
+    )
 
 
 def vidya_v1(draw: DrawFn) -> VidyaV1Config:
-    return VidyaV1Config(4, 1, draw(st.sampled_from([2, 3])), draw(st.integers(1, 2)), 4, 3, 16, dropout=0.3)
+    return VidyaV1Config(
+        vocab_size=4,
+        num_layers=1,
+        width=draw(st.sampled_from([2, 3])),
+        num_heads=draw(st.integers(1, 2)),
+        head_dim=4,
+        feed_forward=3,
+        context_length=16,
+        dropout=0.3,
+    )
 
 
 def vidya_v2(draw: DrawFn) -> VidyaV2Config:
     groups = draw(st.integers(1, 2))
     settings: dict[str, Any] = {"key_shift": draw(FLAGS), "experts": draw(st.sampled_from([0, 3]))}
-    return VidyaV2Config(4, 1, 3, groups * draw(st.integers(1, 2)), groups, 4, 3, 16, **settings)
+    return VidyaV2Config(
+        vocab_size=4,
+        num_layers=1,
+        width=3,
+        num_heads=groups * draw(st.integers(1, 2)),
+        num_kv_heads=groups,
+        head_dim=4,
+        feed_forward=3,
+        context_length=16,
+        **settings,
+    )
 
 
 def vsla(draw: DrawFn) -> VSLAConfig:
     sizes = {name: draw(st.integers(1, 3)) for name in ("window", "block", "top_k")}
     pattern, entropy = draw(st.sampled_from(KINDS)), draw(st.sampled_from([0.5, 0.0, 0.9]))
     return VSLAConfig(
-        4, 1, 4, draw(st.sampled_from([1, 2])), 3, 16, pattern, **sizes, entropy=entropy, end_of_text_id=0
+        vocab_size=4,
+        num_layers=1,
+        width=4,
+        num_heads=draw(st.sampled_from([1, 2])),
+        feed_forward=3,
+        context_length=16,
+        patterns=pattern,
+        **sizes,
+        entropy=entropy,
+        end_of_text_id=0,
     )
 
 
@@ -106,7 +144,18 @@ def cross_layer_attention(draw: DrawFn) -> Case:
 def wiola_block(draw: DrawFn) -> Case:
     """Draw a block that merges in one of its ways, and rows of which some resemble the row before them."""
     atm = draw(st.sampled_from(["off", *CAUSAL, "paper"]))
-    config = WiolaConfig(4, 3, 4, 2, draw(st.integers(1, 2)), 2, 3, atm=atm, atm_threshold=0.99, end_of_text_id=0)
+    config = WiolaConfig(
+        vocab_size=4,
+        num_layers=3,
+        width=4,
+        num_heads=2,
+        num_kv_heads=draw(st.integers(1, 2)),
+        dsff_narrow=2,
+        dsff_wide=3,
+        atm=atm,
+        atm_threshold=0.99,
+        end_of_text_id=0,
+    )
     layer, layout = WiolaBlock(config, merging=True), draw(layouts())
     layer.recomputed = draw(FLAGS)
     x = rows(draw, len(layout.positions), config.width)

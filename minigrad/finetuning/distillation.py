@@ -18,7 +18,7 @@ from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.errors import InputError
 from minigrad.finetuning.teaching import Student
 from minigrad.nn.language_model import LanguageModel
-from minigrad.ops.distillation import objective_of
+from minigrad.nn.loss_pass import objective_of
 from minigrad.system.terminal import phase, say
 from minigrad.training.run import Finding
 from minigrad.training.settings import RunSettings

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-
 import numpy as np
 
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import gradients_wanted, op
-from minigrad.autograd.tensor import Tensor
 from minigrad.constants import IGNORE
 from minigrad.errors import InputError, ShapeError
 from minigrad.kernels.gemm.backend import product, product_into
 from minigrad.kernels.rowwise.distillation import Lesson, distillation_in_place
-from minigrad.ops.cross_entropy import checked_targets, linear_cross_entropy, linear_losses_formula, row_chunks
+from minigrad.ops.cross_entropy import checked_targets, linear_losses_formula, row_chunks
 from minigrad.ops.softmax import log_softmax_formula
 from minigrad.options import checked_number
 from minigrad.typing import Array, TeacherOutputs
@@ -96,11 +92,6 @@ def linear_distillation(
         return next(scaled), next(scaled), None, None if parts is None else parts * dy
 
     return np.asarray(weighted.sum() / divisor), backward
-
-
-def objective_of(teaching: TeacherOutputs | None) -> Callable[..., Tensor]:
-    """Return the objective of `LanguageModel.loss` for a batch: that of a student, if a teacher has judged it."""
-    return linear_cross_entropy if teaching is None else functools.partial(linear_distillation, teaching=teaching)
 
 
 def _checked_teacher(x: Array, weight: Array, targets: Array, teaching: TeacherOutputs) -> TeacherOutputs:

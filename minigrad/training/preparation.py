@@ -39,8 +39,9 @@ from minigrad.training.folder.saving import load_moments
 from minigrad.training.guests import guests_of, plan_rows
 from minigrad.training.keeping import restore
 from minigrad.training.optimizers import optimizer_of
+from minigrad.training.planning import costs
 from minigrad.training.planning.choices import choose_settings, choose_shape
-from minigrad.training.planning.costs import Rates, measure_rates
+from minigrad.training.planning.costs import Rates
 from minigrad.training.planning.description import describe
 from minigrad.training.planning.dial import Dial
 from minigrad.training.planning.plan import Plan
@@ -142,7 +143,7 @@ class Preparation:
         threads = asked.threads and min(asked.threads, processors.count())  # a continued run as it began
         hardware.prepare(threads, world.sharing)
         backend.use(asked.matmul, asked.precision)
-        return Rates(*(total(world, rate) for rate in measure_rates()))
+        return Rates(*(total(world, rate) for rate in costs.measure_rates()))
 
     def compare_threads(self) -> str:
         """Return a line that says what changes for a run that began with other processes or more threads, or ""."""

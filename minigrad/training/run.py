@@ -189,7 +189,8 @@ class Run:
     def seconds_for_steps(self) -> float:
         """Return the seconds of the budget that are left for steps.
 
-        The rest is for the evaluation of all validation text, the test, the last checkpoint and sample, and the report.
+        The rest is for the evaluation of all validation text, the test, the rivals, the last checkpoint and sample, and
+        the report.
         """
         # A token costs a third of one in training.
         guess = BATCH_TOKENS * self.pace.seconds_per_step(1, {}) / (3 * self.settings.tokens_per_step)
@@ -197,7 +198,7 @@ class Run:
         batches = math.ceil(tokens / BATCH_TOKENS)
         after = batches * self.pace.seconds_of("evaluated batch", guess)
         after += self.pace.seconds_of("sample", 1.0) + self.pace.seconds_of("save", 0.5) + _REPORT_SECONDS
-        after += self.plan.seconds_to_write
+        after += self.plan.seconds_to_write + self.plan.seconds_for_rivals()
         return (self.budget.seconds or 0.0) - self.seconds() - after
 
     @property

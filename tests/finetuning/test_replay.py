@@ -17,7 +17,7 @@ from minigrad.finetuning.replay import Replay
 from minigrad.finetuning.rewards import RewardLearning
 from minigrad.finetuning.teaching import Lessons
 from minigrad.nn.language_model import LanguageModel
-from minigrad.ops.distillation import objective_of
+from minigrad.nn.loss_pass import objective_of
 from tests.finetuning.conftest import TOK
 from tests.finetuning.test_rewards import build, practice
 from tests.finetuning.test_supervised import CONTEXT, Make, course

@@ -129,7 +129,6 @@ def attend_in_part(queries: Array, part: int, layer: int, heads: Heads, texts: T
     seen = means + count - first
     start, stop = seen * part // parts, seen * (part + 1) // parts  # of the means, and then the single keys
     near, offset = min(max(means, start), stop), first - means
-    near, offset = min(max(means, start), stop), first - means
     single = Stored(keys[near + offset : stop + offset], values[near + offset : stop + offset])
     if near > start:
         far_keys, far_values = texts.far_keys[layer, place], texts.far_values[layer, place]
@@ -155,16 +154,16 @@ def attend_to_means(queries: Array, far: Stored, block: int, single: Stored, hea
     A mean stands for `block` keys: the logarithm of `block` is added to its scaled score.
     """
     count = far.keys.shape[0]
-    weights = np.empty((heads.num_heads, count + single.keys.shape[0]), out.dtype)
-    score_heads(queries, far.keys, heads, weights[:, :count])
-    score_heads(queries, single.keys, heads, weights[:, count:])
-    more = out.dtype.type(math.log(block)) / out.dtype.type(1 / math.sqrt(heads.size))
-    for head in range(heads.num_heads):
-        for number in range(count):
-            weights[head, number] += more
+    of_means = np.empty((heads.num_heads, count), out.dtype)
+    of_keys = np.empty((heads.num_heads, single.keys.shape[0]), out.dtype)
+    score_heads(queries, far.keys, heads, of_means)
+    score_heads(queries, single.keys, heads, of_keys)
+    weights = np.empty((heads.num_heads, count + of_keys.shape[1]), out.dtype)
+    weights[:, :count] = of_means + out.dtype.type(math.log(block)) / out.dtype.type(1 / math.sqrt(heads.size))
+    weights[:, count:] = of_keys
     weigh(weights, heads, out)
-    add_values_of_heads(weights[:, :count], far.values, heads, out)
-    add_values_of_heads(weights[:, count:], single.values, heads, out)
+    add_values_of_heads(weights[:, :count].copy(), far.values, heads, out)
+    add_values_of_heads(weights[:, count:].copy(), single.values, heads, out)
 
 
 @kernel

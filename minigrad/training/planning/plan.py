@@ -134,6 +134,10 @@ class Plan:
             return ""
         return f"it would have taken about {format_seconds(needed)} of the {format_seconds(60 * minutes)}"
 
+    def seconds_for_rivals(self) -> float:
+        """Estimate the seconds for xz and counting after the last step, 0 if there is no time for them."""
+        return 0.0 if self.too_long_for_rivals() else self._rivals_seconds()
+
     def _rivals_seconds(self) -> float:
         train, validation = self.text.train.num_bytes, self.text.validation.num_bytes
         return xz_seconds(train, validation) + ngram_seconds(min(train, MOST_BYTES), validation)
@@ -148,8 +152,7 @@ class Plan:
 
         A token that is evaluated costs a third of one in a training step.
         """
-        rivals = 0.0 if self.too_long_for_rivals() else self._rivals_seconds()
-        return self.tokens_at_end / (3 * self.tokens_per_second()) + rivals + 4.0
+        return self.tokens_at_end / (3 * self.tokens_per_second()) + self.seconds_for_rivals() + 4.0
 
     def tokens_to_come(self) -> float:
         """Estimate the number of tokens of the steps that are still to be taken."""

@@ -31,4 +31,3 @@ def test_the_result_is_the_mean_of_the_candidates_by_their_shares() -> None:
     )
     np.testing.assert_allclose(learned.attend(q, k, v, OFFSETS).data, wanted, rtol=0, atol=1e-12)
     assert learned.keys_per_token(64) == sum(each.keys_per_token(64) for each in learned.candidates)
-    assert learned.in_program() is None

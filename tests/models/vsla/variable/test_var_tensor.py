@@ -233,7 +233,7 @@ def test_dtypes_are_not_mixed_and_numbers_not_promoted() -> None:
     with pytest.raises(TypeError, match="unsupported operand"):
         _ = np.ones(3) * three()  # NumPy would multiply element by element, sequence after sequence
     for misuse in (lambda: Tensor([1.0]) + three(), lambda: np.asarray(three()[:1])):
-        with pytest.raises(InputError, match=r"no array, because its sequences differ in length: use x\.rows or"):
+        with pytest.raises(InputError, match=r"not an array, because its sequences differ in length: use x\.rows or"):
             misuse()  # type: ignore[no-untyped-call]
 
 
