@@ -139,7 +139,7 @@ class GPT2(LanguageModel):
         return {name: each for name, each in named.items() if not name.endswith((".attn.bias", ".attn.masked_bias"))}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)  # the order of the fields is that of config.json
 class GPT2Config(ModelConfig):
     """The shape of a GPT-2 model; raises InputError for a shape that cannot be built."""
 

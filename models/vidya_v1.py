@@ -88,7 +88,7 @@ class VidyaV1(LanguageModel):
         return body.norm(x)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)  # the order of the fields is that of config.json
 class VidyaV1Config(ModelConfig):
     """The shape of a Vidya v1 model; raises InputError for a shape that cannot be built.
 

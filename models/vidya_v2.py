@@ -126,7 +126,7 @@ def _read_shift(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     return read_fields(kind, values, {"key_shift": "key_shift"}, {"key_shift": values["model_type"] == "vidya-v2"})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)  # the order of the fields is that of config.json
 class VidyaV2Config(ModelConfig):
     """The shape of a Vidya v2 model; raises InputError for a shape that cannot be built."""
 

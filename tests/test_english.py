@@ -1,6 +1,6 @@
 """The language of docstrings, comments and messages: habits that make sentences hard to read are refused.
 
-The field has a word for most things, and a reader expects it: name the noun that "those that" or "of what" leaves out.
+The field has a word for most things, and a reader expects it: write the noun instead of "those that" or "of what".
 The list holds the worst habits, each with a better way.
 """
 

@@ -37,7 +37,7 @@ def _read_patterns(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     return read_fields(kind, values, {"attention_patterns": "patterns"})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)  # the order of the fields is that of config.json
 class VSLAConfig(ModelConfig):
     """The shape of a VSLA model; raises InputError for a shape that cannot be built.
 

@@ -60,7 +60,7 @@ def _read_enabled(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
     return {} if enabled else {"atm": "off"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)  # the order of the fields is that of config.json
 class WiolaConfig(ModelConfig):
     """The shape of a Wiola model; raises InputError for a shape that cannot be built.
 

@@ -1,4 +1,4 @@
-"""Whole models: the loss, and its gradient by every parameter, are those that PyTorch computes of the same weights."""
+"""Whole models: the loss and the gradient of every parameter equal PyTorch's for the same weights."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from minigrad.training.folder import checkpoint
 from minigrad.training.folder.state import Sample, Totals
 from minigrad.training.guests import Adapting
 from minigrad.training.keeping import restore, save
+from minigrad.training.planning.plan import Plan
 from minigrad.training.run import Run
 from minigrad.training.validation import evaluate, prompt_of, write_sample
 from train import accumulate_gradients, take_step
@@ -206,6 +207,15 @@ def test_the_number_of_steps_is_stored_before_it_takes_effect(make, tmp_path):
         run.fix_steps()
         chosen = read_json(run.folder.path / "minigrad.json")["chosen"]
         assert chosen == {"steps": decay[-1][1], "decay_start": 40, "decay": course}
+
+
+def test_the_steps_leave_time_for_the_rivals_after_the_last_one(make, monkeypatch):
+    run = make()
+    monkeypatch.setattr(run, "clock", lambda: 0.0)
+    monkeypatch.setattr(Plan, "seconds_for_rivals", lambda plan: 0.0)
+    without = run.seconds_for_steps()
+    monkeypatch.setattr(Plan, "seconds_for_rivals", lambda plan: 20.0)
+    assert run.seconds_for_steps() == pytest.approx(without - 20)
 
 
 def test_weights_are_checked_once_in_each_step(make, monkeypatch):

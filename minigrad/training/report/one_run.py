@@ -44,7 +44,7 @@ class Summary(NamedTuple):
     xz_bits_per_byte: float | None
     seconds: float  # of the whole run so far
     memory: int  # the largest resident memory of the process in bytes; 0 where it is unknown
-    no_xz: str = ""  # the reason where there is no figure of xz
+    no_xz: str = ""  # why xz did not run
     ngram_bits_per_byte: float | None = None  # of counts of the byte after each five
     test_bits_per_byte: float | None = None  # of the test text, if the run judges it
 
@@ -95,8 +95,8 @@ def compare_with_xz(
 ) -> str:
     """Return a sentence that compares the model with the compressor xz on the validation text, in bits per byte.
 
-    A model that predicts text can compress it (Shannon 1948), so it can be compared with any compressor. `no_xz` is the
-    reason where there is no figure of xz. The figure of the test text follows, if there is one.
+    A model that predicts text can compress it (Shannon 1948), so it can be compared with any compressor. `no_xz` says
+    why xz did not run. The figure of the test text follows if it was evaluated.
 
     >>> compare_with_xz(1.71, 1.8, test_bits_per_byte=1.74)
     'Validation: 1.71 bits per byte (lower is better; xz -9e: 1.80). Test: 1.74.'

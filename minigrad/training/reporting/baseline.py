@@ -11,7 +11,7 @@ from minigrad.training.planning.plan import Plan
 
 
 class Baselines(NamedTuple):
-    """Bits per byte of the validation text, or None; and the reason why there is no figure of xz."""
+    """Bits per byte of the validation text. A rival that did not run has None; `no_xz` says why xz did not."""
 
     xz: float | None
     no_xz: str
