@@ -76,17 +76,17 @@ def chat(config: GenerateConfig) -> Iterator[str]:
     """
     loaded = load(config)
     import tokenizer
-    from minigrad.generation.chat import HELP, Chat, Conversation
+    from minigrad.generation.chat import HELP, Chat
 
     form, limit = tokenizer.load_chat(config.run, loaded.tokenizer), loaded.model.config.context_length
-    conversation = Conversation(form.encode, room=limit - min(config.tokens, limit // 2))
 
     def answer(ids: list[int], turn: int) -> Iterator[Token]:
         return watched(loaded.stream(ids, config, first_sample=turn), config, loaded.tokenizer, [])
 
     if is_terminal():
         notice(HELP)
-    yield from Chat(conversation, answer, notice).run(itertools.chain(config.prompt, read_messages()))
+    chat = Chat(form.encode, limit - min(config.tokens, limit // 2), answer, notice)
+    yield from chat.run(itertools.chain(config.prompt, read_messages()))
 
 
 def teach(config: GenerateConfig) -> Iterator[str]:

@@ -155,7 +155,7 @@ def serve(size: str, parts: int = 0) -> None:
     hardware.prepare(None, world.sharing)
 
     import models
-    from minigrad.data.tokens.windows import Windows
+    from minigrad.data.tokens.source import Windows
     from minigrad.distributed.pipeline import Pipeline
     from minigrad.random import generator
     from minigrad.training.optimizers import optimizer_of

@@ -41,8 +41,8 @@ from minigrad.data import corpus
 from minigrad.data.tokens.batches import Batch
 from minigrad.data.tokens.documents import Documents, balanced
 from minigrad.data.tokens.reading import Reader
+from minigrad.data.tokens.source import Windows
 from minigrad.data.tokens.token_files import prepare
-from minigrad.data.tokens.windows import Windows
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
 from minigrad.random import generator

@@ -17,7 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minigrad.data import mixture
-from minigrad.data.overlap import RUN
+from minigrad.data.selection import RUN
 from minigrad.data.split import Parts, num_bytes
 
 COLUMNS = ("documents", "bytes", "% of all bytes", "% of it in the largest document", "% of its runs trained on")

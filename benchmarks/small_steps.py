@@ -44,7 +44,7 @@ def serve_minigrad(case: str, threads: int) -> None:
     hardware.prepare(threads)
     import models
     from minigrad import optim
-    from minigrad.data.tokens.windows import Windows
+    from minigrad.data.tokens.source import Windows
     from minigrad.random import generator
     from minigrad.training.parallel import Replicas, num_replicas
     from train import forward_backward

@@ -26,9 +26,9 @@ from minigrad import Tensor, nn
 from minigrad.system import hardware
 from models.wiola import WiolaConfig
 from models.wiola.attention import Pass
+from models.wiola.layers import SpiralAngles
 from models.wiola.merged_attention import merged_attention
 from models.wiola.model import WiolaBackbone
-from models.wiola.spiral import SpiralAngles
 
 RATIOS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)
 

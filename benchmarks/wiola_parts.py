@@ -136,7 +136,7 @@ def main() -> None:
     from minigrad.training.reporting import metrics
     from minigrad.training.settings import TrainConfig
     from models import wiola
-    from models.family import Family
+    from models.registry import Family
     from train import train
 
     results = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from minigrad.errors import GraphError, InputError, RunError, ShapeError
 from minigrad.system import hardware
 
 if TYPE_CHECKING:
@@ -19,65 +20,24 @@ if TYPE_CHECKING:
     from minigrad.autograd.graph import no_grad
     from minigrad.autograd.op import op
     from minigrad.autograd.tensor import Tensor
-    from minigrad.errors import GraphError, InputError, RunError, ShapeError
     from minigrad.pages.graph.drawing import draw_graph
     from minigrad.pages.graph.stepping import step_through
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "GraphError",
-    "InputError",
-    "RunError",
-    "ShapeError",
-    "Tensor",
-    "arange",
-    "detect_anomaly",
-    "draw_graph",
-    "generation",
-    "gradcheck",
-    "nn",
-    "no_grad",
-    "ones",
-    "op",
-    "ops",
-    "optim",
-    "randn",
-    "step_through",
-    "zeros",
-]
+__all__ = ["GraphError", "InputError", "RunError", "ShapeError", "Tensor", "arange", "detect_anomaly", "draw_graph"]
+__all__ += ["generation", "gradcheck", "nn", "no_grad", "ones", "op", "ops", "optim", "randn", "step_through", "zeros"]
 
 _HOMES = {
-    "GraphError": "errors",
-    "InputError": "errors",
-    "RunError": "errors",
-    "ShapeError": "errors",
+    **dict.fromkeys(("arange", "ones", "randn", "zeros"), "autograd.creation"),
     "Tensor": "autograd.tensor",
-    "arange": "autograd.creation",
     "detect_anomaly": "autograd.anomaly",
     "draw_graph": "pages.graph.drawing",
     "no_grad": "autograd.graph",
-    "ones": "autograd.creation",
     "op": "autograd.op",
-    "randn": "autograd.creation",
     "step_through": "pages.graph.stepping",
-    "zeros": "autograd.creation",
 }
-_MODULES = {
-    "generation": "generation",
-    "gradcheck": "autograd.gradcheck",
-    "nn": "nn",
-    "ops": "ops",
-    "optim": "optim",
-}
-
-_USING_OPERATIONS = {
-    "autograd.tensor",
-    "autograd.creation",
-    "autograd.op",
-    "pages.graph.drawing",
-    "pages.graph.stepping",
-}
+_MODULES = {"generation": "generation", "gradcheck": "autograd.gradcheck", "nn": "nn", "ops": "ops", "optim": "optim"}
 
 hardware.prepare()
 
@@ -86,8 +46,7 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"minigrad.{_MODULES[name]}")
     if name in _HOMES:
-        if _HOMES[name] in _USING_OPERATIONS:
-            importlib.import_module("minigrad.ops")  # registers the operations that `a + b` and `x.sum()` look up
+        importlib.import_module("minigrad.ops")  # registers the operations that `a + b` and `x.sum()` look up
         return getattr(importlib.import_module(f"minigrad.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'minigrad' has no attribute {name!r}")
 

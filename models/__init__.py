@@ -6,7 +6,7 @@ model = models.load("runs/vidya-v2-nano")
 model = models.grow("runs/vidya-v2-2.0", size="2.1")      # wider, with the same output
 
 The names of families and sizes (`models.names`) are known at once; `models.registry`, which holds the models
-themselves, is imported when one of its functions is first used.
+themselves, and `models.loading` are imported when one of their functions is first used.
 """
 
 from __future__ import annotations
@@ -17,45 +17,18 @@ from typing import TYPE_CHECKING, Any
 from models.names import LAPTOP_SIZES, ladder
 
 if TYPE_CHECKING:
-    from models.registry import (
-        FAMILIES,
-        base_of,
-        build,
-        configure,
-        count,
-        for_training,
-        grow,
-        initial_weights_for,
-        load,
-        skeleton,
-        smallest_published,
-        start_from,
-        variant,
-    )
+    from models.loading import base_of, grow, initial_weights_for, load, start_from
+    from models.registry import FAMILIES, build, configure, count, for_training, skeleton, smallest_published, variant
 
-__all__ = [
-    "FAMILIES",
-    "LAPTOP_SIZES",
-    "base_of",
-    "build",
-    "configure",
-    "count",
-    "for_training",
-    "grow",
-    "initial_weights_for",
-    "ladder",
-    "load",
-    "skeleton",
-    "smallest_published",
-    "start_from",
-    "variant",
-]
+__all__ = ["FAMILIES", "LAPTOP_SIZES", "build", "configure", "count", "for_training", "ladder", "skeleton"]
+__all__ += ["base_of", "grow", "initial_weights_for", "load", "smallest_published", "start_from", "variant"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return getattr(importlib.import_module("models.registry"), name)
-    raise AttributeError(f"module 'models' has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module 'models' has no attribute {name!r}")
+    in_loading = name in ("base_of", "grow", "initial_weights_for", "load", "start_from")
+    return getattr(importlib.import_module("models.loading" if in_loading else "models.registry"), name)
 
 
 def __dir__() -> list[str]:

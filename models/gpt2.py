@@ -21,25 +21,9 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
 from minigrad.experts import Experts
 from minigrad.experts import settings as expert_settings
-from minigrad.nn import KeyValueCache, Layout
-from minigrad.nn.config import (
-    CONTEXT,
-    DROPOUT,
-    EPS,
-    HEADS,
-    LAYERS,
-    STD,
-    THETA,
-    VOCABULARY,
-    WIDTH,
-    Entries,
-    ModelConfig,
-    always,
-    copies,
-    laptop_init_std,
-    needed,
-    residual_std,
-)
+from minigrad.experts.settings import ExpertConfig
+from minigrad.nn import KeyValueCache, Layout, fields
+from minigrad.nn.config import Entries, always, copies, laptop_init_std, needed, residual_std
 from minigrad.nn.language_model import LanguageModel
 from minigrad.options import option, validate
 from minigrad.typing import Array
@@ -116,8 +100,7 @@ class GPT2(LanguageModel):
         self.drop = nn.Dropout(config.dropout)
         self.h = [Block(config, angles) for _ in range(config.num_layers)]
         self.ln_f = nn.LayerNorm(config.width, eps=config.norm_eps)
-        head = None if config.tied_head else nn.Head(config.width, config.vocab_size, std=config.init_std)
-        self.lm_head = head
+        self.lm_head = None if config.tied_head else nn.Head(config.width, config.vocab_size, std=config.init_std)
 
     def embedding(self) -> nn.Embedding:
         """Return the embedding module."""
@@ -140,7 +123,7 @@ class GPT2(LanguageModel):
 
 
 @dataclass(frozen=True, kw_only=True)  # the order of the fields is that of config.json
-class GPT2Config(ModelConfig):
+class GPT2Config(ExpertConfig):
     """The shape of a GPT-2 model; raises InputError for a shape that cannot be built."""
 
     model_types: ClassVar = {
@@ -149,48 +132,26 @@ class GPT2Config(ModelConfig):
         "gpt2-rotary": "GPT2RotaryForCausalLM",
     }
 
-    rope_theta: float | None = option(
-        None,
-        "base of rotary positions, which replace the table; none: the table",
-        **THETA,
-        published="rope_theta",
-        absent=True,
-    )
-    vocab_size: int = option(50_257, "tokens in the vocabulary", **VOCABULARY, published="vocab_size")
-    context_length: int = option(
-        1_024, "tokens of a sequence, at most, and rows of the table of positions", **CONTEXT, published="n_positions"
-    )
+    rope_theta: float | None = option(None, **fields.THETA, published="rope_theta", absent=True)  # None: a table
+    vocab_size: int = option(50_257, **fields.VOCABULARY, published="vocab_size")
+    context_length: int = option(1_024, **fields.CONTEXT, published="n_positions")  # and rows of the table of positions
     context = copies("context_length", "n_ctx")
-    width: int = option(1_024, "elements per token in the residual stream", **WIDTH, published="n_embd")
-    num_layers: int = option(24, "layers between embedding and last norm", **LAYERS, published="n_layer")
-    num_heads: int = option(16, "heads, which share the width", **HEADS, published="n_head")
-    feed_forward: int = option(
-        4_096, "four times the width", **WIDTH, published="n_inner", absent=lambda values: 4 * values["n_embd"]
-    )
-    experts: int = option(
-        0, "feed-forward blocks to route tokens to; 0: one", at_least=0, at_most=expert_settings.MOST_EXPERTS
-    )
-    experts_per_token: int = option(2, "of the experts, how many each token passes through", at_least=1)
-    expert_balance: float = option(
-        0.01, "weight of the loss that balances the load of a layer's experts", at_least=0, at_most=1e3
-    )
+    width: int = option(1_024, **fields.WIDTH, published="n_embd")
+    num_layers: int = option(24, **fields.LAYERS, published="n_layer")
+    num_heads: int = option(16, **fields.HEADS, published="n_head")
+    feed_forward: int = option(4_096, **fields.INNER, published="n_inner", absent=lambda values: 4 * values["n_embd"])
+    experts: int = option(0, **expert_settings.EXPERTS)
+    experts_per_token: int = option(2, **expert_settings.EXPERTS_PER_TOKEN)
+    expert_balance: float = option(0.01, **expert_settings.EXPERT_BALANCE)
     mixture = Entries(expert_settings.published, expert_settings.read)
     activation = always(activation_function="gelu_new")
-    dropout: float = option(
-        0.0, "on the embedding, the attention probabilities and the output of each block", **DROPOUT
-    )
+    dropout: float = option(0.0, **fields.DROPOUT)  # on the attention probabilities, too
     dropouts = copies("dropout", "embd_pdrop", "attn_pdrop", "resid_pdrop")
-    norm_eps: float = option(
-        1e-5, "added to the variance before the root", **EPS, published="layer_norm_epsilon", absent=True
-    )
-    init_std: float = option(
-        0.02, "initial standard deviation of matrices", **STD, published="initializer_range", absent=True
-    )
-    tied_head: bool = option(
-        True, "whether the embedding is the head as well", published="tie_word_embeddings", absent=True
-    )
+    norm_eps: float = option(1e-5, **fields.EPS, published="layer_norm_epsilon", absent=True)
+    init_std: float = option(0.02, **fields.STD, published="initializer_range", absent=True)
+    tied_head: bool = option(True, **fields.TIED, published="tie_word_embeddings", absent=True)
     begin = copies("end_of_text_id", "bos_token_id")
-    end_of_text_id: int = option(50_256, "the token between documents", at_least=0, published="eos_token_id")
+    end_of_text_id: int = option(50_256, **fields.END_OF_TEXT, published="eos_token_id")
     attention = needed(scale_attn_weights=True, add_cross_attention=False, scale_attn_by_inverse_layer_idx=False)
 
     def __post_init__(self) -> None:
@@ -215,8 +176,8 @@ class GPT2Config(ModelConfig):
         return "gpt2-rotary" if self.rope_theta is not None else "gpt2-moe" if self.experts else "gpt2"
 
 
-def _shape(layers: int, width: int, heads: int, **fields: Any) -> GPT2Config:
-    return GPT2Config(num_layers=layers, width=width, num_heads=heads, feed_forward=4 * width, **fields)
+def _shape(layers: int, width: int, heads: int, **others: Any) -> GPT2Config:
+    return GPT2Config(num_layers=layers, width=width, num_heads=heads, feed_forward=4 * width, **others)
 
 
 def _laptop(layers: int, width: int, heads: int, vocab: int) -> GPT2Config:

@@ -1,29 +1,57 @@
-"""The registry: every model family under its name, and how to build, count, load and grow one."""
+"""The registry: every model family under its name, how to build and count one, and what its documents claim.
+
+A published name builds the published shape, and the true figures are computed from it. The plan of a run prints a
+document's figures beside them where the two differ, because checking a count is part of learning.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from minigrad.adapters import merge
-from minigrad.adapters.files import base_of as base_of
-from minigrad.adapters.files import is_adapter, load_adapters
-from minigrad.errors import InputError
-from minigrad.formats.huggingface import require_floats
-from minigrad.formats.json_files import read_json
+from minigrad import nn
+from minigrad.nn import rotary_settings
 from minigrad.nn.config import ModelConfig
 from minigrad.nn.language_model import LanguageModel
-from minigrad.quantised import files as quantised_files
-from minigrad.quantised import format_of, quantise
-from minigrad.system import hardware
-from models import gpt2, growth, initial_weights, vidya_v1, vidya_v2, vsla, wiola
-from models.family import CUSTOM, Family, override
-from models.family import skeleton as skeleton_of
-from models.initial_weights import GROWING, InitialWeights
+from minigrad.options import options, unknown
+from models import gpt2, vidya_v1, vidya_v2, vsla, wiola
 from models.names import LAPTOP_SIZES, check_size
+
+CUSTOM = "custom"
+"""The size of a model whose shape has no name."""
+
+_NOT_PART_OF_A_SIZE = (
+    *("vocab_size", "end_of_text_id", "begin_of_text_id", "padding_id"),
+    *("context_length", "init_std", "dropout", "norm_eps", "key_shift"),
+    *("rope_scaling", "rope_factor", "rope_original_context"),
+    *("rope_beta_fast", "rope_beta_slow", "rope_attention_factor"),
+)
+"""Fields that do not identify a size: they depend on the tokenizer, or on how a model is trained, extended or grown."""
+
+
+class Family(NamedTuple):
+    """A model class, its config class, and the configs of its sizes by name."""
+
+    model: Callable[[Any], LanguageModel]
+    config: type[ModelConfig]
+    sizes: Mapping[str, ModelConfig]
+
+    def names_of(self, config: ModelConfig) -> list[str]:
+        """Return the names of the sizes that have the shape of `config`, closest first; [CUSTOM] if there is none."""
+        free = {name: getattr(config, name) for name in _NOT_PART_OF_A_SIZE if hasattr(config, name)}
+        names = [name for name, known in self.sizes.items() if replace(known, **free) == config]
+
+        def differences(name: str) -> int:
+            return sum(getattr(self.sizes[name], field) != value for field, value in free.items())
+
+        return sorted(names, key=differences) or [CUSTOM]
+
+    def skeleton(self, config: ModelConfig) -> LanguageModel:
+        """Build a model whose parameters have names and shapes but no memory; `initialise` gives them values."""
+        with nn.shapes_only():
+            return self.model(config)
+
 
 FAMILIES = {
     "gpt2": Family(gpt2.GPT2, gpt2.GPT2Config, gpt2.SIZES),
@@ -36,6 +64,25 @@ FAMILIES = {
 
 RECIPES: dict[str, dict[str, Any]] = {"vidya-v2": {"key_shift": True}}
 """Fields that are in no published design, but learn better: new runs of a family's laptop sizes set them."""
+
+
+def override(config: ModelConfig, values: Mapping[str, Any]) -> ModelConfig:
+    """Return a config with some fields changed; a str is converted to the field's type: "0.5" to 0.5, "none" to None.
+
+    Raises InputError for a field that the config lacks, naming the closest, or for a value that is not allowed.
+    """
+    fields = {each.name: each for each in options(type(config))}
+    for name in values:
+        if name not in fields:
+            raise unknown(f"field of {type(config).__name__}", name, fields)
+    changes = {
+        name: fields[name].convert(value, name) if isinstance(value, str) else fields[name].check(value, name)
+        for name, value in values.items()
+    }
+    if changes.keys() & {"rope_scaling", "rope_factor"}:
+        rotary: Any = config  # only a config with rotary positions has these fields
+        changes = rotary_settings.extended(rotary, changes)
+    return replace(config, **changes)
 
 
 def configure(family: str, size: str = "nano", **overrides: Any) -> ModelConfig:
@@ -76,7 +123,7 @@ def smallest_published(family: str) -> tuple[str, LanguageModel]:
 
 def variant(model: LanguageModel, **overrides: Any) -> LanguageModel:
     """Return the skeleton of a model like this one, with fields of its config overridden."""
-    return skeleton_of(type(model), override(model.config, overrides))
+    return Family(type(model), type(model.config), {}).skeleton(override(model.config, overrides))
 
 
 def build(family: str, size: str = "nano", *, seed: int = 0, dtype: str = "float32", **overrides: Any) -> LanguageModel:
@@ -91,122 +138,45 @@ def count(family: str, size: str = "nano", **overrides: Any) -> int:
     return skeleton(family, size, **overrides).num_parameters()
 
 
-def load(
-    folder: str | Path, dtype: str | None = None, *, quantize: str | None = None, **overrides: Any
-) -> LanguageModel:
-    """Load a run folder, or a Hugging Face folder of a supported architecture, with any config field overridden.
+class Claim(NamedTuple):
+    """The figures that a document gives for one size, and the reason why they differ from the true ones."""
 
-    `dtype` is by default that of the stored weights; half precision becomes float32. With `quantize`, the matrices stay
-    in a smaller format: float16, bfloat16, int8 or int4 (see `minigrad.quantised`). Such a model writes faster, in
-    less memory, and cannot be trained. A folder that was saved as int8 or int4 is loaded as that.
-    The folder of adapters (`minigrad.adapters.files`) names its base: that is loaded, and the adapters are added to
-    its matrices, or stay beside them if these are quantised.
-    Raises InputError naming the file that is missing, damaged or of another kind.
-    """
-    if is_adapter(folder):
-        return _load_adapted(folder, dtype, quantize, overrides)
-    path = Path(folder) / "config.json"
-    values = read_json(path)
-    name, config = initial_weights.read_config(FAMILIES, values, path)
-    model = FAMILIES[name].skeleton(override(config, overrides))
-    stored = quantised_files.read_entry(values, path)
-    if stored is not None and quantize not in (None, stored):
-        raise InputError(f"{folder} is stored as {stored}: its weights cannot be rounded again to {quantize}")
-    if (quantize := quantize or stored) is not None:
-        if dtype not in (None, "float32"):
-            raise InputError(f"a quantised model computes in float32, not in {dtype}")
-        quantise(model, quantize)
-    if stored is not None:
-        quantised_files.check_arrays(model, initial_weights.stored_weights(model, folder))
-        model.initialise(draw=False)
-        quantised_files.fill(model, initial_weights.read_renamed(model, folder))
-        hardware.give_back_memory()
-        return model
-    found, parameters = initial_weights.stored_weights(model, folder), dict(model.named_parameters())
-    weights = initial_weights.each_fitting_weight(model, folder)
-    kinds = {array.dtype for array in found.values()} if quantize is None else {np.float32}
-    model.initialise(dtype=dtype or np.result_type(*kinds), draw=False)
-    for weight, array in weights:
-        parameters[weight].data = array
-        del array  # before the next one is read
-    hardware.give_back_memory()
-    return model
+    parameters: int
+    why: str
+    forward_gflop: float | None = None  # per token, at the document's context
 
 
-def _load_adapted(
-    folder: str | Path, dtype: str | None, quantize: str | None, overrides: dict[str, Any]
-) -> LanguageModel:
-    model = load(base_of(folder), dtype, quantize=quantize, **overrides)
-    load_adapters(model, folder)
-    if format_of(model) is None:
-        merge(model)
-    return model
+CLAIMS: dict[tuple[str, str], Claim] = {
+    ("gpt2", "300m"): Claim(
+        300_124_416,
+        "its feed-forward row is wrong, biases and the last norm are missing, and the tied head is counted once more",
+        forward_gflop=37.8,
+    ),
+    ("gpt2", "124m"): Claim(117_000_000, "the figure that OpenAI first gave for the smallest GPT-2"),
+    ("gpt2", "medium"): Claim(345_000_000, "the figure that OpenAI first gave for the second GPT-2"),
+    ("vidya-v2", "2.0"): Claim(135_000_000, "true at a vocabulary of 49,152, but it has 32,000"),
+    ("vidya-v2", "2.1"): Claim(227_000_000, "true at a vocabulary of 49,152, but it has 32,000"),
+    ("vidya-v2", "2.2"): Claim(342_000_000, "true at a vocabulary of 49,152, but it has 32,000"),
+    ("vidya-v2", "2.3"): Claim(
+        587_000_000, "at a vocabulary of 49,152, with 6.67 key/value heads and 3413.3 units; here 7 and 3,456"
+    ),
+    ("vsla", "1b"): Claim(1_100_000_000, "20 layers would have about as many; the document describes 24"),
+    ("wiola", "120m"): Claim(120_000_000, "the label is not the count of the published shape; see 120m-exact"),
+    ("wiola", "360m"): Claim(360_000_000, "the label is not the count of the published shape; see 360m-exact"),
+    ("wiola", "700m"): Claim(700_000_000, "the label is not the count of the published shape; see 700m-exact"),
+    ("wiola", "1.5b"): Claim(1_500_000_000, "the label is not the count of the published shape; see 1.5b-exact"),
+}
 
 
-def grow(folder: str | Path, size: str = "2.1", seed: int = 0, **overrides: Any) -> LanguageModel:
-    """Load a run folder or a Hugging Face folder as a wider model with the same output; `seed` draws new elements.
-
-    The new widths are those of `size`, or of the `overrides`; vocabulary, context and angles stay, and the dtype is
-    that of the stored weights. Raises InputError, naming the reason, if the model cannot grow to these widths.
-    """
-    for name in overrides:
-        if name not in growth.WIDTHS:
-            raise InputError(f"growing changes {', '.join(growth.WIDTHS)}, not {name}")
-    family, config = _read(folder)
-    target = initial_weights.grown_config(family, config, configure(family, size, **overrides))
-    model = FAMILIES[family].skeleton(target)
-    found = initial_weights_for(model, folder)
-    model.initialise(seed, np.result_type(*(array.dtype for array in found.weights.values())))
-    found.fill(model)
-    return model
-
-
-def start_from(
-    values: dict[str, Any], path: Path, family: str | None, size: str, **overrides: Any
-) -> tuple[str, str, LanguageModel]:
-    """Return (family, size, skeleton) of the model to train on from the one that a config.json describes.
-
-    `values` is the content of the file at `path`. If `size` is a larger one, the skeleton has its widths; "auto" keeps
-    the size. The skeleton has the longest context that the size allows, and fields overridden; if these make it wider,
-    it gets the `norm_eps` with which it computes the same function.
-    Raises InputError if the model is not of the given `family` (None allows any), or cannot grow to the size.
-    """
-    require_floats(values, path)
-    found, config = initial_weights.read_config(FAMILIES, values, path)
-    if family not in (None, found):
-        raise InputError(f"{path.parent} holds a model of {found}, but --model {family} was given")
-    names = FAMILIES[found].names_of(config)
-    if size not in ("auto", *names):
-        try:
-            config = initial_weights.grown_config(found, config, configure(found, size))
-        except InputError as error:
-            refused = f"{path.parent} holds a {found} {names[0]}, but --size {size} was given"
-            instead = f". A larger width works: --set width={2 * config.width}" if found in GROWING else ""
-            raise InputError(f"{refused}: {error}{instead}") from None
-    changed = override(config, overrides)
-    if found in GROWING and changed.width > config.width and "norm_eps" not in overrides:
-        changed = replace(changed, norm_eps=growth.widened(config, changed).norm_eps)  # the function stays the same
-    config = changed
-    names = FAMILIES[found].names_of(config)
-    size = size if size in names else names[0]
-    model = FAMILIES[found].skeleton(config)
-    if size == CUSTOM or model.learns_positions:
-        return found, size, model
-    longest = max(configure(found, size).context_length, config.context_length)
-    return found, size, FAMILIES[found].skeleton(replace(config, context_length=longest))
-
-
-def initial_weights_for(model: LanguageModel, folder: str | Path) -> InitialWeights:
-    """Read the initial weights of `model` from a folder, whose model is the same or a narrower one.
-
-    Those of adapters are the weights of their base, to which they are added.
-    Raises InputError, listing every difference, if it neither fits the model nor can grow into it.
-    """
-    if is_adapter(folder):
-        return initial_weights.of_model(load(folder), model)
-    return initial_weights.initial_weights(FAMILIES, model, folder)
-
-
-def _read(folder: str | Path) -> tuple[str, ModelConfig]:
-    path = Path(folder) / "config.json"
-    return initial_weights.read_config(FAMILIES, read_json(path), path)
+def compare_claim(family: str, size: str, model: LanguageModel) -> str:
+    """Return a sentence with the document's figures for a size and those of its `model`, or "" if none differ."""
+    claim = CLAIMS.get((family, size))
+    if claim is None:
+        return ""
+    parameters = model.num_parameters()
+    sentence = f"its document says {claim.parameters:,} parameters, the shape has {parameters:,}: {claim.why}"
+    if claim.forward_gflop is None:
+        return sentence
+    true = 2e-9 * model.macs_per_token(model.config.context_length)
+    said = f"{claim.forward_gflop:g} GFLOP forward per token, which is {true:.3g} in the published context"
+    return f"{sentence}; and {said}"

@@ -16,23 +16,8 @@ from typing import Any, ClassVar
 from minigrad import nn
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
-from minigrad.nn import KeyValueCache, Layout
-from minigrad.nn.config import (
-    CONTEXT,
-    DROPOUT,
-    EPS,
-    HEADS,
-    LAYERS,
-    STD,
-    THETA,
-    VOCABULARY,
-    WIDTH,
-    ModelConfig,
-    always,
-    copies,
-    laptop_init_std,
-    residual_std,
-)
+from minigrad.nn import KeyValueCache, Layout, fields
+from minigrad.nn.config import ModelConfig, always, copies, laptop_init_std, residual_std
 from minigrad.nn.language_model import LanguageModel
 from minigrad.options import option, validate
 
@@ -97,22 +82,20 @@ class VidyaV1Config(ModelConfig):
 
     model_types: ClassVar = {"vidya-v1": "VidyaV1ForCausalLM"}
 
-    vocab_size: int = option(2_188, "tokens in the vocabulary", **VOCABULARY, published="vocab_size")
-    width: int = option(576, "elements per token in the residual stream", **WIDTH, published="hidden_size")
-    feed_forward: int = option(2_304, "four times the width", **WIDTH, published="intermediate_size")
-    num_layers: int = option(12, "layers between embedding and last norm", **LAYERS, published="num_hidden_layers")
-    num_heads: int = option(
-        18, "heads; num_heads * head_dim need not equal width", **HEADS, published="num_attention_heads"
-    )
-    head_dim: int = option(32, "elements of a head", **HEADS, published="head_dim")
-    context_length: int = option(256, "tokens of a sequence, at most", **CONTEXT, published="max_position_embeddings")
-    rope_theta: float = option(10_000.0, "base of the rotary frequencies", **THETA, published="rope_theta")
-    norm_eps: float = option(1e-5, "added to the mean square before the root", **EPS, published="rms_norm_eps")
-    init_std: float = option(0.02, "initial standard deviation of matrices", **STD, published="initializer_range")
-    dropout: float = option(0.0, "on the embedding and on the output of each block", **DROPOUT)
+    vocab_size: int = option(2_188, **fields.VOCABULARY, published="vocab_size")
+    width: int = option(576, **fields.WIDTH, published="hidden_size")
+    feed_forward: int = option(2_304, **fields.INNER, published="intermediate_size")
+    num_layers: int = option(12, **fields.LAYERS, published="num_hidden_layers")
+    num_heads: int = option(18, **fields.HEADS, published="num_attention_heads")
+    head_dim: int = option(32, **fields.HEAD_DIM, published="head_dim")
+    context_length: int = option(256, **fields.CONTEXT, published="max_position_embeddings")
+    rope_theta: float = option(10_000.0, **fields.THETA, published="rope_theta")
+    norm_eps: float = option(1e-5, **fields.EPS, published="rms_norm_eps")
+    init_std: float = option(0.02, **fields.STD, published="initializer_range")
+    dropout: float = option(0.0, **fields.DROPOUT)
     variant = always(hidden_act="gelu_pytorch_tanh", rope_interleaved=True, tie_word_embeddings=True)
     begin = copies("end_of_text_id", "bos_token_id")
-    end_of_text_id: int = option(0, "the token between documents", at_least=0, published="eos_token_id")
+    end_of_text_id: int = option(0, **fields.END_OF_TEXT, published="eos_token_id")
     padding = copies("end_of_text_id", "pad_token_id")
 
     def __post_init__(self) -> None:
@@ -129,8 +112,8 @@ class VidyaV1Config(ModelConfig):
         return self.num_layers * (4 * self.width + 4 * self.num_heads * self.head_dim + 2 * self.feed_forward)
 
 
-def _shape(layers: int, width: int, heads: int, **fields: Any) -> VidyaV1Config:
-    return VidyaV1Config(num_layers=layers, width=width, num_heads=heads, feed_forward=4 * width, **fields)
+def _shape(layers: int, width: int, heads: int, **others: Any) -> VidyaV1Config:
+    return VidyaV1Config(num_layers=layers, width=width, num_heads=heads, feed_forward=4 * width, **others)
 
 
 def _laptop(layers: int, width: int, heads: int, vocab: int) -> VidyaV1Config:

@@ -20,26 +20,12 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
 from minigrad.experts import Experts
 from minigrad.experts import settings as expert_settings
+from minigrad.experts.settings import ExpertConfig
 from minigrad.formats.huggingface import read_fields
-from minigrad.nn import KeyValueCache, Layout, rotary_settings
-from minigrad.nn.config import (
-    CONTEXT,
-    DROPOUT,
-    EPS,
-    HEADS,
-    LAYERS,
-    STD,
-    THETA,
-    VOCABULARY,
-    WIDTH,
-    Entries,
-    ModelConfig,
-    always,
-    copies,
-    laptop_init_std,
-    residual_std,
-)
+from minigrad.nn import KeyValueCache, Layout, fields, rotary_settings
+from minigrad.nn.config import Entries, always, copies, laptop_init_std, residual_std
 from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.rotary_settings import RotaryConfig
 from minigrad.options import option, validate
 
 
@@ -127,82 +113,58 @@ def _read_shift(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)  # the order of the fields is that of config.json
-class VidyaV2Config(ModelConfig):
+class VidyaV2Config(ExpertConfig, RotaryConfig):
     """The shape of a Vidya v2 model; raises InputError for a shape that cannot be built."""
 
     model_types: ClassVar = {"llama": "LlamaForCausalLM", "vidya-v2": "VidyaV2ForCausalLM"}
 
     key_shift: bool = option(False, "whether half of each key is that of the token before; Llama does not have this")
     shift = Entries(_write_shift, _read_shift)
-    vocab_size: int = option(32_000, "tokens in the vocabulary", **VOCABULARY, published="vocab_size")
-    width: int = option(576, "elements per token in the residual stream", **WIDTH, published="hidden_size")
-    feed_forward: int = option(
-        1_536, "about 8/3 of the width, because SwiGLU has three matrices", **WIDTH, published="intermediate_size"
-    )
-    num_layers: int = option(30, "layers between embedding and last norm", **LAYERS, published="num_hidden_layers")
-    num_heads: int = option(
-        9, "query heads; num_heads * head_dim need not equal width", **HEADS, published="num_attention_heads"
-    )
+    vocab_size: int = option(32_000, **fields.VOCABULARY, published="vocab_size")
+    width: int = option(576, **fields.WIDTH, published="hidden_size")
+    # About 8/3 of the width, because SwiGLU has three matrices.
+    feed_forward: int = option(1_536, **fields.INNER, published="intermediate_size")
+    num_layers: int = option(30, **fields.LAYERS, published="num_hidden_layers")
+    num_heads: int = option(9, **fields.HEADS, published="num_attention_heads")
     num_kv_heads: int = option(
-        3,
-        "key/value heads, each shared by num_heads / num_kv_heads query heads",
-        **HEADS,
-        published="num_key_value_heads",
-        absent=lambda values: values["num_attention_heads"],
+        3, **fields.KV_HEADS, published="num_key_value_heads", absent=lambda values: values["num_attention_heads"]
     )
     head_dim: int = option(
         64,
-        "elements of a head",
-        **HEADS,
+        **fields.HEAD_DIM,
         published="head_dim",
         absent=lambda values: max(1, values["hidden_size"] // values["num_attention_heads"]),
     )
     activation = always(hidden_act="silu")
-    context_length: int = option(2_048, "tokens of a sequence, at most", **CONTEXT, published="max_position_embeddings")
-    rope_theta: float = option(100_000.0, "base of the rotary frequencies; Llama's first was 10,000", **THETA)
+    context_length: int = option(2_048, **fields.CONTEXT, published="max_position_embeddings")
+    rope_theta: float = option(100_000.0, **fields.THETA)  # Llama's first was 10,000
     rope_scaling: str | None = option(
         None, "scaling for sequences longer than those trained on", choices=rotary_settings.SCALINGS
     )
     rope_factor: float = option(1.0, "how many times longer they are", at_least=1, at_most=1e6)
     rope_original_context: int | None = option(
-        None, "the context length in training, if rope_scaling extends it", at_most=CONTEXT["at_most"]
+        None, "the context length in training, if rope_scaling extends it", at_most=fields.CONTEXT["at_most"]
     )
     rope_beta_fast: float = option(
         32.0, "yarn keeps pairs that rotate more often than this in the original context", at_most=1e6
     )
     rope_beta_slow: float = option(1.0, "yarn divides by rope_factor what rotates less often than this", above=0)
     rope_attention_factor: float | None = option(
-        None,
-        "the factor by which yarn multiplies queries and keys; None: 0.1 ln(rope_factor) + 1",
-        above=0,
-        at_most=1e6,
+        None, "yarn multiplies queries and keys by this; None: 0.1 ln(rope_factor) + 1", above=0, at_most=1e6
     )
     rotary = Entries(rotary_settings.published, rotary_settings.read)
-    norm_eps: float = option(1e-5, "added to the mean square before the root", **EPS, published="rms_norm_eps")
-    init_std: float = option(
-        0.02, "initial standard deviation of matrices", **STD, published="initializer_range", absent=True
-    )
-    dropout: float = option(0.0, "on the embedding and on the output of each block", **DROPOUT)
-    tied_head: bool = option(
-        True, "whether the embedding is the head as well", published="tie_word_embeddings", absent=lambda values: False
-    )
-    experts: int = option(
-        0,
-        "feed-forward blocks of a layer, and a router for each token; 0: one, and no router",
-        at_least=0,
-        at_most=expert_settings.MOST_EXPERTS,
-    )
-    experts_per_token: int = option(
-        2, "of the experts, if there are some, how many each token passes through", at_least=1
-    )
-    expert_balance: float = option(
-        0.01, "weight of the loss that balances the load of a layer's experts", at_least=0, at_most=1e3
-    )
+    norm_eps: float = option(1e-5, **fields.EPS, published="rms_norm_eps")
+    init_std: float = option(0.02, **fields.STD, published="initializer_range", absent=True)
+    dropout: float = option(0.0, **fields.DROPOUT)
+    tied_head: bool = option(True, **fields.TIED, published="tie_word_embeddings", absent=lambda values: False)
+    experts: int = option(0, **expert_settings.EXPERTS)
+    experts_per_token: int = option(2, **expert_settings.EXPERTS_PER_TOKEN)
+    expert_balance: float = option(0.01, **expert_settings.EXPERT_BALANCE)
     mixture = Entries(expert_settings.published, expert_settings.read)
     biases = always(attention_bias=False, mlp_bias=False)
     attention_dropout = Entries(lambda config: {"attention_dropout": 0.0})
     begin = copies("end_of_text_id", "bos_token_id")
-    end_of_text_id: int = option(0, "the token between documents", at_least=0, published="eos_token_id")
+    end_of_text_id: int = option(0, **fields.END_OF_TEXT, published="eos_token_id")
     padding = copies("end_of_text_id", "pad_token_id")
 
     def __post_init__(self) -> None:
@@ -230,9 +192,9 @@ class VidyaV2Config(ModelConfig):
         return "vidya-v2" if self.key_shift or self.experts else "llama"
 
 
-def _shape(width: int, groups: int, feed_forward: int, **fields: Any) -> VidyaV2Config:
+def _shape(width: int, groups: int, feed_forward: int, **others: Any) -> VidyaV2Config:
     """Return a config with three query heads for each of the groups, which share keys and values."""
-    return VidyaV2Config(width=width, num_heads=3 * groups, num_kv_heads=groups, feed_forward=feed_forward, **fields)
+    return VidyaV2Config(width=width, num_heads=3 * groups, num_kv_heads=groups, feed_forward=feed_forward, **others)
 
 
 def _laptop(layers: int, width: int, groups: int, head_dim: int, feed_forward: int, vocab: int) -> VidyaV2Config:

@@ -17,8 +17,8 @@ from models.vidya_v2 import VidyaV2Config
 from models.vsla.config import KINDS, VSLAConfig
 from models.wiola.attention import GatedCrossLayerAttention, Pass
 from models.wiola.config import CAUSAL, WiolaConfig
+from models.wiola.layers import SpiralAngles
 from models.wiola.model import Block as WiolaBlock
-from models.wiola.spiral import SpiralAngles
 from tests.layer_cases import FLAGS, dropped, layouts, of, plain_angles, rows
 from tests.op_cases import Array, Case, normal, values
 

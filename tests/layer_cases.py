@@ -16,7 +16,7 @@ from minigrad.experts import Experts
 from minigrad.nn.layers import Function
 from minigrad.nn.loss_pass import LossPass, computing
 from minigrad.nn.module import Module
-from models.vsla.learned_pattern import LearnedPattern
+from models.vsla.patterns import LearnedPattern
 from tests.op_cases import Array, Case, Shape, normal, sequences, shapes, values
 
 SIZES = st.sampled_from([2, 4, 1, 3])

@@ -22,12 +22,10 @@ from minigrad.nn.layers import Function
 from minigrad.quantised.layers import QuantisedEmbedding, QuantisedLinear, _Quantised
 from models import gpt2, vidya_v1, vidya_v2
 from models.vsla import model as vsla
-from models.vsla.learned_pattern import LearnedPattern
+from models.vsla.patterns import LearnedPattern
 from models.wiola import model as wiola
 from models.wiola.attention import GatedCrossLayerAttention
-from models.wiola.feed_forward import DualStreamFeedForward
-from models.wiola.norm import WiolaRMSNorm
-from models.wiola.spiral import SpiralAngles
+from models.wiola.layers import DualStreamFeedForward, SpiralAngles, WiolaRMSNorm
 from tests import family_cases, layer_cases
 from tests.op_cases import Case
 

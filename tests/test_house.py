@@ -92,10 +92,13 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.evaluate.__main__": NN  # a program, which stands above all rooms as train.py does
     | {"minigrad.cli", "minigrad.data", "minigrad.evaluate", "minigrad.training", "models", "tokenizer"},
     "minigrad.cli": {"minigrad.errors", "minigrad.options", "minigrad.system"},
-    "models": {"models.names", "models.registry"},  # the package itself: imports the registry when it is used
+    "models": {
+        "models.names",
+        "models.registry",
+        "models.loading",
+    },  # the package itself, when they are used
     "models.names": {"minigrad.options"},
-    "models.registry": NN | GUESTS | {"models"},
-    "models.family": NN,
+    "models.registry": NN | {"models"},
     "models.gpt2": NN | GUESTS,
     "models.vidya_v1": NN,
     "models.vidya_v2": NN | GUESTS,
@@ -103,8 +106,7 @@ ALLOWED: dict[str, set[str]] = {
     "models.vsla.variable": OPS | {"minigrad.nn"},
     "models.wiola": NN | {"minigrad.pages", "minigrad.programs"},
     "models.growth": NN,
-    "models.claims": NN,
-    "models.initial_weights": NN | GUESTS | {"minigrad.training", "models.family", "models.growth"},
+    "models.loading": NN | GUESTS | {"minigrad.training", "models.growth", "models.registry"},
     "tokenizer": {"tokenizer"},  # the package itself, and its command
     "tokenizer.errors": set(),
     "tokenizer.jit": {"numba"},

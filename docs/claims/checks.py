@@ -20,8 +20,7 @@ from minigrad.nn.config import residual_std
 from minigrad.nn.rotary import RotaryAngles
 from minigrad.optim import warmup_cosine
 from minigrad.typing import Array
-from models.wiola.feed_forward import DualStreamFeedForward
-from models.wiola.spiral import SpiralAngles
+from models.wiola.layers import DualStreamFeedForward, SpiralAngles
 
 __all__ = [
     "RotaryAngles",

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from minigrad.data import python_docs
 from minigrad.data.download import download
-from minigrad.data.overlap import without_repeats
-from minigrad.data.selection import Selection
+from minigrad.data.selection import Selection, without_repeats
 from minigrad.data.split import Parts, num_bytes, split
 from minigrad.data.text_files import TextFiles, documents_in, read
 from minigrad.errors import InputError, RunError
@@ -35,7 +34,7 @@ class Corpus:
     """Documents under a name, in memory or in files; `description` names them in a few words.
 
     `validation` and `test` are other texts, not part of `documents`, if given. With `unrepeated`, no paragraph that is
-    trained on repeats validation or test text (`minigrad.data.overlap`). That is not done to the documents of a user
+    trained on repeats validation or test text (`minigrad.data.selection`). That is not done to the documents of a user
     that are split here: a phrase that many of them share is a part of the language that the model is to learn.
     """
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from minigrad.data.decoding import portions, within_memory
+from minigrad.data.text_files import portions, within_memory
 from minigrad.errors import InputError, RunError
 from minigrad.system.cache import cache_folder, store
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from minigrad.data import corpus
 from minigrad.data.corpus import Corpus
-from minigrad.data.overlap import without_repeats
+from minigrad.data.selection import without_repeats
 from minigrad.data.split import Parts, num_bytes
 from minigrad.errors import InputError
 from minigrad.system.units import format_bytes

@@ -1,18 +1,25 @@
 """A part of some documents: all but a few, which are left out or have another text in their place.
 
 The documents are read anew each time, so a part of a text that does not fit into memory is a short list of numbers.
+
+Training text that repeats validation or test text is left out, so that only learning counts. Documents of one source
+copy from each other, and a model that was trained on a copy of such a paragraph has seen the answers. Two paragraphs
+are taken to be copies if they share 13 words in a row, as in the evaluation of GPT-3 (Brown et al. 2020, appendix C).
+Words are letters and digits; case, punctuation and white space do not matter.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from minigrad.errors import InputError
 
 _LARGEST_SAMPLE = 1 << 28  # bytes
+RUN = 13  # words
 
 
 class DocumentPass:
@@ -73,3 +80,35 @@ class Selection:
     def sample(self, most: int = _LARGEST_SAMPLE) -> Iterator[str]:
         """Yield every document, or every n-th if they have more than `most` bytes: enough to learn a vocabulary."""
         return itertools.islice(self, 0, None, max(1, -(-self.seen.num_bytes // most)))
+
+
+def without_repeats(train: Iterable[str], held_out: Iterable[str]) -> tuple[Selection, int]:
+    """Return the training documents without the paragraphs that share a run of 13 words with text that is held out.
+
+    Also returns the number of these paragraphs. A paragraph ends at a blank line. A document that is held out as it is,
+    or that loses all its paragraphs, is dropped; one that shares nothing is returned as it is.
+
+    >>> words = "to be or not to be that is the question whether tis nobler in the mind"
+    >>> unseen, left_out = without_repeats([f"Hamlet\\n\\n{words}\\n\\nExit"], [f"He said {words} to suffer"])
+    >>> list(unseen), left_out
+    (['Hamlet\\n\\nExit'], 1)
+    """
+    documents = set(held_out)
+    held = {run for text in documents for run in _runs(text)}
+    changed, left_out, lost, reading = dict[int, str | None](), 0, 0, DocumentPass(train)
+    for number, document in reading:
+        pieces = [document]
+        if document not in documents and not held.isdisjoint(_runs(document)):
+            pieces = re.findall(r".+?(?:\n\s*\n|$(?!\n))", document, re.DOTALL)  # each with its blank lines
+        unseen = [piece for piece in pieces if piece not in documents and held.isdisjoint(_runs(piece))]
+        left_out += len(pieces) - len(unseen)
+        if len(unseen) < len(pieces):
+            is_empty = not any(piece.strip() for piece in unseen)
+            changed[number] = kept = None if is_empty else "".join(unseen).rstrip()
+            lost += len(document.encode()) - len((kept or "").encode())
+    return Selection(train, changed, reading, reading.num_bytes - lost), left_out
+
+
+def _runs(text: str) -> Iterator[Sequence[str]]:
+    words = re.findall(r"\w+", text.lower())
+    return zip(*(words[start:] for start in range(RUN)), strict=False)

@@ -57,23 +57,6 @@ class Pieces(NamedTuple):
     test: str = ""
 
 
-class _Choice(NamedTuple):
-    """The numbers of documents to hold out as a whole and to cut, and the share that a cut holds out."""
-
-    validation: set[int]
-    test: set[int]
-    cut: set[int]
-    share: float
-
-    def pieces(self, number: int, text: str) -> Pieces | None:
-        """Return what a document gives to each part; None if all of it is trained on."""
-        if number in self.validation:
-            return Pieces(validation=text)
-        if number in self.test:
-            return Pieces(test=text)
-        return in_pieces(text, self.share) if number in self.cut else None
-
-
 def split(documents: Iterable[str]) -> Parts:
     """Return the three parts of a text.
 
@@ -86,10 +69,17 @@ def split(documents: Iterable[str]) -> Parts:
     for _, text in seen:
         hashes.append(hash_of(text))
         sizes.append(len(text.encode()))
-    choice = _choose(hashes, sizes, seen.num_bytes)
+    share = min(SHARE, MOST_BYTES / max(seen.num_bytes, 1))
+    for_validation, for_test, to_cut = _choose(hashes, sizes, seen.num_bytes, share)
     validation, test, changed, left = list[str](), list[str](), dict[int, str | None](), seen.num_bytes
     for number, text in enumerate(documents):
-        if (pieces := choice.pieces(number, text)) is None:
+        if number in for_validation:
+            pieces = Pieces(validation=text)
+        elif number in for_test:
+            pieces = Pieces(test=text)
+        elif number in to_cut:
+            pieces = in_pieces(text, share)
+        else:  # all of it is trained on
             continue
         changed[number] = pieces.train or None
         left -= len(text.encode()) - len(pieces.train.encode())
@@ -103,17 +93,14 @@ def split(documents: Iterable[str]) -> Parts:
     return Parts(Selection(documents, changed, seen, left), tuple(validation), tuple(test))
 
 
-def _choose(hashes: Sequence[float], sizes: Sequence[int], num_bytes: int) -> _Choice:
-    share = min(SHARE, MOST_BYTES / max(num_bytes, 1))
+def _choose(hashes: Sequence[float], sizes: Sequence[int], num_bytes: int, share: float) -> Iterator[set[int]]:
+    """Yield the numbers of the documents for validation, for the test, and to cut."""
     large, small = list[_Copies](), list[_Copies]()
     for copies in _in_order(hashes, sizes):
         (large if copies.num_bytes > LARGE * num_bytes else small).append(copies)
     rest, wanted = iter(small), share * sum(copies.num_bytes for copies in small)
-    validation, test, cut = (
-        {number for copies in chosen for number in copies.numbers}
-        for chosen in (list(_until(rest, wanted)), list(_until(rest, wanted)), large)
-    )
-    return _Choice(validation, test, cut, share)
+    for chosen in (_until(rest, wanted), _until(rest, wanted), large):
+        yield {number for copies in chosen for number in copies.numbers}
 
 
 def in_pieces(text: str, share: float = SHARE) -> Pieces:

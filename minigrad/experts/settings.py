@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from minigrad.errors import InputError
 from minigrad.formats.huggingface import read_fields
+from minigrad.nn.config import ModelConfig
+from minigrad.nn.fields import declared
 
-MOST_EXPERTS = 1 << 12
-"""Far above any published model."""
-
+EXPERTS = declared(
+    "feed-forward blocks of a layer, and a router for each token; 0: one, and no router", at_least=0, at_most=1 << 12
+)
+EXPERTS_PER_TOKEN = declared("how many experts each token passes through", at_least=1)
+EXPERT_BALANCE = declared("weight of the loss that balances the load of a layer's experts", at_least=0, at_most=1e3)
 _KEYS = {
     "num_local_experts": "experts",
     "num_experts_per_tok": "experts_per_token",
@@ -19,27 +23,15 @@ _KEYS = {
 """From the names of Mixtral's config.json to ours."""
 
 
-class ExpertSettings(Protocol):
-    """The fields of a config whose feed-forward blocks may be mixtures of experts."""
+class ExpertConfig(ModelConfig):
+    """A config whose feed-forward blocks may be mixtures of experts."""
 
-    @property
-    def width(self) -> int:
-        """The number of elements per token in the residual stream."""
-
-    @property
-    def experts(self) -> int:
-        """The number of feed-forward blocks of a layer among which a router chooses; 0: there is one block."""
-
-    @property
-    def experts_per_token(self) -> int:
-        """The number of them that each token passes through."""
-
-    @property
-    def expert_balance(self) -> float:
-        """The weight of the loss that balances their load."""
+    experts: int
+    experts_per_token: int
+    expert_balance: float
 
 
-def check(config: ExpertSettings) -> None:
+def check(config: ExpertConfig) -> None:
     """Raise InputError if a token would pass through more experts than there are."""
     if config.experts and config.experts_per_token > config.experts:
         raise InputError(
@@ -48,7 +40,7 @@ def check(config: ExpertSettings) -> None:
         )
 
 
-def activations_per_token(config: ExpertSettings, block: int) -> int:
+def activations_per_token(config: ExpertConfig, block: int) -> int:
     """Return the elements that training stores for the feed-forward block of a layer, if one block stores `block`. Each
     expert that a token passes through stores that, its input and its output; the router stores two rows.
     """
@@ -57,7 +49,7 @@ def activations_per_token(config: ExpertSettings, block: int) -> int:
     return config.experts_per_token * (block + 2 * config.width) + 2 * config.experts
 
 
-def published(config: ExpertSettings) -> dict[str, Any]:
+def published(config: ExpertConfig) -> dict[str, Any]:
     """Return what config.json says of the experts: nothing, if there are none."""
     return {key: getattr(config, name) for key, name in _KEYS.items()} if config.experts else {}
 

@@ -20,8 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from minigrad.data.decoding import text_in
-from minigrad.data.text_files import is_json_lines, open_text
+from minigrad.data.text_files import is_json_lines, open_text, text_in
 from minigrad.errors import InputError
 from minigrad.formats.json_files import parse_object
 from minigrad.options import shown, unknown

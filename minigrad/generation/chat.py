@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from minigrad.errors import InputError
@@ -26,19 +27,26 @@ _CUT = {
 DEFAULT_FILE = "conversation.jsonl"
 
 
-class Conversation:
-    """The messages so far, and the part that the model reads.
+@dataclass
+class Chat:
+    """The loop of `generate.py --chat`.
 
-    `encode` returns the token ids of messages and of the beginning of an answer. The model reads at most `room` tokens:
-    the oldest messages are left out first, and a system message at the beginning never.
+    `encode` returns the token ids of messages and of the beginning of an answer; `answer` returns the tokens of an
+    answer, given token ids and the number of the turn, from 0; `tell` prints a remark. The model reads at most `room`
+    tokens: the oldest messages are left out first, and a system message at the beginning never. Ctrl-C ends an answer
+    after its current token; the text so far stays in the conversation.
     """
 
-    def __init__(self, encode: Callable[[Sequence[Message]], list[int]], room: int) -> None:
-        self.encode, self.room = encode, room
-        self.messages: list[Message] = []
+    encode: Callable[[Sequence[Message]], list[int]]
+    room: int
+    answer: Callable[[list[int], int], Iterable[Token]]
+    tell: Callable[[str], None]
+    messages: list[Message] = field(default_factory=list)
+    turn: int = 0
+    _left_out: int = 0
 
     def add(self, role: str, content: str) -> None:
-        """Add a message."""
+        """Add a message to the conversation."""
         self.messages.append({"role": role, "content": content})
 
     def ids(self) -> tuple[list[int], int]:
@@ -52,31 +60,13 @@ class Conversation:
             kept = kept[2 if len(kept) > 2 else 1 :]  # a question and its answer, so that the first is a question
 
     def save(self, path: Path) -> None:
-        """Append the conversation to a file of training text, as one line of JSON.
+        """Append the messages to a file of training text, as one line of JSON.
 
         Raises OSError if it cannot be written, InputError if the file holds something else.
         """
         check_lines(path, "messages")
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"messages": self.messages}, ensure_ascii=False) + "\n")
-
-
-class Chat:
-    """The loop of `generate.py --chat`.
-
-    `answer` returns the tokens of an answer, given token ids and the number of the turn, from 0; `tell` prints a
-    remark. Ctrl-C ends an answer after its current token; the text so far stays in the conversation.
-    """
-
-    def __init__(
-        self,
-        conversation: Conversation,
-        answer: Callable[[list[int], int], Iterable[Token]],
-        tell: Callable[[str], None],
-    ) -> None:
-        self.conversation, self.answer, self.tell = conversation, answer, tell
-        self.turn = 0
-        self._left_out = 0
 
     def run(self, inputs: Iterable[str]) -> Iterator[str]:
         """Yield the text of the answers in parts, and obey commands, until /exit."""
@@ -92,12 +82,12 @@ class Chat:
                 yield from self._reply(text)
 
     def _reply(self, text: str) -> Iterator[str]:
-        self.conversation.add("user", text)
-        ids, left_out = self.conversation.ids()
+        self.add("user", text)
+        ids, left_out = self.ids()
         if left_out > self._left_out:
             self.tell(f"the conversation is longer than the context: its first {left_out} messages are left out")
-        if len(ids) > self.conversation.room:
-            fits = f"more than the {self.conversation.room:,} that fit beside an answer"
+        if len(ids) > self.room:
+            fits = f"more than the {self.room:,} that fit beside an answer"
             self.tell(f"the message takes {len(ids):,} tokens, {fits}: the model may not see all of it")
         self._left_out = left_out
         parts, ended = list[str](), ""
@@ -110,20 +100,20 @@ class Chat:
                     break
         if ended in _CUT:
             self.tell(f"the answer was cut: {_CUT[ended]}")
-        self.conversation.add("assistant", "".join(parts))
+        self.add("assistant", "".join(parts))
         self.turn += 1
 
     def _obey(self, command: str, rest: str) -> None:
         """Obey a command, or list the commands."""
-        count = len(self.conversation.messages)
+        count = len(self.messages)
         if command == "/reset":
-            self.conversation.messages.clear()
+            self.messages.clear()
             self._left_out = 0
             self.tell("the conversation begins anew")
         elif command == "/save":
             path = Path(rest or DEFAULT_FILE)
             try:
-                self.conversation.save(path)
+                self.save(path)
                 self.tell(f"saved {count} messages as a line of {path}")
             except InputError as error:
                 self.tell(str(error))

@@ -16,18 +16,6 @@ from minigrad.errors import InputError
 from minigrad.formats.huggingface import require_variant
 from minigrad.options import Option, options
 
-Bounds = dict[str, Any]
-
-VOCABULARY, LAYERS, CONTEXT, WIDTH, HEADS = (
-    Bounds(at_least=1, at_most=most) for most in (1 << 24, 10_000, 10**9, 1 << 20, 1 << 16)
-)
-"""Bounds of options, far above any published model: a larger number is a typing error or damage, and costs no time.
-
-`HEADS` are those of a number of heads, and of the elements of one.
-"""
-EPS, STD, DROPOUT = Bounds(at_least=0, at_most=1), Bounds(at_least=0), Bounds(at_least=0, below=1)
-THETA = Bounds(above=1, at_most=1e15)
-
 
 class Entries(NamedTuple):
     """Entries of config.json: what a config writes, and the fields that are read, for a class, from the content."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from minigrad.errors import InputError
 from minigrad.formats.typed import read_dataclass
-from minigrad.nn.config import CONTEXT, HEADS
+from minigrad.nn import fields
+from minigrad.nn.config import ModelConfig
 from minigrad.nn.rotary import LinearAngles, NTKAngles, RotaryAngles, YarnAngles, ntk_theta
 from minigrad.options import REQUIRED, Option, option, shown
 
@@ -24,11 +25,10 @@ _YARN = {
 _PUBLISHED: dict[str, dict[str, str]] = {"default": {}, "linear": {"factor": "rope_factor"}, "yarn": _YARN}
 """The settings of each rope_type of a config.json: the published name and the name of our field."""
 
-
 _THETA = Option("", kind=float, above=0, at_most=1e30)
 _FACTOR = Option("", kind=float, at_least=1, at_most=1e6)
-_LENGTH = Option("", kind=int, **CONTEXT)
-_HEAD_DIM = Option("", kind=int, at_least=4, at_most=HEADS["at_most"])
+_LENGTH = Option(**fields.CONTEXT, kind=int)
+_HEAD_DIM = Option("", kind=int, at_least=4, at_most=fields.HEADS["at_most"])
 
 
 @dataclass(frozen=True)
@@ -39,44 +39,16 @@ class _Ntk:
     factor: float = option(REQUIRED, "how many times longer sequences are", at_least=1, at_most=1e6)
 
 
-class RotaryConfig(Protocol):
-    """A config with rotary settings."""
+class RotaryConfig(ModelConfig):
+    """A config with rotary settings; the options of `models.vidya_v2.VidyaV2Config` say what they mean."""
 
-    @property
-    def head_dim(self) -> int:
-        """The number of elements of a head."""
-
-    @property
-    def context_length(self) -> int:
-        """The largest number of tokens in a sequence."""
-
-    @property
-    def rope_theta(self) -> float:
-        """The base of the rotary frequencies."""
-
-    @property
-    def rope_scaling(self) -> str | None:
-        """The scaling for sequences longer than those trained on: linear, ntk, yarn or None."""
-
-    @property
-    def rope_factor(self) -> float:
-        """The factor by which sequences are longer than those trained on."""
-
-    @property
-    def rope_original_context(self) -> int | None:
-        """The context length in training, if rope_scaling extends it."""
-
-    @property
-    def rope_beta_fast(self) -> float:
-        """The number of rotations in the original context above which yarn keeps a frequency."""
-
-    @property
-    def rope_beta_slow(self) -> float:
-        """The number of rotations in the original context below which yarn divides a frequency by the factor."""
-
-    @property
-    def rope_attention_factor(self) -> float | None:
-        """The factor by which yarn multiplies queries and keys; None: 0.1 ln(factor) + 1."""
+    rope_theta: float
+    rope_scaling: str | None
+    rope_factor: float
+    rope_original_context: int | None
+    rope_beta_fast: float
+    rope_beta_slow: float
+    rope_attention_factor: float | None
 
 
 def check(config: RotaryConfig) -> None:

@@ -48,9 +48,9 @@ from minigrad.training.planning.plan import Plan
 from minigrad.training.run import Guest, Run
 from minigrad.training.settings import RunSettings, TrainConfig
 from minigrad.typing import Tokenizer
-from models import claims
-from models.initial_weights import InitialWeights
+from models.loading import InitialWeights
 from models.names import ladder
+from models.registry import compare_claim
 
 
 def prepare(
@@ -101,7 +101,7 @@ class Preparation:
             model,
             text,
             rates,
-            claims.compare(family, size, skeletons[size]),
+            compare_claim(family, size, skeletons[size]),
             done=folder.step if folder else 0,
             lessons=lessons,
             taught=lessons.summary() if lessons else "",

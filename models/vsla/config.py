@@ -8,26 +8,13 @@ from typing import Any, ClassVar
 
 from minigrad.errors import InputError
 from minigrad.formats.huggingface import read_fields
-from minigrad.nn.config import (
-    CONTEXT,
-    DROPOUT,
-    EPS,
-    HEADS,
-    LAYERS,
-    STD,
-    VOCABULARY,
-    WIDTH,
-    Entries,
-    ModelConfig,
-    always,
-    copies,
-    laptop_init_std,
-)
+from minigrad.nn import fields
+from minigrad.nn.config import Entries, ModelConfig, always, copies, laptop_init_std
 from minigrad.options import option, unknown, validate
-from models.vsla.learned_pattern import CANDIDATES, LearnedPattern
-from models.vsla.patterns import LEARNED, PATTERNS, WITH_FAR_KEYS, AttentionPattern
+from models.vsla.patterns import CANDIDATES, LEARNED, PATTERNS, WITH_FAR_KEYS, AttentionPattern, LearnedPattern
 
 KINDS = (*PATTERNS, LEARNED)
+_KEYS: dict[str, Any] = {"at_least": 1, "at_most": 10**9}
 
 
 def _read_patterns(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,38 +33,37 @@ class VSLAConfig(ModelConfig):
 
     model_types: ClassVar = {"vsla": "VSLAForCausalLM"}
 
-    vocab_size: int = option(50_257, "tokens in the vocabulary", **VOCABULARY, published="vocab_size")
-    context_length: int = option(
-        4_096, "tokens of a sequence, at most, and rows of the table of positions", **CONTEXT, published="n_positions"
-    )
-    width: int = option(2_048, "elements per token in the residual stream", **WIDTH, published="n_embd")
-    num_layers: int = option(24, "layers between embedding and last norm", **LAYERS, published="n_layer")
-    num_heads: int = option(16, "heads, which share the width", **HEADS, published="n_head")
-    feed_forward: int = option(8_192, "four times the width", **WIDTH, published="n_inner")
+    vocab_size: int = option(50_257, **fields.VOCABULARY, published="vocab_size")
+    context_length: int = option(4_096, **fields.CONTEXT, published="n_positions")  # and rows of the table of positions
+    width: int = option(2_048, **fields.WIDTH, published="n_embd")
+    num_layers: int = option(24, **fields.LAYERS, published="n_layer")
+    num_heads: int = option(16, **fields.HEADS, published="n_head")
+    feed_forward: int = option(8_192, **fields.INNER, published="n_inner")
     patterns: str = option(
         "local+pyramid+sparse+adaptive+full",
         f"the patterns of attention of the layers, in turn and repeated: {', '.join(KINDS)}, joined by +",
     )
     attention_patterns = Entries(lambda config: {"attention_patterns": config.patterns.split("+")}, _read_patterns)
-    window: int = option(256, "near keys of local, pyramid and adaptive", **CONTEXT, published="attention_window")
+    window: int = option(256, "near keys of local, pyramid and adaptive", **_KEYS, published="attention_window")
     block: int = option(
-        32, "keys whose mean is a far key of pyramid and adaptive", **CONTEXT, published="attention_block"
+        32, "keys whose mean is a far key of pyramid and adaptive", **_KEYS, published="attention_block"
     )
-    top_k: int = option(64, "keys that sparse chooses", **CONTEXT, published="attention_top_k")
+    top_k: int = option(64, "keys that sparse chooses", **_KEYS, published="attention_top_k")
     entropy: float = option(
         0.5,
         "adaptive sees far keys above this share of the largest entropy of the near ones",
-        **EPS,
+        at_least=0,
+        at_most=1,
         published="attention_entropy",
     )
     activation = always(activation_function="gelu_new")
-    dropout: float = option(0.0, "on the embedding and on the output of each block", **DROPOUT)
+    dropout: float = option(0.0, **fields.DROPOUT)
     dropouts = copies("dropout", "embd_pdrop", "resid_pdrop")
-    norm_eps: float = option(1e-5, "added to the variance before the root", **EPS, published="layer_norm_epsilon")
-    init_std: float = option(0.02, "initial standard deviation of matrices", **STD, published="initializer_range")
-    tied_head: bool = option(True, "whether the embedding is the head as well", published="tie_word_embeddings")
+    norm_eps: float = option(1e-5, **fields.EPS, published="layer_norm_epsilon")
+    init_std: float = option(0.02, **fields.STD, published="initializer_range")
+    tied_head: bool = option(True, **fields.TIED, published="tie_word_embeddings")
     begin = copies("end_of_text_id", "bos_token_id")
-    end_of_text_id: int = option(50_256, "the token between documents", at_least=0, published="eos_token_id")
+    end_of_text_id: int = option(50_256, **fields.END_OF_TEXT, published="eos_token_id")
 
     def __post_init__(self) -> None:
         validate(self)

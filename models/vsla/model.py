@@ -3,7 +3,7 @@
 The variable-shape transformer ("VSLA 1B Parameter Transformer Architecture Analysis", 2025) was a plan that its library
 could not run. Its shape is that of GPT-2: learned positions, layer norms with biases, GELU. What it adds is a pattern
 of attention for each layer: full, local, sparse, pyramid or adaptive (`models.vsla.patterns`); the document names them,
-the definitions here are causal. Learned ones are among its plans (`models.vsla.learned_pattern`). Names and shapes of
+the definitions here are causal. Learned ones are among its plans. Names and shapes of
 the weights are GPT-2's: with "full" in every layer it computes what GPT-2 computes with the same weights.
 
 The document counts about 1.1 billion parameters. The shape that it describes has 1,319,917,568, with biases.
@@ -17,8 +17,7 @@ from minigrad.nn import Layout
 from minigrad.nn.config import residual_std
 from minigrad.nn.language_model import LanguageModel
 from models.vsla.config import VSLAConfig
-from models.vsla.learned_pattern import LearnedPattern
-from models.vsla.patterns import AttentionPattern, PatternCache
+from models.vsla.patterns import AttentionPattern, LearnedPattern, PatternCache
 
 
 class Block(nn.CheckpointedLayer):
@@ -76,8 +75,7 @@ class VSLA(LanguageModel):
         self.drop = nn.Dropout(config.dropout)
         self.h = [Block(config, layer) for layer in range(config.num_layers)]
         self.ln_f = nn.LayerNorm(config.width, eps=config.norm_eps)
-        head = None if config.tied_head else nn.Head(config.width, config.vocab_size, std=config.init_std)
-        self.lm_head = head
+        self.lm_head = None if config.tied_head else nn.Head(config.width, config.vocab_size, std=config.init_std)
 
     def embedding(self) -> nn.Embedding:
         """Return the embedding module."""

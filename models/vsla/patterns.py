@@ -11,7 +11,7 @@
   means that none of them is what the query looks for. Spread out is an entropy above the share `entropy` of its
   maximum, on average over the heads. The choice is made for each token by itself, from the tokens up to it.
 
-A sixth is learned: see `models.vsla.learned_pattern`.
+A sixth is learned: see `LearnedPattern`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -30,6 +30,8 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.kernels.decoding.program import Pattern
 from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.layout import Layout
+from minigrad.nn.module import Module
+from minigrad.nn.parameter import Init, Parameter
 from minigrad.ops.attention_entropy import relative_entropy
 from minigrad.ops.visible_keys import causal_visible
 from minigrad.programs.lower import attend
@@ -39,6 +41,7 @@ from minigrad.typing import Array
 PATTERNS = ("full", "local", "sparse", "pyramid", "adaptive")
 LEARNED = "learned"
 WITH_FAR_KEYS = ("pyramid", "adaptive", LEARNED)
+CANDIDATES = ("full", "local", "sparse", "pyramid")
 
 
 class FarKeys(NamedTuple):
@@ -153,16 +156,37 @@ def _mean_of_newest(count: int, context: float) -> float:
     return context / 2 if count >= context else count - count * count / (2 * context)
 
 
-class StoredPattern(Protocol):
-    """What a cache must know of a pattern."""
+class LearnedPattern(Module):
+    """The learned pattern of one layer: each head learns in which of the fixed patterns it attends.
 
-    @property
-    def kind(self) -> str:
-        """The name of the pattern."""
+    The head attends in all of them, and mixes the results by shares, the softmax of a few numbers that training
+    changes like any weight: a search among patterns by gradients, as Liu et al. 2019, "DARTS", arXiv 1806.09055,
+    search among operations. It costs as much as all candidates together, so it is for finding a cheaper list of
+    patterns, which a new model then has from the start.
+    """
 
-    @property
-    def block(self) -> int:
-        """The number of keys whose mean is a far key."""
+    kind, far_share = LEARNED, math.nan
+
+    def __init__(self, num_heads: int, window: int, block: int, top_k: int) -> None:
+        self.block, self.num_heads = block, num_heads
+        self.candidates = tuple(AttentionPattern(kind, window, block, top_k, entropy=0.0) for kind in CANDIDATES)
+        self.logits = Parameter((num_heads * len(CANDIDATES),), Init())  # one row: no matrix to turn or to decay
+
+    def shares(self) -> Tensor:
+        """Return the share of each candidate in each head (H, 4)."""
+        return ops.softmax(self.logits.reshape(self.num_heads, len(CANDIDATES)))
+
+    def attend(self, *arguments: Any) -> Tensor:
+        """Attend as `AttentionPattern.attend` does, in every candidate, and mix the results by the shares."""
+        shares, results = self.shares(), [each.attend(*arguments) for each in self.candidates]
+        mixed = results[0] * shares[:, 0].reshape(1, self.num_heads, 1)
+        for number, result in enumerate(results[1:], start=1):
+            mixed = mixed + result * shares[:, number].reshape(1, self.num_heads, 1)
+        return mixed
+
+    def keys_per_token(self, context: float) -> float:
+        """Return how many keys a token multiplies with on average: those of all candidates together."""
+        return sum(each.keys_per_token(context) for each in self.candidates)
 
 
 class PatternCache(KeyValueCache):
@@ -170,7 +194,7 @@ class PatternCache(KeyValueCache):
 
     def __init__(
         self,
-        patterns: Sequence[StoredPattern],
+        patterns: Sequence[AttentionPattern | LearnedPattern],
         batch_size: int,
         max_length: int,
         num_kv_heads: int,

@@ -20,7 +20,7 @@ from minigrad.nn.module import Module, check_sizes
 from minigrad.nn.parameter import Init, Parameter
 from minigrad.typing import Array
 from models.wiola.cache import Pending, WiolaCache
-from models.wiola.spiral import SpiralAngles
+from models.wiola.layers import SpiralAngles
 
 
 class Pass(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -36,26 +36,12 @@ class Pending:
     def empty(cls, config: WiolaConfig, batch_size: int, dtype: DTypeLike) -> Pending:
         """Return the state before the first token."""
         rows, heads = (batch_size, config.width), (batch_size, config.num_kv_heads, config.head_dim)
-        return cls(
-            rows=np.zeros(rows, dtype),
-            keys=np.zeros(heads, dtype),
-            values=np.zeros(heads, dtype),
-            outputs=np.zeros(rows, dtype),
-            open=np.zeros(batch_size, bool),
-        )
+        kept = {name: np.zeros(shape, dtype) for name, shape in (("rows", rows), ("keys", heads), ("values", heads))}
+        return cls(**kept, outputs=np.zeros(rows, dtype), open=np.zeros(batch_size, bool))
 
     def select(self, sequences: ArrayLike) -> Pending:
         """Return a copy of the state of these sequences."""
         return Pending(**{name: array[np.asarray(sequences)] for name, array in vars(self).items()})
-
-
-class Mark(NamedTuple):
-    """The content of the cache when it was marked, except keys and values, which later tokens do not change."""
-
-    lengths: Array
-    filled: Array
-    sums: Array
-    pending: dict[int, Pending]
 
 
 class WiolaCache(KeyValueCache):
@@ -71,12 +57,16 @@ class WiolaCache(KeyValueCache):
         self.sums = np.zeros((config.num_layers, batch_size, config.width))
         merging = config.merging_layers if config.atm_at_generation else []
         self.pending = {layer: Pending.empty(config, batch_size, dtype) for layer in merging}
-        self._mark: Mark | None = None
+        self._mark: list[Array] | None = None  # lengths and `_changing` when the cache was marked
 
     def arrays(self) -> Iterable[Array]:
         """Return keys, values, sums and the state of merging layers."""
+        return *super().arrays(), *self._changing()
+
+    def _changing(self) -> list[Array]:
+        """Return views of the arrays that later tokens change, unlike keys and values: (batch, ...) each."""
         pending = [array for each in self.pending.values() for array in vars(each).values()]
-        return *super().arrays(), self.filled, self.sums, *pending
+        return [self.filled.T, self.sums.swapaxes(0, 1), *pending]
 
     def stored(self, layer: int) -> Array:
         """Return how many keys a layer holds of each sequence, (batch,): in a merging layer, one for each group."""
@@ -92,25 +82,20 @@ class WiolaCache(KeyValueCache):
 
     def mark(self) -> None:
         """Remember the present state: `truncate` returns to it, since sums and merges cannot be undone one by one."""
-        everyone = range(self.batch_size)
-        pending = {layer: each.select(everyone) for layer, each in self.pending.items()}
-        self._mark = Mark(self.lengths, self.filled.copy(), self.sums.copy(), pending)
+        self._mark = [self.lengths, *(array.copy() for array in self._changing())]
 
     def truncate(self, lengths: ArrayLike) -> None:
         """Return to the last mark in each sequence that is cut, unless it is emptied; that ends the mark."""
         wanted = self._checked(lengths)
         is_cut, mark = (wanted > 0) & (wanted < self.lengths), self._mark
-        if (lost := is_cut if mark is None else is_cut & (wanted < mark.lengths)).any():
+        if (lost := is_cut if mark is None else is_cut & (wanted < mark[0])).any():
             first = int(lost.argmax())
-            held = "no mark" if mark is None else f"a mark at {mark.lengths[first]}"
+            held = "no mark" if mark is None else f"a mark at {mark[0][first]}"
             tokens = f"a cache of {self.lengths[first]} tokens with {held}"
             raise InputError(f"{tokens} cannot be cut to {wanted[first]}, only emptied")
         if mark is not None and is_cut.any():
-            wanted[is_cut] = mark.lengths[is_cut]
-            self.filled[:, is_cut], self.sums[:, is_cut] = mark.filled[:, is_cut], mark.sums[:, is_cut]
-            for layer, pending in self.pending.items():
-                for name, array in vars(pending).items():
-                    array[is_cut] = vars(mark.pending[layer])[name][is_cut]
+            for array, marked in zip([wanted, *self._changing()], mark, strict=True):
+                array[is_cut] = marked[is_cut]
         if (is_emptied := (wanted == 0) & (self.lengths > 0)).any():
             self.filled[:, is_emptied], self.sums[:, is_emptied], self._mark = 0, 0, None
             for pending in self.pending.values():

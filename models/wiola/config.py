@@ -13,20 +13,8 @@ from typing import Any, ClassVar
 
 from minigrad.errors import InputError
 from minigrad.formats.huggingface import read_fields
-from minigrad.nn.config import (
-    CONTEXT,
-    DROPOUT,
-    EPS,
-    HEADS,
-    LAYERS,
-    STD,
-    THETA,
-    VOCABULARY,
-    WIDTH,
-    Entries,
-    ModelConfig,
-    laptop_init_std,
-)
+from minigrad.nn import fields
+from minigrad.nn.config import Entries, ModelConfig, laptop_init_std
 from minigrad.options import option, shown, validate
 
 CAUSAL = ("first", "avg_causal", "kv_only")
@@ -69,17 +57,15 @@ class WiolaConfig(ModelConfig):
 
     model_types: ClassVar = {"wiola": "WiolaForCausalLM"}
 
-    vocab_size: int = option(32_000, "tokens in the vocabulary", **VOCABULARY, published="vocab_size")
-    width: int = option(1_024, "elements per token in the residual stream", **WIDTH, published="hidden_size")
-    num_layers: int = option(16, "layers between embedding and last norm", **LAYERS, published="num_hidden_layers")
-    num_heads: int = option(16, "query heads, which share the width", **HEADS, published="num_attention_heads")
-    num_kv_heads: int = option(
-        4, "key/value heads, shared by num_heads / num_kv_heads query heads", **HEADS, published="num_key_value_heads"
-    )
-    context_length: int = option(2_048, "tokens of a sequence, at most", **CONTEXT, published="max_position_embeddings")
-    dsff_narrow: int = option(1_024, "width of the SwiGLU stream", **WIDTH, published="dsff_narrow_size")
-    dsff_wide: int = option(4_096, "width of the GELU stream", **WIDTH, published="dsff_wide_size")
-    srpe_theta: float = _optional(10_000.0, "base of the rotary frequencies", "srpe_theta", **THETA)
+    vocab_size: int = option(32_000, **fields.VOCABULARY, published="vocab_size")
+    width: int = option(1_024, **fields.WIDTH, published="hidden_size")
+    num_layers: int = option(16, **fields.LAYERS, published="num_hidden_layers")
+    num_heads: int = option(16, **fields.HEADS, published="num_attention_heads")
+    num_kv_heads: int = option(4, **fields.KV_HEADS, published="num_key_value_heads")
+    context_length: int = option(2_048, **fields.CONTEXT, published="max_position_embeddings")
+    dsff_narrow: int = option(1_024, **fields.INNER, published="dsff_narrow_size")  # of the SwiGLU stream
+    dsff_wide: int = option(4_096, **fields.INNER, published="dsff_wide_size")  # of the GELU stream
+    srpe_theta: float = option(10_000.0, **fields.THETA, published="srpe_theta", absent=True)
     srpe_spiral_divisor: float = _optional(
         8.0, "the second winding is this many times slower", "srpe_spiral_divisor", above=0, at_most=1e6
     )
@@ -92,14 +78,16 @@ class WiolaConfig(ModelConfig):
     atm_threshold: float = _optional(
         0.92, "neighbours whose cosine exceeds it merge", "atm_threshold", at_least=-1, at_most=1
     )
-    gcla_lookback: int = _optional(2, "layers below whose summaries are attended to", "gcla_lookback", **LAYERS)
+    gcla_lookback: int = _optional(
+        2, "layers below whose summaries are attended to", "gcla_lookback", at_least=1, at_most=10_000
+    )
     gcla_gate_init: float = _optional(
         -3.0, "the context starts with a weight of sigmoid(-3) = 0.047", "gcla_gate_init", at_least=-100, at_most=100
     )
-    norm_eps: float = _optional(1e-6, "added to the mean square before the root", "rms_norm_eps", **EPS)
-    init_std: float = _optional(0.02, "initial standard deviation of matrices", "initializer_range", **STD)
-    dropout: float = option(0.0, "on the embedding and on the output of each block; the paper has none", **DROPOUT)
-    tied_head: bool = _optional(True, "whether the embedding is the head as well", "tie_word_embeddings")
+    norm_eps: float = option(1e-6, **fields.EPS, published="rms_norm_eps", absent=True)
+    init_std: float = option(0.02, **fields.STD, published="initializer_range", absent=True)
+    dropout: float = option(0.0, **fields.DROPOUT)  # the paper has none
+    tied_head: bool = option(True, **fields.TIED, published="tie_word_embeddings", absent=True)
     atm: str = _optional(
         "first",
         "off, or how the middle third of the layers merges: see models.wiola.merging",
@@ -108,10 +96,7 @@ class WiolaConfig(ModelConfig):
     )
     atm_at_generation: bool = _optional(False, "merge during generation as well as in training", "atm_at_generation")
     gcla_summary: str = _optional(
-        "prefix",
-        "or paper, the mean over the whole sequence, which leaks",
-        "gcla_summary",
-        choices=("prefix", "paper"),
+        "prefix", "or paper, the mean over the whole sequence, which leaks", "gcla_summary", choices=("prefix", "paper")
     )
     gqa_layout: str = _optional(
         "block",
@@ -122,7 +107,7 @@ class WiolaConfig(ModelConfig):
     enabled = Entries(lambda config: {"atm_enabled": config.atm != "off", "use_cache": True}, _read_enabled)
     begin_of_text_id: int | None = option(1, "the token that begins a text; none: that between documents", at_least=0)
     begin = _own_token("bos_token_id", "begin_of_text_id")
-    end_of_text_id: int = option(2, "the token between documents", at_least=0, published="eos_token_id")
+    end_of_text_id: int = option(2, **fields.END_OF_TEXT, published="eos_token_id")
     padding_id: int | None = option(0, "the token of padding; none: that between documents", at_least=0)
     padding = _own_token("pad_token_id", "padding_id")
 
@@ -159,9 +144,9 @@ class WiolaConfig(ModelConfig):
         return values.get("model_type") == "wiola" and "srpe_theta" in values and "dsff_wide_size" in values
 
 
-def _size(layers: int, width: int, heads: int, kv_heads: int, narrow: int, wide: int, **fields: Any) -> WiolaConfig:
+def _size(layers: int, width: int, heads: int, kv_heads: int, narrow: int, wide: int, **others: Any) -> WiolaConfig:
     streams, groups = {"dsff_narrow": narrow, "dsff_wide": wide}, {"num_heads": heads, "num_kv_heads": kv_heads}
-    return WiolaConfig(num_layers=layers, width=width, **(groups | streams | fields))
+    return WiolaConfig(num_layers=layers, width=width, **(groups | streams | others))
 
 
 def _laptop(layers: int, width: int, *shape: int, vocab: int) -> WiolaConfig:

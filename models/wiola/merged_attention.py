@@ -20,12 +20,7 @@ from models.wiola.merging import Groups, find_groups, rows_at
 
 
 def merged_attention(
-    attention: GatedCrossLayerAttention,
-    x: Tensor,
-    summaries: list[Tensor],
-    run: Pass,
-    variant: str,
-    threshold: float,
+    attention: GatedCrossLayerAttention, x: Tensor, summaries: list[Tensor], run: Pass, variant: str, threshold: float
 ) -> tuple[Tensor, float]:
     """Compute ``attention(x, summaries, run)`` with similar neighbours merged; also return the merge ratio."""
     pending = run.pending

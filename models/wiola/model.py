@@ -19,11 +19,9 @@ from minigrad.pages.explain.trace import Trace
 from models.wiola.attention import GatedCrossLayerAttention, Pass
 from models.wiola.cache import WiolaCache
 from models.wiola.config import WiolaConfig
-from models.wiola.feed_forward import DualStreamFeedForward
+from models.wiola.layers import DualStreamFeedForward, SpiralAngles, WiolaRMSNorm
 from models.wiola.merged_attention import merged_attention
 from models.wiola.merging import rows_at
-from models.wiola.norm import WiolaRMSNorm
-from models.wiola.spiral import SpiralAngles
 
 
 class Block(nn.CheckpointedLayer):
@@ -80,8 +78,7 @@ class Wiola(LanguageModel):
     def __init__(self, config: WiolaConfig) -> None:
         self.config: WiolaConfig = config
         self.model = WiolaBackbone(config)
-        head = None if config.tied_head else nn.Head(config.width, config.vocab_size, std=config.init_std)
-        self.lm_head = head
+        self.lm_head = None if config.tied_head else nn.Head(config.width, config.vocab_size, std=config.init_std)
         self._angles = SpiralAngles(
             config.head_dim,
             config.srpe_theta,

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from minigrad.data import corpus, python_docs
-from minigrad.data.docstrings import paragraphs
-from minigrad.data.overlap import RUN
+from minigrad.data.python_docs import paragraphs
+from minigrad.data.selection import RUN
 from minigrad.data.split import num_bytes
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad.data import corpus, decoding, text_files
+from minigrad.data import corpus, text_files
 from minigrad.errors import InputError
 from minigrad.system import hardware
 
@@ -141,7 +141,7 @@ def test_whoever_waits_for_a_long_text_is_told_how_much_was_read(tmp_path, monke
 
 
 def test_nul_is_found_at_its_place_in_a_later_portion(tmp_path, monkeypatch):
-    monkeypatch.setattr(decoding, "_PORTION", 4)
+    monkeypatch.setattr(text_files, "_PORTION", 4)
     (tmp_path / "a.txt").write_bytes(b"0123456789\0")
     with pytest.raises(InputError, match="byte 10 is NUL"):
         corpus.load(str(tmp_path / "a.txt"))
@@ -152,7 +152,7 @@ def test_a_whole_text_that_does_not_fit_into_memory_is_refused_before_it_is_read
     """A packed file of 1 kB may hold a gigabyte."""
     data = b"to be " * 1_000
     (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    monkeypatch.setattr(decoding, "_PORTION", 100)
+    monkeypatch.setattr(text_files, "_PORTION", 100)
     monkeypatch.setattr(hardware, "available_memory_bytes", lambda: 4_000)
     with pytest.raises(InputError, match=r"has more than 1\.0 kB, for which the free memory is too small"):
         corpus.load_for_evaluation(str(tmp_path / name))
@@ -164,7 +164,7 @@ def test_a_text_that_does_not_fit_into_memory_is_read_from_its_files_each_time(t
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
     (tmp_path / "b.txt").write_text("\n\nsome lines\n" * 9_000, encoding="utf-8")
     small = corpus.load(str(tmp_path))
-    monkeypatch.setattr(decoding, "_PORTION", 100)
+    monkeypatch.setattr(text_files, "_PORTION", 100)
     monkeypatch.setattr(text_files, "_KEPT", 1_000)
     monkeypatch.setattr(hardware, "available_memory_bytes", lambda: 4_000)
     large = corpus.load(str(tmp_path))
@@ -207,7 +207,7 @@ def test_a_pipe_that_nobody_fills_is_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
 def test_white_space_without_end_is_no_text_and_takes_no_memory(tmp_path, monkeypatch, name):
     monkeypatch.setattr(text_files, "_KEPT", 1_000)
-    monkeypatch.setattr(decoding, "_PORTION", 100)
+    monkeypatch.setattr(text_files, "_PORTION", 100)
     blank = b" \n" * 5_000
     (tmp_path / name).write_bytes(gzip.compress(blank) if name.endswith("gz") else blank)
     with pytest.raises(InputError, match=rf"{name} begins with more than 1\.0 kB of white space, so it is not text"):

@@ -16,8 +16,8 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.constants import IGNORE
 from minigrad.data.tokens import token_files
 from minigrad.data.tokens.documents import Documents
+from minigrad.data.tokens.source import Windows
 from minigrad.data.tokens.tokenized import token_byte_lengths
-from minigrad.data.tokens.windows import Windows
 from minigrad.evaluate.losses import bits_per_byte, evaluate
 from minigrad.evaluate.measures import token_losses, whole
 from minigrad.nn.language_model import LanguageModel

@@ -12,9 +12,9 @@ import pytest
 import models
 import tokenizer
 from minigrad.data import corpus
+from minigrad.data.tokens.source import Windows
 from minigrad.data.tokens.token_files import prepare
 from minigrad.data.tokens.tokenized import token_byte_lengths
-from minigrad.data.tokens.windows import Windows
 from minigrad.evaluate.__main__ import main
 from minigrad.evaluate.losses import evaluate, predictions
 from minigrad.evaluate.sequences import evaluation_batches

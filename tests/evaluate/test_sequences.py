@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from minigrad.constants import IGNORE
 from minigrad.data.tokens.documents import Documents
-from minigrad.data.tokens.source import Spans
-from minigrad.data.tokens.windows import Windows
+from minigrad.data.tokens.source import Spans, Windows
 from minigrad.errors import InputError
 from minigrad.evaluate import sequences as evaluation
 from minigrad.evaluate.sequences import evaluation_batches, sequences

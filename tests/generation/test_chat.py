@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from minigrad.generation.chat import Chat, Conversation, Message
+from minigrad.generation.chat import Chat, Message
 from minigrad.generation.continuation import Token
 
 
@@ -31,8 +31,8 @@ class Told:
     def __init__(self, room: int = 1_000, ended: str = "end") -> None:
         self.read: list[list[int]] = []
         self.remarks: list[str] = []
-        self.conversation, self.ended = Conversation(encode, room), ended
-        self.chat = Chat(self.conversation, self.answer, self.remarks.append)
+        self.ended = ended
+        self.chat = Chat(encode, room, self.answer, self.remarks.append)
 
     def answer(self, ids: list[int], turn: int) -> Iterator[Token]:
         self.read.append(ids)
@@ -46,19 +46,19 @@ def test_each_message_is_answered_with_all_before_it_in_view() -> None:
     told = Told()
     assert told.say("one", "", "three", "/exit", "never") == "turn 0\nturn 1\n"
     assert [len(ids) for ids in told.read] == [11, 31]
-    assert [message["content"] for message in told.conversation.messages] == ["one", "turn 0", "three", "turn 1"]
-    assert [message["role"] for message in told.conversation.messages] == ["user", "assistant"] * 2
+    assert [message["content"] for message in told.chat.messages] == ["one", "turn 0", "three", "turn 1"]
+    assert [message["role"] for message in told.chat.messages] == ["user", "assistant"] * 2
     assert not told.remarks
 
 
 def test_the_oldest_questions_and_answers_are_left_out_where_the_context_ends() -> None:
     told = Told(room=45)
-    told.conversation.add("system", "be kind")
+    told.chat.add("system", "be kind")
     told.say("one", "three", "seven")
     assert [len(ids) for ids in told.read] == [21, 41, 41]
     assert told.read[2][:11] == [7] * 10 + [5]  # the system's message stays; "one" and its answer are gone
     assert told.remarks == ["the conversation is longer than the context: its first 2 messages are left out"]
-    assert len(told.conversation.messages) == 7
+    assert len(told.chat.messages) == 7
 
 
 def test_a_message_longer_than_the_context_is_read_and_mentioned() -> None:
@@ -97,7 +97,7 @@ def test_ctrl_c_ends_the_answer_and_keeps_what_was_shown_of_it() -> None:
     assert next(interrupted) == "a"
     signal.raise_signal(signal.SIGINT)
     assert "".join(interrupted) == "b\nabc\n"
-    assert [message["content"] for message in told.conversation.messages[4:]] == ["five", "ab", "seven", "abc"]
+    assert [message["content"] for message in told.chat.messages[4:]] == ["five", "ab", "seven", "abc"]
     assert told.remarks == ["the answer was cut: Ctrl-C was pressed; pressed again now, it ends the conversation"]
 
 
@@ -130,7 +130,7 @@ def test_save_appends_a_line_that_can_be_read_back(tmp_path: Path, monkeypatch: 
     told = Told()
     told.say("öne", "/save talk.jsonl", "/save", "/save talk.jsonl", "/save no/such/folder", "/save \0")
     lines = [json.loads(line) for line in (tmp_path / "talk.jsonl").read_text(encoding="utf-8").splitlines()]
-    assert lines == [{"messages": told.conversation.messages}] * 2
+    assert lines == [{"messages": told.chat.messages}] * 2
     assert (tmp_path / "conversation.jsonl").exists()
     files = ["talk.jsonl", "conversation.jsonl", "talk.jsonl"]
     assert told.remarks[:3] == [f"saved 2 messages as a line of {file}" for file in files]

@@ -13,7 +13,7 @@ import pytest
 import models
 from minigrad import InputError
 from minigrad.nn.language_model import LanguageModel
-from models.family import CUSTOM
+from models.registry import CUSTOM
 from tests.models.tiny import CONTEXT, build, tokens
 
 SIZES = [(family, size) for family, (_, _, sizes) in models.FAMILIES.items() for size in sizes]

@@ -28,9 +28,7 @@ from minigrad.autograd.op import op
 from minigrad.experts import Experts, mixture
 from minigrad.finetuning import objectives
 from minigrad.typing import Array
-from models.wiola.feed_forward import DualStreamFeedForward
-from models.wiola.norm import WiolaRMSNorm
-from models.wiola.spiral import SpiralAngles
+from models.wiola.layers import DualStreamFeedForward, SpiralAngles, WiolaRMSNorm
 from tests import op_checks
 from tests.layer_table import CONTAINERS, TABLE
 from tests.op_cases import Case

@@ -10,7 +10,7 @@ import pytest
 import models
 from minigrad import InputError, nn
 from minigrad.nn import rotary_settings
-from models.family import override
+from models.registry import override
 from models.vidya_v2 import VidyaV2Config
 
 SCALED: dict[str, dict[str, Any]] = {

@@ -15,7 +15,7 @@ import pytest
 import generate as program
 import tokenizer
 from minigrad.nn.module import Module
-from models import initial_weights
+from models import loading
 from tests.small_runs import quick_runs, run, write_text
 
 ROOT = Path(__file__).parents[2]
@@ -287,7 +287,7 @@ def test_a_shape_that_the_weights_do_not_have_is_refused_before_anything_is_allo
     capsys, monkeypatch, folder, tmp_path, changes
 ):
     monkeypatch.setattr(Module, "initialise", lambda *_, **__: pytest.fail("memory was allocated"))
-    monkeypatch.setattr(initial_weights, "read_each_weight", lambda _: pytest.fail("weights were read"))
+    monkeypatch.setattr(loading, "read_each_weight", lambda _: pytest.fail("weights were read"))
     copy = Path(shutil.copytree(folder, tmp_path / "copy"))
     config = json.loads((copy / "config.json").read_text(encoding="utf-8"))
     (copy / "config.json").write_text(json.dumps(config | changes), encoding="utf-8")

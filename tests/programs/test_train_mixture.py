@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minigrad.data import decoding, text_files
+from minigrad.data import text_files
 from tests.killed_runs import killed_at
 from tests.small_runs import outcome, refusal, run, settings
 from train import TrainConfig, train
@@ -31,7 +31,7 @@ def test_several_texts_are_read_by_their_shares_and_a_killed_run_continues_exact
     killed_at(monkeypatch, 7, settings(data, tmp_path / "killed", steps=10))
     # Continued with less memory, so that the texts are read from their files each time.
     monkeypatch.setattr(text_files, "_KEPT", 100)
-    monkeypatch.setattr(decoding, "_PORTION", 1_000)
+    monkeypatch.setattr(text_files, "_PORTION", 1_000)
     assert train(TrainConfig(resume=str(tmp_path / "killed"))) is not None
     assert outcome(tmp_path / "killed") == outcome(result.out)
 

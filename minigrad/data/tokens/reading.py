@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from minigrad.data.tokens.batches import Batch, join
 from minigrad.data.tokens.documents import Documents
-from minigrad.data.tokens.source import Reader, Source
+from minigrad.data.tokens.source import Reader, Source, Windows
 from minigrad.data.tokens.token_files import TokenFile, TokenMixture, Tokens
-from minigrad.data.tokens.windows import Windows
 from minigrad.random import generator
 
 BLOCKS = 10_000  # of a plan

@@ -1,14 +1,17 @@
-"""The interfaces of the text that a run trains on."""
+"""The interfaces of the text that a run trains on, and the simplest reader: windows of equal length."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from minigrad.data.tokens.batches import Batch
-from minigrad.data.tokens.token_files import Tokens
+from minigrad.data.tokens.batches import Batch, gather
+from minigrad.data.tokens.token_files import TokenFile, Tokens, row_of
+from minigrad.errors import InputError
+from minigrad.random import generator
 
 
 class Source(Protocol):
@@ -65,3 +68,54 @@ class Reader(Source, Protocol):
     def tokens_per_pass(self, batch_size: int) -> int:
         """Return the number of tokens of the text."""
         return len(self.row)
+
+
+class Windows(Reader):
+    """A text as windows of `context` tokens; a window may begin in one document and end in another.
+
+    Raises InputError if the text is too short for a single window.
+    """
+
+    def __init__(self, tokens: TokenFile | Tokens, context: int) -> None:
+        self.row, self.context = row_of(tokens), context
+        if context < 1:
+            raise InputError(f"a context of {context} tokens is not a window: --context must be at least 1.")
+        if len(self.row) < context + 1:
+            raise InputError(
+                f"the text has {len(self.row):,} tokens, but a context of {context:,} needs {context + 1:,}: "
+                "use a smaller --context, more text, or --documents packed."
+            )
+        # One window less than fits, so that there is room for any shift below `context`.
+        self.per_epoch = max(1, len(self.row) // context - 1)
+        self._epoch = lru_cache(maxsize=2)(self._starts)  # a batch may reach from one epoch into the next
+
+    def blocks(self, seed: int, begin: int, end: int) -> Batch:
+        """Return windows `begin` to `end` of the whole reading order.
+
+        Each epoch cuts the text into windows, beginning at a random shift, and takes each window once, in random order:
+        no token is read twice before nearly all were read once. With another shift in every epoch, other tokens are at
+        the beginning of a window, where the model has little context.
+        """
+        samples = np.arange(begin, end)
+        epochs = np.unique(samples // self.per_epoch)
+        orders = [self._epoch(seed, int(epoch)) for epoch in epochs]
+        starts = np.concatenate(orders)[samples - epochs[0] * self.per_epoch]
+        return gather(self.row, starts, np.full(end - begin, self.context))
+
+    def _starts(self, seed: int, epoch: int) -> npt.NDArray[np.int64]:
+        """Return where the windows of an epoch start, in the order in which they are read."""
+        draw, context = generator(seed, "data order", epoch), self.context
+        shift = draw.integers(min(context, len(self.row) - self.per_epoch * context))
+        return shift + context * draw.permutation(self.per_epoch)
+
+    def spans(self) -> Spans:
+        """Return the text as one span, for evaluation."""
+        return Spans(self.row, np.array([0]), np.array([len(self.row) - 1]))
+
+    def attended_length(self) -> float:
+        """Return the length of the sequence of a token, averaged over the tokens."""
+        return float(self.context)
+
+    def describe(self, batch_size: int) -> str:
+        """Return what a step of any size reads, in words."""
+        return " in windows that cross documents"

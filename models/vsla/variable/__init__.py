@@ -3,24 +3,20 @@
 A study beside VSLA: its library of 2025 claims this algebra. No model here uses it.
 """
 
-from models.vsla.variable.extension import add, equivalent, multiply, promote, shrink, subtract, zero_extend
+from models.vsla.variable.extension import (
+    add,
+    equivalent,
+    multiply,
+    promote,
+    pyramid,
+    shrink,
+    subtract,
+    window_stack,
+    zero_extend,
+    zero_extended_stack,
+)
 from models.vsla.variable.products import convolve, kronecker, outer
-from models.vsla.variable.stacking import pyramid, window_stack, zero_extended_stack
 from models.vsla.variable.var_tensor import VarTensor
 
-__all__ = [
-    "VarTensor",
-    "add",
-    "convolve",
-    "equivalent",
-    "kronecker",
-    "multiply",
-    "outer",
-    "promote",
-    "pyramid",
-    "shrink",
-    "subtract",
-    "window_stack",
-    "zero_extend",
-    "zero_extended_stack",
-]
+__all__ = ["VarTensor", "add", "convolve", "equivalent", "kronecker", "multiply", "outer", "promote", "pyramid"]
+__all__ += ["shrink", "subtract", "window_stack", "zero_extend", "zero_extended_stack"]

@@ -6,7 +6,7 @@ import numpy as np
 
 from minigrad.data.tokens.documents import Documents
 from minigrad.data.tokens.reading import reader
-from minigrad.data.tokens.windows import Windows
+from minigrad.data.tokens.source import Windows
 
 
 def test_the_name_chooses_how_a_text_is_read() -> None:

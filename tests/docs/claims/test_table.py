@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from docs.claims.table import DOCUMENTS, VERDICTS, read
-from models import claims
+from models import registry
 from tests.source_files import ROOT
 
 CLAIMS = read()
@@ -31,7 +31,7 @@ def test_the_page_explains_the_verdicts() -> None:
 
 def test_what_the_plan_of_a_run_corrects_is_among_them() -> None:
     computed = " ".join(claim.compute for claim in CLAIMS)
-    assert [size for size in claims.CLAIMS if '"{}", "{}"'.format(*size) not in computed] == []
+    assert [size for size in registry.CLAIMS if '"{}", "{}"'.format(*size) not in computed] == []
 
 
 def test_what_was_measured_is_computed_from_records() -> None:
@@ -43,16 +43,16 @@ PAPER = {  # how many of the 22 tests of the Wiola paper stand in a function
     "test_paper_table_ix.py": dict.fromkeys(
         re.findall(r"^def (test_\w+)", (WIOLA / "test_paper_table_ix.py").read_text("utf-8"), re.MULTILINE), 1
     ),
-    "test_norm.py": {
+    "test_layers_norm.py": {
         "test_the_norm_keeps_the_shape": 1,
         "test_an_offset_changes_the_norm_and_an_offset_of_zero_is_rms_norm_bit_for_bit": 1,
         "test_large_values_do_not_overflow": 1,
     },
-    "test_spiral.py": {
+    "test_layers_spiral.py": {
         "test_rotated_rows_keep_their_shape_and_differ_between_positions": 2,
         "test_norms_are_preserved_with_a_constant_radius_and_not_with_an_oscillating_one": 1,
     },
-    "test_feed_forward.py": {"test_the_block_keeps_the_shape_and_a_fusion_of_zero_averages_the_streams": 2},
+    "test_layers_feed_forward.py": {"test_the_block_keeps_the_shape_and_a_fusion_of_zero_averages_the_streams": 2},
 }
 
 

@@ -10,14 +10,14 @@ import pytest
 import models
 from minigrad import InputError
 from minigrad.optim import AdamW
-from models.claims import compare
-from models.vsla.learned_pattern import CANDIDATES
+from models.registry import compare_claim
+from models.vsla.patterns import CANDIDATES
 from tests.models.tiny import CONTEXT, VOCAB, build, tokens
 
 
 def test_the_exact_count_and_that_of_the_document() -> None:
     assert models.count("vsla", "1b") == 1_319_917_568
-    line = compare("vsla", "1b", models.skeleton("vsla", "1b"))
+    line = compare_claim("vsla", "1b", models.skeleton("vsla", "1b"))
     assert "its document says 1,100,000,000 parameters, the shape has 1,319,917,568" in line
 
 

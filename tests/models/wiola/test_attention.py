@@ -6,7 +6,7 @@ import numpy as np
 
 from minigrad import Tensor, nn
 from models.wiola.attention import GatedCrossLayerAttention, Pass, block_order
-from models.wiola.spiral import SpiralAngles
+from models.wiola.layers import SpiralAngles
 from tests.models.wiola.tiny import build, logits, repeated
 
 ANGLES = SpiralAngles(4, 10_000.0, divisor=8.0, amplitude=0.1, frequency=0.01)

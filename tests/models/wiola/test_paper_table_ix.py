@@ -1,6 +1,6 @@
 """The unit tests of the Wiola paper's table IX, written from their descriptions: those of attention and larger parts.
 
-Those of the norm, the positions and the feed-forward streams are in test_norm, test_spiral and test_feed_forward. None
+Those of the norm, the positions and the feed-forward streams are in test_layers_norm, _spiral and _feed_forward. None
 of the paper's tests checks causality or merges inside a model; test_merged_attention does both.
 """
 

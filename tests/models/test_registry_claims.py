@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import models
-from models.claims import CLAIMS, compare
+from models.registry import CLAIMS, compare_claim
 
 
 def test_every_claim_is_of_a_published_size_and_differs_from_the_truth() -> None:
@@ -13,7 +13,7 @@ def test_every_claim_is_of_a_published_size_and_differs_from_the_truth() -> None
 
 
 def test_the_documents_count_and_the_true_one_are_both_given() -> None:
-    line = compare("gpt2", "300m", models.skeleton("gpt2", "300m"))
+    line = compare_claim("gpt2", "300m", models.skeleton("gpt2", "300m"))
     assert "its document says 300,124,416 parameters, the shape has 355,871,744" in line
     assert "37.8 GFLOP forward per token, which is 0.808 in the published context" in line
-    assert compare("vidya-v2", "nano", models.skeleton("vidya-v2", "nano")) == ""
+    assert compare_claim("vidya-v2", "nano", models.skeleton("vidya-v2", "nano")) == ""

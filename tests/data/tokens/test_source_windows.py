@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad.data.tokens import token_files
-from minigrad.data.tokens.windows import Windows, windows_per_epoch
+from minigrad.data.tokens.source import Windows
 from minigrad.errors import InputError
 
 lengths = st.integers(2, 400).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n - 1)))
@@ -24,7 +24,7 @@ def drawn(num_tokens, context, **options):
 @given(lengths, seeds, st.integers(0, 3))
 def test_every_window_of_an_epoch_is_used_once(length, seed, epoch):
     num_tokens, context = length
-    windows = windows_per_epoch(num_tokens, context)
+    windows = Windows(np.arange(num_tokens), context).per_epoch
     inputs, targets = drawn(num_tokens, context, seed=seed, step=epoch, batch_size=windows)
     assert inputs.shape == targets.shape == (windows, context)
     np.testing.assert_array_equal(targets, inputs + 1)

@@ -1,4 +1,4 @@
-"""Initial weights from a folder: weights and config that do not fit are refused with every difference."""
+"""Loading, and initial weights from a folder: weights and config that do not fit are refused with every difference."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ import models
 from minigrad import InputError
 from minigrad.formats.json_files import read_json, write_json
 from minigrad.formats.safetensors import save_tensors
-from models import initial_weights
-from models.initial_weights import InitialWeights
+from models.loading import InitialWeights, grown_config
 from tests.models.tiny import TINY, VOCAB, build, tokens
 
 every_family = pytest.mark.parametrize("family", TINY)
@@ -168,6 +167,6 @@ def test_weights_of_a_narrower_model_grow_when_filling(tmp_path: Path) -> None:
 def test_only_families_that_can_grow_get_a_grown_config() -> None:
     config = models.configure("gpt2")
     with pytest.raises(InputError, match="a model of gpt2 cannot grow; only vidya-v2 can"):
-        initial_weights.grown_config("gpt2", config, models.configure("gpt2", "micro"))
+        grown_config("gpt2", config, models.configure("gpt2", "micro"))
     config = models.configure("vidya-v2", "2.0")
-    assert initial_weights.grown_config("vidya-v2", config, models.configure("vidya-v2", "2.1")).width == 768  # type: ignore[attr-defined]
+    assert grown_config("vidya-v2", config, models.configure("vidya-v2", "2.1")).width == 768  # type: ignore[attr-defined]

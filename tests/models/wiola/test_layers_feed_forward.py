@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minigrad import Tensor, ops
-from models.wiola.feed_forward import DualStreamFeedForward
+from models.wiola.layers import DualStreamFeedForward
 
 Array = NDArray[Any]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from minigrad import Tensor, ops
 from minigrad.autograd import gradcheck
-from models.wiola.norm import WiolaRMSNorm
+from models.wiola.layers import WiolaRMSNorm
 
 Array = NDArray[Any]
 

@@ -9,7 +9,7 @@ import pytest
 
 import models
 from minigrad import InputError
-from models.family import CUSTOM, override
+from models.registry import CUSTOM, override
 
 VIDYA = models.FAMILIES["vidya-v2"]
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from minigrad.data import docstrings
+from minigrad.data import python_docs
 
 SENTENCE = "Paragraphs of documentation are long enough to be told apart. "
 
@@ -11,7 +11,7 @@ def test_a_paragraph_is_kept_once_and_a_heading_with_nothing_left_is_dropped():
     first = [["one", SENTENCE * 4, "Example:"], ["two", SENTENCE * 5]]
     second = [["three", SENTENCE * 5], ["four", "Example:", SENTENCE * 6], ["too short"]]
     seen = {" ".join((SENTENCE * 4).split())}
-    assert list(docstrings.without_copies([first, second, [["short"]]], seen)) == [
+    assert list(python_docs.without_copies([first, second, [["short"]]], seen)) == [
         f"one\n\nExample:\n\ntwo\n\n{SENTENCE * 5}",
         f"four\n\nExample:\n\n{SENTENCE * 6}",
     ]
@@ -26,12 +26,12 @@ def test_documents_are_made_once_and_anew_when_what_they_are_made_by_changes(tmp
         made.append(1)
         return iter(["π", "b"])
 
-    assert [docstrings.kept("one", make) for _ in range(3)] == [["π", "b"]] * 3
+    assert [python_docs.kept("one", make) for _ in range(3)] == [["π", "b"]] * 3
     assert len(made) == 1
     for path in (tmp_path / "docstrings").iterdir():
         path.write_text("half of a fi", encoding="utf-8")
-    assert docstrings.kept("one", make) == ["π", "b"]
-    assert docstrings.kept("other", make) == ["π", "b"]
+    assert python_docs.kept("one", make) == ["π", "b"]
+    assert python_docs.kept("other", make) == ["π", "b"]
     assert len(made) == 3
 
 
@@ -39,4 +39,4 @@ def test_documents_are_made_once_and_anew_when_what_they_are_made_by_changes(tmp
 def test_a_file_that_cannot_be_read_is_empty(tmp_path, text):
     if text is not None:
         (tmp_path / "a.py").write_bytes(text)
-    assert docstrings.read_source(tmp_path / "a.py") == ""
+    assert python_docs.read_source(tmp_path / "a.py") == ""

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minigrad.data.overlap import RUN, without_repeats
+from minigrad.data.selection import RUN, without_repeats
 
 HELD = " ".join(f"held{number}" for number in range(40)).split()
 paragraphs = st.tuples(st.integers(0, 27), st.integers(1, 20), st.sampled_from(["", "new words ", "new\n"])).map(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from minigrad import Tensor, nn
-from models.wiola.spiral import SpiralAngles
+from models.wiola.layers import SpiralAngles
 
 Array = NDArray[Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from minigrad import Tensor
-from models.vsla.learned_pattern import CANDIDATES, LearnedPattern
+from models.vsla.patterns import CANDIDATES, LearnedPattern
 
 OFFSETS = np.array([0, 7, 19])
 HEADS = 2
