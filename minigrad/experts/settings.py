@@ -8,13 +8,13 @@ from typing import Any
 from minigrad.errors import InputError
 from minigrad.formats.huggingface import read_fields
 from minigrad.nn.config import ModelConfig
-from minigrad.nn.fields import declared
+from minigrad.nn.fields import Rules
 
-EXPERTS = declared(
-    "feed-forward blocks of a layer, and a router for each token; 0: one, and no router", at_least=0, at_most=1 << 12
+EXPERTS = Rules(
+    help="feed-forward blocks of a layer, with a router for each token; 0: one block", at_least=0, at_most=1 << 12
 )
-EXPERTS_PER_TOKEN = declared("how many experts each token passes through", at_least=1)
-EXPERT_BALANCE = declared("weight of the loss that balances the load of a layer's experts", at_least=0, at_most=1e3)
+EXPERTS_PER_TOKEN = Rules(help="how many experts each token passes through", at_least=1)
+EXPERT_BALANCE = Rules(help="weight of the loss that balances the load of a layer's experts", at_least=0, at_most=1e3)
 _KEYS = {
     "num_local_experts": "experts",
     "num_experts_per_tok": "experts_per_token",
