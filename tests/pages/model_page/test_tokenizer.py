@@ -1,0 +1,154 @@
+"""The tokenizer of the page gives the tokens of Python's, for any text; and its sampler keeps what Python's keeps."""
+
+from __future__ import annotations
+
+import random
+import string
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tokenizer
+from minigrad.generation.sampling import distribution
+from minigrad.generation.settings import Sampling
+from tokenizer import Tokenizer, TokenizerError
+from tokenizer.formats.web_page import for_web_page
+from tokenizer.text.split import SPLITS
+
+CODE = "def f(x):\n\treturn {'a': [1, 22, 333, 4444]}  # it's HERE, we'LL\r\n\n    class Big_Name: pass\n"
+SCRIPTS = (
+    "naïve café Straße ſ K Привет мир 世界 日本語 한국어 ไทย العربية עברית हिन्दी "
+    "½ ① Ⅻ ٣٤ e\u0301 🙂👩‍👩‍👧 \u00a0\u2003\ufeff\u0085"
+)
+SPECIAL = "<|endoftext|><|user|>a<|end|>"
+
+
+def texts(count: int) -> list[str]:
+    """Return texts of all kinds: code, many scripts, any Unicode, and names of special tokens."""
+    draw = random.Random(0)
+    alphabets = [CODE + SPECIAL, SCRIPTS, string.printable, " \n\t\r'’sStT12aé", CODE.split(" "), SCRIPTS.split(" ")]
+    found = ["", CODE, SCRIPTS, SPECIAL, " " * 300, "a" * 3000]
+    while len(found) < count:
+        length = draw.choice([1, 3, 10, 40])
+        if len(found) % 2:
+            found.append("".join(draw.choices(draw.choice(alphabets), k=length)))
+        else:
+            some = [draw.randrange(draw.choice([0x3000, 0xD800, 0x110000])) for _ in range(length)]
+            characters = [chr(code) for code in some if not 0xD800 <= code < 0xE000]
+            found.append("".join(draw.choices([*characters, " ", "'"], k=length)))
+    return found
+
+
+ENCODE = """
+const tokenizer = new Tokenizer({ ...given.words, begin: [] });
+return given.texts.map((text) => {
+  const ids = tokenizer.encode(text), pieces = tokenizer.pieces(ids);
+  return [ids, pieces.join(""), ids.map((id) => tokenizer.name(id)).join("").length > 0 || !text];
+});
+"""
+
+
+def check(run: Any, tok: Tokenizer, given: list[str], *, same_text: bool = True) -> None:
+    found = run(ENCODE, words=for_web_page(tok.vocabulary), texts=given)
+    for text, (ids, decoded, has_names) in zip(given, found, strict=True):
+        assert ids == tok.encode(text), repr(text)
+        assert has_names
+        assert decoded == text or not same_text
+
+
+@pytest.mark.parametrize("split", list(SPLITS))
+def test_ten_thousand_texts_have_the_same_tokens(run: Any, split: str) -> None:
+    tok = tokenizer.train([CODE * 3, SCRIPTS * 3, CODE + SCRIPTS], vocab_size=420, split=split)
+    check(run, tok, texts(10_000 if split == "gpt2" else 2_000))
+
+
+def test_added_tokens_accents_and_whole_words(run: Any) -> None:
+    plain = tokenizer.train([CODE * 3, SCRIPTS * 3], vocab_size=400).vocabulary
+    words = {b"whole": 410, "naïve".encode(): 411, " Straße".encode(): 412}
+    added = {"[[": 420, "[[[": 421, "e\u0301\u0301": 422}
+    changed = replace(
+        plain,
+        ids=plain.ids | words,
+        added=added,
+        normalized=frozenset(["e\u0301\u0301"]),
+        size=430,
+        nfc=True,
+        whole_words=True,
+    )
+    given = [*texts(1_000), "[[[[ [[a whole naïve Straße e\u0301\u0301 \u00e9\u0301", "[[", "e\u0301[[[[["]
+    check(run, Tokenizer(changed), given, same_text=False)
+
+
+def test_a_split_of_ones_own_is_refused() -> None:
+    with pytest.raises(TokenizerError, match="a web page splits text as"):
+        for_web_page(tokenizer.train([], vocab_size=261, split=r"\w+|\W+").vocabulary)
+
+
+def test_characters_of_several_tokens_and_broken_ones(run: Any) -> None:
+    tok = tokenizer.train([], vocab_size=261)
+    ids = [*tok.encode("é🙂"), *tok.encode("\ufeffa"), 5 + 0xE2, 5 + 0x82, 5 + 0x41, 5 + 0xFF, tok.end_of_text_id]
+    found = run(
+        "const t = new Tokenizer(given.words); return [t.pieces(given.ids), given.ids.map((id) => t.name(id))];",
+        words=for_web_page(tok.vocabulary),
+        ids=ids,
+    )
+    pieces, names = found
+    assert pieces[:6] == ["", "é", "", "", "", "🙂"]
+    assert "".join(pieces) == tok.decode(ids[:-1])
+    assert names[0] == "\\xc3"
+    assert names[-1] == "<|endoftext|>"
+
+
+SETTINGS = [
+    {"temperature": 1.0, "top_p": None},
+    {"temperature": 0.0},
+    {"temperature": 0.7, "top_p": 0.9},
+    {"temperature": 1.3, "top_k": 7, "top_p": None},
+    {"temperature": 0.8, "top_k": 40, "top_p": 0.5, "min_p": 0.02},
+    {"temperature": 2.0, "min_p": 0.3, "top_p": None},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_the_distribution_is_that_of_python(run: Any, settings: dict[str, Any]) -> None:
+    sampling = Sampling(**settings)
+    draws = np.random.default_rng(0)
+    rows = np.round(draws.normal(size=(20, 300)) * 3, 1).astype(np.float32)  # some are equal
+    forbidden = np.arange(300) % 7 == 3
+    found = run(
+        """
+        const { settings, allowed } = given;
+        return given.rows.map((row) => Array.from(distribution(Float32Array.from(row), settings, allowed)));
+        """,
+        rows=rows.tolist(),
+        allowed=(~forbidden).tolist(),
+        settings={
+            "temperature": sampling.temperature,
+            "topK": sampling.top_k or 0,
+            "topP": sampling.top_p or 1,
+            "minP": sampling.min_p or 0,
+        },
+    )
+    for row, probabilities in zip(rows, found, strict=True):
+        expected = distribution(row, sampling, forbidden=forbidden)
+        np.testing.assert_allclose(probabilities, expected, atol=1e-9)
+
+
+def test_draws_follow_the_distribution_and_the_seed(run: Any) -> None:
+    found = run(
+        """
+        const counts = (seed) => {
+          const found = [0, 0, 0];
+          for (let position = 0; position < 20000; position++) found[draw([0.2, 0, 0.8], uniform(seed, position))]++;
+          return found;
+        };
+        return [counts(0), counts(1), counts(0), draw([0.5, 0.5, 0], 0.99999999999)];
+        """
+    )
+    first, second, again, last = found
+    assert first == again != second
+    assert abs(first[0] / 20_000 - 0.2) < 0.01
+    assert first[1] == 0
+    assert last == 1
