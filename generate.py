@@ -8,6 +8,7 @@ if __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # during the imports Ctrl-C ends the program without a traceback
 
 import itertools
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -34,6 +35,7 @@ from minigrad.system.files import check_new_file, write_text
 from minigrad.system.limits import check_limits
 from minigrad.system.signals import raise_on_interrupt
 from minigrad.system.terminal import close_output, prepare_output, say
+from minigrad.system.units import format_bytes
 
 if TYPE_CHECKING:  # the command line is read before NumPy and the rest are imported
     from minigrad.generation.continuation import Token
@@ -212,6 +214,36 @@ def write_explanation(loaded: Loaded, prompt: list[int], drawn: list[Token], con
     notice(f"{config.explain} shows how this text came about; open it in a browser")
 
 
+def write_page(config: GenerateConfig) -> Iterator[str]:
+    """Write the page of --page, with the model inside; yield nothing, because standard output holds texts alone.
+
+    Raises InputError if the folder cannot be used, the page cannot be written, or the model does not fit in a page.
+    """
+    check_new_file(Path(str(config.page)))
+    loaded = load(config)
+    from minigrad.generation.decoding import document
+    from minigrad.pages.model_page.page import model_page
+    from minigrad.quantised import format_of, quantise
+    from tokenizer.formats.web_page import for_web_page
+
+    if format_of(loaded.model) is None:
+        quantise(loaded.model, "float16")
+    words = for_web_page(loaded.tokenizer.vocabulary) | {"begin": document(loaded.tokenizer, "")}
+    title, talks = Path(config.run).resolve().name, was_taught_to_talk(Path(config.run))
+    prompt = next(iter(config.prompt), "")
+    page = model_page(loaded.model, words, title=title, prompt=prompt, settings=config, chat=talks)
+    write_text(str(config.page), page)
+    notice(f"{config.page} holds the model, {format_bytes(len(page))}; open it in a browser, or send it to someone")
+    yield from ()
+
+
+def was_taught_to_talk(folder: Path) -> bool:
+    """Return whether a run taught its model conversations."""
+    file = folder / "minigrad.json"
+    settings = json.loads(file.read_text(encoding="utf-8")).get("settings", {}) if file.exists() else {}
+    return settings.get("objective") is not None
+
+
 def check_folder(folder: Path) -> None:
     """Raise InputError for a folder without a model, naming folders in it, or the closest name beside it."""
     config = folder / "config.json"
@@ -236,9 +268,11 @@ def notice(text: str) -> None:
 def write(config: GenerateConfig) -> Iterator[str]:
     """Yield what the program prints: texts, or the answers of --chat and --teach."""
     config.check()
-    talks = config.chat or config.teach
-    if not talks or STANDARD_INPUT in config.prompt:
+    takes_no_prompt = config.chat or config.teach or config.page is not None
+    if not takes_no_prompt or STANDARD_INPUT in config.prompt:
         config = replace(config, prompt=read_prompts(config.prompt))
+    if config.page is not None:
+        return write_page(config)
     return teach(config) if config.teach else chat(config) if config.chat else generate(config)
 
 

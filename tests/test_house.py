@@ -57,7 +57,7 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.generation": NN | {"minigrad.adaptive", "minigrad.programs", "minigrad.data"},
     "minigrad.pages": SYSTEM | {"numpy"},
     "minigrad.pages.graph": AUTOGRAD,
-    "minigrad.pages.model_page": NN | {"minigrad.programs", "minigrad.quantised", "minigrad.pages"},
+    "minigrad.pages.model_page": NN | {f"minigrad.{name}" for name in ("programs", "quantised", "generation", "pages")},
     "minigrad.pages.explain": NN | {"minigrad.generation", "minigrad.pages"},
     "minigrad.evaluate": NN | {"minigrad.data", "minigrad.distributed", "minigrad.generation"},
     "minigrad.training.settings": GROUND,

@@ -169,6 +169,13 @@ class ConsoleSettings(Group):
         value="FILE",
         none_means="",
     )
+    page: str | None = option(
+        None,
+        "write a page that holds the model itself and writes with it in any browser, offline; its weights are float16, "
+        "or as --quantize says",
+        value="FILE",
+        none_means="",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +183,12 @@ class GenerateConfig(Sampling, ConsoleSettings, LoadSettings):
     """The settings of generate.py."""
 
     def check(self) -> None:
-        """Raise InputError for --chat, --teach or --explain with a setting that they cannot have."""
+        """Raise InputError for --chat, --teach, --explain or --page with a setting that they cannot have."""
+        for name in ("chat", "teach", "explain", "draft") if self.page is not None else ():
+            if getattr(self, name):
+                raise InputError(f"--page writes a page and no text; leave out --{name}")
+        if self.page is not None and len(self.prompt) > 1:
+            raise InputError("--page begins with one text: give one prompt")
         for name in ("chat", "explain") if self.teach else ():
             if getattr(self, name):
                 raise InputError(f"--teach asks which of several answers is best; leave out --{name}")

@@ -8,9 +8,9 @@ from typing import Any
 from minigrad.system.terminal import printable
 
 
-def page(title: str, body: str, style: str = "") -> str:
-    """Return a whole page, given the markup of its body and its additional style rules."""
-    return _PAGE.format(title=escape(title), style=_STYLE + style, body=body)
+def page(title: str, body: str, style: str = "", head: str = "") -> str:
+    """Return a whole page, given the markup of its body, its additional style rules, and more markup of its head."""
+    return _PAGE.format(title=escape(title), style=_STYLE + style, body=body, head=head)
 
 
 def escape(value: Any) -> str:
@@ -49,7 +49,7 @@ _PAGE = """<!doctype html>
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
+{head}<title>{title}</title>
 <style>{style}</style>
 </head>
 <body>

@@ -1,0 +1,10 @@
+// Begin: take the table and the weights out of the page.
+
+function bytesOf(base64) {
+  const binary = atob(base64), bytes = new Uint8Array(binary.length);
+  for (let n = 0; n < bytes.length; n++) bytes[n] = binary.charCodeAt(n);
+  return bytes;
+}
+
+const content = JSON.parse($("content").textContent);
+const view = new (content.chat ? ChatView : View)(content, bytesOf($("weights").textContent));

@@ -1,0 +1,328 @@
+// The page itself: the text and its colours, the next token, the layers and the heads. All text is set as text, never
+// as markup. `content` is the table of the page, `file` the bytes of the weights.
+
+const $ = (id) => document.getElementById(id);
+const SLICE = 25; // milliseconds of work between two drawings of the page
+const SHOWN = 10; // rivals of a token
+
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+const percent = (share) => `${(100 * share).toFixed(share < 0.0995 ? 1 : 0)}%`;
+
+class View {
+  constructor(content, file) {
+    this.content = content;
+    this.words = new Tokenizer(content.tokenizer);
+    this.reader = new Reader(new Machine(content.model, file));
+    this.allowed = this.words.content.map((each) => each !== null);
+    while (this.allowed.length < content.model.logits[1]) this.allowed.push(false);
+    this.ends = new Set(content.ends);
+    this.left = 0; // tokens that are still to be written
+    this.place = null; // the number of the token that is looked at; null for the one that comes next
+    this.pointed = null; // the token under the pointer
+    this.head = [0, 0];
+    this.undone = []; // earlier texts, the newest last
+    this.spans = [];
+    this.listen();
+    this.restore();
+  }
+
+  get settings() {
+    const value = (name) => Number($(name).value);
+    return { temperature: value("temperature"), topK: value("top-k"), topP: value("top-p"), minP: value("min-p") };
+  }
+
+  get text() {
+    return this.words.pieces(this.reader.ids).join("");
+  }
+
+  listen() {
+    $("text").addEventListener("input", () => this.edit($("text").value));
+    $("text").addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.write();
+      if (event.key === "Escape") this.stop();
+    });
+    document.addEventListener("selectionchange", () => this.followCaret());
+    $("editor").addEventListener("pointermove", (event) => this.point(event));
+    $("editor").addEventListener("pointerleave", () => this.point(null));
+    $("write").addEventListener("click", () => (this.left ? this.stop() : this.write()));
+    $("undo").addEventListener("click", () => this.undo());
+    $("new").addEventListener("click", () => this.change([...this.words.begin]));
+    for (const name of ["temperature", "top-k", "top-p", "min-p", "seed"]) {
+      $(name).addEventListener("input", () => (this.keep(), this.showSettings(), this.showRivals()));
+    }
+    for (const name of ["by-surprise", "by-head"]) $(name).addEventListener("change", () => this.showColours());
+    $("ask")?.addEventListener("submit", (event) => (event.preventDefault(), this.ask($("message").value)));
+    $("as-chat")?.addEventListener("change", () => this.showMode());
+    $("as-text")?.addEventListener("change", () => this.showMode());
+    addEventListener("hashchange", () => this.restore());
+  }
+
+  // Read what is unread and write what is left to write, a slice of time after the other.
+  async work() {
+    if (this.isBusy) return;
+    this.isBusy = true;
+    const since = performance.now(), before = this.reader.ids.length;
+    while (this.reader.isBehind || this.left > 0) {
+      const until = performance.now() + SLICE;
+      while (performance.now() < until && (this.reader.isBehind || this.left > 0)) {
+        if (this.reader.isBehind) this.reader.next();
+        else this.writeToken();
+      }
+      this.showText();
+      await new Promise((resume) => setTimeout(resume));
+    }
+    this.isBusy = false;
+    const count = this.reader.ids.length - before, seconds = (performance.now() - since) / 1000;
+    if (this.isWriting) this.say(`${count} tokens, ${Math.round(count / seconds)} a second${this.ended ? "; the text ended" : ""}`);
+    this.isWriting = false;
+    this.place = null;
+    this.showAll();
+  }
+
+  writeToken() {
+    const { reader, settings } = this;
+    const seed = Number($("seed").value), chances = distribution(reader.logits, settings, this.allowed);
+    const id = draw(chances, uniform(seed, reader.ids.length));
+    this.ended = this.ends.has(id);
+    this.left = this.ended ? 0 : this.left - 1;
+    if (!this.ended) reader.add(id);
+    if (!this.left) this.answered?.();
+  }
+
+  write(tokens = Number($("count").value)) {
+    this.keep();
+    this.remember();
+    [this.left, this.isWriting, this.place] = [tokens, true, null];
+    this.say("writing");
+    this.work();
+    this.showButtons();
+  }
+
+  stop() {
+    this.left = 0;
+    this.answered?.();
+    this.showButtons();
+  }
+
+  // Replace the text by these tokens.
+  change(ids) {
+    this.left = 0;
+    this.remember();
+    this.reader.replace(ids);
+    this.showText();
+    this.work();
+  }
+
+  edit(text) {
+    this.left = 0;
+    this.reader.replace([...this.words.begin, ...this.words.encode(text)]);
+    this.showColours();
+    this.keep();
+    this.work();
+  }
+
+  // Take a rival of the token that is looked at: the text is cut there, and goes on with the rival.
+  take(id) {
+    const { ids } = this.reader;
+    this.change([...ids.slice(0, this.place ?? ids.length), id]);
+    $("rivals").focus();
+  }
+
+  remember() {
+    this.undone.push([...this.reader.ids]);
+    if (this.undone.length > 100) this.undone.shift();
+  }
+
+  undo() {
+    const ids = this.undone.pop();
+    if (!ids) return;
+    this.change(ids);
+    this.undone.pop();
+    this.showButtons();
+  }
+
+  // Keep prompt, seed and settings in the address, so that a link repeats them.
+  keep() {
+    const names = ["temperature", "top-k", "top-p", "min-p", "seed", "count"];
+    const kept = new URLSearchParams(names.map((name) => [name, $(name).value]));
+    kept.set("text", this.text);
+    history.replaceState(null, "", `#${kept}`);
+  }
+
+  restore() {
+    const kept = new URLSearchParams(location.hash.slice(1));
+    for (const [name, value] of kept) if (name !== "text" && $(name)?.matches("input")) $(name).value = value;
+    const text = kept.get("text") ?? this.content.prompt;
+    this.reader.replace([...this.words.begin, ...this.words.encode(text)]);
+    this.showText();
+    this.showSettings();
+    this.showHeads();
+    this.work();
+  }
+
+  // The token at the caret is looked at; at the end of the text, the next one.
+  followCaret() {
+    const field = $("text");
+    if (document.activeElement !== field || this.left || this.isBusy) return;
+    let end = 0;
+    const place = this.pieces.findIndex((piece) => (end += piece.length) > field.selectionStart);
+    this.lookAt(place < 0 ? null : place);
+  }
+
+  lookAt(place) {
+    if (place === this.place) return;
+    this.place = place;
+    this.showAll();
+  }
+
+  point(event) {
+    const found = event && document.elementsFromPoint(event.clientX, event.clientY);
+    const span = found?.find((each) => each.dataset.place !== undefined), place = span ? Number(span.dataset.place) : null;
+    if (place === this.pointed || this.isBusy) return;
+    this.pointed = place;
+    this.showColours();
+  }
+
+  say(text) {
+    $("status").textContent = text;
+  }
+
+  showAll() {
+    this.showText();
+    this.showRivals();
+    this.showLayers();
+    this.showButtons();
+  }
+
+  showButtons() {
+    $("write").textContent = this.left ? "Stop" : "Write on";
+    $("undo").disabled = !this.undone.length;
+  }
+
+  showText() {
+    this.pieces = this.words.pieces(this.reader.ids);
+    const field = $("text"), text = this.pieces.join("");
+    if (field.value !== text) field.value = text;
+    this.showColours();
+    this.showAnswer?.();
+  }
+
+  showColours() {
+    const { reader, spans } = this;
+    this.pieces = this.words.pieces(reader.ids);
+    while (spans.length > this.pieces.length) spans.pop().remove();
+    while (spans.length < this.pieces.length) {
+      spans.push(element("span", { "data-place": spans.length }));
+      $("paper").append(spans.at(-1));
+    }
+    const byHead = $("by-head").checked, read = byHead ? this.weights() : null;
+    const least = this.place ?? reader.ids.length, marked = byHead ? (this.pointed ?? least) : least;
+    spans.forEach((span, place) => {
+      if (span.textContent !== this.pieces[place]) span.textContent = this.pieces[place];
+      const strength = byHead ? (read?.[place] ?? 0) : Math.min(reader.surprises[place] ?? 0, 12) / 12;
+      span.style.setProperty("--strength", strength.toFixed(3));
+      span.classList.toggle("marked", place === marked);
+    });
+    $("paper").classList.toggle("heads", byHead);
+  }
+
+  // Return the share of each token that the chosen head reads: from the token pointed at, else the one looked at.
+  weights() {
+    const { reader } = this, last = reader.ids.length - 1, place = this.pointed ?? this.place ?? last;
+    const found = this.isBusy ? null : reader.look(Math.min(place, last));
+    const shares = found?.attention[this.head[0]]?.[this.head[1]];
+    $("reads").textContent = shares
+      ? `${this.nameOf(reader.ids[Math.min(place, last)])} reads: ${this.mostRead(shares, found.start)}`
+      : "";
+    return shares && [...Array(found.start).fill(0), ...shares];
+  }
+
+  mostRead(shares, start) {
+    const order = Array.from(shares.keys()).sort((a, b) => shares[b] - shares[a]).slice(0, 4);
+    return order.map((n) => `${this.nameOf(this.reader.ids[start + n])} ${percent(shares[n])}`).join(", ");
+  }
+
+  nameOf(id) {
+    return this.words.name(id);
+  }
+
+  // Show the most likely tokens at the place that is looked at, with the chances that the settings give them.
+  showRivals() {
+    const { reader, place } = this, list = $("rivals");
+    const logits = place === null ? reader.logits : reader.look(place - 1)?.logits;
+    const chosen = place === null ? null : reader.ids[place], bits = reader.surprises[place];
+    const is = chosen === null ? "" : `${this.nameOf(chosen)} is here${bits === undefined ? "" : `: ${bits.toFixed(1)} bits of surprise`}`;
+    $("here").textContent = place === null ? "What may come next" : is;
+    list.replaceChildren();
+    if (!logits || reader.isBehind) return;
+    const chances = softmax(logits), drawn = distribution(logits, this.settings, this.allowed);
+    const order = Array.from(chances.keys()).filter((id) => this.allowed[id]).sort((a, b) => chances[b] - chances[a]);
+    const shown = order.slice(0, SHOWN);
+    if (chosen !== null && !shown.includes(chosen)) shown.push(chosen);
+    for (const id of shown) {
+      const numbers = `${percent(drawn[id])} drawn, ${percent(chances[id])} by the model`;
+      const name = element("span", { class: "name" }, this.nameOf(id));
+      const share = element("span", { class: "share" }, drawn[id] ? percent(drawn[id]) : "cut");
+      const button = element("button", { type: "button", title: numbers }, name, share);
+      button.setAttribute("aria-label", `${this.nameOf(id)}: ${numbers}${id === chosen ? "; it is in the text" : ""}`);
+      button.style.setProperty("--drawn", drawn[id]);
+      button.style.setProperty("--model", chances[id]);
+      button.classList.toggle("chosen", id === chosen);
+      button.classList.toggle("cut", !drawn[id]);
+      button.addEventListener("click", () => this.take(id));
+      list.append(element("li", {}, button));
+    }
+  }
+
+  // Show what each layer would have said at the place that is looked at, had the model ended there.
+  showLayers() {
+    const { reader, place } = this, table = $("layers");
+    table.replaceChildren();
+    const found = reader.isBehind ? null : reader.look((place ?? reader.ids.length) - 1);
+    const answers = found?.layers.map((logits) => [softmax(logits), mostLikely(logits, this.allowed)]) ?? [];
+    $("no-layers").hidden = answers.length > 0;
+    answers.forEach(([chances, best], layer) => {
+      const title = layer ? `layer ${layer}` : "before all", isFinal = best === answers.at(-1)[1];
+      const row = element("tr", {}, element("th", { scope: "row" }, title));
+      const name = element(isFinal ? "b" : "span", {}, this.nameOf(best));
+      row.append(element("td", { class: "name" }, name), element("td", { class: "share" }, percent(chances[best])));
+      row.style.setProperty("--drawn", chances[best]);
+      table.append(row);
+    });
+  }
+
+  // Show a button for each head, by layers.
+  showHeads() {
+    const { queries, patterns } = this.content.model.heads;
+    const rows = patterns.map((_, layer) => {
+      const heads = Array.from({ length: queries }, (_, head) => {
+        const button = element("button", { type: "button", "aria-pressed": "false" }, `${layer + 1}.${head + 1}`);
+        button.setAttribute("aria-label", `layer ${layer + 1}, head ${head + 1}`);
+        button.addEventListener("click", () => {
+          this.head = [layer, head];
+          $("by-head").checked = true;
+          for (const each of $("heads").querySelectorAll("button")) each.setAttribute("aria-pressed", each === button);
+          this.showColours();
+        });
+        return button;
+      });
+      return element("div", {}, ...heads);
+    });
+    $("heads").replaceChildren(...rows);
+    $("heads").querySelector("button").setAttribute("aria-pressed", "true");
+  }
+
+  showSettings() {
+    const off = { "top-k": "0", "top-p": "1", "min-p": "0" };
+    for (const name of ["temperature", "top-k", "top-p", "min-p"]) {
+      const { value } = $(name);
+      $(`${name}-value`).textContent = Number(value) === Number(off[name]) ? "off" : value;
+    }
+  }
+}
