@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import operator
 import re
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from tokenizer.encode.characters import CharacterEncoder, decode_with_fallback
 from tokenizer.encode.encoder import encoder_of
-from tokenizer.encode.stream import StreamDecoder, StreamEncoder
 from tokenizer.errors import TokenizerError
-from tokenizer.formats import registry
+from tokenizer.formats import gpt2_files, tokenizer_json
 from tokenizer.learn.count import DEFAULT_MEMORY, count_words
 from tokenizer.learn.trainer import learn_merges
 from tokenizer.text.added_tokens import SPECIAL_TOKENS, AddedTokens, Allowed
@@ -110,9 +109,8 @@ class Tokenizer:
     def encode_document(self, text: str, *, allow_special: Allowed = False) -> list[int]:
         """Return the ids of a text between the special tokens that this tokenizer puts around every document.
 
-        Tokenizers of `tokenizer.train` put none there. Where a file asks for some, as Llama 3's does for
-        `<|begin_of_text|>`, this is what Hugging Face's `encode` returns with add_special_tokens=True, and `encode` is
-        what it returns without.
+        Tokenizers of `tokenizer.train` put none there; Llama 3's file asks for `<|begin_of_text|>`. This is what
+        Hugging Face's `encode` returns with add_special_tokens=True.
         """
         before, after = self.borders
         return [*before, *self.encode(text, allow_special=allow_special), *after]
@@ -182,24 +180,37 @@ class Tokenizer:
         """Return a decoder that takes one id at a time, and continues the text of the ids before them."""
         return StreamDecoder(self.decode_bytes)
 
-    def stream_encoder(self, *, allow_special: Allowed = False) -> StreamEncoder:
-        """Return an encoder that takes a text in parts; `allow_special` is that of `encode`."""
-        allowed = self._added.allowed(allow_special)
-        may_cut = self._added.keep_text_whole and self._encoder.may_cut
-        return StreamEncoder(partial(self.encode, allow_special=allowed or False), may_cut=may_cut, specials=allowed)
-
     def fingerprint(self) -> str:
         """Return a hash of everything that decides encoding."""
         return self.vocabulary.fingerprint()
 
-    def save(self, path: str | Path, *, format: str | None = None) -> None:
-        """Write the tokenizer in a format of formats/registry.py.
+    def save(self, path: str | Path) -> None:
+        """Write tokenizer.json and tokenizer_config.json into a folder, or only the first if the path ends in .json.
 
-        Without `format`, the path decides: a rank file if it ends in .tiktoken, tokenizer.json alone if it ends in
-        .json, otherwise a folder with the Hugging Face files.
-        Raises TokenizerError if the format cannot store something that decides this tokenizer's ids.
+        Raises TokenizerError for a split that other programs would understand differently.
         """
-        registry.write(self.vocabulary, Path(path), format)
+        tokenizer_json.write(self.vocabulary, Path(path))
+
+
+class StreamDecoder:
+    """Decodes token ids as they arrive; the results, joined, are the text of all ids.
+
+    A character can be spread over several tokens. Its first bytes are kept until the character is complete, so a screen
+    never shows a part of one.
+    """
+
+    def __init__(self, decode_bytes: Callable[[list[int]], bytes]) -> None:
+        """Take the function that returns the bytes of ids."""
+        self._decode_bytes = decode_bytes
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def push(self, token: int) -> str:
+        """Return the text that this token completes: often one or more characters, sometimes none."""
+        return self._decoder.decode(self._decode_bytes([token]))
+
+    def flush(self) -> str:
+        """Return the text that is left (an incomplete character becomes U+FFFD) and start again."""
+        return self._decoder.decode(b"", final=True)
 
 
 class Resources(TypedDict, total=False):
@@ -226,9 +237,9 @@ def train(
     does not matter. When no pair occurs `min_frequency` times, the remaining ids stay unused. With `nfc`, every text
     is composed first: `e` and an accent become `é`, here and in encoding.
 
-    `texts` is any iterable and need not fit into memory (for files: `read_files`). `split` is a name in split.SPLITS or
-    a pattern. `threads`, `max_memory` and `progress` are described in Resources. If the different words need more
-    memory, the rarest are removed, and a warning says so.
+    `texts` is any iterable and need not fit into memory. `split` is a name in split.SPLITS or a pattern. `threads`,
+    `max_memory` and `progress` are described in Resources. If the different words need more memory, the rarest are
+    removed, and a warning says so.
     Raises TokenizerError if vocab_size is too small for the bytes, if a text, special token or option cannot be used,
     or if max_memory is too little.
 
@@ -237,33 +248,23 @@ def train(
     (b'lo', b'low', b' low')
     """
     names = list(special_tokens)
-    first, smallest = len(names), len(names) + 256
-    if vocab_size < smallest:
-        raise TokenizerError(
-            f"vocab_size={vocab_size} is too small: 256 bytes and {first} special tokens need {smallest}."
-        )
+    check_size(vocab_size, len(names))
     if min_frequency < 1:
         raise TokenizerError(f"min_frequency={min_frequency}: expected 1 or more.")
     if len(set(names)) < len(names):
         raise TokenizerError(f"a special token is named twice in {names}.")
     words = count_words(composed(texts) if nfc else texts, split, names, **resources)
-    pairs = learn_merges(
-        words,
-        vocab_size - smallest,
-        min_frequency,
-        max_memory=resources.get("max_memory", DEFAULT_MEMORY),
-        progress=resources.get("progress", False),
-    )
+    memory, progress = resources.get("max_memory", DEFAULT_MEMORY), resources.get("progress", False)
+    num_merges = vocab_size - len(names) - 256
+    pairs = learn_merges(words, num_merges, min_frequency, max_memory=memory, progress=progress)
     tokens = [bytes([byte]) for byte in range(256)]
-    merges = []
     for left, right in pairs:
-        merges.append((tokens[left], tokens[right]))
         tokens.append(tokens[left] + tokens[right])
     return Tokenizer(
         Vocabulary(
             split=split,
-            ids={token: first + number for number, token in enumerate(tokens)},
-            merges=tuple(merges),
+            ids={token: len(names) + number for number, token in enumerate(tokens)},
+            merges=tuple((tokens[left], tokens[right]) for left, right in pairs),
             specials={name: number for number, name in enumerate(names)},
             size=vocab_size,
             nfc=nfc,
@@ -272,12 +273,24 @@ def train(
     )
 
 
-def load(path: str | Path, *, split: str | None = None, special_tokens: Mapping[str, int] | None = None) -> Tokenizer:
+def check_size(vocab_size: int, num_specials: int) -> None:
+    """Raise TokenizerError if a vocabulary is too small for the bytes and its special tokens."""
+    if vocab_size < (smallest := num_specials + 256):
+        raise TokenizerError(
+            f"vocab_size={vocab_size} is too small: 256 bytes and {num_specials} special tokens need {smallest}."
+        )
+
+
+def load(path: str | Path) -> Tokenizer:
     """Read a tokenizer: one of `tokenizer.train`, another byte-level BPE, or a BPE with byte fallback, as Llama 2's.
 
-    The path is a tokenizer.json or its folder, a folder with GPT-2's vocab.json and merges.txt, or a rank file ending
-    in .tiktoken. A rank file contains neither the split nor the special tokens: `split` and `special_tokens` give them,
-    and may be left out only for the files that OpenAI publishes, under their names.
+    The path is a tokenizer.json or its folder, or GPT-2's vocab.json or merges.txt or their folder; in a folder
+    tokenizer.json comes first.
     Raises TokenizerError naming the file and the field if something is missing, damaged or of another kind.
     """
-    return Tokenizer(registry.read(Path(path), split, special_tokens))
+    path = Path(path)
+    if path.name in gpt2_files.FILES:
+        return Tokenizer(gpt2_files.read(path.parent))
+    if all((path / name).is_file() for name in gpt2_files.FILES) and not (path / tokenizer_json.FILE).is_file():
+        return Tokenizer(gpt2_files.read(path))
+    return Tokenizer(tokenizer_json.read(path))

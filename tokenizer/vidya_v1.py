@@ -1,4 +1,4 @@
-"""Vidya v1's tokenizer and its conversation files, as its author built them, with one fault repaired.
+"""Vidya v1's tokenizer, as its author built it, with one fault repaired.
 
 Text is not split into words, so a merge may cross a space: ` of the ` can be one token. The base tokens are the bytes
 that occur in the corpus, 185 in the author's. With 2,000 merges and 3 special tokens these are 2,188 ids, in this
@@ -10,15 +10,14 @@ The original drops every byte that its corpus did not contain, without a notice:
 these bytes get the next ids. So every text is decoded unchanged, all other ids are as documented, and a model for texts
 of every kind needs 71 more rows (2,259).
 
-A conversation is one line, `<|user|> Hi! <|assistant|> Hello. <|user|> ...`, and each line is encoded by itself,
-between two <BOS>. Encoded as one long stream, the next line taught the model to answer with a question.
+A conversation is one line, `<|user|> Hi! <|assistant|> Hello. <|user|> ...`, encoded by itself between two <BOS>.
 
 Source: rolandnsharp/vidya at 0a4dfca, `ocaml/vidya/lib/bpe` (facts only), and the author's posts of February 2026.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Unpack
 
 from tokenizer import bpe
@@ -29,8 +28,7 @@ from tokenizer.text.unicode import encode_utf8
 from tokenizer.vocabulary import Vocabulary
 
 BORDER = "<BOS>"
-MARKERS = ("<|user|>", "<|assistant|>")
-SPECIALS = (BORDER, *MARKERS)
+SPECIALS = (BORDER, "<|user|>", "<|assistant|>")
 
 
 def train(lines: Iterable[str], num_merges: int = 2000, **resources: Unpack[Resources]) -> Tokenizer:
@@ -79,12 +77,9 @@ def train_to_size(texts: Iterable[str], vocab_size: int = 4096, **resources: Unp
     >>> train_to_size(["to be or not to be", "to be or not"] * 2, 265).decode_bytes([10])
     b'to be'
     """
-    smallest = len(SPECIALS) + 256
-    if vocab_size < smallest:
-        raise TokenizerError(
-            f"vocab_size={vocab_size} is too small: 256 bytes and {len(SPECIALS)} special tokens need {smallest}."
-        )
-    return train((line for text in texts for line in text.splitlines()), vocab_size - smallest, **resources)
+    bpe.check_size(vocab_size, len(SPECIALS))
+    lines = (line for text in texts for line in text.splitlines())
+    return train(lines, vocab_size - len(SPECIALS) - 256, **resources)
 
 
 def _collecting_bytes(lines: Iterable[str], seen: set[int]) -> Iterator[str]:
@@ -97,42 +92,6 @@ def _collecting_bytes(lines: Iterable[str], seen: set[int]) -> Iterator[str]:
             for part in pattern.split(line)[::2]:
                 seen.update(encode_utf8(part))
         yield line
-
-
-def encode_lines(tokenizer: Tokenizer, lines: Iterable[str]) -> Iterator[list[int]]:
-    """Yield the ids of each conversation between two <BOS>; there is one per line, and empty lines are skipped.
-
-    The markers in a line count as special tokens, so the lines must be written by the program, as `line_of` does.
-    """
-    for line in lines:
-        if text := line.rstrip("\r\n"):
-            yield tokenizer.encode_document(text, allow_special=MARKERS)
-
-
-def line_of(messages: Iterable[Mapping[str, str]]) -> str:
-    """Return a conversation as one line.
-
-    Raises TokenizerError for a role other than user and assistant, for a message with a line break, which would end the
-    line, and for a message that contains a special token, which could imitate the other speaker.
-
-    >>> line_of([{"role": "user", "content": "Hi!"}, {"role": "assistant", "content": "Hello."}])
-    '<|user|> Hi! <|assistant|> Hello.'
-    """
-    parts = []
-    for number, message in enumerate(messages):
-        role, content = message.get("role"), message.get("content")
-        if f"<|{role}|>" not in MARKERS or not isinstance(content, str):
-            raise TokenizerError(
-                f"message {number} is {dict(message)!r}: expected the role user or assistant, and a text as content."
-            )
-        for forbidden in ("\n", "\r", *SPECIALS):
-            if forbidden in content:
-                raise TokenizerError(
-                    f"message {number} has {forbidden!r}, which a line of conversation cannot hold: replace it by a "
-                    "space."
-                )
-        parts += [f"<|{role}|>", content]
-    return " ".join(parts)
 
 
 KINDS = {"byte-level": bpe.train, "vidya-v1": train_to_size}

@@ -24,8 +24,7 @@ def require_variant(values: Mapping[str, Any], needed: Mapping[str, Any]) -> Non
             raise InputError(f"config.json has {key} = {shown(found)}; this family needs {value!r}")
 
 
-QUANTISATION = "quantization_config"
-"""The key of config.json that says how weights were quantised, and by which program."""
+QUANTISATION = "quantization_config"  # the key of config.json that says how and by which program
 
 
 def require_floats(values: Mapping[str, Any], path: Path) -> None:

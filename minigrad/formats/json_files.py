@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,10 +49,15 @@ def parse_object(text: bytes | str) -> dict[str, Any]:
         raise InputError("it holds no JSON object")
     level = list(content.items())
     for _ in range(_DEEPEST):
-        infinite = [f"{path} = {each}" for path, each in level if isinstance(each, float) and not math.isfinite(each)]
-        if infinite:
-            raise InputError(f"{infinite[0]} is not JSON, whose numbers are finite")
-        level = [(f"{path}.{name}", inner) for path, each in level for name, inner in _inside(each)]
+        for path, each in level:
+            if isinstance(each, float) and not math.isfinite(each):
+                raise InputError(f"{path} = {each} is not JSON, whose numbers are finite")
+        level = [
+            (f"{path}.{name}", inner)
+            for path, each in level
+            if isinstance(each, dict | list)
+            for name, inner in (each.items() if isinstance(each, dict) else enumerate(each))
+        ]
         if not level:
             return content
     raise InputError(f"it is nested deeper than {_DEEPEST} levels")
@@ -66,21 +72,15 @@ def check_lines(path: Path, key: str) -> None:
         raise InputError(f"cannot write {path}: there is no folder {path.parent}")
     if path.is_symlink() or path.exists():
         first, _, _ = read_start(path, _LARGEST).partition(b"\n")
-        if path.stat().st_size:
-            try:
-                is_line = key in parse_object(first)
-            except InputError:
-                is_line = False
-            if not is_line:
-                raise InputError(
-                    f"nothing is added to {path}: its first line is not a JSON object with {key!r}; name another file"
-                )
+        is_line = not path.stat().st_size
+        with suppress(InputError):
+            is_line = is_line or key in parse_object(first)
+        if not is_line:
+            raise InputError(
+                f"nothing is added to {path}: its first line is not a JSON object with {key!r}; name another file"
+            )
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise InputError(f"cannot write {path}: it may not be written to")
-
-
-def _inside(value: Any) -> list[tuple[Any, Any]]:
-    return list(value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ())
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -36,19 +36,12 @@ class DType(NamedTuple):
     read: str  # NumPy's name of the type that reading gives
 
 
-DTYPES = {
-    "F64": DType(8, "float64"),
-    "F32": DType(4, "float32"),
-    "F16": DType(2, "float32"),
-    "BF16": DType(2, "float32"),
-    **{f"I{8 * size}": DType(size, f"int{8 * size}") for size in (1, 2, 4, 8)},
-    **{f"U{8 * size}": DType(size, f"uint{8 * size}") for size in (1, 2, 4, 8)},
-    "BOOL": DType(1, "bool"),
-}
-"""The types of the format that NumPy can hold; half precision is widened."""
-
-_NAMES = {each.read: name for name, each in DTYPES.items() if name not in ("F16", "BF16")} | {"float16": "F16"}
-"""The types in which arrays are written, by NumPy's names."""
+# The types of the format that NumPy can hold; half precision is widened.
+DTYPES = {"F64": DType(8, "float64"), "F32": DType(4, "float32"), "BOOL": DType(1, "bool")}
+DTYPES |= {f"I{8 * size}": DType(size, f"int{8 * size}") for size in (1, 2, 4, 8)}
+DTYPES |= {f"U{8 * size}": DType(size, f"uint{8 * size}") for size in (1, 2, 4, 8)}
+_NAMES = {each.read: name for name, each in DTYPES.items()} | {"float16": "F16"}  # in which arrays are written
+DTYPES |= {"F16": DType(2, "float32"), "BF16": DType(2, "float32")}
 
 
 class Header(NamedTuple):
@@ -94,8 +87,13 @@ def read_each(path: Path) -> Iterator[tuple[str, Array]]:
     """Yield the names and arrays of `read_tensors` one by one, so that not all need be in memory."""
     headers = read_headers(path)
     with _opened(path) as file:
-        for name, header in headers.items():
-            yield name, _read_array(path, file, name, header)
+        for name, (dtype, shape, start) in headers.items():
+            if dtype == "BF16":
+                halves = np.fromfile(path, "<u2", math.prod(shape), offset=start).reshape(shape)
+                yield name, (halves.astype(np.uint32) << 16).view(np.float32)  # the upper half of a float32
+            else:
+                array = file.get_tensor(name)
+                yield name, array.astype(np.float32) if dtype == "F16" else array
 
 
 @contextmanager
@@ -113,18 +111,6 @@ def _opened(path: Path) -> Iterator[Any]:
         raise InputError(f"cannot read {path}: {reason(error)}") from error
     except SafetensorError as error:
         raise InputError(f"{path} is damaged or not a safetensors file: {error}") from error
-
-
-def _read_array(path: Path, file: Any, name: str, header: Header) -> Array:
-    if header.dtype == "BF16":
-        return _read_bfloat16(path, header.start, header.shape)
-    array: Array = file.get_tensor(name)
-    return array.astype(np.float32) if header.dtype == "F16" else array
-
-
-def _read_bfloat16(path: Path, start: int, shape: tuple[int, ...]) -> Array:
-    halves = np.fromfile(path, "<u2", math.prod(shape), offset=start).reshape(shape)
-    return (halves.astype(np.uint32) << 16).view(np.float32)  # bfloat16 is the upper half of a float32
 
 
 def write_tensors(path: Path, arrays: Arrays, metadata: Mapping[str, str] | None = None) -> None:

@@ -32,18 +32,19 @@ def read_dataclass(
         raise InputError(f"{called or 'it'} is {shown(values)}, not an object")
     fields = {field.name: field for field in dataclasses.fields(kind)}  # type: ignore[arg-type]
     hints = typing.get_type_hints(kind)
-    missing = [name for name, field in fields.items() if name not in values and (complete or _is_required(field))]
-    if missing:
-        raise InputError(f"{_path(called, missing[0])} is missing")
+    for name, field in fields.items():
+        no_default = field.default is field.default_factory  # both are MISSING
+        if name not in values and (complete or no_default):
+            raise InputError(f"{_path(called, name)} is missing")
     unknown = [name for name in values if name not in fields]
     if unknown and not ignore_unknown:
         guess = nearest(unknown[0], fields)
         raise InputError(f"{_path(called, unknown[0])} is unknown" + (f"; did you mean {guess}?" if guess else ""))
-    known = {name: value for name, value in values.items() if name in fields}
     reading = {"complete": complete, "ignore_unknown": ignore_unknown}
     checked = {
         name: _checked(hints[name], fields[name].metadata.get("option"), value, _path(called, name), reading)
-        for name, value in known.items()
+        for name, value in values.items()
+        if name in fields
     }
     return kind(**checked)
 
@@ -55,10 +56,6 @@ def read_values(declared: Mapping[str, Option], values: Mapping[str, Any]) -> di
             raise InputError(f"{shown(name)} is unknown")
         declared[name].check(value, name)
     return dict(values)
-
-
-def _is_required(field: dataclasses.Field[Any]) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def _path(called: str, name: str) -> str:

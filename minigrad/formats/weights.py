@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -41,7 +40,6 @@ class _Index:
     """The content of model.safetensors.index.json."""
 
     weight_map: dict[str, str]  # from the name of an array to the name of its file
-    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 def _files(source: PathLike) -> list[Path]:
@@ -53,9 +51,9 @@ def _files(source: PathLike) -> list[Path]:
     if not index.exists():
         pickled = "pickled weights (.bin, .pt) are never loaded, as a pickle can run any program"
         raise InputError(f"{path} holds neither {single.name} nor {index.name}; {pickled}")
-    content = read_json(index)
+    content = read_json(index).get("weight_map")
     try:
-        weight_map = read_dataclass(_Index, content, ignore_unknown=True).weight_map
+        weight_map = read_dataclass(_Index, {"weight_map": content}).weight_map
     except InputError as error:
         raise InputError(f"{index} holds no weight_map from names to files: {error}") from None
     elsewhere = [shard for shard in weight_map.values() if Path(shard).name != shard]

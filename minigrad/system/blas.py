@@ -66,10 +66,9 @@ def openblas_core() -> str:
 
 
 @functools.cache
-def _setters() -> tuple[Callable[[ctypes.c_int], object], ...]:
-    found = _openblas_functions("set_num_threads")
+def _setters() -> list[Callable[[ctypes.c_int], object]]:
     accelerate = _accelerate_setter()
-    return (*found, accelerate) if accelerate is not None else tuple(found)
+    return _openblas_functions("set_num_threads") + ([accelerate] if accelerate else [])
 
 
 def _openblas_functions(name: str) -> list[Any]:
@@ -93,10 +92,8 @@ def _accelerate_setter() -> Callable[[ctypes.c_int], object] | None:
 def _loaded_openblas() -> list[ctypes.CDLL]:
     if _MAPS.exists():
         # address, permissions, offset, device, inode, and then the path, which may hold spaces
-        lines = (
-            line.split(maxsplit=5) for line in _MAPS.read_text(encoding="utf-8").splitlines() if "openblas" in line
-        )
-        found = sorted({Path(fields[5]) for fields in lines if len(fields) == 6})
+        lines = [line.split(maxsplit=5) for line in _MAPS.read_text(encoding="utf-8").splitlines()]
+        found = sorted({Path(fields[5]) for fields in lines if len(fields) == 6 and "openblas" in fields[5]})
     else:
         home = Path(sys.modules["numpy"].__file__ or "").parent
         found = [*home.glob(".dylibs/*openblas*"), *home.parent.glob("numpy.libs/*openblas*")]

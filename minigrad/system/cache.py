@@ -59,11 +59,9 @@ def prune(folder: Path, keep: int) -> None:
     with suppress(OSError):
         entries = sorted(folder.iterdir(), key=lambda entry: entry.stat().st_mtime, reverse=True)
         for old in entries[keep:]:
-            if old.is_dir():
-                shutil.rmtree(old, ignore_errors=True)
-            else:
-                with suppress(OSError):
-                    old.unlink()
+            shutil.rmtree(old, ignore_errors=True)  # removes folders only
+            with suppress(OSError):
+                old.unlink()
 
 
 def store(path: Path, write: Callable[[BinaryIO], object]) -> bool:

@@ -9,16 +9,9 @@ import os
 
 _PREFIXES = ("OPENBLAS_", "MKL_", "OMP_", "VECLIB_", "NUMBA_", "MINIGRAD_")
 _FOLDERS = ("MINIGRAD_CACHE", "NUMBA_CACHE_DIR")  # they do not change the speed
-_PROCESSOR = (
-    "OPENBLAS_CORETYPE",
-    "OPENBLAS_L2_SIZE",
-    "MKL_ENABLE_INSTRUCTIONS",
-    "MKL_DEBUG_CPU_TYPE",
-    "NUMBA_CPU_NAME",
-    "NUMBA_CPU_FEATURES",
-    "NUMBA_ENABLE_AVX",
-)
-"""The variables that let a library compute as on another processor."""
+# The variables that let a library compute as on another processor.
+_PROCESSOR = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "MKL_ENABLE_INSTRUCTIONS", "MKL_DEBUG_CPU_TYPE")
+_PROCESSOR += ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX")
 
 
 def changes_speed(name: str) -> bool:

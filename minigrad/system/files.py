@@ -49,11 +49,10 @@ def _is_running(number: str) -> bool:
     if os.name == "nt" or not number.isdecimal():
         return False
     try:
-        os.kill(int(number), 0)
+        with suppress(PermissionError):  # a process of another user
+            os.kill(int(number), 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:  # a process of another user
-        pass
     return True
 
 
@@ -84,14 +83,9 @@ def read_start(path: Path, count: int) -> bytes:
 
 def kind_of(mode: int) -> str:
     """Return the kind of file that a mode of `stat` describes: "a folder", "a pipe"."""
-    kinds = (
-        (stat.S_ISREG, "a file"),
-        (stat.S_ISDIR, "a folder"),
-        (stat.S_ISLNK, "a link"),
-        (stat.S_ISFIFO, "a pipe"),
-        (stat.S_ISSOCK, "a socket"),
-    )
-    return next((name for is_kind, name in kinds if is_kind(mode)), "a device")
+    names = {stat.S_IFREG: "a file", stat.S_IFDIR: "a folder", stat.S_IFLNK: "a link"}
+    names |= {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
+    return names.get(stat.S_IFMT(mode), "a device")
 
 
 def check_new_file(path: Path) -> None:

@@ -24,8 +24,7 @@ _KEEP_BELOW, _OLD_LIMIT = 1 << 30, 32 << 20  # bytes; glibc before 2.35 refuses 
 
 _STATM, _MEMINFO = Path("/proc/self/statm"), Path("/proc/meminfo")  # of Linux
 
-listeners: list[Callable[[int], object]] = []
-"""Functions that are called with the number of threads whenever it is set; the kernels' thread pool adds one."""
+listeners: list[Callable[[int], object]] = []  # called with each new number of threads; the kernels' pool adds one
 
 
 def threads() -> int:
@@ -74,7 +73,6 @@ def _keep_freed_memory() -> None:
 
     A fresh 2 MB array costs about 1 ms of page faults, one that malloc kept costs almost nothing, and each training
     step allocates the same arrays. All threads share one arena, because others return their memory when empty.
-
     Setting one threshold ends glibc's own adjustment of both. So the second is set only if the first was accepted:
     left at 128 KiB, it would make every larger array a fresh one.
     """

@@ -16,8 +16,7 @@ _LEAST_MEMORY = 600_000_000  # bytes of addresses; Python, NumPy, Numba and the 
 
 def check_limits(threads: int) -> None:
     """Raise RunError if this process may use too little memory, or start too few threads."""
-    most = _address_space()
-    if 0 <= most < _LEAST_MEMORY:
+    if 0 <= (most := _address_space()) < _LEAST_MEMORY:
         raise RunError(
             f"this process may use {format_bytes(most)} of addresses (ulimit -v), and needs "
             f"{format_bytes(_LEAST_MEMORY)} for its libraries alone; raise the limit: ulimit -v unlimited"

@@ -46,7 +46,7 @@ class FolderLock:
         self.release()
         path, descriptor = folder / LOCK_FILE, None
         # The last owner may remove the file after it was opened here: then the next file is locked.
-        while descriptor is None or not _is_file(descriptor, path):
+        while descriptor is None or not _is_same(os.fstat(descriptor), path):
             if descriptor is not None:
                 os.close(descriptor)
             with suppress(FileNotFoundError):
@@ -76,11 +76,8 @@ class FolderLock:
         """Raise RunError if the locked folder was removed or replaced; do nothing without a lock."""
         if self._held is None or self._folder is None:
             return
-        folder = self._held[1].parent
-        with suppress(FileNotFoundError, NotADirectoryError):
-            if os.path.samestat(self._folder, folder.stat()):
-                return
-        raise RunError(f"{folder} was removed while this process was writing into it; nothing more is written")
+        if not _is_same(self._folder, folder := self._held[1].parent):
+            raise RunError(f"{folder} was removed while this process was writing into it; nothing more is written")
 
     def release(self) -> None:
         """Give up the lock, if there is one, and remove its file."""
@@ -102,11 +99,11 @@ def _check_file(path: Path, status: os.stat_result) -> None:
         raise InputError(f"{path} is {kind}, and should be a file with the number of a process; delete it")
 
 
-def _is_file(descriptor: int, path: Path) -> bool:
-    """Whether the open file is still the one at `path`."""
+def _is_same(status: os.stat_result, path: Path) -> bool:
+    """Whether this is the status of what is at `path` now."""
     try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
+        return os.path.samestat(status, path.stat())
+    except (FileNotFoundError, NotADirectoryError):
         return False
 
 

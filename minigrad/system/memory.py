@@ -51,16 +51,13 @@ def windows_resident() -> tuple[int, int]:
     return (int(counters.resident), int(counters.peak)) if found else (0, 0)
 
 
-_VM_INFO, _WORDS = 4, 64  # HOST_VM_INFO64, whose structure has fewer words in every version
-_FREE, _INACTIVE = 0, 2  # the places of two numbers of pages in the structure
-
-
 def macos_available() -> int:
     """Return the bytes that a new program could use on macOS: its free and its inactive pages."""
     library: Any = ctypes.CDLL(None)
     library.mach_host_self.restype = ctypes.c_uint32
-    words, count = (ctypes.c_uint32 * _WORDS)(), ctypes.c_uint32(_WORDS)
-    host = ctypes.c_uint32(library.mach_host_self())
-    if library.host_statistics64(host, ctypes.c_int(_VM_INFO), words, ctypes.byref(count)) != 0:
+    words, count = (ctypes.c_uint32 * 64)(), ctypes.c_uint32(64)  # the structure has fewer words in every version
+    host, host_vm_info64 = ctypes.c_uint32(library.mach_host_self()), ctypes.c_int(4)
+    if library.host_statistics64(host, host_vm_info64, words, ctypes.byref(count)) != 0:
         return 0
-    return int(words[_FREE] + words[_INACTIVE]) * os.sysconf("SC_PAGE_SIZE")
+    free, inactive = words[0], words[2]
+    return int(free + inactive) * os.sysconf("SC_PAGE_SIZE")

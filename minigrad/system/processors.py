@@ -28,13 +28,13 @@ def cores() -> int:
 
     On Apple's processors only the fast cores count: a loop divided among all would wait for the slow ones.
     """
-    found: int | None
+    found: int | None = None
     if sys.platform == "linux":
         found = _linux_cores()
     elif sys.platform == "darwin":
         found = _macos_count("hw.perflevel0.physicalcpu") or _macos_count("hw.physicalcpu")
-    else:
-        found = _windows_cores() if sys.platform == "win32" else None
+    elif sys.platform == "win32":
+        found = _windows_cores()
     return min(found or count(), count())
 
 
@@ -148,13 +148,8 @@ _PARTS = {
 
 def name() -> str:
     """Return the name of the processor, or of its architecture if the system gives none."""
-    if sys.platform == "darwin":
-        found = _macos_name()
-    elif sys.platform == "win32":
-        found = _registry()
-    else:
-        found = _cpuinfo()
-    return found or platform.processor() or platform.machine()
+    read = {"darwin": _macos_name, "win32": _registry}.get(sys.platform, _cpuinfo)
+    return read() or platform.processor() or platform.machine()
 
 
 def _cpuinfo() -> str:

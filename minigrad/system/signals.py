@@ -11,9 +11,8 @@ from types import FrameType
 
 from minigrad.system.terminal import command
 
+# Exit codes: 128 plus the number of the signal (SIGINT, SIGTERM, SIGPIPE), as in shells.
 INTERRUPTED, TERMINATED, BROKEN_PIPE = 130, 143, 141
-"""Exit codes: 128 plus the number of the signal (SIGINT, SIGTERM, SIGPIPE), as in shells."""
-
 EXIT_CODES = {signal.SIGINT: INTERRUPTED, signal.SIGTERM: TERMINATED}
 
 
@@ -50,9 +49,10 @@ def stop_requests(numbers: Iterable[signal.Signals] = tuple(EXIT_CODES)) -> Iter
         return
     before = {number: signal.getsignal(number) for number in numbers}
 
-    def note(number: int, frame: FrameType | None) -> None:
-        request.code = EXIT_CODES[signal.Signals(number)]
-        signal.signal(number, before[signal.Signals(number)])
+    def note(found: int, frame: FrameType | None) -> None:
+        number = signal.Signals(found)
+        request.code = EXIT_CODES[number]
+        signal.signal(number, before[number])
 
     for number in before:
         signal.signal(number, note)

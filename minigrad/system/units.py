@@ -40,7 +40,7 @@ def format_bytes(number: float) -> str:
     if number < 1000:
         return f"{number:.0f} bytes"
     power = 1 if number < 999_950 else 2 if number < 999_950_000 else 3  # beyond these, 1000.0 would be printed
-    return f"{number / 1000**power:,.1f} {('kB', 'MB', 'GB')[power - 1]}"
+    return f"{number / 1000**power:,.1f} {' kMG'[power]}B"
 
 
 def format_seconds(seconds: float) -> str:
@@ -49,9 +49,7 @@ def format_seconds(seconds: float) -> str:
     >>> format_seconds(42), format_seconds(200), format_seconds(100_000)
     ('42s', '3m 20s', '27h 46m')
     """
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m {whole % 60:02d}s"
-    return f"{whole // 3600}h {whole % 3600 // 60:02d}m"
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    if minutes >= 60:
+        return f"{minutes // 60}h {minutes % 60:02d}m"
+    return f"{minutes}m {rest:02d}s" if minutes else f"{rest}s"

@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 import tokenizer
 from tokenizer import TokenizerError, vidya_v1
 
-DIALOGUE = [{"role": "user", "content": "How are you?"}, {"role": "assistant", "content": "I am well, and you?"}]
-LINES = [vidya_v1.line_of(DIALOGUE), "<|user|> What is the time? <|assistant|> It is time of the day to say it."] * 3
+LINES = [
+    "<|user|> How are you? <|assistant|> I am well, and you?",
+    "<|user|> What is the time? <|assistant|> It is time of the day to say it.",
+] * 3
 tok = vidya_v1.train(LINES, num_merges=60)
 
 
@@ -53,33 +55,11 @@ def test_unknown_bytes_have_the_last_ids():
     assert all(number > tok.specials["<|assistant|>"] for number in ids)
 
 
-def test_each_line_is_encoded_alone():
-    rows = list(vidya_v1.encode_lines(tok, [LINES[0] + "\n", "\n", LINES[1] + "\r\n"]))
-    bos, user, assistant = tok.specials.values()
-    assert [tok.decode(row) for row in rows] == [f"<BOS>{line}<BOS>" for line in LINES[:2]]
-    assert rows[0] == [bos, user, *tok.encode(" How are you? "), assistant, *tok.encode(" I am well, and you?"), bos]
-    assert list(vidya_v1.encode_lines(tok, LINES[:1])) == rows[:1]
-
-
-def test_a_border_inside_a_line_is_plain_text():
-    (row,) = vidya_v1.encode_lines(tok, ["<|user|> <BOS>"])
-    assert row.count(tok.specials["<BOS>"]) == 2
-    assert tok.decode(row[1:-1]) == "<|user|> <BOS>"
-
-
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        ({"role": "system", "content": "x"}, "message 1 is .*expected the role user or assistant"),
-        ({"role": "user"}, "expected the role user or assistant, and a text"),
-        ({"role": "user", "content": "a\nb"}, r"message 1 has '\\n', which a line .* cannot hold"),
-        ({"role": "user", "content": "<|assistant|> Yes."}, r"message 1 has '<\|assistant\|>'"),
-        ({"role": "user", "content": "<BOS>"}, "message 1 has '<BOS>'"),
-    ],
-)
-def test_what_a_line_cannot_hold_is_named(message, expected):
-    with pytest.raises(TokenizerError, match=expected):
-        vidya_v1.line_of([DIALOGUE[0], message])
+def test_a_line_stands_between_borders_and_a_border_inside_is_plain_text():
+    bos, user, _ = tok.specials.values()
+    row = tok.encode_document("<|user|> <BOS>", allow_special=["<|user|>"])
+    assert row == [bos, user, *tok.encode(" <BOS>"), bos]
+    assert tok.decode(row) == "<BOS><|user|> <BOS><BOS>"
 
 
 def test_bad_training_options_are_named():
@@ -97,5 +77,4 @@ def test_it_is_kept_in_tokenizer_json(tmp_path):
     tok.save(tmp_path)
     loaded = tokenizer.load(tmp_path)
     assert loaded.vocabulary == tok.vocabulary
-    assert list(vidya_v1.encode_lines(loaded, LINES)) == list(vidya_v1.encode_lines(tok, LINES))
     assert loaded.end_of_text_id == loaded.specials["<BOS>"]

@@ -18,7 +18,6 @@ from tokenizer import jit
 from tokenizer.cli import commands
 from tokenizer.cli.output import complain, discard_output, prepare_output
 from tokenizer.errors import TokenizerError
-from tokenizer.formats.registry import FORMATS
 from tokenizer.text.added_tokens import SPECIAL_TOKENS
 from tokenizer.text.split import SPLITS
 from tokenizer.vidya_v1 import KINDS
@@ -68,27 +67,22 @@ def _parsers() -> tuple[_Parser, dict[str, _Parser]]:
     _add_train_flags(train)
 
     encode = command("encode", "print the token ids of texts, one line for each")
-    _add_tokenizer(encode)
     _add_files(encode, "texts; any bytes are kept")
     _add_allow_special(encode)
     encode.add_argument("--document", action="store_true", help="with the special tokens that stand around a document")
 
     decode = command("decode", "write the bytes of token ids, exactly")
-    _add_tokenizer(decode)
     _add_files(decode, "token ids between spaces or line ends")
 
     show = command("show", "print a text with its tokens in colours, or write a page that shows how they were built")
-    _add_tokenizer(show)
     _add_files(show, "the text")
     _add_allow_special(show)
     show.add_argument("--html", type=Path, metavar="PAGE", help="write a page that opens offline; never overwritten")
 
     compare = command("compare", "compare tokenizers on a text: bytes per token, tokens per word, speed")
     compare.add_argument("tokenizers", nargs="+", metavar="TOKENIZER", help="a folder or file; see encode --help")
-    compare.add_argument(
-        "--text", action="append", required=True, type=Path, metavar="FILE", help="repeat for more; - is standard input"
-    )
-    compare.add_argument("--split", help="for rank files, which do not say how text is cut")
+    repeated = {"action": "append", "required": True, "help": "repeat for more; - is standard input"}
+    compare.add_argument("--text", type=Path, metavar="FILE", **repeated)
     return parser, {"train": train, "encode": encode, "decode": decode, "show": show, "compare": compare}
 
 
@@ -96,67 +90,34 @@ def _add_train_flags(train: _Parser) -> None:
     """Add what `train` takes."""
     train.add_argument("texts", nargs="+", type=Path, metavar="FILE|FOLDER", help="one document per file")
     train.add_argument("--out", required=True, type=Path, help="the folder or file to write; never overwritten")
-    train.add_argument(
-        "--kind",
-        choices=KINDS,
-        default="byte-level",
-        help="vidya-v1: no split into words, merges cross spaces, each line is learned from by itself (default: "
-        "byte-level)",
-    )
-    train.add_argument("--format", choices=FORMATS, help="what to write (default: tokenizer.json, or by the suffix)")
-    train.add_argument(
-        "--vocab",
-        "--vocab-size",
-        dest="vocab_size",
-        type=_count(256),
-        default=4096,
-        metavar="N",
-        help="number of ids (default: 4096)",
-    )
+    by_line = "vidya-v1: no split into words, merges cross spaces, each line is learned from by itself"
+    train.add_argument("--kind", choices=KINDS, default="byte-level", help=f"{by_line} (default: byte-level)")
+    number = {"type": _count(256), "default": 4096, "metavar": "N"}
+    train.add_argument(*("--vocab", "--vocab-size"), dest="vocab_size", help="number of ids (default: 4096)", **number)
     train.add_argument("--split", help=f"how text is cut into words: {', '.join(SPLITS)} (default: gpt2)")
     train.add_argument("--min-frequency", type=_count(1), metavar="N", help="merge no pair that is rarer (default: 2)")
-    train.add_argument(
-        "--special",
-        dest="special_tokens",
-        action="append",
-        metavar="TOKEN",
-        help=f"default: {' '.join(SPECIAL_TOKENS)}; repeat for more",
-    )
+    names = f"default: {' '.join(SPECIAL_TOKENS)}; repeat for more"
+    train.add_argument("--special", dest="special_tokens", action="append", metavar="TOKEN", help=names)
     train.add_argument("--nfc", action="store_true", help="compose the text first: e and an accent become é")
     train.add_argument("--threads", type=_count(1), metavar="N", help="default: all processors; the result is the same")
     train.add_argument(
         "--max-memory", type=_count(1), default=1024, metavar="MIB", help="for the tables of words (default: 1024)"
     )
     train.add_argument("--glob", default="*", metavar="PATTERN", help="which files of a folder to read (default: *)")
-    train.add_argument(
-        "--errors",
-        choices=("strict", "replace"),
-        default="strict",
-        help="bytes that are not UTF-8 are refused, or replaced by U+FFFD (default: strict)",
-    )
-
-
-def _add_tokenizer(parser: _Parser) -> None:
-    """Add the tokenizer to load, and the split of a rank file."""
-    parser.add_argument(
-        "tokenizer", metavar="TOKENIZER", help="a folder, a tokenizer.json, GPT-2's vocab.json, or a .tiktoken file"
-    )
-    parser.add_argument("--split", help="for rank files, which do not say how text is cut")
+    broken = "bytes that are not UTF-8 are refused, or replaced by U+FFFD (default: strict)"
+    train.add_argument("--errors", choices=("strict", "replace"), default="strict", help=broken)
 
 
 def _add_files(parser: _Parser, content: str) -> None:
-    """Add the files to read; `content` says what they contain."""
+    """Add the tokenizer to load and the files to read; `content` says what they contain."""
+    parser.add_argument("tokenizer", metavar="TOKENIZER", help="a folder, a tokenizer.json, or GPT-2's vocab.json")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help=f"{content} (default: standard input)")
 
 
 def _add_allow_special(parser: _Parser) -> None:
     """Add the special tokens that count as such in the text."""
-    parser.add_argument(
-        "--allow-special",
-        action="append",
-        metavar="TOKEN|all",
-        help="let the text contain this special token, and not only its characters; repeat for more",
-    )
+    more = "let the text contain this special token, and not only its characters; repeat for more"
+    parser.add_argument("--allow-special", action="append", metavar="TOKEN|all", help=more)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -175,22 +136,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{PROGRAM}: nothing can be kept in the cache folder, so every start compiles for about a minute: set "
             "MINIGRAD_CACHE to a folder that can be written to"
         )
+    program = f"{PROGRAM} {chosen.command}"
     try:
         getattr(commands, chosen.command)(chosen)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader needs no more, as in `... | head`
         discard_output()
     except TokenizerError as error:
-        complain(f"{PROGRAM} {chosen.command}: {error}")
+        complain(f"{program}: {error}")
         return 2
     except OSError as error:
         reason = error.strerror or str(error)
-        named = reason if error.filename is None else f"{reason}: {error.filename}"
-        complain(f"{PROGRAM} {chosen.command}: {named}")
+        complain(f"{program}: {reason}" + (f": {error.filename}" if error.filename is not None else ""))
         discard_output()  # it may be what cannot be written
         return 2 if error.errno == errno.ENAMETOOLONG else 1  # such a name was given by the user
     except MemoryError:
-        complain(f"{PROGRAM} {chosen.command}: out of memory")
+        complain(f"{program}: out of memory")
         return 1
     except KeyboardInterrupt:
         return 130

@@ -8,8 +8,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tokenizer import bpe
-from tokenizer.bpe import Tokenizer
+from tokenizer.bpe import load
 from tokenizer.cli.comparison import measure, table
 from tokenizer.cli.output import say
 from tokenizer.cli.page import page
@@ -17,25 +16,16 @@ from tokenizer.cli.show import coloured, separated
 from tokenizer.disk import open_file, read_file, write_file
 from tokenizer.errors import TokenizerError
 from tokenizer.formats.pre_tokenizer import check_pattern
-from tokenizer.formats.registry import RANK_SUFFIX
 from tokenizer.text.split import SPLITS
 from tokenizer.text.unicode import decode_utf8
 from tokenizer.vidya_v1 import KINDS
 
-BYTE_LEVEL_FLAGS = {
-    "split": "--split",
-    "special_tokens": "--special",
-    "min_frequency": "--min-frequency",
-    "nfc": "--nfc",
-}
-"""The arguments of `tokenizer.train` that other kinds of tokenizers do not have, and their flags."""
+# The arguments of `tokenizer.train` that other kinds of tokenizers do not have, and their flags.
+BYTE_LEVEL_FLAGS = {"split": "split", "special_tokens": "special", "min_frequency": "min-frequency", "nfc": "nfc"}
 
 STANDARD_INPUT = Path("-")
-READ_SIZE = 2**24
-"""A file is read in parts of about this many bytes, each ending at a line end."""
-
-MAX_DIGITS = 20
-"""A number of more digits than this is not a token id, and Python refuses to read one of more than 4,300."""
+READ_SIZE = 2**24  # bytes; a file is read in parts of about this size, each ending at a line end
+MAX_DIGITS = 20  # a longer number is not a token id, and Python reads none of more than 4,300 digits
 
 
 def train(options: Namespace) -> None:
@@ -43,25 +33,20 @@ def train(options: Namespace) -> None:
     _refuse_to_overwrite(options.out)
     given = {name: value for name in BYTE_LEVEL_FLAGS if (value := getattr(options, name))}
     if given and options.kind != "byte-level":
-        flags = " and ".join(BYTE_LEVEL_FLAGS[name] for name in given)
+        flags = " and ".join(f"--{BYTE_LEVEL_FLAGS[name]}" for name in given)
         raise TokenizerError(f"--kind {options.kind} takes no {flags}: leave out one of the two.")
     if options.split and options.split not in SPLITS:
         check_pattern(options.split)  # before the training, not after it
     files = list(_text_files(options.texts, options.glob))
     sizes: list[int] = []
+    texts = (text for file in files for text in _texts(file, options.errors, sizes))
+    given |= {"threads": options.threads, "max_memory": options.max_memory << 20, "progress": True}
     start = time.perf_counter()
-    tokenizer = KINDS[options.kind](
-        (text for file in files for text in _texts(file, options.errors, sizes)),
-        options.vocab_size,
-        **given,
-        threads=options.threads,
-        max_memory=options.max_memory << 20,
-        progress=True,
-    )
+    tokenizer = KINDS[options.kind](texts, options.vocab_size, **given)
     seconds = time.perf_counter() - start
     if not any(sizes):
         raise TokenizerError(f"there is no text to learn from in {', '.join(map(str, options.texts))}.")
-    tokenizer.save(options.out, format=options.format)
+    tokenizer.save(options.out)
     say(
         f"{len(tokenizer.vocabulary.merges):,} merges learned from {len(files):,} files, {sum(sizes):,} bytes, in "
         f"{seconds:.1f} s\n{tokenizer.used:,} of {tokenizer.vocab_size:,} ids used, written to {options.out}\n"
@@ -71,7 +56,7 @@ def train(options: Namespace) -> None:
 
 def encode(options: Namespace) -> None:
     """Print the ids of each file, one line per file."""
-    tokenizer, allowed = _load(options.tokenizer, options.split), _allowed(options.allow_special)
+    tokenizer, allowed = load(options.tokenizer), _allowed(options.allow_special)
     for data in _inputs(options.files):
         before, after = tokenizer.borders if options.document else ([], [])
         say(" ".join(map(str, [*before, *tokenizer.encode_bytes(data, allow_special=allowed), *after])))
@@ -79,7 +64,7 @@ def encode(options: Namespace) -> None:
 
 def decode(options: Namespace) -> None:
     """Write the bytes of all ids to the standard output."""
-    tokenizer = _load(options.tokenizer, options.split)
+    tokenizer = load(options.tokenizer)
     for data in _inputs(options.files):
         ids = []
         for place, word in enumerate(data.split(), start=1):
@@ -91,7 +76,7 @@ def decode(options: Namespace) -> None:
 
 def show(options: Namespace) -> None:
     """Print the tokens of a text, or write them as a page if --html is given."""
-    tokenizer, allowed = _load(options.tokenizer, options.split), _allowed(options.allow_special)
+    tokenizer, allowed = load(options.tokenizer), _allowed(options.allow_special)
     if options.html:
         _refuse_to_overwrite(options.html)
     ids = [number for data in _inputs(options.files) for number in tokenizer.encode_bytes(data, allow_special=allowed)]
@@ -104,17 +89,12 @@ def show(options: Namespace) -> None:
 
 def compare(options: Namespace) -> None:
     """Print a table of several tokenizers on the same text."""
-    tokenizers = {path: _load(path, options.split) for path in options.tokenizers}
+    tokenizers = {path: load(path) for path in options.tokenizers}
     data = b"".join(_inputs(options.text))
     if not data.strip():
         raise TokenizerError("there is no text to compare the tokenizers on.")
     text = decode_utf8(data, "replace")
     say(table({name: measure(tokenizer, text) for name, tokenizer in tokenizers.items()}, text))
-
-
-def _load(path: str, split: str | None) -> Tokenizer:
-    """Read a tokenizer; the split is used for a rank file only."""
-    return bpe.load(path, split=split if Path(path).suffix == RANK_SUFFIX else None)
 
 
 def _allowed(names: list[str] | None) -> bool | list[str]:

@@ -23,8 +23,6 @@ from tokenizer.vocabulary import Vocabulary
 class CharacterEncoder:
     """Encodes texts whose spaces are marked; special tokens in a text are ordinary characters."""
 
-    may_cut = False
-
     def __init__(self, vocabulary: Vocabulary) -> None:
         """Write the vocabulary into tables."""
         ids = vocabulary.ids

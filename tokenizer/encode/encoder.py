@@ -100,17 +100,13 @@ class Encoder:
         byte_ids = np.array([ids[bytes([byte])] for byte in range(256)], np.int32)
         self._scanner = Scanner(vocabulary.split)
         self._rules = Rules(self._scanner.rule, self._scanner.classes, byte_ids, merges.slots, merges.rows)
+        self._may_cut = self._scanner.rule != ONE_WORD
         self._idle: list[tuple[WordCache, Workspace]] = []  # not in use by a thread
-
-    @property
-    def may_cut(self) -> bool:
-        """Whether a text has the same words if it is cut at a border of text/chunks.py."""
-        return self._scanner.rule != ONE_WORD
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text; raises TokenizerError for a lone surrogate."""
         found: list[int] = []
-        for chunk in chunks([text], may_cut=self.may_cut):
+        for chunk in chunks([text], may_cut=self._may_cut):
             for ids in self._encode_chunk(chunk):
                 found += ids.tolist()
         return found
@@ -119,11 +115,11 @@ class Encoder:
         """Return the ids of each text; the same with any number of threads."""
         found: list[list[Ids]] = []
 
-        def encode(chunk: Chunk) -> tuple[Chunk, list[Ids]]:
-            return chunk, self._encode_chunk(chunk)
+        def encode(chunk: Chunk) -> zip[tuple[int, Ids]]:
+            return zip(chunk.owners, self._encode_chunk(chunk), strict=True)
 
-        for chunk, results in map_in_order(encode, chunks(texts, may_cut=self.may_cut), num_threads(threads)):
-            for owner, ids in zip(chunk.owners, results, strict=True):
+        for parts in map_in_order(encode, chunks(texts, may_cut=self._may_cut), num_threads(threads)):
+            for owner, ids in parts:
                 if owner == len(found):
                     found.append([])
                 found[owner].append(ids)
@@ -151,17 +147,13 @@ class Encoder:
 class WholeWordEncoder:
     """Encodes word by word; words whose token no merges make are looked up."""
 
-    may_cut = False
-
     def __init__(self, vocabulary: Vocabulary) -> None:
         """Find the tokens that merges do not make."""
         self._split = compiled(vocabulary.split)
         self._merging = Encoder(replace(vocabulary, split="none", whole_words=False))
-        words = {}
-        for token, number in vocabulary.ids.items():
-            word = token.decode("utf-8", "ignore")
-            if word.encode() == token:  # a token that is not UTF-8 is never a word of a text
-                words[word] = number
+        decoded = ((token.decode("utf-8", "ignore"), token, number) for token, number in vocabulary.ids.items())
+        # A token that is not UTF-8 is never a word of a text.
+        words = {word: number for word, token, number in decoded if word.encode() == token}
         merged = zip(words.items(), self._merging.encode_batch(words), strict=True)
         self.unreached = {word: number for (word, number), ids in merged if ids.tolist() != [number]}
 

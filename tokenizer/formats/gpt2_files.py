@@ -1,4 +1,4 @@
-"""vocab.json and merges.txt: the two files in which GPT-2 was released.
+"""vocab.json and merges.txt: the two files in which GPT-2 was released, and early models after it.
 
 vocab.json gives the id of each token, spelled in the alphabet of text/spelling.py; merges.txt has one merge per line,
 in the order of learning, after a line with the version. The files contain nothing else: text is split by GPT-2's
@@ -12,39 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tokenizer.disk import read_file, read_json, write_file, write_json
+from tokenizer.disk import read_file, read_json
 from tokenizer.errors import TokenizerError
-from tokenizer.formats.tokenizer_json import CONFIG_FILE, named_roles, read_roles, spellings
-from tokenizer.text.spelling import spell, unspell
+from tokenizer.formats.tokenizer_json import CONFIG_FILE, read_roles
+from tokenizer.text.spelling import unspell
 from tokenizer.text.unicode import decode_utf8
 from tokenizer.vocabulary import Vocabulary
 
-VOCAB_FILE = "vocab.json"
-MERGES_FILE = "merges.txt"
-
-
-def write(vocabulary: Vocabulary, folder: Path) -> None:
-    """Write both files, and the end of text into tokenizer_config.json.
-
-    Raises TokenizerError if the tokenizer needs more than the two files can store.
-    """
-    unsupported = {
-        f"split={vocabulary.split!r}": vocabulary.split != "gpt2",
-        "added tokens": vocabulary.added,
-        "NFC": vocabulary.nfc,
-        "byte fallback": vocabulary.byte_ids,
-        "whole words before merges": vocabulary.whole_words,
-        "tokens around every document": vocabulary.before or vocabulary.after,
-    }
-    if found := [name for name, present in unsupported.items() if present]:
-        raise TokenizerError(
-            f"{VOCAB_FILE} and {MERGES_FILE} cannot store {', '.join(found)}: save as tokenizer.json instead."
-        )
-    lines = [f"{spell(left)} {spell(right)}\n" for left, right in vocabulary.merges]
-    write_json(folder / VOCAB_FILE, spellings(vocabulary))
-    write_file(folder / MERGES_FILE, "".join(["#version: 0.2\n", *lines]).encode())
-    if roles := named_roles(vocabulary):
-        write_json(folder / CONFIG_FILE, {"tokenizer_class": "GPT2Tokenizer", **roles, "add_prefix_space": False})
+FILES = ("vocab.json", "merges.txt")
 
 
 def read(folder: Path) -> Vocabulary:
@@ -52,7 +27,7 @@ def read(folder: Path) -> Vocabulary:
 
     Raises TokenizerError naming the file, and the token or the line.
     """
-    vocab_file, merges_file, config_file = (folder / name for name in (VOCAB_FILE, MERGES_FILE, CONFIG_FILE))
+    vocab_file, merges_file, config_file = (folder / name for name in (*FILES, CONFIG_FILE))
     numbers = read_json(vocab_file)
     merges = tuple(_merges(merges_file))
     ordinary = {bytes([byte]) for byte in range(256)} | {left + right for left, right in merges}
@@ -67,15 +42,9 @@ def read(folder: Path) -> Vocabulary:
         elif spelling != f"<unused {number}>":
             specials[spelling] = number
     config = read_json(config_file) if config_file.is_file() else {}
+    size, roles = 1 + max(numbers.values(), default=-1), read_roles(config, specials)
     try:
-        return Vocabulary(
-            split="gpt2",
-            ids=ids,
-            merges=merges,
-            specials=specials,
-            size=1 + max(numbers.values(), default=-1),
-            **read_roles(config, specials),
-        )
+        return Vocabulary(split="gpt2", ids=ids, merges=merges, specials=specials, size=size, **roles)
     except TokenizerError as error:
         raise TokenizerError(f"{vocab_file} and {merges_file}: {error}") from error
 
@@ -86,9 +55,8 @@ def _merges(file: Path) -> Iterator[tuple[bytes, bytes]]:
         text = decode_utf8(read_file(file))
     except TokenizerError as error:
         raise TokenizerError(f"{file}: {error}") from error
-    lines = text.split("\n")
     # Many programs write no line end after the last line, so a file that was cut short cannot be detected.
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line or (number == 1 and line.startswith("#version")):
             continue
         parts = [unspell(part) for part in line.rstrip("\r").split(" ")]

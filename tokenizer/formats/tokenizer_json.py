@@ -35,8 +35,7 @@ from tokenizer.text.spelling import unspell
 from tokenizer.text.unicode import encode_utf8
 from tokenizer.vocabulary import Vocabulary
 
-TOKENIZER_FILE = "tokenizer.json"
-CONFIG_FILE = "tokenizer_config.json"
+FILE, CONFIG_FILE = "tokenizer.json", "tokenizer_config.json"
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
@@ -56,7 +55,7 @@ Each special token is written in full, so transformers can distinguish it from t
 
 def write(vocabulary: Vocabulary, path: Path) -> None:
     """Write both files into a folder, or only the first if the path ends in .json."""
-    file = path if path.suffix == ".json" else path / TOKENIZER_FILE
+    file = path if path.suffix == ".json" else path / FILE
     write_json(file, _tokenizer_document(vocabulary))
     if file is not path:
         write_json(path / CONFIG_FILE, _config_document(vocabulary))
@@ -114,7 +113,8 @@ def _tokenizer_document(vocabulary: Vocabulary) -> Json:
 def _config_document(vocabulary: Vocabulary) -> Json:
     """Return the content of tokenizer_config.json."""
     document: Json = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
-    document |= named_roles(vocabulary)
+    named = {role: getattr(vocabulary, field) for role, field in ROLES.items()}
+    document |= {role: name for role, name in named.items() if name in vocabulary.specials}
     if set(SPECIAL_TOKENS) - {END_OF_TEXT} <= set(vocabulary.specials):
         document["chat_template"] = CHAT_TEMPLATE
     return document
@@ -125,9 +125,8 @@ def read(path: Path) -> Vocabulary:
 
     Raises TokenizerError naming the file and the field.
     """
-    file = path / TOKENIZER_FILE if path.is_dir() else path
-    document = read_json(file)
-    config_file = file.with_name(CONFIG_FILE)
+    file = path / FILE if path.is_dir() else path
+    document, config_file = read_json(file), file.with_name(CONFIG_FILE)
     config = read_json(config_file) if config_file.is_file() else {}
     try:
         return _vocabulary(document, config)
@@ -135,12 +134,6 @@ def read(path: Path) -> Vocabulary:
         raise TokenizerError(f"{file}: {error}") from error
     except RecursionError:
         raise TokenizerError(f"{file} is nested deeper than any tokenizer.") from None
-
-
-def named_roles(vocabulary: Vocabulary) -> dict[str, str]:
-    """Return the names of the tokens that have a role, as a tokenizer_config.json has them."""
-    named = {role: getattr(vocabulary, field) for role, field in ROLES.items()}
-    return {role: name for role, name in named.items() if name in vocabulary.specials}
 
 
 def read_roles(config: Json, specials: Collection[str]) -> Roles:

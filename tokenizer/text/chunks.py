@@ -1,8 +1,8 @@
 """Texts in chunks of about a million characters: enough work for a thread, and little memory.
 
-Texts may come from an iterator, or from files, and need not fit into memory together. Short texts share a chunk; a long
-text is cut where every rule of word_rules.py ends a word. The chunks do not depend on the number of threads, and their
-results are taken in order, so results do not depend on it either.
+The texts need not fit into memory together. Short texts share a chunk; a long text is cut where every rule of
+word_rules.py ends a word. The chunks do not depend on the number of threads, and their results are taken in order, so
+results do not depend on it either.
 """
 
 from __future__ import annotations
@@ -12,13 +12,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
 import regex
 
 from tokenizer.errors import TokenizerError
-from tokenizer.text.added_tokens import SPECIAL_TOKENS
 
 CHUNK_SIZE = 1 << 20  # characters
 
@@ -76,86 +74,14 @@ def cut(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def last_border(text: str, start: int, stop: int, names: Iterable[str] = ()) -> int:
+def last_border(text: str, start: int, stop: int) -> int:
     """Return the last position in text[start:stop] at which a cut changes no word, or `start` if there is none.
-
-    No cut is made inside one of the `names` of special tokens, nor inside the beginning of one at the end of the text,
-    which may go on.
 
     >>> last_border("it's naïve", 0, 10)
     4
-    >>> last_border("it's<|end|>", 0, 11), last_border("it's<|end|>", 0, 11, ["<|end|>"])
-    (9, 4)
     """
-    while found := _LAST_BORDER.search(text, start, stop):
-        border: int = found.end()
-        around = [place for name in names for place in _around(text, border, name)]
-        if not around:
-            return border
-        stop = min(around) + 1  # the border may be where the name begins
-    return start
-
-
-def _around(text: str, border: int, name: str) -> Iterator[int]:
-    """Yield the places before a border at which a name begins, or may begin, that ends after it."""
-    for place in range(max(0, border - len(name) + 1), border):
-        if name.startswith(text[place : place + len(name)]):
-            yield place
-
-
-class Cutter:
-    """Cuts a text that arrives in pieces at borders; what it returns, joined, is the text."""
-
-    def __init__(self, names: Iterable[str] = (), *, may_cut: bool = True) -> None:
-        """Take the names of the special tokens in which no cut is made, and whether the text may be cut at all."""
-        self._names, self._may_cut = tuple(names), may_cut
-        self._reach = max([len(name) - 1 for name in self._names], default=1) or 1
-        self._kept: list[str] = []  # since the last border
-        self._tail = ""  # the last characters so far: a border may be right after them, and a name may begin in them
-
-    def push(self, piece: str) -> str:
-        """Return the text up to the last border, often none."""
-        self._kept.append(piece)
-        recent, start = self._tail + piece, max(len(self._tail) - 1, 0)
-        border = last_border(recent, start, len(recent), self._names) if self._may_cut else start
-        self._tail = recent[-self._reach :]
-        if border == start:
-            return ""
-        text = "".join(self._kept)
-        border += len(text) - len(recent)
-        self._kept = [text[border:]]
-        return text[:border]
-
-    def flush(self) -> str:
-        """Return the text that is left and start again."""
-        text = "".join(self._kept)
-        self._kept, self._tail = [], ""
-        return text
-
-
-def read_files(paths: Iterable[str | Path], *, special_tokens: Iterable[str] = SPECIAL_TOKENS) -> Iterator[str]:
-    """Yield the text of UTF-8 files in parts.
-
-    A part ends where every rule of word_rules.py ends a word, and never inside one of the `special_tokens`, so the
-    words are those of the whole file. With the split "none" or a pattern of your own, no token crosses from one part to
-    the next. Line ends are not changed.
-    Raises TokenizerError for a file that cannot be read or is not UTF-8.
-    """
-    names = list(special_tokens)
-    for path in map(Path, paths):
-        try:
-            with path.open(encoding="utf-8", newline="") as file:
-                cutter = Cutter(names)
-                while piece := file.read(CHUNK_SIZE):
-                    if complete := cutter.push(piece):
-                        yield complete
-                yield cutter.flush()
-        except OSError as error:
-            raise TokenizerError(f"cannot read {path}: {error.strerror}.") from error
-        except UnicodeDecodeError as error:
-            raise TokenizerError(
-                f"{path} is not UTF-8: {error.reason}; convert it, or read it with errors='replace' and pass its text."
-            ) from error
+    found = _LAST_BORDER.search(text, start, stop)
+    return int(found.end()) if found else start
 
 
 Item = TypeVar("Item")

@@ -11,12 +11,12 @@ from pathlib import Path
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.errors import InputError, RunError
-from minigrad.formats.gguf import container, storage
+from minigrad.formats.gguf import container
 from minigrad.formats.gguf.network import read_network
-from minigrad.formats.gguf.storage import STORAGES, Stored
+from minigrad.formats.gguf.storage import STORAGES, Stored, storage_for
 from minigrad.formats.gguf.vocabulary import read_vocabulary
 from minigrad.options import REQUIRED, option
-from minigrad.system.files import reason, replacing
+from minigrad.system.files import check_new_file, reason, replacing
 from minigrad.system.terminal import prepare_output, say
 from minigrad.system.units import format_bytes
 
@@ -42,19 +42,14 @@ def export(config: GGUFConfig) -> Path:
     folder = Path(config.run)
     path = folder / f"model-{config.type}.gguf" if config.out is None else Path(config.out)
     network = read_network(folder)
-    if path.exists():
-        raise InputError(f"{path} exists and is not overwritten; delete it, or name another file with --out")
-    if not path.parent.is_dir():
-        raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+    check_new_file(path)
     metadata: dict[str, container.Value] = {
         **network.metadata,
         "general.file_type": _FILE_TYPES[config.type],
         "general.quantization_version": 2,
         **read_vocabulary(folder, network.vocab_size),
     }
-    tensors = {
-        name: Stored(array, storage.storage_for(name, array, config.type)) for name, array in network.arrays.items()
-    }
+    tensors = {name: Stored(each, storage_for(name, each, config.type)) for name, each in network.arrays.items()}
     try:
         with replacing(path) as temporary, temporary.open("wb") as file:
             container.write(file, metadata, tensors)

@@ -19,12 +19,9 @@ from typing import IO
 
 from minigrad.formats.gguf.storage import STORAGES, Stored
 
-ALIGNMENT = 32
-"""Bytes: the offset of every tensor is a multiple of it."""
-
+ALIGNMENT = 32  # bytes; the offset of every tensor is a multiple of it
 Value = bool | int | float | str | list[str] | list[int] | list[float]
 """A value of the metadata: int is stored as uint32 (in a list int32), float as float32."""
-
 _STRING, _ARRAY = 8, 9
 _NUMBERS = {bool: (7, "<?"), int: (4, "<I"), float: (6, "<f")}  # the code of a type, and how `struct` packs it
 _ELEMENTS = {int: (5, "i"), float: (6, "f")}
@@ -39,7 +36,8 @@ def write(file: IO[bytes], metadata: Mapping[str, Value], tensors: Mapping[str, 
         dimensions = array.shape[::-1]
         sizes = struct.pack(f"<I{len(dimensions)}Q", len(dimensions), *dimensions)
         header.append(_string(name) + sizes + struct.pack("<IQ", STORAGES[storage].code, offset))
-        offset += _aligned(STORAGES[storage].size(array.size))
+        size = STORAGES[storage].size(array.size)
+        offset += size + len(_padding(size))
     content = b"".join(header)
     file.write(content + _padding(len(content)))
     for name, (array, storage) in tensors.items():
@@ -48,16 +46,8 @@ def write(file: IO[bytes], metadata: Mapping[str, Value], tensors: Mapping[str, 
         file.write(_padding(len(content)))
 
 
-def _aligned(size: int) -> int:
-    return size + len(_padding(size))
-
-
 def _padding(size: int) -> bytes:
-    """Return the zeros after `size` bytes.
-
-    >>> [len(_padding(size)) for size in (0, 1, 31, 32, 33)]
-    [0, 31, 1, 0, 31]
-    """
+    """Return the zeros after `size` bytes."""
     return bytes(-size % ALIGNMENT)
 
 

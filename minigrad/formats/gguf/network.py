@@ -59,9 +59,9 @@ def read_network(folder: Path) -> Network:
         check_weights(weights, {name: entry.shape for name, entry in described.entries.items()})
     except InputError as error:
         raise InputError(f"{folder}: {error}") from None
+    metadata: dict[str, Value] = {"general.architecture": kind, "general.name": folder.resolve().name}
+    metadata |= {f"{kind}.{key}": value for key, value in described.settings.items()}
     arrays = {entry.name: entry.change(weights[name]) for name, entry in described.entries.items()}
-    prefixed = {f"{kind}.{key}": value for key, value in described.settings.items()}
-    metadata = {"general.architecture": kind, "general.name": folder.resolve().name, **prefixed}
     return Network(metadata, arrays, described.vocab_size)
 
 
@@ -77,16 +77,12 @@ def _published(weights: dict[str, Array], entries: Mapping[str, Entry], kind: st
     return weights
 
 
-def _same(array: Array) -> Array:
-    return array
-
-
 class Entry(NamedTuple):
     """How an array of a checkpoint is stored in a GGUF file."""
 
     name: str  # llama.cpp's
     shape: tuple[int, ...]  # in the checkpoint
-    change: Callable[[Array], Array] = _same
+    change: Callable[[Array], Array] = np.asarray  # leaves it as it is
 
 
 class Described(NamedTuple):
@@ -121,8 +117,7 @@ def _llama(values: dict[str, Any]) -> Described:
     require_variant(values, {"attention_bias": False, "mlp_bias": False, "hidden_act": "silu"})
     config = read_dataclass(_Llama, values, ignore_unknown=True)
     width, inner, heads = config.hidden_size, config.intermediate_size, config.num_attention_heads
-    kv_heads = config.num_key_value_heads or heads
-    size = config.head_dim or width // heads
+    kv_heads, size = config.num_key_value_heads or heads, config.head_dim or width // heads
     settings: dict[str, Value] = {
         "vocab_size": config.vocab_size,
         "block_count": config.num_hidden_layers,
@@ -141,24 +136,28 @@ def _llama(values: dict[str, Any]) -> Described:
         "model.embed_tokens.weight": Entry("token_embd.weight", (config.vocab_size, width)),
         "model.norm.weight": Entry("output_norm.weight", (width,)),
     }
+    block = {
+        "input_layernorm": Entry("attn_norm", (width,)),
+        "self_attn.q_proj": Entry("attn_q", (heads * size, width), pairs_in_a_row(heads)),
+        "self_attn.k_proj": Entry("attn_k", (kv_heads * size, width), pairs_in_a_row(kv_heads)),
+        "self_attn.v_proj": Entry("attn_v", (kv_heads * size, width)),
+        "self_attn.o_proj": Entry("attn_output", (width, heads * size)),
+        "post_attention_layernorm": Entry("ffn_norm", (width,)),
+        "mlp.gate_proj": Entry("ffn_gate", (inner, width)),
+        "mlp.up_proj": Entry("ffn_up", (inner, width)),
+        "mlp.down_proj": Entry("ffn_down", (width, inner)),
+    }
     for layer in range(config.num_hidden_layers):
-        attention, feed_forward = f"model.layers.{layer}.self_attn", f"model.layers.{layer}.mlp"
-        block = f"blk.{layer}"
-        entries |= {
-            f"model.layers.{layer}.input_layernorm.weight": Entry(f"{block}.attn_norm.weight", (width,)),
-            f"{attention}.q_proj.weight": Entry(f"{block}.attn_q.weight", (heads * size, width), pairs_in_a_row(heads)),
-            f"{attention}.k_proj.weight": Entry(
-                f"{block}.attn_k.weight", (kv_heads * size, width), pairs_in_a_row(kv_heads)
-            ),
-            f"{attention}.v_proj.weight": Entry(f"{block}.attn_v.weight", (kv_heads * size, width)),
-            f"{attention}.o_proj.weight": Entry(f"{block}.attn_output.weight", (width, heads * size)),
-            f"model.layers.{layer}.post_attention_layernorm.weight": Entry(f"{block}.ffn_norm.weight", (width,)),
-            f"{feed_forward}.gate_proj.weight": Entry(f"{block}.ffn_gate.weight", (inner, width)),
-            f"{feed_forward}.up_proj.weight": Entry(f"{block}.ffn_up.weight", (inner, width)),
-            f"{feed_forward}.down_proj.weight": Entry(f"{block}.ffn_down.weight", (width, inner)),
-        }
+        for ours, entry in block.items():
+            named = entry._replace(name=f"blk.{layer}.{entry.name}.weight")
+            entries[f"model.layers.{layer}.{ours}.weight"] = named
+    return _described(settings, entries, config)
+
+
+def _described(settings: dict[str, Value], entries: dict[str, Entry], config: _Llama | _GPT2) -> Described:
+    """Return what a config describes, with a head of its own if it has one."""
     if not config.tie_word_embeddings:
-        entries[_HEAD] = Entry("output.weight", (config.vocab_size, width))
+        entries[_HEAD] = entries[next(iter(entries))]._replace(name="output.weight")  # of the embedding's shape
     return Described(settings, entries, config.vocab_size)
 
 
@@ -194,11 +193,10 @@ def rotary_metadata(values: dict[str, Any], context_length: int) -> dict[str, Va
     metadata: dict[str, Value] = {"rope.freq_base": float(rotary.rope_theta)}
     if rotary.rope_type == "default":
         return metadata
-    original = rotary.original_max_position_embeddings
     metadata |= {"rope.scaling.type": rotary.rope_type, "rope.scaling.factor": float(rotary.factor)}
     if rotary.rope_type == "yarn":
         metadata |= {
-            "rope.scaling.original_context_length": original or context_length,
+            "rope.scaling.original_context_length": rotary.original_max_position_embeddings or context_length,
             "rope.scaling.yarn_beta_fast": float(rotary.beta_fast),
             "rope.scaling.yarn_beta_slow": float(rotary.beta_slow),
         }
@@ -273,9 +271,7 @@ def _gpt2(values: dict[str, Any]) -> Described:
         ):
             entries[f"h.{layer}.{ours}.weight"] = Entry(f"blk.{layer}.{theirs}.weight", (rows, columns), np.transpose)
             entries[f"h.{layer}.{ours}.bias"] = Entry(f"blk.{layer}.{theirs}.bias", (columns,))
-    if not config.tie_word_embeddings:
-        entries[_HEAD] = Entry("output.weight", (config.vocab_size, width))
-    return Described(settings, entries, config.vocab_size)
+    return _described(settings, entries, config)
 
 
 _ARCHITECTURES: dict[str, tuple[str, Callable[[dict[str, Any]], Described]]] = {

@@ -16,8 +16,7 @@ import numpy as np
 from minigrad.errors import InputError
 from minigrad.typing import Array
 
-BLOCK = 32
-"""The number of elements of a block of Q8_0; a row of an array is a whole number of blocks."""
+BLOCK = 32  # elements of Q8_0; a row of an array is a whole number of blocks
 
 
 class Storage(NamedTuple):
@@ -44,7 +43,6 @@ class Storage(NamedTuple):
 
 
 Q8_0_BLOCK = np.dtype([("scale", "<f2"), ("elements", "i1", BLOCK)])
-"""The layout of a block of Q8_0."""
 
 
 def q8_0(elements: Array) -> Any:

@@ -18,16 +18,14 @@ from minigrad.formats.typed import read_dataclass
 from minigrad.options import shown
 from minigrad.system.files import read_bytes
 
+# llama.cpp's kinds of tokens: ordinary, special, found in every text, and without a text.
 NORMAL, CONTROL, USER_DEFINED, UNUSED = 1, 3, 4, 5
-"""llama.cpp's kinds of tokens: ordinary, special, found in every text, and without a text."""
 
 _WORDS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
 _REST = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+# From the pattern of a Split to llama.cpp's name of the program that splits in the same way.
 PATTERNS = {_WORDS + r"\p{N}{1,3}" + _REST: "dbrx", _WORDS + r"\p{N}" + _REST: "qwen2"}
-"""From the pattern of a Split to llama.cpp's name of the program that splits in the same way."""
-
 _WHOLE_WORDS = {"dbrx": "llama-bpe"}  # the same split, and a word that is a token becomes that token
-
 _LARGEST_TEMPLATE = 1 << 20  # bytes
 
 
@@ -67,10 +65,8 @@ def read_vocabulary(folder: Path, vocab_size: int) -> dict[str, Value]:
 
     Raises InputError, naming the file, if it is missing or damaged, or describes what llama.cpp cannot do.
     """
-    path = folder / "tokenizer.json"
-    document = read_json(path)
-    config_file = folder / "tokenizer_config.json"
-    config = read_json(config_file) if config_file.exists() else {}
+    path, config_file = folder / "tokenizer.json", folder / "tokenizer_config.json"
+    document, config = read_json(path), read_json(config_file) if config_file.exists() else {}
     try:
         file = read_dataclass(_File, document, ignore_unknown=True)
         metadata = {**_tokens(file, vocab_size), **_borders(file, config)}
@@ -146,11 +142,11 @@ def _split_name(steps: list[dict[str, Any]]) -> str | None:
     by_words = last.get("use_regex", True)
     if not splitting:
         return "gpt-2" if by_words else None
-    first = splitting[0]
-    if first.get("type") == "Digits" and first.get("individual_digits") is True and by_words:
-        return "smollm"
+    (first,) = splitting
+    if by_words:
+        return "smollm" if first.get("type") == "Digits" and first.get("individual_digits") is True else None
     pattern = first.get("pattern")
-    if first.get("type") != "Split" or first.get("behavior") != "Isolated" or not isinstance(pattern, dict) or by_words:
+    if first.get("type") != "Split" or first.get("behavior") != "Isolated" or not isinstance(pattern, dict):
         return None
     return PATTERNS.get(str(pattern.get("Regex")))
 

@@ -66,7 +66,7 @@ def test_half_precision_is_the_default_and_out_names_the_file(run, tmp_path):
 def test_an_existing_file_is_not_overwritten(run, capsys):
     path = run / "model-f16.gguf"
     path.write_text("mine", encoding="utf-8")
-    assert "exists and is not overwritten; delete it, or name another file with --out" in refusal(capsys, run)
+    assert "exists and is not overwritten; delete it, or name another file" in refusal(capsys, run)
     assert path.read_text(encoding="utf-8") == "mine"
 
 

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenizer import TokenizerError, train
-from tokenizer.learn.count import count_words
+from tokenizer import TokenizerError
 from tokenizer.text import chunks
-from tokenizer.text.chunks import last_border, map_in_order, num_threads, read_files
+from tokenizer.text.chunks import last_border, map_in_order, num_threads
 from tokenizer.text.scanner import Scanner
 from tokenizer.text.word_rules import RULES
 
@@ -51,68 +50,22 @@ def test_anything_but_texts_is_named():
         list(chunks.chunks(["a", b"b"], may_cut=True))
 
 
-any_text = st.text() | st.text("a 1\n!'sl日\u00a0\u2028,")
-
-
-@given(text=any_text)
-def test_files_are_read_in_parts(tmp_path_factory, text):
-    path = tmp_path_factory.mktemp("texts") / "text"
-    path.write_bytes(text.encode())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunks, "CHUNK_SIZE", 5)
-        parts = list(read_files([path, str(path)]))
-    assert "".join(parts) == 2 * text
-    words = [word for part in parts for word in Scanner("gpt4").words(part)]
-    assert words == 2 * Scanner("gpt4").words(text)
-
-
-def test_files_that_cannot_be_read_are_named(tmp_path):
-    with pytest.raises(TokenizerError, match=r"cannot read .*missing: No such file"):
-        list(read_files([tmp_path / "missing"]))
-    (tmp_path / "latin").write_bytes(b"caf\xe9 ")
-    with pytest.raises(TokenizerError, match="latin is not UTF-8: invalid continuation byte; convert it"):
-        list(read_files([tmp_path / "latin"]))
-
-
-@pytest.mark.parametrize("size", range(1, 20))
-def test_special_tokens_are_never_cut_in_two(tmp_path, monkeypatch, size):
-    text = "one<|endoftext|>two <|end|>three <|endof <|end of text|> <|"
-    (tmp_path / "text").write_text(text, encoding="utf-8")
-    names = ["<|endoftext|>", "<|end|>", "<|end of text|>"]
-    monkeypatch.setattr(chunks, "CHUNK_SIZE", size)
-    parts = list(read_files([tmp_path / "text"], special_tokens=names))
-    assert "".join(parts) == text
-    assert [part.count(name) for name in names for part in parts if name in part] == [1, 1, 1]
-    counted = count_words(parts, "gpt2", names)
-    assert sorted(counted.items()) == sorted(count_words([text], "gpt2", names).items())
-
-
-def test_a_tokenizer_learned_from_parts_of_files_equals_that_of_the_whole(tmp_path, monkeypatch):
-    text = "to be<|endoftext|>or not to be<|user|>that is" * 20
-    (tmp_path / "text").write_text(text, encoding="utf-8")
-    monkeypatch.setattr(chunks, "CHUNK_SIZE", 7)
-    assert train(read_files([tmp_path / "text"]), 300).fingerprint() == train([text], 300).fingerprint()
-
-
-def test_an_accent_stays_with_its_letter(tmp_path, monkeypatch):
-    (tmp_path / "text").write_text("cafe\u0301 " * 9, encoding="utf-8")
-    monkeypatch.setattr(chunks, "CHUNK_SIZE", 5)
-    assert not [part for part in read_files([tmp_path / "text"]) if part.startswith("\u0301")]
-
-
-def test_a_long_run_of_letters_is_searched_once(tmp_path, monkeypatch):
+def test_a_long_run_of_letters_is_searched_once(monkeypatch):
     searched = []
 
-    def counting(text, start, stop, names=()):
+    def counting(text, start, stop):
         searched.append(stop - start)
-        return last_border(text, start, stop, names)
+        return last_border(text, start, stop)
 
     monkeypatch.setattr(chunks, "last_border", counting)
     monkeypatch.setattr(chunks, "CHUNK_SIZE", 10)
-    (tmp_path / "text").write_text("x" * 1_000, encoding="utf-8")
-    assert "".join(read_files([tmp_path / "text"])) == "x" * 1_000
     assert "".join(chunks.cut("x" * 1_000)) == "x" * 1_000
-    assert sum(searched) < 2 * 1_000 * 1.3
+    assert sum(searched) < 1_000 * 1.3
+
+
+def test_an_accent_stays_with_its_letter(monkeypatch):
+    monkeypatch.setattr(chunks, "CHUNK_SIZE", 5)
+    assert not [part for part in chunks.cut("cafe\u0301 " * 9) if part.startswith("\u0301")]
 
 
 def test_threads():
