@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenizer.encode.characters import CharacterEncoder, decode_with_fallback
-from tokenizer.encode.encoder import encoder_of
+from tokenizer.encode.encoder import Encoder, encoder_of
 from tokenizer.errors import TokenizerError
 from tokenizer.formats import gpt2_files, tokenizer_json
 from tokenizer.learn.count import DEFAULT_MEMORY, count_words
@@ -143,9 +143,9 @@ class Tokenizer:
         """
         if isinstance(texts, str):
             raise TokenizerError("encode_batch takes a list of texts, not one string: pass [text].")
-        if not self._added.keep_text_whole:
-            return [np.array(self.encode(text), np.int32) for text in texts]
-        return self._encoder.encode_batch(texts, threads)
+        if self._added.keep_text_whole and isinstance(self._encoder, Encoder):
+            return self._encoder.encode_batch(texts, threads)
+        return [np.array(self.encode(text), np.int32) for text in texts]
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """Return the bytes of the ids; those of a special token are its name, and an unused id has none.
@@ -162,19 +162,15 @@ class Tokenizer:
                 raise TokenizerError(f"token id {number} is out of range: ids go from 0 to {self.vocab_size - 1}.")
         return numbers
 
-    def decode(self, ids: Iterable[int], *, errors: str = "replace") -> str:
+    def decode(self, ids: Iterable[int]) -> str:
         r"""Return the text of the ids; bytes that are not UTF-8 become U+FFFD, the replacement character.
-
-        With errors="strict" they raise TokenizerError instead.
 
         >>> train([], vocab_size=261).decode([200 + 5, 40 + 5])
         '\ufffd('
         """
-        if errors not in ("replace", "strict"):
-            raise TokenizerError(f"errors={errors!r}: expected 'replace' or 'strict'.")
         if self.vocabulary.byte_ids:
-            return decode_with_fallback(self.vocabulary, self._checked(ids), errors).removeprefix(" ")
-        return decode_utf8(self.decode_bytes(ids), errors)
+            return decode_with_fallback(self.vocabulary, self._checked(ids)).removeprefix(" ")
+        return self.decode_bytes(ids).decode("utf-8", "replace")
 
     def stream_decoder(self) -> StreamDecoder:
         """Return a decoder that takes one id at a time, and continues the text of the ids before them."""

@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 from tokenizer.bpe import Tokenizer
 from tokenizer.disk import Json, read_file, read_json, write_json
-from tokenizer.errors import TokenizerError
-from tokenizer.formats.tokenizer_json import CHAT_TEMPLATE, CONFIG_FILE
+from tokenizer.errors import TokenizerError, did_you_mean
+from tokenizer.formats.tokenizer_json import CHAT_TEMPLATE, CONFIG_FILE, named_tokens
 from tokenizer.templates.renderer import Renderer
 from tokenizer.text.added_tokens import special_pattern
 
@@ -58,9 +57,8 @@ def render_conversation(tokenizer: Tokenizer, messages: Iterable[Mapping[str, st
     [77, 102, 4]
     """
     specials = tokenizer.specials
-    missing = [token for token in (*map(_token, ROLES), "<|end|>") if token not in specials]
-    if missing:
-        raise TokenizerError(f"this tokenizer cannot write a chat: it has no token {', '.join(missing)}.")
+    if missing := _missing(tokenizer):
+        raise TokenizerError(f"this tokenizer cannot write a chat: it has no token {missing}.")
     ids: list[int] = []
     is_answer: list[bool] = []
     for number, message in enumerate(messages):
@@ -68,13 +66,10 @@ def render_conversation(tokenizer: Tokenizer, messages: Iterable[Mapping[str, st
             if not isinstance(message.get(field), str):
                 raise TokenizerError(f"message {number} has no text in the field {field!r}: {dict(message)!r}.")
         if message["role"] not in ROLES:
-            nearest = get_close_matches(message["role"], ROLES, n=1)
-            hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
-            raise TokenizerError(
-                f"message {number} has the role {message['role']!r}: expected one of {', '.join(ROLES)}{hint}"
-            )
+            expected = f"expected one of {', '.join(ROLES)}{did_you_mean(message['role'], ROLES)}"
+            raise TokenizerError(f"message {number} has the role {message['role']!r}: {expected}")
         content = [*tokenizer.encode(message["content"]), specials["<|end|>"]]
-        ids += [specials[_token(message["role"])], *content]
+        ids += [specials[f"<|{message['role']}|>"], *content]
         is_answer += [False, *[message["role"] == "assistant"] * len(content)]
     return ids, is_answer
 
@@ -104,30 +99,31 @@ def mark_answers(
     return ids, is_answer
 
 
-def _token(role: str) -> str:
-    return f"<|{role}|>"
+def _missing(tokenizer: Tokenizer) -> str:
+    """Return the special tokens that `encode_chat` needs and a tokenizer lacks."""
+    needed = (*(f"<|{role}|>" for role in ROLES), "<|end|>")
+    return ", ".join(token for token in needed if token not in tokenizer.specials)
 
 
 TEMPLATE_FILE = "chat_template.jinja"
-PRIVATE_USE = (range(0xE000, 0xF900), range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE))
-"""The characters without a meaning."""
+PRIVATE_USE = (range(0xE000, 0xF900), range(0xF0000, 0xFFFFE), range(0x100000, 0x10FFFE))  # without a meaning
+PLACE = "the chat template of this model"
 
 
 class ChatTemplate:
-    """The form of conversations that a model was taught; `load_chat` makes one from the folder of the model."""
+    """The form of conversations that a model was taught; `load_chat` makes one from the folder of the model.
+
+    `source` is a template in Jinja, or None for the form of `encode_chat`; `names` are special tokens by the names that
+    it uses; `place` is what errors call it.
+    """
 
     def __init__(
         self,
         tokenizer: Tokenizer,
         source: str | None = None,
         names: Mapping[str, str] | None = None,
-        *,
-        place: str = "the chat template of this model",
+        place: str = PLACE,
     ) -> None:
-        """Take a template in Jinja, or None for the form of `encode_chat`, and special tokens by the names it uses.
-
-        `place` is what errors call the template.
-        """
         self.tokenizer, self.source, self.names = tokenizer, source, dict(names or {})
         self._renderer = None if source is None else Renderer(source, place)
 
@@ -170,15 +166,20 @@ class ChatTemplate:
         The form of `encode_chat` is there already. Raises TokenizerError if the folder cannot be read, OSError if it
         cannot be written.
         """
-        if self.source is None:
-            return
-        file = Path(path) / CONFIG_FILE
-        config = read_json(file) if file.is_file() else {}
-        write_json(file, {**self.names, **config, "chat_template": self.source})
+        if self.source is not None:
+            file = Path(path) / CONFIG_FILE
+            write_json(file, {**self.names, **_config(file.parent), "chat_template": self.source})
 
 
-_ANSWER = "{% if add_generation_prompt %}BEGINassistant\n{% endif %}"
-_FORM = "{% for message in messages %}BEGIN{{ message['role'] }}\n{{ message['content'] }}END\n{% endfor %}" + _ANSWER
+def _config(folder: Path) -> Json:
+    """Return the content of the tokenizer_config.json in a folder, if there is one."""
+    return read_json(folder / CONFIG_FILE) if (folder / CONFIG_FILE).is_file() else {}
+
+
+_FORM = (
+    "{% for message in messages %}BEGIN{{ message['role'] }}\n{{ message['content'] }}END\n{% endfor %}"
+    "{% if add_generation_prompt %}BEGINassistant\n{% endif %}"
+)
 
 
 def _first_form(tokenizer: Tokenizer, names: dict[str, str]) -> ChatTemplate | None:
@@ -187,14 +188,12 @@ def _first_form(tokenizer: Tokenizer, names: dict[str, str]) -> ChatTemplate | N
     Text models of today have the tokens of ChatML. Others end a message with the token that ends a document, and their
     messages begin with the name of the speaker.
     """
-    end = tokenizer.vocabulary.end_of_text
-    if "<|im_end|>" in tokenizer.specials:
-        form = _FORM.replace("BEGIN", "<|im_start|>").replace("END", "<|im_end|>")
-        return ChatTemplate(tokenizer, form, names)
+    begin, end = "<|im_start|>", "<|im_end|>"
     if end not in tokenizer.specials:
-        return None
-    form = _FORM.replace("BEGIN", "").replace("END", "{{ eos_token }}")
-    return ChatTemplate(tokenizer, form, names | {"eos_token": end})
+        names, begin, end = names | {"eos_token": tokenizer.vocabulary.end_of_text}, "", "{{ eos_token }}"
+        if names["eos_token"] not in tokenizer.specials:
+            return None
+    return ChatTemplate(tokenizer, _FORM.replace("BEGIN", begin).replace("END", end), names)
 
 
 def load_chat(path: str | Path, tokenizer: Tokenizer, *, is_untaught: bool = False) -> ChatTemplate:
@@ -205,37 +204,19 @@ def load_chat(path: str | Path, tokenizer: Tokenizer, *, is_untaught: bool = Fal
     damaged template; and for a template of another form where jinja2 is not installed.
     """
     folder = Path(path)
-    config = read_json(folder / CONFIG_FILE) if (folder / CONFIG_FILE).is_file() else {}
-    source, file = _template_of(config), folder / CONFIG_FILE
+    config, file = _config(folder), folder / CONFIG_FILE
+    source, names = config.get("chat_template"), named_tokens(config)
+    if isinstance(source, list):  # of several templates, each with a name
+        source = {each.get("name"): each.get("template") for each in source if isinstance(each, dict)}.get("default")
     if (folder / TEMPLATE_FILE).is_file():
         file = folder / TEMPLATE_FILE
         source = read_file(file).decode("utf-8", "replace")
-    if source not in (None, CHAT_TEMPLATE):
-        return ChatTemplate(tokenizer, source, _named_tokens(config), place=f"the chat template in {file}")
-    missing = [token for token in (*map(_token, ROLES), "<|end|>") if token not in tokenizer.specials]
-    if missing and is_untaught and (first := _first_form(tokenizer, _named_tokens(config))) is not None:
+    if isinstance(source, str) and source != CHAT_TEMPLATE:
+        return ChatTemplate(tokenizer, source, names, f"the chat template in {file}")
+    if not (missing := _missing(tokenizer)):
+        return ChatTemplate(tokenizer)
+    if is_untaught and (first := _first_form(tokenizer, names)) is not None:
         return first
-    if missing:
-        raise TokenizerError(
-            f"{folder} holds no chat model: it has no chat template, and its tokenizer no token {', '.join(missing)}."
-        )
-    return ChatTemplate(tokenizer)
-
-
-def _template_of(config: Json) -> str | None:
-    """Return the template in a tokenizer_config.json: a text, or the one named "default" among several."""
-    found = config.get("chat_template")
-    if isinstance(found, list):
-        named = {each.get("name"): each.get("template") for each in found if isinstance(each, dict)}
-        found = named.get("default")
-    return found if isinstance(found, str) else None
-
-
-def _named_tokens(config: Json) -> dict[str, str]:
-    """Return the special tokens of a tokenizer_config.json by the names that templates use, such as `bos_token`."""
-    found = {}
-    for name, value in config.items():
-        content = value.get("content") if isinstance(value, dict) else value
-        if name.endswith("_token") and isinstance(content, str):
-            found[name] = content
-    return found
+    raise TokenizerError(
+        f"{folder} holds no chat model: it has no chat template, and its tokenizer no token {missing}."
+    )

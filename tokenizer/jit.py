@@ -17,10 +17,7 @@ import numba
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-KERNELS: dict[str, Callable[..., object]] = {}
-"""Every kernel, by the last part of its module's name and its own name; the tests go through this table."""
-
-
+KERNELS: dict[str, Callable[..., object]] = {}  # every kernel by its module's last name and its own, for the tests
 _KEPT = 8  # folders of compiled kernels
 
 
@@ -49,24 +46,22 @@ def _code_folder() -> Path | None:
         return None
 
 
-FOLDER = _code_folder()
-"""Where compiled kernels are kept; None where nothing can be written, and each start compiles them again."""
+FOLDER = _code_folder()  # None where nothing can be written, and each start compiles the kernels again
 
 
 def kernel(function: Function) -> Function:
     """Compile a loop, which then releases Python's lock, divides as NumPy does, and is kept on disk.
 
-    A kernel uses only the arrays that it is given and makes none, so Numba need not count references to them (its
-    runtime, "nrt", is off). The small kernels of this package, which call each other for every character, then run
-    three times as fast.
+    A kernel makes no arrays, so Numba need not count references to them (its runtime, "nrt", is off). The small kernels
+    of this package, which call each other for every character, then run three times as fast.
     """
     settings: Any = numba.config  # its attributes come from the environment; mypy cannot see them
     before = settings.CACHE_DIR
     settings.CACHE_DIR = str(FOLDER or "")
+    # Nothing calls a kernel from C.
+    options: Any = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
     try:
-        options: Any = {"nogil": True, "cache": FOLDER is not None, "error_model": "numpy", "_nrt": False}
-        options["no_cfunc_wrapper"] = True  # nothing calls a kernel from C
-        compiled: Function = numba.njit(function, **options)
+        compiled: Function = numba.njit(function, cache=FOLDER is not None, **options)
     finally:
         settings.CACHE_DIR = before  # other packages keep their kernels in other folders
     KERNELS[f"{function.__module__.rsplit('.', 1)[-1]}.{function.__name__}"] = compiled

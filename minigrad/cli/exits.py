@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import sys
 from collections.abc import Callable, Iterator
 
@@ -29,7 +28,6 @@ def exit_code(
     A ValueError with a true attribute `is_bad_input` is bad input; any other is a bug, and is raised. `interrupted` is
     printed after Ctrl-C, and `less_memory` is the advice when memory is full.
     """
-    explain = functools.partial(complain, program, tell=tell)
     try:
         with noticing_lost_interrupts():
             work()
@@ -37,20 +35,20 @@ def exit_code(
         tell(str(stopped))
         return stopped.code
     except (InputError, RunError) as error:
-        return explain(error)
+        return complain(program, error, tell)
     except ValueError as error:
         if not getattr(error, "is_bad_input", False):
             raise
-        return explain(InputError(error))
+        return complain(program, InputError(error), tell)
     except ModuleNotFoundError as error:
-        return explain(explain_missing_package(error, program))
+        return complain(program, explain_missing_package(error, program), tell)
     except MemoryError:
-        return explain(RunError(f"this computer's memory is full; {less_memory}"))
+        return complain(program, RunError(f"this computer's memory is full; {less_memory}"), tell)
     except BrokenPipeError:  # the reader closed the pipe, as in `generate.py ... | head`
         close_output()
         return BROKEN_PIPE
     except OSError as error:
-        return explain(explain_system_error(error))
+        return complain(program, explain_system_error(error), tell)
     except KeyboardInterrupt:
         tell(interrupted)
         return INTERRUPTED

@@ -73,50 +73,40 @@ class Parser(Generic[Settings]):
         except argparse.ArgumentError as error:
             raise self._refusal(error, arguments) from None
         for word in surplus:
-            raise self._unknown_flag(word) if word.startswith("-") else self._unexpected(word)
+            raise self._unknown(word)
         values = {name: tuple(value) if isinstance(value, list) else value for name, value in vars(namespace).items()}
         return self.settings(**values), set(values)
-
-    def page(self) -> str:
-        """Return the help page: every flag under its group, with its default."""
-        return self._parser.format_help()
 
     def _refusal(self, error: argparse.ArgumentError, arguments: Sequence[str]) -> InputError:
         """Return an error of argparse as InputError, with the option's own description of its values."""
         option = next((each for each in self.options if each.spelling == error.argument_name), None)
         if option is None:  # argparse names no argument: a positional one is missing
-            missing = next((each for each in self.options if each.positional and each.default is REQUIRED), None)
-            if missing is None:
-                return InputError(f"{error}; see {self.prog} --help")
-            return InputError(f"{missing.spelling} is missing: {missing.help}. See {self.prog} --help")
+            missing = [each for each in self.options if each.positional and each.default is REQUIRED]
+            said = f"{missing[0].spelling} is missing: {missing[0].help}. See" if missing else f"{error}; see"
+            return InputError(f"{said} {self.prog} --help")
         if isinstance(error.__context__, argparse.ArgumentTypeError):
             return InputError(str(error.__context__))
-        values = [word.partition("=")[2] for word in arguments if word.startswith(f"{option.spelling}=")]
-        if option.kind is bool and values:
-            return InputError(f"{option.spelling} is a switch and takes no value, not {values[0]!r}")
+        for word in arguments:
+            if option.kind is bool and word.startswith(f"{option.spelling}="):
+                value = word.partition("=")[2]
+                return InputError(f"{option.spelling} is a switch and takes no value, not {value!r}")
         message = f"{option.spelling} needs a value: {option.expectation}"
         following = arguments[arguments.index(option.spelling) + 1 :] if option.spelling in arguments else []
         if following and option.kind is str:
             message += f"; to give it {following[0]} write {option.spelling}={following[0]}"
         return InputError(message)
 
-    def _unknown_flag(self, word: str) -> InputError:
-        flag = word.partition("=")[0]
-        guess = self._nearest(flag.lstrip("-"), {alias: self._flags[name] for alias, name in self.aliases.items()})
-        return InputError(f"unknown flag {flag}; {self._way_out(guess)}")
-
-    def _unexpected(self, word: str) -> InputError:
-        stray = f"{self._flags[self.stray]} {quoted(word)}" if self.stray else None
-        return InputError(f"unexpected argument {word!r}; {self._way_out(self._nearest(word, {}) or stray)}")
-
-    def _nearest(self, word: str, aliases: Mapping[str, str]) -> str | None:
-        """Return the flag closest to a word; names have no dashes, which would make any two flags look alike."""
-        meant = {name.replace("_", "-"): flag for name, flag in aliases.items()}
+    def _unknown(self, word: str) -> InputError:
+        """Return the error for a word that argparse did not take, with the nearest flag."""
+        meant, stray, said = {}, f"{self._flags[self.stray]} {quoted(word)}" if self.stray else None, repr(word)
+        if is_flag := word.startswith("-"):
+            meant = {alias.replace("_", "-"): self._flags[name] for alias, name in self.aliases.items()}
+            word, stray = word.partition("=")[0], None
+        # Without their dashes, which would make any two flags look alike.
         meant |= {flag.lstrip("-"): flag for flag in self._flags.values()}
-        return meant.get(nearest(word.replace("_", "-"), meant) or "")
-
-    def _way_out(self, guess: str | None) -> str:
-        return f"did you mean {guess}?" if guess else f"see {self.prog} --help"
+        guess = meant.get(nearest(word.lstrip("-").replace("_", "-"), meant) or "") or stray
+        found = f"unknown flag {word}" if is_flag else f"unexpected argument {said}"
+        return InputError(f"{found}; " + (f"did you mean {guess}?" if guess else f"see {self.prog} --help"))
 
 
 class _ArgumentParser(argparse.ArgumentParser):

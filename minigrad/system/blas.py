@@ -6,7 +6,7 @@ processor from the next kernel.
 
 A loaded library changes its threads by a call. OpenBLAS has one for the whole process; Accelerate, since macOS 15, one
 for the calling thread. MKL, and older versions of Accelerate, read an environment variable when they are loaded.
-PyTorch reads it too, so it keeps the number of all threads, and these libraries multiply with threads of their own.
+PyTorch reads it too, so it keeps the number of all threads.
 """
 
 from __future__ import annotations
@@ -19,18 +19,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+# The environment variables that BLAS libraries read when they are loaded.
 THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "OMP_NUM_THREADS")
-"""The environment variables that BLAS libraries read when they are loaded."""
-
 _ACCELERATE = "/System/Library/Frameworks/Accelerate.framework/Accelerate"
 _MAPS = Path("/proc/self/maps")  # where Linux lists the libraries a process has loaded
 
 
 def set_environment(count: int) -> bool:
-    """Set the variables for a library that is loaded later: one thread for OpenBLAS, `count` for others.
-
-    Return whether this changed the others.
-    """
+    """Set the variables for libraries loaded later: 1 for OpenBLAS, else `count`; return whether the others changed."""
     os.environ[THREAD_VARIABLES[0]] = "1"
     before = {os.environ.get(variable) for variable in THREAD_VARIABLES[1:]}
     os.environ.update(dict.fromkeys(THREAD_VARIABLES[1:], str(count)))
@@ -38,10 +34,7 @@ def set_environment(count: int) -> bool:
 
 
 def use_one_thread() -> bool:
-    """Let NumPy's BLAS compute in the thread that calls it; return whether that can be set.
-
-    Accelerate has this setting for each thread; there it is made for the calling thread.
-    """
+    """Let NumPy's BLAS compute in the thread that calls it, Accelerate in this one; return whether that can be set."""
     for setter in _setters():
         setter(ctypes.c_int(1))
     return bool(_setters())

@@ -1,7 +1,4 @@
-"""The cache folder: files that save time in the next run and can be deleted at any moment.
-
-A run goes on without it, if the disk is full or read-only.
-"""
+"""The cache folder: files that save time in the next run, which goes on without them if they are deleted or refused."""
 
 from __future__ import annotations
 

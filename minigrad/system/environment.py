@@ -19,8 +19,8 @@ def changes_speed(name: str) -> bool:
     return name.startswith(_PREFIXES) and name not in _FOLDERS
 
 
+# The variables that were set, with their values.
 FOUND = {name: value for name, value in sorted(os.environ.items()) if changes_speed(name)}
-"""The variables that were set, with their values."""
 
 
 def other_processor() -> str:

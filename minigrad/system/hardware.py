@@ -1,7 +1,4 @@
-"""The machine: its memory, the number of threads, and how malloc treats freed memory.
-
-Everything here should happen before NumPy loads its matrix library (BLAS), so nothing is imported that needs NumPy.
-"""
+"""The machine: its memory, the number of threads, and malloc. It runs before NumPy loads its matrix library (BLAS)."""
 
 from __future__ import annotations
 
@@ -15,6 +12,7 @@ from pathlib import Path
 
 from minigrad.errors import InputError
 from minigrad.system import blas, environment, memory, processors
+from minigrad.system.units import plural
 
 _POOL_VARIABLE = "MINIGRAD_THREADS"
 
@@ -37,8 +35,8 @@ def prepare(threads: int | None = None, sharing: int = 1) -> None:
 
     `import minigrad` calls this without an argument, a program again with the number of --threads. The default is the
     number that the environment held when the process began (MINIGRAD_THREADS, or a variable of a BLAS library), else
-    one thread per core, divided by the number of processes that are `sharing` them. If NumPy is loaded, its BLAS is set
-    by a call of the library (`minigrad.system.blas`). Raises InputError for more threads than processors.
+    one thread per core, divided by the number of processes that are `sharing` them.
+    Raises InputError for more threads than processors.
     """
     if threads is not None and threads > (most := processors.count()):
         raise InputError(f"{threads} threads would take turns on {most} processors; ask for at most {most}")
@@ -47,12 +45,9 @@ def prepare(threads: int | None = None, sharing: int = 1) -> None:
     changed = blas.set_environment(count)
     _keep_freed_memory()
     if "numpy" in sys.modules and not blas.use_one_thread() and changed:
-        warnings.warn(
-            f"NumPy was loaded before {count} threads were chosen, and the thread count of its BLAS can no longer be "
-            "changed. Import minigrad before NumPy, or set MKL_NUM_THREADS or VECLIB_MAXIMUM_THREADS before starting "
-            "Python.",
-            stacklevel=2,
-        )
+        late = f"NumPy was loaded before {count} threads were chosen, and its BLAS can no longer be told"
+        early = "Import minigrad first, or set MKL_NUM_THREADS or VECLIB_MAXIMUM_THREADS before starting Python."
+        warnings.warn(f"{late}. {early}", stacklevel=2)
     for listener in listeners:
         listener(count)
 
@@ -130,8 +125,6 @@ def may_use_tiles() -> bool:
 
 def describe() -> str:
     """Return one line with the machine, the threads in use, and the variables that change its speed."""
-    count = threads()
-    used = f"{count} thread{'s' if count != 1 else ''}"
     set_before = [f"{name}={value}" for name, value in environment.FOUND.items()]
-    system = f"{platform.system()} {platform.machine()}"
+    used, system = plural(threads(), "thread"), f"{platform.system()} {platform.machine()}"
     return ", ".join([processors.name(), f"{processors.cores()} cores", used, system, *set_before])

@@ -128,22 +128,10 @@ def _windows_cores() -> int | None:
 
 
 _CPUINFO = Path("/proc/cpuinfo")
+# Linux names an ARM processor by two numbers, its maker and its design (MIDR_EL1).
 _MAKERS = {"0x41": "Arm", "0x46": "Fujitsu", "0x48": "HiSilicon", "0x51": "Qualcomm", "0x61": "Apple", "0xc0": "Ampere"}
-_PARTS = {
-    ("0x41", "0xd03"): "Cortex-A53",
-    ("0x41", "0xd05"): "Cortex-A55",
-    ("0x41", "0xd08"): "Cortex-A72",
-    ("0x41", "0xd0b"): "Cortex-A76",
-    ("0x41", "0xd0c"): "Neoverse N1",
-    ("0x41", "0xd40"): "Neoverse V1",
-    ("0x41", "0xd49"): "Neoverse N2",
-    ("0x41", "0xd4f"): "Neoverse V2",
-    ("0x46", "0x001"): "A64FX",
-    ("0x48", "0xd01"): "Kunpeng 920",
-    ("0x51", "0x001"): "Oryon",
-    ("0xc0", "0xac3"): "Ampere-1",
-}
-"""Linux names an ARM processor by two numbers, its maker and its design (MIDR_EL1)."""
+_DESIGNS = {"0xd08": "Cortex-A72", "0xd0b": "Cortex-A76", "0xd0c": "Neoverse N1", "0xd40": "Neoverse V1"}
+_DESIGNS |= {"0xd49": "Neoverse N2", "0xd4f": "Neoverse V2"}  # of Arm, in most small computers and large servers
 
 
 def name() -> str:
@@ -161,7 +149,8 @@ def _cpuinfo() -> str:
     if "model name" in values or "CPU part" not in values:
         return values.get("model name", "")
     maker, part = values.get("CPU implementer", ""), values["CPU part"]
-    return f"{_MAKERS.get(maker, f'maker {maker}')} {_PARTS.get((maker, part), f'part {part}')}"
+    design = _DESIGNS.get(part) if maker == "0x41" else None
+    return f"{_MAKERS.get(maker, f'maker {maker}')} {design or f'part {part}'}"
 
 
 def _macos_name() -> str:

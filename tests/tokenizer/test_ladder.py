@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 import tokenizer
 from tokenizer import naive
 from tokenizer.learn import incremental, trainer
-from tokenizer.learn.count import MIN_MEMORY, count_words
-from tokenizer.learn.word_counts import WordCounts
+from tokenizer.learn.count import MIN_MEMORY, WordCounts, count_words
 
 LADDER = [naive.learn_merges, incremental.learn_merges, trainer.learn_merges]
 # Few different bytes make many ties and many runs, where the ways could disagree.

@@ -11,8 +11,7 @@ from pathlib import Path
 from tokenizer.bpe import load
 from tokenizer.cli.comparison import measure, table
 from tokenizer.cli.output import say
-from tokenizer.cli.page import page
-from tokenizer.cli.show import coloured, separated
+from tokenizer.cli.show import coloured, page, separated
 from tokenizer.disk import open_file, read_file, write_file
 from tokenizer.errors import TokenizerError
 from tokenizer.formats.pre_tokenizer import check_pattern

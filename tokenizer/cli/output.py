@@ -32,24 +32,14 @@ def prepare_output() -> None:
     """Let standard output and standard error take every text, as the program does first of all.
 
     A character that the encoding lacks is replaced. A stream that was closed before the program began (`>&-`) discards
-    its output, and keeps its number, which the next file to be opened would otherwise get.
+    its output; the system opens it under the number that is free.
     """
-    for name, number in (("stdout", 1), ("stderr", 2)):
+    for name, errors in (("stdout", "replace"), ("stderr", "backslashreplace")):
         if getattr(sys, name) is None:
-            setattr(sys, name, _nowhere(number))
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115  (stays open)
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace" if name == "stdout" else "backslashreplace")
-
-
-def _nowhere(number: int) -> TextIO:
-    """Return a stream that discards everything; it gets the number of a file, unless that belongs to one already."""
-    nowhere = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115  (no path on every system; stays open)
-    try:
-        os.fstat(number)
-    except OSError:
-        os.dup2(nowhere.fileno(), number)
-    return nowhere
+            stream.reconfigure(errors=errors)
 
 
 def discard_output() -> None:

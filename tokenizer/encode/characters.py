@@ -11,11 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tokenizer.encode.merging import Workspace, merge_table, merge_word
-from tokenizer.errors import TokenizerError
 from tokenizer.text.unicode import encode_utf8
 from tokenizer.vocabulary import Vocabulary
 
@@ -24,10 +20,8 @@ class CharacterEncoder:
     """Encodes texts whose spaces are marked; special tokens in a text are ordinary characters."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        """Write the vocabulary into tables."""
         ids = vocabulary.ids
-        pairs = [(ids[left], ids[right]) for left, right in vocabulary.merges]
-        self._merges = merge_table(pairs, [ids[left + right] for left, right in vocabulary.merges])
+        self._merges = merge_table((ids[left], ids[right], ids[left + right]) for left, right in vocabulary.merges)
         self._byte_ids = vocabulary.byte_ids
         texts = {token.decode(): number for token, number in ids.items()}
         self._characters = {text: [number] for text, number in texts.items() if len(text) == 1}
@@ -44,13 +38,9 @@ class CharacterEncoder:
         found: list[int] = work.tokens[:number].tolist()
         return found
 
-    def encode_batch(self, texts: Iterable[str], threads: int | None = None) -> list[NDArray[np.int32]]:
-        """Return the ids of each text; one thread encodes them, because a text is not divided into words here."""
-        return [np.array(self.encode(text), np.int32) for text in texts]
 
-
-def decode_with_fallback(vocabulary: Vocabulary, ids: Iterable[int], errors: str = "replace") -> str:
-    """Return the text of ids, with the space before it; raises TokenizerError for broken bytes if errors="strict"."""
+def decode_with_fallback(vocabulary: Vocabulary, ids: Iterable[int]) -> str:
+    """Return the text of ids, with the space before it."""
     bytes_by_id = {number: byte for byte, number in enumerate(vocabulary.byte_ids)}
     parts: list[str] = []
     row = bytearray()
@@ -58,18 +48,11 @@ def decode_with_fallback(vocabulary: Vocabulary, ids: Iterable[int], errors: str
         if number in bytes_by_id:
             row.append(bytes_by_id[number])
             continue
-        parts.append(_text_of(bytes(row), errors))
+        try:
+            parts.append(row.decode())
+        except UnicodeDecodeError:
+            parts.append("\ufffd" * len(row))
         row.clear()
         if number is not None:
             parts.append(vocabulary.token_bytes.get(number, b"").decode())
     return "".join(parts)
-
-
-def _text_of(row: bytes, errors: str) -> str:
-    """Return the text of the bytes of tokens in a row."""
-    try:
-        return row.decode()
-    except UnicodeDecodeError as error:
-        if errors == "strict":
-            raise TokenizerError(f"the bytes {row!r} in a row are not UTF-8 ({error.reason}).") from error
-        return "\ufffd" * len(row)

@@ -20,18 +20,91 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tokenizer.encode.merging import Ids, Workspace, merge_table, merge_word
-from tokenizer.encode.word_cache import FIRST, MAX_LENGTH, NUMBER, WordCache, cache_word, find_word
 from tokenizer.jit import kernel
-from tokenizer.structures.hash_table import NumberTable, Rows, Slots, hash_of
+from tokenizer.structures.hash_table import (
+    HASH,
+    LENGTH,
+    START,
+    NumberTable,
+    Rows,
+    Slots,
+    WordTable,
+    empty_slots,
+    hash_of,
+    word_slot,
+)
 from tokenizer.text.chunks import Chunk, chunks, map_in_order, num_threads
 from tokenizer.text.scanner import Scanner
 from tokenizer.text.split import compiled, words_of
 from tokenizer.text.word_rules import ONE_WORD, Bytes, Classes, word_end
 from tokenizer.vocabulary import Vocabulary
 
+MAX_LENGTH = 64  # bytes; a longer word rarely occurs again and is not cached
+FIRST, NUMBER = 3, 4  # the columns of a cached word after HASH: its tokens are ids[FIRST : FIRST + NUMBER]
+NUM_COLUMNS = 5
+WORDS, BYTES, IDS = range(3)  # what `used` counts
 CACHED_WORDS = 1 << 16  # some 6 MB with their bytes and tokens
 POSITION, NUM_IDS = range(2)  # the rows of `borders`
 NEXT_BYTE, NEXT_BORDER, IDS_SO_FAR = range(3)  # the entries of `progress`
+
+
+class WordCache(NamedTuple):
+    """Words that were encoded before, and their tokens: a text repeats its words, and a lookup is faster than merging.
+
+    These are a word table, whose arrays are fields of the cache because Numba takes longer to pass a tuple inside a
+    tuple, and the ids that its rows refer to. When the cache is full, it is emptied and fills again.
+    """
+
+    slots: Slots
+    rows: Rows
+    word_bytes: NDArray[np.uint8]
+    ids: Ids
+    used: NDArray[np.int64]  # (3,): how many words, bytes and ids are cached
+
+    @classmethod
+    def of(cls, num_words: int) -> WordCache:
+        """Make an empty cache for `num_words` words of average length."""
+        rows = np.empty((num_words, NUM_COLUMNS), np.int64)
+        word_bytes = np.empty(16 * num_words + MAX_LENGTH, np.uint8)
+        ids = np.empty(8 * num_words + MAX_LENGTH, np.int32)
+        return cls(empty_slots(num_words), rows, word_bytes, ids, np.zeros(3, np.int64))
+
+
+@kernel
+def find_word(cache: WordCache, text: NDArray[np.uint8], start: int, end: int, word_hash: int) -> int:
+    """Return the row of the word text[start:end], or -1 if it is not cached."""
+    table = WordTable(cache.slots, cache.rows, cache.word_bytes)
+    return int(cache.slots[word_slot(table, text, start, end, word_hash)])
+
+
+@kernel
+def cache_word(
+    cache: WordCache, text: NDArray[np.uint8], start: int, end: int, word_hash: int, tokens: Ids, num_tokens: int
+) -> None:
+    """Add the word text[start:end] and its tokens, tokens[:num_tokens]; a full cache is emptied first.
+
+    The word must not be cached yet and must have at most MAX_LENGTH bytes, which is not checked. `word_hash` is its
+    `hash_of`.
+    """
+    table, used = WordTable(cache.slots, cache.rows, cache.word_bytes), cache.used
+    full = used[WORDS] == len(table.rows) or used[BYTES] + MAX_LENGTH > len(table.word_bytes)
+    if full or used[IDS] + MAX_LENGTH > len(cache.ids):
+        table.slots[:] = -1
+        used[:] = 0
+    row, first_byte, first_id = used[WORDS], used[BYTES], used[IDS]
+    table.slots[word_slot(table, text, start, end, word_hash)] = row
+    table.rows[row, START] = first_byte
+    table.rows[row, LENGTH] = end - start
+    table.rows[row, HASH] = word_hash
+    table.rows[row, FIRST] = first_id
+    table.rows[row, NUMBER] = num_tokens
+    for i in range(end - start):
+        table.word_bytes[first_byte + i] = text[start + i]
+    for i in range(num_tokens):
+        cache.ids[first_id + i] = tokens[i]
+    used[WORDS] += 1
+    used[BYTES] += end - start
+    used[IDS] += num_tokens
 
 
 class Rules(NamedTuple):
@@ -93,10 +166,8 @@ class Encoder:
     """Encodes text with a vocabulary; special tokens in the text are ordinary characters."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        """Write the vocabulary into arrays for the kernels."""
         ids = vocabulary.ids
-        pairs = [(ids[left], ids[right]) for left, right in vocabulary.merges]
-        merges = merge_table(pairs, [ids[left + right] for left, right in vocabulary.merges])
+        merges = merge_table((ids[left], ids[right], ids[left + right]) for left, right in vocabulary.merges)
         byte_ids = np.array([ids[bytes([byte])] for byte in range(256)], np.int32)
         self._scanner = Scanner(vocabulary.split)
         self._rules = Rules(self._scanner.rule, self._scanner.classes, byte_ids, merges.slots, merges.rows)
@@ -148,7 +219,6 @@ class WholeWordEncoder:
     """Encodes word by word; words whose token no merges make are looked up."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        """Find the tokens that merges do not make."""
         self._split = compiled(vocabulary.split)
         self._merging = Encoder(replace(vocabulary, split="none", whole_words=False))
         decoded = ((token.decode("utf-8", "ignore"), token, number) for token, number in vocabulary.ids.items())
@@ -166,10 +236,6 @@ class WholeWordEncoder:
         }
         ids |= {word: [self.unreached[word]] for word in different if word in self.unreached}
         return [number for word in words for number in ids[word]]
-
-    def encode_batch(self, texts: Iterable[str], threads: int | None = None) -> list[NDArray[np.int32]]:
-        """Return the ids of each text; one thread looks up the words, as few tokenizers need this encoder."""
-        return [np.array(self.encode(text), np.int32) for text in texts]
 
 
 def encoder_of(vocabulary: Vocabulary) -> Encoder | WholeWordEncoder:

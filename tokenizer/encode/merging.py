@@ -7,6 +7,7 @@ by position. A merge changes only the pairs on its two sides.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -20,13 +21,9 @@ Ids = NDArray[np.int32]
 RESULT = 1  # the column of a merge after KEY
 
 
-def merge_table(pairs: list[tuple[int, int]], results: list[int]) -> NumberTable:
-    """Return the table of the merges, in the order of learning: the row of a pair is its rank, and has its result.
-
-    The key of a pair is left << 32 | right.
-    """
-    keys = [left << 32 | right for left, right in pairs]
-    rows = np.ascontiguousarray(np.array([keys, results], np.int64).T)  # (merges, 2): KEY, RESULT
+def merge_table(merges: Iterable[tuple[int, int, int]]) -> NumberTable:
+    """Return the table of merges (left, right, result), in the order of learning: the row of a pair is its rank."""
+    rows = np.array([(left << 32 | right, result) for left, right, result in merges], np.int64).reshape(-1, 2)
     table = NumberTable(empty_slots(len(rows)), rows)
     insert_numbers(table, len(rows))
     return table

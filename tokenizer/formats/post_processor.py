@@ -8,9 +8,10 @@ package does not compute.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
-from tokenizer.disk import Json, field
+from tokenizer.disk import Json
 from tokenizer.errors import TokenizerError
 from tokenizer.vocabulary import Vocabulary
 
@@ -22,20 +23,17 @@ def post_processor_of(vocabulary: Vocabulary) -> Json | None:
 
     It is None if there are no such tokens.
     """
-    if not vocabulary.before and not vocabulary.after:
+    around = (vocabulary.before, vocabulary.after)
+    if not any(around):
         return None
-    before, after = (
-        [{"SpecialToken": {"id": name, "type_id": 0}} for name in names]
-        for names in (vocabulary.before, vocabulary.after)
-    )
+    before, after = ([{"SpecialToken": {"id": name, "type_id": 0}} for name in names] for names in around)
     first, second = ([*before, {"Sequence": {"id": name, "type_id": 0}}, *after] for name in "AB")
     return {
         "type": "TemplateProcessing",
         "single": first,
         "pair": [*first, *second],
         "special_tokens": {
-            name: {"id": name, "ids": [vocabulary.specials[name]], "tokens": [name]}
-            for name in (*vocabulary.before, *vocabulary.after)
+            name: {"id": name, "ids": [vocabulary.specials[name]], "tokens": [name]} for name in chain(*around)
         },
     }
 
@@ -45,40 +43,42 @@ def around_documents(processor: Any, specials: dict[str, int]) -> tuple[Names, N
 
     Raises TokenizerError for any other kind of post-processor.
     """
-    if processor is None:
-        return (), ()
-    kind = field({"post_processor": processor}, "post_processor.type", str)
-    is_sequence = kind == "Sequence"
-    steps = field(processor, "processors", list, within="post_processor") if is_sequence else [processor]
-    kinds = [step.get("type") if isinstance(step, dict) else step for step in steps]
-    templates = [step for step, kind in zip(steps, kinds, strict=True) if kind == "TemplateProcessing"]
-    if len(templates) > 1 or any(kind not in ("ByteLevel", "TemplateProcessing") for kind in kinds):
-        raise TokenizerError(
-            f"field post_processor.type is {kind!r} with {kinds}: it would add tokens of its own, and only null, "
-            "'ByteLevel' and one 'TemplateProcessing' can be loaded."
-        )
-    return _read_template(templates[0], specials) if templates else ((), ())
+    match processor:
+        case {"type": "Sequence", "processors": list(found)}:
+            steps = found
+        case _:
+            steps = [] if processor is None else [processor]
+    templates = [step for step in steps if not isinstance(step, dict) or step.get("type") != "ByteLevel"]
+    match templates:
+        case []:
+            return (), ()
+        case [{"type": "TemplateProcessing", "single": list(single), "special_tokens": dict(ids)}]:
+            return _read_template(single, ids, specials)
+    raise TokenizerError(
+        f"field post_processor is {processor!r:.200}: it would add tokens of its own, and only null, 'ByteLevel' and "
+        "one 'TemplateProcessing' can be loaded."
+    )
 
 
-def _read_template(template: Json, specials: dict[str, int]) -> tuple[Names, Names]:
+def _read_template(single: list[Any], ids: Json, specials: dict[str, int]) -> tuple[Names, Names]:
     """Return the special tokens before and after the one document of a template."""
-    single = field(template, "single", list, within="post_processor")
-    ids = field(template, "special_tokens", dict, within="post_processor")
     sides: list[list[str]] = [[]]
     for i, part in enumerate(single):
-        name = f"post_processor.single[{i}]"
-        if isinstance(part, dict) and "Sequence" in part:
-            sides.append([])
-            continue
-        token = field(part if isinstance(part, dict) else {}, "SpecialToken.id", str, within=name)
-        if token not in specials:
-            raise TokenizerError(f"field {name} is {token!r}, which is not one of the special tokens in added_tokens.")
-        given = ids.get(token)
-        if not isinstance(given, dict) or given.get("ids") != [specials[token]]:
-            raise TokenizerError(
-                f"field post_processor.special_tokens.{token} is {given!r}, expected the id {specials[token]}."
-            )
-        sides[-1].append(token)
+        match part:
+            case {"Sequence": _}:
+                sides.append([])
+            case {"SpecialToken": {"id": str(token)}} if token in specials:
+                given = ids.get(token)
+                if not isinstance(given, dict) or given.get("ids") != [specials[token]]:
+                    raise TokenizerError(
+                        f"field post_processor.special_tokens.{token} is {given!r}, expected the id {specials[token]}."
+                    )
+                sides[-1].append(token)
+            case _:
+                raise TokenizerError(
+                    f"field post_processor.single[{i}] is {part!r}, which is neither a document nor one of the special "
+                    "tokens in added_tokens."
+                )
     if len(sides) != 2:
         raise TokenizerError(f"field post_processor.single has {len(sides) - 1} documents, expected one.")
     return tuple(sides[0]), tuple(sides[1])

@@ -11,6 +11,7 @@ GPT-2's pattern. Files spell one and the same pattern in different ways, so the 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import regex
 
@@ -18,9 +19,8 @@ from tokenizer.disk import Json
 from tokenizer.errors import TokenizerError
 from tokenizer.text.split import SPLITS, compiled, pattern_of
 
+# Split by GPT-2's pattern, then write bytes in the alphabet; it is also the decoder.
 BYTE_LEVEL: Json = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-"""Split by GPT-2's pattern, then write bytes in the alphabet; it is also the decoder."""
-
 _BYTES_ONLY: Json = {**BYTE_LEVEL, "use_regex": False}
 _STEPS: dict[str, Json] = {
     "gpt2": BYTE_LEVEL,
@@ -28,6 +28,9 @@ _STEPS: dict[str, Json] = {
     "none": _BYTES_ONLY,
 }
 
+# From a pattern to the split that gives the same words for every text. Not here: cl100k as tiktoken writes it today,
+# with `\p{N}{1,3}+`. For tiktoken that `+` makes the match possessive; for the engine that reads tokenizer.json
+# (Oniguruma) it repeats the group, so that numbers are not split at all.
 SPELLINGS = {
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]"
     r"|\s+(?!\S)|\s+": "gpt4",
@@ -35,11 +38,8 @@ SPELLINGS = {
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+": "gpt2",
     r"'s|'t|'re|'ve|'m|'ll|'d| ?[\p{L}]+| ?[\p{N}]+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+": "gpt2",
 } | {SPLITS[name]: name for name in ("gpt2", "gpt4", "qwen2", "gpt4o")}
-# Not here: cl100k as tiktoken writes it today, with `\p{N}{1,3}+`. For tiktoken that `+` makes the match possessive;
-# for the engine that reads tokenizer.json (Oniguruma) it repeats the group, so that numbers are not split at all.
-"""From a pattern to the split that gives the same words for every text."""
 
-
+# What Oniguruma, which reads the patterns of tokenizer.json elsewhere, and Python's `regex` understand differently.
 AMBIGUOUS = regex.compile(
     r"""\\[wWbBhHRXKGZ]  # which characters are in a word, and escapes that only one of the engines has
       | \{[\d,]+\}\+   # after a number of repeats, + repeats again or makes the match possessive
@@ -48,7 +48,6 @@ AMBIGUOUS = regex.compile(
       | \(\?[a-z]*[smx]""",
     regex.VERBOSE,
 )
-"""What Oniguruma, which reads the patterns of tokenizer.json elsewhere, and Python's `regex` understand differently."""
 
 
 def check_pattern(pattern: str) -> None:
@@ -82,58 +81,33 @@ def split_of(pre_tokenizer: Json) -> str:
     >>> split_of({"type": "ByteLevel", "add_prefix_space": False})
     'gpt2'
     """
-    steps = _steps(pre_tokenizer)
-    splitting, last = steps[:-1], steps[-1] if steps else {}
-    if last.get("type") != "ByteLevel" or not all(isinstance(step, dict) for step in steps):
-        raise _unsupported(pre_tokenizer, "it does not end with ByteLevel")
-    if last.get("add_prefix_space") is not False:
-        raise _unsupported(pre_tokenizer, "add_prefix_space is not false: it would put a space before every text")
-    use_regex = last.get("use_regex", True)
-    if not isinstance(use_regex, bool):
-        raise _unsupported(pre_tokenizer, "use_regex is neither true nor false")
-    if not splitting:
-        return "gpt2" if use_regex else "none"
-    if len(splitting) == 1 and splitting[0].get("type") == "Digits" and use_regex:
-        if splitting[0].get("individual_digits") is True:
-            return "digits"
-        raise _unsupported(pre_tokenizer, "individual_digits is not true")
-    if len(splitting) == 1 and splitting[0].get("type") == "Split" and not use_regex:
-        return _split_of_pattern(splitting[0], pre_tokenizer)
-    raise _unsupported(pre_tokenizer, "these steps together are not known")
-
-
-def _steps(pre_tokenizer: Json) -> list[Json]:
-    """Return the steps of a pre-tokenizer, in order; a Sequence may contain Sequences."""
-    if pre_tokenizer.get("type") != "Sequence":
-        return [pre_tokenizer]
-    parts = pre_tokenizer.get("pretokenizers")
-    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-        raise _unsupported(pre_tokenizer, "field pretokenizers is not a list of objects")
-    return [step for part in parts for step in _steps(part)]
-
-
-def _split_of_pattern(step: Json, pre_tokenizer: Json) -> str:
-    """Return the split of a step of type Split; `pre_tokenizer` is the whole field, for messages."""
-    pattern = step.get("pattern")
-    expression = pattern.get("Regex") if isinstance(pattern, dict) else None
-    if not isinstance(expression, str):
-        raise _unsupported(pre_tokenizer, "it has no field pattern.Regex")
-    behavior, invert = step.get("behavior"), step.get("invert", False)
-    if not isinstance(invert, bool):
-        raise _unsupported(pre_tokenizer, "invert is neither true nor false")
-    # The matches of a known pattern cover the whole text, so isolating them and removing all the rest are the same.
-    if behavior != "Isolated" and not (behavior == "Removed" and invert and expression in SPELLINGS):
-        raise _unsupported(pre_tokenizer, f"its words are {behavior} with invert {invert}, expected Isolated")
-    if expression in SPELLINGS:
-        return SPELLINGS[expression]
-    check_pattern(expression)
-    compiled(expression)
-    return expression
-
-
-def _unsupported(pre_tokenizer: Json, reason: str) -> TokenizerError:
-    """Return the error for a pre-tokenizer that cannot be loaded."""
-    return TokenizerError(
-        f"field pre_tokenizer is {json.dumps(pre_tokenizer)}, and {reason}; only these can be loaded: ByteLevel, "
-        "Digits with ByteLevel, and Split (isolated) with ByteLevel, without a prefix space."
+    *splitting, last = _steps(pre_tokenizer) or [{}]
+    if last.get("type") == "ByteLevel" and last.get("add_prefix_space") is False:
+        match splitting, last.get("use_regex", True):
+            case [], True:
+                return "gpt2"
+            case [], False:
+                return "none"
+            case [{"type": "Digits", "individual_digits": True}], True:
+                return "digits"
+            case [{"type": "Split", "pattern": {"Regex": str(pattern)}} as step], False:
+                # The matches of a known pattern cover the whole text, so to isolate them and to remove all the rest
+                # are the same.
+                way, known = (step.get("behavior"), step.get("invert", False)), pattern in SPELLINGS
+                if way in (("Isolated", False), ("Isolated", True)) or (known and way == ("Removed", True)):
+                    if not known:
+                        check_pattern(pattern)
+                        compiled(pattern)
+                    return SPELLINGS.get(pattern, pattern)
+    raise TokenizerError(
+        f"field pre_tokenizer is {json.dumps(pre_tokenizer)}, and only these can be loaded: ByteLevel, Digits (each "
+        "by itself) with ByteLevel, and Split (isolated, by a Regex) with ByteLevel; none with a prefix space."
     )
+
+
+def _steps(pre_tokenizer: Any) -> list[Json]:
+    """Return the steps of a pre-tokenizer, in order; a Sequence may contain Sequences."""
+    match pre_tokenizer:
+        case {"type": "Sequence", "pretokenizers": list(parts)}:
+            return [step for part in parts for step in _steps(part)]
+    return [pre_tokenizer if isinstance(pre_tokenizer, dict) else {}]

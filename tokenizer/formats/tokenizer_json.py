@@ -7,6 +7,11 @@ A model's weights need exactly the tokenizer that they were trained with, and mo
 Bytes are written in the alphabet of text/spelling.py. An id that training left unused is listed as `<unused 300>`. Its
 space, which the spelling of an ordinary token never contains, makes it different from all of them; and other programs
 then count the same number of ids as the model has rows.
+
+Tokenizers that come from SentencePiece (Llama 2's, TinyLlama's and Mistral's) have "byte fallback": tokens are spelled
+as they are, with a mark in place of a space, and the bytes of a character without a token have tokens of their own:
+
+    "vocab": {"<unk>": 0, "<s>": 1, "</s>": 2, "<0x00>": 3, ..., "<0xFF>": 258, "▁▁": 259, "▁t": 260, ...}
 """
 
 from __future__ import annotations
@@ -18,20 +23,11 @@ from unicodedata import is_normalized
 
 from tokenizer.disk import Json, field, read_json, write_json
 from tokenizer.errors import TokenizerError
-from tokenizer.formats.byte_fallback import (
-    DECODER,
-    NORMALIZER,
-    UNKNOWN,
-    byte_spelling,
-    check_fields,
-    is_byte_fallback,
-    take_byte_ids,
-)
 from tokenizer.formats.post_processor import around_documents, post_processor_of
 from tokenizer.formats.pre_tokenizer import BYTE_LEVEL, pre_tokenizer_of, split_of
 from tokenizer.text.added_tokens import SPECIAL_TOKENS
 from tokenizer.text.roles import END_OF_TEXT, ROLES, Roles, find
-from tokenizer.text.spelling import unspell
+from tokenizer.text.spelling import MARK, unspell
 from tokenizer.text.unicode import encode_utf8
 from tokenizer.vocabulary import Vocabulary
 
@@ -52,13 +48,40 @@ CHAT_TEMPLATE = (
 Each special token is written in full, so transformers can distinguish it from the same characters in a message.
 """
 
+# How tokenizers with byte fallback mark spaces, and how the marks and bytes become text again.
+FALLBACK: Json = {
+    "normalizer": {
+        "type": "Sequence",
+        "normalizers": [
+            {"type": "Prepend", "prepend": MARK},
+            {"type": "Replace", "pattern": {"String": " "}, "content": MARK},
+        ],
+    },
+    "pre_tokenizer": None,
+    "decoder": {
+        "type": "Sequence",
+        "decoders": [
+            {"type": "Replace", "pattern": {"String": MARK}, "content": " "},
+            *({"type": "ByteFallback"}, {"type": "Fuse"}),
+            {"type": "Strip", "content": " ", "start": 1, "stop": 0},
+        ],
+    },
+}
+UNKNOWN = "<unk>"  # the token of a character without one, in programs that know no byte fallback; unused here
+
 
 def write(vocabulary: Vocabulary, path: Path) -> None:
     """Write both files into a folder, or only the first if the path ends in .json."""
     file = path if path.suffix == ".json" else path / FILE
     write_json(file, _tokenizer_document(vocabulary))
-    if file is not path:
-        write_json(path / CONFIG_FILE, _config_document(vocabulary))
+    if file is path:
+        return
+    config: Json = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    named = {role: getattr(vocabulary, field) for role, field in ROLES.items()}
+    config |= {role: name for role, name in named.items() if name in vocabulary.specials}
+    if set(SPECIAL_TOKENS) - {END_OF_TEXT} <= set(vocabulary.specials):
+        config["chat_template"] = CHAT_TEMPLATE
+    write_json(path / CONFIG_FILE, config)
 
 
 def spellings(vocabulary: Vocabulary) -> dict[str, int]:
@@ -78,21 +101,14 @@ def _tokenizer_document(vocabulary: Vocabulary) -> Json:
         "truncation": None,
         "padding": None,
         "added_tokens": [
-            {
-                "id": number,
-                "content": name,
-                "single_word": False,
-                "lstrip": False,
-                "rstrip": False,
-                "normalized": name in vocabulary.normalized,
-                "special": name in vocabulary.specials,
-            }
+            {"id": number, "content": name, "single_word": False, "lstrip": False, "rstrip": False}
+            | {"normalized": name in vocabulary.normalized, "special": name in vocabulary.specials}
             for name, number in sorted(added.items(), key=lambda item: item[1])
         ],
-        "normalizer": NORMALIZER if fallback else {"type": "NFC"} if vocabulary.nfc else None,
+        "normalizer": FALLBACK["normalizer"] if fallback else {"type": "NFC"} if vocabulary.nfc else None,
         "pre_tokenizer": None if fallback else pre_tokenizer_of(vocabulary.split),
         "post_processor": post_processor_of(vocabulary),
-        "decoder": DECODER if fallback else BYTE_LEVEL,
+        "decoder": FALLBACK["decoder"] if fallback else BYTE_LEVEL,
         "model": {
             "type": "BPE",
             "dropout": None,
@@ -103,21 +119,9 @@ def _tokenizer_document(vocabulary: Vocabulary) -> Json:
             "byte_fallback": fallback,
             "ignore_merges": vocabulary.whole_words,
             "vocab": spellings(vocabulary),
-            "merges": [
-                f"{vocabulary.spelling(left)} {vocabulary.spelling(right)}" for left, right in vocabulary.merges
-            ],
+            "merges": [" ".join(map(vocabulary.spelling, merge)) for merge in vocabulary.merges],
         },
     }
-
-
-def _config_document(vocabulary: Vocabulary) -> Json:
-    """Return the content of tokenizer_config.json."""
-    document: Json = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
-    named = {role: getattr(vocabulary, field) for role, field in ROLES.items()}
-    document |= {role: name for role, name in named.items() if name in vocabulary.specials}
-    if set(SPECIAL_TOKENS) - {END_OF_TEXT} <= set(vocabulary.specials):
-        document["chat_template"] = CHAT_TEMPLATE
-    return document
 
 
 def read(path: Path) -> Vocabulary:
@@ -138,21 +142,19 @@ def read(path: Path) -> Vocabulary:
 
 def read_roles(config: Json, specials: Collection[str]) -> Roles:
     """Return the tokens of the roles, by the content of a tokenizer_config.json."""
-    contents = {}
-    for role in ROLES:
-        token = config.get(role)
-        content = token.get("content") if isinstance(token, dict) else token
-        if isinstance(content, str):
-            contents[role] = content
-    return find(specials, contents)
+    return find(specials, {role: name for role, name in named_tokens(config).items() if role in ROLES})
+
+
+def named_tokens(config: Json) -> dict[str, str]:
+    """Return the special tokens of a tokenizer_config.json by the names that templates use, such as `bos_token`."""
+    named = {key: each.get("content") if isinstance(each, dict) else each for key, each in config.items()}
+    return {key: name for key, name in named.items() if key.endswith("_token") and isinstance(name, str)}
 
 
 def _vocabulary(document: Json, config: Json) -> Vocabulary:
     """Return the vocabulary that a tokenizer.json and the tokenizer_config.json beside it describe."""
-    _refuse_other_kinds(document)
-    fallback = is_byte_fallback(document)
-    if fallback:
-        check_fields(document)
+    fallback = field(document, "model", dict).get("byte_fallback") is True
+    _refuse_other_kinds(document, fallback)
     nfc = not fallback and _is_nfc(document.get("normalizer"))
     added, specials, normalized = _added_tokens(document, nfc)
     spelled = field(document, "model.vocab", dict)
@@ -183,32 +185,36 @@ def _vocabulary(document: Json, config: Json) -> Vocabulary:
     )
 
 
-def _refuse_other_kinds(document: Json) -> None:
+def _refuse_other_kinds(document: Json, fallback: bool) -> None:
     """Raise TokenizerError for settings that would change the ids and that this package does not support."""
-    model = field(document, "model", dict)
+    model = document["model"]
     # Early files, GPT-2's among them, leave the type out.
     kind = "BPE" if "type" not in model and {"vocab", "merges"} <= set(model) else field(document, "model.type", str)
     if kind != "BPE":
         raise TokenizerError(f"field model.type is {kind!r}: only byte-level 'BPE' can be loaded.")
     # A token for unknown text is never needed, because every byte has a token.
-    for name in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
-        if model.get(name) not in (None, "", 0):
-            raise TokenizerError(
-                f"field model.{name} is {model[name]!r}: only byte-level BPE without it can be loaded."
-            )
-    for name in ("truncation", "padding"):
-        if document.get(name) is not None:
-            raise TokenizerError(f"field {name} is {document[name]!r}: only a tokenizer without it can be loaded.")
+    names = ("dropout", "continuing_subword_prefix", "end_of_word_suffix")
+    unsupported = {f"model.{name}": model[name] for name in names if model.get(name) not in (None, "", 0)}
+    unsupported |= {name: document[name] for name in ("truncation", "padding") if document.get(name) is not None}
+    for name, value in unsupported.items():
+        raise TokenizerError(f"field {name} is {value!r}: only byte-level BPE without it can be loaded.")
     decoder = field(document, "decoder.type", str)
-    if decoder != "ByteLevel" and not is_byte_fallback(document):
+    if decoder != "ByteLevel" and not fallback:
         raise TokenizerError(f"field decoder.type is {decoder!r}: only 'ByteLevel' can be loaded.")
+    for name, expected in FALLBACK.items() if fallback else ():
+        if document.get(name) != expected:
+            raise TokenizerError(
+                f"field {name} is {document.get(name)!r:.200}: with byte_fallback, only {expected!r} can be loaded."
+            )
+    if fallback and model.get("ignore_merges"):
+        raise TokenizerError("field model.ignore_merges is true: with byte_fallback, only false can be loaded.")
 
 
 def _is_nfc(normalizer: Any) -> bool:
     """Return whether text is normalised to NFC; raises TokenizerError for any other change of the text."""
-    steps = normalizer.get("normalizers") if isinstance(normalizer, dict) and "normalizers" in normalizer else None
-    if steps is None:
-        steps = [] if normalizer is None else [normalizer]
+    steps = [] if normalizer is None else [normalizer]
+    if isinstance(normalizer, dict):
+        steps = normalizer.get("normalizers", steps)
     if not isinstance(steps, list) or any(step != {"type": "NFC"} for step in steps):
         raise TokenizerError(f"field normalizer is {normalizer!r}: only null and NFC can be loaded.")
     return bool(steps)
@@ -256,3 +262,20 @@ def _merges(document: Json, read: Callable[[str], bytes | None]) -> Iterator[tup
         if not left or not right:
             raise TokenizerError(f"field model.merges[{i}] is {merge!r}, expected two tokens of the byte alphabet.")
         yield left, right
+
+
+def byte_spelling(byte: int) -> str:
+    """Return the spelling of the token of a byte, such as <0x0A>."""
+    return f"<0x{byte:02X}>"
+
+
+def take_byte_ids(spelled: dict[str, Any]) -> tuple[int, ...]:
+    """Remove the tokens of bytes from spellings with their ids and return the ids, in the order of bytes.
+
+    Raises TokenizerError if a byte has none.
+    """
+    names = [byte_spelling(byte) for byte in range(256)]
+    for name in names:
+        if name not in spelled:
+            raise TokenizerError(f"field model.vocab has no token {name}, so some texts could not be encoded.")
+    return tuple(map(spelled.pop, names))

@@ -12,6 +12,10 @@ positions to the right.
   checks whether the pair is still at each position.
 - Counts only decrease. So a pair that is too rare when it is created can be ignored for ever, and the heap may hold
   outdated counts: the count at its top is checked, and replaced by the current one if it has decreased.
+
+**A merge** of (left, right) into a new token turns each (token, left) before it into (token, new), and each (right,
+token) after it into (new, token). All these changes are recorded first, and summed by their *kind*: the token and its
+side. Then the pair of each kind is looked up once, however often the change happened.
 """
 
 from __future__ import annotations
@@ -25,26 +29,17 @@ from tqdm import tqdm
 
 from tokenizer.errors import TokenizerError
 from tokenizer.jit import kernel
-from tokenizer.learn.count import DEFAULT_MEMORY
-from tokenizer.learn.pairs import (
-    AFTER,
-    BEFORE,
-    COUNT,
-    END,
-    FIRST,
-    NUM_COLUMNS,
-    Changes,
-    Pairs,
-    create_pairs,
-    kind_of,
-    record,
-    subtract_broken,
-)
-from tokenizer.learn.word_counts import WordCounts
+from tokenizer.learn.count import DEFAULT_MEMORY, WordCounts
 from tokenizer.naive import Pair
 from tokenizer.structures.hash_table import KEY, NumberTable, empty_slots, insert_numbers, number_slot
-from tokenizer.structures.heap import drop_smallest, push, replace_smallest
+from tokenizer.structures.heap import Heap, drop_smallest, push, replace_smallest
 
+COUNT, FIRST, END, NUM_COLUMNS = 1, 2, 3, 4  # the columns of a pair after KEY; its positions are positions[FIRST:END]
+KIND, POSITION = range(2)  # the columns of a change
+WEIGHT, NUMBER, NEXT = range(3)  # the columns of a sum
+BEFORE, AFTER = range(2)  # the side of a merge on which its neighbour stands: kind = 2 * neighbour + side
+STEPS = 256  # merges between two updates of the progress bar
+MERGES, PAIRS, HEAP, POSITIONS = range(4)  # what `sizes` counts: merges, pairs, rows of the heap, positions of pairs
 BORDER, INSIDE = -1, -2  # a position between words; a position inside a token, neither its first nor its last
 
 
@@ -82,8 +77,19 @@ def lay_out(words: WordCounts) -> Corpus:
     return Corpus(tokens, np.concatenate([np.zeros(1, np.int32), owners]), counts)
 
 
-STEPS = 256  # merges between two updates of the progress bar
-MERGES, PAIRS, HEAP, POSITIONS = range(4)  # what `sizes` counts: merges, pairs, rows of the heap, positions of pairs
+class Pairs(NamedTuple):
+    """Pairs of tokens with their counts and positions; the key of a pair is left << 32 | right."""
+
+    table: NumberTable
+    heap: Heap  # rows of (-count, key); a count may be outdated
+    positions: NDArray[np.int32]  # for each pair in turn, the positions of its left tokens in the corpus
+
+
+class Changes(NamedTuple):
+    """New pairs, one by one and summed by kind."""
+
+    log: NDArray[np.int32]  # (changes, 2): the kind, and the position of the new pair
+    sums: NDArray[np.int64]  # (kinds, 3): the words' counts, how many changes, the next free index of `positions`
 
 
 class Learned(NamedTuple):
@@ -91,6 +97,68 @@ class Learned(NamedTuple):
 
     keys: NDArray[np.int64]  # (merges,): the key of each merged pair
     lengths: NDArray[np.int64]  # (256 + merges,): the length of each token in bytes
+
+
+@kernel
+def record(changes: Changes, num_changes: int, kind: int, position: int, weight: int) -> int:
+    """Record a new pair of a kind, in a word with the count `weight`; return the number of changes."""
+    changes.log[num_changes, KIND] = kind
+    changes.log[num_changes, POSITION] = position
+    changes.sums[kind, WEIGHT] += weight
+    changes.sums[kind, NUMBER] += 1
+    return num_changes + 1
+
+
+@kernel
+def create_pairs(
+    pairs: Pairs, num_pairs: int, num_positions: int, changes: Changes, num_changes: int, new: int, min_frequency: int
+) -> tuple[int, int]:
+    """Add the pairs that the changes create; return the new numbers of pairs and positions.
+
+    For the first pairs, of two bytes, `new` is negative and the kind is 256 * left + right. Pairs rarer than
+    `min_frequency` are left out.
+    """
+    rows, sums = pairs.table.rows, changes.sums
+    for change in range(num_changes):
+        kind = int(changes.log[change, KIND])
+        if sums[kind, WEIGHT] < min_frequency:
+            continue
+        if sums[kind, NUMBER] > 0:  # the first change of its kind
+            sums[kind, NEXT] = num_positions
+            token, side = kind >> 1, kind & 1
+            if new < 0:
+                key = kind >> 8 << 32 | kind & 0xFF
+            else:
+                key = token << 32 | new if side == BEFORE else new << 32 | token
+            pairs.table.slots[number_slot(pairs.table, key)] = num_pairs
+            rows[num_pairs, KEY] = key
+            rows[num_pairs, COUNT] = sums[kind, WEIGHT]
+            rows[num_pairs, FIRST] = num_positions
+            num_positions += sums[kind, NUMBER]
+            rows[num_pairs, END] = num_positions
+            num_pairs += 1
+            sums[kind, NUMBER] = 0
+        pairs.positions[sums[kind, NEXT]] = changes.log[change, POSITION]
+        sums[kind, NEXT] += 1
+    return num_pairs, num_positions
+
+
+@kernel
+def subtract_broken(pairs: Pairs, changes: Changes, num_changes: int, left: int, right: int) -> None:
+    """Lower the counts of the pairs that the merge of (left, right) has broken, and clear the sums."""
+    sums = changes.sums
+    for change in range(num_changes):
+        kind = int(changes.log[change, KIND])
+        weight = sums[kind, WEIGHT]
+        if weight > 0:
+            # The pair (token, new) was (token, left) before the merge; (new, token) was (right, token).
+            token, side = kind >> 1, kind & 1
+            key = token << 32 | left if side == BEFORE else right << 32 | token
+            pair = pairs.table.slots[number_slot(pairs.table, key)]
+            if pair >= 0:
+                pairs.table.rows[pair, COUNT] -= weight
+        sums[kind, WEIGHT] = 0
+        sums[kind, NUMBER] = 0
 
 
 @kernel
@@ -125,10 +193,9 @@ def _merge_everywhere(
         tokens[position + length - 1] = new
         before, after = tokens[position - 1], tokens[position + length]
         if before >= 0:
-            kind, place = kind_of(before, BEFORE), position - lengths[before]
-            num_changes = record(changes, num_changes, kind, place, weight)
+            num_changes = record(changes, num_changes, 2 * before + BEFORE, position - lengths[before], weight)
         if after >= 0:
-            num_changes = record(changes, num_changes, kind_of(after, AFTER), position, weight)
+            num_changes = record(changes, num_changes, 2 * after + AFTER, position, weight)
     return num_changes
 
 

@@ -1,4 +1,1 @@
-"""Data structures in plain arrays for kernels: hash tables and a heap.
-
-learn/ and encode/ both use them; nothing here depends on texts, tokens or merges.
-"""
+"""Data structures in plain arrays for the kernels of learn/ and encode/: hash tables and a heap."""

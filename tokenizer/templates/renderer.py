@@ -48,11 +48,8 @@ class Renderer:
 
     def _ask(self, given: object, fault: str) -> str:
         """Return the answer of the process; one that gives none is ended, and the next question starts another."""
-        process = self._process
-        assert process is not None
-        assert process.stdin is not None
-        assert process.stdout is not None
-        line = b""
+        process, line = self._process, b""
+        assert process is not None and process.stdin is not None and process.stdout is not None  # noqa: PT018
         try:
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(json.dumps(given).encode() + b"\n")
@@ -62,11 +59,9 @@ class Renderer:
             if not line:
                 self._process = None
                 self._end()
-        if not line:
-            late = f"it takes more than {BOUNDS.seconds:g} seconds"
-            answer = {"refused": late if process.returncode == LATE else "its process broke down"}
-        else:
-            answer = json.loads(line)
+        late = f"it takes more than {BOUNDS.seconds:g} seconds"
+        broken = late if process.returncode == LATE else "its process broke down"
+        answer = json.loads(line) if line else {"refused": broken}
         if "refused" in answer:
             raise TokenizerError(f"{self.place} {fault}: {answer['refused']}")
         return str(answer["text"])

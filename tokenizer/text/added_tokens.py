@@ -12,18 +12,16 @@ split off every text. Hugging Face's tokenizers library finds most added tokens 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from difflib import get_close_matches
 from typing import Any
 
 import regex
 
-from tokenizer.errors import TokenizerError
+from tokenizer.errors import TokenizerError, did_you_mean
 
 SPECIAL_TOKENS = ("<|endoftext|>", "<|user|>", "<|assistant|>", "<|system|>", "<|end|>")
 """The special tokens of a new tokenizer: the border between documents, and those of a chat."""
-
-Allowed = bool | Iterable[str]
-"""Which special tokens count as such in a text: none (False), all (True), or those named."""
+Normalise = Callable[[str], str]
+Allowed = bool | Iterable[str]  # the special tokens that count as such in a text: none (False), all (True), or those
 
 
 def special_pattern(names: Iterable[str]) -> Any:
@@ -38,24 +36,20 @@ def special_pattern(names: Iterable[str]) -> Any:
 
 
 class AddedTokens:
-    """The special and added tokens of a tokenizer; `split` finds them in a text."""
+    """The special and added tokens of a tokenizer, by name, and their ids; `split` finds them in a text.
+
+    The `normalized` ones are found after all others, in text that `normalise` has changed, if it is given.
+    """
 
     def __init__(
-        self,
-        specials: dict[str, int],
-        added: dict[str, int],
-        normalized: frozenset[str],
-        normalise: Callable[[str], str] | None,
+        self, specials: dict[str, int], added: dict[str, int], normalized: frozenset[str], normalise: Normalise | None
     ) -> None:
-        """Take the ids by name, the names to find after all others, and how text is normalised, if it is."""
-        self._specials = specials
-        self._added = added
-        self._normalise = normalise or str
+        self._specials, self._added, self._normalise = specials, added, normalise or str
         self._normal_names = {name: self._normalise(name) for name in normalized}
         self._ids = specials | added
         self._ids |= {normal: self._ids[name] for name, normal in self._normal_names.items()}
+        # Whether `split` yields each text unchanged, as one part, if no special token is allowed.
         self.keep_text_whole = not added and normalise is None
-        """Whether `split` yields each text unchanged, as one part, if no special token is allowed."""
         self._patterns: dict[frozenset[str], tuple[Any, Any]] = {}
 
     def allowed(self, choice: Allowed) -> frozenset[str]:
@@ -70,10 +64,8 @@ class AddedTokens:
         names = frozenset(choice)
         for name in names:
             if name not in self._specials:
-                nearest = get_close_matches(str(name), self._specials, n=1)
-                hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
-                known = ", ".join(self._specials) or "none"
-                raise TokenizerError(f"allow_special names {name!r}, and the special tokens are {known}{hint}")
+                known = f"the special tokens are {', '.join(self._specials) or 'none'}"
+                raise TokenizerError(f"allow_special names {name!r}, and {known}{did_you_mean(name, self._specials)}")
         return names
 
     def split(self, text: str, allowed: frozenset[str] = frozenset()) -> Iterator[str | int]:

@@ -12,16 +12,13 @@ from typing import TypedDict
 from tokenizer.text.added_tokens import SPECIAL_TOKENS
 
 END_OF_TEXT = SPECIAL_TOKENS[0]
-
+# The roles by their names in a tokenizer_config.json, and the fields of a Vocabulary that name their tokens.
 ROLES = {"bos_token": "begin_of_text", "eos_token": "end_of_text", "pad_token": "padding"}
-"""The roles by their names in a tokenizer_config.json, and the fields of a Vocabulary that name their tokens."""
-
 KNOWN_NAMES = {
     "bos_token": ("<bos>", "<s>", "<|begin_of_text|>", "<BOS>", "[BOS]"),
     "eos_token": (END_OF_TEXT, "<eos>", "</s>", "<|end_of_text|>", "<EOS>", "[EOS]"),
     "pad_token": ("<pad>", "<|pad|>", "<PAD>", "[PAD]"),
 }
-"""The usual names of the token of each role."""
 
 
 class Roles(TypedDict):
@@ -42,8 +39,5 @@ def find(specials: Collection[str], given: Mapping[str, str]) -> Roles:
     """
     usual = {role: next((name for name in KNOWN_NAMES[role] if name in specials), "") for role in ROLES}
     named = {**usual, **given}
-    return Roles(
-        begin_of_text=named["bos_token"],
-        end_of_text=named["eos_token"] or END_OF_TEXT,
-        padding=named["pad_token"],
-    )
+    end = named["eos_token"] or END_OF_TEXT
+    return Roles(begin_of_text=named["bos_token"], end_of_text=end, padding=named["pad_token"])

@@ -7,7 +7,7 @@ with its regular expression, and each word ends at a stop.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tokenizer.text.split import compiled, words_of
 from tokenizer.text.unicode import encode_utf8
-from tokenizer.text.word_rules import ONE_WORD, RULES, Bytes, character_classes, word_ends
+from tokenizer.text.word_rules import ONE_WORD, RULES, Bytes, character_classes
 
 
 class Layout(NamedTuple):
@@ -27,10 +27,9 @@ class Layout(NamedTuple):
 
 
 class Scanner:
-    """Splits text into words by one split."""
+    """Splits text into words by a split (its name or a pattern); raises TokenizerError for one that is unknown."""
 
     def __init__(self, split: str) -> None:
-        """Take the name of a split or a pattern; raises TokenizerError for an unknown name or an invalid pattern."""
         self.rule = RULES.get(split, ONE_WORD)
         self.classes = character_classes()
         self._pattern = None if split in RULES else compiled(split)
@@ -44,17 +43,3 @@ class Scanner:
         encoded = [encode_utf8(part) for part in parts]
         stops = np.fromiter(accumulate(map(len, encoded)), np.int64, len(encoded))
         return Layout(np.frombuffer(bytearray().join(encoded), np.uint8), stops, num_stops.astype(np.int64))
-
-    def words(self, text: str) -> list[str]:
-        """Return the words of a text.
-
-        >>> Scanner("gpt4").words("We'LL meet at 12345!")
-        ['We', "'LL", ' meet', ' at', ' ', '123', '45', '!']
-        """
-        if self._pattern is not None:
-            return words_of(text, self._pattern)
-        encoded = bytearray(encode_utf8(text))
-        ends = np.empty(len(encoded), np.int64)
-        num_words = word_ends(np.frombuffer(encoded, np.uint8), self.rule, self.classes, ends)
-        borders = [0, *ends[:num_words].tolist()]
-        return [encoded[start:end].decode() for start, end in pairwise(borders)]

@@ -18,8 +18,6 @@ _PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 _OTHER = [byte for byte in range(256) if byte not in _PRINTABLE]
 
 CHARACTERS = {byte: chr(byte) for byte in _PRINTABLE} | {byte: chr(256 + i) for i, byte in enumerate(_OTHER)}
-"""From a byte to its character."""
-
 _BYTES = {character: byte for byte, character in CHARACTERS.items()}
 
 
@@ -57,9 +55,5 @@ def mark_spaces(text: str) -> str:
 
 
 def unmark_spaces(text: str) -> str:
-    """Return a text, or a part of one, with its marks as spaces; the one before the text remains.
-
-    >>> unmark_spaces("▁to▁be")
-    ' to be'
-    """
+    """Return a text, or a part of one, with its marks as spaces; the one before the text remains."""
     return text.replace(MARK, " ")

@@ -49,13 +49,7 @@ def compose(text: str) -> str:
 
 
 def composed(texts: Iterable[str]) -> Iterable[str]:
-    """Return the texts in Unicode's normal form C (NFC), one at a time.
-
-    An item that is not a str, and one str in place of many, stay as they are: `chunks` refuses them.
-
-    >>> list(composed(["e\\u0301"])) == ["\\u00e9"]
-    True
-    """
+    """Return the texts in NFC, one at a time; `chunks` refuses one str in place of many, and what is not a str."""
     if isinstance(texts, str):
         return texts
     return (compose(text) if isinstance(text, str) else text for text in texts)

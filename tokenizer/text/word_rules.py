@@ -26,8 +26,7 @@ OTHER, LETTER, NUMBER, SPACE = range(4)
 QUOTE, BLANK, LINE_FEED, RETURN = b"' \n\r"  # as numbers: Numba compiles strings slowly
 S, T, M, D, L, R, V, E = b"stmdlrve"
 ONE_WORD, GPT2, DIGITS, GPT4, QWEN2 = range(5)
-RULES = {"none": ONE_WORD, "gpt2": GPT2, "digits": DIGITS, "gpt4": GPT4, "qwen2": QWEN2}
-"""The splits that need no regular expression."""
+RULES = {"none": ONE_WORD, "gpt2": GPT2, "digits": DIGITS, "gpt4": GPT4, "qwen2": QWEN2}  # without a regular expression
 
 
 @cache
@@ -161,17 +160,3 @@ def word_end(text: Bytes, i: int, stop: int, rule: int, classes: Classes) -> int
     if rule in (GPT4, QWEN2):
         return _gpt4_end(text, i, stop, classes, 3 if rule == GPT4 else 1)
     return stop
-
-
-@kernel
-def word_ends(text: Bytes, rule: int, classes: Classes, ends: NDArray[np.int64]) -> int:
-    """Write the end of each word of a UTF-8 text to `ends`: the index of the byte after it; return the number of words.
-
-    `rule` is one of the values of RULES, `classes` the table of `character_classes`.  Shapes: text (n,), ends (n,).
-    """
-    num_words, i = 0, 0
-    while i < len(text):
-        i = word_end(text, i, len(text), rule, classes)
-        ends[num_words] = i
-        num_words += 1
-    return num_words

@@ -137,18 +137,16 @@ def split_name(pre_tokenizer: dict[str, Any] | None, *, whole_words: bool = Fals
 
 def _split_name(steps: list[dict[str, Any]]) -> str | None:
     *splitting, last = steps or [{}]
-    if last.get("type") != "ByteLevel" or last.get("add_prefix_space") is not False or len(splitting) > 1:
+    if last.get("type") != "ByteLevel" or last.get("add_prefix_space") is not False:
         return None
-    by_words = last.get("use_regex", True)
-    if not splitting:
-        return "gpt-2" if by_words else None
-    (first,) = splitting
-    if by_words:
-        return "smollm" if first.get("type") == "Digits" and first.get("individual_digits") is True else None
-    pattern = first.get("pattern")
-    if first.get("type") != "Split" or first.get("behavior") != "Isolated" or not isinstance(pattern, dict):
-        return None
-    return PATTERNS.get(str(pattern.get("Regex")))
+    match splitting, last.get("use_regex", True):
+        case [], True:
+            return "gpt-2"
+        case [{"type": "Digits", "individual_digits": True}], True:
+            return "smollm"
+        case [{"type": "Split", "behavior": "Isolated", "pattern": {"Regex": str(pattern)}}], False:
+            return PATTERNS.get(pattern)
+    return None
 
 
 def _steps(step: Any) -> Iterator[dict[str, Any]]:
@@ -197,11 +195,11 @@ def _around(processor: dict[str, Any] | None) -> tuple[list[str], list[str]]:
             raise InputError(f"post_processor is {shown(processor)}, which llama.cpp does not know")
         side = 0
         for part in parts:
-            token = part.get("SpecialToken") if isinstance(part, dict) else None
-            if isinstance(token, dict):
-                sides[side].append(str(token.get("id")))
-            else:
-                side = 1
+            match part:
+                case {"SpecialToken": {"id": name}}:
+                    sides[side].append(str(name))
+                case _:
+                    side = 1
     return sides
 
 

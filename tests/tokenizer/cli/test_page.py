@@ -2,8 +2,7 @@ import re
 from html.parser import HTMLParser
 
 import tokenizer
-from tokenizer.cli.page import NUM_COLOURS, STYLE, page
-from tokenizer.cli.show import readable, separated
+from tokenizer.cli.show import NUM_COLOURS, STYLE, page, readable, separated
 
 
 class Page(HTMLParser):

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 import tokenizer
 from tokenizer import TokenizerError, naive
 from tokenizer.encode import encoder
-from tokenizer.encode.encoder import Encoder
-from tokenizer.encode.word_cache import WORDS
+from tokenizer.encode.encoder import WORDS, Encoder
 from tokenizer.text import chunks
 from tokenizer.vocabulary import Vocabulary
 

@@ -10,7 +10,7 @@ words = st.text("abc", min_size=1, max_size=40).map(str.encode)
 
 
 def merged(word, pairs):
-    table = merge_table(pairs, [256 + rank for rank in range(len(pairs))])
+    table = merge_table((left, right, 256 + rank) for rank, (left, right) in enumerate(pairs))
     work = Workspace.of(len(word))
     work.tokens[:] = list(word)
     return work.tokens[: merge_word(work, len(word), table)].tolist()
@@ -30,16 +30,16 @@ def test_a_merge_takes_the_tokens_of_a_pair_in_the_heap():
 
 
 def test_the_row_of_a_merge_is_its_rank():
-    table = merge_table([(5, 7), (256, 7)], [300, 301])
+    table = merge_table([(5, 7, 300), (256, 7, 301)])
     assert table.slots[number_slot(table, 256 << 32 | 7)] == 1
     assert table.rows[1, RESULT] == 301
     assert table.slots[number_slot(table, 7 << 32 | 5)] == -1
-    empty = merge_table([], [])
+    empty = merge_table([])
     assert empty.slots[number_slot(empty, 5 << 32 | 7)] == -1
 
 
 def test_a_workspace_may_be_larger_than_the_word():
-    table = merge_table([(97, 97)], [256])
+    table = merge_table([(97, 97, 256)])
     work = Workspace.of(10)
     for length, expected in ((5, [256, 256, 97]), (2, [256]), (1, [97]), (0, [])):
         work.tokens[:] = np.full(10, 97)

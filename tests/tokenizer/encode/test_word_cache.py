@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenizer.encode.word_cache import BYTES, FIRST, IDS, MAX_LENGTH, NUMBER, WORDS, WordCache, cache_word, find_word
+from tokenizer.encode.encoder import BYTES, FIRST, IDS, MAX_LENGTH, NUMBER, WORDS, WordCache, cache_word, find_word
 from tokenizer.structures.hash_table import hash_of
 
 

@@ -5,7 +5,7 @@ import pytest
 import tokenizer
 from tests.tokenizer import byte_fallback
 from tokenizer import TokenizerError
-from tokenizer.formats.byte_fallback import DECODER, NORMALIZER
+from tokenizer.formats.tokenizer_json import FALLBACK
 
 tok = tokenizer.Tokenizer(byte_fallback.vocabulary())
 
@@ -38,7 +38,7 @@ def test_the_file_says_what_other_programs_look_for(document):
         True,
         "<unk>",
     )
-    assert (document["normalizer"], document["pre_tokenizer"], document["decoder"]) == (NORMALIZER, None, DECODER)
+    assert {name: document[name] for name in FALLBACK} == FALLBACK
     assert [model["vocab"][name] for name in ("<unk>", "<s>", "<0x00>", "<0x0A>", "<0xFF>")] == [0, 1, 3, 13, 258]
     assert {"▁", "▁the", "é"} <= set(model["vocab"])
     assert "▁ the" in model["merges"]

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tokenizer.learn.pairs import (
+from tokenizer.learn.trainer import (
     COUNT,
     END,
     FIRST,

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from tokenizer import naive
 from tokenizer.learn import trainer
+from tokenizer.learn.count import WordCounts
 from tokenizer.learn.trainer import BORDER, lay_out
-from tokenizer.learn.word_counts import WordCounts
 
 # Few different bytes make many ties and many runs, where the two could disagree.
 words = st.dictionaries(

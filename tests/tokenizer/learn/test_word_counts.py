@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tokenizer.learn.word_counts import COUNT, WordCounts, WordTotals
+from tokenizer.learn.count import COUNT, WordCounts, WordTotals
 from tokenizer.structures.hash_table import HASH, LENGTH, START, hash_of
 
 

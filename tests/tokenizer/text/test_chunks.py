@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tokenizer.words import words
 from tokenizer import TokenizerError
 from tokenizer.text import chunks
 from tokenizer.text.chunks import last_border, map_in_order, num_threads
@@ -25,7 +26,7 @@ def test_cutting_a_text_at_a_border_changes_no_word(split, text, size):
         patch.setattr(chunks, "CHUNK_SIZE", size)
         parts = [part for chunk in chunks.chunks([text], may_cut=True) for part in chunk.parts]
     assert "".join(parts) == text
-    assert [word for part in parts for word in scanner.words(part)] == scanner.words(text)
+    assert [word for part in parts for word in words(scanner, part)] == words(scanner, text)
 
 
 def test_long_texts_are_cut_and_short_ones_share_a_chunk(monkeypatch):

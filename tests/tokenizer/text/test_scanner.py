@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tokenizer.words import words
 from tokenizer import TokenizerError
 from tokenizer.text.scanner import Scanner
 
@@ -29,9 +30,9 @@ def test_no_word_goes_from_one_text_to_the_next(texts):
 
 
 def test_a_pattern_of_your_own():
-    assert Scanner(r"\w+ ?").words("to be, or") == ["to ", "be", ", ", "or"]
-    assert Scanner(r"(a)|(b)").words("xaab") == ["x", "a", "a", "b"]
-    assert Scanner(r"x*").words("axxb") == ["a", "xx", "b"]
+    assert words(Scanner(r"\w+ ?"), "to be, or") == ["to ", "be", ", ", "or"]
+    assert words(Scanner(r"(a)|(b)"), "xaab") == ["x", "a", "a", "b"]
+    assert words(Scanner(r"x*"), "axxb") == ["a", "xx", "b"]
     with pytest.raises(TokenizerError, match=r"the split '\(a' is not a regular expression: missing \)"):
         Scanner("(a")
 

@@ -78,7 +78,8 @@ def test_the_smallest_vocabulary_is_that_of_a_tokenizer_without_merges():
 
 
 def test_a_flag_that_both_programs_have_means_the_same_in_both():
-    train, write = (Parser(kind, prog="", description="").page() for kind in (TrainConfig, GenerateConfig))
+    parsers = (Parser(kind, prog="", description="")._parser for kind in (TrainConfig, GenerateConfig))
+    train, write = (parser.format_help() for parser in parsers)
     for flag in ("--threads N", "--seed N"):
         assert flag in train
         assert flag in write
