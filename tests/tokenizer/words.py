@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tokenizer.jit import kernel
+from tokenizer.jit import KERNELS, kernel
 from tokenizer.text.scanner import Scanner
 from tokenizer.text.word_rules import word_end
 
@@ -19,6 +19,9 @@ def word_ends(text, stops, rule, classes, ends):
             ends[num_words] = i
             num_words += 1
     return num_words
+
+
+del KERNELS["words.word_ends"]  # which are the package's own
 
 
 def words(scanner: Scanner, text: str) -> list[str]:

@@ -2,6 +2,6 @@
 
     python -m minigrad.formats.gguf runs/vidya-v2-nano --type q8_0
 
-container.py is the layout of the file and storage.py the types of its arrays; network.py translates config.json and
+container.py is the layout of the file and the types of its arrays; network.py translates config.json and
 model.safetensors into llama.cpp's names, vocabulary.py does so with tokenizer.json.
 """

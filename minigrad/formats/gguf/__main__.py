@@ -12,8 +12,8 @@ from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.errors import InputError, RunError
 from minigrad.formats.gguf import container
+from minigrad.formats.gguf.container import STORAGES, Stored, storage_for
 from minigrad.formats.gguf.network import read_network
-from minigrad.formats.gguf.storage import STORAGES, Stored, storage_for
 from minigrad.formats.gguf.vocabulary import read_vocabulary
 from minigrad.options import REQUIRED, option
 from minigrad.system.files import check_new_file, reason, replacing

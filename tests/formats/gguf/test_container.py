@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad.formats.gguf import container
-from minigrad.formats.gguf.storage import Stored
+from minigrad.formats.gguf.container import Stored
 from tests.formats.gguf import reader
 
 METADATA: dict[str, container.Value] = {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from minigrad.errors import InputError
-from minigrad.formats.gguf.storage import STORAGES, q8_0, storage_for
+from minigrad.formats.gguf.container import STORAGES, q8_0, storage_for
 
 
 def plain_q8_0(elements):
