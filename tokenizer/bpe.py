@@ -18,8 +18,7 @@ from tokenizer.errors import TokenizerError
 from tokenizer.formats import gpt2_files, tokenizer_json
 from tokenizer.learn.count import DEFAULT_MEMORY, count_words
 from tokenizer.learn.trainer import learn_merges
-from tokenizer.text.added_tokens import SPECIAL_TOKENS, AddedTokens, Allowed
-from tokenizer.text.roles import END_OF_TEXT, find
+from tokenizer.text.added_tokens import END_OF_TEXT, SPECIAL_TOKENS, AddedTokens, Allowed, find_roles
 from tokenizer.text.spelling import mark_spaces
 from tokenizer.text.unicode import compose, composed, decode_utf8
 from tokenizer.vocabulary import Vocabulary
@@ -264,7 +263,7 @@ def train(
             specials={name: number for number, name in enumerate(names)},
             size=vocab_size,
             nfc=nfc,
-            **find(names, {}),
+            **find_roles(names, {}),
         )
     )
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from unicodedata import unidata_version
 
 from tokenizer.errors import TokenizerError
-from tokenizer.text.roles import END_OF_TEXT
+from tokenizer.text.added_tokens import END_OF_TEXT
 from tokenizer.text.spelling import spell, unmark_spaces
 from tokenizer.text.split import compiled
 from tokenizer.text.unicode import encode_utf8
@@ -48,7 +48,6 @@ class Vocabulary:
     byte_ids: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check the constraints that types cannot express."""
         if self.size > LARGEST_SIZE:
             raise TokenizerError(f"the vocabulary has {self.size:,} ids, and at most {LARGEST_SIZE:,} can be used.")
         if len(self.byte_ids) not in (0, 256):
@@ -111,14 +110,8 @@ class Vocabulary:
         """
         merges = [[spell(left), spell(right)] for left, right in self.merges]
         ids = sorted([number, spell(token)] for token, number in self.ids.items())
-        specials = sorted(self.specials.items())
+        specials, added = sorted(self.specials.items()), sorted(self.added.items())
         everything = [compiled(self.split).pattern, ids, merges, specials, self.size, self.end_of_text]
-        added, normalized = sorted(self.added.items()), sorted(self.normalized)
-        more = [added, normalized, self.nfc, self.whole_words, self.before, self.after]
-        if any(more):
-            everything.append(more)
-        if self.byte_ids:
-            everything.append(self.byte_ids)
-        if self.nfc:
-            everything.append(unidata_version)
+        more = [added, sorted(self.normalized), self.nfc, self.whole_words, self.before, self.after]
+        everything += [each for each in (any(more) and more, self.byte_ids, self.nfc and unidata_version) if each]
         return hashlib.sha256(json.dumps(everything).encode() + character_classes().tobytes()).hexdigest()

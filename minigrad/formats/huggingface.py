@@ -62,7 +62,7 @@ def write_folder(folder: Path, config: Mapping[str, Any], weights: Mapping[str, 
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"cannot make the folder {folder}: {error.strerror}") from error
-    ids = {key: config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id") if key in config}
     write_json(folder / "config.json", dict(config))
+    ids = {key: config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id") if key in config}
     write_json(folder / "generation_config.json", ids)
     save_tensors(folder / "model.safetensors", weights)

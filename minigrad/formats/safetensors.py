@@ -57,14 +57,10 @@ class Header(NamedTuple):
 
 
 def read_headers(path: Path) -> dict[str, Header]:
-    """Return the header of a safetensors file: the type and shape of every array by name; no array is read.
-
-    Raises InputError, naming the file, if it is missing, damaged, or something else.
-    """
+    """Return the type and shape of every array of a safetensors file by name; raises InputError as `read_tensors`."""
     with _opened(path) as file:
         headers, start = {}, 8 + int.from_bytes(read_start(path, 8), "little")
-        for name in file.offset_keys():
-            part = file.get_slice(name)
+        for name, part in ((name, file.get_slice(name)) for name in file.offset_keys()):
             dtype, shape = part.get_dtype(), tuple(part.get_shape())
             if dtype not in DTYPES:
                 raise InputError(f"{path}: {name} is stored as {dtype}; convert it to F32 or BF16")

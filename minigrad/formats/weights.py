@@ -80,20 +80,17 @@ def check_weights(
     """
     known = {name: array for name, array in weights.items() if name in expected}
     wanted = dict.fromkeys(known, "floating-point" if dtype is None else np.dtype(dtype).name) | dict(types or {})
-    lists = {
+    lists: dict[str, list[str]] = {
         "missing": [name for name in expected if name not in weights],
         "unexpected": [name for name in weights if name not in expected],
-        "of another shape": [
-            f"{name} is {array.shape}, should be {expected[name]}"
-            for name, array in known.items()
-            if array.shape != expected[name]
-        ],
-        "of another type": [
-            f"{name} is {array.dtype}, should be {wanted[name]}"
-            for name, array in known.items()
-            if (array.dtype.kind != "f" if wanted[name] == "floating-point" else array.dtype != wanted[name])
-        ],
+        "of another shape": [],
+        "of another type": [],
     }
+    for name, array in known.items():
+        if array.shape != expected[name]:
+            lists["of another shape"].append(f"{name} is {array.shape}, should be {expected[name]}")
+        if array.dtype.kind != "f" if wanted[name] == "floating-point" else array.dtype != wanted[name]:
+            lists["of another type"].append(f"{name} is {array.dtype}, should be {wanted[name]}")
     problems = [f"{title}: {_some(found)}" for title, found in lists.items() if found]
     if problems:
         raise InputError(f"the weights do not fit the model: {'; '.join(problems)}")

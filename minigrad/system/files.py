@@ -26,9 +26,8 @@ _WAITS = (0.01, 0.1, 0.4, 1.0)  # seconds between tries to rename a file that an
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write; when the block ends without an error, it becomes `path`.
 
-    The temporary name holds the numbers of the process and the thread. Files of processes that have ended are removed,
-    and a file of our own name, which may be a link to one elsewhere. Raises OSError if the disk is full or read-only;
-    `path` is then unchanged.
+    Its name holds the process and the thread. Files of processes that have ended are removed, and one of our own name,
+    which may be a link to a file elsewhere. Raises OSError if the disk is full or read-only; `path` is then unchanged.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_native_id()}.tmp")
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
@@ -65,9 +64,9 @@ def read_bytes(path: Path, *, at_most: int | None = None) -> bytes:
 
 
 def read_start(path: Path, count: int) -> bytes:
-    """Return the first `count` bytes of a file, or all of it if `count` is -1; raises InputError if it cannot be read.
+    """Return the first `count` bytes of a file, or all of it if `count` is -1.
 
-    Only regular files are read: a device or a pipe may never end.
+    Raises InputError if it cannot be read, or is a device or a pipe, which may never end.
     """
     try:
         mode = path.stat().st_mode
@@ -134,14 +133,11 @@ def sync_folder(folder: Path) -> None:
 
 
 def flush(descriptor: int) -> None:
-    """Wait until the bytes written to an open file are on the disk.
-
-    On macOS fsync leaves it in the drive's memory; F_FULLFSYNC writes it, where the file system knows that call.
-    """
-    if sys.platform == "darwin":
+    """Wait until the bytes written to an open file are on the disk."""
+    if sys.platform == "darwin":  # where fsync leaves them in the drive's memory
         import fcntl
 
-        with suppress(OSError):
+        with suppress(OSError):  # a file system may lack this call
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
             return
     os.fsync(descriptor)

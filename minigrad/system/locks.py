@@ -27,9 +27,8 @@ _HELD = (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)  # by another process; 
 class FolderLock:
     """The lock of this process on a folder, from `take` to the end of the ``with`` block, or of the process."""
 
-    def __init__(self) -> None:
-        self._held: tuple[int, Path] | None = None  # the descriptor of the locked file, and its path
-        self._folder: os.stat_result | None = None  # that of the folder when it was locked
+    _held: tuple[int, Path] | None = None  # the descriptor of the locked file, and its path
+    _folder: os.stat_result | None = None  # that of the folder when it was locked
 
     def __enter__(self) -> Self:
         return self
@@ -40,8 +39,8 @@ class FolderLock:
     def take(self, folder: Path) -> None:
         """Lock an existing folder; raises InputError if another process has the lock, OSError if it cannot be written.
 
-        In a folder from elsewhere, `.lock` may be a link to any file of the user, or a pipe: InputError is raised
-        before it is opened. On a file system without locks, a warning says that a second process would not be noticed.
+        In a folder from elsewhere, `.lock` may be a link to a file of the user, or a pipe: InputError is raised before
+        it is opened. On a file system without locks, a warning says that a second process would not be noticed.
         """
         self.release()
         path, descriptor = folder / LOCK_FILE, None
@@ -66,8 +65,8 @@ class FolderLock:
                         f"{folder} is being written by another process{owner and f' (number {owner})'}; wait until it "
                         "ends, or stop it"
                     ) from None
-                advice = "do not start a second process that writes into it"
-                warnings.warn(printable(f"{folder} cannot be locked ({reason(error)}): {advice}"), stacklevel=2)
+                said = f"{folder} cannot be locked ({reason(error)}): do not start a second process that writes into it"
+                warnings.warn(printable(said), stacklevel=2)
         self._held, self._folder = (descriptor, path), folder.stat()
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{os.getpid()}\n".encode())

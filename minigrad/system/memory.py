@@ -1,6 +1,6 @@
-"""The memory that Windows and macOS report; Linux lists it in files (`minigrad.system.hardware`).
+"""The memory that Windows and macOS report: a C function fills a structure, or fails, and then the answer is 0.
 
-A C function fills a structure. If it fails, the answer is 0: not known.
+Linux lists it in files (`minigrad.system.hardware`).
 """
 
 from __future__ import annotations

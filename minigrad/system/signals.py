@@ -41,7 +41,7 @@ class StopRequest:
 def stop_requests(numbers: Iterable[signal.Signals] = tuple(EXIT_CODES)) -> Iterator[StopRequest]:
     """Turn signals, by default Ctrl-C and SIGTERM, into a request that a loop checks between its steps.
 
-    A second Ctrl-C interrupts at once, as usual. Only the main thread catches signals; others never get a request.
+    A second Ctrl-C interrupts at once. Only the main thread catches signals; others never get a request.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():

@@ -1,7 +1,5 @@
-"""Printing: text as it is shown, phases with their duration, commands to paste, and output that was closed.
-
-Every program prints through `say`, which replaces control characters: the name of a file, the answer of a server or the
-text of a model could move the cursor of a terminal, hide lines or type.
+"""Printing. Every program prints through `say`, which replaces control characters: the name of a file, the answer of a
+server or the text of a model could move the cursor of a terminal, hide lines or type.
 """
 
 from __future__ import annotations
@@ -42,11 +40,7 @@ def say(text: object = "", stream: TextIO | None = None, *, end: str = "\n") -> 
 
 
 def printable(text: str) -> str:
-    """Return `text` with every control character but tab and line break replaced by U+FFFD.
-
-    >>> printable("bell\\x07 and\\ttab")
-    'bell\ufffd and\\ttab'
-    """
+    """Return `text` with every control character but tab and line break replaced by U+FFFD."""
     return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]", "\ufffd", text)
 
 
@@ -80,12 +74,12 @@ def prepare_output() -> None:
     A character that the encoding lacks is replaced. A stream that was closed before the program began (`train.py >&-`)
     discards what is printed. Otherwise the next open file would get its number, and errors that a library prints.
     """
-    for name, number in (("stdout", 1), ("stderr", 2)):
+    for name, number, errors in (("stdout", 1, "replace"), ("stderr", 2, "backslashreplace")):
         if getattr(sys, name) is None:
             setattr(sys, name, _nowhere(number))
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace" if name == "stdout" else "backslashreplace")
+            stream.reconfigure(errors=errors)
 
 
 def _nowhere(number: int) -> TextIO:
@@ -113,11 +107,7 @@ def flush_output() -> None:
 
 
 def quoted(word: str) -> str:
-    """Return a word of a command as it is typed in a shell; cmd of Windows needs double quotes.
-
-    >>> print("ls", quoted("file"))
-    ls file
-    """
+    """Return a word of a command as it is typed in a shell; cmd of Windows needs double quotes."""
     return subprocess.list2cmdline([word]) if os.name == "nt" else shlex.quote(word)
 
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 
 def format_count(number: float) -> str:
-    """Return a whole number with thousands separated by commas.
-
-    >>> format_count(984288)
-    '984,288'
-    """
+    """Return a whole number with thousands separated by commas."""
     return f"{number:,.0f}"
 
 

@@ -11,7 +11,7 @@ from minigrad.data import mixture, split, text_files
 from minigrad.data.tokens import reading
 from minigrad.training.settings import TrainConfig
 from tests.source_files import ROOT
-from tokenizer.text import roles
+from tokenizer.text import added_tokens
 
 PAGE = (ROOT / "docs/texts.md").read_text(encoding="utf-8")
 
@@ -34,6 +34,6 @@ def test_the_figures_are_those_of_the_source() -> None:
 
 
 def test_the_usual_names_of_the_token_between_documents_are_those_of_the_source() -> None:
-    for name in roles.KNOWN_NAMES["eos_token"]:
+    for name in added_tokens.KNOWN_NAMES["eos_token"]:
         assert f"`{name}`" in PAGE
     assert "`--tokenizer vidya-v1`" in PAGE

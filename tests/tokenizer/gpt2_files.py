@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from tokenizer.formats.tokenizer_json import spellings
-from tokenizer.text.roles import ROLES
+from tokenizer.text.added_tokens import ROLES
 from tokenizer.text.spelling import spell
 from tokenizer.vocabulary import Vocabulary
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from tokenizer.jit import KERNELS, kernel
-from tokenizer.text.scanner import Scanner
+from tokenizer.text.split import Scanner
 from tokenizer.text.word_rules import word_end
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 import errno
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from tokenizer import jit
 from tokenizer.cli import commands
@@ -42,16 +42,15 @@ class _Parser(argparse.ArgumentParser):
         self.error(f"{kind} {flag!r}" + (f", did you mean {nearest[0]}?" if nearest else ""))
 
 
-def _count(smallest: int) -> type[int]:
+def _count(smallest: int) -> Callable[[str], int]:
     """Return a type for flags whose value is a whole number of at least `smallest`."""
 
-    class Count(int):
-        def __new__(cls, text: str) -> Count:
-            if not text.isdecimal() or int(text) < smallest:
-                raise argparse.ArgumentTypeError(f"expected a whole number of at least {smallest}, not {text!r}")
-            return super().__new__(cls, text)
+    def count(text: str) -> int:
+        if not text.isdecimal() or int(text) < smallest:
+            raise argparse.ArgumentTypeError(f"expected a whole number of at least {smallest}, not {text!r}")
+        return int(text)
 
-    return Count
+    return count
 
 
 def _parsers() -> tuple[_Parser, dict[str, _Parser]]:
@@ -65,23 +64,19 @@ def _parsers() -> tuple[_Parser, dict[str, _Parser]]:
 
     train = command("train", "learn a tokenizer from text files, and print the hash of the result")
     _add_train_flags(train)
-
     encode = command("encode", "print the token ids of texts, one line for each")
     _add_files(encode, "texts; any bytes are kept")
     _add_allow_special(encode)
     encode.add_argument("--document", action="store_true", help="with the special tokens that stand around a document")
-
     decode = command("decode", "write the bytes of token ids, exactly")
     _add_files(decode, "token ids between spaces or line ends")
-
     show = command("show", "print a text with its tokens in colours, or write a page that shows how they were built")
     _add_files(show, "the text")
     _add_allow_special(show)
     show.add_argument("--html", type=Path, metavar="PAGE", help="write a page that opens offline; never overwritten")
-
     compare = command("compare", "compare tokenizers on a text: bytes per token, tokens per word, speed")
     compare.add_argument("tokenizers", nargs="+", metavar="TOKENIZER", help="a folder or file; see encode --help")
-    repeated = {"action": "append", "required": True, "help": "repeat for more; - is standard input"}
+    repeated: dict[str, Any] = {"action": "append", "required": True, "help": "repeat for more; - is standard input"}
     compare.add_argument("--text", type=Path, metavar="FILE", **repeated)
     return parser, {"train": train, "encode": encode, "decode": decode, "show": show, "compare": compare}
 
@@ -92,7 +87,7 @@ def _add_train_flags(train: _Parser) -> None:
     train.add_argument("--out", required=True, type=Path, help="the folder or file to write; never overwritten")
     by_line = "vidya-v1: no split into words, merges cross spaces, each line is learned from by itself"
     train.add_argument("--kind", choices=KINDS, default="byte-level", help=f"{by_line} (default: byte-level)")
-    number = {"type": _count(256), "default": 4096, "metavar": "N"}
+    number: dict[str, Any] = {"type": _count(256), "default": 4096, "metavar": "N"}
     train.add_argument(*("--vocab", "--vocab-size"), dest="vocab_size", help="number of ids (default: 4096)", **number)
     train.add_argument("--split", help=f"how text is cut into words: {', '.join(SPLITS)} (default: gpt2)")
     train.add_argument("--min-frequency", type=_count(1), metavar="N", help="merge no pair that is rarer (default: 2)")

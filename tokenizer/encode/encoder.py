@@ -1,7 +1,6 @@
 """Encoding a text: split it into words, and write the tokens of each word.
 
-Each thread has a word cache and a workspace of its own. So the loops run without Python's lock and never wait for each
-other.
+Each thread has a word cache and a workspace of its own, so the loops run without Python's lock.
 
 Some tokenizers have words that are tokens although no merge makes them: Llama 3's `ignore_merges`, and every tokenizer
 of tiktoken. Their rule is: a word that is a token becomes this token at once, and only other words are merged. The rule
@@ -34,8 +33,7 @@ from tokenizer.structures.hash_table import (
     word_slot,
 )
 from tokenizer.text.chunks import Chunk, chunks, map_in_order, num_threads
-from tokenizer.text.scanner import Scanner
-from tokenizer.text.split import compiled, words_of
+from tokenizer.text.split import Scanner, compiled, words_of
 from tokenizer.text.word_rules import ONE_WORD, Bytes, Classes, word_end
 from tokenizer.vocabulary import Vocabulary
 
@@ -231,10 +229,8 @@ class WholeWordEncoder:
         """Return the ids of a text; raises TokenizerError for a lone surrogate."""
         words = words_of(text, self._split)
         different = list(dict.fromkeys(words))
-        ids = {
-            word: found.tolist() for word, found in zip(different, self._merging.encode_batch(different), strict=True)
-        }
-        ids |= {word: [self.unreached[word]] for word in different if word in self.unreached}
+        merged = dict(zip(different, self._merging.encode_batch(different), strict=True))
+        ids = {word: [self.unreached[word]] if word in self.unreached else merged[word].tolist() for word in different}
         return [number for word in words for number in ids[word]]
 
 

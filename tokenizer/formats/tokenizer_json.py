@@ -25,8 +25,7 @@ from tokenizer.disk import Json, field, read_json, write_json
 from tokenizer.errors import TokenizerError
 from tokenizer.formats.post_processor import around_documents, post_processor_of
 from tokenizer.formats.pre_tokenizer import BYTE_LEVEL, pre_tokenizer_of, split_of
-from tokenizer.text.added_tokens import SPECIAL_TOKENS
-from tokenizer.text.roles import END_OF_TEXT, ROLES, Roles, find
+from tokenizer.text.added_tokens import END_OF_TEXT, ROLES, SPECIAL_TOKENS, Roles, find_roles
 from tokenizer.text.spelling import MARK, unspell
 from tokenizer.text.unicode import encode_utf8
 from tokenizer.vocabulary import Vocabulary
@@ -142,7 +141,7 @@ def read(path: Path) -> Vocabulary:
 
 def read_roles(config: Json, specials: Collection[str]) -> Roles:
     """Return the tokens of the roles, by the content of a tokenizer_config.json."""
-    return find(specials, {role: name for role, name in named_tokens(config).items() if role in ROLES})
+    return find_roles(specials, {role: name for role, name in named_tokens(config).items() if role in ROLES})
 
 
 def named_tokens(config: Json) -> dict[str, str]:

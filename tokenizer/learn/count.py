@@ -33,7 +33,7 @@ from tokenizer.structures.hash_table import (
 )
 from tokenizer.text.added_tokens import special_pattern
 from tokenizer.text.chunks import Chunk, chunks, map_in_order, num_threads
-from tokenizer.text.scanner import Layout, Scanner
+from tokenizer.text.split import Layout, Scanner
 from tokenizer.text.word_rules import ONE_WORD, Bytes, Classes, word_end
 
 MIN_MEMORY, DEFAULT_MEMORY = 1 << 26, 1 << 30

@@ -62,16 +62,13 @@ def lay_out(words: WordCounts) -> Corpus:
     useful = words.lengths >= 2
     word_bytes = words.word_bytes[np.repeat(useful, words.lengths)]
     lengths, counts = words.lengths[useful], words.counts[useful]
-    if len(word_bytes) + len(lengths) >= 2**31 // 4:
-        raise TokenizerError(
-            f"the different words have {len(word_bytes):,} bytes together, expected at most 500 million."
-        )
+    if (size := len(word_bytes)) + len(lengths) >= 2**31 // 4:
+        raise TokenizerError(f"the different words have {size:,} bytes together, expected at most 500 million.")
     owners = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths + 1)
     tokens = np.full(len(owners) + 1, BORDER, np.int32)
-    ends = (lengths + 1).cumsum()
     is_byte = np.ones(len(tokens), np.bool_)
     is_byte[0] = False
-    is_byte[ends] = False
+    is_byte[(lengths + 1).cumsum()] = False
     tokens[is_byte] = word_bytes
     # The border before the first word shifts every position by one.
     return Corpus(tokens, np.concatenate([np.zeros(1, np.int32), owners]), counts)
@@ -250,11 +247,8 @@ def _learn(
         left, right = key >> 32, key & 0xFFFFFFFF
         learned.keys[num_learned] = key
         lengths[new] = lengths[left] + lengths[right]
-        num_changes = _merge_everywhere(corpus, pairs, best, lengths, new, changes)
-        first = num_pairs
-        num_pairs, num_positions = create_pairs(
-            pairs, num_pairs, num_positions, changes, num_changes, new, min_frequency
-        )
+        num_changes, first = _merge_everywhere(corpus, pairs, best, lengths, new, changes), num_pairs
+        num_pairs, num_positions = create_pairs(pairs, first, num_positions, changes, num_changes, new, min_frequency)
         subtract_broken(pairs, changes, num_changes, left, right)
         rows[best, COUNT] = 0
         heap_size = _push_pairs(pairs, first, num_pairs, heap_size, min_frequency)
@@ -312,10 +306,9 @@ def _enlarged(pairs: Pairs, capacity: int, num_pairs: int) -> Pairs:
     """Return the same pairs in larger tables."""
     more = capacity - len(pairs.heap)
     rows = np.concatenate([pairs.table.rows, np.empty((more, NUM_COLUMNS), np.int64)])
-    heap = np.concatenate([pairs.heap, np.empty((more, 2), np.int64)])
     table = NumberTable(empty_slots(capacity), rows)
     insert_numbers(table, num_pairs)
-    return Pairs(table, heap, pairs.positions)
+    return Pairs(table, np.concatenate([pairs.heap, np.empty((more, 2), np.int64)]), pairs.positions)
 
 
 def _check_memory(capacity: int, fixed: int, max_memory: int) -> None:

@@ -7,12 +7,15 @@ everywhere else its name is ordinary characters.
 Tokenizers of other libraries also have added tokens that are not special, such as a run of twenty spaces. These are
 split off every text. Hugging Face's tokenizers library finds most added tokens in the text as it came; those marked
 `normalized` are found in the rest, after its normalisation. This module does the same.
+
+Some special tokens have a role: one ends a document, one begins it, one fills the rows of a batch. A
+tokenizer_config.json names them; where it does not, the token has one of the names that published tokenizers give it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, TypedDict
 
 import regex
 
@@ -20,6 +23,14 @@ from tokenizer.errors import TokenizerError, did_you_mean
 
 SPECIAL_TOKENS = ("<|endoftext|>", "<|user|>", "<|assistant|>", "<|system|>", "<|end|>")
 """The special tokens of a new tokenizer: the border between documents, and those of a chat."""
+END_OF_TEXT = SPECIAL_TOKENS[0]
+# The roles by their names in a tokenizer_config.json, and the fields of a Vocabulary that name their tokens.
+ROLES = {"bos_token": "begin_of_text", "eos_token": "end_of_text", "pad_token": "padding"}
+KNOWN_NAMES = {
+    "bos_token": ("<bos>", "<s>", "<|begin_of_text|>", "<BOS>", "[BOS]"),
+    "eos_token": (END_OF_TEXT, "<eos>", "</s>", "<|end_of_text|>", "<EOS>", "[EOS]"),
+    "pad_token": ("<pad>", "<|pad|>", "<PAD>", "[PAD]"),
+}
 Normalise = Callable[[str], str]
 Allowed = bool | Iterable[str]  # the special tokens that count as such in a text: none (False), all (True), or those
 
@@ -89,3 +100,25 @@ class AddedTokens:
             first_pattern, last_pattern = (special_pattern(names) if names else None for names in (first, last))
             self._patterns[allowed] = first_pattern, last_pattern
         return self._patterns[allowed]
+
+
+class Roles(TypedDict):
+    """The fields of a Vocabulary that name the tokens of the roles, "" for one that is missing."""
+
+    begin_of_text: str
+    end_of_text: str
+    padding: str
+
+
+def find_roles(specials: Collection[str], given: Mapping[str, str]) -> Roles:
+    """Return the tokens of the roles: as given by role, else the tokens with a usual name.
+
+    A token that ends a document is always named, so that an error can name it where the tokenizer lacks it.
+
+    >>> find_roles(["<pad>", "<bos>", "<stop>"], {"eos_token": "<stop>"})
+    {'begin_of_text': '<bos>', 'end_of_text': '<stop>', 'padding': '<pad>'}
+    """
+    usual = {role: next((name for name in KNOWN_NAMES[role] if name in specials), "") for role in ROLES}
+    named = {**usual, **given}
+    end = named["eos_token"] or END_OF_TEXT
+    return Roles(begin_of_text=named["bos_token"], end_of_text=end, padding=named["pad_token"])

@@ -5,15 +5,25 @@ and a letter could merge with the digit after it. The words joined are exactly t
 
 Source of the pattern: Radford et al. (2019), section 2.2, and GPT-2's released code. `\p{L}` is any letter of any
 script, `\p{N}` any number. A word includes the space before it, so ` the` is one token in the middle of a sentence.
+
+Kernels read texts as one array of UTF-8 bytes, with stops that no word crosses. For the splits in word_rules.RULES, the
+kernels find the words themselves. For any other split the words are found here, with its regular expression, and each
+word ends at a stop.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, NamedTuple
 
+import numpy as np
 import regex
+from numpy.typing import NDArray
 
 from tokenizer.errors import TokenizerError, did_you_mean
+from tokenizer.text.unicode import encode_utf8
+from tokenizer.text.word_rules import ONE_WORD, RULES, Bytes, character_classes
 
 SPLITS = {
     # it's -> it 's; then runs of letters, of numbers, of other characters; of a run of white space, the last character
@@ -80,3 +90,30 @@ def words_of(text: str, pattern: Any) -> list[str]:
         words += [text[end : match.start()], match.group()]
         end = match.end()
     return [word for word in [*words, text[end:]] if word]
+
+
+class Layout(NamedTuple):
+    """Several texts in one array."""
+
+    text: Bytes  # the bytes of all texts, one after the other
+    stops: NDArray[np.int64]  # positions in `text`, ascending; no word crosses one
+    num_stops: NDArray[np.int64]  # for each text, the number of stops up to its end
+
+
+class Scanner:
+    """Splits text into words by a split (its name or a pattern); raises TokenizerError for one that is unknown."""
+
+    def __init__(self, split: str) -> None:
+        self.rule = RULES.get(split, ONE_WORD)
+        self.classes = character_classes()
+        self._pattern = None if split in RULES else compiled(split)
+
+    def lay_out(self, texts: Sequence[str]) -> Layout:
+        """Write texts into one array; raises TokenizerError for a lone surrogate."""
+        parts, num_stops = list(texts), np.arange(1, len(texts) + 1)
+        if self._pattern is not None:
+            words = [words_of(text, self._pattern) for text in texts]
+            parts, num_stops = [word for found in words for word in found], np.cumsum([len(found) for found in words])
+        encoded = [encode_utf8(part) for part in parts]
+        stops = np.fromiter(accumulate(map(len, encoded)), np.int64, len(encoded))
+        return Layout(np.frombuffer(bytearray().join(encoded), np.uint8), stops, num_stops.astype(np.int64))

@@ -8,7 +8,7 @@ from tests.tokenizer.words import words
 from tokenizer import TokenizerError
 from tokenizer.text import chunks
 from tokenizer.text.chunks import last_border, map_in_order, num_threads
-from tokenizer.text.scanner import Scanner
+from tokenizer.text.split import Scanner
 from tokenizer.text.word_rules import RULES
 
 some_text = (

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tokenizer.words import words
-from tokenizer.text import scanner
-from tokenizer.text.scanner import Scanner
-from tokenizer.text.split import compiled
+from tokenizer.text import split
+from tokenizer.text.split import Scanner, compiled
 from tokenizer.text.word_rules import RULES, SPACE, character_classes
 
 NAMES = list(RULES)
@@ -54,5 +53,5 @@ def test_all_of_unicode(name, context):
 def test_the_comparison_can_fail(monkeypatch):
     wrong = character_classes().copy()
     wrong[ord("b")] = SPACE
-    monkeypatch.setattr(scanner, "character_classes", lambda: wrong)
+    monkeypatch.setattr(split, "character_classes", lambda: wrong)
     assert words(Scanner("gpt2"), "abc") != compiled("gpt2").findall("abc")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.tokenizer.words import words
 from tokenizer import TokenizerError
-from tokenizer.text.scanner import Scanner
+from tokenizer.text.split import Scanner
 
 some_text = (
     st.text()

@@ -7,23 +7,23 @@ from hypothesis import strategies as st
 import tokenizer
 from tests.tokenizer import gpt2_files
 from tokenizer.formats import tokenizer_json
-from tokenizer.text import roles
+from tokenizer.text import added_tokens
 
-NAMES = st.sampled_from([name for names in roles.KNOWN_NAMES.values() for name in names]) | st.just("<|user|>")
+NAMES = st.sampled_from([name for names in added_tokens.KNOWN_NAMES.values() for name in names]) | st.just("<|user|>")
 
 
 @given(st.lists(NAMES, unique=True))
 def test_a_role_has_its_usual_name_or_none(names):
-    found = roles.find(names, {})
-    for role, field in roles.ROLES.items():
-        usual = [name for name in roles.KNOWN_NAMES[role] if name in names]
-        assert found[field] == (usual[0] if usual else roles.END_OF_TEXT if role == "eos_token" else "")
+    found = added_tokens.find_roles(names, {})
+    for role, field in added_tokens.ROLES.items():
+        usual = [name for name in added_tokens.KNOWN_NAMES[role] if name in names]
+        assert found[field] == (usual[0] if usual else added_tokens.END_OF_TEXT if role == "eos_token" else "")
 
 
-@given(st.lists(NAMES, unique=True), st.dictionaries(st.sampled_from(list(roles.ROLES)), NAMES))
+@given(st.lists(NAMES, unique=True), st.dictionaries(st.sampled_from(list(added_tokens.ROLES)), NAMES))
 def test_what_the_settings_of_a_tokenizer_name_comes_first(names, given_roles):
-    found = roles.find(names, given_roles)
-    assert all(found[roles.ROLES[role]] == name for role, name in given_roles.items())
+    found = added_tokens.find_roles(names, given_roles)
+    assert all(found[added_tokens.ROLES[role]] == name for role, name in given_roles.items())
 
 
 @pytest.mark.parametrize("write", [tokenizer_json.write, gpt2_files.write])
