@@ -31,7 +31,6 @@ class Tokenizer:
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        """Prepare a vocabulary for encoding."""
         self.vocabulary = vocabulary
         self._encoder = CharacterEncoder(vocabulary) if vocabulary.byte_ids else encoder_of(vocabulary)
         normalise = mark_spaces if vocabulary.byte_ids else compose if vocabulary.nfc else None
@@ -136,10 +135,7 @@ class Tokenizer:
         return ids
 
     def encode_batch(self, texts: Iterable[str], *, threads: int | None = None) -> list[NDArray[np.int32]]:
-        """Return the token ids of each text as an int32 array; special tokens are ordinary characters.
-
-        Uses all processors unless `threads` is given; the result is the same.
-        """
+        """Return the ids of each text as an int32 array, with all processors or `threads`; no token is special."""
         if isinstance(texts, str):
             raise TokenizerError("encode_batch takes a list of texts, not one string: pass [text].")
         if self._added.keep_text_whole and isinstance(self._encoder, Encoder):
@@ -195,7 +191,6 @@ class StreamDecoder:
     """
 
     def __init__(self, decode_bytes: Callable[[list[int]], bytes]) -> None:
-        """Take the function that returns the bytes of ids."""
         self._decode_bytes = decode_bytes
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 

@@ -7,8 +7,7 @@ text, and the special tokens between the messages are added by id. If a user typ
 ordinary characters.
 
 Models of other authors were taught other forms. Their folders hold the form as a template in the language Jinja, which
-the package jinja2 runs, in a process with bounds (`tokenizer.templates`); there, too, what a user types stays ordinary
-characters.
+jinja2 renders in a process with bounds (`tokenizer.templates`); there, too, what a user types is ordinary characters.
 """
 
 from __future__ import annotations
@@ -128,10 +127,7 @@ class ChatTemplate:
         self._renderer = None if source is None else Renderer(source, place)
 
     def encode(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> list[int]:
-        """Return the token ids of the messages, and of the beginning of an answer.
-
-        Raises TokenizerError for messages that the template refuses.
-        """
+        """Return the ids of messages and of the beginning of an answer; raises TokenizerError if they are refused."""
         if self._renderer is None:
             return encode_chat(self.tokenizer, messages, add_generation_prompt=add_generation_prompt)
         # A special token in a message is taken apart with a character that occurs nowhere, put together after the
@@ -152,10 +148,7 @@ class ChatTemplate:
         return ids
 
     def render(self, messages: Sequence[Mapping[str, str]]) -> tuple[list[int], list[bool]]:
-        """Return the token ids of the messages, and which tokens are those of answers, each with its last one.
-
-        Raises TokenizerError for messages that the template refuses, or if it hides where an answer begins and ends.
-        """
+        """Return the ids of messages, and which belong to answers; raises TokenizerError also as `mark_answers` does."""
         if self._renderer is None:
             return render_conversation(self.tokenizer, messages)
         return mark_answers(self.encode, messages, self.tokenizer.specials.values())

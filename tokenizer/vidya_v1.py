@@ -34,9 +34,8 @@ SPECIALS = (BORDER, "<|user|>", "<|assistant|>")
 def train(lines: Iterable[str], num_merges: int = 2000, **resources: Unpack[Resources]) -> Tokenizer:
     """Learn a tokenizer from conversations, one per line; no merge contains a special token.
 
-    The ids are, in this order: the bytes that occur, the merges, SPECIALS, and the bytes that do not occur. There are
-    fewer than `num_merges` merges if no pair occurs twice any more.
-    `resources` are those of `tokenizer.train`.
+    There are fewer than `num_merges` merges if no pair occurs twice any more. `resources` are those of
+    `tokenizer.train`.
     Raises TokenizerError for a negative `num_merges`, or if `lines` is not an iterable of str.
 
     >>> tokenizer = train(["<|user|> Hi! <|assistant|> Hi!"] * 2, num_merges=3)

@@ -105,8 +105,7 @@ class Vocabulary:
     def fingerprint(self) -> str:
         """Return a hash of everything that decides encoding: equal hashes mean equal token ids for every text.
 
-        Which characters are letters, numbers or white space follows the version of Unicode in the `regex` library, and
-        how accents are composed that in Python, so the hash holds both.
+        The `regex` library decides which characters are letters, and Python how accents are composed: both count.
         """
         merges = [[spell(left), spell(right)] for left, right in self.merges]
         ids = sorted([number, spell(token)] for token, number in self.ids.items())

@@ -1,8 +1,4 @@
-"""A settings dataclass read from the command line: one field is one flag.
-
-argparse splits the arguments. The declaration of a field (`minigrad.options`) gives the values that its flag accepts,
-its line in `--help` and its error messages.
-"""
+"""A settings dataclass read from the command line: one field is one flag, declared by `minigrad.options`."""
 
 from __future__ import annotations
 
@@ -23,8 +19,8 @@ Settings = TypeVar("Settings")
 class Parser(Generic[Settings]):
     """Reads a command line into an instance of a settings dataclass.
 
-    For an unknown flag, `aliases` suggests the field ("lr") of another name that people type ("learning_rate"); for a
-    word without a flag, `stray` is the field to suggest.
+    For an unknown flag, `aliases` suggests the field ("lr") of a name that people type ("learning_rate"); for a word
+    without a flag, `stray` is the field to suggest.
     """
 
     def __init__(

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from tokenizer.bpe import Tokenizer
 
 LATER_PASSES = 5  # after the first one, at most
-ENOUGH_SECONDS = 2.0
-"""After this time only the second pass may still begin, so a long text is not encoded six times."""
+ENOUGH_SECONDS = 2.0  # then only the second pass may still begin, so a long text is not encoded six times
 
 
 @dataclass(frozen=True)
@@ -47,18 +46,16 @@ def table(measured: Mapping[str, Measured], text: str) -> str:
         for each in measured.values()
     ]
     best = [max(column) for column in zip(*figures, strict=True)]
-    head = ["tokenizer", "vocabulary", "tokens", "bytes/token", "tokens/word", "MB/s first", "MB/s again"]
-    rows = [head]
+    rows = [["tokenizer", "vocabulary", "tokens", "bytes/token", "tokens/word", "MB/s first", "MB/s again"]]
     for (name, each), values in zip(measured.items(), figures, strict=True):
-        shown = [f"{abs(value) / scale:.2f}" for value, scale in zip(values, (1, 1, 1e6, 1e6), strict=True)]
-        starred = [
-            text + ("*" if value == top and len(figures) > 1 else " ")
-            for text, value, top in zip(shown, values, best, strict=True)
+        shown = [
+            f"{abs(value) / scale:.2f}" + ("*" if value == top and len(figures) > 1 else " ")
+            for value, scale, top in zip(values, (1, 1, 1e6, 1e6), best, strict=True)
         ]
-        rows.append([name, f"{each.vocab_size:,}", f"{each.num_tokens:,}", *starred])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        rows.append([name, f"{each.vocab_size:,}", f"{each.num_tokens:,}", *shown])
+    first, *others = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [f"{size:,} bytes, {words:,} words"]
-    for row in rows:
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        lines.append("  ".join(cells).rstrip())
+    for name, *cells in rows:
+        aligned = [name.ljust(first), *map(str.rjust, cells, others)]
+        lines.append("  ".join(aligned).rstrip())
     return "\n".join(lines)

@@ -2,8 +2,7 @@
 
     {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}], ...}
 
-means: the token `<s>`, then the document. ByteLevel is also allowed; it changes offsets into the text, which this
-package does not compute.
+means: the token `<s>`, then the document. ByteLevel changes only offsets into the text, which are not computed here.
 """
 
 from __future__ import annotations
@@ -19,10 +18,7 @@ Names = tuple[str, ...]
 
 
 def post_processor_of(vocabulary: Vocabulary) -> Json | None:
-    """Return the post-processor that puts a vocabulary's tokens around a document, or around each of two.
-
-    It is None if there are no such tokens.
-    """
+    """Return the post-processor that puts a vocabulary's tokens around one document, and two; None without them."""
     around = (vocabulary.before, vocabulary.after)
     if not any(around):
         return None

@@ -16,10 +16,7 @@ from tokenizer.naive import Pair, merge
 
 
 def learn_merges(words: Mapping[bytes, int], num_merges: int, min_frequency: int = 2) -> list[Pair]:
-    """Return the pairs that become tokens 256, 257, ..., given how often each word occurs.
-
-    The pair with the highest count is merged; among equal counts the smaller left token, then the smaller right token
-    decides. Learning stops early when no pair occurs `min_frequency` times.
+    """Return what `naive.learn_merges` returns: the pairs that become tokens 256, 257, ...
 
     >>> learn_merges({b"abab": 3, b"ab": 1, b"b": 9}, num_merges=5)
     [(97, 98), (256, 256)]

@@ -269,9 +269,6 @@ def learn_merges(
     The pair with the highest count is merged; among equal counts the smaller left token, then the smaller right token
     decides. So the order of the words never matters. Learning stops early when no pair occurs `min_frequency` times.
     Raises TokenizerError if the tables need more than `max_memory` bytes.
-
-    >>> learn_merges({b"abab": 3, b"ab": 1, b"b": 9}, num_merges=5)
-    [(97, 98), (256, 256)]
     """
     corpus = lay_out(words if isinstance(words, WordCounts) else WordCounts.of(words))
     size = len(corpus.tokens)
@@ -285,9 +282,8 @@ def learn_merges(
     _check_memory(capacity, fixed, max_memory)
     rows, heap = np.empty((capacity, NUM_COLUMNS), np.int64), np.empty((capacity, 2), np.int64)
     pairs = Pairs(NumberTable(empty_slots(capacity), rows), heap, positions)
-    num_pairs, num_positions = _create_first_pairs(
-        corpus, pairs, changes._replace(sums=np.zeros((256 * 256, 3), np.int64)), min_frequency
-    )
+    first = changes._replace(sums=np.zeros((256 * 256, 3), np.int64))
+    num_pairs, num_positions = _create_first_pairs(corpus, pairs, first, min_frequency)
     heap_size = _push_pairs(pairs, 0, num_pairs, 0, min_frequency)
     sizes = np.array([0, num_pairs, heap_size, num_positions], np.int64)
     with tqdm(total=num_merges, desc="learning merges", disable=None if progress else True) as bar:

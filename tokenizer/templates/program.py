@@ -13,8 +13,7 @@ import faulthandler
 import json
 import signal
 import sys
-from collections.abc import Callable
-from functools import partial
+from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
 LATE = 1  # the exit code of a process that took too long; faulthandler chose it
@@ -34,36 +33,33 @@ def main(bounds: Bounds) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal reaches this process too, and is not for it
     bound_memory(bounds.megabytes << 20)
-    source = json.loads(sys.stdin.readline())
-    answer, template = attempt(lambda: ("", compiled(source)), bounds)
-    print(json.dumps(answer), flush=True)
+    template: Any = None
     for line in sys.stdin:
-        answer, _ = attempt(partial(rendered, template, json.loads(line)), bounds)
+        answer, template = attempt(json.loads(line), template, bounds)
         print(json.dumps(answer), flush=True)
 
 
-def rendered(template: Any, values: dict[str, Any]) -> tuple[str, None]:
-    """Return what a template writes."""
-    return template.render(values), None
-
-
-def attempt(act: Callable[[], tuple[str, Any]], bounds: Bounds) -> tuple[dict[str, str], Any]:
-    """Call `act` within the bounds; return the answer for the text that it writes, and the object that it makes."""
+def attempt(given: Any, template: Any, bounds: Bounds) -> tuple[dict[str, str], Any]:
+    """Render a template with values, or compile it from its source, within the bounds; return the answer and it."""
     # A thread of faulthandler ends the process when time is up, also within one long multiplication.
     faulthandler.dump_traceback_later(bounds.seconds, exit=True)
     try:
-        text, made = act()
+        if template is None:
+            return {"text": ""}, compiled(given)
+        text = template.render(given)
     except MemoryError:
-        return {"refused": f"it needs more than {bounds.megabytes} MB of memory"}, None
+        refused = f"it needs more than {bounds.megabytes} MB of memory"
     except RecursionError:
-        return {"refused": "it is nested too deeply, or calls itself without end"}, None
+        refused = "it is nested too deeply, or calls itself without end"
     except Exception as error:  # a template can raise whatever Python can
-        return {"refused": one_line(error)}, None
+        refused = one_line(error)
+    else:
+        if len(text) <= bounds.characters:
+            return {"text": text}, template
+        refused = f"it writes {len(text):,} characters, more than {bounds.characters:,}"
     finally:
         faulthandler.cancel_dump_traceback_later()
-    if len(text) > bounds.characters:
-        return {"refused": f"it writes {len(text):,} characters, more than {bounds.characters:,}"}, None
-    return {"text": text}, made
+    return {"refused": refused}, template
 
 
 def one_line(error: Exception) -> str:
@@ -99,13 +95,10 @@ def bound_memory(size: int) -> None:
     # macOS counts what all processes share, some hundred gigabytes, and refuses a bound below the memory already in
     # use. The first bound that it accepts is taken.
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    sizes = range(size, 1 << 42, size) if hard == resource.RLIM_INFINITY else [min(size, hard)]
-    for each in sizes:
-        try:
+    for each in range(size, 1 << 42, size) if hard == resource.RLIM_INFINITY else [min(size, hard)]:
+        with suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_AS, (each, hard))
-        except (ValueError, OSError):
-            continue
-        return
+            return
 
 
 def bound_memory_of_windows(size: int) -> None:

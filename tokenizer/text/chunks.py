@@ -67,7 +67,7 @@ def cut(text: str) -> Iterator[str]:
         border = last_border(text, searched, stop)
         if border > searched:
             yield text[start:border]
-            start, searched, stop = border, border, border
+            start = searched = stop = border
         else:
             searched = stop - 1  # the last character is a border only if the next one allows it
         stop += CHUNK_SIZE
@@ -93,11 +93,11 @@ def num_threads(requested: int | None) -> int:
 
     Raises TokenizerError if fewer than one are requested.
     """
-    if requested is not None and requested < 1:
+    if requested is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if requested < 1:
         raise TokenizerError(f"threads={requested}: expected 1 or more.")
-    if requested is not None:
-        return requested
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return requested
 
 
 def map_in_order(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:

@@ -80,12 +80,11 @@ def q8_0(elements: Array) -> Any:
     return blocks
 
 
-STORAGES = {
+STORAGES = {  # by the names of --type
     "f32": Storage(0, 1, 4, lambda elements: elements.astype("<f4")),
     "f16": Storage(1, 1, 2, lambda elements: elements.astype("<f2")),
     "q8_0": Storage(8, BLOCK, Q8_0_BLOCK.itemsize, q8_0),
 }
-"""The types by name; the names are also the values of --type."""
 
 
 class Stored(NamedTuple):

@@ -36,10 +36,9 @@ class Network(NamedTuple):
 
 
 def read_network(folder: Path) -> Network:
-    """Read the network of a run folder, or of a Hugging Face folder.
+    """Read the network of a run folder or a Hugging Face folder.
 
-    Raises InputError, naming the file, if the folder is of another kind, if llama.cpp lacks the architecture, or
-    if the weights do not fit the config.
+    Raises InputError, naming the file, if llama.cpp lacks the architecture, or if the weights do not fit the config.
     """
     path = folder / "config.json"
     if not path.exists():
@@ -66,9 +65,7 @@ def read_network(folder: Path) -> Network:
 
 
 def _published(weights: dict[str, Array], entries: Mapping[str, Entry], kind: str) -> dict[str, Array]:
-    """Return weights under the names of their config, without additions of other programs: the prefix `transformer.`
-    and the causal masks of GPT-2, and a copy of a head that is the embedding.
-    """
+    """Return weights without GPT-2's masks and prefix `transformer.`, and without a copy of the embedding as head."""
     if kind == "gpt2":
         weights = {name.removeprefix("transformer."): array for name, array in weights.items()}
         weights = {name: each for name, each in weights.items() if not name.endswith((".attn.bias", ".masked_bias"))}
