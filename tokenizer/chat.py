@@ -17,9 +17,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tokenizer.bpe import Tokenizer
-from tokenizer.disk import Json, read_file, read_json, write_json
+from tokenizer.disk import read_file, write_json
 from tokenizer.errors import TokenizerError, did_you_mean
-from tokenizer.formats.tokenizer_json import CHAT_TEMPLATE, CONFIG_FILE, named_tokens
+from tokenizer.formats.tokenizer_json import CHAT_TEMPLATE, CONFIG_FILE, named_tokens, read_config
 from tokenizer.templates.renderer import Renderer
 from tokenizer.text.added_tokens import special_pattern
 
@@ -148,7 +148,7 @@ class ChatTemplate:
         return ids
 
     def render(self, messages: Sequence[Mapping[str, str]]) -> tuple[list[int], list[bool]]:
-        """Return the ids of messages, and which belong to answers; raises TokenizerError also as `mark_answers` does."""
+        """Return the ids of messages, and which belong to answers; errors are those of `encode` and `mark_answers`."""
         if self._renderer is None:
             return render_conversation(self.tokenizer, messages)
         return mark_answers(self.encode, messages, self.tokenizer.specials.values())
@@ -161,12 +161,7 @@ class ChatTemplate:
         """
         if self.source is not None:
             file = Path(path) / CONFIG_FILE
-            write_json(file, {**self.names, **_config(file.parent), "chat_template": self.source})
-
-
-def _config(folder: Path) -> Json:
-    """Return the content of the tokenizer_config.json in a folder, if there is one."""
-    return read_json(folder / CONFIG_FILE) if (folder / CONFIG_FILE).is_file() else {}
+            write_json(file, {**self.names, **read_config(file.parent), "chat_template": self.source})
 
 
 _FORM = (
@@ -197,7 +192,7 @@ def load_chat(path: str | Path, tokenizer: Tokenizer, *, is_untaught: bool = Fal
     damaged template; and for a template of another form where jinja2 is not installed.
     """
     folder = Path(path)
-    config, file = _config(folder), folder / CONFIG_FILE
+    config, file = read_config(folder), folder / CONFIG_FILE
     source, names = config.get("chat_template"), named_tokens(config)
     if isinstance(source, list):  # of several templates, each with a name
         source = {each.get("name"): each.get("template") for each in source if isinstance(each, dict)}.get("default")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tokenizer.disk import read_file, read_json
 from tokenizer.errors import TokenizerError
-from tokenizer.formats.tokenizer_json import CONFIG_FILE, read_roles
+from tokenizer.formats.tokenizer_json import read_config, read_roles
 from tokenizer.text.spelling import unspell
 from tokenizer.text.unicode import decode_utf8
 from tokenizer.vocabulary import Vocabulary
@@ -27,7 +27,7 @@ def read(folder: Path) -> Vocabulary:
 
     Raises TokenizerError naming the file, and the token or the line.
     """
-    vocab_file, merges_file, config_file = (folder / name for name in (*FILES, CONFIG_FILE))
+    vocab_file, merges_file = (folder / name for name in FILES)
     numbers = read_json(vocab_file)
     merges = tuple(_merges(merges_file))
     ordinary = {bytes([byte]) for byte in range(256)} | {left + right for left, right in merges}
@@ -41,8 +41,7 @@ def read(folder: Path) -> Vocabulary:
             ids[token] = number
         elif spelling != f"<unused {number}>":
             specials[spelling] = number
-    config = read_json(config_file) if config_file.is_file() else {}
-    size, roles = 1 + max(numbers.values(), default=-1), read_roles(config, specials)
+    size, roles = 1 + max(numbers.values(), default=-1), read_roles(read_config(folder), specials)
     try:
         return Vocabulary(split="gpt2", ids=ids, merges=merges, specials=specials, size=size, **roles)
     except TokenizerError as error:

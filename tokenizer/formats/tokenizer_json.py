@@ -129,14 +129,19 @@ def read(path: Path) -> Vocabulary:
     Raises TokenizerError naming the file and the field.
     """
     file = path / FILE if path.is_dir() else path
-    document, config_file = read_json(file), file.with_name(CONFIG_FILE)
-    config = read_json(config_file) if config_file.is_file() else {}
+    document, config = read_json(file), read_config(file.parent)
     try:
         return _vocabulary(document, config)
     except TokenizerError as error:
         raise TokenizerError(f"{file}: {error}") from error
     except RecursionError:
         raise TokenizerError(f"{file} is nested deeper than any tokenizer.") from None
+
+
+def read_config(folder: Path) -> Json:
+    """Return the content of the tokenizer_config.json in a folder, if there is one."""
+    file = folder / CONFIG_FILE
+    return read_json(file) if file.is_file() else {}
 
 
 def read_roles(config: Json, specials: Collection[str]) -> Roles:
