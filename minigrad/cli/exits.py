@@ -93,9 +93,6 @@ def explain_system_error(error: OSError) -> InputError | RunError:
     """Return an error of the operating system as one of ours, with the file if it is known.
 
     A name that is too long came from the user, so it is bad input.
-
-    >>> explain_system_error(OSError(28, "No space left on device", "runs/a"))
-    RunError('No space left on device: runs/a')
     """
     reason = error.strerror or str(error) or type(error).__name__
     message = reason if error.filename is None else f"{reason}: {error.filename}"

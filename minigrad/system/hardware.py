@@ -45,7 +45,7 @@ def prepare(threads: int | None = None, sharing: int = 1) -> None:
     changed = blas.set_environment(count)
     _keep_freed_memory()
     if "numpy" in sys.modules and not blas.use_one_thread() and changed:
-        late = f"NumPy was loaded before {count} threads were chosen, and its BLAS can no longer be told"
+        late = f"NumPy was loaded before {count} threads were chosen, and the thread count of its BLAS is now fixed"
         early = "Import minigrad first, or set MKL_NUM_THREADS or VECLIB_MAXIMUM_THREADS before starting Python."
         warnings.warn(f"{late}. {early}", stacklevel=2)
     for listener in listeners:

@@ -99,7 +99,7 @@ def _check_file(path: Path, status: os.stat_result) -> None:
 
 
 def _is_same(status: os.stat_result, path: Path) -> bool:
-    """Whether this is the status of what is at `path` now."""
+    """Whether the file or folder at `path` is still the one with this status."""
     try:
         return os.path.samestat(status, path.stat())
     except (FileNotFoundError, NotADirectoryError):

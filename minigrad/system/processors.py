@@ -64,30 +64,21 @@ def _quotas() -> Iterator[int]:
     for line in lines:  # hierarchy:controllers:path; the second version has neither number nor controllers
         _, controllers, path = line.split(":", 2)
         if controllers == "":
-            folder, read = _ROOT / "sys/fs/cgroup", _quota
+            folder, files = _ROOT / "sys/fs/cgroup", ("cpu.max",)
         elif "cpu" in controllers.split(","):
-            folder, read = _ROOT / "sys/fs/cgroup" / controllers, _old_quota
+            folder, files = _ROOT / "sys/fs/cgroup" / controllers, ("cpu.cfs_quota_us", "cpu.cfs_period_us")
         else:
             continue
         group = folder / path.lstrip("/")
         # Inside a container the path may be that of the host, which is not visible: then the root is the container's.
         for place in {folder, *(each for each in (group, *group.parents) if each.is_relative_to(folder))}:
             try:
-                quota, period = read(place)
+                words = " ".join((place / name).read_text(encoding="ascii") for name in files).split()
+                quota, period = map(int, words)
             except (OSError, ValueError):  # no such file, or "max": no limit
                 continue
             if quota > 0 < period:
                 yield max(1, -(-quota // period))
-
-
-def _quota(group: Path) -> tuple[int, int]:
-    quota, period = (group / "cpu.max").read_text(encoding="ascii").split()
-    return int(quota), int(period)
-
-
-def _old_quota(group: Path) -> tuple[int, int]:
-    quota, period = ((group / f"cpu.cfs_{name}_us").read_text(encoding="ascii") for name in ("quota", "period"))
-    return int(quota), int(period)
 
 
 def _macos_count(name: str) -> int | None:
