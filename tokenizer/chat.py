@@ -205,6 +205,4 @@ def load_chat(path: str | Path, tokenizer: Tokenizer, *, is_untaught: bool = Fal
         return ChatTemplate(tokenizer)
     if is_untaught and (first := _first_form(tokenizer, names)) is not None:
         return first
-    raise TokenizerError(
-        f"{folder} holds no chat model: it has no chat template, and its tokenizer no token {missing}."
-    )
+    raise TokenizerError(f"{folder} holds no chat model: it has no chat template, and its tokenizer lacks {missing}.")

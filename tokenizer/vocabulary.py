@@ -68,9 +68,7 @@ class Vocabulary:
         owners = Counter([*self.ids.values(), *self.specials.values(), *self.added.values(), *self.byte_ids])
         for number, count in owners.items():
             if count > 1 or not 0 <= number < self.size:
-                raise TokenizerError(
-                    f"id {number} is given to {count} token(s): expected one, and an id below {self.size}."
-                )
+                raise TokenizerError(f"id {number} is given to {count} token(s): expected one, and below {self.size}.")
 
     def _check_names(self) -> None:
         """Check the names of the special and added tokens."""

@@ -129,9 +129,7 @@ class _Help(argparse.Action):
 class _Continued(argparse.Action):
     """Joins the comma-separated lists of a repeated flag, as in ``--set experts=8 --set width=64``."""
 
-    def __call__(
-        self, parser: Any, namespace: argparse.Namespace, value: Any, option_string: str | None = None
-    ) -> None:
+    def __call__(self, parser: Any, namespace: argparse.Namespace, value: Any, option_string: Any = None) -> None:
         before = getattr(namespace, self.dest, None)
         setattr(namespace, self.dest, value if before is None else f"{before},{value}")
 

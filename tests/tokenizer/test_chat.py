@@ -101,7 +101,7 @@ def test_a_folder_of_ours_has_the_form_of_encode_chat(tmp_path):
 
 def test_a_tokenizer_without_a_form_of_conversations_is_refused(tmp_path):
     FOREIGN.save(tmp_path)
-    with pytest.raises(TokenizerError, match=r"holds no chat model: it has no chat template, .* no token <\|user\|>"):
+    with pytest.raises(TokenizerError, match=r"holds no chat model: it has no chat template, .* lacks <\|user\|>"):
         load_chat(tmp_path, FOREIGN)
 
 
@@ -181,6 +181,6 @@ def test_a_message_may_hold_all_characters_without_a_meaning_but_one(monkeypatch
 def test_without_jinja2_a_foreign_template_is_refused_by_name(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(
-        TokenizerError, match=r"is written in Jinja; to use it install jinja2: .* -m pip install jinja2"
+        TokenizerError, match=r"is written in Jinja; install jinja2: .* -m pip install jinja2"
     ):
         load_chat(folder(tmp_path, QWEN), FOREIGN)

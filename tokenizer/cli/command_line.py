@@ -95,9 +95,7 @@ def _add_train_flags(train: _Parser) -> None:
     train.add_argument("--special", dest="special_tokens", action="append", metavar="TOKEN", help=names)
     train.add_argument("--nfc", action="store_true", help="compose the text first: e and an accent become é")
     train.add_argument("--threads", type=_count(1), metavar="N", help="default: all processors; the result is the same")
-    train.add_argument(
-        "--max-memory", type=_count(1), default=1024, metavar="MIB", help="for the tables of words (default: 1024)"
-    )
+    train.add_argument("--max-memory", type=_count(1), default=1024, metavar="MIB", help="for tables (default: 1024)")
     train.add_argument("--glob", default="*", metavar="PATTERN", help="which files of a folder to read (default: *)")
     broken = "bytes that are not UTF-8 are refused, or replaced by U+FFFD (default: strict)"
     train.add_argument("--errors", choices=("strict", "replace"), default="strict", help=broken)

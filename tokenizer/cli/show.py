@@ -123,9 +123,7 @@ def _trees(tokenizer: Tokenizer, ids: Iterable[int]) -> dict[int, str]:
         rank, left, right = merges[token]
         parts = "".join(trees.get(part) or _node(part, "") for part in (left, right))
         trees[token] = _node(token, f"merge {rank:,}", f'<span class="parts">{parts}</span>')
-    whole = {
-        number: trees.get(token) or _node(token, "byte" if len(token) == 1 else "") for number, token in tokens.items()
-    }
+    whole = {i: trees.get(token) or _node(token, "byte" if len(token) == 1 else "") for i, token in tokens.items()}
     return {number: whole.get(number) or _node(added[number].encode(), "no merge makes it") for number in ids}
 
 

@@ -111,9 +111,7 @@ def _count(layout: Layout, scanner: Scanner) -> Rows:
 
 
 @kernel
-def _add_chunk(
-    table: WordTable, num_rows: int, num_bytes: int, text: NDArray[np.uint8], chunk: Rows
-) -> tuple[int, int]:
+def _add_chunk(table: WordTable, num_rows: int, num_bytes: int, text: Bytes, chunk: Rows) -> tuple[int, int]:
     """Add the counts of one chunk's words, which are in `text`; return how many words and bytes the table now has."""
     rows = table.rows
     for word in range(len(chunk)):
@@ -207,9 +205,7 @@ def count_words(
     [(b' be', 2), (b' not', 1), (b' or', 1), (b' to', 1), (b'to', 1)]
     """
     if max_memory < MIN_MEMORY:
-        raise TokenizerError(
-            f"max_memory={max_memory:,} bytes is too little to work with: give {MIN_MEMORY:,} or more."
-        )
+        raise TokenizerError(f"max_memory={max_memory:,} bytes is too little: give {MIN_MEMORY:,} or more.")
     scanner, totals = Scanner(split), WordTotals(max_memory // MEMORY_PER_BYTE)
 
     def count(chunk: Chunk) -> tuple[Bytes, Rows]:

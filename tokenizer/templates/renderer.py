@@ -28,9 +28,7 @@ class Renderer:
         self.source, self.place = source, place
         self._process: subprocess.Popen[bytes] | None = None
         if importlib.util.find_spec("jinja2") is None:
-            raise TokenizerError(
-                f"{place} is written in Jinja; to use it install jinja2: {sys.executable} -m pip install jinja2"
-            )
+            raise TokenizerError(f"{place} is written in Jinja; install jinja2: {sys.executable} -m pip install jinja2")
         self._start()
 
     def render(self, **values: Any) -> str:
