@@ -29,7 +29,7 @@ def test_every_id_has_the_bytes_of_its_token():
         ({"merges": ((b"x", b"y"),)}, "the merge of 'x' and 'y' needs the token 'xy'"),
         ({"merges": ((b"t", b"o"), (b"t", b"o"))}, "the merge of t and o is listed twice"),
         ({"size": 2**24 + 1}, "16,777,217 ids, and at most 16,777,216"),
-        ({"size": 100}, "expected one, and an id below 100"),
+        ({"size": 100}, "expected one, and below 100"),
         ({"specials": {"\udc00": 0}}, "lone surrogate"),
         ({"before": ("<s>",)}, "'<s>' is placed around every document, but it is not a special token"),
     ],

@@ -75,7 +75,7 @@ def test_the_rarest_words_are_removed_with_a_warning(monkeypatch):
 
 
 def test_too_little_memory_is_named():
-    with pytest.raises(TokenizerError, match=r"max_memory=1,000 bytes is too little .* give 67,108,864 or more"):
+    with pytest.raises(TokenizerError, match=r"max_memory=1,000 bytes is too little: give 67,108,864 or more"):
         count_words([], "gpt2", max_memory=1_000)
 
 
