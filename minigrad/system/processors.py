@@ -64,9 +64,9 @@ def _quotas() -> Iterator[int]:
     for line in lines:  # hierarchy:controllers:path; the second version has neither number nor controllers
         _, controllers, path = line.split(":", 2)
         if controllers == "":
-            folder, files = _ROOT / "sys/fs/cgroup", ("cpu.max",)
+            folder, files = _ROOT / "sys/fs/cgroup", ["cpu.max"]
         elif "cpu" in controllers.split(","):
-            folder, files = _ROOT / "sys/fs/cgroup" / controllers, ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+            folder, files = _ROOT / "sys/fs/cgroup" / controllers, ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
         else:
             continue
         group = folder / path.lstrip("/")
