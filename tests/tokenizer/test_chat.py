@@ -180,7 +180,5 @@ def test_a_message_may_hold_all_characters_without_a_meaning_but_one(monkeypatch
 
 def test_without_jinja2_a_foreign_template_is_refused_by_name(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(
-        TokenizerError, match=r"is written in Jinja; install jinja2: .* -m pip install jinja2"
-    ):
+    with pytest.raises(TokenizerError, match=r"is written in Jinja; install jinja2: .* -m pip install jinja2"):
         load_chat(folder(tmp_path, QWEN), FOREIGN)
