@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minigrad.kernels.gemm.ladder import add_product
 from minigrad.kernels.jit import kernel
-from minigrad.kernels.rowwise.maximum import LANES, row_maximum
+from minigrad.kernels.rowwise.softmax import LANES, row_maximum
 
 M, K, N = 96, 64, 128
 

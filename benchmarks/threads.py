@@ -26,7 +26,7 @@ from minigrad.system import hardware  # isort: skip  (before NumPy: it tells BLA
 import numpy as np
 
 from minigrad.kernels import threads
-from minigrad.kernels.rowwise import norm, swiglu
+from minigrad.kernels.rowwise import gating, norm
 
 ROWS = (64, 256, 1_024, 2_048, 4_096, 16_384)
 WIDTH, HIDDEN = 96, 256
@@ -59,7 +59,7 @@ def main() -> None:
         gate = rng.random((rows, HIDDEN), np.float32)
         calls: dict[str, Callable[[], object]] = {
             "rms_norm forward": lambda x=x, weight=weight: norm.rms_norm_forward(x, weight, 1e-5),
-            "swiglu forward": lambda gate=gate: swiglu.swiglu_forward(gate, gate),
+            "swiglu forward": lambda gate=gate: gating.swiglu_forward(gate, gate),
         }
         for name, call in calls.items():
             one, every = seconds(call, lambda: a @ a.T).values()

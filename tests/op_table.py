@@ -17,7 +17,7 @@ from hypothesis.strategies import SearchStrategy
 
 from minigrad import Tensor, ops
 from minigrad.autograd.op import OPS
-from minigrad.experts.combine import combine_experts_formula
+from minigrad.experts.mixture import combine_experts_formula
 from minigrad.nn.checkpointing import recompute
 from minigrad.ops.attention import attention_formula
 from minigrad.ops.block_mean import block_mean_formula

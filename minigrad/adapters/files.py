@@ -79,17 +79,11 @@ class AdapterConfig:
         for table, tokens in by_table.items():
             name = "" if model.lm_head is None and table == "lm_head" else names.get(_last(table))
             if name is None or not isinstance(tokens, list) or not all(each in range(size) for each in tokens):
-                raise InputError(
-                    f"trainable_token_indices is {shown(given)}, and the model has tokens from 0 to {size - 1}"
-                )
+                known = f"the model has tokens from 0 to {size - 1}"
+                raise InputError(f"trainable_token_indices is {shown(given)}, and {known}")
             if name:  # a tied head has the rows of the embedding
                 found[name] = tokens
         return found
-
-    @property
-    def factor(self) -> float:
-        """What B is multiplied by."""
-        return self.lora_alpha / (math.sqrt(self.r) if self.use_rslora else self.r)
 
 
 def is_adapter(folder: str | Path) -> bool:
@@ -110,10 +104,8 @@ def base_of(folder: str | Path) -> Path:
     for base in (Path(name), path / name):
         if (base / "config.json").exists():
             return base
-    raise InputError(
-        f"{path} holds adapters of the model {name}, which is not a folder with a config.json here; write its path "
-        f"into {path / CONFIG}, as base_model_name_or_path"
-    )
+    problem = f"{path} holds adapters of the model {name}, which is not a folder with a config.json here"
+    raise InputError(f"{problem}; write its path into {path / CONFIG}, as base_model_name_or_path")
 
 
 def save(
@@ -128,6 +120,7 @@ def save(
         return
     tables = {name: table for name, table in tables_of(model).items() if isinstance(table, AdaptedEmbedding)}
     rank = next(len(layer.adapter.lora_A.weight) for layer in layers.values())
+    tokens = {_last(name): table.token_adapter.tokens.tolist() for name, table in tables.items()}
     config = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
@@ -138,8 +131,7 @@ def save(
         "bias": "none",
         "fan_in_fan_out": any(map(stores_inputs_first, linear_layers(model).values())),
         "target_modules": sorted({_last(name) for name in layers}),
-        "trainable_token_indices": {_last(name): table.token_adapter.tokens.tolist() for name, table in tables.items()}
-        or None,
+        "trainable_token_indices": tokens or None,
         "inference_mode": True,
     }
     try:
@@ -169,9 +161,10 @@ def load_adapters(model: LanguageModel, folder: str | Path) -> None:
         matrix = np.array(weight.data)
         matrix[tokens] = arrays[name + _OUR_ROWS]
         weight.data = matrix
+    of_b = config.lora_alpha / (math.sqrt(config.r) if config.use_rslora else config.r)
     for name, parameter in model.named_parameters():
         if name in arrays:
-            factor = config.factor if name.endswith(".lora_B.weight") else 1.0
+            factor = of_b if name.endswith(".lora_B.weight") else 1.0
             parameter.data = arrays[name] * arrays[name].dtype.type(factor)
 
 

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from minigrad.adapters.token_rows import AdaptedEmbedding, tables_of
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.tensor import Tensor
@@ -25,7 +23,6 @@ from minigrad.nn.module import Module, check_sizes
 from minigrad.nn.parameter import shapes_only
 from minigrad.nn.replacing import Wrapper, replace
 from minigrad.quantised import QuantisedLinear, format_of
-from minigrad.typing import Array
 
 Layer = Linear | Conv1D | QuantisedLinear
 """The layers that can have an adapter."""
@@ -45,10 +42,6 @@ class LowRank(Module):
     def forward(self, x: Tensor) -> Tensor:
         """Apply A, then B."""
         return self.lora_B(self.lora_A(x))
-
-    def product(self) -> Array:
-        """Return the matrix B A, (out, in)."""
-        return np.asarray(self.lora_B.weight.data @ self.lora_A.weight.data)
 
 
 class LowRankLinear(Wrapper):
@@ -85,11 +78,8 @@ def sizes_of(layer: Layer) -> tuple[int, int]:
 
 def linear_layers(model: Module) -> dict[str, Layer]:
     """Return the linear layers of a model by name; the matrices of an adapter are not among them."""
-    return {
-        name: module
-        for name, module in model.named_modules()
-        if isinstance(module, Linear | Conv1D | QuantisedLinear) and ".lora_" not in name
-    }
+    modules = ((name, module) for name, module in model.named_modules() if ".lora_" not in name)
+    return {name: module for name, module in modules if isinstance(module, Linear | Conv1D | QuantisedLinear)}
 
 
 def adapted(model: Module) -> dict[str, LowRankLinear]:
@@ -115,9 +105,7 @@ def adapt(model: Module, rank: int, *, only: frozenset[str] | None = None) -> No
     layers = {name: layer for name, layer in linear_layers(model).items() if only is None or name in only}
     most = min(min(layer.weight.shape) for layer in layers.values())
     if not 1 <= rank <= most:
-        raise InputError(
-            f"an adapter has a rank from 1 to {most}, the smallest side of a matrix of the model, not {rank}"
-        )
+        raise InputError(f"an adapter has a rank from 1 to {most}, the smallest side of a matrix, not {rank}")
     is_skeleton, dtype = _is_skeleton(model), model.parameters()[0].dtype
     model.freeze()
     with shapes_only():
@@ -174,13 +162,12 @@ def merge(model: Module) -> None:
     True
     """
     if (stored := format_of(model)) is not None:
-        raise InputError(
-            f"the matrices are stored as {stored}: adapters cannot be added to them; load the base without --quantize"
-        )
+        wanted = "adapters cannot be added to them; load the base without --quantize"
+        raise InputError(f"the matrices are stored as {stored}: {wanted}")
     plain = dict[str, Module]()
     for name, module in model.named_modules():
         if isinstance(module, LowRankLinear):
-            product = module.adapter.product()
+            product = module.adapter.lora_B.weight.data @ module.adapter.lora_A.weight.data  # B A
             with no_grad():
                 module.weight.data += product.T if isinstance(module.inner, Conv1D) else product
             plain[name] = module.inner

@@ -16,9 +16,13 @@ from typing import NamedTuple
 import numpy as np
 
 from minigrad import ops
+from minigrad.autograd.gradients import Backward
 from minigrad.autograd.graph import is_recording
+from minigrad.autograd.op import op
 from minigrad.autograd.tensor import Tensor
-from minigrad.experts.combine import combine_experts
+from minigrad.errors import ShapeError
+from minigrad.kernels.rows import rows_of
+from minigrad.kernels.rowwise import combining as kernels
 from minigrad.nn.layers import Dropout, Linear
 from minigrad.nn.layout import Layout
 from minigrad.nn.loss_pass import loss_pass
@@ -29,10 +33,10 @@ from minigrad.typing import Array
 
 
 class Routing(NamedTuple):
-    """The probability of each expert for each row (rows, experts), and the experts that were chosen (rows, k)."""
+    """Where a router sends each row."""
 
-    probabilities: Tensor
-    chosen: Array
+    probabilities: Tensor  # (rows, experts)
+    chosen: Array  # (rows, k): experts
 
 
 class Experts(Module):
@@ -101,13 +105,9 @@ class Experts(Module):
         While writing, an expert without rows is left out. In training it is not: then every parameter has a gradient,
         if only zeros, and an update does not depend on how a batch is divided.
         """
-        leaves_out = not is_recording() and len(packed) > 0
-        stops = np.cumsum(counts)
-        return [
-            expert(packed[int(stop - count) : int(stop)])
-            for expert, count, stop in zip(self.experts, counts, stops, strict=True)
-            if count or not leaves_out
-        ]
+        leaves_out, stops = not is_recording() and len(packed) > 0, np.cumsum(counts)
+        shares = zip(self.experts, counts.tolist(), stops.tolist(), strict=True)
+        return [expert(packed[stop - count : stop]) for expert, count, stop in shares if count or not leaves_out]
 
     def _gates(self, probabilities: Tensor, chosen: Array) -> Tensor:
         """Return the factor of each chosen expert, (rows, k)."""
@@ -115,6 +115,42 @@ class Experts(Module):
         numbers = np.arange(rows)[:, None] * experts + chosen
         gates = ops.embedding(probabilities.reshape(-1, 1), Tensor(numbers)).reshape(*chosen.shape)
         return gates if self.per_token == 1 else gates / gates.sum(axis=1, keepdims=True)
+
+
+def combine_experts_formula(parts: Array, gates: Array, *, places: Array) -> Array:
+    """Compute `combine_experts` in plain NumPy."""
+    return (gates[:, :, None] * parts[places]).sum(axis=1)
+
+
+@op
+def combine_experts(parts: Array, gates: Array, *, places: Array) -> tuple[Array, Backward]:
+    r"""Add up the rows that belong to each token: $y_t = \sum_j g_{tj}\, p_{places_{tj}}$.
+
+    The sum over experts of Shazeer et al. 2017, "Outrageously large neural networks", arXiv 1701.06538, eq. 1. The
+    outputs of the experts lie one expert after the other; `places` says where those of token t are.
+    Shapes: parts (rows * k, C), gates (rows, k), places (rows, k), in which each row of `parts` is named once ->
+    (rows, C).  Raises ShapeError if they do not fit.
+
+    >>> from minigrad import Tensor
+    >>> parts, gates = Tensor([[1.0], [2.0], [3.0], [4.0]]), Tensor([[0.5, 0.5], [0.9, 0.1]])
+    >>> combine_experts(parts, gates, places=np.array([[0, 2], [1, 3]])).tolist()  # 0.5 + 1.5, 1.8 + 0.4
+    [[2.0], [2.200000047683716]]
+    """
+    if parts.ndim != 2 or gates.ndim != 2 or places.shape != gates.shape or len(parts) != gates.size:
+        raise ShapeError(
+            f"combine_experts needs parts (rows * k, C), gates and places (rows, k); got {parts.shape}, {gates.shape} "
+            f"and {places.shape}"
+        )
+    named = np.require(places, np.int64, ["C", "W"])
+    if named.size and (named.min() < 0 or (np.bincount(named.reshape(-1), minlength=len(parts)) != 1).any()):
+        raise ShapeError("combine_experts needs places that name each row of parts once")
+    given = kernels.Combination(rows_of(parts).reshape(parts.shape), rows_of(gates).reshape(gates.shape), named)
+
+    def backward(dy: Array) -> tuple[Array, Array]:
+        # y_t is linear in both: dp = g_tj dy_t in the place of the part, and dg_tj = dy_t . p.
+        return kernels.combine_backward(dy, given)
+
+    return kernels.combine_forward(given), backward
 
 
 def mixtures(model: Module) -> list[Experts]:

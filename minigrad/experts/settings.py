@@ -34,10 +34,8 @@ class ExpertConfig(ModelConfig):
 def check(config: ExpertConfig) -> None:
     """Raise InputError if a token would pass through more experts than there are."""
     if config.experts and config.experts_per_token > config.experts:
-        raise InputError(
-            f"experts_per_token ({config.experts_per_token}) must be at most experts ({config.experts}): a token "
-            "passes through each of them once"
-        )
+        given = f"experts_per_token ({config.experts_per_token}) must be at most experts ({config.experts})"
+        raise InputError(f"{given}: a token passes through each of them once")
 
 
 def activations_per_token(config: ExpertConfig, block: int) -> int:

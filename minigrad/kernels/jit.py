@@ -11,6 +11,7 @@ callers and differ in the last bits, so results would depend on what the process
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import platform
 import tempfile
@@ -20,8 +21,9 @@ from typing import Any, TypeVar
 
 import numba
 from numba import carray, types  # type: ignore[attr-defined]
+from numba.core.imputils import lower_builtin
 from numba.core.registry import cpu_target
-from numba.extending import intrinsic
+from numba.extending import intrinsic, type_callable
 from numba.extending import overload as numba_overload
 
 from minigrad.system.cache import cache_folder, mark_used, prune
@@ -29,7 +31,7 @@ from minigrad.system.hardware import may_use_tiles
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-__all__ = ["KERNELS", "carray", "exact", "host_features", "intrinsic", "is_stored", "kernel", "overload", "types"]
+__all__ = ["KERNELS", "carray", "emits", "exact", "intrinsic", "is_stored", "kernel", "overload", "types"]
 
 KERNELS: dict[str, Callable[..., object]] = {}
 """Every kernel by room, file and name, such as "rowwise.softmax._softmax_rows"."""
@@ -37,8 +39,6 @@ KERNELS: dict[str, Callable[..., object]] = {}
 _INLINED: Any = {"forceinline": True, "no_cfunc_wrapper": True}  # and nothing calls a kernel from C
 _EXACT = {"nsz", "arcp", "contract"}
 _FAST = _EXACT | {"reassoc"}
-
-
 _KEPT = 16  # folders of compiled kernels, of the tokenizer's too: those of the versions that were used last
 
 
@@ -49,9 +49,8 @@ def _code_folder() -> Path | None:
     named by a hash of all kernel sources, of Numba's version, and of whether tile registers may be used, which Numba
     does not know.
     """
-    sources = sorted(Path(__file__).parent.rglob("*.py"))
     digest = hashlib.blake2b(f"{numba.__version__} {may_use_tiles()}".encode(), digest_size=8)
-    for source in sources:
+    for source in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(source.read_bytes())
     folder = cache_folder() / "kernels" / digest.hexdigest()
     try:
@@ -104,6 +103,41 @@ def overload(function: Callable[..., object], *, strict: bool = True) -> Callabl
     """Return a decorator of a function that chooses, by the types of its arguments, what kernels call as `function`."""
     decorator: Callable[[Function], Function] = numba_overload(function, jit_options=_INLINED, strict=strict)
     return decorator
+
+
+def emits(function: Callable[..., object], *kinds: Any) -> Callable[[Function], Function]:
+    """Return a decorator of what emits the LLVM code of a function in kernels; plain Python runs the function itself.
+
+    `kinds` are the Numba types of the result and of the arguments, None for any array or tuple. The decorated function
+    gets a builder and the values: of an array its data, shape and strides, of a NamedTuple one of values.
+    """
+    result, *given = kinds
+
+    def decorate(emit: Function) -> Function:
+        @type_callable(function)
+        def type_of(typing_context: Any) -> Any:
+            @functools.wraps(function)  # Numba asks for its signature
+            def signature(*found: Any) -> Any:
+                return result(*(kind or array for kind, array in zip(given, found, strict=True)))
+
+            return signature
+
+        @lower_builtin(function, types.VarArg(types.Any))
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            def value_of(kind: Any, value: Any) -> Any:
+                if isinstance(kind, types.Array):
+                    return context.make_array(kind)(context, builder, value)
+                if isinstance(kind, types.BaseNamedTuple):
+                    fields = (builder.extract_value(value, number) for number in range(len(kind)))
+                    return kind.instance_class(*map(value_of, kind, fields))
+                return value
+
+            emitted = emit(builder, *map(value_of, signature.args, arguments))
+            return context.get_dummy_value() if result is types.void else emitted
+
+        return emit
+
+    return decorate
 
 
 def host_features() -> set[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from minigrad.errors import InputError
+from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
 
 _TYPES = (np.dtype(np.float32), np.dtype(np.float64))
@@ -25,3 +27,9 @@ def rows_of(x: Array, width: int | None = None) -> Array:
         x = np.ascontiguousarray(x)
     rows = x.reshape(math.prod(x.shape) // size if size else 0, size)
     return rows if rows.flags.writeable else rows.copy()
+
+
+def share_rows(loop: Any, work: int, *arguments: Any) -> None:
+    """Call ``loop(*arguments, start, stop)`` on ranges of the first argument's rows; `work` is that of an element."""
+    rows = arguments[0]
+    over_rows(lambda start, stop: loop(*arguments, start, stop), len(rows), work * rows.shape[1])

@@ -34,9 +34,7 @@ _RANGES = 4  # of a share: a slow core holds up the others by at most one range
 
 
 class _ThreadState(threading.local):
-    """The job that this thread computes a share of."""
-
-    job: _Job | None = None
+    job: _Job | None = None  # that this thread computes a share of
 
 
 _state = _ThreadState()
@@ -163,10 +161,6 @@ class _Pool:
             if error is not None:
                 raise error
 
-    def close(self) -> None:
-        for _ in range(self.count - 1):
-            self.jobs.put(None)
-
 
 _pool: _Pool | None = None
 _all_threads = threading.Lock()
@@ -176,7 +170,8 @@ def set_threads(count: int) -> None:
     """Use `count` threads, the caller included, from now on; must not be called while kernels run in other threads."""
     global _pool
     if _pool is not None:
-        _pool.close()
+        for _ in range(_pool.count - 1):
+            _pool.jobs.put(None)
     _pool = _Pool(count)
 
 

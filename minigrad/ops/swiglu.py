@@ -10,7 +10,7 @@ from minigrad.autograd.gradients import Backward, Deferred
 from minigrad.autograd.op import op
 from minigrad.errors import ShapeError
 from minigrad.kernels.gemm.backend import product, product_into
-from minigrad.kernels.rowwise import swiglu as kernels
+from minigrad.kernels.rowwise import gating as kernels
 from minigrad.typing import Array
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
-from minigrad.kernels.rowwise.adamw import AdamWFactors, adamw_update
+from minigrad.kernels.rowwise.updates import AdamWFactors, adamw_update
 from minigrad.optim.division import Part
 from minigrad.optim.optimizer import Optimizer
 from minigrad.optim.settings import GroupSettings, checked

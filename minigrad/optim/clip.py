@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
-from minigrad.kernels.rowwise.adamw import sum_of_squares
+from minigrad.kernels.rowwise.updates import sum_of_squares
 from minigrad.optim.flat import Segment, segments
 
 LARGEST_NORM = 2.0**60

@@ -18,7 +18,7 @@ from minigrad.errors import InputError
 from minigrad.kernels import threads
 from minigrad.kernels.gemm import newton_schulz
 from minigrad.kernels.gemm.newton_schulz import Polynomial
-from minigrad.kernels.rowwise import momentum
+from minigrad.kernels.rowwise import updates
 from minigrad.optim.adamw import AdamW
 from minigrad.optim.division import Part
 from minigrad.optim.flat import Segment
@@ -139,6 +139,6 @@ class Muon(AdamW):
     def _turn(self, part: Part, place: slice, shape: tuple[int, ...], lr: float, gradient_scale: float) -> None:
         rise = min(self.steps / _MOMENTUM_STEPS, 1)
         mu = _FIRST_MOMENTUM + (_MOMENTUM - _FIRST_MOMENTUM) * rise
-        ahead = momentum.look_ahead(part.moments_of(place)[0], part.segment.gradient[place], gradient_scale, mu)
+        ahead = updates.look_ahead(part.moments_of(place)[0], part.segment.gradient[place], gradient_scale, mu)
         turned = orthogonalise(ahead.reshape(shape)).reshape(-1)
-        momentum.step(part.segment.data[place], turned, lr * _SIZE * math.sqrt(max(shape)), 1 - lr * part.decay)
+        updates.step(part.segment.data[place], turned, lr * _SIZE * math.sqrt(max(shape)), 1 - lr * part.decay)

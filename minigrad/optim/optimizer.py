@@ -18,7 +18,7 @@ from minigrad.autograd.tensor import Tensor
 from minigrad.distributed.shares import even_cuts, overlap
 from minigrad.distributed.world import World
 from minigrad.errors import DivergenceError, InputError, RunError, ShapeError
-from minigrad.kernels.rowwise.adamw import sum_of_squares
+from minigrad.kernels.rowwise.updates import sum_of_squares
 from minigrad.optim.clip import LARGEST_NORM, clip_factor
 from minigrad.optim.division import Divided, Owned, Part, Undivided
 from minigrad.optim.flat import Segment, check_apart, distinct_parameters, gradient_array, segments

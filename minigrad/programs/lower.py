@@ -23,18 +23,9 @@ from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layers import Conv1D
 from minigrad.nn.layout import Layout
 from minigrad.nn.rotary import RotaryAngles
+from minigrad.programs import trace as tracing
 from minigrad.programs.registers import Program, assemble
-from minigrad.programs.trace import (
-    POSITIONS,
-    TOKENS,
-    Instruction,
-    Recorder,
-    Span,
-    Unknown,
-    UntraceableError,
-    lowers,
-    trace,
-)
+from minigrad.programs.trace import POSITIONS, TOKENS, Instruction, Recorder, Span, Unknown, UntraceableError, lowers
 from minigrad.quantised.parameter import quantised_embedding, quantised_linear
 from minigrad.typing import Array
 
@@ -82,22 +73,32 @@ for _operation in (ops.reshape, ops.slice, ops.transpose, ops.concatenate, ops.s
     _moves(_operation)
 
 
-@lowers(ops.embedding)
-def _embedding(trace: Recorder, table: Tensor, ids: Unknown) -> Unknown:
-    return _look_up(trace, table, ids, table.dtype)
-
-
-@lowers(quantised_embedding)
-def _quantised_embedding(trace: Recorder, ids: Unknown, *, matrix: Packed) -> Unknown:
-    return _look_up(trace, matrix, ids, np.float32)
-
-
-def _look_up(trace: Recorder, table: Tensor | Packed, ids: Unknown, dtype: DTypeLike) -> Unknown:
+def look_up(trace: Recorder, table: Tensor | Packed, ids: Unknown, dtype: DTypeLike) -> Unknown:
+    """Look up the row of a token, or of its position."""
     ((register, _, _),) = ids.spans
     if register not in (TOKENS, POSITIONS):
         raise UntraceableError("a step looks up the row of a token or of its position")
     shape = (*ids.shape, table.shape[1])
     return trace.add(codes.EMBED, (), shape, dtype, adds=int(register == POSITIONS), operands=(table,))
+
+
+def norm(trace: Recorder, code: int, x: Unknown, eps: float, *operands: Tensor) -> Unknown:
+    """Normalise rows; all norms of a program have the same eps."""
+    if x.shape != (trace.rows, *operands[0].shape):
+        raise UntraceableError("a step normalises whole rows")
+    trace.agree("eps of norms", eps)
+    return trace.step(code, x, operands=operands)
+
+
+lowers(ops.embedding)(lambda trace, table, ids: look_up(trace, table, ids, table.dtype))
+lowers(quantised_embedding)(lambda trace, ids, *, matrix: look_up(trace, matrix, ids, np.float32))
+lowers(Conv1D.forward)(lambda trace, layer, x: trace.linear(x, *reversed(layer.weight.shape), layer, layer.bias))
+lowers(quantised_linear)(lambda trace, x, bias=None, *, matrix: trace.linear(x, *matrix.shape, matrix, bias))
+lowers(ops.rms_norm)(lambda trace, x, weight, *, eps=1e-5: norm(trace, codes.RMS_NORM, x, eps, weight))
+lowers(ops.layer_norm)(lambda trace, x, weight, bias, *, eps=1e-5: norm(trace, codes.LAYER_NORM, x, eps, weight, bias))
+lowers(ops.silu)(lambda trace, x: Gate(codes.SWIGLU, x))
+lowers(ops.sigmoid)(lambda trace, x: Gate(codes.SIGMOID_GATE, x))
+lowers(ops.swiglu)(lambda trace, gate, up: trace.step(codes.SWIGLU, gate, over=up))
 
 
 @lowers(ops.linear)
@@ -107,16 +108,6 @@ def _linear(
     if inputs_first:
         raise UntraceableError("a matrix has a line for each output")
     return trace.linear(x, *weight.shape, weight, bias)
-
-
-@lowers(Conv1D.forward)
-def _conv1d(trace: Recorder, layer: Conv1D, x: Unknown) -> Unknown:
-    return trace.linear(x, *reversed(layer.weight.shape), layer, layer.bias)
-
-
-@lowers(quantised_linear)
-def _quantised_linear(trace: Recorder, x: Unknown, bias: Tensor | None = None, *, matrix: Packed) -> Unknown:
-    return trace.linear(x, *matrix.shape, matrix, bias)
 
 
 @lowers(ops.add)
@@ -130,37 +121,9 @@ def _add(trace: Recorder, a: Unknown, b: Unknown) -> Unknown:
     return Unknown(a.shape, a.dtype, spans)
 
 
-@lowers(ops.rms_norm)
-def _rms_norm(trace: Recorder, x: Unknown, weight: Tensor, *, eps: float = 1e-5) -> Unknown:
-    return norm(trace, codes.RMS_NORM, x, eps, weight)
-
-
-@lowers(ops.layer_norm)
-def _layer_norm(trace: Recorder, x: Unknown, weight: Tensor, bias: Tensor, *, eps: float = 1e-5) -> Unknown:
-    return norm(trace, codes.LAYER_NORM, x, eps, weight, bias)
-
-
-def norm(trace: Recorder, code: int, x: Unknown, eps: float, *operands: Tensor) -> Unknown:
-    """Normalise rows; all norms of a program have the same eps."""
-    if x.shape != (trace.rows, *operands[0].shape):
-        raise UntraceableError("a step normalises whole rows")
-    trace.agree("eps of norms", eps)
-    return trace.step(code, x, operands=operands)
-
-
 @lowers(ops.gelu)
 def _gelu(trace: Recorder, x: Unknown, *, approximate: str = "none") -> Unknown:
     return trace.step(codes.EXACT_GELU if approximate == "none" else codes.GELU, x)
-
-
-@lowers(ops.silu)
-def _silu(trace: Recorder, x: Unknown) -> Gate:
-    return Gate(codes.SWIGLU, x)
-
-
-@lowers(ops.sigmoid)
-def _sigmoid(trace: Recorder, x: Unknown) -> Gate:
-    return Gate(codes.SIGMOID_GATE, x)
 
 
 @lowers(ops.multiply)
@@ -171,14 +134,9 @@ def _multiply(trace: Recorder, a: Unknown, b: Unknown) -> Unknown:
     return trace.step(gate.code, gate.of, over=x)
 
 
-@lowers(ops.swiglu)
-def _swiglu(trace: Recorder, gate: Unknown, up: Unknown) -> Unknown:
-    return trace.step(codes.SWIGLU, gate, over=up)
-
-
 @lowers(ops.swiglu_linear)
 def _swiglu_linear(trace: Recorder, gate: Unknown, up: Unknown, weight: Tensor) -> Unknown:
-    return trace.linear(_swiglu(trace, gate, up), *weight.shape, weight)
+    return trace.linear(trace.step(codes.SWIGLU, gate, over=up), *weight.shape, weight)
 
 
 @lowers(RotaryAngles.rotate)
@@ -230,8 +188,8 @@ def attend(
 
 def program_of(model: LanguageModel) -> Program | None:
     """Return the program of a model; None if it depends on the data, or if its steps cannot be lowered."""
-    traced = trace(model)
+    found = tracing.trace(model)
     try:
-        return None if traced is None else assemble(traced)
+        return None if found is None else assemble(found)
     except UntraceableError:
         return None

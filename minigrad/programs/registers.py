@@ -103,12 +103,10 @@ class _Readers:
                 self._found.setdefault(span.register, []).append((index, span))
 
     def of(self, span: Span) -> list[int]:
-        """Return the numbers of the instructions that read some of these elements."""
         read = self._found.get(span.register, ())
         return [n for n, (_, start, size) in read if start < span.start + span.size and span.start < start + size]
 
     def after(self, index: int, span: Span) -> bool:
-        """Return whether an instruction after this one reads some of these elements."""
         return any(reader > index for reader in self.of(span))
 
 
@@ -236,12 +234,8 @@ class _Memory:
                 raise UntraceableError("a step can only add this to something")
             if over is not None and readers.after(index, over):
                 raise UntraceableError("a value is changed in place and read afterwards")
-            if (
-                over is None
-                and each.code in _IN_PLACE
-                and len(each.source) == 1
-                and not readers.after(index, each.source[0])
-            ):
+            is_free = len(each.source) == 1 and not readers.after(index, each.source[0])
+            if over is None and each.code in _IN_PLACE and is_free:
                 over = each.source[0]
             if over is not None:
                 self._homes[each.target.register] = over

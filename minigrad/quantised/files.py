@@ -46,32 +46,27 @@ def read_entry(values: Mapping[str, Any], path: Path) -> str | None:
 
     Raises InputError for an entry that this version does not know, as another program may write.
     """
-    if QUANTISATION not in values or values[QUANTISATION] is None:
+    if (entry := values.get(QUANTISATION)) is None:
         return None
-    entry = values[QUANTISATION]
     method = entry.get("quant_method") if isinstance(entry, dict) else entry
     if method != METHOD:
-        raise InputError(
-            f"{path} says that the weights were quantised by {shown(method)}, whose format is not read here; take the "
-            "folder of the model before it was quantised"
-        )
+        problem = f"the weights were quantised by {shown(method)}, whose format is not read here"
+        raise InputError(f"{path} says that {problem}; take the folder of the model before it was quantised")
     try:
         known = read_dataclass(_Entry, entry, QUANTISATION, ignore_unknown=True)
         check_format(known.format)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     if known.version != VERSION:
-        raise InputError(
-            f"{path} says that the weights are stored as version {known.version} of {known.format}, and this minigrad "
-            f"reads version {VERSION}; write the folder again with the other minigrad, or from the unquantised model"
-        )
+        problem = f"{path} has weights stored as version {known.version} of {known.format}"
+        wanted = "write the folder again with the other minigrad, or from the unquantised model"
+        raise InputError(f"{problem}, and this minigrad reads version {VERSION}; {wanted}")
     return known.format
 
 
 def check_arrays(model: Module, found: Mapping[str, Array]) -> None:
     """Raise InputError, listing every difference, unless arrays have the names, shapes and types of a model."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    types: dict[str, str] = {}
+    shapes, types = dict[str, tuple[int, ...]](), dict[str, str]()
     for name, parameter in model.named_parameters():
         if not isinstance(parameter, QuantisedParameter):
             shapes[name] = parameter.shape

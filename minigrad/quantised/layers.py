@@ -15,12 +15,7 @@ from minigrad.nn.module import Module
 from minigrad.nn.parameter import Parameter
 from minigrad.nn.replacing import replace
 from minigrad.options import nearest
-from minigrad.quantised.parameter import (
-    QuantisedParameter,
-    quantised_embedding,
-    quantised_linear,
-    refuse_training,
-)
+from minigrad.quantised.parameter import QuantisedParameter, quantised_embedding, quantised_linear, refuse_training
 from minigrad.system import hardware
 
 METHOD, VERSION = "minigrad", 1
@@ -34,9 +29,7 @@ class _Quantised(Module):
 
     def config_entries(self) -> dict[str, Any]:
         """Return the name of the format."""
-        return {
-            QUANTISATION: {"quant_method": METHOD, "format": self.weight.packed.format, "version": VERSION},
-        }
+        return {QUANTISATION: {"quant_method": METHOD, "format": self.weight.packed.format, "version": VERSION}}
 
 
 class QuantisedLinear(_Quantised):
@@ -105,14 +98,12 @@ def quantise(model: Module, format: str) -> None:
         raise InputError(f"a model that computes in float64 cannot be stored as {format}; load it as float32")
     model.freeze()
     is_skeleton = not any(any(parameter.data.strides) for parameter in model.parameters())
-    shared: dict[int, QuantisedParameter] = {}
-    quantised: dict[str, Module] = {}
+    shared, quantised = dict[int, QuantisedParameter](), dict[str, Module]()
     for name, module in model.named_modules():
         if isinstance(module, Linear | Conv1D | Embedding):
-            if id(module.weight) not in shared:
-                transposed = isinstance(module, Conv1D)
-                shared[id(module.weight)] = QuantisedParameter(module.weight, format, transposed=transposed)
-            weight = shared[id(module.weight)]
+            if (number := id(module.weight)) not in shared:
+                shared[number] = QuantisedParameter(module.weight, format, transposed=isinstance(module, Conv1D))
+            weight = shared[number]
             if isinstance(module, Embedding):
                 quantised[name] = QuantisedEmbedding(weight)
             else:

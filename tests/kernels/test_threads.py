@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from minigrad import ops
 from minigrad.kernels import threads
-from minigrad.kernels.rowwise import adamw
+from minigrad.kernels.rowwise import updates
 from minigrad.kernels.threads import over_rows, set_threads
 from minigrad.system import hardware
 from tests import op_checks
@@ -261,6 +261,6 @@ def test_same_norm_with_any_number_of_threads() -> None:
     norms = set()
     for count in (1, 2, 3):
         set_threads(count)
-        norms.add(adamw.sum_of_squares(x))
+        norms.add(updates.sum_of_squares(x))
     assert len(norms) == 1
     assert norms.pop() == pytest.approx(float((x.astype(np.float64) ** 2).sum()), rel=1e-5)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad import InputError, Tensor
-from minigrad.kernels.rowwise.adamw import AdamWFactors, adamw_update
+from minigrad.kernels.rowwise.updates import AdamWFactors, adamw_update
 from minigrad.nn import LayerNorm, Linear, Module
 from minigrad.optim import AdamW
 from minigrad.optim.adamw import adamw_formula

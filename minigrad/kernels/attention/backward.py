@@ -9,43 +9,23 @@ gradient is added to that of its queries.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 
+from minigrad.kernels.attention import tile_gradients as tiles
 from minigrad.kernels.attention.factors import pack_left, transpose
-from minigrad.kernels.attention.plan import HeadGroup, Inputs, Plan, flat, task_of
-from minigrad.kernels.attention.queries import (
-    QueryPanel,
-    add_queries,
-    apply_mask,
-    draw_panel,
-    round_panel,
-)
-from minigrad.kernels.attention.tile_gradients import (
-    Saved,
-    add_tile_gradients,
-    add_visible_gradients,
-    backward_workspace,
-    load_panel,
-    softmax_gradient,
-)
+from minigrad.kernels.attention.plan import Gradients, HeadGroup, Inputs, Plan, flat, task_of
+from minigrad.kernels.attention.queries import QueryPanel, add_queries, apply_mask, draw_panel, round_panel
+from minigrad.kernels.attention.tile_gradients import Saved
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, lane_size, panel_product, round_up
 from minigrad.kernels.attention.visible import all_finite
 from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
+from minigrad.kernels.gemm.narrow import round_bfloat16
 from minigrad.kernels.gemm.packing import Matrix
-from minigrad.kernels.gemm.rounding import round_bfloat16
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
-
-
-class Gradients(NamedTuple):
-    """The gradients of queries, keys and values, in their shapes."""
-
-    dq: Array
-    dk: Array
-    dv: Array
 
 
 @kernel
@@ -66,20 +46,20 @@ def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients
     q, k, v, _, _, seen, kv_heads, scale, draws, arithmetic = inputs
     flat_k, flat_v, width, size = k.reshape(-1), v.reshape(-1), k.shape[1], k.shape[1] // kv_heads
     height, zero, (dq, dk, dv) = round_up(size, ROWS), q.dtype.type(0), gradients
-    workspace = backward_workspace(q, arithmetic.packed, size)
-    keys, queries, scores, slopes, _, _, mask, drawn, packing = workspace
+    memory = tiles.backward_workspace(q, arithmetic.packed, size)
+    scores, slopes, mask, drawn, packing = memory.scores, memory.slopes, memory.mask, memory.drawn, memory.packing
     configure_tiles(TILE_CONFIGURATION)
     for number in range(start, stop):
         heads, first, num_rows, first_key, num_keys = task_of(inputs, number)
         for begin in range(0, num_keys, KEYS):
             n, place = min(KEYS, num_keys - begin), (first_key + begin) * width + heads.head * size
             m, k_lines = round_up(n, COLUMNS), Matrix(flat_k, place, width, False, n, size)
-            k_columns, k_is_finite = LeftFactor(keys.k_columns, 0, height, m), all_finite(k_lines)
-            pack_left(k_lines, LeftFactor(keys.k_rows, 0, m, size), packing)
-            pack_left(Matrix(flat_v, place, width, False, n, size), LeftFactor(keys.v_rows, 0, m, size), packing)
+            k_columns, k_is_finite = LeftFactor(memory.k_columns, 0, height, m), all_finite(k_lines)
+            pack_left(k_lines, LeftFactor(memory.k_rows, 0, m, size), packing)
+            pack_left(Matrix(flat_v, place, width, False, n, size), LeftFactor(memory.v_rows, 0, m, size), packing)
             pack_left(Matrix(flat_k, place, width, True, size, n), k_columns, packing)
-            keys.dk[: m * height] = zero
-            keys.dv[: m * height] = zero
+            memory.dk[: m * height] = zero
+            memory.dv[: m * height] = zero
             for row in range(0, num_rows, COLUMNS):
                 panel = QueryPanel(first, row, min(COLUMNS, num_rows - row))
                 most = seen.visible[first + (row + panel.num_rows - 1) // heads.group]
@@ -90,29 +70,29 @@ def _attention_backward_tasks(inputs: Inputs, saved: Saved, gradients: Gradients
                     break  # neither number decreases: no later panel sees a key of this tile
                 skipped = max(least // COLUMNS * COLUMNS - begin, 0)
                 tile = Tile(begin + skipped, round_up(min(KEYS, most - begin) - skipped, ROWS))
-                k_rows = LeftFactor(keys.k_rows, skipped * lane_size(keys.k_rows, size), tile.num_keys, size)
-                v_rows = LeftFactor(keys.v_rows, skipped * lane_size(keys.v_rows, size), tile.num_keys, size)
-                is_finite = load_panel(inputs, saved, panel, heads, workspace) and k_is_finite
-                panel_product(k_rows, queries.q_right, size, scores, 0, False)
-                panel_product(v_rows, queries.dout_right, size, slopes, 0, False)
+                k_rows = LeftFactor(memory.k_rows, skipped * lane_size(memory.k_rows, size), tile.num_keys, size)
+                v_rows = LeftFactor(memory.v_rows, skipped * lane_size(memory.v_rows, size), tile.num_keys, size)
+                is_finite = tiles.load_panel(inputs, saved, panel, heads, memory) and k_is_finite
+                panel_product(k_rows, memory.q_right, size, scores, 0, False)
+                panel_product(v_rows, memory.dout_right, size, slopes, 0, False)
                 if draws.threshold > 0:
                     draw_panel(mask, drawn, tile, panel, heads, draws)
                     apply_mask(slopes, mask, tile)
-                softmax_gradient(scores, slopes, tile, scale, queries.statistics)
+                tiles.softmax_gradient(scores, slopes, tile, scale, memory.statistics)
                 if draws.threshold > 0:
                     apply_mask(scores, mask, tile)
                 if arithmetic.rounding:
                     round_panel(scores, tile)
                     round_panel(slopes, tile)
                 if is_finite:
-                    add_tile_gradients(tile, k_columns, workspace)
+                    tiles.add_tile_gradients(tile, k_columns, memory)
                 else:
                     lines = Matrix(flat_k, place + skipped * width, width, False, n - skipped, size)
-                    add_visible_gradients(inputs, saved, tile, panel, heads, lines, workspace)
-                transpose(Matrix(queries.dq, 0, COLUMNS, False, size, COLUMNS), queries.rows)
-                add_queries(queries.rows, panel, heads, dq)
-            write_key_gradient(keys.dk, Tile(first_key + begin, n), heads, dk, queries.rows)
-            write_key_gradient(keys.dv, Tile(first_key + begin, n), heads, dv, queries.rows)
+                    tiles.add_visible_gradients(inputs, saved, tile, panel, heads, lines, memory)
+                transpose(Matrix(memory.dq, 0, COLUMNS, False, size, COLUMNS), memory.rows)
+                add_queries(memory.rows, panel, heads, dq)
+            write_key_gradient(memory.dk, Tile(first_key + begin, n), heads, dk, memory.rows)
+            write_key_gradient(memory.dv, Tile(first_key + begin, n), heads, dv, memory.rows)
     release_tiles(TILE_CONFIGURATION)
 
 
@@ -127,9 +107,6 @@ def attention_backward(
     inputs, slopes = plan.inputs(q, k, v, dout), flat(dout)
     saved = Saved(round_bfloat16(slopes) if inputs.arithmetic.rounding else slopes, flat(out), logsumexp)
     gradients = Gradients(np.zeros_like(inputs.q), np.zeros_like(inputs.k), np.zeros_like(inputs.v))
-    over_rows(
-        lambda start, stop: _attention_backward_tasks(inputs, saved, gradients, start, stop),
-        plan.num_tasks(k),
-        2 * plan.work(q, k),
-    )
+    loop = partial(_attention_backward_tasks, inputs, saved, gradients)
+    over_rows(loop, plan.num_tasks(k), 2 * plan.work(q, k))
     return gradients.dq.reshape(q.shape), gradients.dk.reshape(k.shape), gradients.dv.reshape(v.shape)

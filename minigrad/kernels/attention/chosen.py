@@ -6,12 +6,13 @@ backward pass, costs only as much as the chosen keys.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from minigrad.kernels.attention.factors import transpose
-from minigrad.kernels.attention.plan import Inputs, Plan, flat, task_of
+from minigrad.kernels.attention.plan import Gradients, Inputs, Plan, flat, task_of
 from minigrad.kernels.attention.queries import QueryPanel, first_query, next_query
 from minigrad.kernels.gemm.packing import Matrix
 from minigrad.kernels.jit import kernel
@@ -26,14 +27,6 @@ class Chosen(NamedTuple):
     keys: Array  # (rows, heads * most) int32: rows of the keys
     scores: Array  # (rows, heads * most): the unscaled scores; after `attend_to_chosen`, the probabilities
     counts: Array  # (rows, heads) int64: how many keys were chosen, at most `most`
-
-
-class Gradients(NamedTuple):
-    """The gradients of queries, keys and values, (rows, heads * D) each."""
-
-    dq: Array
-    dk: Array
-    dv: Array
 
 
 @kernel
@@ -176,19 +169,14 @@ def choose(q: Array, k: Array, v: Array, plan: Plan, most: int) -> tuple[Inputs,
 def attend_to_chosen(inputs: Inputs, chosen: Chosen) -> Array:
     """Return the attended values (rows, heads * D); the scores of the chosen keys become probabilities."""
     out = np.empty_like(inputs.q)
-    over_rows(
-        lambda start, stop: _attend_rows(inputs, chosen, out, start, stop), len(out), 2 * chosen.keys.shape[1] * 32
-    )
+    over_rows(partial(_attend_rows, inputs, chosen, out), len(out), 2 * chosen.keys.shape[1] * 32)
     return out
 
 
 def chosen_backward(dout: Array, inputs: Inputs, chosen: Chosen, plan: Plan) -> Gradients:
     """Return the gradients of queries, keys and values, as rows, from the probabilities of the chosen keys."""
-    gradients, slopes = Gradients(*(np.zeros_like(x) for x in (inputs.q, inputs.k, inputs.v))), flat(dout)
-    tasks = (len(plan.offsets) - 1) * inputs.kv_heads
-    over_rows(
-        lambda start, stop: _chosen_backward_tasks(inputs, slopes, chosen, gradients, start, stop),
-        tasks,
-        4 * inputs.q.size * (chosen.keys.shape[1] // chosen.counts.shape[1]) // max(tasks, 1),
-    )
+    gradients = Gradients(*(np.zeros_like(x) for x in (inputs.q, inputs.k, inputs.v)))
+    tasks, most = (len(plan.offsets) - 1) * inputs.kv_heads, chosen.keys.shape[1] // chosen.counts.shape[1]
+    loop = partial(_chosen_backward_tasks, inputs, flat(dout), chosen, gradients)
+    over_rows(loop, tasks, 4 * inputs.q.size * most // max(tasks, 1))
     return gradients

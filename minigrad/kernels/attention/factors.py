@@ -1,36 +1,19 @@
 """Small matrices packed as factors of `minigrad.kernels.attention.tiles`.
 
 The attention kernels are written once. Whether a factor holds elements or words of three bfloat16 parts is decided by
-the type of the memory it is packed into (`minigrad.kernels.attention.arithmetic`): words are uint32.
+the type of the memory it is packed into (`minigrad.kernels.attention.plan`): words are uint32.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from minigrad.kernels.attention.tiles import COLUMNS, ROWS, LeftFactor, lane_size, packed_steps, round_up
+from minigrad.kernels.attention.tiles import COLUMNS, ROWS, LeftFactor, by_kind, lane_size, packed_steps, round_up
 from minigrad.kernels.codegen.microkernel import Panel
 from minigrad.kernels.codegen.vector_moves import SIDE, copy_small, transpose_block
 from minigrad.kernels.gemm.packing import Factor, Layout, Matrix, PackScratch, pack_bfloat16
-from minigrad.kernels.jit import kernel, overload, types
+from minigrad.kernels.jit import kernel
 from minigrad.typing import Array
-
-
-def _of_words(memory: Any) -> bool:
-    """Return whether memory holds words; for arrays, and for their types while the compiler runs."""
-    return bool(memory.dtype in (np.uint32, types.uint32))
-
-
-def memory_for(packed: Array, lanes: int, steps: int) -> Array:
-    """Return memory for a factor of this many rows (or columns) and steps, of the type of `packed`."""
-    return (_memory_for_words if _of_words(packed) else _memory_for_elements)(packed, lanes, steps)
-
-
-@overload(memory_for, strict=False)  # annotations are part of a signature
-def _memory_for(packed, lanes, steps):  # type: ignore[no-untyped-def]
-    return _memory_for_words if _of_words(packed) else _memory_for_elements
 
 
 def _memory_for_elements(packed: Array, lanes: int, steps: int) -> Array:
@@ -42,14 +25,8 @@ def _memory_for_words(packed: Array, lanes: int, steps: int) -> Array:
     return memory[-memory.ctypes.data % 64 // 4 :]  # begins where a cache line does
 
 
-def pack_left(source: Matrix, target: LeftFactor, scratch: PackScratch) -> None:
-    """Pack a left factor, padded with zeros where the source has fewer rows (lanes) or steps than the target."""
-    (_pack_left_words if _of_words(target.elements) else _pack_left_elements)(source, target, scratch)
-
-
-@overload(pack_left, strict=False)
-def _pack_left(source, target, scratch):  # type: ignore[no-untyped-def]
-    return _pack_left_words if _of_words(target[0]) else _pack_left_elements
+memory_for = by_kind(0, _memory_for_words, _memory_for_elements)
+"""Return memory for a factor of this many rows (or columns) and steps, of the type of `packed`."""
 
 
 def _pack_left_elements(source: Matrix, target: LeftFactor, scratch: PackScratch) -> None:
@@ -64,14 +41,8 @@ def _pack_left_words(source: Matrix, target: LeftFactor, scratch: PackScratch) -
     pack_bfloat16(factor, target.rows // ROWS, words, Panel(target.elements, target.start), scratch)
 
 
-def pack_right(source: Matrix, target: Array, scratch: PackScratch) -> None:
-    """Pack a right factor; its columns are the COLUMNS lanes of the source."""
-    (_pack_right_words if _of_words(target) else _pack_right_elements)(source, target, scratch)
-
-
-@overload(pack_right, strict=False)
-def _pack_right(source, target, scratch):  # type: ignore[no-untyped-def]
-    return _pack_right_words if _of_words(target) else _pack_right_elements
+pack_left = by_kind(1, _pack_left_words, _pack_left_elements)
+"""Pack a left factor, padded with zeros where the source has fewer rows (lanes) or steps than the target."""
 
 
 def _pack_right_elements(source: Matrix, target: Array, scratch: PackScratch) -> None:
@@ -83,14 +54,8 @@ def _pack_right_words(source: Matrix, target: Array, scratch: PackScratch) -> No
     pack_bfloat16(Factor(source, Layout(COLUMNS, 1, 3)), 1, words, Panel(target, 0), scratch)
 
 
-def as_right(panel: Array, steps: int, target: Array, scratch: PackScratch) -> Array:
-    """Return the right factor that is this panel of `steps` rows: the panel itself, or words packed in `target`."""
-    return (_panel_in_words if _of_words(target) else _panel_itself)(panel, steps, target, scratch)
-
-
-@overload(as_right, strict=False)
-def _as_right(panel, steps, target, scratch):  # type: ignore[no-untyped-def]
-    return _panel_in_words if _of_words(target) else _panel_itself
+pack_right = by_kind(1, _pack_right_words, _pack_right_elements)
+"""Pack a right factor; its columns are the COLUMNS lanes of the source."""
 
 
 def _panel_itself(panel: Array, steps: int, target: Array, scratch: PackScratch) -> Array:
@@ -100,6 +65,10 @@ def _panel_itself(panel: Array, steps: int, target: Array, scratch: PackScratch)
 def _panel_in_words(panel: Array, steps: int, target: Array, scratch: PackScratch) -> Array:
     pack_right(Matrix(panel, 0, COLUMNS, True, COLUMNS, steps), target, scratch)
     return target
+
+
+as_right = by_kind(2, _panel_in_words, _panel_itself)
+"""Return the right factor that is this panel of `steps` rows: the panel itself, or words packed in `target`."""
 
 
 @kernel

@@ -10,36 +10,19 @@ Scores are keys x queries: each step of the softmax is then done to all queries 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from minigrad.kernels.attention import queries as rows_of_heads
 from minigrad.kernels.attention.factors import as_right, memory_for, pack_left, pack_right, transpose
 from minigrad.kernels.attention.plan import HeadGroup, Inputs, Plan, Seen, task_of
-from minigrad.kernels.attention.queries import (
-    QueryPanel,
-    apply_mask,
-    draw_panel,
-    first_query,
-    hide_keys,
-    load_queries,
-    load_seen,
-    next_query,
-    round_panel,
-)
-from minigrad.kernels.attention.tiles import (
-    COLUMNS,
-    KEYS,
-    ROWS,
-    LeftFactor,
-    Tile,
-    lane_size,
-    panel_product,
-    round_up,
-)
+from minigrad.kernels.attention.queries import QueryPanel, first_query, next_query
+from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, lane_size, panel_product, round_up
 from minigrad.kernels.attention.visible import add_keys, all_finite
 from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
-from minigrad.kernels.gemm.packing import Matrix, PackScratch, pack_scratch
+from minigrad.kernels.gemm.packing import Matrix, pack_scratch
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.rowwise.exponential import exp
 from minigrad.kernels.threads import over_rows
@@ -55,39 +38,22 @@ class RunningSoftmax(NamedTuple):
     top: Array  # scratch memory
 
 
-class Workspace(NamedTuple):
-    """Memory for a panel of queries and a tile of keys."""
-
-    queries: Array  # the panel's rows, unpacked
-    q_right: Array
-    p_right: Array
-    scores: Array  # (keys of a tile, COLUMNS)
-    attended: Array  # (D rounded up, COLUMNS)
-    seen: Seen  # (COLUMNS,) int32 each
-    softmax: RunningSoftmax
-    mask: Array  # (keys of a tile, COLUMNS)
-    drawn: Array  # (keys of a tile,)
-    packing: PackScratch
-
-
 @kernel
-def forward_workspace(q: Array, packed: Array, size: int) -> Workspace:
-    """Return uninitialised memory for heads of `size` elements, of the types of `q` and, packed, of `packed`."""
-    running = RunningSoftmax(
-        np.empty(COLUMNS, q.dtype), np.empty(COLUMNS, q.dtype), np.empty(COLUMNS, q.dtype), np.empty(COLUMNS, q.dtype)
-    )
-    return Workspace(
-        np.empty(COLUMNS * size, q.dtype),
-        memory_for(packed, COLUMNS, size),
-        memory_for(packed, COLUMNS, KEYS),
-        np.empty(KEYS * COLUMNS, q.dtype),
-        np.empty(round_up(size, ROWS) * COLUMNS, q.dtype),
-        Seen(np.empty(COLUMNS, np.int32), np.empty(COLUMNS, np.int32)),
-        running,
-        np.empty(KEYS * COLUMNS, q.dtype),
-        np.empty(KEYS, q.dtype),
-        pack_scratch(q.reshape(-1)),
-    )
+def forward_workspace(q: Array, packed: Array, size: int) -> Any:
+    """Return uninitialised memory for heads of `size` elements, of the types of `q` and, packed, of `packed`.
+
+    It is the rows of a panel of queries; these, and a tile of probabilities, as right factors; scores (keys of a tile,
+    COLUMNS); what is attended to (D rounded up, COLUMNS); `Seen` (COLUMNS,) int32 each; the running softmax; a mask
+    (keys of a tile, COLUMNS) and its draws (keys of a tile,); scratch memory of packing.
+    """
+    kind, width, height = q.dtype, KEYS * COLUMNS, round_up(size, ROWS)
+    q_right, p_right = memory_for(packed, COLUMNS, size), memory_for(packed, COLUMNS, KEYS)
+    queries, scores, attended = np.empty(COLUMNS * size, kind), np.empty(width, kind), np.empty(height * COLUMNS, kind)
+    seen = Seen(np.empty(COLUMNS, np.int32), np.empty(COLUMNS, np.int32))
+    largest, total = np.empty(COLUMNS, kind), np.empty(COLUMNS, kind)
+    softmax = RunningSoftmax(largest, total, np.empty(COLUMNS, kind), np.empty(COLUMNS, kind))
+    mask, drawn, packing = np.empty(width, kind), np.empty(KEYS, kind), pack_scratch(q.reshape(-1))
+    return queries, q_right, p_right, scores, attended, seen, softmax, mask, drawn, packing
 
 
 @kernel
@@ -98,7 +64,7 @@ def softmax_step(scores: Array, tile: Tile, seen: Seen, scale: float, running: R
     have grown: the caller multiplies its sums by `rescale`, exp(old maximum - new maximum).
     """
     largest, total, rescale, top = running
-    hide_keys(scores, tile, seen, -np.inf)
+    rows_of_heads.hide_keys(scores, tile, seen, -np.inf)
     for j in range(COLUMNS):
         top[j] = -np.inf
     for i in range(tile.num_keys // 4):  # four keys at a time: each maximum, and each sum, depends on the one before it
@@ -173,9 +139,9 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
             finite[tile] = all_finite(Matrix(flat_v, place, width, False, n, size))
         for row in range(0, num_rows, COLUMNS):
             panel = QueryPanel(first, row, min(COLUMNS, num_rows - row))
-            load_queries(q, panel, heads, queries)
+            rows_of_heads.load_queries(q, panel, heads, queries)
             pack_right(lines, q_right, packing)
-            load_seen(limits, panel, heads, seen)
+            rows_of_heads.load_seen(limits, panel, heads, seen)
             # Keys before the first one that the first query sees are left out, in whole blocks of the packed factors.
             least, most = seen.first[0] // COLUMNS * COLUMNS, seen.visible[COLUMNS - 1]
             largest[:], total[:], attended[:] = -np.inf, zero, zero
@@ -186,13 +152,13 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
                 panel_product(LeftFactor(k_left, place, keys.num_keys, size), q_right, size, scores, 0, False)
                 softmax_step(scores, keys, seen, scale, softmax)
                 if draws.threshold > 0:
-                    draw_panel(mask, drawn, keys, panel, heads, draws)
-                    apply_mask(scores, mask, keys)
+                    rows_of_heads.draw_panel(mask, drawn, keys, panel, heads, draws)
+                    rows_of_heads.apply_mask(scores, mask, keys)
                 for i in range(height):
                     for j in range(COLUMNS):
                         attended[i * COLUMNS + j] *= rescale[j]
                 if arithmetic.rounding:
-                    round_panel(scores, keys)
+                    rows_of_heads.round_panel(scores, keys)
                 if finite[tile]:
                     probabilities = as_right(scores, keys.num_keys, p_right, packing)
                     place = tile * v_size + ROWS * lane_size(v_left, skipped)
@@ -214,7 +180,5 @@ def attention_forward(q: Array, k: Array, v: Array, plan: Plan) -> tuple[Array, 
     """
     inputs = plan.inputs(q, k, v)
     out, logsumexp = np.empty_like(inputs.q), np.empty(q.shape[:2], q.dtype)
-    over_rows(
-        lambda start, stop: _attention_tasks(inputs, out, logsumexp, start, stop), plan.num_tasks(k), plan.work(q, k)
-    )
+    over_rows(partial(_attention_tasks, inputs, out, logsumexp), plan.num_tasks(k), plan.work(q, k))
     return out.reshape(q.shape), logsumexp

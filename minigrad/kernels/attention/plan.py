@@ -1,22 +1,58 @@
-"""What both passes of attention are given: the arrays, which keys each query sees, and how the work is divided.
+"""What both passes of attention are given: the arrays, which keys each query sees, how the work is divided, and how
+products are computed.
 
 One task is one sequence and one key/value head, with all query heads that share it; no two tasks write to the same
 element.
+
+The loops of attention are always our own. Where products of float32 are split into three bfloat16 parts
+(`minigrad.kernels.gemm.backend`), so are those of attention, unless a value is infinite, NaN or extreme; with `blas`
+and for float64 nothing is split. In bfloat16 the factors of all five products are rounded. The type of
+`Arithmetic.packed` selects the compiled loops, so that no product depends on an earlier choice.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from minigrad.kernels.attention.arithmetic import Arithmetic, arithmetic_for
-from minigrad.kernels.gemm.rounding import round_bfloat16
+from minigrad.kernels.gemm.backend import rounds, splits
+from minigrad.kernels.gemm.narrow import round_bfloat16
 from minigrad.kernels.jit import kernel
 from minigrad.kernels.rows import rows_of
 from minigrad.kernels.rowwise.dropout import Draws, Stream, draws_of
 from minigrad.typing import Array
+
+
+class Arithmetic(NamedTuple):
+    """How packed factors are stored and multiplied."""
+
+    packed: Array  # empty, of the type of packed factors: words of three bfloat16 parts (uint32), or elements
+    rounding: bool  # whether factors are rounded to bfloat16
+
+
+def arithmetic_for(*factors: Array) -> Arithmetic:
+    """Return the arithmetic of attention for these factors, which have one type."""
+    kind = factors[0].dtype
+    words = splits(kind) and is_moderate(*factors)
+    return Arithmetic(np.empty(0, np.uint32 if words else kind), rounds(kind))
+
+
+def is_moderate(*factors: Array) -> bool:
+    """Return whether three bfloat16 parts hold what attention multiplies, in relation to the largest elements.
+
+    A gradient is a sum of products of one element of each factor. If the product of their largest elements is between
+    2^-96 and 2^100, no sum overflows, and what the tile registers take for zero, below 2^-126, is 2^-30 of it.
+    """
+    exponents = []
+    for x in factors:
+        largest = float(max(x.max(initial=0), -x.min(initial=0)))
+        if not math.isfinite(largest):
+            return False
+        exponents.append(math.frexp(largest)[1])
+    return sum(min(each, 0) for each in exponents) >= -96 and sum(max(each, 0) for each in exponents) <= 100
 
 
 class Seen(NamedTuple):
@@ -39,6 +75,14 @@ class Inputs(NamedTuple):
     scale: float
     draws: Draws
     arithmetic: Arithmetic
+
+
+class Gradients(NamedTuple):
+    """The gradients of queries, keys and values, in the shapes of `Inputs`."""
+
+    dq: Array
+    dk: Array
+    dv: Array
 
 
 class HeadGroup(NamedTuple):
@@ -96,8 +140,7 @@ class Plan:
 
     def inputs(self, q: Array, k: Array, v: Array, *others: Array) -> Inputs:
         """Return what the loops read, for q (rows, H, D), k and v (key rows, G, D); `others` are multiplied too."""
-        draws = draws_of(self.dropout, self.stream, q.dtype)
-        arithmetic = arithmetic_for(q, k, v, *others)
+        draws, arithmetic = draws_of(self.dropout, self.stream, q.dtype), arithmetic_for(q, k, v, *others)
         arrays = flat(q), flat(k), flat(v), self.offsets, self.ranges, self.seen
         inputs = Inputs(*arrays, k.shape[1], q.dtype.type(self.scale), draws, arithmetic)
         if not arithmetic.rounding:

@@ -8,14 +8,7 @@ import numpy as np
 
 from minigrad.kernels.attention.factors import as_right, memory_for, pack_left, pack_right
 from minigrad.kernels.attention.plan import HeadGroup, Inputs, Seen
-from minigrad.kernels.attention.queries import (
-    QueryPanel,
-    first_query,
-    hide_keys,
-    load_queries,
-    load_seen,
-    next_query,
-)
+from minigrad.kernels.attention.queries import QueryPanel, first_query, hide_keys, load_queries, load_seen, next_query
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, LeftFactor, Tile, lane_size, panel_product, round_up
 from minigrad.kernels.attention.visible import add_keys, add_rows, all_finite
 from minigrad.kernels.gemm.packing import Matrix, PackScratch, pack_scratch
@@ -40,34 +33,22 @@ class Statistics(NamedTuple):
     dots: Array  # (COLUMNS,): the dot products of dout and out
 
 
-class KeyTile(NamedTuple):
-    """The keys and values of a tile as left factors, and the sums of their gradients, panel by panel."""
+class Workspace(NamedTuple):
+    """Memory for a tile of keys and a panel of queries; gradients of keys are summed panel by panel."""
 
-    k_rows: Array
+    k_rows: Array  # keys and values of the tile as left factors
     v_rows: Array
     k_columns: Array  # transposed
     dk: Array
     dv: Array
-
-
-class QueryTile(NamedTuple):
-    """A panel of queries and of the arriving gradient, unpacked, as right factors and, transposed, as left factors."""
-
-    rows: Array
+    rows: Array  # the queries of the panel or the arriving gradient, unpacked; then the output
     outputs: Array
-    q_right: Array
+    q_right: Array  # both as right factors and, transposed, as left factors
     dout_right: Array
     q_columns: Array
     dout_columns: Array
     dq: Array  # the gradient of the queries of the panel
     statistics: Statistics
-
-
-class Workspace(NamedTuple):
-    """Memory for a tile of keys and a panel of queries."""
-
-    keys: KeyTile
-    queries: QueryTile
     scores: Array  # (keys of a tile, COLUMNS)
     slopes: Array  # their gradients
     slopes_right: Array
@@ -81,38 +62,20 @@ class Workspace(NamedTuple):
 def backward_workspace(q: Array, packed: Array, size: int) -> Workspace:
     """Return uninitialised memory for heads of `size` elements, of the types of `q` and, packed, of `packed`."""
     height, kind = round_up(size, ROWS), q.dtype
-    keys = KeyTile(
-        memory_for(packed, KEYS, size),
-        memory_for(packed, KEYS, size),
-        memory_for(packed, height, KEYS),
-        np.empty(KEYS * height, kind),
-        np.empty(KEYS * height, kind),
-    )
-    queries = QueryTile(
-        np.empty(COLUMNS * size, kind),
-        np.empty(COLUMNS * size, kind),
-        memory_for(packed, COLUMNS, size),
-        memory_for(packed, COLUMNS, size),
-        memory_for(packed, height, COLUMNS),
-        memory_for(packed, height, COLUMNS),
-        np.empty(height * COLUMNS, kind),
-        Statistics(
-            Seen(np.empty(COLUMNS, np.int32), np.empty(COLUMNS, np.int32)),
-            np.empty(COLUMNS, kind),
-            np.empty(COLUMNS, kind),
-        ),
-    )
-    return Workspace(
-        keys,
-        queries,
-        np.empty(KEYS * COLUMNS, kind),
-        np.empty(KEYS * COLUMNS, kind),
-        memory_for(packed, COLUMNS, KEYS),
-        memory_for(packed, COLUMNS, COLUMNS),
-        np.empty(KEYS * COLUMNS, kind),
-        np.empty(KEYS, kind),
-        pack_scratch(q.reshape(-1)),
-    )
+    k_rows, v_rows = memory_for(packed, KEYS, size), memory_for(packed, KEYS, size)
+    dk, dv, k_columns = np.empty(KEYS * height, kind), np.empty(KEYS * height, kind), memory_for(packed, height, KEYS)
+    rows, outputs, dq = np.empty(COLUMNS * size, kind), np.empty(COLUMNS * size, kind), np.empty(height * COLUMNS, kind)
+    q_right, dout_right = memory_for(packed, COLUMNS, size), memory_for(packed, COLUMNS, size)
+    q_columns, dout_columns = memory_for(packed, height, COLUMNS), memory_for(packed, height, COLUMNS)
+    seen = Seen(np.empty(COLUMNS, np.int32), np.empty(COLUMNS, np.int32))
+    statistics = Statistics(seen, np.empty(COLUMNS, kind), np.empty(COLUMNS, kind))
+    scores, slopes = np.empty(KEYS * COLUMNS, kind), np.empty(KEYS * COLUMNS, kind)
+    slopes_right, block_right = memory_for(packed, COLUMNS, KEYS), memory_for(packed, COLUMNS, COLUMNS)
+    mask, drawn, packing = np.empty(KEYS * COLUMNS, kind), np.empty(KEYS, kind), pack_scratch(q.reshape(-1))
+    keys = k_rows, v_rows, k_columns, dk, dv
+    queries = rows, outputs, q_right, dout_right, q_columns, dout_columns, dq, statistics
+    tile = scores, slopes, slopes_right, block_right, mask, drawn, packing
+    return Workspace(*(keys + queries + tile))
 
 
 @kernel
@@ -135,10 +98,10 @@ def softmax_gradient(scores: Array, slopes: Array, tile: Tile, scale: float, sta
 
 
 @kernel
-def load_gradient(saved: Saved, limits: Seen, panel: QueryPanel, heads: HeadGroup, queries: QueryTile) -> None:
+def load_gradient(saved: Saved, limits: Seen, panel: QueryPanel, heads: HeadGroup, workspace: Workspace) -> None:
     """Load the arriving gradient and the output of a panel into `rows` and `outputs`, and fill its statistics."""
-    rows, outputs, logsumexp = queries.rows, queries.outputs, saved.logsumexp
-    seen, logs, dots = queries.statistics
+    rows, outputs, logsumexp = workspace.rows, workspace.outputs, saved.logsumexp
+    seen, logs, dots = workspace.statistics
     size, zero, query = heads.size, rows.dtype.type(0), first_query(panel, heads)
     load_seen(limits, panel, heads, seen)
     load_queries(saved.out, panel, heads, outputs)
@@ -158,39 +121,38 @@ def load_gradient(saved: Saved, limits: Seen, panel: QueryPanel, heads: HeadGrou
 @kernel
 def load_panel(inputs: Inputs, saved: Saved, panel: QueryPanel, heads: HeadGroup, workspace: Workspace) -> Any:
     """Load and pack the queries of a panel and the arriving gradient; return whether both are finite."""
-    queries, packing, size = workspace.queries, workspace.packing, heads.size
-    height, rows = round_up(size, ROWS), queries.rows
+    packing, rows, size, height = workspace.packing, workspace.rows, heads.size, round_up(heads.size, ROWS)
     by_query, by_element = Matrix(rows, 0, size, False, COLUMNS, size), Matrix(rows, 0, size, True, size, COLUMNS)
     in_one_line = Matrix(rows, 0, COLUMNS * size, False, 1, COLUMNS * size)
-    load_gradient(saved, inputs.seen, panel, heads, queries)
+    load_gradient(saved, inputs.seen, panel, heads, workspace)
     finite = all_finite(in_one_line)
-    pack_right(by_query, queries.dout_right, packing)
-    pack_left(by_element, LeftFactor(queries.dout_columns, 0, height, COLUMNS), packing)
+    pack_right(by_query, workspace.dout_right, packing)
+    pack_left(by_element, LeftFactor(workspace.dout_columns, 0, height, COLUMNS), packing)
     load_queries(inputs.q, panel, heads, rows)
-    pack_right(by_query, queries.q_right, packing)
-    pack_left(by_element, LeftFactor(queries.q_columns, 0, height, COLUMNS), packing)
+    pack_right(by_query, workspace.q_right, packing)
+    pack_left(by_element, LeftFactor(workspace.q_columns, 0, height, COLUMNS), packing)
     return finite and all_finite(in_one_line)
 
 
 @kernel
 def add_tile_gradients(tile: Tile, k_columns: LeftFactor, workspace: Workspace) -> None:
     """Set the gradient of the queries of a panel, and add to those by the keys and values of a tile, in products."""
-    keys, queries, scores, slopes, slopes_right, block_right, _, _, packing = workspace
+    scores, slopes, block_right, packing = workspace.scores, workspace.slopes, workspace.block_right, workspace.packing
     height, skipped = k_columns.rows, tile.begin % KEYS  # tiles are cut at multiples of KEYS
     start = k_columns.start + ROWS * lane_size(k_columns.elements, skipped)
     seen_columns = LeftFactor(k_columns.elements, start, height, k_columns.steps)
-    q_columns = LeftFactor(queries.q_columns, 0, height, COLUMNS)
-    dout_columns = LeftFactor(queries.dout_columns, 0, height, COLUMNS)
-    slopes_factor = as_right(slopes, tile.num_keys, slopes_right, packing)
-    panel_product(seen_columns, slopes_factor, tile.num_keys, queries.dq, 0, False)
+    q_columns = LeftFactor(workspace.q_columns, 0, height, COLUMNS)
+    dout_columns = LeftFactor(workspace.dout_columns, 0, height, COLUMNS)
+    slopes_factor = as_right(slopes, tile.num_keys, workspace.slopes_right, packing)
+    panel_product(seen_columns, slopes_factor, tile.num_keys, workspace.dq, 0, False)
     padded = slice(tile.num_keys * COLUMNS, round_up(tile.num_keys, COLUMNS) * COLUMNS)
     scores[padded] = 0
     slopes[padded] = 0
     for i in range(0, tile.num_keys, COLUMNS):
         pack_right(Matrix(scores, i * COLUMNS, COLUMNS, False, COLUMNS, COLUMNS), block_right, packing)
-        panel_product(dout_columns, block_right, COLUMNS, keys.dv, (skipped + i) * height, True)
+        panel_product(dout_columns, block_right, COLUMNS, workspace.dv, (skipped + i) * height, True)
         pack_right(Matrix(slopes, i * COLUMNS, COLUMNS, False, COLUMNS, COLUMNS), block_right, packing)
-        panel_product(q_columns, block_right, COLUMNS, keys.dk, (skipped + i) * height, True)
+        panel_product(q_columns, block_right, COLUMNS, workspace.dk, (skipped + i) * height, True)
 
 
 @kernel
@@ -198,11 +160,11 @@ def add_visible_gradients(
     inputs: Inputs, saved: Saved, tile: Tile, panel: QueryPanel, heads: HeadGroup, keys: Matrix, workspace: Workspace
 ) -> None:
     """Do the same pair by pair, where keys, queries or the arriving gradient are infinite or NaN."""
-    queries, place = workspace.queries, tile.begin % KEYS * round_up(heads.size, ROWS)
-    seen, rows = queries.statistics.seen, Matrix(queries.rows, 0, heads.size, False, panel.num_rows, heads.size)
-    queries.dq[:] = 0
-    add_keys(workspace.slopes, tile, seen, keys, queries.dq)
-    load_queries(saved.dout, panel, heads, queries.rows)
-    add_rows(workspace.scores, tile, seen, rows, workspace.keys.dv[place:])
-    load_queries(inputs.q, panel, heads, queries.rows)
-    add_rows(workspace.slopes, tile, seen, rows, workspace.keys.dk[place:])
+    seen, place = workspace.statistics.seen, tile.begin % KEYS * round_up(heads.size, ROWS)
+    rows = Matrix(workspace.rows, 0, heads.size, False, panel.num_rows, heads.size)
+    workspace.dq[:] = 0
+    add_keys(workspace.slopes, tile, seen, keys, workspace.dq)
+    load_queries(saved.dout, panel, heads, workspace.rows)
+    add_rows(workspace.scores, tile, seen, rows, workspace.dv[place:])
+    load_queries(inputs.q, panel, heads, workspace.rows)
+    add_rows(workspace.slopes, tile, seen, rows, workspace.dk[place:])

@@ -14,7 +14,8 @@ Factors are padded with zeros to whole blocks. All arrays are flat.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -77,6 +78,38 @@ def plain_block(left: Panel, right: Panel, depth: int, target: Target, add: bool
                 row[j] += factor * line[j]
 
 
+def by_kind(place: int, of_words: Callable[..., Any], of_elements: Callable[..., Any]) -> Any:
+    """Return a function that is the first one if its argument at a place holds words, else the second, in kernels too.
+
+    That argument is memory, or a tuple that begins with it.
+    """
+
+    def choose(*arguments: Any) -> Callable[..., Any]:  # the compiler calls it with their types
+        found = arguments[place]
+        memory = found if hasattr(found, "dtype") else found[0]
+        return of_words if memory.dtype in (np.uint32, types.uint32) else of_elements
+
+    def function(*arguments: Any) -> Any:
+        return choose(*arguments)(*arguments)
+
+    overload(function, strict=False)(choose)
+    return function
+
+
+def _words_of(factor: Array, steps: int) -> int:
+    return -(-steps // (2 * _CHUNK)) * _CHUNK
+
+
+def _steps(factor: Array, steps: int) -> int:
+    return steps
+
+
+packed_steps = by_kind(0, _words_of, _steps)
+"""Return the packed length of a sum of `steps` steps: words of two steps each, or elements."""
+lane_size = by_kind(0, lambda factor, steps: -(-steps // (2 * _CHUNK)) * _CHUNK * _PARTS, _steps)
+"""Return how many elements of `factor` one row or column of `steps` steps takes."""
+
+
 def block_product(left: Panel, right: Panel, depth: int, target: Target, add: bool) -> None:
     """Do what `plain_block` does, in registers where there are any; words are multiplied as the elements they hold.
 
@@ -88,46 +121,23 @@ def block_product(left: Panel, right: Panel, depth: int, target: Target, add: bo
         plain_block(left, right, depth, target, add)
 
 
-@overload(block_product)
+@overload(block_product, strict=False)
 def _block_product(left, right, depth, target, add):  # type: ignore[no-untyped-def]
-    dtype = left[0].dtype
-    if dtype == types.uint32:
-        return lambda left, right, depth, target, add: split_block(
-            left, right, packed_steps(left.elements, depth), target, add
-        )
-    if dtype == types.float32 and FLOAT32 is not None:
+    if left[0].dtype == types.uint32:
+        return _split_block
+    if left[0].dtype == types.float32 and FLOAT32 is not None:
         return _vector_blocks
     return lambda left, right, depth, target, add: plain_block(left, right, depth, target, add)
 
 
-def _vector_blocks(left, right, depth, target, add):  # type: ignore[no-untyped-def]
+def _split_block(left: Panel, right: Panel, depth: int, target: Target, add: bool) -> None:
+    split_block(left, right, packed_steps(left.elements, depth), target, add)
+
+
+def _vector_blocks(left: Panel, right: Panel, depth: int, target: Target, add: bool) -> None:
     for i in range(0, ROWS, _VECTOR_ROWS):
         rows = Target(target.elements, target.start + i * target.stride, target.stride)
         small_block(Panel(left.elements, left.start + i), right, depth, rows, add)
-
-
-def packed_steps(factor: Array, steps: int) -> int:
-    """Return the packed length of a sum of `steps` steps: words of two steps each, or elements."""
-    return -(-steps // (2 * _CHUNK)) * _CHUNK if factor.dtype == np.uint32 else steps
-
-
-@overload(packed_steps)
-def _packed_steps(factor, steps):  # type: ignore[no-untyped-def]
-    if factor.dtype == types.uint32:
-        return lambda factor, steps: -(-steps // (2 * _CHUNK)) * _CHUNK
-    return lambda factor, steps: steps
-
-
-def lane_size(factor: Array, steps: int) -> int:
-    """Return how many elements of `factor` one row or column of `steps` steps takes."""
-    return packed_steps(factor, steps) * _PARTS if factor.dtype == np.uint32 else steps
-
-
-@overload(lane_size)
-def _lane_size(factor, steps):  # type: ignore[no-untyped-def]
-    if factor.dtype == types.uint32:
-        return lambda factor, steps: packed_steps(factor, steps) * _PARTS
-    return lambda factor, steps: steps
 
 
 @kernel

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from minigrad.kernels.jit import carray, intrinsic, overload, types
+from minigrad.kernels.codegen.llvm import INT8
+from minigrad.kernels.jit import carray, emits, overload, types
 from minigrad.typing import Array
 
 
@@ -32,12 +33,13 @@ def elements_at(address: int, size: int, kind: Any) -> Array:
 
 @overload(elements_at)
 def _elements_at(address, size, kind):  # type: ignore[no-untyped-def]
-    return lambda address, size, kind: carray(_pointer(address), (size,), kind)  # type: ignore[call-arg]
+    return lambda address, size, kind: carray(_pointer(address), (size,), kind)
 
 
-@intrinsic
-def _pointer(typing_context, address):  # type: ignore[no-untyped-def]
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
+def _pointer(address: int) -> Any:
+    """Return the pointer to an address; only kernels call this."""
 
-    return types.voidptr(types.int64), generate
+
+@emits(_pointer, types.voidptr, types.int64)
+def _emit_pointer(builder: Any, address: Any) -> Any:
+    return builder.inttoptr(address, INT8.as_pointer())

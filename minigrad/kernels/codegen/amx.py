@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from minigrad.kernels.codegen.llvm import INT8, INT64, BlockOperands, data_of, declare, int64
+from minigrad.kernels.codegen.llvm import INT8, BlockOperands, counting, declare, int64
 from minigrad.kernels.cpu import BFLOAT16, Block
-from minigrad.kernels.jit import intrinsic, overload, types
+from minigrad.kernels.jit import emits, types
 from minigrad.typing import Array
 
 TILE_CONFIGURATION = np.zeros(64, np.uint8)
@@ -33,31 +33,21 @@ def release_tiles(configuration: Array) -> None:
     """Release the tile registers after the last product."""
 
 
-@overload(configure_tiles)
-def _configure_tiles(configuration):  # type: ignore[no-untyped-def]
-    if not _has_tiles():
-        return lambda configuration: None
-    return lambda configuration: _load_configuration(configuration)  # type: ignore[call-arg]
+@emits(configure_tiles, types.void, None)
+def _emit_configuration(builder: Any, configuration: Any) -> None:
+    if BFLOAT16 is not None and BFLOAT16.kind == "tiles":
+        _tile_instruction(builder, "ldtilecfg", builder.bitcast(configuration.data, INT8.as_pointer()))
 
 
-@overload(release_tiles)
-def _release_tiles(configuration):  # type: ignore[no-untyped-def]
-    if not _has_tiles():
-        return lambda configuration: None
-    return lambda configuration: _release(configuration)  # type: ignore[call-arg]
-
-
-def _has_tiles() -> bool:
-    return BFLOAT16 is not None and BFLOAT16.kind == "tiles"
+@emits(release_tiles, types.void, None)
+def _emit_release(builder: Any, configuration: Any) -> None:
+    if BFLOAT16 is not None and BFLOAT16.kind == "tiles":
+        _tile_instruction(builder, "tilerelease")
 
 
 def _tile_instruction(builder: Any, name: str, *arguments: Any) -> None:
-    function = declare(builder, f"llvm.x86.{name}", ir.VoidType(), [argument.type for argument in arguments])
-    builder.call(function, arguments)
-
-
-def _tile(number: int) -> Any:
-    return ir.Constant(INT8, number)
+    kinds = [argument.type for argument in arguments]
+    builder.call(declare(builder, f"llvm.x86.{name}", ir.VoidType(), kinds), arguments)
 
 
 def emit_tiles(block: Block, builder: Any, operands: BlockOperands) -> None:
@@ -73,55 +63,28 @@ def emit_tiles(block: Block, builder: Any, operands: BlockOperands) -> None:
     with builder.if_else(operands.add) as (adding, setting):
         with adding:
             for number, corner in enumerate(corners):
-                _tile_instruction(builder, "tileloadd64", _tile(number), corner, stride)
+                _tile_instruction(builder, "tileloadd64", INT8(number), corner, stride)
         with setting:
             for number in range(4):
-                _tile_instruction(builder, "tilezero", _tile(number))
-    before, loop, after = builder.block, builder.append_basic_block("sum"), builder.append_basic_block("summed")
-    builder.branch(loop)
-    builder.position_at_end(loop)
-    step = builder.phi(INT64)
-    left_start = builder.mul(step, int64(block.rows * block.parts))
-    right_start = builder.mul(step, int64(block.columns * block.parts))
+                _tile_instruction(builder, "tilezero", INT8(number))
 
     def load(tiles: tuple[int, int], pointer: Any, start: Any, offset: int, tile_stride: int, row_bytes: int) -> None:
         for number, tile in enumerate(tiles):
             words = builder.gep(pointer, [builder.add(start, int64(offset + number * tile_stride))])
             words = builder.bitcast(words, bytes_pointer)
-            _tile_instruction(builder, "tileloadd64", _tile(tile), words, int64(row_bytes))
+            _tile_instruction(builder, "tileloadd64", INT8(tile), words, int64(row_bytes))
 
-    loaded: tuple[int, int] | tuple[None, None] = (None, None)
-    for x, y in PRODUCTS[block.parts]:
-        if x != loaded[0]:
-            load((4, 5), operands.left, left_start, x * block.rows * block.chunk, 16 * block.chunk, left)
-        if y != loaded[1]:
-            load((6, 7), operands.right, right_start, y * block.columns * block.chunk, 16, right)
-        loaded = x, y
-        for total, one, other in ((0, 4, 6), (1, 4, 7), (2, 5, 6), (3, 5, 7)):
-            _tile_instruction(builder, "tdpbf16ps", _tile(total), _tile(one), _tile(other))
-    following = builder.add(step, int64(block.chunk))
-    step.add_incoming(int64(0), before)
-    step.add_incoming(following, loop)
-    builder.cbranch(builder.icmp_signed("<", following, operands.depth), loop, after)
-    builder.position_at_end(after)
+    with counting(builder, operands.depth, block.chunk) as step:
+        left_start = builder.mul(step, int64(block.rows * block.parts))
+        right_start = builder.mul(step, int64(block.columns * block.parts))
+        loaded = -1, -1
+        for x, y in PRODUCTS[block.parts]:
+            if x != loaded[0]:
+                load((4, 5), operands.left, left_start, x * block.rows * block.chunk, 16 * block.chunk, left)
+            if y != loaded[1]:
+                load((6, 7), operands.right, right_start, y * block.columns * block.chunk, 16, right)
+            loaded = x, y
+            for total, one, other in ((0, 4, 6), (1, 4, 7), (2, 5, 6), (3, 5, 7)):
+                _tile_instruction(builder, "tdpbf16ps", INT8(total), INT8(one), INT8(other))
     for number, corner in enumerate(corners):
-        _tile_instruction(builder, "tilestored64", _tile(number), corner, stride)
-
-
-@intrinsic
-def _load_configuration(typing_context, configuration):  # type: ignore[no-untyped-def]
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = data_of(context, builder, signature.args[0], arguments[0])
-        _tile_instruction(builder, "ldtilecfg", builder.bitcast(data, INT8.as_pointer()))
-        return context.get_dummy_value()
-
-    return types.void(configuration), generate
-
-
-@intrinsic
-def _release(typing_context, configuration):  # type: ignore[no-untyped-def]
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _tile_instruction(builder, "tilerelease")
-        return context.get_dummy_value()
-
-    return types.void(configuration), generate
+        _tile_instruction(builder, "tilestored64", INT8(number), corner, stride)

@@ -13,8 +13,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from minigrad.kernels.codegen.llvm import INT64, WORD, data_of, declare, int64
-from minigrad.kernels.jit import intrinsic, overload, types
+from minigrad.kernels.codegen.llvm import INT64, WORD, declare, int64
+from minigrad.kernels.jit import emits, types
 from minigrad.typing import Array
 
 _SPINS = 1 << 8  # looks at the number, some microseconds, before another program may have the processor
@@ -29,36 +29,25 @@ def arrive_and_wait(arrived: Array, goal: int) -> None:
     assert arrived[0] >= goal
 
 
-@overload(arrive_and_wait)
-def _arrive_and_wait(arrived, goal):  # type: ignore[no-untyped-def]
-    return lambda arrived, goal: _emitted(arrived, goal)  # type: ignore[call-arg]
-
-
-@intrinsic
-def _emitted(typing_context, arrived, goal):  # type: ignore[no-untyped-def]
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        number = data_of(context, builder, signature.args[0], arguments[0])
-        builder.atomic_rmw("add", number, int64(1), "seq_cst")
-        start, look, tired, done = (builder.append_basic_block(name) for name in ("start", "look", "tired", "done"))
-        builder.branch(start)
-        builder.position_at_end(start)
-        builder.branch(look)
-        builder.position_at_end(look)
-        spins = builder.phi(INT64)
-        spins.add_incoming(int64(0), start)
-        count = builder.load_atomic(number, "seq_cst", 8)
-        more = builder.add(spins, int64(1))
-        builder.cbranch(builder.icmp_signed(">=", count, arguments[1]), done, tired)
-        builder.position_at_end(tired)
-        _rest(builder)
-        with builder.if_then(builder.icmp_unsigned("==", builder.urem(more, int64(_SPINS)), int64(0))):
-            _give_way(builder)
-        spins.add_incoming(more, builder.block)
-        builder.branch(look)
-        builder.position_at_end(done)
-        return context.get_dummy_value()
-
-    return types.void(arrived, types.int64), generate
+@emits(arrive_and_wait, types.void, None, types.int64)
+def _emit(builder: Any, arrived: Any, goal: Any) -> None:
+    number = arrived.data
+    builder.atomic_rmw("add", number, int64(1), "seq_cst")
+    start, (look, tired, done) = builder.block, map(builder.append_basic_block, ("look", "tired", "done"))
+    builder.branch(look)
+    builder.position_at_end(look)
+    spins = builder.phi(INT64)
+    spins.add_incoming(int64(0), start)
+    count = builder.load_atomic(number, "seq_cst", 8)
+    more = builder.add(spins, int64(1))
+    builder.cbranch(builder.icmp_signed(">=", count, goal), done, tired)
+    builder.position_at_end(tired)
+    _rest(builder)
+    with builder.if_then(builder.icmp_unsigned("==", builder.urem(more, int64(_SPINS)), int64(0))):
+        _give_way(builder)
+    spins.add_incoming(more, builder.block)
+    builder.branch(look)
+    builder.position_at_end(done)
 
 
 def _rest(builder: Any) -> None:

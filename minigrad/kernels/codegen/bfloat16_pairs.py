@@ -12,7 +12,7 @@ negative and the dropped terms are unbiased. So sums of eight terms or more have
 instructions give. Two things are lost, at the ends of the range of float32. The processor treats numbers below 2^-126
 as zero, so elements below 2^-103, and products below 2^-98, can lose their last bits. And where float32 gives
 infinity, because a factor is infinite or a product is too large, this gives infinity or NaN. Products with such values
-are computed by other means (`minigrad.kernels.gemm.split_range`).
+are computed by other means (`minigrad.kernels.gemm.panels`).
 """
 
 from __future__ import annotations
@@ -23,19 +23,22 @@ import numpy as np
 from llvmlite import ir
 
 from minigrad.kernels.codegen.bits import bfloat16_bits
-from minigrad.kernels.codegen.llvm import FLOAT, WORD, data_of, int64
+from minigrad.kernels.codegen.llvm import FLOAT, SHORT, WORD, int64, pointer_at, repeated
 from minigrad.kernels.codegen.vector_moves import SIDE
-from minigrad.kernels.jit import intrinsic, overload, types
+from minigrad.kernels.jit import emits, types
 from minigrad.typing import Array
 
-_UPPER, _HALF = 0xFFFF0000, 0x8000
+_UPPER, _HALF, _ABSOLUTE = 0xFFFF0000, 0x8000, 0x7FFFFFFF
+_FLOATS, _WORDS, _HALVES = ir.VectorType(FLOAT, SIDE), ir.VectorType(WORD, SIDE), ir.VectorType(SHORT, 2 * SIDE)
+NO_LARGEST, NO_SMALLEST = np.uint32(0), np.uint32(0xFFFFFFFF)
+NO_EXTREMES = np.repeat(np.array([NO_LARGEST, NO_SMALLEST]), SIDE)
+"""The extremes of no elements (see `update_extremes`)."""
 
 
 def round_pairs(x: Array, first: int, second: int, distance: int, words: Array, start: int) -> None:
     """Round x[first + i * distance] and x[second + i * distance] to the word words[start + i], for i below SIDE.
 
-    The arrays are flat. `distance` is 1, or 2 when the pairs follow each other (second is then first + 1). Plain Python
-    runs this body, and that of the next function.
+    The arrays are flat. `distance` is 1, or 2 when the pairs follow each other (second is then first + 1).
     """
     for i in range(SIDE):
         low, high = bfloat16_bits(x[first + i * distance]), bfloat16_bits(x[second + i * distance])
@@ -58,86 +61,74 @@ def _parts_of(x: Any) -> list[Any]:
     return [high, middle, (rest - middle.view(np.float32)).view(np.uint32)]
 
 
-@overload(round_pairs)
-def _round_pairs(x, first, second, distance, words, start):  # type: ignore[no-untyped-def]
-    neighbours, separate = _in_registers(True, _emit_rounding), _in_registers(False, _emit_rounding)
+def update_extremes(x: Array, start: int, extremes: Array) -> None:
+    """Update extremes with x[start : start + SIDE], lane by lane; both arrays are flat.
 
-    def pair(x, first, second, distance, words, start):  # type: ignore[no-untyped-def]
-        if distance == 2:
-            neighbours(x, first, second, words, start, 0)
-        else:
-            separate(x, first, second, words, start, 0)
-
-    return pair
-
-
-@overload(split_pairs)
-def _split_pairs(x, first, second, distance, words, start, part_stride):  # type: ignore[no-untyped-def]
-    neighbours, separate = _in_registers(True, _emit_splitting), _in_registers(False, _emit_splitting)
-
-    def split(x, first, second, distance, words, start, part_stride):  # type: ignore[no-untyped-def]
-        if distance == 2:
-            neighbours(x, first, second, words, start, part_stride)
-        else:
-            separate(x, first, second, words, start, part_stride)
-
-    return split
+    extremes[:SIDE] are the largest bits of absolute values, extremes[SIDE:] the smallest such bits of non-zero elements
+    minus 1. The bits of a float32 without its sign, read as an integer, rise with its absolute value, and those of
+    infinity and NaN are the highest. Zeros do not count as small: subtracting 1 turns 0 into the highest integer.
+    """
+    bits = x[start : start + SIDE].view(np.uint32) & np.uint32(_ABSOLUTE)
+    extremes[:SIDE] = np.maximum(extremes[:SIDE], bits)
+    extremes[SIDE:] = np.minimum(extremes[SIDE:], bits - np.uint32(1))
 
 
-def _in_registers(interleaved: bool, emit_parts: Any) -> Any:
-    """Return an intrinsic that loads two registers, makes their parts, and joins the upper halves into words."""
+@emits(update_extremes, types.void, None, types.int64, None)
+def _emit_extremes(builder: Any, x: Any, start: Any, extremes: Any) -> None:
+    loaded = builder.load(pointer_at(builder, x.data, start, _WORDS), align=4)
+    bits = builder.and_(loaded, repeated(_WORDS, _ABSOLUTE))
+    for half, order, value in ((0, ">", bits), (1, "<", builder.sub(bits, repeated(_WORDS, 1)))):
+        place = pointer_at(builder, extremes.data, int64(half * SIDE), _WORDS)
+        before = builder.load(place, align=4)
+        builder.store(builder.select(builder.icmp_unsigned(order, value, before), value, before), place, align=4)
+
+
+@emits(round_pairs, types.void, None, types.int64, types.int64, types.int64, None, types.int64)
+def _emit_round_pairs(builder: Any, x: Any, first: Any, second: Any, distance: Any, words: Any, start: Any) -> None:
+    _emit_pairs(_emit_rounding, builder, (x, first, second, distance), (words, start, int64(0)))
+
+
+@emits(split_pairs, types.void, None, types.int64, types.int64, types.int64, None, types.int64, types.int64)
+def _emit_split_pairs(
+    builder: Any, x: Any, first: Any, second: Any, distance: Any, words: Any, start: Any, part_stride: Any
+) -> None:
+    _emit_pairs(_emit_splitting, builder, (x, first, second, distance), (words, start, part_stride))
+
+
+def _emit_pairs(emit_parts: Any, builder: Any, source: tuple[Any, ...], target: tuple[Any, ...]) -> None:
+    """Load two registers, make the parts of each, and join their upper halves into words."""
+    x, first, second, distance = source
     # As 16-bit lanes, the upper halves of the first register are at odd indices; the second register follows.
     upper = [2 * i + 1 for i in range(2 * SIDE)]
-    order = upper if interleaved else [index for both in zip(upper[:SIDE], upper[SIDE:], strict=True) for index in both]
-    floats, bits, halves = (
-        ir.VectorType(kind, count) for kind, count in ((FLOAT, SIDE), (WORD, SIDE), (ir.IntType(16), 2 * SIDE))
-    )
-
-    @intrinsic
-    def make(typing_context, x, first, second, words, start, part_stride):  # type: ignore[no-untyped-def]
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            source = data_of(context, builder, signature.args[0], arguments[0])
-            target = data_of(context, builder, signature.args[3], arguments[3])
-            starts = [arguments[1], arguments[2]]
-            if interleaved:
-                starts[1] = builder.add(arguments[1], int64(SIDE))
-            parts = []
-            for start in starts:
-                pointer = builder.bitcast(builder.gep(source, [start]), floats.as_pointer())
-                parts.append(emit_parts(builder, builder.load(pointer, align=4), bits))
-            start = arguments[4]
-            for both in zip(*parts, strict=True):
-                a, b = (builder.bitcast(register, halves) for register in both)
-                joined = builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(WORD, 2 * SIDE), order))
-                pointer = builder.bitcast(builder.gep(target, [start]), bits.as_pointer())
-                builder.store(builder.bitcast(joined, bits), pointer, align=4)
-                start = builder.add(start, arguments[5])
-            return context.get_dummy_value()
-
-        integer = types.int64
-        return types.void(x, integer, integer, words, integer, integer), generate
-
-    return make
+    separate = [index for both in zip(upper[:SIDE], upper[SIDE:], strict=True) for index in both]
+    with builder.if_else(builder.icmp_signed("==", distance, int64(2))) as (near, apart):
+        for block, order, other in ((near, upper, first), (apart, separate, second)):
+            with block:
+                words, start, stride = target
+                begin = builder.add(other, int64(SIDE)) if order is upper else other
+                places = [pointer_at(builder, x.data, each, _FLOATS) for each in (first, begin)]
+                parts = [emit_parts(builder, builder.load(place, align=4)) for place in places]
+                for both in zip(*parts, strict=True):
+                    a, b = (builder.bitcast(register, _HALVES) for register in both)
+                    joined = builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(WORD, 2 * SIDE), order))
+                    place = pointer_at(builder, words.data, start, _WORDS)
+                    builder.store(builder.bitcast(joined, _WORDS), place, align=4)
+                    start = builder.add(start, stride)
 
 
-def _emit_rounding(builder: Any, value: Any, bits: Any) -> list[Any]:
+def _emit_rounding(builder: Any, value: Any) -> list[Any]:
     """Round each lane as `bfloat16_bits` does; the result is in the upper half."""
-
-    def constant(number: int) -> Any:
-        return ir.Constant(bits, [number] * SIDE)
-
-    word = builder.bitcast(value, bits)
-    even = builder.and_(builder.lshr(word, constant(16)), constant(1))
-    rounded = builder.add(word, builder.add(even, constant(0x7FFF)))
-    return [builder.select(builder.fcmp_unordered("uno", value, value), constant(0x7FC00000), rounded)]
+    word = builder.bitcast(value, _WORDS)
+    even = builder.and_(builder.lshr(word, repeated(_WORDS, 16)), repeated(_WORDS, 1))
+    rounded = builder.add(word, builder.add(even, repeated(_WORDS, 0x7FFF)))
+    return [builder.select(builder.fcmp_unordered("uno", value, value), repeated(_WORDS, 0x7FC00000), rounded)]
 
 
-def _emit_splitting(builder: Any, value: Any, bits: Any) -> list[Any]:
+def _emit_splitting(builder: Any, value: Any) -> list[Any]:
     """Split each lane as `_parts_of` does."""
-    upper = ir.Constant(bits, [_UPPER] * SIDE)
-    high = builder.and_(builder.bitcast(value, bits), upper)
-    rest = builder.fsub(value, builder.bitcast(high, value.type))
-    half = ir.Constant(bits, [_HALF] * SIDE)
-    middle = builder.and_(builder.add(builder.bitcast(rest, bits), half), upper)
-    low = builder.fsub(rest, builder.bitcast(middle, value.type))
-    return [high, middle, builder.bitcast(low, bits)]
+    upper = repeated(_WORDS, _UPPER)
+    high = builder.and_(builder.bitcast(value, _WORDS), upper)
+    rest = builder.fsub(value, builder.bitcast(high, _FLOATS))
+    middle = builder.and_(builder.add(builder.bitcast(rest, _WORDS), repeated(_WORDS, _HALF)), upper)
+    low = builder.fsub(rest, builder.bitcast(middle, _FLOATS))
+    return [high, middle, builder.bitcast(low, _WORDS)]

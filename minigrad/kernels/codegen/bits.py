@@ -12,7 +12,7 @@ import numpy as np
 from llvmlite import ir
 
 from minigrad.kernels.codegen.llvm import FLOAT, HALF, WORD, repeated
-from minigrad.kernels.jit import host_features, intrinsic, kernel, overload, types
+from minigrad.kernels.jit import emits, host_features, kernel, types
 
 
 def bits_of(x: Any) -> Any:
@@ -20,17 +20,9 @@ def bits_of(x: Any) -> Any:
     return np.float32(x).view(np.uint32)
 
 
-@overload(bits_of)
-def _bits_of(x):  # type: ignore[no-untyped-def]
-    return lambda x: _bits_of_float32(x)  # type: ignore[call-arg]
-
-
-@intrinsic
-def _bits_of_float32(typing_context, x):  # type: ignore[no-untyped-def]
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(32))
-
-    return types.uint32(types.float32), generate
+@emits(bits_of, types.uint32, types.float32)
+def _emit_bits(builder: Any, x: Any) -> Any:
+    return builder.bitcast(x, WORD)
 
 
 def float32_of(bits: Any) -> Any:
@@ -38,17 +30,9 @@ def float32_of(bits: Any) -> Any:
     return np.uint32(bits).view(np.float32)
 
 
-@overload(float32_of)
-def _float32_of(bits):  # type: ignore[no-untyped-def]
-    return lambda bits: _float32_of_bits(bits)  # type: ignore[call-arg]
-
-
-@intrinsic
-def _float32_of_bits(typing_context, bits):  # type: ignore[no-untyped-def]
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.FloatType())
-
-    return types.float32(types.uint32), generate
+@emits(float32_of, types.float32, types.uint32)
+def _emit_float32(builder: Any, bits: Any) -> Any:
+    return builder.bitcast(bits, FLOAT)
 
 
 def float32_of_float16(bits: Any) -> Any:
@@ -56,19 +40,7 @@ def float32_of_float16(bits: Any) -> Any:
     return np.float32(np.uint16(bits).view(np.float16))
 
 
-@overload(float32_of_float16)
-def _float32_of_float16(bits):  # type: ignore[no-untyped-def]
-    return lambda bits: _float32_of_float16_bits(bits)  # type: ignore[call-arg]
-
-
-@intrinsic
-def _float32_of_float16_bits(typing_context, bits):  # type: ignore[no-untyped-def]
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return emit_float32_of_float16(builder, arguments[0])
-
-    return types.float32(types.uint16), generate
-
-
+@emits(float32_of_float16, types.float32, types.uint16)
 def emit_float32_of_float16(builder: Any, bits: Any) -> Any:
     """Return the floats that equal finite float16 with these 16 bits, of an integer or of each lane of a vector."""
     count = getattr(bits.type, "count", 0)

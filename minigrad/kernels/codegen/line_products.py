@@ -26,28 +26,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from minigrad.kernels.codegen.addresses import elements_at
-from minigrad.kernels.codegen.line_tile import (
-    BFLOAT16,
-    FLOAT16,
-    FULL,
-    GROUP,
-    GROUP_BYTES,
-    INT4,
-    INT8,
-    LINES,
-    TEXTS,
-    Tile,
-)
-from minigrad.kernels.codegen.llvm import (
-    DOUBLE,
-    FLOAT,
-    INT64,
-    data_of,
-    int64,
-    pointer_at,
-)
+from minigrad.kernels.codegen.line_tile import BFLOAT16, FLOAT16, FULL, GROUP, GROUP_BYTES, INT4, LINES, TEXTS, Tile
+from minigrad.kernels.codegen.llvm import DOUBLE, counting, int64, pointer_at
 from minigrad.kernels.codegen.llvm import INT8 as BYTE
-from minigrad.kernels.jit import intrinsic, overload, types
+from minigrad.kernels.jit import emits, types
 from minigrad.typing import Array
 
 
@@ -100,84 +82,41 @@ def _lines_at(lines: Lines, first: int, dtype: Any) -> Array:
     return groups.reshape(LINES, -1)
 
 
-@overload(multiply_lines)
-def _multiply_lines(lines, first, vectors, text, scales, sums):  # type: ignore[no-untyped-def]
-    if vectors.types[0].dtype == types.float64:
-        return lambda lines, first, vectors, text, scales, sums: _full(lines, first, vectors, text, scales, sums)
+@emits(multiply_lines, types.void, None, types.int64, None, types.int64, None, None)
+def _emit(builder: Any, lines: Lines, first: Any, vectors: Vectors, text: Any, scales: Any, sums: Any) -> None:
+    memory: Any = vectors.memory
+    element, last_text = memory.data.type.pointee, builder.sub(builder.extract_value(memory.shape, 0), int64(1))
 
-    def multiply(lines, first, vectors, text, scales, sums):  # type: ignore[no-untyped-def]
-        if lines.format == FULL:
-            _full(lines, first, vectors, text, scales, sums)
-        elif lines.format == FLOAT16:
-            _float16(lines, first, vectors, text, scales, sums)
-        elif lines.format == BFLOAT16:
-            _bfloat16(lines, first, vectors, text, scales, sums)
-        elif lines.format == INT8:
-            _int8(lines, first, vectors, text, scales, sums)
-        else:
-            _int4(lines, first, vectors, text, scales, sums)
+    def vector(number: int) -> Any:
+        row = _at_most(builder, builder.add(text, int64(number)), last_text)
+        offset = builder.mul(row, builder.extract_value(memory.strides, 0))
+        start = pointer_at(builder, builder.bitcast(memory.data, BYTE.as_pointer()), offset, element)
+        return builder.gep(start, [vectors.source])
 
-    return multiply
-
-
-def _intrinsic_for(kind: int) -> Any:
-    """Return `multiply_lines` for one format."""
-
-    @intrinsic
-    def multiply(typing_context, lines, first, vectors, text, scales, sums):  # type: ignore[no-untyped-def]
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            matrix = Lines(*(builder.extract_value(arguments[0], number) for number in range(len(Lines._fields))))
-            memory_kind = signature.args[2].types[0]
-            element = DOUBLE if memory_kind.dtype == types.float64 else FLOAT
-            memory, source = (builder.extract_value(arguments[2], number) for number in range(2))
-            memory = context.make_array(memory_kind)(context, builder, memory)
-            last_text = builder.sub(builder.extract_value(memory.shape, 0), int64(1))
-
-            def vector(number: int) -> Any:
-                row = _at_most(builder, builder.add(arguments[3], int64(number)), last_text)
-                offset = builder.mul(row, builder.extract_value(memory.strides, 0))
-                start = pointer_at(builder, builder.bitcast(memory.data, BYTE.as_pointer()), offset, element)
-                return builder.gep(start, [source])
-
-            scale, out = (data_of(context, builder, signature.args[number], arguments[number]) for number in (4, 5))
-            alone = builder.icmp_signed("==", arguments[3], last_text)
-            with builder.if_else(alone) as (one, several):
-                for block, count in ((one, 1), (several, TEXTS)):
-                    with block:
-                        vectors = [vector(number) for number in range(count)]
-                        if kind == FULL:
-                            _emit_full(builder, matrix, arguments[1], vectors, out)
-                        else:
-                            lines = _packed_lines(kind, builder, matrix, arguments[1])
-                            sums = Tile(kind, builder, lines, vectors, scale).emit(matrix.inputs)
-                            for number, total in enumerate(sums):
-                                builder.store(total, builder.gep(out, [int64(number)]))
-            return context.get_dummy_value()
-
-        return types.void(lines, types.int64, vectors, types.int64, scales, sums), generate
-
-    return multiply
-
-
-_full, _float16, _bfloat16, _int8, _int4 = (_intrinsic_for(kind) for kind in (FULL, FLOAT16, BFLOAT16, INT8, INT4))
+    for kind in (FULL,) if element == DOUBLE else (FULL, *GROUP_BYTES):
+        with (
+            builder.if_then(builder.icmp_signed("==", lines.format, int64(kind))),
+            builder.if_else(builder.icmp_signed("==", text, last_text)) as (alone, among_others),
+        ):
+            for block, count in ((alone, 1), (among_others, TEXTS)):
+                with block:
+                    places = [vector(number) for number in range(count)]
+                    if kind == FULL:
+                        _emit_full(builder, lines, first, places, sums.data)
+                        continue
+                    tile = Tile(kind, builder, _packed_lines(kind, builder, lines, first), places, scales.data)
+                    for number, total in enumerate(tile.emit(lines.inputs)):
+                        builder.store(total, builder.gep(sums.data, [int64(number)]))
 
 
 def _emit_full(builder: Any, matrix: Lines, first: Any, vectors: list[Any], out: Any) -> None:
     """Emit a loop over four lines of FULL; the last line is multiplied again in place of missing lines."""
     start, last = builder.inttoptr(matrix.address, vectors[0].type), builder.sub(matrix.outputs, int64(1))
-    before, loop, after = builder.block, builder.append_basic_block("line"), builder.append_basic_block("multiplied")
-    builder.branch(loop)
-    builder.position_at_end(loop)
-    i = builder.phi(INT64)
-    number = _at_most(builder, builder.add(first, i), last)
-    tile = Tile(FULL, builder, [builder.gep(start, [builder.mul(number, matrix.inputs)])], vectors)
-    for t, total in enumerate(tile.emit(matrix.inputs)):
-        builder.store(total, builder.gep(out, [builder.add(i, int64(t * LINES))]))
-    following = builder.add(i, int64(1))
-    i.add_incoming(int64(0), before)
-    i.add_incoming(following, builder.block)
-    builder.cbranch(builder.icmp_signed("<", following, int64(LINES)), loop, after)
-    builder.position_at_end(after)
+    with counting(builder, int64(LINES)) as i:
+        number = _at_most(builder, builder.add(first, i), last)
+        tile = Tile(FULL, builder, [builder.gep(start, [builder.mul(number, matrix.inputs)])], vectors)
+        for t, total in enumerate(tile.emit(matrix.inputs)):
+            builder.store(total, builder.gep(out, [builder.add(i, int64(t * LINES))]))
 
 
 def _packed_lines(kind: int, builder: Any, matrix: Lines, first: Any) -> list[Any]:

@@ -10,7 +10,18 @@ from typing import Any
 from llvmlite import ir
 
 from minigrad.kernels.codegen.bits import emit_float32_of_float16
-from minigrad.kernels.codegen.llvm import DOUBLE, FLOAT, INT64, SHORT, WORD, declare, int64, repeated
+from minigrad.kernels.codegen.llvm import (
+    DOUBLE,
+    FLOAT,
+    INT64,
+    SHORT,
+    WORD,
+    counting,
+    declare,
+    in_all_lanes,
+    int64,
+    repeated,
+)
 from minigrad.kernels.codegen.llvm import INT8 as BYTE
 from minigrad.kernels.codegen.prefetch import CACHE_LINE, emit_prefetch
 from minigrad.kernels.codegen.vector_moves import SIDE
@@ -60,8 +71,7 @@ class Tile:
 
     def _loop(self, sums: list[Any], begin: Any, end: Any, steps: int) -> list[Any]:
         """Add the products of the elements from `begin` to `end`, some steps at a time; return the sums."""
-        builder = self.builder
-        before = builder.block
+        builder, before = self.builder, self.builder.block
         head, loop, after = (builder.append_basic_block(name) for name in ("lines", "step", "left"))
         builder.branch(head)
         builder.position_at_end(head)
@@ -125,7 +135,8 @@ class Tile:
                 total = builder.fmul(widened[0], those[0])
                 for part, other in zip(widened[1:], those[1:], strict=True):
                     total = self._multiply_add(part, other, total)
-                added[place] = self._multiply_add(total, self._in_all_lanes(builder.load(scales[i])), added[place])
+                scale = in_all_lanes(builder, self.floats, builder.load(scales[i]))
+                added[place] = self._multiply_add(total, scale, added[place])
         return added
 
     def _filled(self, whole: Any, inputs: Any) -> tuple[list[Any], list[Any], list[Any]]:
@@ -133,27 +144,17 @@ class Tile:
 
         So no memory behind them is read.
         """
-        builder = self.builder
-        lines, vectors, scales = self._places(whole)
-        sources = lines + vectors if self.kind == FULL else vectors
-        targets = []
+        builder, (lines, vectors, scales) = self.builder, self._places(whole)
+        sources, targets = lines + vectors if self.kind == FULL else vectors, []
         for source in sources:
             kind = ir.ArrayType(source.type.pointee, self.step)
             with builder.goto_entry_block():
                 memory = builder.alloca(kind)
             builder.store(ir.Constant(kind, None), memory)
             targets.append(builder.bitcast(memory, source.type))
-        before, loop, after = builder.block, builder.append_basic_block("copy"), builder.append_basic_block("copied")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        j = builder.phi(INT64)
-        for source, target in zip(sources, targets, strict=True):
-            builder.store(builder.load(builder.gep(source, [j])), builder.gep(target, [j]))
-        following = builder.add(j, int64(1))
-        j.add_incoming(int64(0), before)
-        j.add_incoming(following, loop)
-        builder.cbranch(builder.icmp_signed("<", following, builder.sub(inputs, whole)), loop, after)
-        builder.position_at_end(after)
+        with counting(builder, builder.sub(inputs, whole)) as j:
+            for source, target in zip(sources, targets, strict=True):
+                builder.store(builder.load(builder.gep(source, [j])), builder.gep(target, [j]))
         return (targets[:1] if self.kind == FULL else lines), targets[-len(vectors) :], scales
 
     def _load(self, start: Any, element: Any, place: int) -> Any:
@@ -171,9 +172,8 @@ class Tile:
                 return [emit_float32_of_float16(builder, half) for half in halves]
             upper = [builder.shl(builder.zext(half, words), repeated(words, 16)) for half in halves]
             return [builder.bitcast(word, self.floats) for word in upper]
-        numbers = [
-            builder.sext(self._load(line, BYTE, place), words) for place in range(0, GROUP_BYTES[self.kind], SIDE)
-        ]
+        bytes_ = [self._load(line, BYTE, place) for place in range(0, GROUP_BYTES[self.kind], SIDE)]
+        numbers = [builder.sext(each, words) for each in bytes_]
         if self.kind == INT4:
             up, down = repeated(words, 28), repeated(words, 4)
             lower = [builder.ashr(builder.shl(number, up), up) for number in numbers]  # the sign is kept
@@ -183,11 +183,6 @@ class Tile:
     def _multiply_add(self, x: Any, y: Any, total: Any) -> Any:
         name = f"llvm.fmuladd.v{SIDE}f{8 * _ALIGNED[self.element]}"
         return self.builder.call(declare(self.builder, name, self.floats, [self.floats] * 3), [x, y, total])
-
-    def _in_all_lanes(self, number: Any) -> Any:
-        empty, lanes = ir.Constant(self.floats, ir.Undefined), repeated(self.words, 0)
-        one = self.builder.insert_element(empty, number, ir.Constant(WORD, 0))
-        return self.builder.shuffle_vector(one, empty, lanes)
 
     def _sums_of_lanes(self, totals: list[Any]) -> list[Any]:
         """Return the sum of the lanes of each of one, two or four vectors, added in the same order for each.

@@ -21,10 +21,20 @@ import numpy as np
 from llvmlite import ir
 
 from minigrad.kernels.codegen.amx import PRODUCTS, emit_tiles
-from minigrad.kernels.codegen.llvm import FLOAT, INT64, WORD, BlockOperands, data_of, declare, int64, pointer_at
+from minigrad.kernels.codegen.llvm import (
+    FLOAT,
+    WORD,
+    BlockOperands,
+    counting,
+    declare,
+    in_all_lanes,
+    int64,
+    pointer_at,
+    repeated,
+)
 from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SMALL, SMALL_VECTORS, SPLIT, Block
-from minigrad.kernels.jit import intrinsic, overload, types
+from minigrad.kernels.jit import emits, overload, types
 from minigrad.typing import Array
 
 
@@ -94,34 +104,27 @@ def _multiply_block(left, right, depth, parts, target, add):  # type: ignore[no-
     return multiply
 
 
-def _intrinsic_for(block: Block | None, left_rows: int | None = None) -> Any:
+def _multiplier(block: Block | None, left_rows: int | None = None) -> Any:
     """Return the product of a block; its rows are the first of the `left_rows` of a left panel, by default all."""
 
-    @intrinsic
-    def multiply(typing_context, left, right, depth, target, add):  # type: ignore[no-untyped-def]
+    def multiply(left: Panel, right: Panel, depth: int, target: Target, add: bool) -> None:
+        """Do what `multiply_block` does; only kernels call this."""
+
+    @emits(multiply, types.void, None, None, types.int64, None, types.boolean)
+    def _emit(builder: Any, left: Panel, right: Panel, depth: Any, target: Target, add: Any) -> None:
         assert block is not None
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            def pointer(position: int) -> Any:
-                """Return the pointer to elements[start] of a Panel or a Target."""
-                array, start = (builder.extract_value(arguments[position], field) for field in (0, 1))
-                return builder.gep(data_of(context, builder, signature.args[position].types[0], array), [start])
-
-            stride = builder.extract_value(arguments[3], 2)
-            operands = BlockOperands(pointer(0), pointer(1), pointer(3), arguments[2], stride, arguments[4])
-            if block.kind == "tiles":
-                emit_tiles(block, builder, operands)
-            else:
-                _emit_vectors(block, left_rows or block.rows, builder, operands)
-            return context.get_dummy_value()
-
-        return types.void(left, right, types.int64, target, types.boolean), generate
+        places = [builder.gep(each.elements.data, [each.start]) for each in (left, right, target)]
+        operands = BlockOperands(*places, depth, target.stride, add)
+        if block.kind == "tiles":
+            emit_tiles(block, builder, operands)
+        else:
+            _emit_vectors(block, left_rows or block.rows, builder, operands)
 
     return multiply
 
 
-_float32_block, _bfloat16_block, split_block = (_intrinsic_for(block) for block in (FLOAT32, BFLOAT16, SPLIT))
-small_block = _intrinsic_for(SMALL_VECTORS if FLOAT32 is not None else None, SMALL.rows)
+_float32_block, _bfloat16_block, split_block = (_multiplier(block) for block in (FLOAT32, BFLOAT16, SPLIT))
+small_block = _multiplier(SMALL_VECTORS if FLOAT32 is not None else None, SMALL.rows)
 """One block of a product of small matrices, of elements or of words in three parts: the arguments of `multiply_block`
 without `parts`. A block of elements is as high as SMALL_VECTORS, a part of a left panel of SMALL.rows rows."""
 
@@ -144,45 +147,31 @@ def _emit_vectors(block: Block, left_rows: int, builder: Any, operands: BlockOpe
             return builder.call(instruction, [total, builder.bitcast(x, halves), builder.bitcast(y, halves)])
         return builder.call(instruction, [x, y, total])
 
-    before, loop, after = builder.block, builder.append_basic_block("sum"), builder.append_basic_block("summed")
-    builder.branch(loop)
-    builder.position_at_end(loop)
-    step = builder.phi(INT64)
-    sums = [builder.phi(sums_kind) for _ in range(block.rows * registers)]
-    row = builder.mul(step, int64(block.columns))
-    right = [
-        builder.load(pointer_at(builder, operands.right, builder.add(row, int64(j * lanes)), words_kind), align=4)
-        for j in range(registers)
-    ]
-    column = builder.mul(step, int64(left_rows))
-    empty, first_lane = ir.Constant(words_kind, ir.Undefined), ir.Constant(ir.VectorType(WORD, lanes), [0] * lanes)
-    results = []
+    before, zeros = builder.block, repeated(sums_kind, 0.0)
+    with counting(builder, operands.depth) as step:
+        sums = [builder.phi(sums_kind) for _ in range(block.rows * registers)]
+        row, column = builder.mul(step, int64(block.columns)), builder.mul(step, int64(left_rows))
+        starts = [builder.add(row, int64(j * lanes)) for j in range(registers)]
+        right = [builder.load(pointer_at(builder, operands.right, each, words_kind), align=4) for each in starts]
+        results = []
+        for i in range(block.rows):
+            element = builder.load(builder.gep(left, [builder.add(column, int64(i))]))
+            one = in_all_lanes(builder, words_kind, element)
+            results += [multiply_add(one, right[j], sums[i * registers + j]) for j in range(registers)]
+        for total, result in zip(sums, results, strict=True):
+            total.add_incoming(zeros, before)
+            total.add_incoming(result, builder.block)
+    places = []
     for i in range(block.rows):
-        element = builder.load(builder.gep(left, [builder.add(column, int64(i))]))
-        one = builder.insert_element(empty, element, ir.Constant(WORD, 0))
-        repeated = builder.shuffle_vector(one, empty, first_lane)
-        results += [multiply_add(repeated, right[j], sums[i * registers + j]) for j in range(registers)]
-    following = builder.add(step, int64(1))
-    step.add_incoming(int64(0), before)
-    step.add_incoming(following, loop)
-    for total, result in zip(sums, results, strict=True):
-        total.add_incoming(ir.Constant(sums_kind, [0.0] * lanes), before)
-        total.add_incoming(result, loop)
-    builder.cbranch(builder.icmp_signed("<", following, operands.depth), loop, after)
-    builder.position_at_end(after)
-    offsets = [
-        builder.add(builder.mul(operands.stride, int64(i)), int64(j * lanes))
-        for i in range(block.rows)
-        for j in range(registers)
-    ]
-    places = [pointer_at(builder, operands.result, offset, sums_kind) for offset in offsets]
+        start = builder.mul(operands.stride, int64(i))
+        offsets = [builder.add(start, int64(j * lanes)) for j in range(registers)]
+        places += [pointer_at(builder, operands.result, offset, sums_kind) for offset in offsets]
     with builder.if_else(operands.add) as (adding, setting):
-        with adding:
-            for place, result in zip(places, results, strict=True):
-                builder.store(builder.fadd(builder.load(place, align=4), result), place, align=4)
-        with setting:
-            for place, result in zip(places, results, strict=True):
-                builder.store(result, place, align=4)
+        for each, adds in ((adding, True), (setting, False)):
+            with each:
+                for place, result in zip(places, results, strict=True):
+                    total = builder.fadd(builder.load(place, align=4), result) if adds else result
+                    builder.store(total, place, align=4)
 
 
 class _BFloat(ir.FloatType):  # type: ignore[misc]

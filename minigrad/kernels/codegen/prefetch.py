@@ -11,8 +11,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from minigrad.kernels.codegen.llvm import INT8, WORD, data_of, declare, pointer_at
-from minigrad.kernels.jit import intrinsic, overload, types
+from minigrad.kernels.codegen.llvm import INT8, WORD, declare, pointer_at
+from minigrad.kernels.jit import emits, overload, types
 from minigrad.typing import Array
 
 
@@ -34,9 +34,18 @@ def _prefetch(x):  # type: ignore[no-untyped-def]
 
     def lines(x):  # type: ignore[no-untyped-def]
         for index in range(0, x.size, step):
-            _fetch(x, index)  # type: ignore[call-arg]
+            _fetch(x, index)
 
     return lines
+
+
+def _fetch(x: Array, index: int) -> None:
+    """Ask for the cache line that holds an element; only kernels call this."""
+
+
+@emits(_fetch, types.void, None, types.int64)
+def _emit_fetch(builder: Any, x: Any, index: Any) -> None:
+    emit_prefetch(builder, pointer_at(builder, x.data, index, INT8))
 
 
 def emit_prefetch(builder: Any, place: Any) -> None:
@@ -44,13 +53,3 @@ def emit_prefetch(builder: Any, place: Any) -> None:
     function = declare(builder, "llvm.prefetch.p0i8", ir.VoidType(), [INT8.as_pointer(), WORD, WORD, WORD])
     to_read, soon_and_often, data = (ir.Constant(WORD, number) for number in (0, 3, 1))
     builder.call(function, [place, to_read, soon_and_often, data])
-
-
-@intrinsic
-def _fetch(typing_context, x, index):  # type: ignore[no-untyped-def]
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        line = pointer_at(builder, data_of(context, builder, signature.args[0], arguments[0]), arguments[1], INT8)
-        emit_prefetch(builder, line)
-        return context.get_dummy_value()
-
-    return types.void(x, index), generate

@@ -11,9 +11,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from minigrad.kernels.codegen.llvm import WORD, data_of, int64, pointer_at
+from minigrad.kernels.codegen.llvm import WORD, int64, pointer_at
 from minigrad.kernels.cpu import FLOAT32, SMALL
-from minigrad.kernels.jit import intrinsic, overload, types
+from minigrad.kernels.jit import emits, types
 from minigrad.typing import Array
 
 SIDE = FLOAT32.lanes if FLOAT32 is not None else 4
@@ -37,24 +37,11 @@ def _copier(width: int) -> Any:
     def copy(x: Array, start: int, y: Array, y_start: int) -> None:
         y[y_start : y_start + width] = x[start : start + width].view(y.dtype)
 
-    @intrinsic
-    def through_registers(typing_context, x, start, y, y_start):  # type: ignore[no-untyped-def]
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            vector = ir.VectorType(context.get_data_type(signature.args[0].dtype), width)
-            source, target = (
-                pointer_at(
-                    builder, data_of(context, builder, signature.args[i], arguments[i]), arguments[i + 1], vector
-                )
-                for i in (0, 2)
-            )
-            builder.store(builder.load(source, align=4), target, align=4)
-            return context.get_dummy_value()
-
-        return types.void(x, types.int64, y, types.int64), generate
-
-    @overload(copy)
-    def _copy(x, start, y, y_start):  # type: ignore[no-untyped-def]
-        return lambda x, start, y, y_start: through_registers(x, start, y, y_start)  # type: ignore[call-arg]
+    @emits(copy, types.void, None, types.int64, None, types.int64)
+    def _emit_copy(builder: Any, x: Any, start: Any, y: Any, y_start: Any) -> None:
+        vector = ir.VectorType(x.data.type.pointee, width)
+        copied = builder.load(pointer_at(builder, x.data, start, vector), align=4)
+        builder.store(copied, pointer_at(builder, y.data, y_start, vector), align=4)
 
     return copy
 
@@ -65,40 +52,26 @@ copy_left, copy_right, copy_small = (_copier(width) for width in (LEFT, RIGHT, S
 """Copy one step of a left panel, of a right panel, or of a left factor of `minigrad.kernels.attention.factors`."""
 
 
-@overload(transpose_block)
-def _transpose_block(x, start, stride, y, y_start, y_stride):  # type: ignore[no-untyped-def]
-    return lambda x, start, stride, y, y_start, y_stride: _in_registers(  # type: ignore[call-arg]
-        x, start, stride, y, y_start, y_stride
-    )
+@emits(transpose_block, types.void, None, types.int64, types.int64, None, types.int64, types.int64)
+def _emit_transposing(builder: Any, x: Any, start: Any, stride: Any, y: Any, y_start: Any, y_stride: Any) -> None:
+    vector = ir.VectorType(x.data.type.pointee, SIDE)
 
+    def line(array: Any, first: Any, stride: Any, number: int) -> Any:
+        return pointer_at(builder, array.data, builder.add(first, builder.mul(stride, int64(number))), vector)
 
-@intrinsic
-def _in_registers(typing_context, x, start, stride, y, y_start, y_stride):  # type: ignore[no-untyped-def]
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        source, target = (data_of(context, builder, signature.args[i], arguments[i]) for i in (0, 3))
-        vector = ir.VectorType(context.get_data_type(signature.args[0].dtype), SIDE)
-
-        def line(pointer: Any, first: Any, stride: Any, number: int) -> Any:
-            return pointer_at(builder, pointer, builder.add(first, builder.mul(stride, int64(number))), vector)
-
-        lines = [builder.load(line(source, arguments[1], arguments[2], j), align=4) for j in range(SIDE)]
-        half = SIDE // 2
-        while half:
-            for i in range(SIDE):
-                if i & half:
-                    continue
-                # Of each pair of lines, the upper halves of the first are exchanged for the lower ones of the second.
-                upper = [j if not j & half else SIDE + j - half for j in range(SIDE)]
-                lower = [j + half if not j & half else SIDE + j for j in range(SIDE)]
-                a, b = lines[i], lines[i + half]
-                lines[i], lines[i + half] = (
-                    builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(WORD, SIDE), order))
-                    for order in (upper, lower)
-                )
-            half //= 2
-        for i, column in enumerate(lines):
-            builder.store(column, line(target, arguments[4], arguments[5], i), align=4)
-        return context.get_dummy_value()
-
-    integer = types.int64
-    return types.void(x, integer, integer, y, integer, integer), generate
+    lines = [builder.load(line(x, start, stride, j), align=4) for j in range(SIDE)]
+    half = SIDE // 2
+    while half:
+        for i in range(SIDE):
+            if i & half:
+                continue
+            # Of each pair of lines, the upper halves of the first are exchanged for the lower ones of the second.
+            upper = [j if not j & half else SIDE + j - half for j in range(SIDE)]
+            lower = [j + half if not j & half else SIDE + j for j in range(SIDE)]
+            lines[i], lines[i + half] = (
+                builder.shuffle_vector(lines[i], lines[i + half], ir.Constant(ir.VectorType(WORD, SIDE), order))
+                for order in (upper, lower)
+            )
+        half //= 2
+    for i, column in enumerate(lines):
+        builder.store(column, line(y, y_start, y_stride, i), align=4)

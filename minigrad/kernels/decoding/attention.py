@@ -134,17 +134,11 @@ def attend_in_part(queries: Array, part: int, layer: int, heads: Heads, texts: T
         far_keys, far_values = texts.far_keys[layer, place], texts.far_values[layer, place]
         far = Stored(far_keys[start:near], far_values[start:near])
         attend_to_means(queries, far, pattern.block, single, heads, out)
-    else:
-        attend_to_keys(queries, single, heads, out)
-
-
-@kernel
-def attend_to_keys(queries: Array, single: Stored, heads: Heads, out: Array) -> None:
-    """Attend to every one of some keys: full and local attention."""
-    weights = np.empty((heads.num_heads, single.keys.shape[0]), out.dtype)
-    score_heads(queries, single.keys, heads, weights)
-    weigh(weights, heads, out)
-    add_values_of_heads(weights, single.values, heads, out)
+    else:  # full and local attention
+        weights = np.empty((heads.num_heads, single.keys.shape[0]), out.dtype)
+        score_heads(queries, single.keys, heads, weights)
+        weigh(weights, heads, out)
+        add_values_of_heads(weights, single.values, heads, out)
 
 
 @kernel

@@ -95,10 +95,10 @@ class Packed(NamedTuple):
         blocks, groups = self.elements.shape[:2]
         lines = self.elements.swapaxes(1, 2).reshape(blocks * LINES, -1)[:outputs].view(self.stored_type)
         elements = np.ascontiguousarray(lines if self.format == "int4" else lines[:, :inputs])
-        if self.format == "int4":
-            scales = self.scales.swapaxes(1, 2).reshape(blocks * LINES, groups)[:outputs]
-            return Stored(elements, np.ascontiguousarray(scales))
-        return Stored(elements, self.scales if self.format == "int8" else None)
+        if self.format != "int4":
+            return Stored(elements, self.scales if self.format == "int8" else None)
+        scales = self.scales.swapaxes(1, 2).reshape(blocks * LINES, groups)[:outputs]
+        return Stored(elements, np.ascontiguousarray(scales))
 
     def lines(self) -> Lines:
         """Return the matrix as numbers; it must be kept alive."""
@@ -132,10 +132,6 @@ def pack(matrix: Array, format: str) -> Packed:
     return found
 
 
-def _rounded_to_float16(part: Array) -> Stored:
-    return Stored(part.astype(np.float16))
-
-
 def _rounded_to_bfloat16(part: Array) -> Stored:
     bits = part.view(np.uint32)
     half = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))  # ties go to even
@@ -159,7 +155,7 @@ def _rounded_to_int4(part: Array) -> Stored:
 
 
 _ROUNDING: dict[str, Callable[[Array], Stored]] = {
-    "float16": _rounded_to_float16,
+    "float16": lambda part: Stored(part.astype(np.float16)),
     "bfloat16": _rounded_to_bfloat16,
     "int8": _rounded_to_int8,
     "int4": _rounded_to_int4,
@@ -200,26 +196,17 @@ def widen_line(lines: Lines, number: int, out: Array) -> None:
             for j in range(part.size):
                 part[j] = float32_of(np.uint32(halves[j]) << np.uint32(16))
         elif lines.format == INT8:
-            numbers, scale = elements_at(lines.address + place * GROUP, GROUP, np.int8), _scale_of_line(lines, number)
+            numbers = elements_at(lines.address + place * GROUP, GROUP, np.int8)
+            scale = elements_at(lines.scales, lines.outputs, np.float32)[number]
             for j in range(part.size):
                 part[j] = np.float32(numbers[j]) * scale
         else:
             pairs = elements_at(lines.address + place * (GROUP // 2), GROUP // 2, np.int8)
-            scale = _scale_of_group(lines, place)
+            scale = float32_of_float16(elements_at(lines.scales, place + 1, np.uint16)[place])
             for j in range(min(part.size, GROUP // 2)):
                 part[j] = np.float32(((pairs[j] & 15) ^ 8) - 8) * scale  # the lower half, with its sign
             for j in range(GROUP // 2, part.size):
                 part[j] = np.float32(pairs[j - GROUP // 2] >> 4) * scale
-
-
-@kernel
-def _scale_of_line(lines: Lines, number: int) -> Any:
-    return elements_at(lines.scales, number + 1, np.float32)[number]
-
-
-@kernel
-def _scale_of_group(lines: Lines, place: int) -> Any:
-    return float32_of_float16(elements_at(lines.scales, place + 1, np.uint16)[place])
 
 
 @kernel

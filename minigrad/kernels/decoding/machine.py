@@ -12,26 +12,9 @@ import numpy as np
 
 from minigrad.kernels import threads
 from minigrad.kernels.codegen.barrier import arrive_and_wait
-from minigrad.kernels.decoding.attention import attend, join, store
-from minigrad.kernels.decoding.products import linear
-from minigrad.kernels.decoding.program import (
-    ADD,
-    ATTEND,
-    ATTEND_TO_FEW,
-    EMBED,
-    JOIN,
-    LAYER_NORM,
-    LINEAR,
-    ROTATE,
-    STORE,
-    SUMMARISE,
-    Heads,
-    Share,
-    Step,
-    Texts,
-)
-from minigrad.kernels.decoding.rows import activate, embed, normalise, rotate
-from minigrad.kernels.decoding.summaries import attend_to_few, blend, summarise
+from minigrad.kernels.decoding import attention, products, rows
+from minigrad.kernels.decoding import program as codes
+from minigrad.kernels.decoding.program import Heads, Share, Step, Texts
 from minigrad.kernels.jit import kernel
 from minigrad.typing import Array
 
@@ -51,33 +34,35 @@ def run_program(
         if step.waits and share.threads > 1:
             barriers += 1
             arrive_and_wait(arrived, barriers * share.threads)
-        if step.code == LINEAR:
-            linear(memory, step, share)
-        elif step.code == ATTEND:
-            attend(memory, step, heads, texts, share)
-        elif step.code == JOIN:
-            join(memory, step, heads, texts, share)
-        elif step.code == STORE:
-            store(memory, step, heads, texts, share)
-        elif step.code == ROTATE:
-            rotate(memory, step, heads, texts, share)
-        elif step.code == EMBED:
-            embed(memory, step, texts, share)
-        elif step.code <= LAYER_NORM:
-            normalise(memory, step, eps, share)
-        elif step.code <= ADD:
-            activate(memory, step, share)
-        elif step.code == SUMMARISE:
-            summarise(memory, step, texts, share)
-        elif step.code == ATTEND_TO_FEW:
-            attend_to_few(memory, step, heads, share)
+        if step.code == codes.LINEAR:
+            products.linear(memory, step, share)
+        elif step.code == codes.ATTEND:
+            attention.attend(memory, step, heads, texts, share)
+        elif step.code == codes.JOIN:
+            attention.join(memory, step, heads, texts, share)
+        elif step.code == codes.STORE:
+            attention.store(memory, step, heads, texts, share)
+        elif step.code == codes.ROTATE:
+            rows.rotate(memory, step, heads, texts, share)
+        elif step.code == codes.EMBED:
+            rows.embed(memory, step, texts, share)
+        elif step.code <= codes.LAYER_NORM:
+            rows.normalise(memory, step, eps, share)
+        elif step.code <= codes.ADD:
+            rows.activate(memory, step, share)
+        elif step.code == codes.SUMMARISE:
+            rows.summarise(memory, step, texts, share)
+        elif step.code == codes.ATTEND_TO_FEW:
+            rows.attend_to_few(memory, step, heads, share)
         else:
-            blend(memory, step, share)
+            rows.blend(memory, step, share)
 
 
 def run(program: Array, eps: float, memory: Array, heads: Heads, texts: Texts, work: int) -> None:
     """Run a program on all threads, or on one if that is faster; `work` is the number of weights that it reads."""
     arrived = np.zeros(1, np.int64)
-    threads.run_on_all_threads(
-        lambda number, count: run_program(program, eps, memory, heads, texts, arrived, Share(number, count)), work
-    )
+
+    def task(number: int, count: int) -> None:
+        run_program(program, eps, memory, heads, texts, arrived, Share(number, count))
+
+    threads.run_on_all_threads(task, work)

@@ -9,12 +9,12 @@ The choice holds for the whole process and is made by `use`:
   `minigrad.kernels.codegen.bfloat16_pairs`), and where it has AVX-512 and OpenBLAS multiplies with kernels that were
   measured to be slower (`OWN_LOOPS_FROM`): in registers of half the width, for example.
 
-Attention multiplies in loops of its own whatever is chosen (`minigrad.kernels.attention.arithmetic`): they split and
+Attention multiplies in loops of its own whatever is chosen (`minigrad.kernels.attention.plan`): they split and
 round float32 where these products do, so with `blas` they split nothing. The iterations of Muon have our own loops too,
 which neither split nor round (`minigrad.kernels.gemm.newton_schulz`).
 
 Products of float64, which is for checks, are always computed by BLAS. So are products in tiles whose values leave the
-range in which three parts are as close as float32 (`minigrad.kernels.gemm.split_range`): infinite, NaN, or extreme.
+range in which three parts are as close as float32 (`is_as_close_as_float32`): infinite, NaN, or extreme.
 
 In bfloat16 both factors of every product are rounded to 8 bits of precision, products and sums stay float32
 (Kalamkar et al. 2019, "A study of bfloat16 for deep learning training", arXiv 1905.12322): the weights that the
@@ -39,10 +39,8 @@ import numpy as np
 from minigrad.errors import InputError
 from minigrad.kernels import threads
 from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SMALL, SPLIT, Block
-from minigrad.kernels.gemm.narrow import NARROW, multiply_narrow
-from minigrad.kernels.gemm.panels import multiply
-from minigrad.kernels.gemm.rounding import round_bfloat16
-from minigrad.kernels.gemm.split_range import is_as_close_as_float32
+from minigrad.kernels.gemm.narrow import NARROW, multiply_narrow, round_bfloat16
+from minigrad.kernels.gemm.panels import is_as_close_as_float32, multiply
 from minigrad.system import blas
 from minigrad.typing import Array
 
@@ -75,9 +73,8 @@ def use(backend: str = "auto", precision: str = "float32") -> None:
         if value not in known:
             raise InputError(f"the {name} of matrix products is one of {', '.join(known)}, not {value!r}")
     if backend == "numba" and FLOAT32 is None:
-        warnings.warn(
-            "this processor has no vector registers that our matrix product knows; BLAS is used", stacklevel=2
-        )
+        problem = "this processor has no vector registers that our matrix product knows; BLAS is used"
+        warnings.warn(problem, stacklevel=2)
         backend = "blas"
     _backend, _precision = backend, precision
 
@@ -106,35 +103,27 @@ def _own_loops_from() -> float:
     return OWN_LOOPS_FROM.get(blas.openblas_core(), math.inf)
 
 
-def _faster_block(rows: int, columns: int, depth: int) -> Block | None:
-    """Return the block of our own loops that multiplies this size of float32 faster than BLAS, if there is one."""
-    shorter = min(rows, columns)
-    if SPLIT is not None:
-        return SPLIT if shorter >= _SPLIT_FROM else None
-    return FLOAT32 if shorter > NARROW and rows * columns * depth >= _own_loops_from() else None
-
-
 def _arithmetic_for(rows: int, columns: int, depth: int) -> str | Block:
     """Return how a float32 product of this size is computed: "blas", "narrow", or the block of our own loops."""
-    is_narrow = min(rows, columns) <= NARROW
+    shorter, chosen = min(rows, columns), FLOAT32 if _backend == "numba" and FLOAT32 is not None else "blas"
     if _precision == "bfloat16":
-        rounded = FLOAT32 if _backend == "numba" and FLOAT32 is not None else "blas"
-        return "narrow" if is_narrow else BFLOAT16 or rounded
-    if _backend != "blas" and (faster := _faster_block(rows, columns, depth)) is not None:
-        return faster
-    if _backend == "numba" and FLOAT32 is not None:
-        return "narrow" if is_narrow else FLOAT32
-    return "blas"
+        return "narrow" if shorter <= NARROW else BFLOAT16 or chosen
+    if _backend == "blas":
+        return "blas"
+    if SPLIT is not None and shorter >= _SPLIT_FROM:
+        return SPLIT
+    if chosen != "blas" and shorter <= NARROW:
+        return "narrow"
+    is_faster = SPLIT is None and shorter > NARROW and rows * columns * depth >= _own_loops_from()
+    return FLOAT32 if is_faster and FLOAT32 is not None else chosen
 
 
 def describe_arithmetic() -> str:
     """Describe what decides the last bits of products, for the record of a run: each choice, and its origin."""
     library = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
-    blocks = [
-        f"{block.kind} {block.rows} x {block.columns}" for block in (FLOAT32, BFLOAT16, SMALL) if block is not None
-    ]
+    blocks = ", ".join(f"{each.kind} {each.rows} x {each.columns}" for each in (FLOAT32, BFLOAT16, SMALL) if each)
     core = f" for {blas.openblas_core()}" if blas.openblas_core() else ""
-    return f"{describe()}; blocks of {', '.join(blocks)}; BLAS is {library['name']} {library['version']}{core}"
+    return f"{describe()}; blocks of {blocks}; BLAS is {library['name']} {library['version']}{core}"
 
 
 def splits(dtype: Any) -> bool:
@@ -185,12 +174,12 @@ def _set_part(a: Array, b: Array, out: Array, arithmetic: str | Block) -> None:
     """Set `out`, which is contiguous, to a @ b."""
     if arithmetic == "narrow":
         multiply_narrow(a, b, out, rounding=_precision == "bfloat16")
-    elif isinstance(arithmetic, Block):
+        return
+    if isinstance(arithmetic, Block):
         left, right = multiply(a, b, out, arithmetic)
-        if arithmetic.parts == 3 and not is_as_close_as_float32(left, right, a.shape[1], out):
-            _share_blas_product(a, b, out)
-    else:
-        _share_blas_product(a, b, out)
+        if arithmetic.parts != 3 or is_as_close_as_float32(left, right, a.shape[1], out):
+            return
+    _share_blas_product(a, b, out)
 
 
 def _share_blas_product(a: Array, b: Array, out: Array) -> None:
@@ -231,9 +220,7 @@ def blas_products(a: Array, b: Array) -> Array:
     left, right = (np.moveaxis(np.broadcast_to(x, (*lead, *x.shape[-2:])), axis, 0) for x in (a, b))
     out = np.moveaxis(y, axis, 0)
     work = y.size // max(lead[axis], 1) * a.shape[-1] // _PER_OPERATION
-    threads.over_rows(
-        lambda start, stop: blas_product(left[start:stop], right[start:stop], out[start:stop]), lead[axis], work
-    )
+    threads.over_rows(lambda a, b: blas_product(left[a:b], right[a:b], out[a:b]), lead[axis], work)
     return y
 
 

@@ -1,4 +1,4 @@
-"""Products of a few rows, or of a few columns, which read the long factor once, from front to back.
+"""Products of a few rows, or of a few columns, which read the long factor once; and rounding to bfloat16.
 
 A product of one row, as when a model writes a token, does two FLOPs for each weight: reading the weights takes the
 time, and a packed copy of them, which is written once and read once, would take three times as long. So the long factor
@@ -14,8 +14,8 @@ import numpy as np
 from minigrad.kernels.codegen.bits import bfloat16_bits, float32_of
 from minigrad.kernels.gemm.packing import Matrix
 from minigrad.kernels.gemm.panels import matrix_of
-from minigrad.kernels.gemm.rounding import round_bfloat16
 from minigrad.kernels.jit import kernel
+from minigrad.kernels.rows import rows_of, share_rows
 from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
 
@@ -29,6 +29,23 @@ _TOGETHER = 512  # lanes whose sums stay in the first-level cache
 def as_multiplied(x: float, rounding: bool) -> Any:
     """Return x, or x rounded to bfloat16."""
     return float32_of(bfloat16_bits(x) << np.uint32(16)) if rounding else x
+
+
+@kernel
+def _round_rows(x: Array, y: Array, start: int, stop: int) -> None:
+    for i in range(start, stop):
+        for j in range(x.shape[1]):
+            y[i, j] = as_multiplied(x[i, j], True)
+
+
+def round_bfloat16(x: Array) -> Array:
+    """Return a float32 array with every element rounded to bfloat16; a transposed matrix stays transposed."""
+    if x.flags.f_contiguous and not x.flags.c_contiguous:
+        return round_bfloat16(x.T).T
+    rows = rows_of(x)
+    y = np.empty_like(rows)
+    share_rows(_round_rows, 1, rows, y)
+    return y.reshape(x.shape)
 
 
 @kernel
@@ -74,8 +91,7 @@ def multiply_steps(few: Array, many: Matrix, rounding: bool, y: Array, start: in
 
 
 def multiply_narrow(a: Array, b: Array, out: Array, rounding: bool) -> None:
-    """Set `out` to a @ b, float32 matrices, where one of them has few lanes; with `rounding` both are rounded to
-    bfloat16.
+    """Set `out` to a @ b, float32, where one has few lanes; with `rounding` both are rounded to bfloat16.
 
     Shapes: a (M, K), b (K, N), out (M, N). Every sum is added in one order whatever the number of threads; the order
     depends on which axis of the long factor is contiguous.

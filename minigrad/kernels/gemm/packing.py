@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minigrad.kernels.codegen.bfloat16_pairs import round_pairs, split_pairs
+from minigrad.kernels.codegen.bfloat16_pairs import NO_LARGEST, NO_SMALLEST, round_pairs, split_pairs, update_extremes
 from minigrad.kernels.codegen.bits import bits_of
-from minigrad.kernels.codegen.extremes import NO_LARGEST, NO_SMALLEST, update_extremes
 from minigrad.kernels.codegen.microkernel import Panel
 from minigrad.kernels.codegen.vector_moves import LEFT, RIGHT, SIDE, copy_left, copy_right, transpose_block
 from minigrad.kernels.jit import kernel
@@ -22,8 +21,6 @@ from minigrad.typing import Array
 
 OVERRUN = 2 * SIDE * SIDE
 """Words behind the last panel that packing may write: SIDE steps of the widest panel, which has 2 SIDE lanes."""
-
-
 _LINES = 12
 """Lines of a transposed factor that are packed together: no more than the ways of a first-level cache, because lines
 that are a multiple of 4 KB apart all fall into the same set of it."""
@@ -212,30 +209,24 @@ def copy_square(matrix: Matrix, square: Array) -> None:
 
     Both have one order: [step][lane] if the matrix is transposed, else [lane][step].
     """
+    x, start, stride, transposed, lanes, steps = matrix
     square[:] = 0
-    for lane in range(matrix.lanes):
-        for step in range(matrix.steps):
-            if matrix.transposed:
-                square[step * SIDE + lane] = matrix.elements[matrix.start + step * matrix.stride + lane]
+    for lane in range(lanes):
+        for step in range(steps):
+            if transposed:
+                square[step * SIDE + lane] = x[start + step * stride + lane]
             else:
-                square[lane * 2 * SIDE + step] = matrix.elements[matrix.start + lane * matrix.stride + step]
+                square[lane * 2 * SIDE + step] = x[start + lane * stride + step]
 
 
 @kernel
 def pack_panels(factor: Factor, section: Section, packed: Array, scratch: PackScratch) -> None:
     """Pack a section of a factor's panels, as float32 or as bfloat16."""
-    matrix, layout = factor
+    (x, start, stride, transposed, lanes, steps), layout = factor
     if layout.parts == 0:
         pack_float32(factor, section, packed)
         return
     lane, step = section.first * layout.lanes, 2 * section.begin
-    offset = step * matrix.stride + lane if matrix.transposed else lane * matrix.stride + step
-    rest = Matrix(
-        matrix.elements,
-        matrix.start + offset,
-        matrix.stride,
-        matrix.transposed,
-        matrix.lanes - lane,
-        matrix.steps - step,
-    )
+    start += step * stride + lane if transposed else lane * stride + step
+    rest = Matrix(x, start, stride, transposed, lanes - lane, steps - step)
     pack_bfloat16(Factor(rest, layout), section.last - section.first, section.words, Panel(packed, 0), scratch)

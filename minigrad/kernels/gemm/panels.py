@@ -7,12 +7,13 @@ the first-level cache, and multiplied with all of the group. The blocking is tha
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
-from minigrad.kernels.codegen.extremes import NO_EXTREMES
+from minigrad.kernels.codegen.bfloat16_pairs import NO_EXTREMES
 from minigrad.kernels.codegen.microkernel import Panel, Target, multiply_block
 from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.cpu import Block
@@ -27,6 +28,7 @@ _DEPTH, _SPLIT_DEPTH = 512, 160  # words of a sum at a time; fewer where each el
 # that belongs to a core; smaller groups cost more than they save, as each packs the left factor again.
 _WORDS, _TILE_WORDS, _SPLIT_WORDS = 1 << 18, 1 << 19, 340_000
 _LEFT = 8  # left panels packed together, so that whole cache lines of a transposed matrix are used
+_LEAST_ELEMENT, _LEAST_TERM, _LARGEST_SUM = 2.0**-103, 2.0**-98, 2.0**127  # see `is_as_close_as_float32`
 _SPARE = OVERRUN + 16  # words behind the last panel, for stores that overrun it and for alignment to 64 bytes
 
 
@@ -47,9 +49,6 @@ class Extremes(NamedTuple):
 
     largest: float
     smallest: float
-
-
-_UNKNOWN = Extremes(0.0, 0.0)
 
 
 class Blocking(NamedTuple):
@@ -103,8 +102,7 @@ def multiply_panels(
     first_column, last_column = (0, -(-stride // columns)) if height > stride else (start, stop)
     words, depth, group, together = blocking(left, block, last_row - first_row, last_column - first_column)
     edge, size = np.empty(rows * columns, np.float32), depth * max(parts, 1)
-    a_scratch = pack_scratch(elements)
-    b_scratch = pack_scratch(elements)
+    a_scratch, b_scratch = pack_scratch(elements), pack_scratch(elements)
     a_memory = np.empty(together * rows * size + _SPARE, np.uint32)
     b_memory = np.empty(group * columns * size + _SPARE, np.uint32)
     # Panels begin where a cache line does (64 bytes), so that one load never needs parts of two lines.
@@ -152,24 +150,50 @@ def multiply(a: Array, b: Array, out: Array, block: Block) -> tuple[Extremes, Ex
     bfloat16 parts). Every sum is added in one order whatever the number of threads.
     Shapes: a (M, K), b (K, N), out (M, N). `out` must be contiguous; `a` and `b` may be transposed views.
     """
+    unknown = Extremes(0.0, 0.0)
     if 0 in (*a.shape, *b.shape):
         out[...] = 0
-        return _UNKNOWN, _UNKNOWN
+        return unknown, unknown
     left, right, shape = matrix_of(a), matrix_of(b.T), BlockShape(block.rows, block.columns, block.chunk, block.parts)
     rows, columns = out.shape
     longer, shorter, lanes = (rows, columns, block.rows) if rows > columns else (columns, rows, block.columns)
     found = np.empty((-(-longer // lanes), 2, 2 * SIDE), np.uint32)
     found[...] = NO_EXTREMES
-    over_rows(
-        lambda start, stop: multiply_panels(left, right, out, shape, found, start, stop),
-        len(found),
-        lanes * shorter * a.shape[1] // 8,
-        2 * shorter * a.shape[1],  # each range packs the shorter factor
-    )
-    return (_extremes_of(found[:, 0]), _extremes_of(found[:, 1])) if block.parts == 3 else (_UNKNOWN, _UNKNOWN)
+    size = shorter * a.shape[1]  # of the shorter factor, which each range packs
+    loop = partial(multiply_panels, left, right, out, shape, found)
+    over_rows(loop, len(found), lanes * size // 8, 2 * size)
+    return (_extremes_of(found[:, 0]), _extremes_of(found[:, 1])) if block.parts == 3 else (unknown, unknown)
 
 
 def _extremes_of(found: Array) -> Extremes:
     largest = found[:, :SIDE].max(keepdims=True)
     smallest = found[:, SIDE:].min(keepdims=True) + np.uint32(1)  # of an array, so that the highest integer becomes 0
     return Extremes(*(float(bits.view(np.float32)[0, 0]) for bits in (largest, smallest)))
+
+
+def is_as_close_as_float32(left: Extremes, right: Extremes, depth: int, result: Array) -> bool:
+    r"""Return whether a product of elements split into three bfloat16 parts, sums of `depth` terms, is as close as one
+    of float32. Within the range of float32 two things differ (see `minigrad.kernels.codegen.bfloat16_pairs`):
+
+    * Large elements. A part of infinity or NaN is NaN, and where the sum of products overflows, parts of opposite signs
+      can overflow too, and add up to NaN instead of infinity.
+    * Small elements. The tile registers take a number below $2^{-126}$ for zero, on the way in and on the way out.
+      An element $x$ keeps all three parts if its last bit is at least $2^{-126}$, so if $|x| \ge 2^{-103}$; else it
+      loses less than $2 \cdot 2^{-126}$. Each term of a sum is six products of parts, added up in pairs: at most nine
+      roundings that lose less than $2^{-126}$. So a term $a b$ loses less than $2^{-126} (9 + 2 \max|a| + 2 \max|b|)$.
+
+    Float32 itself rounds each term by up to $2^{-24} |a b|$. So nothing more is lost if all non-zero $|a|$ and $|b|$
+    are at least $2^{-103}$ and all non-zero $|a b|$ at least $2^{-98}$, because
+    $9 \cdot 2^{-126} < 2^{-24} \cdot 2^{-98}$. Nor is it where an element of the result is at least $2^{24}$ times what
+    a term loses, because it is at most the sum of the absolute values of its terms.
+    """
+    largest = left.largest * right.largest * depth
+    if not (np.isfinite((left.largest, right.largest)).all() and largest < _LARGEST_SUM):
+        return False
+    if largest == 0:
+        return True
+    smallest = min(left.smallest, right.smallest)
+    if smallest >= _LEAST_ELEMENT and left.smallest * right.smallest >= _LEAST_TERM:
+        return True
+    lost = 2.0**-126 * (9 + 2 * left.largest + 2 * right.largest)
+    return float(np.abs(result).min(initial=np.inf)) >= 2.0**24 * lost

@@ -13,22 +13,18 @@ from minigrad.typing import Array
 
 
 class Combination(NamedTuple):
-    """The rows that are added up, and for each result their weights and their places.
+    """The rows that are added up, and for each result their weights and their places."""
 
-    Shapes: parts (rows * k, C), gates (rows, k), places (rows, k) int64.
-    """
-
-    parts: Array
-    gates: Array
-    places: Array
+    parts: Array  # (rows * k, C)
+    gates: Array  # (rows, k)
+    places: Array  # (rows, k) int64
 
 
 @kernel
 def _combine_rows(given: Combination, y: Array, start: int, stop: int) -> None:
     for i in range(start, stop):
         row = y[i]
-        for j in range(row.size):
-            row[j] = 0
+        row[:] = 0
         for n in range(given.places.shape[1]):
             gate, part = given.gates[i, n], given.parts[given.places[i, n]]
             for j in range(row.size):

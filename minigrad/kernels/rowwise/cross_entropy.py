@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from minigrad.kernels.jit import kernel
-from minigrad.kernels.rows import rows_of
+from minigrad.kernels.rows import rows_of, share_rows
 from minigrad.kernels.rowwise.exponential import exp
-from minigrad.kernels.rowwise.maximum import LANES, row_maximum
-from minigrad.kernels.threads import over_rows
+from minigrad.kernels.rowwise.softmax import LANES, row_maximum
 from minigrad.typing import Array
 
-
-class Targets(NamedTuple):
-    """The true class of each row, and the class that means "no target"."""
-
-    classes: Array  # (rows,) int64
-    ignored: int
+Targets = tuple[Array, int]
+"""The true class of each row (rows,) int64, and the class that means "no target"."""
 
 
 @kernel
 def _cross_entropy_rows(
     logits: Array, targets: Targets, losses: Array, logsumexp: Array, start: int, stop: int
 ) -> None:
-    width, classes, zero = logits.shape[1], targets.classes, logits.dtype.type(0)
+    (classes, ignored), width, zero = targets, logits.shape[1], logits.dtype.type(0)
     lanes = np.empty(LANES, logits.dtype)
     for i in range(start, stop):
-        if classes[i] == targets.ignored:
-            losses[i] = 0
-            logsumexp[i] = 0
+        if classes[i] == ignored:
+            losses[i] = logsumexp[i] = 0
             continue
         largest = row_maximum(logits, i, width, lanes)
         shift = largest if largest > -np.inf else zero
@@ -47,9 +39,9 @@ def _cross_entropy_rows(
 def _cross_entropy_backward_rows(
     logits: Array, targets: Targets, logsumexp: Array, scale: float, dx: Array, start: int, stop: int
 ) -> None:
-    width, classes = logits.shape[1], targets.classes
+    (classes, ignored), width = targets, logits.shape[1]
     for i in range(start, stop):
-        if classes[i] == targets.ignored:
+        if classes[i] == ignored:
             for j in range(width):
                 dx[i, j] = 0
             continue
@@ -63,10 +55,10 @@ def _cross_entropy_in_place_rows(
     logits: Array, targets: Targets, losses: Array, scales: Array, start: int, stop: int
 ) -> None:
     """Replace the logits of each row by (softmax - one-hot) * its scale; the exponentials are computed once."""
-    width, classes, zero = logits.shape[1], targets.classes, logits.dtype.type(0)
+    (classes, ignored), width, zero = targets, logits.shape[1], logits.dtype.type(0)
     lanes = np.empty(LANES, logits.dtype)
     for i in range(start, stop):
-        if classes[i] == targets.ignored:
+        if classes[i] == ignored:
             losses[i] = 0
             for j in range(width):
                 logits[i, j] = 0
@@ -88,25 +80,17 @@ def _cross_entropy_in_place_rows(
 
 def cross_entropy_forward(logits: Array, targets: Array, ignore: int) -> tuple[Array, Array]:
     """Return each row's loss in nats and its logsumexp; both are 0 where the target is `ignore`."""
-    rows, given = rows_of(logits), Targets(targets, ignore)
+    rows = rows_of(logits)
     losses, logsumexp = np.empty(len(rows), rows.dtype), np.empty(len(rows), rows.dtype)
-    over_rows(
-        lambda start, stop: _cross_entropy_rows(rows, given, losses, logsumexp, start, stop),
-        len(rows),
-        4 * rows.shape[1],
-    )
+    share_rows(_cross_entropy_rows, 4, rows, (targets, ignore), losses, logsumexp)
     return losses, logsumexp
 
 
 def cross_entropy_backward(logits: Array, targets: Array, ignore: int, logsumexp: Array, scale: float) -> Array:
     """Return (softmax - one-hot) * `scale`, row by row; zero where the target is `ignore`."""
-    rows, given = rows_of(logits), Targets(targets, ignore)
-    dx, factor = np.empty_like(rows), rows.dtype.type(scale)
-    over_rows(
-        lambda start, stop: _cross_entropy_backward_rows(rows, given, logsumexp, factor, dx, start, stop),
-        len(rows),
-        4 * rows.shape[1],
-    )
+    rows = rows_of(logits)
+    dx = np.empty_like(rows)
+    share_rows(_cross_entropy_backward_rows, 4, rows, (targets, ignore), logsumexp, rows.dtype.type(scale), dx)
     return dx.reshape(logits.shape)
 
 
@@ -116,10 +100,6 @@ def cross_entropy_in_place(logits: Array, targets: Array, ignore: int, scales: A
     Both are 0 where the target is `ignore`; the loss is not scaled.  Shapes: logits (rows, V), contiguous, targets
     (rows,) int64, scales (rows,) of the dtype of the logits -> (rows,).
     """
-    losses, given = np.empty(len(logits), logits.dtype), Targets(targets, ignore)
-    over_rows(
-        lambda start, stop: _cross_entropy_in_place_rows(logits, given, losses, scales, start, stop),
-        len(logits),
-        4 * logits.shape[1],
-    )
+    losses = np.empty(len(logits), logits.dtype)
+    share_rows(_cross_entropy_in_place_rows, 4, logits, (targets, ignore), losses, scales)
     return losses

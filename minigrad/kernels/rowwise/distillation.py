@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from minigrad.kernels.jit import kernel
+from minigrad.kernels.rows import share_rows
 from minigrad.kernels.rowwise.exponential import exp
-from minigrad.kernels.rowwise.maximum import LANES, row_maximum
-from minigrad.kernels.threads import over_rows
+from minigrad.kernels.rowwise.softmax import LANES, row_maximum
 from minigrad.typing import Array
 
 
@@ -74,15 +74,10 @@ def _distillation_rows(
 def distillation_in_place(logits: Array, teacher: Array, lesson: Lesson, scales: Array) -> Array:
     """Return each row's loss, and replace its logits by the gradient of the loss times its scale.
 
-    Both are 0 where the class is `ignored`. The logits of the teacher are overwritten.
-    Shapes: logits and teacher (rows, V), contiguous, scales and the shares of the lesson (rows,), all of one dtype ->
-    (rows,).
+    Both are 0 where the class is `ignored`. The logits of the teacher are overwritten.  Shapes: logits and teacher
+    (rows, V), contiguous, scales and the shares of the lesson (rows,), all of one dtype -> (rows,).
     """
     given = lesson._replace(temperature=logits.dtype.type(lesson.temperature))
     losses = np.empty(len(logits), logits.dtype)
-    over_rows(
-        lambda start, stop: _distillation_rows(logits, teacher, given, losses, scales, start, stop),
-        len(logits),
-        16 * logits.shape[1],
-    )
+    share_rows(_distillation_rows, 16, logits, teacher, given, losses, scales)
     return losses

@@ -17,10 +17,8 @@ from minigrad.kernels.rows import rows_of
 from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
 
-_M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+_M0, _M1, _LOW, _SHIFT = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57), np.uint64(0xFFFFFFFF), np.uint64(32)
 _W0, _W1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
-_LOW = np.uint64(0xFFFFFFFF)
-_SHIFT = np.uint64(32)
 _SEGMENT = 1_024  # elements whose mask is drawn at a time: few enough to stay in the first-level cache
 
 
@@ -71,9 +69,8 @@ def _dropout_blocks(x: Array, y: Array, draws: Draws, start: int, stop: int) -> 
     zero, mask = x.dtype.type(0), np.empty(_SEGMENT + 4, x.dtype)
     skipped = draws.first % 4  # draws of the first counter that belong to the elements before
     for first in range(4 * start, min(4 * stop, x.shape[1]), _SEGMENT):
-        xs = x[0, first : min(first + _SEGMENT, 4 * stop)]
-        ys = y[0, first : min(first + _SEGMENT, 4 * stop)]
-        block = (draws.first + first) // 4
+        part, block = slice(first, min(first + _SEGMENT, 4 * stop)), (draws.first + first) // 4
+        xs, ys = x[0, part], y[0, part]
         draw_mask(mask, skipped + xs.size, block & 0xFFFFFFFF, block >> 32, draws)
         for i in range(xs.size):
             ys[i] = xs[i] * mask[skipped + i] if mask[skipped + i] > zero else zero  # infinity too

@@ -21,9 +21,5 @@ def _scatter_add_columns(dy: Array, ids: Array, dw: Array, start: int, stop: int
 def scatter_add(dy: Array, ids: Array, dw: Array) -> None:
     """Add each row of `dy` (rows, C) to row `ids[row]` of `dw` (V, C), which must be contiguous."""
     rows = rows_of(dy)
-    over_rows(
-        lambda start, stop: _scatter_add_columns(rows, ids, dw, start, stop),
-        rows.shape[1],
-        len(rows),
-        4 * len(rows),  # a range reads all ids, and begins a piece of each row
-    )
+    work = len(rows)  # of a column; a range reads all ids too, and begins a piece of each row
+    over_rows(lambda a, b: _scatter_add_columns(rows, ids, dw, a, b), rows.shape[1], work, 4 * work)

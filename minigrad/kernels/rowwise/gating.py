@@ -1,24 +1,35 @@
-"""Gates: the logistic function of a gate scales each element of an input, or mixes two inputs."""
+"""Gates: an activation function of a gate scales each element of an input, or mixes two inputs.
+
+SwiGLU takes the SiLU of the gate, the others its logistic function.
+"""
 
 from __future__ import annotations
-
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from minigrad.kernels.jit import exact, kernel
-from minigrad.kernels.rows import rows_of
+from minigrad.kernels.rows import rows_of, share_rows
 from minigrad.kernels.rowwise.exponential import exp
-from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
 
 
-class Blend(NamedTuple):
-    """The inputs of a blend, or the gradients of them; all have one shape."""
+@kernel
+def _swiglu_rows(gate: Array, up: Array, y: Array, start: int, stop: int) -> None:
+    one = gate.dtype.type(1)
+    for i in range(start, stop):
+        for j in range(gate.shape[1]):
+            y[i, j] = gate[i, j] / (one + exp(-gate[i, j])) * up[i, j]
 
-    a: Array
-    b: Array
-    gate: Array
+
+@kernel
+def _swiglu_backward_rows(dy: Array, gate: Array, up: Array, dgate: Array, dup: Array, start: int, stop: int) -> None:
+    one = gate.dtype.type(1)
+    for i in range(start, stop):
+        for j in range(gate.shape[1]):
+            g = gate[i, j]
+            sigmoid = one / (one + exp(-g))
+            dup[i, j] = dy[i, j] * g * sigmoid
+            dgate[i, j] = dy[i, j] * up[i, j] * sigmoid * (one + g * (one - sigmoid))
 
 
 @kernel
@@ -42,9 +53,8 @@ def _sigmoid_gate_backward_rows(
 
 
 @exact
-def _blend_rows(inputs: Blend, y: Array, start: int, stop: int) -> None:
+def _blend_rows(a: Array, b: Array, gate: Array, y: Array, start: int, stop: int) -> None:
     # Exact, because the compiler would make b + share * (a - b) of it, which is NaN where b is infinite.
-    a, b, gate = inputs
     one = a.dtype.type(1)
     for i in range(start, stop):
         for j in range(a.shape[1]):
@@ -53,10 +63,10 @@ def _blend_rows(inputs: Blend, y: Array, start: int, stop: int) -> None:
 
 
 @kernel
-def _blend_backward_rows(dy: Array, inputs: Blend, gradients: Blend, start: int, stop: int) -> None:
-    a, b, gate = inputs
-    da, db, dgate = gradients
-    one = a.dtype.type(1)
+def _blend_backward_rows(
+    dy: Array, inputs: tuple[Array, ...], gradients: tuple[Array, ...], start: int, stop: int
+) -> None:
+    (a, b, gate), (da, db, dgate), one = inputs, gradients, dy.dtype.type(1)
     for i in range(start, stop):
         for j in range(a.shape[1]):
             share = one / (one + exp(-gate[i, j]))
@@ -65,37 +75,49 @@ def _blend_backward_rows(dy: Array, inputs: Blend, gradients: Blend, start: int,
             dgate[i, j] = dy[i, j] * (a[i, j] - b[i, j]) * share * (one - share)
 
 
-def _over_rows_of(rows: Array, loop: Any, *arguments: Any) -> None:
-    over_rows(lambda start, stop: loop(*arguments, start, stop), len(rows), 10 * rows.shape[1])
+def swiglu_forward(gate: Array, up: Array) -> Array:
+    """Return silu(gate) * up, element by element."""
+    rows = rows_of(gate)
+    y = np.empty_like(rows)
+    share_rows(_swiglu_rows, 8, rows, rows_of(up), y)
+    return y.reshape(gate.shape)
+
+
+def swiglu_backward(dy: Array, gate: Array, up: Array) -> tuple[Array, Array]:
+    """Return the gradients of gate and up; the exponential is computed again, not stored."""
+    rows = rows_of(gate)
+    dgate, dup = np.empty_like(rows), np.empty_like(rows)
+    share_rows(_swiglu_backward_rows, 12, rows_of(dy), rows, rows_of(up), dgate, dup)
+    return dgate.reshape(gate.shape), dup.reshape(up.shape)
 
 
 def sigmoid_gate_forward(x: Array, gate: Array) -> Array:
     """Return x times the logistic function of the gate, element by element."""
-    rows, gates = rows_of(x), rows_of(gate)
+    rows = rows_of(x)
     y = np.empty_like(rows)
-    _over_rows_of(rows, _sigmoid_gate_rows, rows, gates, y)
+    share_rows(_sigmoid_gate_rows, 10, rows, rows_of(gate), y)
     return y.reshape(x.shape)
 
 
 def sigmoid_gate_backward(dy: Array, x: Array, gate: Array) -> tuple[Array, Array]:
     """Return the gradients of x and gate."""
-    slopes, rows, gates = rows_of(dy), rows_of(x), rows_of(gate)
+    rows = rows_of(x)
     dx, dgate = np.empty_like(rows), np.empty_like(rows)
-    _over_rows_of(rows, _sigmoid_gate_backward_rows, slopes, rows, gates, dx, dgate)
+    share_rows(_sigmoid_gate_backward_rows, 10, rows_of(dy), rows, rows_of(gate), dx, dgate)
     return dx.reshape(x.shape), dgate.reshape(x.shape)
 
 
 def blend_forward(a: Array, b: Array, gate: Array) -> Array:
     """Return a mixture of a and b, element by element; the share of a is the logistic function of the gate."""
-    inputs = Blend(rows_of(a), rows_of(b), rows_of(gate))
-    y = np.empty_like(inputs.a)
-    _over_rows_of(y, _blend_rows, inputs, y)
+    rows = rows_of(a)
+    y = np.empty_like(rows)
+    share_rows(_blend_rows, 10, rows, rows_of(b), rows_of(gate), y)
     return y.reshape(a.shape)
 
 
 def blend_backward(dy: Array, a: Array, b: Array, gate: Array) -> tuple[Array, Array, Array]:
     """Return the gradients of a, b and gate."""
-    slopes, inputs = rows_of(dy), Blend(rows_of(a), rows_of(b), rows_of(gate))
-    gradients = Blend(np.empty_like(slopes), np.empty_like(slopes), np.empty_like(slopes))
-    _over_rows_of(slopes, _blend_backward_rows, slopes, inputs, gradients)
-    return gradients.a.reshape(a.shape), gradients.b.reshape(a.shape), gradients.gate.reshape(a.shape)
+    slopes, inputs = rows_of(dy), (rows_of(a), rows_of(b), rows_of(gate))
+    da, db, dgate = np.empty_like(slopes), np.empty_like(slopes), np.empty_like(slopes)
+    share_rows(_blend_backward_rows, 10, slopes, inputs, (da, db, dgate))
+    return da.reshape(a.shape), db.reshape(a.shape), dgate.reshape(a.shape)

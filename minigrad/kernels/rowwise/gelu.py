@@ -62,7 +62,7 @@ def _gelu_tanh_backward_rows(dy: Array, x: Array, dx: Array, start: int, stop: i
 
 def _flat(loop: Any, *arrays: Array) -> Array:
     rows = [rows_of(array, array.size) for array in arrays]
-    result = np.empty(rows[0].shape, rows[0].dtype)
+    result = np.empty_like(rows[0])
     over_rows(lambda start, stop: loop(*rows, result, start, stop), rows[0].size, 16)
     return result.reshape(arrays[0].shape)
 

@@ -2,62 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from minigrad.kernels.jit import kernel
-from minigrad.kernels.rows import rows_of
+from minigrad.kernels.rows import rows_of, share_rows
 from minigrad.kernels.threads import over_rows
 from minigrad.typing import Array
 
 _CHUNK = 64  # rows whose weight gradients are summed together, before the sums of the chunks are added in order
 
 
-class RMSNormSaved(NamedTuple):
-    """What the backward pass of RMSNorm reads of the forward pass."""
-
-    x: Array  # (rows, C)
-    weight: Array  # (C,)
-    inverse: Array  # (rows,): 1 / root mean square
-
-
-class RMSNormGradients(NamedTuple):
-    """The gradients of the input and, a sum for each chunk of rows, of the weight."""
-
-    dx: Array  # (rows, C)
-    dw: Array  # (chunks, C)
-
-
-class LayerNormParameters(NamedTuple):
-    """What LayerNorm multiplies a normalised row by, what it adds, and the constant under the square root."""
-
-    weight: Array  # (C,)
-    bias: Array  # (C,)
-    eps: float
-
-
-class LayerNormSaved(NamedTuple):
-    """What the backward pass of LayerNorm reads of the forward pass."""
-
-    x: Array  # (rows, C)
-    weight: Array  # (C,)
-    mean: Array  # (rows,)
-    inverse: Array  # (rows,): 1 / standard deviation
-
-
-class LayerNormGradients(NamedTuple):
-    """The gradients of the input and, a sum for each chunk of rows, of the weight and the bias."""
-
-    dx: Array  # (rows, C)
-    dw: Array  # (chunks, C)
-    db: Array  # (chunks, C)
-
-
 @kernel
 def _rms_norm_rows(x: Array, weight: Array, y: Array, inverse: Array, eps: float, start: int, stop: int) -> None:
-    width = x.shape[1]
-    one = x.dtype.type(1)
+    width, one = x.shape[1], x.dtype.type(1)
     for i in range(start, stop):
         squares = x.dtype.type(0)
         for j in range(width):
@@ -72,18 +31,16 @@ def _rms_norm_rows(x: Array, weight: Array, y: Array, inverse: Array, eps: float
 
 @kernel
 def _rms_norm_backward_chunks(
-    dy: Array, saved: RMSNormSaved, gradients: RMSNormGradients, rows: int, start: int, stop: int
+    dy: Array, saved: tuple[Array, ...], gradients: tuple[Array, ...], rows: int, start: int, stop: int
 ) -> None:
-    """Write the gradients of chunks start to stop, of `rows` rows each."""
-    x, weight, inverse = saved
-    dx, dw = gradients
+    """Write the gradients of chunks start to stop, of `rows` rows each: of dw (chunks, C) a sum for each chunk."""
+    (x, weight, inverse), (dx, dw) = saved, gradients
     width = x.shape[1]
     for chunk in range(start, stop):
         for j in range(width):
             dw[chunk, j] = 0
         for i in range(chunk * rows, min((chunk + 1) * rows, x.shape[0])):
-            scale = inverse[i]
-            dot = x.dtype.type(0)
+            scale, dot = inverse[i], x.dtype.type(0)
             for j in range(width):
                 dot += dy[i, j] * weight[j] * x[i, j]
             dot *= scale * scale / x.dtype.type(width)
@@ -94,42 +51,35 @@ def _rms_norm_backward_chunks(
 
 @kernel
 def _layer_norm_rows(
-    x: Array, parameters: LayerNormParameters, y: Array, mean: Array, inverse: Array, start: int, stop: int
+    x: Array, parameters: tuple[Array, Array, float], y: Array, mean: Array, inverse: Array, start: int, stop: int
 ) -> None:
-    weight, bias, eps = parameters
-    width = x.shape[1]
-    one = x.dtype.type(1)
+    (weight, bias, eps), width, one = parameters, x.shape[1], x.dtype.type(1)
     for i in range(start, stop):
-        total = x.dtype.type(0)
+        total, squares = x.dtype.type(0), x.dtype.type(0)
         for j in range(width):
             total += x[i, j]
         centre = total / x.dtype.type(width)
-        squares = x.dtype.type(0)
         for j in range(width):
             squares += (x[i, j] - centre) * (x[i, j] - centre)
         scale = one / np.sqrt(squares / x.dtype.type(width) + eps)
-        mean[i] = centre
-        inverse[i] = scale
+        mean[i], inverse[i] = centre, scale
         for j in range(width):
             y[i, j] = (x[i, j] - centre) * scale * weight[j] + bias[j]
 
 
 @kernel
 def _layer_norm_backward_chunks(
-    dy: Array, saved: LayerNormSaved, gradients: LayerNormGradients, rows: int, start: int, stop: int
+    dy: Array, saved: tuple[Array, ...], gradients: tuple[Array, ...], rows: int, start: int, stop: int
 ) -> None:
     """Write the gradients of chunks start to stop, of `rows` rows each."""
-    x, weight, mean, inverse = saved
-    dx, dw, db = gradients
+    (x, weight, mean, inverse), (dx, dw, db) = saved, gradients
     width = x.shape[1]
     for chunk in range(start, stop):
         for j in range(width):
             dw[chunk, j] = 0
             db[chunk, j] = 0
         for i in range(chunk * rows, min((chunk + 1) * rows, x.shape[0])):
-            centre, scale = mean[i], inverse[i]
-            total = x.dtype.type(0)
-            dot = x.dtype.type(0)
+            centre, scale, total, dot = mean[i], inverse[i], x.dtype.type(0), x.dtype.type(0)
             for j in range(width):
                 g = dy[i, j] * weight[j]
                 total += g
@@ -146,46 +96,36 @@ def _layer_norm_backward_chunks(
 def rms_norm_forward(x: Array, weight: Array, eps: float) -> tuple[Array, Array]:
     """Return the normalised rows and each row's 1 / root mean square."""
     rows = rows_of(x)
-    y, inverse, epsilon = np.empty_like(rows), np.empty(len(rows), x.dtype), x.dtype.type(eps)
-    w = rows_of(weight)[0]
-    over_rows(lambda a, b: _rms_norm_rows(rows, w, y, inverse, epsilon, a, b), len(rows), 4 * rows.shape[1])
+    y, inverse = np.empty_like(rows), np.empty(len(rows), x.dtype)
+    share_rows(_rms_norm_rows, 4, rows, rows_of(weight)[0], y, inverse, x.dtype.type(eps))
     return y.reshape(x.shape), inverse
 
 
 def rms_norm_backward(dy: Array, x: Array, weight: Array, inverse: Array) -> tuple[Array, Array]:
     """Return the gradients of input and weight."""
-    slopes, saved = rows_of(dy), RMSNormSaved(rows_of(x), rows_of(weight)[0], inverse)
-    chunks, width = -(-len(slopes) // _CHUNK), slopes.shape[1]
-    gradients = RMSNormGradients(np.empty_like(slopes), np.empty((chunks, width), x.dtype))
-    over_rows(
-        lambda start, stop: _rms_norm_backward_chunks(slopes, saved, gradients, _CHUNK, start, stop),
-        chunks,
-        8 * _CHUNK * width,
-    )
-    return gradients.dx.reshape(x.shape), gradients.dw.sum(axis=0)
+    dx, dw = _backward(_rms_norm_backward_chunks, 8, dy, (rows_of(x), rows_of(weight)[0], inverse), 1)
+    return dx, dw
 
 
 def layer_norm_forward(x: Array, weight: Array, bias: Array, eps: float) -> tuple[Array, Array, Array]:
     """Return the normalised rows, and each row's mean and 1 / standard deviation."""
-    rows, parameters = rows_of(x), LayerNormParameters(rows_of(weight)[0], rows_of(bias)[0], x.dtype.type(eps))
+    rows, parameters = rows_of(x), (rows_of(weight)[0], rows_of(bias)[0], x.dtype.type(eps))
     y, mean, inverse = np.empty_like(rows), np.empty(len(rows), x.dtype), np.empty(len(rows), x.dtype)
-    over_rows(
-        lambda start, stop: _layer_norm_rows(rows, parameters, y, mean, inverse, start, stop),
-        len(rows),
-        6 * rows.shape[1],
-    )
+    share_rows(_layer_norm_rows, 6, rows, parameters, y, mean, inverse)
     return y.reshape(x.shape), mean, inverse
 
 
 def layer_norm_backward(dy: Array, x: Array, weight: Array, mean: Array, inverse: Array) -> tuple[Array, Array, Array]:
     """Return the gradients of input, weight and bias."""
-    slopes, saved = rows_of(dy), LayerNormSaved(rows_of(x), rows_of(weight)[0], mean, inverse)
+    dx, dw, db = _backward(_layer_norm_backward_chunks, 10, dy, (rows_of(x), rows_of(weight)[0], mean, inverse), 2)
+    return dx, dw, db
+
+
+def _backward(loop: Any, work: int, dy: Array, saved: tuple[Array, ...], parameters: int) -> list[Array]:
+    """Return the gradients of the input and of some parameters; `work` is that of an element."""
+    slopes = rows_of(dy)
     chunks, width = -(-len(slopes) // _CHUNK), slopes.shape[1]
-    dw, db = np.empty((chunks, width), x.dtype), np.empty((chunks, width), x.dtype)
-    gradients = LayerNormGradients(np.empty_like(slopes), dw, db)
-    over_rows(
-        lambda start, stop: _layer_norm_backward_chunks(slopes, saved, gradients, _CHUNK, start, stop),
-        chunks,
-        10 * _CHUNK * width,
-    )
-    return gradients.dx.reshape(x.shape), dw.sum(axis=0), db.sum(axis=0)
+    sums = [np.empty((chunks, width), slopes.dtype) for _ in range(parameters)]
+    gradients = (np.empty_like(slopes), *sums)
+    over_rows(lambda a, b: loop(slopes, saved, gradients, _CHUNK, a, b), chunks, work * _CHUNK * width)
+    return [gradients[0].reshape(dy.shape), *(each.sum(axis=0) for each in sums)]

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from minigrad.kernels.jit import kernel
-from minigrad.kernels.rows import rows_of
-from minigrad.kernels.threads import over_rows
+from minigrad.kernels.rows import rows_of, share_rows
 from minigrad.typing import Array
 
 
-class Rotation(NamedTuple):
-    """The angles of all positions, and which elements are pairs."""
-
-    cosine: Array  # (max positions, D/2)
-    sine: Array  # (max positions, D/2)
-    positions: Array  # (rows,) int64
-    direction: float  # 1 rotates forwards, -1 backwards
-    interleaved: bool  # pairs are (2j, 2j + 1) of a head, else (j, j + D/2)
-
-
 @kernel
-def _rotary_rows(x: Array, rotation: Rotation, y: Array, start: int, stop: int) -> None:
+def _rotary_rows(x: Array, rotation: tuple[Array, Array, Array, float, bool], y: Array, start: int, stop: int) -> None:
     cosine, sine, positions, direction, interleaved = rotation
     half = cosine.shape[1]
     for i in range(start, stop):
@@ -44,6 +31,6 @@ def rotate(x: Array, cosine: Array, sine: Array, positions: Array, direction: in
     Shapes: x (rows, H, D), cosine and sine (positions, D/2), positions (rows,) int64.
     """
     rows = rows_of(x, x.shape[1] * x.shape[2])
-    y, rotation = np.empty_like(rows), Rotation(cosine, sine, positions, x.dtype.type(direction), interleaved)
-    over_rows(lambda start, stop: _rotary_rows(rows, rotation, y, start, stop), len(rows), 3 * rows.shape[1])
+    y = np.empty_like(rows)
+    share_rows(_rotary_rows, 3, rows, (cosine, sine, positions, x.dtype.type(direction), interleaved), y)
     return y.reshape(x.shape)

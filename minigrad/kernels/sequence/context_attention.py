@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -24,19 +25,10 @@ class Inputs(NamedTuple):
     scale: float  # of the scores
 
 
-class Gradients(NamedTuple):
-    """The gradients of queries, keys and values."""
-
-    dq: Array
-    dk: Array
-    dv: Array
-
-
 @kernel
 def _context_attention_rows(inputs: Inputs, y: Array, probabilities: Array, start: int, stop: int) -> None:
     q, k, v, heads, kv_heads, scale = inputs
-    size = q.shape[1] // heads
-    count = probabilities.shape[1] // heads
+    size, count = q.shape[1] // heads, probabilities.shape[1] // heads
     for i in range(start, stop):
         for h in range(heads):
             base = h // (heads // kv_heads) * size
@@ -67,12 +59,10 @@ def _context_attention_rows(inputs: Inputs, y: Array, probabilities: Array, star
 
 @kernel
 def _context_attention_backward_rows(
-    dy: Array, inputs: Inputs, probabilities: Array, gradients: Gradients, start: int, stop: int
+    dy: Array, inputs: Inputs, probabilities: Array, gradients: tuple[Array, ...], start: int, stop: int
 ) -> None:
-    q, k, v, heads, kv_heads, scale = inputs
-    dq, dk, dv = gradients
-    size = q.shape[1] // heads
-    count = probabilities.shape[1] // heads
+    (q, k, v, heads, kv_heads, scale), (dq, dk, dv) = inputs, gradients
+    size, count = q.shape[1] // heads, probabilities.shape[1] // heads
     for i in range(start, stop):
         for j in range(k.shape[1]):
             dk[i, j] = 0
@@ -112,11 +102,7 @@ def context_attention_forward(q: Array, k: Array, v: Array, scale: float) -> tup
     """Return the attended values (rows, H, D) and the probabilities (rows, H * L)."""
     inputs = _inputs(q, k, v, scale)
     y, probabilities = np.empty_like(inputs.q), np.empty((len(q), inputs.heads * k.shape[1]), q.dtype)
-    over_rows(
-        lambda start, stop: _context_attention_rows(inputs, y, probabilities, start, stop),
-        len(q),
-        2 * k.shape[1] * y.shape[1],
-    )
+    over_rows(partial(_context_attention_rows, inputs, y, probabilities), len(q), 2 * k.shape[1] * y.shape[1])
     return y.reshape(q.shape), probabilities
 
 
@@ -125,10 +111,7 @@ def context_attention_backward(
 ) -> tuple[Array, Array, Array]:
     """Return the gradients of q, k and v."""
     slopes, inputs = _flat(dy), _inputs(q, k, v, scale)
-    gradients = Gradients(np.empty_like(inputs.q), np.empty_like(inputs.k), np.empty_like(inputs.v))
-    over_rows(
-        lambda start, stop: _context_attention_backward_rows(slopes, inputs, probabilities, gradients, start, stop),
-        len(q),
-        5 * k.shape[1] * slopes.shape[1],
-    )
-    return gradients.dq.reshape(q.shape), gradients.dk.reshape(k.shape), gradients.dv.reshape(v.shape)
+    dq, dk, dv = np.empty_like(inputs.q), np.empty_like(inputs.k), np.empty_like(inputs.v)
+    loop = partial(_context_attention_backward_rows, slopes, inputs, probabilities, (dq, dk, dv))
+    over_rows(loop, len(q), 5 * k.shape[1] * slopes.shape[1])
+    return dq.reshape(q.shape), dk.reshape(k.shape), dv.reshape(v.shape)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from minigrad.kernels.jit import kernel
@@ -41,23 +43,15 @@ def prefix_mean_forward(x: Array, offsets: Array, sums: Array, counts: Array) ->
     before these; they are not changed. All sums are float64.
     Shapes: x (rows, C), offsets (S + 1,) int64, sums (S, C) float64, counts (S,) int64 -> (rows, C).
     """
-    rows = rows_of(x)
+    rows, work = rows_of(x), 4 * x.size // max(len(counts), 1)
     y = np.empty_like(rows)
-    over_rows(
-        lambda start, stop: _prefix_mean_sequences(rows, offsets, sums, counts, y, start, stop),
-        len(counts),
-        4 * x.size // max(len(counts), 1),
-    )
+    over_rows(partial(_prefix_mean_sequences, rows, offsets, sums, counts, y), len(counts), work)
     return y.reshape(x.shape)
 
 
 def prefix_mean_backward(dy: Array, offsets: Array, counts: Array) -> Array:
     """Return the gradient of the rows: row u is part of the mean of every later row t, with a weight of 1 / n_t."""
-    rows = rows_of(dy)
+    rows, work = rows_of(dy), 4 * dy.size // max(len(counts), 1)
     dx = np.empty_like(rows)
-    over_rows(
-        lambda start, stop: _prefix_mean_backward_sequences(rows, offsets, counts, dx, start, stop),
-        len(counts),
-        4 * dy.size // max(len(counts), 1),
-    )
+    over_rows(partial(_prefix_mean_backward_sequences, rows, offsets, counts, dx), len(counts), work)
     return dx.reshape(dy.shape)

@@ -17,7 +17,7 @@ from minigrad.distributed.world import World
 from minigrad.evaluate.xz import MOST_BYTES
 from minigrad.experts import active_parameters, mixtures
 from minigrad.kernels.gemm import backend as products
-from minigrad.kernels.rowwise.swiglu import swiglu_forward
+from minigrad.kernels.rowwise.gating import swiglu_forward
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layers import Embedding
 from minigrad.ops.cross_entropy import logit_chunks

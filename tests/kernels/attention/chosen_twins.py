@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from minigrad.kernels.attention.chosen import Chosen, Gradients
-from minigrad.kernels.attention.plan import Inputs
+from minigrad.kernels.attention.chosen import Chosen
+from minigrad.kernels.attention.plan import Gradients, Inputs
 from tests.kernels.attention.twins import arguments, each_head, scores_of_head
 from tests.kernels.twin import Arguments, Array, Twin, numbers, span, untouched
 

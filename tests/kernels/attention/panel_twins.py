@@ -8,10 +8,9 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from minigrad.kernels.attention.arithmetic import Arithmetic
-from minigrad.kernels.attention.plan import HeadGroup, Inputs, Seen
+from minigrad.kernels.attention.plan import Arithmetic, HeadGroup, Inputs, Seen
 from minigrad.kernels.attention.queries import QueryPanel
-from minigrad.kernels.attention.tile_gradients import QueryTile, Saved, Workspace, backward_workspace
+from minigrad.kernels.attention.tile_gradients import Saved, Workspace, backward_workspace
 from minigrad.kernels.attention.tiles import COLUMNS, ROWS, LeftFactor, Tile
 from minigrad.kernels.gemm.packing import Matrix
 from minigrad.kernels.rowwise.dropout import Stream, draws_of
@@ -30,7 +29,7 @@ def _workspaces(draw: DrawFn, dtype: Any) -> tuple[Tile, Workspace, HeadGroup]:
     workspace = backward_workspace(np.zeros((0, 0), dtype), np.zeros(0, dtype), size)
     for array in leaves(workspace)[:-3]:  # all but the scratch memory of packing
         array[...] = np.round(numbers(draw, np.float64, array.size, scale=3)) if array.dtype == dtype else 0
-    for loaded, drawn in zip(workspace.queries.statistics.seen, seen, strict=True):
+    for loaded, drawn in zip(workspace.statistics.seen, seen, strict=True):
         loaded[:] = drawn
     return tile, workspace, HeadGroup(0, 1, 1, size)
 
@@ -54,18 +53,18 @@ def _add_by_key(sums: Array, height: int, product: Array, begin: int) -> None:
 def _tile_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     tile, workspace, heads = draw(_workspaces(dtype))
     height = -(-heads.size // ROWS) * ROWS
-    return [tile, LeftFactor(workspace.keys.k_columns, 0, height, tile.begin + tile.num_keys), workspace]
+    return [tile, LeftFactor(workspace.k_columns, 0, height, tile.begin + tile.num_keys), workspace]
 
 
 def _add_tile_gradients(tile: Tile, k_columns: LeftFactor, workspace: Workspace) -> None:
-    height, queries, (p, ds) = k_columns.rows, workspace.queries, _rows(workspace, tile)
+    height, (p, ds) = k_columns.rows, _rows(workspace, tile)
     padding = slice(tile.num_keys * COLUMNS, -(-tile.num_keys // COLUMNS) * COLUMNS * COLUMNS)
     workspace.scores[padding], workspace.slopes[padding] = 0, 0
     keys = _unpacked(k_columns.elements, height, k_columns.steps)[:, tile.begin : tile.begin + tile.num_keys]
-    queries.dq[: height * COLUMNS] = (keys @ ds).reshape(-1)
+    workspace.dq[: height * COLUMNS] = (keys @ ds).reshape(-1)
     for left, right, sums in (
-        (queries.dout_columns, p, workspace.keys.dv),
-        (queries.q_columns, ds, workspace.keys.dk),
+        (workspace.dout_columns, p, workspace.dv),
+        (workspace.q_columns, ds, workspace.dk),
     ):
         _add_by_key(sums, height, _unpacked(left, height, COLUMNS) @ right.T, tile.begin)
     # Scratch memory of packing holds the last block.
@@ -93,17 +92,17 @@ def _visible_arguments(draw: DrawFn, dtype: Any) -> Arguments:
 def _add_visible_gradients(
     inputs: Inputs, saved: Saved, tile: Tile, panel: QueryPanel, heads: HeadGroup, keys: Matrix, workspace: Workspace
 ) -> None:
-    queries, size = workspace.queries, heads.size
-    height, (p, ds) = -(-size // ROWS) * ROWS, _rows(workspace, tile)
-    seen = are_seen(tile, queries.statistics.seen)
-    queries.dq[:] = 0
+    size, (p, ds) = heads.size, _rows(workspace, tile)
+    height = -(-size // ROWS) * ROWS
+    seen = are_seen(tile, workspace.statistics.seen)
+    workspace.dq[:] = 0
     for i in range(keys.lanes):
         line = keys.elements[keys.start + i * keys.stride :][:size]
-        queries.dq[: size * COLUMNS] += np.outer(line, ds[i] * seen[i]).reshape(-1)
-    for source, weights, sums in ((saved.dout, p, workspace.keys.dv), (inputs.q, ds, workspace.keys.dk)):
+        workspace.dq[: size * COLUMNS] += np.outer(line, ds[i] * seen[i]).reshape(-1)
+    for source, weights, sums in ((saved.dout, p, workspace.dv), (inputs.q, ds, workspace.dk)):
         rows = source[1 : 1 + panel.num_rows]
         _add_by_key(sums, height, rows.T @ (weights * seen)[:, : panel.num_rows].T, tile.begin)
-    load_queries(inputs.q, panel, heads, queries.rows)
+    load_queries(inputs.q, panel, heads, workspace.rows)
 
 
 @st.composite
@@ -129,19 +128,18 @@ def _load_arguments(draw: DrawFn, dtype: Any) -> Arguments:
 
 
 def _load_panel(inputs: Inputs, saved: Saved, panel: QueryPanel, heads: HeadGroup, workspace: Workspace) -> bool:
-    queries: QueryTile = workspace.queries
     size, height, finite = heads.size, -(-heads.size // ROWS) * ROWS, True
     with np.errstate(invalid="ignore"):
-        load_gradient(saved, inputs.seen, panel, heads, queries)
+        load_gradient(saved, inputs.seen, panel, heads, workspace)
     for source, right, left in (
-        (saved.dout, queries.dout_right, queries.dout_columns),
-        (inputs.q, queries.q_right, queries.q_columns),
+        (saved.dout, workspace.dout_right, workspace.dout_columns),
+        (inputs.q, workspace.q_right, workspace.q_columns),
     ):
-        load_queries(source, panel, heads, queries.rows)
-        rows = queries.rows[: COLUMNS * size].reshape(COLUMNS, size)
+        load_queries(source, panel, heads, workspace.rows)
+        rows = workspace.rows[: COLUMNS * size].reshape(COLUMNS, size)
         finite = finite and bool(np.isfinite(rows).all())
         right[: rows.size] = rows.T.reshape(-1)
-        pack_left(Matrix(queries.rows, 0, size, True, size, COLUMNS), LeftFactor(left, 0, height, COLUMNS))
+        pack_left(Matrix(workspace.rows, 0, size, True, size, COLUMNS), LeftFactor(left, 0, height, COLUMNS))
     return finite
 
 

@@ -11,9 +11,10 @@ from hypothesis.strategies import DrawFn
 from minigrad.kernels.attention.forward import RunningSoftmax
 from minigrad.kernels.attention.plan import HeadGroup, Seen
 from minigrad.kernels.attention.queries import QueryPanel
-from minigrad.kernels.attention.tile_gradients import QueryTile, Saved, Statistics
+from minigrad.kernels.attention.tile_gradients import Saved, Statistics, Workspace
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS, ROWS, Tile
 from minigrad.kernels.codegen.vector_moves import SIDE
+from minigrad.kernels.gemm.packing import pack_scratch
 from tests.kernels.attention.tile_twins import are_seen, load_queries, load_seen, query_panels, rows_of, tiles
 from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers
 
@@ -81,20 +82,21 @@ def _load_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     rows, outputs = (np.full(COLUMNS * heads.size, UNTOUCHED, dtype) for _ in range(2))
     seen = Seen(*(np.full(COLUMNS, UNTOUCHED, np.int32) for _ in range(2)))
     statistics = Statistics(seen, *(np.full(COLUMNS, UNTOUCHED, dtype) for _ in range(2)))
-    queries = QueryTile(rows, outputs, *(np.zeros(0, dtype) for _ in range(5)), statistics)
+    loaded = {"rows": rows, "outputs": outputs, "statistics": statistics, "packing": pack_scratch(rows)}
+    workspace = Workspace(**({name: np.zeros(0, dtype) for name in Workspace._fields} | loaded))
     limits = Seen(np.arange(len(x)), np.arange(len(x)) + 5)
-    return [Saved(x, numbers(draw, dtype, *x.shape), logsumexp), limits, panel, heads, queries]
+    return [Saved(x, numbers(draw, dtype, *x.shape), logsumexp), limits, panel, heads, workspace]
 
 
-def load_gradient(saved: Saved, limits: Seen, panel: QueryPanel, heads: HeadGroup, queries: QueryTile) -> None:
-    load_queries(saved.out, panel, heads, queries.outputs)
-    load_queries(saved.dout, panel, heads, queries.rows)
-    seen, logs, dots = queries.statistics
+def load_gradient(saved: Saved, limits: Seen, panel: QueryPanel, heads: HeadGroup, workspace: Workspace) -> None:
+    load_queries(saved.out, panel, heads, workspace.outputs)
+    load_queries(saved.dout, panel, heads, workspace.rows)
+    seen, logs, dots = workspace.statistics
     positions, columns = (index[:, 0] for index in rows_of(saved.logsumexp, panel, heads, 1))
     load_seen(limits, panel, heads, seen)
     logs[: panel.num_rows], logs[panel.num_rows :] = saved.logsumexp[positions, columns], 0
     logs[np.isinf(logs)] = 0
-    dots[:] = (queries.rows * queries.outputs).reshape(COLUMNS, heads.size).sum(axis=1)
+    dots[:] = (workspace.rows * workspace.outputs).reshape(COLUMNS, heads.size).sum(axis=1)
 
 
 @st.composite

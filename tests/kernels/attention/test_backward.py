@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minigrad.kernels.attention.backward import Gradients, attention_backward
+from minigrad.kernels.attention.backward import attention_backward
 from minigrad.kernels.attention.forward import attention_forward
-from minigrad.kernels.attention.plan import Plan
+from minigrad.kernels.attention.plan import Gradients, Plan
 from minigrad.kernels.attention.tile_gradients import Saved
 from minigrad.kernels.attention.tiles import COLUMNS, KEYS
 from minigrad.kernels.rowwise.dropout import Stream

@@ -10,9 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from minigrad.kernels.attention.arithmetic import Arithmetic
-from minigrad.kernels.attention.backward import Gradients
-from minigrad.kernels.attention.plan import HeadGroup, Inputs, Plan, Seen, Task
+from minigrad.kernels.attention.plan import Arithmetic, Gradients, HeadGroup, Inputs, Plan, Seen, Task
 from minigrad.kernels.attention.tile_gradients import Saved
 from minigrad.kernels.rowwise.dropout import Draws
 from tests.kernels.rowwise.draw_twins import philox, some_draws

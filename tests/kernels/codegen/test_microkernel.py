@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from minigrad.kernels.codegen.amx import TILE_CONFIGURATION, configure_tiles, release_tiles
-from minigrad.kernels.codegen.microkernel import Panel, Target, _intrinsic_for, multiply_block, small_block
+from minigrad.kernels.codegen.microkernel import Panel, Target, _multiplier, multiply_block, small_block
 from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SMALL, SMALL_VECTORS, SPLIT, Block
 
 Array = NDArray[Any]
@@ -76,7 +76,7 @@ def test_the_small_block_multiplies_elements(depth: int, add: bool, seed: int) -
     np.testing.assert_array_equal(target.elements.reshape(c.shape), wanted)
 
 
-_small_part = _intrinsic_for(SMALL_VECTORS if FLOAT32 is not None else None, 4 * SMALL_VECTORS.rows)
+_small_part = _multiplier(SMALL_VECTORS if FLOAT32 is not None else None, 4 * SMALL_VECTORS.rows)
 
 
 @numba.njit

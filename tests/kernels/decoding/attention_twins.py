@@ -260,13 +260,6 @@ def _attended_keys(draw: DrawFn, dtype: Any) -> Arguments:
     return [queries, Stored(keys, values), heads, _zeros_of(heads, dtype)]
 
 
-def _attend_to_keys(queries: Array, single: Stored, heads: Heads, out: Array) -> None:
-    scores = np.empty((heads.num_heads, len(single.keys)), out.dtype)
-    _score_heads(queries, single.keys, heads, scores)
-    _weigh(scores, heads, out)
-    _add_values_of_heads(scores, single.values, heads, out[: queries.size])
-
-
 @st.composite
 def _attended_means(draw: DrawFn, dtype: Any) -> Arguments:
     queries, single, heads, out = draw(_attended_keys(dtype))
@@ -309,7 +302,6 @@ TWINS: dict[str, Twin] = {
     "decoding.attention.store": Twin(step_arguments((codes.STORE,), "heads", "texts", "share"), _store),
     "decoding.attention.pattern_of": Twin(_layer_arguments, _pattern_of),
     "decoding.attention.visible_range": Twin(_pattern_arguments, _visible_range),
-    "decoding.attention.attend_to_keys": Twin(_attended_keys, _attend_to_keys, error=1e-5),
     "decoding.attention.attend_to_means": Twin(_attended_means, _attend_to_means, error=1e-5),
     "decoding.attention.attend_to_best": Twin(_best_keys, _attend_to_best, error=1e-5),
     "decoding.attention.weigh": Twin(_weighed, _weigh, error=1e-5),

@@ -81,23 +81,8 @@ def _scales_of_groups(lines: Lines, first: int, out: Array) -> None:
         out[:] = matrix_of(lines).scales[first // LINES].reshape(-1)
 
 
-def _scale_arguments(format: str) -> Any:
-    @st.composite
-    def arguments(draw: DrawFn, dtype: Any) -> Arguments:
-        matrix = a_matrix(draw, format)
-        return [matrix.lines(), draw(st.integers(0, matrix.scales.size - 1))]
-
-    return arguments
-
-
-def _scale(lines: Lines, place: int) -> float:
-    return float(matrix_of(lines).scales.reshape(-1)[place])
-
-
 TWINS: dict[str, Twin] = {
     "decoding.lines.widen_line": Twin(_line_arguments, _widen_line),
     "decoding.lines.widen_lines": Twin(_lines_arguments, _widen_lines),
     "decoding.lines.scales_of_groups": Twin(_group_arguments, _scales_of_groups),
-    "decoding.lines._scale_of_line": Twin(_scale_arguments("int8"), _scale),
-    "decoding.lines._scale_of_group": Twin(_scale_arguments("int4"), _scale),
 }

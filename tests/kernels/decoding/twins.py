@@ -213,8 +213,8 @@ TWINS: dict[str, Twin] = {
     "decoding.rows.normalise": Twin(step_arguments(NORMS, "eps", "share"), _normalise),
     "decoding.rows.activate": Twin(step_arguments(ACTIVATIONS, "share"), _activate),
     "decoding.rows.rotate": Twin(step_arguments((codes.ROTATE,), "heads", "texts", "share"), _rotate),
-    "decoding.summaries.summarise": Twin(step_arguments((codes.SUMMARISE,), "texts", "share"), _summarise),
-    "decoding.summaries.attend_to_few": Twin(_few_arguments, _attend_to_few),
-    "decoding.summaries.blend": Twin(_blend_arguments, _blend),
+    "decoding.rows.summarise": Twin(step_arguments((codes.SUMMARISE,), "texts", "share"), _summarise),
+    "decoding.rows.attend_to_few": Twin(_few_arguments, _attend_to_few),
+    "decoding.rows.blend": Twin(_blend_arguments, _blend),
     "decoding.machine.run_program": Twin(_program_arguments, _run_program),
 }

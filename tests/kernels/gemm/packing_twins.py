@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from minigrad.kernels.codegen.extremes import NO_EXTREMES
+from minigrad.kernels.codegen.bfloat16_pairs import NO_EXTREMES
 from minigrad.kernels.codegen.microkernel import Panel
 from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.gemm.packing import OVERRUN, Factor, Layout, Matrix, PackScratch, Section

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from minigrad.kernels.codegen.extremes import NO_EXTREMES
+from minigrad.kernels.codegen.bfloat16_pairs import NO_EXTREMES
 from minigrad.kernels.codegen.microkernel import Target
 from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SPLIT, Block
@@ -195,5 +195,5 @@ TWINS: dict[str, Twin] = {
     "gemm.narrow.dot": Twin(_dot_arguments, _dot, error=1e-4),
     "gemm.narrow.multiply_lanes": Twin(lambda dtype: _narrow_arguments(dtype, False), _multiply_narrow),
     "gemm.narrow.multiply_steps": Twin(lambda dtype: _narrow_arguments(dtype, True), _multiply_narrow),
-    "gemm.rounding._round_rows": Twin(_round_arguments, _round_rows),
+    "gemm.narrow._round_rows": Twin(_round_arguments, _round_rows),
 }

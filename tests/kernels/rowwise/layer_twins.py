@@ -8,17 +8,8 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from minigrad.kernels.rowwise.adamw import AdamWFactors
 from minigrad.kernels.rowwise.combining import Combination
-from minigrad.kernels.rowwise.momentum import LIFT
-from minigrad.kernels.rowwise.norm import (
-    LayerNormGradients,
-    LayerNormParameters,
-    LayerNormSaved,
-    RMSNormGradients,
-    RMSNormSaved,
-)
-from minigrad.kernels.rowwise.rotary import Rotation
+from minigrad.kernels.rowwise.updates import LIFT, AdamWFactors
 from tests.kernels.twin import UNTOUCHED, WIDTHS, Arguments, Array, Twin, numbers, span, untouched
 
 
@@ -37,12 +28,11 @@ def _rms_norm_rows(x: Array, weight: Array, y: Array, inverse: Array, eps: float
 @st.composite
 def _layer_norm_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     x, weight, y, inverse, eps, start, stop = draw(_rms_norm_arguments(dtype))
-    parameters = LayerNormParameters(weight, numbers(draw, dtype, len(weight)), eps)
-    return [x, parameters, y, untouched(inverse), inverse, start, stop]
+    return [x, (weight, numbers(draw, dtype, len(weight)), eps), y, untouched(inverse), inverse, start, stop]
 
 
 def _layer_norm_rows(
-    x: Array, parameters: LayerNormParameters, y: Array, mean: Array, inverse: Array, start: int, stop: int
+    x: Array, parameters: tuple[Any, ...], y: Array, mean: Array, inverse: Array, start: int, stop: int
 ) -> None:
     weight, bias, eps = parameters
     mean[start:stop] = x.mean(axis=1)[start:stop]
@@ -56,35 +46,34 @@ def _rms_norm_backward_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     dy, x = (numbers(draw, dtype, count, width) for _ in range(2))
     weight, inverse = numbers(draw, dtype, width), np.abs(numbers(draw, dtype, count)) + dtype(0.5)
     chunks = -(-count // rows)
-    gradients = RMSNormGradients(untouched(x), np.full((chunks, width), UNTOUCHED, dtype))
-    return [dy, RMSNormSaved(x, weight, inverse), gradients, rows, *span(draw, chunks)]
+    gradients = untouched(x), np.full((chunks, width), UNTOUCHED, dtype)
+    return [dy, (x, weight, inverse), gradients, rows, *span(draw, chunks)]
 
 
 def _rms_norm_backward_chunks(
-    dy: Array, saved: RMSNormSaved, gradients: RMSNormGradients, rows: int, start: int, stop: int
+    dy: Array, saved: tuple[Array, ...], gradients: tuple[Array, ...], rows: int, start: int, stop: int
 ) -> None:
-    x, weight, inverse = saved
+    (x, weight, inverse), (dx, dw) = saved, gradients
     for chunk in range(start, stop):
         part = slice(chunk * rows, (chunk + 1) * rows)
         r, g = inverse[part, None], dy[part] * weight
-        gradients.dx[part] = r * g - x[part] * r**3 * (g * x[part]).mean(axis=1, keepdims=True)
-        gradients.dw[chunk] = (dy[part] * x[part] * r).sum(axis=0)
+        dx[part] = r * g - x[part] * r**3 * (g * x[part]).mean(axis=1, keepdims=True)
+        dw[chunk] = (dy[part] * x[part] * r).sum(axis=0)
 
 
 @st.composite
 def _layer_norm_backward_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     dy, (x, weight, inverse), (dx, dw), rows, start, stop = draw(_rms_norm_backward_arguments(dtype))
-    saved = LayerNormSaved(x, weight, x.mean(axis=1), inverse)
-    return [dy, saved, LayerNormGradients(dx, dw, untouched(dw)), rows, start, stop]
+    return [dy, (x, weight, x.mean(axis=1), inverse), (dx, dw, untouched(dw)), rows, start, stop]
 
 
 def _layer_norm_backward_chunks(
-    dy: Array, saved: LayerNormSaved, gradients: LayerNormGradients, rows: int, start: int, stop: int
+    dy: Array, saved: tuple[Array, ...], gradients: tuple[Array, ...], rows: int, start: int, stop: int
 ) -> None:
     x, weight, mean, inverse = saved
     dx, dw, db = gradients
-    centred = RMSNormSaved(x - mean[:, None], weight, inverse)
-    _rms_norm_backward_chunks(dy, centred, RMSNormGradients(dx, dw), rows, start, stop)
+    centred = x - mean[:, None], weight, inverse
+    _rms_norm_backward_chunks(dy, centred, (dx, dw), rows, start, stop)
     for chunk in range(start, stop):
         part = slice(chunk * rows, (chunk + 1) * rows)
         dx[part] -= inverse[part, None] * (dy[part] * weight).mean(axis=1, keepdims=True)
@@ -99,10 +88,10 @@ def _rotary_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     positions = np.array(draw(st.lists(st.integers(0, 5), min_size=count, max_size=count)), np.int64)
     direction = dtype(draw(st.sampled_from([-1, 1])))
     tables = np.cos(angles).astype(dtype), np.sin(angles).astype(dtype)
-    return [x, Rotation(*tables, positions, direction, draw(st.booleans())), untouched(x), *span(draw, count)]
+    return [x, (*tables, positions, direction, draw(st.booleans())), untouched(x), *span(draw, count)]
 
 
-def _rotary_rows(x: Array, rotation: Rotation, y: Array, start: int, stop: int) -> None:
+def _rotary_rows(x: Array, rotation: tuple[Any, ...], y: Array, start: int, stop: int) -> None:
     cosine, sine, positions, direction, interleaved = rotation
     half = cosine.shape[1]
     heads = x.reshape(len(x), x.shape[1] // (2 * half), 2 * half)
@@ -205,10 +194,10 @@ def _step(w: Array, update: Array, size: float, keep: float) -> None:
 
 
 TWINS: dict[str, Twin] = {
-    "rowwise.momentum._add_gradient": Twin(_momentum_arguments, _add_gradient),
-    "rowwise.momentum._step": Twin(_step_arguments, _step),
-    "rowwise.adamw._adamw_range": Twin(_adamw_arguments, _adamw_range),
-    "rowwise.adamw._sum_of_squares_chunks": Twin(_squares_arguments, _sum_of_squares_chunks),
+    "rowwise.updates._add_gradient": Twin(_momentum_arguments, _add_gradient),
+    "rowwise.updates.step": Twin(_step_arguments, _step),
+    "rowwise.updates._adamw_range": Twin(_adamw_arguments, _adamw_range),
+    "rowwise.updates._sum_of_squares_chunks": Twin(_squares_arguments, _sum_of_squares_chunks),
     "rowwise.combining._combine_rows": Twin(_combine_arguments, _combine_rows),
     "rowwise.combining._combine_backward_rows": Twin(_combine_backward_arguments, _combine_backward_rows),
     "rowwise.embedding._scatter_add_columns": Twin(_scatter_arguments, _scatter_add_columns),

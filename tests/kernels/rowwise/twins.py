@@ -13,8 +13,7 @@ from minigrad.kernels.rowwise import exponential
 from minigrad.kernels.rowwise import normal_cdf as normal
 from minigrad.kernels.rowwise.cross_entropy import Targets
 from minigrad.kernels.rowwise.distillation import Lesson
-from minigrad.kernels.rowwise.gating import Blend
-from minigrad.kernels.rowwise.maximum import LANES
+from minigrad.kernels.rowwise.softmax import LANES
 from tests.kernels.twin import UNTOUCHED, WIDTHS, Arguments, Array, Twin, flat, numbers, rows, span, untouched
 
 
@@ -79,28 +78,22 @@ def _sigmoid_gate_backward_rows(dy: Array, x: Array, gate: Array, dx: Array, dg:
     dx[start:stop], dg[start:stop] = (dy * s)[start:stop], (dy * x * s * (1 - s))[start:stop]
 
 
-@st.composite
-def _blend_arguments(draw: DrawFn, dtype: Any) -> Arguments:
-    a, b, gate, y, *part = draw(rows(3, 1)(dtype))
-    return [Blend(a, b, gate), y, *part]
-
-
-def _blend_rows(inputs: Blend, y: Array, start: int, stop: int) -> None:
-    s = sigmoid(inputs.gate)
-    y[start:stop] = (s * inputs.a + (1 - s) * inputs.b)[start:stop]
+def _blend_rows(a: Array, b: Array, gate: Array, y: Array, start: int, stop: int) -> None:
+    s = sigmoid(gate)
+    y[start:stop] = (s * a + (1 - s) * b)[start:stop]
 
 
 @st.composite
 def _blend_backward_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     dy, a, b, gate, da, db, dgate, *part = draw(rows(4, 3)(dtype))
-    return [dy, Blend(a, b, gate), Blend(da, db, dgate), *part]
+    return [dy, (a, b, gate), (da, db, dgate), *part]
 
 
-def _blend_backward_rows(dy: Array, inputs: Blend, gradients: Blend, start: int, stop: int) -> None:
-    (a, b, gate), part = inputs, slice(start, stop)
+def _blend_backward_rows(dy: Array, inputs: Any, gradients: Any, start: int, stop: int) -> None:
+    (a, b, gate), (da, db, dgate), part = inputs, gradients, slice(start, stop)
     s = sigmoid(gate)
-    gradients.a[part], gradients.b[part] = (dy * s)[part], (dy * (1 - s))[part]
-    gradients.gate[part] = (dy * (a - b) * s * (1 - s))[part]
+    da[part], db[part] = (dy * s)[part], (dy * (1 - s))[part]
+    dgate[part] = (dy * (a - b) * s * (1 - s))[part]
 
 
 def _erf(x: Array) -> Array:
@@ -143,15 +136,15 @@ def _cross_entropy_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     logits = numbers(draw, dtype, count, width, scale=3)
     classes = draw(st.lists(st.integers(-1, width - 1), min_size=count, max_size=count))
     results = [np.full(count, UNTOUCHED, dtype) for _ in range(2)]
-    return [logits, Targets(np.array(classes, np.int64), -1), *results, *span(draw, count)]
+    return [logits, (np.array(classes, np.int64), -1), *results, *span(draw, count)]
 
 
 def _cross_entropy_rows(
     logits: Array, targets: Targets, losses: Array, logsumexp: Array, start: int, stop: int
 ) -> None:
     for i in range(start, stop):
-        target = targets.classes[i]
-        real = target != targets.ignored
+        target, ignored = targets[0][i], targets[1]
+        real = target != ignored
         logsumexp[i] = log_sum_exp(logits[i]) if real else 0
         losses[i] = logsumexp[i] - logits[i, target] if real else 0
 
@@ -210,8 +203,9 @@ def _cross_entropy_backward_rows(
     logits: Array, targets: Targets, logsumexp: Array, scale: float, dx: Array, start: int, stop: int
 ) -> None:
     for i in range(start, stop):
-        one_hot = np.arange(logits.shape[1]) == targets.classes[i]
-        dx[i] = (softmax(logits[i]) - one_hot) * scale if targets.classes[i] != targets.ignored else 0
+        target, ignored = targets[0][i], targets[1]
+        one_hot = np.arange(logits.shape[1]) == target
+        dx[i] = (softmax(logits[i]) - one_hot) * scale if target != ignored else 0
 
 
 @st.composite
@@ -248,18 +242,18 @@ TWINS: dict[str, Twin] = {
     ),
     "rowwise.gating._sigmoid_gate_rows": Twin(rows(2, 1), _sigmoid_gate_rows),
     "rowwise.gating._sigmoid_gate_backward_rows": Twin(rows(3, 2), _sigmoid_gate_backward_rows),
-    "rowwise.gating._blend_rows": Twin(_blend_arguments, _blend_rows),
+    "rowwise.gating._blend_rows": Twin(rows(3, 1), _blend_rows),
     "rowwise.gating._blend_backward_rows": Twin(_blend_backward_arguments, _blend_backward_rows),
     "rowwise.gelu._gelu_exact_rows": Twin(flat(1), _gelu_exact_rows),
     "rowwise.gelu._gelu_exact_backward_rows": Twin(flat(2), _gelu_exact_backward_rows),
     "rowwise.gelu._gelu_tanh_rows": Twin(flat(1), _gelu_tanh_rows),
     "rowwise.gelu._gelu_tanh_backward_rows": Twin(flat(2), _gelu_tanh_backward_rows),
-    "rowwise.maximum.row_maximum": Twin(_maximum_arguments, _row_maximum),
+    "rowwise.softmax.row_maximum": Twin(_maximum_arguments, _row_maximum),
     "rowwise.normal_cdf.normal_float32": Twin(_exponential_arguments, _normal, portable=normal.normal, error=3e-7),
     "rowwise.softmax._softmax_rows": Twin(rows(1, 1), _softmax_rows),
     "rowwise.softmax._softmax_backward_rows": Twin(rows(2, 1), _softmax_backward_rows),
     "rowwise.softmax._log_softmax_rows": Twin(rows(1, 1), _log_softmax_rows),
     "rowwise.softmax._log_softmax_backward_rows": Twin(_log_softmax_backward_arguments, _log_softmax_backward_rows),
-    "rowwise.swiglu._swiglu_rows": Twin(rows(2, 1), _swiglu_rows),
-    "rowwise.swiglu._swiglu_backward_rows": Twin(rows(3, 2), _swiglu_backward_rows),
+    "rowwise.gating._swiglu_rows": Twin(rows(2, 1), _swiglu_rows),
+    "rowwise.gating._swiglu_backward_rows": Twin(rows(3, 2), _swiglu_backward_rows),
 }

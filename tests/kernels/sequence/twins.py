@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
-from minigrad.kernels.sequence.context_attention import Gradients, Inputs
+from minigrad.kernels.sequence.context_attention import Inputs
 from tests.kernels.twin import UNTOUCHED, Arguments, Array, Twin, numbers, span, untouched
 
 
@@ -36,7 +36,7 @@ def _context_arguments(draw: DrawFn, dtype: Any) -> Arguments:
 def _context_backward_arguments(draw: DrawFn, dtype: Any) -> Arguments:
     inputs, y, probabilities, *part = draw(_context_arguments(dtype))
     _context_attention_rows(inputs, y, probabilities, 0, len(y))
-    gradients = Gradients(*(untouched(x) for x in (inputs.q, inputs.k, inputs.v)))
+    gradients = tuple(untouched(x) for x in (inputs.q, inputs.k, inputs.v))
     return [numbers(draw, dtype, *y.shape), inputs, probabilities, gradients, *part]
 
 
@@ -55,7 +55,7 @@ def _context_attention_rows(inputs: Inputs, y: Array, probabilities: Array, star
 
 
 def _context_attention_backward_rows(
-    dy: Array, inputs: Inputs, probabilities: Array, gradients: Gradients, start: int, stop: int
+    dy: Array, inputs: Inputs, probabilities: Array, gradients: tuple[Array, ...], start: int, stop: int
 ) -> None:
     of_q, of_k = _shapes(inputs)
     group, part = inputs.heads // inputs.kv_heads, slice(start, stop)

@@ -7,7 +7,7 @@ import pytest
 
 from minigrad.kernels.codegen.addresses import address_of
 from minigrad.kernels.decoding.program import ATTEND_TO_FEW, BLEND, SUMMARISE, Heads, Share, Step, Texts
-from minigrad.kernels.decoding.summaries import attend_to_few, blend, summarise
+from minigrad.kernels.decoding.rows import attend_to_few, blend, summarise
 
 ALONE, NONE = Share(0, 1), np.empty((0, 0), np.float32)
 

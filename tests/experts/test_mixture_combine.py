@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minigrad import ShapeError, Tensor
-from minigrad.experts.combine import combine_experts
+from minigrad.experts.mixture import combine_experts
 
 
 def test_parts_that_are_named_twice_or_not_at_all_are_refused() -> None:

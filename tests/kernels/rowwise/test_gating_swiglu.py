@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from minigrad.kernels.rowwise.swiglu import swiglu_backward, swiglu_forward
+from minigrad.kernels.rowwise.gating import swiglu_backward, swiglu_forward
 
 
 def test_extreme_gates_are_closed_or_linear() -> None:

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from minigrad.kernels.gemm.panels import Extremes
-from minigrad.kernels.gemm.split_range import is_as_close_as_float32
+from minigrad.kernels.gemm.panels import Extremes, is_as_close_as_float32
 from tests.kernels.codegen.twins import split
 
 Array = NDArray[Any]

@@ -1,4 +1,4 @@
-"""The AdamW update and the norm that clipping needs: one pass over a flat array of parameters."""
+"""Updates of parameters, and the norm that clipping needs: one pass each over a flat array."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from minigrad.typing import Array
 
 _CHUNK = 1 << 14  # elements that are summed together, before the sums of the chunks are added in order
 _SMALLEST, _LARGEST = 2.0**-100, 2.0**127  # between which float32 holds the sum of a chunk, whatever its elements are
+LIFT = 2.0**60
+"""The factor of a look ahead: float32 would round 0.15 times its smallest numbers to zero."""
 
 
 class AdamWFactors(NamedTuple):
@@ -71,3 +73,36 @@ def sum_of_squares(x: Array) -> float:
     totals = np.empty(-(-x.size // _CHUNK))
     over_rows(lambda start, stop: _sum_of_squares_chunks(x, totals, _CHUNK, start, stop), len(totals), 2 * _CHUNK)
     return float(totals.sum())
+
+
+@kernel
+def _add_gradient(m: Array, gradient: Array, scale: float, mu: float, ahead: Array) -> bool:
+    """Do what `look_ahead` describes; return whether the gradient is zero."""
+    keep, new, scale = np.float64(mu), np.float64(1 - mu), np.float64(scale)  # so that no product underflows
+    is_zero = True
+    for i in range(m.size):
+        g = gradient[i] * scale
+        is_zero &= g == 0
+        m[i] = keep * m[i] + new * g
+        ahead[i] = LIFT * (keep * m[i] + new * g)
+    return is_zero
+
+
+@kernel
+def step(w: Array, update: Array, size: float, keep: float) -> None:
+    """Set w to keep w - size update.  Shapes: (N,)."""
+    size, keep = w.dtype.type(size), w.dtype.type(keep)
+    for i in range(w.size):
+        w[i] = keep * w[i] - size * update[i]
+
+
+def look_ahead(m: Array, gradient: Array, scale: float, mu: float) -> Array:
+    """Set m to mu m + (1 - mu) g, where g is `scale` times the gradient; return 2^60 (mu m + (1 - mu) g) of the new m.
+
+    If g is zero, so is the result: there is nothing to look ahead to.
+    Shapes: m and gradient (N,), whose elements are at most 2^60 -> (N,).
+    """
+    ahead = np.empty_like(m)
+    if _add_gradient(m, gradient, scale, mu, ahead):
+        ahead[...] = 0
+    return ahead

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from minigrad.kernels.rowwise.momentum import LIFT, look_ahead, step
+from minigrad.kernels.rowwise.updates import LIFT, look_ahead, step
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

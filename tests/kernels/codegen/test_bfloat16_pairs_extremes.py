@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from minigrad.kernels.codegen.extremes import NO_EXTREMES, update_extremes
+from minigrad.kernels.codegen.bfloat16_pairs import NO_EXTREMES, update_extremes
 from minigrad.kernels.codegen.vector_moves import SIDE
 
 Array = NDArray[Any]

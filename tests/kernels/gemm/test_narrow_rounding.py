@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from minigrad.kernels.gemm.rounding import round_bfloat16
+from minigrad.kernels.gemm.narrow import round_bfloat16
 from tests.kernels.codegen.twins import rounded
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minigrad.kernels.attention.arithmetic import arithmetic_for, is_moderate
 from minigrad.kernels.attention.backward import attention_backward
 from minigrad.kernels.attention.forward import attention_forward
+from minigrad.kernels.attention.plan import arithmetic_for, is_moderate
 from minigrad.kernels.cpu import SPLIT, Block
 from minigrad.kernels.gemm import backend as products
 from tests.kernels.attention.twins import Array, attention, causal_case

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from minigrad.kernels.rowwise.maximum import LANES, row_maximum
+from minigrad.kernels.rowwise.softmax import LANES, row_maximum
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
