@@ -8,8 +8,7 @@ import numpy as np
 
 from minigrad.errors import InputError
 from minigrad.generation.settings import Sampling
-from minigrad.kernels.rowwise.selection import draw_index, select_largest
-from minigrad.kernels.rowwise.uniform import first_uniform
+from minigrad.kernels.rowwise.selection import draw_index, first_uniform, select_largest
 from minigrad.random import philox_key
 from minigrad.typing import Array
 

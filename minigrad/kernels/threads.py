@@ -23,10 +23,12 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from minigrad.system import blas, hardware
 
 Loop = Callable[[int, int], object]
+Taken = TypeVar("Taken")
 
 _INLINE_BELOW = 4_000_000  # element operations: about half a millisecond, several times the cost of a dispatch
 _RANGE = 2_000_000  # element operations of a range: a hundred times the microseconds that a call takes
@@ -40,14 +42,14 @@ class _ThreadState(threading.local):
 _state = _ThreadState()
 
 
-def _taken(take: Callable[[], tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _taken(take: Callable[[], Taken]) -> Iterator[Taken]:
     """Yield what `take` returns until the deque that it takes from is empty."""
     while True:
         try:
-            span = take()
+            found = take()
         except IndexError:
             return
-        yield span
+        yield found
 
 
 class _Job:
@@ -97,11 +99,7 @@ class _Job:
         The caller helps them meanwhile.
         """
         joined = len(self.shares) - 1
-        while self.free:
-            try:
-                self.free.pop()
-            except IndexError:  # a thread has just joined
-                break
+        for _ in _taken(self.free.pop):
             joined -= 1
         errors: list[BaseException | None] = []
         self.is_waiting = True
@@ -109,9 +107,9 @@ class _Job:
             message = self.inbox.get()
             if isinstance(message, _Job):
                 message.join()
-                del message  # hold no arrays while waiting
             else:
                 errors.append(message)
+            del message  # hold no arrays while waiting
         return errors
 
 
@@ -227,13 +225,5 @@ def run_tasks(task: Callable[[int], object], count: int) -> None:
 
 
 hardware.listeners.append(set_threads)
-
-
-def _forget_pool() -> None:
-    # Threads do not survive a fork: the child starts its own.
-    global _pool
-    _pool = None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
+if hasattr(os, "register_at_fork"):  # threads do not survive a fork: the child starts its own
+    os.register_at_fork(after_in_child=lambda: globals().update(_pool=None))

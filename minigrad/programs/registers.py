@@ -111,7 +111,7 @@ class _Readers:
 
 
 def _must_add(instruction: Instruction) -> bool:
-    """Return whether a kind of step always adds to its target: a mixture of streams, and the row of a position."""
+    """Whether a kind of step always adds to its target: a mixture of streams, and the row of a position."""
     return instruction.code == codes.BLEND or (instruction.code == codes.EMBED and bool(instruction.adds))
 
 

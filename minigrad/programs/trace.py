@@ -9,10 +9,9 @@ belongs to one token for a constant.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -195,19 +194,13 @@ def _traced(model: LanguageModel, lengths: Array) -> Recorder:
         raise UntraceableError("a program stores keys and values")
     cache.lengths = lengths
     recorder, layout = Recorder(lengths, cache), Layout.rectangular(len(lengths), 1)
-    with no_grad(), _in_evaluation(model), watch(recorder):
-        logits = model(Unknown(lengths.shape, np.int64, [Span(TOKENS, 0, 1)]), cache=cache, layout=layout)
-    recorder.logits = logits.spans
-    return recorder
-
-
-@contextlib.contextmanager
-def _in_evaluation(model: LanguageModel) -> Iterator[None]:
-    """Switch dropout off inside the block."""
+    tokens = Unknown(lengths.shape, np.int64, [Span(TOKENS, 0, 1)])
     trained = [module for _, module in model.named_modules() if module.training]
-    model.eval()
+    model.eval()  # without dropout
     try:
-        yield
+        with no_grad(), watch(recorder):
+            recorder.logits = model(tokens, cache=cache, layout=layout).spans
+        return recorder
     finally:
         for module in trained:
             module.training = True

@@ -115,9 +115,8 @@ def _attention_tasks(inputs: Inputs, out: Array, logsumexp: Array, start: int, s
     q, k, v, _, _, limits, kv_heads, scale, draws, arithmetic = inputs
     flat_k, flat_v, width, size = k.reshape(-1), v.reshape(-1), k.shape[1], k.shape[1] // kv_heads
     height, zero = round_up(size, ROWS), q.dtype.type(0)
-    queries, q_right, p_right, scores, attended, seen, softmax, mask, drawn, packing = forward_workspace(
-        q, arithmetic.packed, size
-    )
+    workspace = forward_workspace(q, arithmetic.packed, size)
+    queries, q_right, p_right, scores, attended, seen, softmax, mask, drawn, packing = workspace
     largest, total, rescale, _ = softmax
     lines = Matrix(queries, 0, size, False, COLUMNS, size)
     configure_tiles(TILE_CONFIGURATION)

@@ -56,10 +56,8 @@ def emit_tiles(block: Block, builder: Any, operands: BlockOperands) -> None:
     left, right = block.chunk * 4, block.columns * 4  # bytes from one row of a tile to the next
     below = builder.mul(operands.stride, int64(16))
     stride = builder.mul(operands.stride, int64(4))
-    corners = [
-        builder.bitcast(builder.gep(operands.result, [offset]), bytes_pointer)
-        for offset in (int64(0), int64(16), below, builder.add(below, int64(16)))
-    ]
+    offsets = (int64(0), int64(16), below, builder.add(below, int64(16)))
+    corners = [builder.bitcast(builder.gep(operands.result, [offset]), bytes_pointer) for offset in offsets]
     with builder.if_else(operands.add) as (adding, setting):
         with adding:
             for number, corner in enumerate(corners):

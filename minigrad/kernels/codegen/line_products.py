@@ -25,11 +25,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from minigrad.kernels.codegen import line_tile
 from minigrad.kernels.codegen.addresses import elements_at
-from minigrad.kernels.codegen.line_tile import BFLOAT16, FLOAT16, FULL, GROUP, GROUP_BYTES, INT4, LINES, TEXTS, Tile
-from minigrad.kernels.codegen.llvm import DOUBLE, counting, int64, pointer_at
+from minigrad.kernels.codegen.line_tile import BFLOAT16, FLOAT16, FULL, GROUP, GROUP_BYTES, INT4, INT8, LINES, TEXTS
 from minigrad.kernels.codegen.llvm import INT8 as BYTE
-from minigrad.kernels.jit import emits, types
+from minigrad.kernels.codegen.llvm import counting, int64, pointer_at
+from minigrad.kernels.jit import emits, overload, types
 from minigrad.typing import Array
 
 
@@ -82,31 +83,60 @@ def _lines_at(lines: Lines, first: int, dtype: Any) -> Array:
     return groups.reshape(LINES, -1)
 
 
-@emits(multiply_lines, types.void, None, types.int64, None, types.int64, None, None)
-def _emit(builder: Any, lines: Lines, first: Any, vectors: Vectors, text: Any, scales: Any, sums: Any) -> None:
-    memory: Any = vectors.memory
-    element, last_text = memory.data.type.pointee, builder.sub(builder.extract_value(memory.shape, 0), int64(1))
+@overload(multiply_lines)
+def _multiply_lines(lines, first, vectors, text, scales, sums):  # type: ignore[no-untyped-def]
+    if vectors.types[0].dtype == types.float64:
+        return lambda lines, first, vectors, text, scales, sums: _full(lines, first, vectors, text, scales, sums)
 
-    def vector(number: int) -> Any:
-        row = _at_most(builder, builder.add(text, int64(number)), last_text)
-        offset = builder.mul(row, builder.extract_value(memory.strides, 0))
-        start = pointer_at(builder, builder.bitcast(memory.data, BYTE.as_pointer()), offset, element)
-        return builder.gep(start, [vectors.source])
+    def multiply(lines, first, vectors, text, scales, sums):  # type: ignore[no-untyped-def]
+        if lines.format == FULL:
+            _full(lines, first, vectors, text, scales, sums)
+        elif lines.format == FLOAT16:
+            _float16(lines, first, vectors, text, scales, sums)
+        elif lines.format == BFLOAT16:
+            _bfloat16(lines, first, vectors, text, scales, sums)
+        elif lines.format == INT8:
+            _int8(lines, first, vectors, text, scales, sums)
+        else:
+            _int4(lines, first, vectors, text, scales, sums)
 
-    for kind in (FULL,) if element == DOUBLE else (FULL, *GROUP_BYTES):
-        with (
-            builder.if_then(builder.icmp_signed("==", lines.format, int64(kind))),
-            builder.if_else(builder.icmp_signed("==", text, last_text)) as (alone, among_others),
-        ):
+    return multiply
+
+
+def _multiplier(kind: int) -> Any:
+    """Return `multiply_lines` for one format."""
+
+    def multiply(lines: Lines, first: int, vectors: Vectors, text: int, scales: Array, sums: Array) -> None:
+        """Do what `multiply_lines` does; only kernels call this."""
+
+    @emits(multiply, types.void, None, types.int64, None, types.int64, None, None)
+    def _emit(builder: Any, lines: Lines, first: Any, vectors: Vectors, text: Any, scales: Any, sums: Any) -> None:
+        memory: Any = vectors.memory
+        last_text = builder.sub(builder.extract_value(memory.shape, 0), int64(1))
+
+        def vector(number: int) -> Any:
+            row = _at_most(builder, builder.add(text, int64(number)), last_text)
+            offset = builder.mul(row, builder.extract_value(memory.strides, 0))
+            bytes_ = builder.bitcast(memory.data, BYTE.as_pointer())
+            return builder.gep(pointer_at(builder, bytes_, offset, memory.data.type.pointee), [vectors.source])
+
+        with builder.if_else(builder.icmp_signed("==", text, last_text)) as (alone, among_others):
             for block, count in ((alone, 1), (among_others, TEXTS)):
                 with block:
                     places = [vector(number) for number in range(count)]
                     if kind == FULL:
                         _emit_full(builder, lines, first, places, sums.data)
                         continue
-                    tile = Tile(kind, builder, _packed_lines(kind, builder, lines, first), places, scales.data)
+                    tile = line_tile.Tile(
+                        kind, builder, _packed_lines(kind, builder, lines, first), places, scales.data
+                    )
                     for number, total in enumerate(tile.emit(lines.inputs)):
                         builder.store(total, builder.gep(sums.data, [int64(number)]))
+
+    return multiply
+
+
+_full, _float16, _bfloat16, _int8, _int4 = (_multiplier(kind) for kind in (FULL, FLOAT16, BFLOAT16, INT8, INT4))
 
 
 def _emit_full(builder: Any, matrix: Lines, first: Any, vectors: list[Any], out: Any) -> None:
@@ -114,7 +144,7 @@ def _emit_full(builder: Any, matrix: Lines, first: Any, vectors: list[Any], out:
     start, last = builder.inttoptr(matrix.address, vectors[0].type), builder.sub(matrix.outputs, int64(1))
     with counting(builder, int64(LINES)) as i:
         number = _at_most(builder, builder.add(first, i), last)
-        tile = Tile(FULL, builder, [builder.gep(start, [builder.mul(number, matrix.inputs)])], vectors)
+        tile = line_tile.Tile(FULL, builder, [builder.gep(start, [builder.mul(number, matrix.inputs)])], vectors)
         for t, total in enumerate(tile.emit(matrix.inputs)):
             builder.store(total, builder.gep(out, [builder.add(i, int64(t * LINES))]))
 

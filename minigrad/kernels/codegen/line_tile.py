@@ -9,19 +9,9 @@ from typing import Any
 
 from llvmlite import ir
 
+from minigrad.kernels.codegen import llvm
 from minigrad.kernels.codegen.bits import emit_float32_of_float16
-from minigrad.kernels.codegen.llvm import (
-    DOUBLE,
-    FLOAT,
-    INT64,
-    SHORT,
-    WORD,
-    counting,
-    declare,
-    in_all_lanes,
-    int64,
-    repeated,
-)
+from minigrad.kernels.codegen.llvm import DOUBLE, FLOAT, INT64, SHORT, WORD, int64, repeated
 from minigrad.kernels.codegen.llvm import INT8 as BYTE
 from minigrad.kernels.codegen.prefetch import CACHE_LINE, emit_prefetch
 from minigrad.kernels.codegen.vector_moves import SIDE
@@ -135,7 +125,7 @@ class Tile:
                 total = builder.fmul(widened[0], those[0])
                 for part, other in zip(widened[1:], those[1:], strict=True):
                     total = self._multiply_add(part, other, total)
-                scale = in_all_lanes(builder, self.floats, builder.load(scales[i]))
+                scale = llvm.in_all_lanes(builder, self.floats, builder.load(scales[i]))
                 added[place] = self._multiply_add(total, scale, added[place])
         return added
 
@@ -152,7 +142,7 @@ class Tile:
                 memory = builder.alloca(kind)
             builder.store(ir.Constant(kind, None), memory)
             targets.append(builder.bitcast(memory, source.type))
-        with counting(builder, builder.sub(inputs, whole)) as j:
+        with llvm.counting(builder, builder.sub(inputs, whole)) as j:
             for source, target in zip(sources, targets, strict=True):
                 builder.store(builder.load(builder.gep(source, [j])), builder.gep(target, [j]))
         return (targets[:1] if self.kind == FULL else lines), targets[-len(vectors) :], scales
@@ -182,7 +172,7 @@ class Tile:
 
     def _multiply_add(self, x: Any, y: Any, total: Any) -> Any:
         name = f"llvm.fmuladd.v{SIDE}f{8 * _ALIGNED[self.element]}"
-        return self.builder.call(declare(self.builder, name, self.floats, [self.floats] * 3), [x, y, total])
+        return self.builder.call(llvm.declare(self.builder, name, self.floats, [self.floats] * 3), [x, y, total])
 
     def _sums_of_lanes(self, totals: list[Any]) -> list[Any]:
         """Return the sum of the lanes of each of one, two or four vectors, added in the same order for each.

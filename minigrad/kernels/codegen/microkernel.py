@@ -20,18 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir
 
+from minigrad.kernels.codegen import llvm
 from minigrad.kernels.codegen.amx import PRODUCTS, emit_tiles
-from minigrad.kernels.codegen.llvm import (
-    FLOAT,
-    WORD,
-    BlockOperands,
-    counting,
-    declare,
-    in_all_lanes,
-    int64,
-    pointer_at,
-    repeated,
-)
+from minigrad.kernels.codegen.llvm import FLOAT, WORD, BlockOperands, declare, int64, pointer_at
 from minigrad.kernels.codegen.vector_moves import SIDE
 from minigrad.kernels.cpu import BFLOAT16, FLOAT32, SMALL, SMALL_VECTORS, SPLIT, Block
 from minigrad.kernels.jit import emits, overload, types
@@ -147,8 +138,8 @@ def _emit_vectors(block: Block, left_rows: int, builder: Any, operands: BlockOpe
             return builder.call(instruction, [total, builder.bitcast(x, halves), builder.bitcast(y, halves)])
         return builder.call(instruction, [x, y, total])
 
-    before, zeros = builder.block, repeated(sums_kind, 0.0)
-    with counting(builder, operands.depth) as step:
+    before, zeros = builder.block, llvm.repeated(sums_kind, 0.0)
+    with llvm.counting(builder, operands.depth) as step:
         sums = [builder.phi(sums_kind) for _ in range(block.rows * registers)]
         row, column = builder.mul(step, int64(block.columns)), builder.mul(step, int64(left_rows))
         starts = [builder.add(row, int64(j * lanes)) for j in range(registers)]
@@ -156,7 +147,7 @@ def _emit_vectors(block: Block, left_rows: int, builder: Any, operands: BlockOpe
         results = []
         for i in range(block.rows):
             element = builder.load(builder.gep(left, [builder.add(column, int64(i))]))
-            one = in_all_lanes(builder, words_kind, element)
+            one = llvm.in_all_lanes(builder, words_kind, element)
             results += [multiply_add(one, right[j], sums[i * registers + j]) for j in range(registers)]
         for total, result in zip(sums, results, strict=True):
             total.add_incoming(zeros, before)

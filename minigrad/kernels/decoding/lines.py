@@ -105,11 +105,6 @@ class Packed(NamedTuple):
         outputs, inputs = self.shape
         return Lines(CODES[self.format], address_of(self.elements), inputs, outputs, address_of(self.scales))
 
-    @property
-    def num_bytes(self) -> int:
-        """The memory that it takes."""
-        return self.elements.nbytes + self.scales.nbytes
-
 
 def _in_blocks(lines: Array) -> Array:
     """Return lines (lines, n) as (blocks, LINES, n), filled with lines of zeros."""

@@ -93,7 +93,7 @@ def _first_uniform(key: Any, step: Any, index: Any) -> float:
 TWINS: dict[str, Twin] = {
     "rowwise.dropout.philox_round": Twin(_philox_arguments, _philox_round),
     "rowwise.dropout.draw_mask": Twin(_mask_arguments, _draw_mask),
-    "rowwise.uniform.upper_half": Twin(lambda dtype: _words(dtype, 2), lambda x, y: int(x) * int(y) >> 64),
-    "rowwise.uniform.first_uniform": Twin(lambda dtype: _words(dtype, 3), _first_uniform),
+    "rowwise.selection.upper_half": Twin(lambda dtype: _words(dtype, 2), lambda x, y: int(x) * int(y) >> 64),
+    "rowwise.selection.first_uniform": Twin(lambda dtype: _words(dtype, 3), _first_uniform),
     "rowwise.dropout._dropout_blocks": Twin(_dropout_arguments, _dropout_blocks),
 }

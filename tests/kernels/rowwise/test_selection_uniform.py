@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from minigrad.kernels.rowwise.uniform import first_uniform
+from minigrad.kernels.rowwise.selection import first_uniform
 from minigrad.random import generator, philox_key
 
 
