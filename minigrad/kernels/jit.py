@@ -100,7 +100,9 @@ def is_stored(compiled: Callable[..., object]) -> bool:
 
 
 def overload(function: Callable[..., object], *, strict: bool = True) -> Callable[[Function], Function]:
-    """Return a decorator of a function that chooses, by the types of its arguments, what kernels call as `function`."""
+    """Return a decorator of what chooses, by the types of arguments, what kernels call as `function`; plain Python
+    (NUMBA_DISABLE_JIT=1) runs the function itself.
+    """
     decorator: Callable[[Function], Function] = numba_overload(function, jit_options=_INLINED, strict=strict)
     return decorator
 

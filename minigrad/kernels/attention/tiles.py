@@ -79,10 +79,7 @@ def plain_block(left: Panel, right: Panel, depth: int, target: Target, add: bool
 
 
 def by_kind(place: int, of_words: Callable[..., Any], of_elements: Callable[..., Any]) -> Any:
-    """Return a function that is the first one if its argument at a place holds words, else the second, in kernels too.
-
-    That argument is memory, or a tuple that begins with it.
-    """
+    """Return a function that is the first one if an argument, or the first field of it, holds words, else the second."""
 
     def choose(*arguments: Any) -> Callable[..., Any]:  # the compiler calls it with their types
         found = arguments[place]
@@ -111,10 +108,7 @@ lane_size = by_kind(0, lambda factor, steps: -(-steps // (2 * _CHUNK)) * _CHUNK 
 
 
 def block_product(left: Panel, right: Panel, depth: int, target: Target, add: bool) -> None:
-    """Do what `plain_block` does, in registers where there are any; words are multiplied as the elements they hold.
-
-    Plain Python runs this body.
-    """
+    """Do what `plain_block` does, in registers where there are any; words are multiplied as the elements they hold."""
     if left.elements.dtype == np.uint32:
         multiply_block(left, right, packed_steps(left.elements, depth), _PARTS, target, add)
     else:

@@ -16,7 +16,7 @@ from minigrad.kernels.jit import emits, host_features, kernel, types
 
 
 def bits_of(x: Any) -> Any:
-    """Return the 32 bits of a float32 as an integer (uint32); plain Python runs this body."""
+    """Return the 32 bits of a float32 as an integer (uint32)."""
     return np.float32(x).view(np.uint32)
 
 
@@ -26,7 +26,7 @@ def _emit_bits(builder: Any, x: Any) -> Any:
 
 
 def float32_of(bits: Any) -> Any:
-    """Return the float32 with these 32 bits (uint32); plain Python runs this body."""
+    """Return the float32 with these 32 bits (uint32)."""
     return np.uint32(bits).view(np.float32)
 
 
@@ -36,7 +36,7 @@ def _emit_float32(builder: Any, bits: Any) -> Any:
 
 
 def float32_of_float16(bits: Any) -> Any:
-    """Return the float32 that equals the finite float16 with these 16 bits (uint16); plain Python runs this body."""
+    """Return the float32 that equals the finite float16 with these 16 bits (uint16)."""
     return np.float32(np.uint16(bits).view(np.float16))
 
 

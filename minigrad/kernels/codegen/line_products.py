@@ -56,7 +56,6 @@ def multiply_lines(lines: Lines, first: int, vectors: Vectors, text: int, scales
 
     `first` is a multiple of LINES. If `text` is the last one, it alone is multiplied. Shapes: sums (LINES * TEXTS,);
     scales (groups * LINES,) float32, those of the groups of these lines; only INT4 reads them.
-    Plain Python runs this body.
     """
     weights = _lines_at(lines, first, vectors.memory.dtype)
     if lines.format == INT4:

@@ -24,7 +24,7 @@ def transpose_block(x: Array, start: int, stride: int, y: Array, y_start: int, y
     """y[y_start + i * y_stride + j] = x[start + j * stride + i] for i and j below SIDE, in flat arrays.
 
     The bits are moved as they are, so the arrays may be of two types if their elements have one size. Rows of y are
-    written in the order of i. Plain Python runs this body (NUMBA_DISABLE_JIT=1).
+    written in the order of i.
     """
     rows = [x[start + j * stride : start + j * stride + SIDE].view(y.dtype).copy() for j in range(SIDE)]
     for i in range(SIDE):

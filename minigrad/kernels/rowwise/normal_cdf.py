@@ -54,10 +54,7 @@ def normal_float32(x: Any) -> Any:
 
 
 def normal(x: Any) -> Any:
-    """$\\Phi(x)$ and $\\phi(x)$ inside a kernel: the formula for float32, the C library for float64.
-
-    Plain Python runs this body (NUMBA_DISABLE_JIT=1).
-    """
+    """$\\Phi(x)$ and $\\phi(x)$ inside a kernel: the formula for float32, the C library for float64."""
     value = float(x)
     density = math.exp(-0.5 * value * value) / math.sqrt(2 * math.pi)
     return type(x)(0.5 * math.erfc(-value * math.sqrt(0.5))), type(x)(density)
