@@ -137,8 +137,8 @@ def combine_experts(parts: Array, gates: Array, *, places: Array) -> tuple[Array
     [[2.0], [2.200000047683716]]
     """
     if parts.ndim != 2 or gates.ndim != 2 or places.shape != gates.shape or len(parts) != gates.size:
-        given = f"{parts.shape}, {gates.shape} and {places.shape}"
-        raise ShapeError(f"combine_experts needs parts (rows * k, C), gates and places (rows, k); got {given}")
+        shapes = f"{parts.shape}, {gates.shape} and {places.shape}"
+        raise ShapeError(f"combine_experts needs parts (rows * k, C), gates and places (rows, k); got {shapes}")
     named = np.require(places, np.int64, ["C", "W"])
     if named.size and (named.min() < 0 or (np.bincount(named.reshape(-1), minlength=len(parts)) != 1).any()):
         raise ShapeError("combine_experts needs places that name each row of parts once")

@@ -124,14 +124,13 @@ def emits(function: Callable[..., object], *kinds: Any) -> Callable[[Function], 
 
             return signature
 
-        @lower_builtin(function, types.VarArg(types.Any))
+        @lower_builtin(function, types.VarArg(types.Any))  # type: ignore[no-untyped-call,untyped-decorator]
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             def value_of(kind: Any, value: Any) -> Any:
                 if isinstance(kind, types.Array):
                     return context.make_array(kind)(context, builder, value)
-                if isinstance(kind, types.BaseNamedTuple):
-                    fields = (builder.extract_value(value, number) for number in range(len(kind)))
-                    return kind.instance_class(*map(value_of, kind, fields))
+                if make := getattr(kind, "instance_class", None):  # of a NamedTuple
+                    return make(*(value_of(each, builder.extract_value(value, n)) for n, each in enumerate(kind)))
                 return value
 
             emitted = emit(builder, *map(value_of, signature.args, arguments))

@@ -79,7 +79,7 @@ def plain_block(left: Panel, right: Panel, depth: int, target: Target, add: bool
 
 
 def by_kind(place: int, of_words: Callable[..., Any], of_elements: Callable[..., Any]) -> Any:
-    """Return a function that is the first one if an argument, or the first field of it, holds words, else the second."""
+    """Return a function that is the first one if an argument, or its first field, holds words, else the second."""
 
     def choose(*arguments: Any) -> Callable[..., Any]:  # the compiler calls it with their types
         found = arguments[place]

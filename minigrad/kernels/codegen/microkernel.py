@@ -104,8 +104,8 @@ def _multiplier(block: Block | None, left_rows: int | None = None) -> Any:
     @emits(multiply, types.void, None, None, types.int64, None, types.boolean)
     def _emit(builder: Any, left: Panel, right: Panel, depth: Any, target: Target, add: Any) -> None:
         assert block is not None
-        places = [builder.gep(each.elements.data, [each.start]) for each in (left, right, target)]
-        operands = BlockOperands(*places, depth, target.stride, add)
+        a, b, result = (builder.gep(each.elements.data, [each.start]) for each in (left, right, target))
+        operands = BlockOperands(a, b, result, depth, target.stride, add)
         if block.kind == "tiles":
             emit_tiles(block, builder, operands)
         else:
