@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from minigrad.adapters.token_rows import AdaptedEmbedding, tables_of
 from minigrad.autograd.graph import no_grad
 from minigrad.autograd.tensor import Tensor
@@ -23,6 +25,7 @@ from minigrad.nn.module import Module, check_sizes
 from minigrad.nn.parameter import shapes_only
 from minigrad.nn.replacing import Wrapper, replace
 from minigrad.quantised import QuantisedLinear, format_of
+from minigrad.typing import Array
 
 Layer = Linear | Conv1D | QuantisedLinear
 """The layers that can have an adapter."""
@@ -42,6 +45,10 @@ class LowRank(Module):
     def forward(self, x: Tensor) -> Tensor:
         """Apply A, then B."""
         return self.lora_B(self.lora_A(x))
+
+    def product(self) -> Array:
+        """Return the matrix B A, (out, in)."""
+        return np.asarray(self.lora_B.weight.data @ self.lora_A.weight.data)
 
 
 class LowRankLinear(Wrapper):
@@ -105,7 +112,8 @@ def adapt(model: Module, rank: int, *, only: frozenset[str] | None = None) -> No
     layers = {name: layer for name, layer in linear_layers(model).items() if only is None or name in only}
     most = min(min(layer.weight.shape) for layer in layers.values())
     if not 1 <= rank <= most:
-        raise InputError(f"an adapter has a rank from 1 to {most}, the smallest side of a matrix, not {rank}")
+        known = f"a rank from 1 to {most}, the smallest side of a matrix of the model"
+        raise InputError(f"an adapter has {known}, not {rank}")
     is_skeleton, dtype = _is_skeleton(model), model.parameters()[0].dtype
     model.freeze()
     with shapes_only():
@@ -167,7 +175,7 @@ def merge(model: Module) -> None:
     plain = dict[str, Module]()
     for name, module in model.named_modules():
         if isinstance(module, LowRankLinear):
-            product = module.adapter.lora_B.weight.data @ module.adapter.lora_A.weight.data  # B A
+            product = module.adapter.product()
             with no_grad():
                 module.weight.data += product.T if isinstance(module.inner, Conv1D) else product
             plain[name] = module.inner
