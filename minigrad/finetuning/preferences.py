@@ -86,11 +86,7 @@ class PreferenceLearning(EpochSource):
     reward = None
 
     def __init__(
-        self,
-        settings: RunSettings,
-        pairs: Sequence[Pair],
-        form: ChatForm,
-        make_reference: Callable[[], LanguageModel],
+        self, settings: RunSettings, pairs: Sequence[Pair], form: ChatForm, make_reference: Callable[[], LanguageModel]
     ) -> None:
         self.settings, self.form, self.make_reference = settings, form, make_reference
         self.held_out = [pair for number, pair in enumerate(pairs) if number % _EVERY == _EVERY - 1]

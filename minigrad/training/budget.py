@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from minigrad.errors import InputError
 from minigrad.optim.schedules import decay_start, warmup_cosine, warmup_stable_decay
-from minigrad.training.settings.optimisation import ChosenOptimisation
+from minigrad.training.settings import ChosenOptimisation
 
 _TOLERANCE = 0.01  # of the budget: the number of steps is left as it is while the run will end within it
 

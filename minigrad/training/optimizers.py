@@ -15,8 +15,7 @@ from minigrad.nn.parameter import Parameter
 from minigrad.optim import SGD, AdamW, Muon, Optimizer
 from minigrad.optim.muon import flops_to_orthogonalise
 from minigrad.training.parallel import divides_layers
-from minigrad.training.settings import RunSettings
-from minigrad.training.settings.optimisation import ChosenOptimisation
+from minigrad.training.settings import ChosenOptimisation, RunSettings
 
 NAMES = {"adamw": "AdamW", "muon": "Muon", "sgd": "SGD"}
 """The optimizers as people write them."""

@@ -32,10 +32,7 @@ class Opening:
 
 
 def open_run(
-    given: TrainConfig,
-    explicit: Collection[str] | None = None,
-    lock: FolderLock | None = None,
-    world: World = ALONE,
+    given: TrainConfig, explicit: Collection[str] | None = None, lock: FolderLock | None = None, world: World = ALONE
 ) -> Opening:
     """Return the settings of a new run, or of the run to continue.
 

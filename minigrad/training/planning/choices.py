@@ -11,8 +11,7 @@ from minigrad.nn.language_model import LanguageModel
 from minigrad.system import hardware
 from minigrad.training import optimizers
 from minigrad.training.planning import costs
-from minigrad.training.settings import RunSettings, TrainConfig
-from minigrad.training.settings.optimisation import OptimisationSettings
+from minigrad.training.settings import OptimisationSettings, RunSettings, TrainConfig
 from minigrad.typing import Tokenizer
 
 CONTEXT, TOKENS_PER_STEP = 256, 2_048

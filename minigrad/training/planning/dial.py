@@ -12,8 +12,7 @@ from minigrad.training import optimizers
 from minigrad.training.optimizers import matrices_of
 from minigrad.training.planning import costs, scaling
 from minigrad.training.planning.choices import CONTEXT, TOKENS_PER_STEP, choose_optimizer, expected_tokens
-from minigrad.training.settings import TrainConfig
-from minigrad.training.settings.optimisation import OptimisationSettings
+from minigrad.training.settings import OptimisationSettings, TrainConfig
 
 BYTES_PER_TOKEN = 3.2
 """Of a text that is not encoded yet: measured with 4,096 tokens on python-docs; with 8,192 it is 3.5."""

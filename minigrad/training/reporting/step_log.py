@@ -83,11 +83,7 @@ class StepLog:
             self.metrics.append(measured)
         with self._stopping_when_nobody_reads():
             flops_per_second = measured.tokens_per_second * run.plan.flops_per_token(run.context)
-            self.progress.log(
-                measured,
-                matmul_share=flops_per_second / run.plan.rates.products,
-                **self._time(),
-            )
+            self.progress.log(measured, matmul_share=flops_per_second / run.plan.rates.products, **self._time())
             for note in notes:
                 for sentence in note.sentences:
                     self.progress.say(sentence)

@@ -6,8 +6,7 @@ import pytest
 
 import tokenizer
 from minigrad.errors import InputError
-from minigrad.training.settings import TrainConfig
-from minigrad.training.settings.data import TOKENIZERS
+from minigrad.training.settings import TOKENIZERS, TrainConfig
 
 
 def test_a_tokenizer_that_is_given_has_a_size():

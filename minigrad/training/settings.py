@@ -1,0 +1,473 @@
+"""The settings of a training run, in groups: one field is one flag, spelled the same on the command line and in Python.
+
+`TrainConfig` inherits all groups and checks what lies between them; a function that needs one group takes it as a type.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from minigrad.errors import InputError
+from minigrad.options import Group, assignments, option, validate
+
+_OWN_FLAGS = {"vocab_size": "--vocab", "dropout": "--dropout"}
+_OWN_FLAGS |= dict.fromkeys(("end_of_text_id", "begin_of_text_id", "padding_id"), "--tokenizer")
+
+
+@dataclass(frozen=True)
+class ModelSettings(Group):
+    """Which model is trained."""
+
+    heading: ClassVar[str] = "model"
+
+    model: str = option("vidya-v2", "gpt2, vidya-v1, vidya-v2, vsla or wiola", value="NAME")
+    size: str = option(
+        "auto", "auto, nano, micro, mini, small or a published size; auto: the best for the time", value="SIZE"
+    )
+    init: str | None = option(
+        None, "start from the weights in this run folder, and its size", value="DIR", none_means=""
+    )
+    set: str | None = option(
+        None, "change the model's config, as in rope_theta=1e6,tied_head=false", value="NAME=VALUE,...", none_means=""
+    )
+
+    def check(self) -> None:
+        """Raise InputError if `set` changes a field that has a flag of its own."""
+        for name, flag in _OWN_FLAGS.items():
+            if name in assignments(self.set):
+                raise InputError(f"--set {name}=... has a flag of its own: {flag}")
+
+
+TOKENIZERS = ("byte-level", "vidya-v1")
+"""The kinds of tokenizers that can be trained on the text (`tokenizer.KINDS`)."""
+
+
+@dataclass(frozen=True)
+class DataSettings(Group):
+    """What a model is trained and evaluated on."""
+
+    heading: ClassVar[str] = "data"
+
+    data: str = option(
+        "python-docs",
+        "python-docs, python-source, shakespeare, a file, a folder or a URL; several with their shares of the tokens, "
+        "as in wiki.jsonl:0.7,books:0.3; with --objective a file of conversations, or task:arithmetic, task:copying, "
+        "task:reversing, task:brackets, task:sorting, task:facts",
+        value="TEXT",
+    )
+    held_out: str | None = option(
+        None,
+        "validation text, given like --data; training leaves out the paragraphs that are in both, and the test part of "
+        "a text with a name, such as python-docs, whose validation part is used",
+        value="TEXT",
+        none_means="a sixteenth of --data, chosen by hashes",
+    )
+    test: bool = option(False, "at the end, also evaluate the test text, a sixteenth of --data")
+    documents: str = option(
+        "packed",
+        "packed: whole documents, and pieces of long ones, fill a step without padding, and none continues another; "
+        "windows: pieces of --context tokens, which may begin in one document and end in another",
+        choices=("packed", "windows"),
+    )
+    tokenizer: str | None = option(
+        None, "use this tokenizer.json, or train a vidya-v1", value="PATH", none_means="a new one"
+    )
+    vocab: int | None = option(
+        None,
+        "size of a new tokenizer: 256 bytes, 5 special tokens (3 of vidya-v1) and merged pairs",
+        at_least=261,
+        at_most=2**24,
+        none_means="that of the size",
+    )
+
+    def check(self) -> None:
+        """Raise InputError for the size of a tokenizer that is not trained here."""
+        if self.vocab is not None and self.tokenizer and not self.trains_tokenizer:
+            raise InputError("--vocab is for training a tokenizer, but --tokenizer brings one; give one of them")
+
+    @property
+    def trains_tokenizer(self) -> bool:
+        """Whether `tokenizer` names a kind to train and not a file."""
+        return self.tokenizer in TOKENIZERS
+
+
+_MOST = 10**9  # larger integers are typing errors
+
+
+@dataclass(frozen=True)
+class LengthSettings(Group):
+    """How long a run trains."""
+
+    heading: ClassVar[str] = "how long (one of these)"
+
+    minutes: float | None = option(
+        None,
+        "time for the whole run, from start to report",
+        above=0,
+        at_most=1_000_000,
+        none_means="10, unless --steps or --tokens is given",
+    )
+    steps: int | None = option(
+        None, "train this many steps; such a run repeats exactly", at_least=1, at_most=_MOST, none_means=""
+    )
+    tokens: int | None = option(
+        None, "train on this many tokens, rounded up to whole steps", at_least=1, at_most=10**15, none_means=""
+    )
+
+
+@dataclass(frozen=True)
+class OptimisationSettings(LengthSettings):
+    """How the weights are trained; train.py chooses a value where one is None."""
+
+    heading: ClassVar[str] = "optimisation"
+
+    batch: int | None = option(
+        None,
+        "each process gets --batch times --context tokens in a micro-batch (--accumulate)",
+        at_least=1,
+        at_most=_MOST,
+    )
+    context: int | None = option(None, "tokens of the longest sequence", at_least=2, at_most=_MOST)
+    adaptive_context: bool = option(
+        False, "let the context grow, up to --context, while that helps the model, and shrink while it does not"
+    )
+    accumulate: int = option(1, "micro-batches of a step; their gradients are added", at_least=1, at_most=_MOST)
+    lr: float | None = option(None, "peak learning rate", above=0)
+    warmup: float | None = option(
+        None, "steps until the peak, or below 1 their share of --steps", at_least=0, at_most=_MOST
+    )
+    decay: str | None = option(
+        None,
+        "the final decay of the learning rate: from step START on, the run was planned to have STEPS steps; a run of "
+        "--minutes prints it if the speed of the computer changed",
+        value="START:STEPS,...",
+        none_means="the last fifth of --steps",
+    )
+    schedule: str = option(
+        "wsd",
+        "the learning rate after the warm-up: wsd stays at the peak and decays in the last fifth of the run, whose "
+        "length may be chosen then; cosine falls slowly to zero, and needs --steps or --tokens",
+        choices=("wsd", "cosine"),
+    )
+    optimizer: str | None = option(
+        None,
+        "muon orthogonalises the updates of the matrices within layers: it learns more in a step, and takes more time; "
+        "sgd follows the gradient itself, and learns much less",
+        choices=("adamw", "muon", "sgd"),
+        none_means="muon if it takes less than a quarter of a step",
+    )
+    weight_decay: float | None = option(
+        None, "decay of the weight matrices towards zero", at_least=0, none_means="0.1, or 0.0001 with sgd"
+    )
+    beta1: float = option(0.9, "AdamW's decay of the mean of the gradient", at_least=0, below=1)
+    beta2: float = option(0.95, "AdamW's decay of the mean of its square", at_least=0, below=1)
+    momentum: float = option(0.9, "SGD's decay of the velocity", at_least=0, below=1)
+    ema: float | None = option(
+        None,
+        "evaluate, and write at the end, an exponential moving average of the weights with this decay, as in 0.999",
+        at_least=0,
+        below=1,
+        none_means="",
+    )
+    dropout: float | None = option(
+        None,
+        "probability of setting an activation to zero, against memorising a text that is read many times",
+        at_least=0,
+        below=1,
+        none_means="0 for new text, up to 0.3 for a large model that reads a small text often; 0 for teaching",
+    )
+    seed: int = option(0, "seed of the initial weights, the order of the text and dropout", at_least=0)
+
+    def check(self) -> None:
+        """Raise InputError for a schedule of unknown length, or for a setting of another optimizer or schedule."""
+        if self.schedule == "cosine" and self.steps is None and self.tokens is None:
+            raise InputError("a cosine must know its last step: give --steps or --tokens with --schedule cosine")
+        if self.schedule == "cosine" and self.decay is not None:
+            raise InputError("--decay is the end of --schedule wsd; a cosine has none")
+        warmup = self.warmup or 0.0
+        if warmup >= 1 and warmup != int(warmup):
+            raise InputError(f"--warmup takes a whole number of steps, or a share of them below 1, not {warmup:g}")
+        if 0 < warmup < 1 and not (self.steps or self.tokens):
+            raise InputError(f"--warmup {warmup:g} is a share of the steps: give --steps or --tokens with it")
+        for name in ("beta1", "beta2") if self.optimizer == "sgd" else ("momentum",):
+            if getattr(self, name) != getattr(OptimisationSettings, name):
+                way_out = "sgd has --momentum" if self.optimizer == "sgd" else "give --optimizer sgd with it"
+                given = self.optimizer or "muon or adamw"
+                raise InputError(f"--{name} is not a setting of --optimizer {given}; {way_out}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChosenOptimisation(OptimisationSettings):
+    """The settings of the optimisation after every value is chosen."""
+
+    batch: int
+    context: int
+    lr: float
+    warmup: int
+    optimizer: str
+    weight_decay: float = 0.1
+    dropout: float = 0.1
+
+    @property
+    def tokens_per_step(self) -> int:
+        """The number of tokens in one training step."""
+        return self.batch * self.context * self.accumulate
+
+
+OBJECTIVES = ("sft", "reinforce", "best-of-n", "grpo", "dpo", "distill")
+
+
+@dataclass(frozen=True)
+class TeachingSettings(Group):
+    """What a model is taught, and how."""
+
+    heading: ClassVar[str] = "teaching"
+
+    objective: str | None = option(
+        None,
+        "teach the model of --init: sft trains on the answers in the conversations of --data; reinforce, best-of-n and "
+        "grpo let it answer the questions of a task (--data task:NAME), and reward right answers; dpo prefers chosen "
+        "answers to rejected ones; distill trains on the text of --data with a --teacher",
+        choices=OBJECTIVES,
+        none_means="",
+    )
+    replay: float | None = option(
+        None,
+        "share of the loss, and about that of the tokens, from pre-training text, against forgetting",
+        at_least=0,
+        below=1,
+        none_means="0.75 with --objective sft, 0.25 with the other objectives but distill",
+    )
+    question_noise: float | None = option(
+        None,
+        "share of the tokens of questions that are replaced by others, so that no single wording is learned",
+        at_least=0,
+        below=1,
+        none_means="0.1 with --objective sft and a file of conversations",
+    )
+    skip_broken: bool = option(False, "leave out lessons that cannot be taught, and name them")
+    replay_text: str | None = option(
+        None,
+        "text to replay, given like --data; its validation part shows what is forgotten",
+        value="TEXT",
+        none_means="the text that the run in --init was trained on, or else python-docs",
+    )
+    teacher: str | None = option(
+        None,
+        "with --objective distill: a run folder with the same tokenizer, whose distributions are learned",
+        value="DIR",
+        none_means="",
+    )
+    teacher_share: float = option(0.5, "share of the teacher in the loss; the text has the rest", at_least=0, at_most=1)
+    teacher_temperature: float = option(1.0, "divides the logits of both; above 1 unlikely tokens count more", above=0)
+    teacher_divergence: str = option(
+        "forward",
+        "forward: KL(teacher, student), which covers modes; reverse: KL(student, teacher), which seeks one",
+        choices=("forward", "reverse"),
+    )
+
+    def check(self) -> None:
+        """Raise InputError for a setting without the objective, or the teacher, that it belongs to."""
+        if not self.is_lesson:
+            for name in ("replay", "question_noise", "replay_text"):
+                if getattr(self, name) is not None:
+                    flag = name.replace("_", "-")
+                    raise InputError(f"--{flag} is for teaching a trained model: give --objective sft")
+            if self.skip_broken:
+                raise InputError("--skip-broken is for a file of conversations: give --objective sft")
+        elif self.question_noise is not None and self.objective != "sft":
+            raise InputError(
+                f"--question-noise is for --objective sft; {self.objective} reads questions as they are: leave it out"
+            )
+        if (self.objective == "distill") != (self.teacher is not None):
+            missing = "--teacher DIR, the model to learn from" if self.teacher is None else "--objective distill"
+            given = f"--teacher {self.teacher}" if self.teacher else "--objective distill"
+            raise InputError(f"{given} also needs {missing}")
+        for name in ("teacher_share", "teacher_temperature", "teacher_divergence"):
+            if self.teacher is None and getattr(self, name) != getattr(TeachingSettings, name):
+                flag = name.replace("_", "-")
+                raise InputError(f"--{flag} is for --objective distill, which needs a --teacher")
+
+    @property
+    def is_lesson(self) -> bool:
+        """Whether a trained model is taught something in place of a text."""
+        return self.objective not in (None, "distill")
+
+
+@dataclass(frozen=True)
+class AdapterSettings(Group):
+    """Whether adapters are trained in place of the weights."""
+
+    heading: ClassVar[str] = "adapters"
+
+    adapter_rank: int | None = option(
+        None,
+        "freeze the model of --init, and train low-rank adapters of its matrices; the run folder holds them alone",
+        at_least=1,
+        none_means="",
+    )
+
+
+@dataclass(frozen=True)
+class ProcessSettings(Group):
+    """How processes, threads and their arithmetic compute a step."""
+
+    heading: ClassVar[str] = "processes"
+
+    threads: int | None = option(None, "processor threads", at_least=1, at_most=256, none_means="one per core")
+    pipeline: bool = option(False, "divide layers, not sequences, among the processes of mpiexec")
+    precision: str = option(
+        "float32",
+        "floating-point type; bfloat16 rounds the factors of matrix products, and everything else is float32",
+        choices=("float32", "float64", "bfloat16"),
+    )
+    matmul: str = option(
+        "auto",
+        "matmul backend: NumPy's BLAS, minigrad's kernels, or the faster one; attention has its own kernels",
+        choices=("auto", "blas", "numba"),
+    )
+    checkpointing: bool = option(
+        False, "keep only the input of each layer, and recompute the rest in the backward pass, to save memory"
+    )
+
+    @property
+    def dtype(self) -> str:
+        """The type of the weights."""
+        return "float64" if self.precision == "float64" else "float32"
+
+    @property
+    def itemsize(self) -> int:
+        """The number of bytes of a weight."""
+        return 8 if self.dtype == "float64" else 4
+
+
+@dataclass(frozen=True)
+class OutputSettings(Group):
+    """What a run writes, where and how often."""
+
+    heading: ClassVar[str] = "output"
+
+    out: str | None = option(None, "run folder to write", value="DIR", none_means="runs/MODEL-SIZE")
+    resume: str | None = option(
+        None,
+        "continue this run, by default the newest in runs/, with its settings; a larger --steps, --tokens or --minutes "
+        "may be given",
+        value="DIR",
+        bare="",
+        none_means="",
+    )
+    log_every: int | None = option(None, "steps between lines of metrics", at_least=1)
+    eval_every: int | None = option(None, "steps between evaluations on validation text", at_least=1)
+    save_every: int | None = option(None, "steps between checkpoints", at_least=1)
+    sample_every: int | None = option(None, "steps between samples", at_least=1)
+    plan: bool = option(False, "print the plan and stop")
+    profile: bool = option(False, "print the time of each operation at the end")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChosenOutput(OutputSettings):
+    """The settings of the output after every value is chosen."""
+
+    log_every: int
+    eval_every: int
+    save_every: int
+    sample_every: int
+
+
+ALIASES = {
+    "learning_rate": "lr",
+    "batch_size": "batch",
+    "context_length": "context",
+    "block_size": "context",
+    "iters": "steps",
+    "max_steps": "steps",
+    "epochs": "minutes",
+    "dataset": "data",
+    "output": "out",
+    "vocab_size": "vocab",
+    "gradient_accumulation": "accumulate",
+    "num_threads": "threads",
+    "dtype": "precision",
+}
+"""Other names that people type; an error message suggests the field."""
+
+
+@dataclass(frozen=True)
+class TrainConfig(  # a dataclass takes the fields of its last base first
+    OutputSettings,
+    ProcessSettings,
+    AdapterSettings,
+    TeachingSettings,
+    OptimisationSettings,
+    DataSettings,
+    ModelSettings,
+):
+    """The settings of a training run; train.py chooses a value where one is None."""
+
+    def check(self) -> None:
+        """Raise InputError for a value out of its bounds, or for settings that exclude each other.
+
+        A run that is continued has the settings of its folder, which were checked when it began.
+        """
+        validate(self)
+        limits = [f"--{name}" for name in ("minutes", "steps", "tokens") if getattr(self, name) is not None]
+        if len(limits) > 1:
+            raise InputError(f"{' and '.join(limits)} both say how long to train; give one of them")
+        if self.resume is None:
+            self._check_features()
+            for group in (ModelSettings, DataSettings, OptimisationSettings, TeachingSettings):
+                group.check(self)
+            self._check_sources()
+        elif self.resume and self.out:
+            raise InputError(f"--resume {self.resume} continues in that folder, so --out cannot be given with it")
+
+    def check_processes(self, processes: int) -> None:
+        """Raise InputError for settings that one process, or several of them, cannot have."""
+        if processes > 1 and self.objective not in (None, "sft"):  # each process would generate its own batches
+            raise InputError(f"--objective {self.objective} lets models make its batches: start it without mpiexec")
+        if self.pipeline and processes == 1 and self.resume is None:
+            raise InputError("--pipeline divides the layers among several processes: start it with mpiexec -n 2")
+
+    @property
+    def text(self) -> str:
+        """The text to read: to train on, or to replay while something else is taught."""
+        return self.replay_text or self.data
+
+    def _check_features(self) -> None:
+        """Raise InputError for features that cannot work together."""
+        if self.adaptive_context and self.is_lesson:
+            raise InputError("--adaptive-context is for pre-training: a conversation is never cut; leave it out")
+        if self.adaptive_context and self.teacher:
+            raise InputError("--adaptive-context cannot be given with a --teacher, who reads whole sequences")
+        # A stage of a pipeline has the newest weights of its own layers only, and these read all weights in every step.
+        for name in ("objective", "adapter_rank", "ema", "adaptive_context") if self.pipeline else ():
+            if getattr(self, name):
+                raise InputError(f"--pipeline cannot be given with --{name.replace('_', '-')}; leave out one of them")
+
+    def _check_sources(self) -> None:
+        """Raise InputError if a trained model is missing, or if two settings bring a tokenizer or the wrong data."""
+        if (source := "--init" if self.init else "--teacher" if self.teacher else "") and self.trains_tokenizer:
+            raise InputError(f"--tokenizer {self.tokenizer} trains a tokenizer, but {source} brings one: give one")
+        if source and self.vocab is not None:
+            raise InputError(f"--vocab is for training a tokenizer, but {source} brings one; give one of them")
+        if self.adapter_rank is not None and self.init is None:
+            raise InputError("--adapter-rank trains beside the weights of a trained model: name its folder with --init")
+        if not self.is_lesson:
+            return
+        if self.init is None:
+            raise InputError(f"--objective {self.objective} teaches a trained model: name its folder with --init")
+        if self.data in ("python-docs", "python-source", "shakespeare"):
+            raise InputError(f"--objective {self.objective} needs --data FILE, a file of conversations, or task:NAME")
+        is_task = self.data.startswith("task:")
+        if is_task and self.objective == "dpo":
+            raise InputError("--objective dpo needs --data FILE.jsonl, pairs of a chosen and a rejected answer")
+        if self.skip_broken and (self.objective != "sft" or is_task):
+            raise InputError("--skip-broken is for --objective sft and a file of conversations; leave it out")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(ChosenOutput, ChosenOptimisation, TrainConfig):
+    """The settings of a run after `minigrad.training.planning.choices` has chosen every value that was left open."""
+
+    threads: int
