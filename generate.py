@@ -18,15 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.errors import InputError
-from minigrad.generation.console import (
-    STANDARD_INPUT,
-    Speed,
-    alternatives,
-    in_turn,
-    is_terminal,
-    read_messages,
-    read_prompts,
-)
+from minigrad.generation import console
 from minigrad.generation.settings import ALIASES, GenerateConfig
 from minigrad.options import assignments, nearest
 from minigrad.system import hardware
@@ -63,7 +55,7 @@ def generate(config: GenerateConfig) -> Iterator[str]:
     drawn: list[Token] = []
     tokens = watched(loaded.stream(prompts, config), config, loaded.tokenizer, drawn)
     yield beginnings[0]
-    for number, text, ended in in_turn(tokens, config.samples):
+    for number, text, ended in console.in_turn(tokens, config.samples):
         yield text
         if ended:
             yield "\n\n---\n\n" + beginnings[number + 1] if number + 1 < len(beginnings) else "\n"
@@ -85,10 +77,10 @@ def chat(config: GenerateConfig) -> Iterator[str]:
     def answer(ids: list[int], turn: int) -> Iterator[Token]:
         return watched(loaded.stream(ids, config, first_sample=turn), config, loaded.tokenizer, [])
 
-    if is_terminal():
+    if console.is_terminal():
         notice(HELP)
     chat = Chat(form.encode, limit - min(config.tokens, limit // 2), answer, notice)
-    yield from chat.run(itertools.chain(config.prompt, read_messages()))
+    yield from chat.run(itertools.chain(config.prompt, console.read_messages()))
 
 
 def teach(config: GenerateConfig) -> Iterator[str]:
@@ -116,10 +108,10 @@ def teach(config: GenerateConfig) -> Iterator[str]:
         messages = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}][: 1 + bool(answer)]
         return len(form.encode(messages, add_generation_prompt=not answer)) <= loaded.model.config.context_length
 
-    if is_terminal():
+    if console.is_terminal():
         notice(HELP)
     teacher = TeachingSession(journal, offer, fits, notice)
-    yield from teacher.run(itertools.chain(config.prompt, read_messages()))
+    yield from teacher.run(itertools.chain(config.prompt, console.read_messages()))
 
 
 class Loaded(NamedTuple):
@@ -191,14 +183,14 @@ def compile_kernels(model: LanguageModel) -> None:
 
 def watched(tokens: Iterator[Token], config: GenerateConfig, tok: Tokenizer, drawn: list[Token]) -> Iterator[Token]:
     """Yield the tokens and add them to `drawn`; then print their speed, and the table of --alternatives."""
-    speed = Speed()
+    speed = console.Speed()
     for token in tokens:
         speed.note(token)
         drawn.append(token)
         yield token
     if drawn and config.alternatives is not None:
         notice("each token with its log-probability, then the most likely ones in its place")
-        say(alternatives(drawn, tok.decode), sys.stderr)
+        say(console.alternatives(drawn, tok.decode), sys.stderr)
     if summary := speed.summary():
         notice(summary)
 
@@ -269,8 +261,8 @@ def write(config: GenerateConfig) -> Iterator[str]:
     """Yield what the program prints: texts, or the answers of --chat and --teach."""
     config.check()
     takes_no_prompt = config.chat or config.teach or config.page is not None
-    if not takes_no_prompt or STANDARD_INPUT in config.prompt:
-        config = replace(config, prompt=read_prompts(config.prompt))
+    if not takes_no_prompt or console.STANDARD_INPUT in config.prompt:
+        config = replace(config, prompt=console.read_prompts(config.prompt))
     if config.page is not None:
         return write_page(config)
     return teach(config) if config.teach else chat(config) if config.chat else generate(config)

@@ -22,7 +22,7 @@ from minigrad.cli.parser import Parser
 from minigrad.constants import IGNORE
 from minigrad.distributed.launch import connect, run_together
 from minigrad.distributed.world import mpiexec, total
-from minigrad.errors import DivergenceError, RunError
+from minigrad.errors import DivergenceError
 from minigrad.options import assignments
 from minigrad.system import hardware
 from minigrad.system.cache import tell_if_nothing_is_kept
@@ -58,10 +58,9 @@ def train(
     """Run a whole training as ``python train.py`` does; returns None if only the plan was wanted.
 
     Started by mpiexec, all processes train together: the first one writes, and the others return None. `clock` returns
-    the seconds since the run began; tests bring their own. `explicit` names the settings that were given, by default
-    the ones that differ from their defaults: a continued run refuses the ones it does not have. `guests` follow the run
-    (`minigrad.training.run.Guest`). Threads and backend stay as chosen. Raises InputError for settings that cannot be
-    used, RunError if it fails, Stopped on Ctrl-C or SIGTERM.
+    the seconds since the run began. `explicit` names the settings that were given, by default the ones that differ from
+    their defaults: a continued run refuses the ones it does not have. `guests` follow the run. Raises InputError for
+    settings that cannot be used, RunError if it fails, Stopped on Ctrl-C or SIGTERM.
     """
     started, world = time.perf_counter(), connect()
     config.check()
@@ -110,8 +109,8 @@ def train_loop(run: Run) -> None:
 def take_step(run: Run) -> tuple[float, float]:
     """Take one training step; return the learning rate and the norm of the gradient.
 
-    Raises RunError, naming the operation, if the loss or the gradient is not finite; the weights are then unchanged.
-    Raises RunError, too, if the update made weights that are not finite.
+    Raises RunError, naming the operation, if the loss or the gradient is not finite, with the weights unchanged, or if
+    the update made weights that are not finite.
     """
     run.before_step()
     learning_rate = run.learning_rate()
@@ -122,7 +121,9 @@ def take_step(run: Run) -> tuple[float, float]:
     if math.isfinite(loss):
         norm = update(run, learning_rate) if batch.counts else 0.0  # a batch that teaches nothing moves nothing
     if not math.isfinite(norm):
-        raise divergence(run, batch)
+        from minigrad.training.validation import first_anomaly
+
+        raise run.divergence(first_anomaly(run, lambda: accumulate_gradients(run, batch)))
     run.optimizer.zero_grad()
     run.totals.add_step(nats, float(run.text.byte_lengths[predicted].sum()), loss)
     run.end_step(norm)
@@ -135,13 +136,6 @@ def update(run: Run, learning_rate: float) -> float:
         return run.optimizer.step(learning_rate, max_norm=MAX_GRADIENT_NORM)
     except DivergenceError as error:
         raise run.divergence(str(error)) from None
-
-
-def divergence(run: Run, batch: Batch) -> RunError:
-    """Return the error of a step whose loss or gradient is not finite: it names the first such operation."""
-    from minigrad.training.divergence import first_anomaly
-
-    return run.divergence(first_anomaly(run, lambda: accumulate_gradients(run, batch)))
 
 
 def accumulate_gradients(run: Run, batch: Batch) -> float:

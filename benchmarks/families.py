@@ -67,7 +67,7 @@ def main() -> None:
     """Run everything and print two tables and JSON."""
     import models
     from minigrad.data import corpus
-    from minigrad.evaluate.ngram import bits_per_byte
+    from minigrad.evaluate.rivals import ngram_bits_per_byte
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--families", nargs="+", default=list(models.FAMILIES))
@@ -78,7 +78,7 @@ def main() -> None:
     arguments = parser.parse_args()
     print(describe_machine())
     parts = corpus.load(arguments.data).split()
-    counted = bits_per_byte(parts.train, parts.validation)
+    counted = ngram_bits_per_byte(parts.train, parts.validation)
     print(f"an order-4 byte n-gram model: {counted:.3f} bits per byte")
     settings = {f"{arguments.minutes:g} minutes each": ["--minutes", str(arguments.minutes)]}
     settings[f"{arguments.tokens:,} tokens each"] = ["--tokens", str(arguments.tokens)]

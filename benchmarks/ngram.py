@@ -1,4 +1,4 @@
-"""The baseline of n-grams (`minigrad.evaluate.ngram`) on the validation part of a text.
+"""The baseline of n-grams (`minigrad.evaluate.rivals`) on the validation part of a text.
 
 python benchmarks/ngram.py [--data python-docs] [--orders 1 2 3 4 5 6 7 8]
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minigrad.data import corpus
-from minigrad.evaluate.ngram import bits_per_byte
+from minigrad.evaluate.rivals import ngram_bits_per_byte
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
     parts = corpus.load(arguments.data, progress=print).split()
     scores = {}
     for order in arguments.orders:
-        scores[order] = bits_per_byte(parts.train, parts.validation, order)
+        scores[order] = ngram_bits_per_byte(parts.train, parts.validation, order)
         print(f"order {order}: {scores[order]:.3f} bits per byte")
     print(json.dumps({"data": arguments.data, "bits_per_byte": scores}))
 

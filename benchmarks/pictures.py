@@ -24,12 +24,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from minigrad import draw_graph
 from minigrad.data import corpus
-from minigrad.evaluate import ngram
+from minigrad.evaluate import rivals
 from minigrad.pages.chart import Series, line_chart
 from minigrad.system.terminal import printable
 from minigrad.training.folder import checkpoint
+from minigrad.training.folder.checkpoint import Sample, State
 from minigrad.training.folder.record import Record
-from minigrad.training.folder.state import Sample, State
 from minigrad.training.report.curves import even
 from minigrad.training.reporting import metrics
 
@@ -151,7 +151,9 @@ def main() -> None:
     record, records = Record.read(arguments.run), metrics.read(arguments.run)
     samples = State.read(checkpoint.load(arguments.run), arguments.run).samples
     parts = corpus.load(record.data, held_out=record.used.get("held_out"), progress=print).split()
-    references = [(f"{ngram.ORDER}-gram of bytes", ngram.bits_per_byte(parts.train, parts.validation, ngram.ORDER))]
+    references = [
+        (f"{rivals.ORDER}-gram of bytes", rivals.ngram_bits_per_byte(parts.train, parts.validation, rivals.ORDER))
+    ]
     if record.result.get("xz_bits_per_byte"):
         references.append(("xz", record.result["xz_bits_per_byte"]))
     caption = f"{record.family} {record.size}, {records[-1]['step']:,} steps, seed {record.seed}, {record.data}"

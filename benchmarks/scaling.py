@@ -36,8 +36,7 @@ from minigrad.system.locks import FolderLock
 from minigrad.training.budget import Budget
 from minigrad.training.keeping import save
 from minigrad.training.planning.dial import parameters_in_layers
-from minigrad.training.planning.scaling import Law, Point
-from minigrad.training.planning.scaling_fit import fit, without_each
+from minigrad.training.planning.scaling import Law, Point, fit, without_each
 from minigrad.training.preparation import prepare
 from minigrad.training.run import Run
 from minigrad.training.validation import evaluate

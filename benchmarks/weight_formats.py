@@ -34,8 +34,7 @@ def scored(run: str, format: str | None) -> dict[str, Any]:
     import models
     import tokenizer
     from minigrad.evaluate import measures
-    from minigrad.evaluate.__main__ import read_text
-    from minigrad.evaluate.settings import EvaluateConfig
+    from minigrad.evaluate.__main__ import EvaluateConfig, read_text
     from minigrad.training.folder.record import Record
 
     config, record = EvaluateConfig(run=run), Record.read(Path(run))

@@ -23,7 +23,7 @@ from minigrad.quantised import files as quantised_files
 from minigrad.quantised import format_of, quantise
 from minigrad.system import hardware
 from minigrad.training.folder import checkpoint
-from minigrad.training.folder.state import State
+from minigrad.training.folder.checkpoint import State
 from minigrad.typing import Array
 from models import growth
 from models.registry import CUSTOM, FAMILIES, configure, override

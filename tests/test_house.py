@@ -82,7 +82,8 @@ ALLOWED: dict[str, set[str]] = {
     | {"minigrad.data", "minigrad.evaluate", "minigrad.formats", "minigrad.pages"}
     | {"minigrad.training.folder", "minigrad.training.reporting.metrics"},
     "minigrad.training.reporting": SYSTEM
-    | {"numpy", "tqdm", "minigrad.data", "minigrad.evaluate", "minigrad.experts", "minigrad.training"},
+    | {"numpy", "tqdm", "minigrad.training"}
+    | {f"minigrad.{name}" for name in ("data", "distributed", "evaluate", "experts")},
     "minigrad.training.preparation": NN  # a part of the program train.py, which stands above all rooms
     | {f"minigrad.{name}" for name in ("data", "distributed", "finetuning", "training")}
     | {"models", "tokenizer"},

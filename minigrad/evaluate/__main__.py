@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from minigrad.cli.exits import exit_code
 from minigrad.cli.parser import Parser
 from minigrad.errors import InputError
-from minigrad.evaluate.settings import EvaluateConfig, check_settings
+from minigrad.options import REQUIRED, option, validate
 from minigrad.system import hardware
 from minigrad.system.cache import tell_if_nothing_is_kept
 from minigrad.system.limits import check_limits
@@ -26,11 +26,63 @@ from minigrad.training.folder.record import FILE, Record
 if TYPE_CHECKING:  # the command line is read before NumPy and the rest are imported
     from minigrad.data.tokens.source import Spans
     from minigrad.data.tokens.token_files import TokenFile
-    from minigrad.evaluate.result import Evaluation, Lengths
+    from minigrad.evaluate.measures import Evaluation, Lengths
     from minigrad.nn.language_model import LanguageModel
     from minigrad.typing import Array, Tokenizer
 
 PROGRAM = "python -m minigrad.evaluate"
+
+
+@dataclass(frozen=True)
+class EvaluateConfig:
+    """What to evaluate, on what, and how."""
+
+    run: str = option(REQUIRED, "a run folder, or a Hugging Face folder", positional=True, value="RUN")
+    data: str | None = option(
+        None,
+        "the text: a file, a folder or a URL, all of it; of python-docs, python-source and shakespeare, and of the "
+        "text that the run was trained on, the part that --split names",
+        value="TEXT",
+        none_means="the text of the run",
+    )
+    split: str = option(
+        "validation",
+        "the part of a text that was not trained on: validation for every choice, test for the last figure alone",
+        choices=("validation", "test"),
+    )
+    documents: str | None = option(
+        None,
+        "packed: each document is read alone. windows: all of them in a row, as one text",
+        choices=("packed", "windows"),
+        none_means="as in training",
+    )
+    context: int | None = option(
+        None, "tokens of the longest sequence", at_least=1, at_most=10**9, none_means="as in training"
+    )
+    overlap: float = option(
+        0.5,
+        "the share of the context that each sequence has in common with the one before it, so that each token is "
+        "predicted from that many tokens at least; 0 is fastest, a larger share gives a lower loss",
+        at_least=0,
+        below=1,
+    )
+    lengths: str | None = option(
+        None,
+        "also evaluate with sequences of these lengths, each with every rotary scaling that the model has",
+        value="N,N,...",
+        none_means="",
+    )
+    threads: int | None = option(None, "processor threads", at_least=1, at_most=256, none_means="one per core")
+    json: bool = option(False, "print the figures as JSON, with those of every document")
+
+
+def check_settings(settings: EvaluateConfig) -> list[int]:
+    """Return the lengths; raises InputError for a setting out of its bounds."""
+    validate(settings)
+    words = settings.lengths.split(",") if settings.lengths is not None else []
+    if not all(word.strip().isdecimal() and 0 < int(word) <= 10**9 for word in words):
+        raise InputError(f"--lengths takes whole numbers of at least 1, as in 256,512,1024, not {settings.lengths!r}")
+    return [int(word) for word in words]
 
 
 @dataclass(frozen=True)
@@ -81,13 +133,11 @@ def evaluate(config: EvaluateConfig) -> Evaluation:
             for overlap in (config.overlap, 0.0)
         )
         by_length = evaluate_lengths(model, text, config, way, lengths)
-    from minigrad.evaluate.result import Evaluation
-
     name = f"{record.family} {record.size}, ".lstrip(" ,")
     kind = "each document alone" if way == "packed" else "all documents in a row"
     known = int(config.overlap * context)
     repeated, others = measures.by_repetition(losses)
-    return Evaluation(
+    return measures.Evaluation(
         model=f"{name}{model.num_parameters():,} parameters, in {config.run}",
         text=text.description,
         reading=f"{kind}, at most {plural(context, 'token')} at a time; each is predicted from {known:,} or more",
@@ -116,13 +166,8 @@ def evaluate_lengths(
     scalings = SCALINGS if hasattr(model.config, "rope_scaling") else ()
 
     def score(length: int, **changes: Any) -> float:
-        losses = measures.token_losses(
-            models.load(config.run, **changes),
-            text.spans(way, length),
-            text.byte_lengths,
-            context=length,
-            overlap=config.overlap,
-        )
+        changed, spans = models.load(config.run, **changes), text.spans(way, length)
+        losses = measures.token_losses(changed, spans, text.byte_lengths, context=length, overlap=config.overlap)
         return measures.whole(losses).bits_per_byte
 
     found: Lengths = {}
@@ -162,16 +207,14 @@ def read_text(config: EvaluateConfig, record: Record, tok: Tokenizer, vocab_size
 
 def check_unseen(config: EvaluateConfig, record: Record, documents: Sequence[str], tokens: TokenFile) -> None:
     """Raise InputError if a part of the text of a run is not the one that the run held out."""
-    from minigrad.training.folder.fingerprints import fingerprint, of_test
+    from minigrad.training.folder.run_folder import fingerprint, of_test
 
     instead = "Give --data a text that the model was not trained on"
     if config.split == "test" and not record.test_text:
         raise InputError(f"{config.run} was trained without a test text of its own. {instead}")
-    known, found = (
-        (record.test_text, of_test(documents))
-        if config.split == "test"
-        else (record.validation_text, fingerprint(tokens))
-    )
+    known, found = record.validation_text, fingerprint(tokens)
+    if config.split == "test":
+        known, found = record.test_text, of_test(documents)
     if known not in ("", found):
         raise InputError(
             f"the {config.split} text of {record.text_name} is not the one that {config.run} held out: the text has "
@@ -182,13 +225,9 @@ def check_unseen(config: EvaluateConfig, record: Record, documents: Sequence[str
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
     prepare_output()
-    parser = Parser(
-        EvaluateConfig,
-        prog=PROGRAM,
-        description="Evaluate how well a model predicts a text: bits per byte, perplexity, by position, by document.",
-        aliases={"dataset": "data", "held_out": "data", "context_length": "context", "num_threads": "threads"},
-    )
-    config, _ = parser.parse(arguments)
+    aliases = {"dataset": "data", "held_out": "data", "context_length": "context", "num_threads": "threads"}
+    description = "Evaluate how well a model predicts a text: bits per byte, perplexity, by position, by document."
+    config, _ = Parser(EvaluateConfig, prog=PROGRAM, description=description, aliases=aliases).parse(arguments)
 
     def work() -> None:
         found = evaluate(config)

@@ -39,10 +39,7 @@ class Answered(NamedTuple):
 def ask(
     model: LanguageModel, tokenizer: Tokenizer, questions: Sequence[Question], judge: Judge | None = None
 ) -> list[Answered]:
-    """Let the model answer by its most likely tokens.
-
-    An answer is exact if it has the same tokens, the end token included, or if the `judge` accepts it.
-    """
+    """Let the model answer by its most likely tokens; exact are those of the known answer, or what `judge` accepts."""
     count = min(len(questions), _MOST_ASKED)
     asked = [questions[number * len(questions) // count] for number in range(count)]
     asked.sort(key=lambda each: len(each.tokens))  # answers of one length are written together

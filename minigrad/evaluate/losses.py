@@ -1,4 +1,4 @@
-"""The losses of a model on text that it was not trained on, in bits per byte.
+"""The losses of a model on text that it was not trained on, in bits per byte, and the sequences that it is cut into.
 
 A loss per token depends on the length of the tokens. The sum of the losses divided by the bytes of the text does not:
 it is the size to which the model could compress the text, and so compares with a compressor.
@@ -21,44 +21,90 @@ import numpy.typing as npt
 
 from minigrad.autograd.graph import no_grad
 from minigrad.constants import IGNORE
-from minigrad.data.tokens.batches import Batch
+from minigrad.data.tokens.batches import Batch, gather
 from minigrad.data.tokens.source import Spans
 from minigrad.distributed.world import ALONE, World
-from minigrad.evaluate.sequences import evaluation_batches
+from minigrad.errors import InputError
 from minigrad.nn.language_model import LanguageModel
 from minigrad.typing import Array
+
+
+class Sequences(NamedTuple):
+    """Where sequences begin in the row of tokens, their lengths, and how many of their first tokens are only read."""
+
+    starts: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    known: npt.NDArray[np.int64]
+
+
+def sequences(spans: Spans, *, context: int, overlap: float = 0.5) -> Sequences:
+    """Cut spans into sequences of at most `context` tokens that together predict every token of a span exactly once.
+
+    A span longer than the context becomes sequences that overlap by the share `overlap` of the context; only the tokens
+    after the overlap are predicted. So every token is predicted from at least ``overlap * context`` tokens, or from all
+    tokens before it in its span. Raises InputError if there is nothing to predict or `overlap` is not in [0, 1].
+    """
+    total = int(spans.lengths.sum())
+    if total < 1 or context < 1 or not 0 <= overlap <= 1:
+        raise InputError(
+            f"cannot evaluate {len(spans.row)} tokens with a context of {context} and an overlap of {overlap}: "
+            "there must be 2 tokens, a context of at least 1 and an overlap between 0 and 1."
+        )
+    stride = max(1, context - int(overlap * context))
+    # The first sequence of a span predicts `context` tokens, each further one `stride` more.
+    counts = 1 + np.maximum(0, -(-(spans.lengths - context) // stride))
+    number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # of a sequence in its span
+    first = number * stride
+    lengths = np.minimum(context, np.repeat(spans.lengths, counts) - first)
+    return Sequences(np.repeat(spans.starts, counts) + first, lengths, np.where(number > 0, context - stride, 0))
+
+
+def tokens_read(spans: Spans, *, context: int, overlap: float = 0.5) -> int:
+    """Return the number of tokens in the `sequences` of these spans, including tokens that are only read."""
+    return int(sequences(spans, context=context, overlap=overlap).lengths.sum())
+
+
+def evaluation_batches(
+    spans: Spans, *, context: int, overlap: float = 0.5, rows: int = 1, limit: int | None = None
+) -> Iterator[Batch]:
+    """Yield the `sequences` of these spans in batches of at most `rows` tokens, or of a single longer sequence.
+
+    Tokens that are only read have the target -100. With `limit`, only about that many tokens are read, in sequences
+    spread evenly over the text. Raises InputError as `sequences` does.
+    """
+    every = sequences(spans, context=context, overlap=overlap)
+    count, total = len(every.starts), int(every.lengths.sum())
+    wanted = count if limit is None else min(count, max(1, limit * count // total))
+    taken = np.arange(wanted) * count // wanted
+    ends = np.cumsum(every.lengths[taken])
+    first = 0
+    while first < wanted:
+        before = ends[first - 1] if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, before + rows, "right")))
+        chosen = taken[first:last]
+        batch = gather(spans.row, every.starts[chosen], every.lengths[chosen])
+        batch.targets[batch.layout.positions < np.repeat(every.known[chosen], batch.layout.lengths)] = IGNORE
+        yield batch
+        first = last
+
 
 BATCH_TOKENS = 4_096
 """The number of tokens that are evaluated at a time."""
 
 
-class Predicted(NamedTuple):
-    """A batch, and the loss in nats of each of its targets (rows,); 0 where the target does not count."""
-
-    batch: Batch
-    nats: Array
-
-
 @dataclass(frozen=True)
 class Score:
-    """The result of an evaluation.
-
-    `loss` is in nats per token, `tokens` the number of tokens predicted. `loss_repeated` is the loss per token that
-    completes a pair seen before in its sequence, `loss_others` the loss of all other tokens; NaN without such tokens.
-    """
+    """The result of an evaluation; losses are in nats per token, NaN without such tokens."""
 
     loss: float
     bits_per_byte: float
-    tokens: int
-    loss_repeated: float
+    tokens: int  # predicted
+    loss_repeated: float  # of tokens that complete a pair seen before in their sequence
     loss_others: float
 
     @classmethod
     def of(cls, sums: Array) -> Score:
-        """Return the score of five sums.
-
-        They are the nats of tokens that complete no pair and of tokens that do, the counts of both, and all bytes.
-        """
+        """Return the score of five sums: the nats of tokens that complete no pair and of others, both counts, bytes."""
         nats, counts, num_bytes = sums[:2], sums[2:4], float(sums[4])
         others, copied = (total / count if count else math.nan for total, count in zip(nats, counts, strict=True))
         every, tokens = float(nats.sum()), int(counts.sum())
@@ -102,23 +148,21 @@ def evaluate(
     return Score.of(sums)
 
 
-def predictions(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[Predicted]:
-    """Yield each batch with the losses of its targets, dropout off."""
+def predictions(model: LanguageModel, batches: Iterable[Batch]) -> Iterator[tuple[Batch, Array]]:
+    """Yield each batch and the loss of each of its targets in nats (rows,), 0 where none counts; dropout off."""
     training = model.training
     model.eval()
     try:
         for batch in batches:
             with no_grad():
                 losses = model.losses(batch.tokens, batch.targets, layout=batch.layout).data
-            yield Predicted(batch, losses)
+            yield batch, losses
     finally:
         model.train(training)
 
 
 def completes_a_pair(batch: Batch) -> npt.NDArray[np.bool_]:
-    """Return for each row of a batch whether its token and its target stood side by side earlier in the same sequence.
-
-    The earlier place counts also where it is only read. Shapes: (rows,).
+    """Return for each row (rows,) whether its token and its target stood side by side earlier in the same sequence.
 
     >>> batch = Batch.rectangular([[1, 2, 3, 1, 2, 2]], [[2, 3, 1, 2, 2, 2]])
     >>> completes_a_pair(batch).tolist()

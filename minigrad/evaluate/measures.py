@@ -1,4 +1,4 @@
-"""The loss of each token of a text, and its sums: of the whole text, by position, by document.
+"""The loss of each token of a text, its sums by position and by document, and these as a table and as JSON.
 
 The loss of a text is the sum over its tokens, in nats. Divided by the tokens it is the loss per token, whose
 exponential is the perplexity per token: it says among how many equally likely tokens the model would be as uncertain.
@@ -10,31 +10,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from minigrad.constants import IGNORE
 from minigrad.data.tokens.source import Spans
-from minigrad.evaluate.losses import BATCH_TOKENS, bits_per_byte, completes_a_pair, predictions
-from minigrad.evaluate.sequences import evaluation_batches
+from minigrad.evaluate.losses import BATCH_TOKENS, bits_per_byte, completes_a_pair, evaluation_batches, predictions
 from minigrad.nn.language_model import LanguageModel
+from minigrad.system.terminal import printable
+from minigrad.system.units import format_bytes, plural
 from minigrad.typing import Array
 
 
 @dataclass(frozen=True, eq=False)
 class TokenLosses:
-    """The loss of every token of a text but the first, in the order of the text. Shapes: all (tokens,).
-
-    `nats` are the losses, `num_bytes` the bytes of each token, `read` the number of tokens that it was predicted from,
-    `repeated` whether it completes a pair seen before among these, `document` the number of its document.
-    """
+    """The loss of every token of a text but the first, in the order of the text. Shapes: all (tokens,)."""
 
     nats: Array
     num_bytes: Array
-    read: Array
-    repeated: Array
-    document: Array
+    read: Array  # the number of tokens that it was predicted from
+    repeated: Array  # whether it completes a pair seen before among these
+    document: Array  # the number of its document
 
 
 @dataclass(frozen=True)
@@ -66,23 +64,13 @@ class Words:
 
     @classmethod
     def of(cls, documents: Sequence[str]) -> Words:
-        """Count the words and lines of documents.
-
-        >>> Words.of(["to be\\nor not\\n\\n", "to be"])
-        Words(words=6, lines=4)
-        """
-        return cls(
-            sum(len(text.split()) for text in documents),
-            sum(text.count("\n") + (not text.endswith("\n")) for text in documents),
-        )
+        """Count the words and lines of documents."""
+        lines = sum(text.count("\n") + (not text.endswith("\n")) for text in documents)
+        return cls(sum(len(text.split()) for text in documents), lines)
 
 
 def perplexity(nats: float, count: int) -> float:
-    """Return exp(nats / count); infinity if that is too large for a number, and without anything counted.
-
-    >>> round(perplexity(math.log(10) * 3, 3))
-    10
-    """
+    """Return exp(nats / count); infinity if that is too large for a number, and without anything counted."""
     try:
         return math.exp(nats / count)
     except (OverflowError, ZeroDivisionError):
@@ -92,10 +80,9 @@ def perplexity(nats: float, count: int) -> float:
 def token_losses(
     model: LanguageModel, spans: Spans, byte_lengths: Array, *, context: int, overlap: float
 ) -> TokenLosses:
-    """Evaluate `model` on the spans of a text, dropout off; every token but the first is predicted once.
+    """Evaluate `model` on the spans of a text, dropout off; the first token of the row begins every document.
 
-    `byte_lengths` (V,) is the number of bytes of each token. The first token of the row is the one that begins every
-    document.
+    `byte_lengths` (V,) is the number of bytes of each token.
     """
     batches = evaluation_batches(spans, context=context, overlap=overlap, rows=BATCH_TOKENS)
     columns: list[tuple[Array, ...]] = []
@@ -114,10 +101,9 @@ def whole(losses: TokenLosses) -> LossSum:
     return LossSum("text", len(losses.nats), int(losses.num_bytes.sum()), float(losses.nats.sum()))
 
 
-def by_repetition(losses: TokenLosses) -> tuple[LossSum, LossSum]:
+def by_repetition(losses: TokenLosses) -> list[LossSum]:
     """Return the tokens that complete a pair seen before, and all others."""
-    others, repeated = _parts(losses, losses.repeated.astype(int), ["others", "repeated pairs"])
-    return repeated, others
+    return _parts(losses, 1 - losses.repeated.astype(int), ["repeated pairs", "others"])
 
 
 def by_position(losses: TokenLosses) -> list[LossSum]:
@@ -137,8 +123,127 @@ def by_document(losses: TokenLosses, documents: Sequence[str]) -> list[LossSum]:
 
 
 def _parts(losses: TokenLosses, group: Array, names: Sequence[str]) -> list[LossSum]:
-    count = len(names)
-    tokens, nats = np.bincount(group, minlength=count), np.bincount(group, losses.nats, count)
-    num_bytes = np.bincount(group, losses.num_bytes, count)
+    tokens, num_bytes, nats = (np.bincount(group, each, len(names)) for each in (None, losses.num_bytes, losses.nats))
     rows = zip(names, tokens, num_bytes, nats, strict=True)
     return [LossSum(name, int(tokens), int(size), float(nats)) for name, tokens, size, nats in rows]
+
+
+_SHOWN = 5  # documents at either end of the table
+
+Lengths = dict[int, dict[str, float]]
+"""Bits per byte by the length of the sequences and the rotary scaling."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The figures of a model on a text."""
+
+    model: str
+    text: str
+    reading: str
+    whole: LossSum
+    words: Words
+    repeated: LossSum
+    others: LossSum
+    positions: Sequence[LossSum]  # read without an overlap, so that each predicts about equally many tokens
+    documents: Sequence[LossSum]
+    lengths: Lengths = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the figures for JSON, which has no NaN and no infinity: these become None."""
+        whole, words = self.whole, self.words
+        figures: dict[str, Any] = {
+            "model": self.model,
+            "text": self.text,
+            "reading": self.reading,
+            "tokens": whole.tokens,
+            "bytes": whole.num_bytes,
+            "words": words.words,
+            "lines": words.lines,
+            "nats": whole.nats,
+            "bits_per_byte": whole.bits_per_byte,
+            "loss": whole.loss,
+            "perplexity_per_token": perplexity(whole.nats, whole.tokens),
+            "perplexity_per_word": perplexity(whole.nats, words.words),
+            "perplexity_per_word_with_line_ends": perplexity(whole.nats, words.words + words.lines),
+            "loss_repeated": self.repeated.loss,
+            "loss_others": self.others.loss,
+            "tokens_repeated": self.repeated.tokens,
+        }
+        found = {name: _finite(value) for name, value in figures.items()}
+        parts = {"by_position": self.positions, "by_document": self.documents}
+        found |= {name: [_as_dict(part) for part in each] for name, each in parts.items()}
+        by_length = {str(length): {name: _finite(v) for name, v in row.items()} for length, row in self.lengths.items()}
+        return found | ({"bits_per_byte_by_length": by_length} if by_length else {})
+
+    def describe(self) -> str:
+        """Return the figures as tables with a few words about each."""
+        whole, words = self.whole, self.words
+        share = self.repeated.tokens / max(whole.tokens, 1)
+        per_token, per_word, per_word_or_line = (
+            perplexity(whole.nats, count) for count in (whole.tokens, words.words, words.words + words.lines)
+        )
+        in_papers = "as papers count WikiText's words, an <eos> at the end of each line"
+        rows = (
+            ("bits per byte", f"{whole.bits_per_byte:.4f}", "for any tokenizer: to this size it could be packed"),
+            ("nats per token", f"{whole.loss:.4f}", ""),
+            ("perplexity per token", _number(per_token), "exp(nats per token)"),
+            ("perplexity per word", _number(per_word), "words: between white space"),
+            ("with line ends as words", _number(per_word_or_line), in_papers),
+            ("repeated pairs", f"{self.repeated.loss:.4f}", f"nats of tokens that could be copied ({share:.0%})"),
+            ("other tokens", f"{self.others.loss:.4f}", "nats"),
+        )
+        lines = [
+            f"model  {self.model}",
+            f"text   {self.text}: {plural(len(self.documents), 'document')}, {format_bytes(whole.num_bytes)}, "
+            f"{words.words:,} words, {whole.tokens:,} tokens",
+            f"read   {self.reading}",
+            "",
+            *(f"{name:<24}{value:>12}  {note}".rstrip() for name, value, note in rows),
+            "",
+            "By position: the tokens of its sequence that the model had read (sequences that do not overlap)",
+            *_table("tokens read", self.positions),
+            "",
+            *self._describe_documents(),
+            *self._describe_lengths(),
+        ]
+        return printable("\n".join(lines))
+
+    def _describe_documents(self) -> list[str]:
+        order = sorted(self.documents, key=lambda part: (math.isnan(part.bits_per_byte), part.bits_per_byte))
+        lines = ["By document, the best predicted first", *_table("document", order)]
+        if (more := len(order) - 2 * _SHOWN) > 0:
+            lines[2 + _SHOWN : -_SHOWN] = [f"  ... {more} more (--json has all) ..."]
+        return lines
+
+    def _describe_lengths(self) -> list[str]:
+        if not self.lengths:
+            return []
+        names = list(next(iter(self.lengths.values())))
+        lines = ["", "By length of the sequences and rotary scaling, bits per byte"]
+        lines.append(f"  {'tokens':>10}" + "".join(f"{name:>10}" for name in names))
+        for length, row in self.lengths.items():
+            values = ("" if math.isnan(row[name]) else f"{row[name]:.4f}" for name in names)
+            lines.append(f"  {length:>10,}" + "".join(f"{value:>10}" for value in values))
+        return lines
+
+
+def _table(heading: str, parts: Sequence[LossSum]) -> list[str]:
+    lines = [f"  {heading:<32}{'tokens':>10}{'nats':>10}{'bits/byte':>12}"]
+    for part in parts:
+        name = part.name if len(part.name) <= 30 else part.name[:29] + "…"
+        lines.append(f"  {name:<32}{part.tokens:>10,}{part.loss:>10.4f}{part.bits_per_byte:>12.4f}")
+    return lines
+
+
+def _number(value: float) -> str:
+    return f"{value:,.2f}" if value < 1e6 else f"{value:.3g}"
+
+
+def _as_dict(part: LossSum) -> dict[str, Any]:
+    values = {"name": part.name, "tokens": part.tokens, "bytes": part.num_bytes}
+    return values | {"loss": _finite(part.loss), "bits_per_byte": _finite(part.bits_per_byte)}
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -40,14 +40,11 @@ _PAIR = re.compile(r"(Q|A):[ \t]*")
 
 @dataclass(frozen=True)
 class Conversation:
-    """Messages with their roles, at least one of them an answer; `place` says where they were written.
-
-    `reworded` are other words for the last question, which tell whether the answer was learned or the words.
-    """
+    """Messages with their roles, at least one of them an answer."""
 
     messages: tuple[Message, ...]
-    place: str
-    reworded: tuple[str, ...] = ()
+    place: str  # where they were written
+    reworded: tuple[str, ...] = ()  # other words for the last question: was the answer learned, or the words?
 
     def checked(self) -> Self:
         """Return the conversation; raises InputError, with its place, if it cannot be taught."""
@@ -59,17 +56,11 @@ class Conversation:
 Lines = Sequence[tuple[str, str]]  # each with its place
 
 
-def read_conversations(path: str | Path) -> list[Conversation]:
-    """Return the conversations in a file; raises InputError as `conversations_in` and its functions do."""
-    return [read() for read in conversations_in(path)]
-
-
 def conversations_in(path: str | Path) -> list[Callable[[], Conversation]]:
     """Return a function for each conversation in a file, so that a reader may skip broken ones.
 
-    Each function returns its conversation, or raises InputError, with line and reason, if it has no answer, an empty
-    message, or two messages of one speaker in a row. Raises InputError if the file cannot be read, is empty, or is in
-    none of the three forms; the first line decides between lines of Vidya and a book.
+    Each function raises InputError, with line and reason, for a conversation that cannot be taught. Raises InputError
+    if the file cannot be read, is empty, or is in none of the three forms; the first line decides.
     """
     name = Path(path)
     if not (lines := _lines(name)):

@@ -16,7 +16,8 @@ from minigrad.data.tokens.batches import Batch
 from minigrad.data.tokens.reading import training_source
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.errors import InputError
-from minigrad.finetuning.teaching import Student
+from minigrad.finetuning.encoding import ChatForm
+from minigrad.finetuning.teaching import Reward, Student
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.loss_pass import objective_of
 from minigrad.system.terminal import phase, say
@@ -44,8 +45,8 @@ def compile_kernels(model: LanguageModel, batch: Batch) -> None:
 class Distillation:
     """The batches of a text with the outputs of a teacher; raises InputError if the teacher cannot read them."""
 
-    form = None
-    reward = None
+    form: ChatForm | None = None
+    reward: Reward | None = None
 
     def __init__(self, settings: RunSettings, text: TokenizedCorpus, teacher: LanguageModel) -> None:
         if settings.context > teacher.config.context_length:
@@ -53,49 +54,36 @@ class Distillation:
                 f"--teacher {settings.teacher} reads at most {teacher.config.context_length:,} tokens, and --context "
                 f"is {settings.context:,}; take a smaller one"
             )
-        self.settings, self.teacher = settings, teacher
-        self.teacher.freeze().eval()
+        self.settings, self.model = settings, teacher
+        teacher.freeze().eval()
+        self.teacher: LanguageModel | None = teacher
         self.text = training_source(settings.documents, text.train, settings.context)
+        self.tokens_before, self.tokens_per_pass = self.text.tokens_before, self.text.tokens_per_pass
+        self.attended_length, self.describe = self.text.attended_length, self.text.describe
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Return the tokens of one step and the teacher's outputs, a function of the arguments alone."""
         return with_teacher_outputs(
             self.text.batch(seed=seed, step=step, batch_size=batch_size),
-            self.teacher,
+            self.model,
             temperature=self.settings.teacher_temperature,
             share=self.settings.teacher_share,
             is_reverse=self.settings.teacher_divergence == "reverse",
         )
-
-    def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
-        """Return the number of tokens read before step `step`."""
-        return self.text.tokens_before(step, seed=seed, batch_size=batch_size)
-
-    def tokens_per_pass(self, batch_size: int) -> int:
-        """Return the number of tokens of the text."""
-        return self.text.tokens_per_pass(batch_size)
-
-    def attended_length(self) -> float:
-        """Return the mean sequence length, weighted by tokens."""
-        return self.text.attended_length()
-
-    def describe(self, batch_size: int) -> str:
-        """Return what a step reads, in words."""
-        return self.text.describe(batch_size)
 
     def summary(self) -> str:
         """Describe the teacher and the divergence, in words."""
         settings = self.settings
         divergence = "KL(teacher, student)" if settings.teacher_divergence == "forward" else "KL(student, teacher)"
         return (
-            f"{settings.teacher}, {self.teacher.num_parameters():,} parameters, teaches: {divergence} at temperature "
+            f"{settings.teacher}, {self.model.num_parameters():,} parameters, teaches: {divergence} at temperature "
             f"{settings.teacher_temperature:g} is {settings.teacher_share:g} of the loss"
         )
 
     def fingerprint(self) -> str:
         """Return a hash of the weights of the teacher."""
         digest = hashlib.blake2b(digest_size=16)
-        for name, array in self.teacher.state_dict().items():
+        for name, array in self.model.state_dict().items():
             digest.update(name.encode() + array.tobytes())
         return digest.hexdigest()
 
@@ -106,7 +94,7 @@ class Distillation:
     def measure(self, student: Student) -> dict[str, float]:
         """Measure the teacher on the validation text."""
         with phase("evaluating the teacher"):
-            bits = student.bits_per_byte(self.teacher)
+            bits = student.bits_per_byte(self.model)
         say(f"the teacher: validation text {bits:.3f} bits per byte")
         return {"teacher_bits_per_byte": bits}
 

@@ -36,10 +36,7 @@ class ChatForm(Protocol):
 
 
 class Answer(NamedTuple):
-    """The place of an answer in the tokens of its conversation, with its end token: from `begin` to before `end`.
-
-    What stands before it is the prompt that asks for it.
-    """
+    """The place of an answer in the tokens of its conversation, with its end token: from `begin` to before `end`."""
 
     begin: int
     end: int
@@ -47,15 +44,12 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class EncodedConversation:
-    """A conversation as tokens, the places of its answers, and those of the words that ask for them.
-
-    The words of the questions are all tokens that are neither special nor part of an answer.
-    """
+    """A conversation as tokens, the places of its answers, and those of the words that ask for them."""
 
     conversation: Conversation
     tokens: list[int]
     answers: tuple[Answer, ...]
-    questions: tuple[int, ...]
+    questions: tuple[int, ...]  # all tokens that are neither special nor part of an answer
 
     def targets(self) -> Array:
         """Return for each token but the last the one after it if it belongs to an answer, else -100."""
@@ -93,10 +87,7 @@ TEMPLATES: tuple[Callable[[str], str], ...] = (
 def reworded(
     lesson: EncodedConversation, form: ChatForm, ends: Collection[int], context: int
 ) -> list[EncodedConversation]:
-    """Return a lesson with its last question in other words, once for each wording that fits into the context.
-
-    The wordings are given by the conversation, or made by `TEMPLATES`. Only the last answer is kept.
-    """
+    """Return a lesson with its last question in other words, once for each wording that fits into the context."""
     messages = lesson.conversation.messages
     answer = max(number for number, message in enumerate(messages) if message["role"] == "assistant")
     question = messages[answer - 1]["content"]
@@ -116,8 +107,7 @@ def encode_conversation(
 ) -> EncodedConversation:
     """Encode a conversation; `ends` are the ids of the special tokens, and one of them ends every answer.
 
-    Raises InputError if it has more tokens than the context, or if the form refuses it or hides where an answer begins
-    and ends.
+    Raises InputError if it has more tokens than the context, or if the form refuses it.
     """
     try:
         tokens, is_answer = form.render(conversation.messages)

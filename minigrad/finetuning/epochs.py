@@ -2,65 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from minigrad.random import generator
 from minigrad.typing import Array
 
 
-@dataclass(frozen=True)
-class Epochs:
-    """Sequences of these lengths (sequences,), divided into steps of `room` tokens each, on average.
-
-    An epoch has as many steps as it needs, each with about equally many sequences. No length exceeds the room, so every
-    step has some. The sequences of a step are a function of seed and step.
-    """
-
-    lengths: Array
-    room: int
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """The number of steps of an epoch."""
-        return -(-int(self.lengths.sum()) // self.room)
-
-    def chosen(self, seed: int, step: int) -> Array:
-        """Return the numbers of the sequences of a step."""
-        (epoch, first), (_, last) = self._place(step), self._place(step + 1)
-        return self._order(seed, epoch)[first : last or None]
-
-    def tokens_before(self, seed: int, step: int) -> int:
-        """Return the number of tokens in the sequences of the steps before `step`."""
-        epoch, begun = self._place(step)
-        return int(epoch * self.lengths.sum() + self.lengths[self._order(seed, epoch)[:begun]].sum())
-
-    def _place(self, step: int) -> tuple[int, int]:
-        """Return the epoch of a step, and the number of sequences before it in the epoch."""
-        epoch, part = divmod(step, self.steps_per_epoch)
-        return epoch, part * len(self.lengths) // self.steps_per_epoch
-
-    def _order(self, seed: int, epoch: int) -> Array:
-        return generator(seed, "lesson order", epoch).permutation(len(self.lengths))
-
-
 class EpochSource:
-    """The part of a `Source` that depends only on the lengths (sequences,) of its sequences; `unit` names them.
+    """The part of a `Source` that depends only on the lengths (sequences,) of its sequences.
 
-    A step has room for `batch_size` times the context, and for `least` contexts at least.
+    A step has room for `batch_size` times the context. An epoch has as many steps as it needs, each with about equally
+    many sequences. No length exceeds the room, so every step has some.
     """
 
-    unit, least = "conversations", 1
+    unit = "conversations"  # the name of the sequences
+    least = 1  # contexts for which a step always has room
 
     def __init__(self, lengths: Array, context: int) -> None:
         self.lengths, self.context = lengths, context
 
-    def epochs(self, batch_size: int) -> Epochs:
-        """Return the epochs in steps of that size."""
-        return Epochs(self.lengths, max(self.least, batch_size) * self.context)
+    def steps_per_epoch(self, batch_size: int) -> int:
+        """Return the number of steps of an epoch."""
+        return -(-int(self.lengths.sum()) // (max(self.least, batch_size) * self.context))
+
+    def chosen(self, seed: int, step: int, batch_size: int) -> Array:
+        """Return the numbers of the sequences of a step, a function of seed and step."""
+        (epoch, first), (_, last) = self._place(step, batch_size), self._place(step + 1, batch_size)
+        return self._order(seed, epoch)[first : last or None]
 
     def tokens_before(self, step: int, *, seed: int, batch_size: int) -> int:
         """Return the number of tokens read before step `step`."""
-        return self.epochs(batch_size).tokens_before(seed, step)
+        epoch, begun = self._place(step, batch_size)
+        return int(epoch * self.lengths.sum() + self.lengths[self._order(seed, epoch)[:begun]].sum())
 
     def tokens_per_pass(self, batch_size: int) -> int:
         """Return the number of tokens of an epoch."""
@@ -72,4 +43,13 @@ class EpochSource:
 
     def describe(self, batch_size: int) -> str:
         """Return what a step reads, in words."""
-        return f": about {len(self.lengths) / self.epochs(batch_size).steps_per_epoch:.2g} {self.unit}"
+        return f": about {len(self.lengths) / self.steps_per_epoch(batch_size):.2g} {self.unit}"
+
+    def _place(self, step: int, batch_size: int) -> tuple[int, int]:
+        """Return the epoch of a step, and the number of sequences before it in the epoch."""
+        steps = self.steps_per_epoch(batch_size)
+        epoch, part = divmod(step, steps)
+        return epoch, part * len(self.lengths) // steps
+
+    def _order(self, seed: int, epoch: int) -> Array:
+        return generator(seed, "lesson order", epoch).permutation(len(self.lengths))

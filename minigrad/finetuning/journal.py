@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from minigrad.errors import RunError
@@ -28,16 +29,14 @@ class Journal:
         self.path = path
 
     def add(self, question: str, answer: str, offered: Sequence[str]) -> None:
-        """Add a conversation, and the answers among which it was chosen; raises RunError if that fails.
-
-        A last line that a crash cut short stays, and the new one begins on a line of its own.
-        """
+        """Add a conversation, and the answers among which it was chosen, on a line of its own; raises RunError."""
         messages = [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
         line = json.dumps({"messages": messages, "offered": list(offered)}, ensure_ascii=False) + "\n"
         try:
             with self.path.open("a+b") as file:
-                if file.tell() and not _ends_a_line(file.fileno(), file.tell()):
-                    line = "\n" + line
+                if file.tell():
+                    file.seek(-1, os.SEEK_END)
+                    line = line if file.read() == b"\n" else "\n" + line
                 file.write(line.encode())
                 file.flush()
                 flush(file.fileno())
@@ -45,27 +44,14 @@ class Journal:
             raise RunError(f"cannot write {self.path}: {reason(error)}") from error
 
 
-def _ends_a_line(descriptor: int, length: int) -> bool:
-    os.lseek(descriptor, length - 1, os.SEEK_SET)
-    return os.read(descriptor, 1) == b"\n"
-
-
+@dataclass(frozen=True)
 class TeachingSession:
-    """The loop of `generate.py --teach`.
+    """The loop of `generate.py --teach`: each question is a conversation of its own, as earlier ones distract."""
 
-    `offer` returns answers to a question, given the number of the question, from 0; `fits` says whether the context has
-    room for a question and an answer; `tell` prints a remark. Each question is a conversation of its own: earlier
-    messages distract a model this small.
-    """
-
-    def __init__(
-        self,
-        journal: Journal,
-        offer: Callable[[str, int], Iterable[str]],
-        fits: Callable[[str, str], bool],
-        tell: Callable[[str], None],
-    ) -> None:
-        self.journal, self.offer, self.fits, self.tell = journal, offer, fits, tell
+    journal: Journal
+    offer: Callable[[str, int], Iterable[str]]  # returns answers to a question, given its number, from 0
+    fits: Callable[[str, str], bool]  # whether the context has room for a question and an answer
+    tell: Callable[[str], None]  # prints a remark
 
     def run(self, inputs: Iterable[str]) -> Iterator[str]:
         """Yield the text to show; the inputs are a question and a choice in turn, until /exit."""

@@ -17,12 +17,12 @@ import numpy as np
 
 from minigrad.data.tokens.batches import Batch
 from minigrad.errors import InputError
-from minigrad.finetuning import objectives, outcome
+from minigrad.finetuning import objectives, teaching
 from minigrad.finetuning.conversations import Conversation, Message, json_objects, messages_in
 from minigrad.finetuning.encoding import ChatForm, encode_conversation
 from minigrad.finetuning.epochs import EpochSource
 from minigrad.finetuning.rollouts import Rollouts, log_probabilities
-from minigrad.finetuning.teaching import Student
+from minigrad.finetuning.teaching import Lessons, Student
 from minigrad.nn.language_model import LanguageModel
 from minigrad.system.units import plural
 from minigrad.training.run import Finding
@@ -49,8 +49,7 @@ class Pair(NamedTuple):
 def read_preferences(path: str | Path, form: ChatForm, ends: Collection[int], context: int) -> list[Pair]:
     """Return the pairs in a file of JSON lines.
 
-    Raises InputError, with the line and the reason, for a line that is not a pair, for two equal answers, or for an
-    answer that does not fit into the context.
+    Raises InputError for a line that is not a pair, two equal answers, or an answer that exceeds the context.
     """
     pairs = []
     for place, record in json_objects(Path(path)):
@@ -58,9 +57,7 @@ def read_preferences(path: str | Path, form: ChatForm, ends: Collection[int], co
         if not all(isinstance(each, str) and each.strip() for each in answers):
             raise InputError(f'{place} lacks one of the answers: expected texts in the fields "chosen" and "rejected"')
         if answers[0] == answers[1]:
-            raise InputError(
-                f"{place}: the chosen answer and the rejected one are the same, so there is nothing to learn"
-            )
+            raise InputError(f"{place}: the chosen answer and the rejected one are the same: nothing can be learned")
         asked = messages_in(record, place)
         found = []
         for answer in answers:
@@ -74,7 +71,7 @@ def read_preferences(path: str | Path, form: ChatForm, ends: Collection[int], co
     return pairs
 
 
-class PreferenceLearning(EpochSource):
+class PreferenceLearning(EpochSource, Lessons):
     """The batches of learning from preferences; `make_reference` loads the model that the learning one began as.
 
     The log-probabilities of the reference are computed once, before the first step of a process: then it is given up.
@@ -82,8 +79,6 @@ class PreferenceLearning(EpochSource):
 
     unit = "pairs of answers"
     least = 2  # both answers of a pair belong to one step, and each may be as long as the context
-    teacher = None
-    reward = None
 
     def __init__(
         self, settings: RunSettings, pairs: Sequence[Pair], form: ChatForm, make_reference: Callable[[], LanguageModel]
@@ -104,12 +99,12 @@ class PreferenceLearning(EpochSource):
 
     def measure(self, student: Student) -> dict[str, float]:
         """Measure the bits per byte of the validation text before the first step."""
-        return outcome.measure(student)
+        return teaching.measure(student)
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Return the pairs of one step, their tokens weighted by DPO."""
         assert self.model is not None
-        chosen = self.epochs(batch_size).chosen(seed, step)
+        chosen = self.chosen(seed, step, batch_size)
         rollouts = _as_rollouts([self.pairs[number] for number in chosen])
         now = log_probabilities(self.model, rollouts.batch(np.zeros(rollouts.offsets[-1])))
         reference = np.concatenate([self.reference[number] for number in chosen])
@@ -132,7 +127,7 @@ class PreferenceLearning(EpochSource):
             f"{rejected.mean():+.2f} nats."
         )
         figures = {"preferred": share, "margin": margin, "chosen": float(chosen.mean())}
-        return outcome.finding(learned, figures, before["bits_per_byte"], bits_per_byte)
+        return teaching.finding(learned, figures, before["bits_per_byte"], bits_per_byte)
 
     def attended_length(self) -> float:
         """Return the length of the sequence of a token, averaged over the tokens: about half of its pair."""

@@ -13,50 +13,37 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import functools
 import hashlib
-from collections.abc import Mapping
 
 import numpy as np
 
 from minigrad.data.tokens.batches import Batch, join
 from minigrad.data.tokens.source import Source
 from minigrad.finetuning.distillation import compile_kernels, with_teacher_outputs
-from minigrad.finetuning.encoding import ChatForm
-from minigrad.finetuning.teaching import Lessons, Reward, Student
+from minigrad.finetuning.teaching import Lessons
 from minigrad.nn.language_model import LanguageModel
-from minigrad.training.run import Finding
 from minigrad.typing import TeacherOutputs
 
 
 class Replay:
     """Any lessons, with text beside them: a share of the loss of each step, and about that share of its tokens.
 
-    The loss of a step is ``1 - share`` times that of the lessons plus `share` times the mean over the text, whatever
-    the lengths of the two. `teacher` is the frozen model whose probabilities of the text are to be kept; without one
-    the text itself is learned.
+    The loss of a step is ``1 - share`` times that of the lessons plus `share` times the mean over the text. `teacher`
+    is the frozen model whose probabilities of the text are to be kept; without one the text itself is learned.
     """
 
     def __init__(self, lessons: Lessons, text: Source, context: int, share: float, teacher: LanguageModel | None):
         self.lessons, self.text, self.context, self.share, self.teacher = lessons, text, context, share, teacher
+        self.form, self.reward, self.summary = lessons.form, lessons.reward, lessons.summary
+        self.measure, self.examine = lessons.measure, lessons.examine
         if teacher is not None:
             teacher.freeze().eval()
 
-    @property
-    def form(self) -> ChatForm | None:
-        """The form of the conversations."""
-        return self.lessons.form
-
-    @property
-    def reward(self) -> Reward | None:
-        """The rewards of the last step, if answers are rewarded."""
-        return self.lessons.reward
-
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
-        """Return the lessons of one step and the text read with them; the lessons alone if they teach nothing.
-
-        Nothing is learned then, and so nothing is forgotten.
-        """
+        """Return the lessons of one step and the text read with them; the lessons alone if they teach nothing."""
         taught = self.lessons.batch(seed=seed, step=step, batch_size=self._room(batch_size))
+        self.reward = self.lessons.reward
         if not taught.counts:
             return taught
         text = self.text.batch(seed=seed, step=step, batch_size=self._replayed(batch_size))
@@ -64,7 +51,9 @@ class Replay:
         taught = _weighted(taught, count * (1 - self.share) / max(taught.num_targets, 1))
         text = _weighted(text, count * self.share / max(text.num_targets, 1))
         if self.teacher is not None:
-            taught = _without_teacher_outputs(taught, self.teacher)
+            head = self.teacher.head().data
+            no_outputs = TeacherOutputs(np.zeros((len(taught.tokens), head.shape[1]), head.dtype), head, share=0.0)
+            taught = dataclasses.replace(taught, teaching=no_outputs)  # to be joined with a batch that has outputs
             text = with_teacher_outputs(text, self.teacher)
         return join([taught, text])
 
@@ -77,10 +66,7 @@ class Replay:
         """Return the number of tokens that are read while all lessons are read once."""
         room = self._room(batch_size)
         whole = self.lessons.tokens_per_pass(room)
-
-        def taught(step: int) -> int:
-            return self.lessons.tokens_before(step, seed=0, batch_size=room)
-
+        taught = functools.partial(self.lessons.tokens_before, seed=0, batch_size=room)
         steps = bisect.bisect_left(range(whole), whole, key=taught)  # each reads a token or more
         return self.tokens_before(steps, seed=0, batch_size=batch_size)
 
@@ -93,10 +79,6 @@ class Replay:
         text = f"{self._replayed(batch_size) * self.context:,} tokens of text"
         return f"{self.lessons.describe(self._room(batch_size))} and {text}"
 
-    def summary(self) -> str:
-        """Describe the data, in words."""
-        return self.lessons.summary()
-
     def fingerprint(self) -> str:
         """Return a hash of the lessons, of the share of the text, and of the weights of the frozen model."""
         digest = hashlib.blake2b(f"{self.lessons.fingerprint()} {self.share}".encode(), digest_size=16)
@@ -105,10 +87,7 @@ class Replay:
         return digest.hexdigest()
 
     def begin(self, model: LanguageModel) -> None:
-        """Compile the kernels of the divergence; begin the lessons.
-
-        The weights that adapters leave unchanged stay in memory once, for both models.
-        """
+        """Compile the kernels of the divergence; begin the lessons. Both models share weights that adapters leave."""
         if self.teacher is not None:
             frozen = {name: each for name, each in model.named_parameters() if not each.requires_grad}
             for name, parameter in self.teacher.named_parameters():
@@ -117,14 +96,6 @@ class Replay:
             few = self.text.batch(seed=0, step=0, batch_size=1)
             compile_kernels(model, with_teacher_outputs(few, self.teacher))
         self.lessons.begin(model)
-
-    def measure(self, student: Student) -> dict[str, float]:
-        """Measure the student as the lessons do."""
-        return self.lessons.measure(student)
-
-    def examine(self, student: Student, before: Mapping[str, float], bits_per_byte: float) -> Finding:
-        """Examine the student as the lessons do."""
-        return self.lessons.examine(student, before, bits_per_byte)
 
     def _replayed(self, batch_size: int) -> int:
         """Return how many times the context a step reads of the text."""
@@ -138,10 +109,3 @@ class Replay:
 def _weighted(batch: Batch, weight: float) -> Batch:
     by_row = np.full(len(batch.tokens), weight, np.float32)
     return dataclasses.replace(batch, weights=by_row if batch.weights is None else by_row * batch.weights)
-
-
-def _without_teacher_outputs(batch: Batch, teacher: LanguageModel) -> Batch:
-    """Return a batch that learns nothing from the teacher, to be joined with one that does."""
-    head = teacher.head().data
-    rows = np.zeros((len(batch.tokens), head.shape[1]), head.dtype)
-    return dataclasses.replace(batch, teaching=TeacherOutputs(rows, head, share=0.0))

@@ -18,12 +18,12 @@ from minigrad.data.tokens.batches import Batch
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.errors import InputError
 from minigrad.evaluate.answers import Question
-from minigrad.finetuning import objectives, outcome
+from minigrad.finetuning import objectives, teaching
 from minigrad.finetuning.conversations import Conversation
 from minigrad.finetuning.encoding import ChatForm, EncodedConversation, encode_conversation, questions_of
 from minigrad.finetuning.rollouts import Rollouts, log_probabilities, roll_out
 from minigrad.finetuning.tasks import Problem, is_right, problem
-from minigrad.finetuning.teaching import Reward, Student
+from minigrad.finetuning.teaching import Lessons, Reward, Student
 from minigrad.nn.language_model import LanguageModel
 from minigrad.training.run import Finding
 from minigrad.training.settings import RunSettings
@@ -42,8 +42,10 @@ _MEASURED = 100  # problems, from which the room for a question and for an answe
 _MARGIN = 2  # tokens that an answer may have beyond the longest right one
 
 
-class RewardLearning:
+class RewardLearning(Lessons):
     """The batches of learning by rewards; `make_reference` loads the frozen model that the learning one began as."""
+
+    form: ChatForm
 
     def __init__(
         self,
@@ -60,9 +62,6 @@ class RewardLearning:
         self.most_answer = max(end - begin for lesson in measured for begin, end in lesson.answers) + _MARGIN
         self.model: LanguageModel | None = None
         self.reference: LanguageModel | None = None
-        self.reward: Reward | None = None  # of the last step
-
-    teacher = None  # the reference reads only the answers
 
     def begin(self, model: LanguageModel) -> None:
         """Take the model, and load its reference."""
@@ -72,33 +71,24 @@ class RewardLearning:
 
     def measure(self, student: Student) -> dict[str, float]:
         """Measure how many problems the model solves before the first step, and its validation bits per byte."""
-        return outcome.measure_answers(student, questions_of(self._examined()), self._judge)
+        return teaching.measure_answers(student, questions_of(self._examined()), self._judge)
 
     def examine(self, student: Student, before: Mapping[str, float], bits_per_byte: float) -> Finding:
         """Let the model solve problems that no step saw, and compare with its score before the first step."""
-        questions = questions_of(self._examined())
-        return outcome.examine_answers(
-            student, before, bits_per_byte, questions=questions, asked="unseen problems", judge=self._judge
-        )
+        asked = questions_of(self._examined())
+        return teaching.examine_answers(student, before, bits_per_byte, asked, "unseen problems", judge=self._judge)
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Return answers to the questions of one step, their tokens weighted by the objective.
 
-        Where all answers to each question are equally good there is nothing to learn, and every weight is 0; without
-        this, GRPO would still make a step towards its reference.
+        Every weight is 0 where all answers to each question are equally good: GRPO alone would still step towards its
+        reference.
         """
         assert self.model is not None
-        count = self._questions(batch_size)
+        count, most = self._questions(batch_size), self.most_answer
         problems = [problem(self.task, seed, "practice", step * count + each) for each in range(count)]
-        rollouts = roll_out(
-            self.model,
-            [self.form.encode([{"role": "user", "content": each.question}]) for each in problems],
-            group=GROUP,
-            tokens=self.most_answer,
-            ends=self.ends,
-            seed=seed,
-            step=step,
-        )
+        prompts = [self.form.encode([{"role": "user", "content": each.question}]) for each in problems]
+        rollouts = roll_out(self.model, prompts, group=GROUP, tokens=most, ends=self.ends, seed=seed, step=step)
         rewards = self._rewards(problems, rollouts)
         of_question = rewards.reshape(-1, GROUP)
         self.reward = Reward(float(rewards.mean()), bool(np.ptp(of_question, axis=1).any()))

@@ -25,14 +25,11 @@ from minigrad.typing import Array
 
 @dataclass(frozen=True)
 class Rollouts:
-    """Answers to questions, `group` of them to each, one question after the other.
-
-    `log_probs` (tokens,) are those of the tokens of all answers, one answer after the other, when they were drawn.
-    """
+    """Answers to questions, `group` of them to each, one question after the other."""
 
     prompts: list[list[int]]
     answers: list[list[int]]
-    log_probs: Array
+    log_probs: Array  # (tokens,) of all answers, one after the other, when they were drawn
     group: int
 
     @property
@@ -41,10 +38,7 @@ class Rollouts:
         return np.cumsum([0, *map(len, self.answers)])
 
     def batch(self, weights: Array) -> Batch:
-        """Return the batch whose loss is the sum over the tokens of the answers of -log p times `weights` (tokens,).
-
-        Each answer follows its prompt; the prompt has no loss.
-        """
+        """Return the batch whose loss is the sum over the tokens of the answers of -log p times `weights` (tokens,)."""
         texts = [[*prompt, *answer] for prompt, answer in zip(self.prompts, self.answers, strict=True)]
         layout = Layout.packed([len(text) - 1 for text in texts])
         targets = np.concatenate([np.array(text[1:], np.int32) for text in texts])
@@ -66,10 +60,7 @@ def roll_out(
     seed: int,
     step: int,
 ) -> Rollouts:
-    """Draw `group` answers of at most `tokens` tokens to each prompt; one of the tokens `ends` ends an answer.
-
-    The draws are a function of seed and step, and others for each answer. All are written together, from one cache.
-    """
+    """Draw `group` answers of at most `tokens` tokens to each prompt, by seed and step; one of `ends` ends it."""
     answers: list[list[int]] = [[] for _ in range(len(prompts) * group)]
     log_probs: list[list[float]] = [[] for _ in answers]
     own = Sampling(temperature=1.0, top_p=None, tokens=tokens, samples=group, seed=seed, alternatives=0)

@@ -11,13 +11,12 @@ import numpy as np
 from minigrad.constants import IGNORE
 from minigrad.data.tokens.batches import Batch, join
 from minigrad.errors import InputError
-from minigrad.finetuning import outcome
+from minigrad.finetuning import teaching
 from minigrad.finetuning.conversations import Conversation, conversations_in
 from minigrad.finetuning.encoding import ChatForm, EncodedConversation, encode_conversation, questions_of, reworded
 from minigrad.finetuning.epochs import EpochSource
 from minigrad.finetuning.tasks import problem, task_of
-from minigrad.finetuning.teaching import Student
-from minigrad.nn.language_model import LanguageModel
+from minigrad.finetuning.teaching import Lessons, Student
 from minigrad.nn.layout import Layout
 from minigrad.random import generator
 from minigrad.system.units import plural
@@ -28,15 +27,11 @@ from minigrad.typing import Array
 _PROBLEMS = 2_000  # of a task
 
 
-class SupervisedLearning(EpochSource):
+class SupervisedLearning(EpochSource, Lessons):
     """Conversations as the batches of a run; the loss of a step is the mean over the tokens of the answers.
 
-    `reworded` are conversations whose questions are asked in other words at the end, and never taught; `left_out` says
-    which conversations cannot be taught, and why.
+    `reworded` are only asked at the end; `left_out` says which conversations cannot be taught, and why.
     """
-
-    reward = None
-    teacher = None
 
     def __init__(
         self,
@@ -56,17 +51,16 @@ class SupervisedLearning(EpochSource):
 
     def batch(self, *, seed: int, step: int, batch_size: int) -> Batch:
         """Return the conversations of one step, a function of the arguments alone."""
-        chosen = self.epochs(batch_size).chosen(seed, step)
+        chosen = self.chosen(seed, step, batch_size)
         layout = Layout.packed(self.lengths[chosen])
         places = np.repeat(self.starts[chosen], layout.lengths) + layout.positions
         return join([Batch(self._noised(places, seed, step), self.targets[places], layout)])
 
     def _noised(self, places: Array, seed: int, step: int) -> Array:
-        """Return the tokens in these places; a share `noise` of those in questions is replaced at random.
+        """Return the tokens in these places; a share `noise` of those in questions is drawn anew from all questions.
 
-        The new tokens are drawn from all questions, by their frequency. The model then learns an answer also for other
-        words (Xie et al. 2017, "Data noising as smoothing in neural network language models", arXiv 1703.02573, unigram
-        noising).
+        The model then learns an answer also for other words (Xie et al. 2017, "Data noising as smoothing in neural
+        network language models", arXiv 1703.02573, unigram noising).
         """
         tokens, draw = self.tokens[places], generator(seed, "question noise", step)
         changed = self.questions[places] & (draw.random(len(places)) < self.noise)
@@ -89,26 +83,20 @@ class SupervisedLearning(EpochSource):
             digest.update(array.tobytes())
         return digest.hexdigest()
 
-    def begin(self, model: LanguageModel) -> None:
-        """Prepare nothing."""
-
     def measure(self, student: Student) -> dict[str, float]:
         """Measure how many taught questions the model answers, and its validation bits per byte."""
-        return outcome.measure_answers(student, questions_of(self.conversations))
+        return teaching.measure_answers(student, questions_of(self.conversations))
 
     def examine(self, student: Student, before: Mapping[str, float], bits_per_byte: float) -> Finding:
         """Ask the taught questions again, and compare with the answers before the first step."""
         asked, again = questions_of(self.conversations), questions_of(self.reworded)
-        return outcome.examine_answers(
-            student, before, bits_per_byte, questions=asked, asked="taught answers", reworded=again
-        )
+        return teaching.examine_answers(student, before, bits_per_byte, asked, "taught answers", reworded=again)
 
 
 def read_supervised(settings: RunSettings, form: ChatForm, ends: Collection[int]) -> SupervisedLearning:
-    """Read the conversations of a run.
+    """Read the conversations of a run; `ends` are the ids of the special tokens that can end an answer.
 
-    `ends` are the ids of the special tokens that can end an answer. Raises InputError, with line and reason,
-    for the first conversation that cannot be taught; with `skip_broken` it is left out, and named in the plan.
+    Raises InputError, with line and reason, for the first conversation that cannot be taught, without `skip_broken`.
     """
     task, left_out, encoded = task_of(settings.data), list[str](), list[EncodedConversation]()
     for read in conversations_in(settings.data) if task is None else _problems(task):

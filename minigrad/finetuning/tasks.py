@@ -19,7 +19,6 @@ PREFIX = "task:"
 
 _NAMES = ("Ann", "Bob", "Cid", "Dan", "Eve", "Fay")
 _THINGS = ("cat", "dog", "fox", "hen", "owl", "pig")
-_LETTERS = "abcdefgh"
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -31,31 +30,19 @@ class Problem(NamedTuple):
 
 
 def is_right(problem: Problem, response: str) -> bool:
-    """Return whether a response is the right answer, and nothing else; spaces around it do not matter.
-
-    >>> is_right(Problem("2 + 3", "5"), " 5"), is_right(Problem("2 + 3", "5"), "55")
-    (True, False)
-    """
+    """Return whether a response is the right answer, and nothing else; spaces around it do not matter."""
     return response.strip() == problem.answer
 
 
 def problem(task: str, seed: int, purpose: str, index: int) -> Problem:
-    """Return one problem of a task, a function of the arguments alone; raises InputError for an unknown task.
-
-    >>> problem("arithmetic", 0, "practice", 7) == problem("arithmetic", 0, "practice", 7)
-    True
-    """
+    """Return one problem of a task, a function of the arguments alone; raises InputError for an unknown task."""
     if task not in TASKS:
         raise unknown("task", task, TASKS)
     return TASKS[task](generator(seed, f"task {task}: {purpose}", index))
 
 
 def task_of(data: str) -> str | None:
-    """Return the task that `--data` names, or None if it names a file; raises InputError for an unknown task.
-
-    >>> task_of("task:sorting"), task_of("book.txt")
-    ('sorting', None)
-    """
+    """Return the task that `--data` names, or None if it names a file; raises InputError for an unknown task."""
     if not data.startswith(PREFIX):
         return None
     task = data.removeprefix(PREFIX)
@@ -69,23 +56,14 @@ def _arithmetic(draw: np.random.Generator) -> Problem:
     return Problem(f"{a} + {b} =", str(a + b))
 
 
-def _letters(draw: np.random.Generator) -> str:
-    return " ".join(draw.choice(list(_LETTERS), draw.integers(2, 6)))
+def _of_letters(verb: str, change: Callable[[str], str]) -> Callable[[np.random.Generator], Problem]:
+    """Return the task of changing a row of letters."""
 
+    def draw_problem(draw: np.random.Generator) -> Problem:
+        text = " ".join(draw.choice(list("abcdefgh"), draw.integers(2, 6)))
+        return Problem(f"{verb}: {text}", change(text))
 
-def _copying(draw: np.random.Generator) -> Problem:
-    text = _letters(draw)
-    return Problem(f"Copy: {text}", text)
-
-
-def _reversing(draw: np.random.Generator) -> Problem:
-    text = _letters(draw)
-    return Problem(f"Reverse: {text}", text[::-1])
-
-
-def _sorting(draw: np.random.Generator) -> Problem:
-    text = _letters(draw)
-    return Problem(f"Sort: {text}", " ".join(sorted(text.split())))
+    return draw_problem
 
 
 def _brackets(draw: np.random.Generator) -> Problem:
@@ -112,9 +90,9 @@ def _facts(draw: np.random.Generator) -> Problem:
 
 TASKS: dict[str, Callable[[np.random.Generator], Problem]] = {
     "arithmetic": _arithmetic,
-    "copying": _copying,
-    "reversing": _reversing,
+    "copying": _of_letters("Copy", str),
+    "reversing": _of_letters("Reverse", lambda text: text[::-1]),
     "brackets": _brackets,
-    "sorting": _sorting,
+    "sorting": _of_letters("Sort", lambda text: " ".join(sorted(text.split()))),
     "facts": _facts,
 }

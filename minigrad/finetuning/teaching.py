@@ -1,4 +1,4 @@
-"""Lessons in place of a text: what they offer, and the guest that attaches them to a run."""
+"""Lessons in place of a text: what they offer, their guest of a run, and what was learned and what was forgotten."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import NamedTuple, Protocol
 
 from minigrad.data.tokens.source import Source
 from minigrad.evaluate import losses
-from minigrad.evaluate.answers import Answered, Judge, Question, ask
+from minigrad.evaluate.answers import Answered, Judge, Question, ask, share_exact
 from minigrad.finetuning.encoding import ChatForm
 from minigrad.nn.language_model import LanguageModel
+from minigrad.pages.page import escape
+from minigrad.system.terminal import say
 from minigrad.training.run import Finding, Guest, Note, Run
 from minigrad.training.validation import evaluate
 from minigrad.typing import Tokenizer
@@ -39,17 +41,9 @@ class Reward(NamedTuple):
 class Lessons(Source, Protocol):
     """What a model is taught in place of a text."""
 
-    @property
-    def form(self) -> ChatForm | None:
-        """The form of the conversations, which the run folder keeps; None if none are taught."""
-
-    @property
-    def reward(self) -> Reward | None:
-        """The rewards of the last step, if answers are rewarded."""
-
-    @property
-    def teacher(self) -> LanguageModel | None:
-        """The frozen model that reads every batch too, if there is one."""
+    form: ChatForm | None = None  # of the conversations, which the run folder keeps
+    reward: Reward | None = None  # of the last step, if answers are rewarded
+    teacher: LanguageModel | None = None  # a frozen model that reads every batch too
 
     def summary(self) -> str:
         """Describe the lessons, in words."""
@@ -59,6 +53,7 @@ class Lessons(Source, Protocol):
 
     def begin(self, model: LanguageModel) -> None:
         """Prepare to teach a model, before the first step of a process."""
+        return  # nothing, by default
 
     def measure(self, student: Student) -> dict[str, float]:
         """Measure the student before the first step of the run."""
@@ -102,3 +97,78 @@ def _student(run: Run) -> Student:
         return losses.evaluate(model, *text, context=run.settings.context).bits_per_byte
 
     return Student(run.model, run.text.tokenizer, bits_per_byte)
+
+
+_MOST_SHOWN = 40  # questions in the report
+
+
+def measure(student: Student, **figures: float) -> dict[str, float]:
+    """Return figures from before the first step, with those of the validation text, and print them."""
+    found = {"bits_per_byte": student.bits_per_byte(student.model)} | figures
+    say(_verdict("before", found))
+    return found
+
+
+def measure_answers(student: Student, questions: Sequence[Question], judge: Judge | None = None) -> dict[str, float]:
+    """Return and print the figures of `measure`, with the share of the questions answered right."""
+    return measure(student, recall=share_exact(student.ask(questions, judge)))
+
+
+def examine_answers(
+    student: Student,
+    before: Mapping[str, float],
+    bits_per_byte: float,
+    questions: Sequence[Question],
+    asked: str,
+    *,
+    reworded: Sequence[Question] = (),
+    judge: Judge | None = None,
+) -> Finding:
+    """Ask the questions again, also `reworded`, and compare with the first answers, which `asked` names."""
+    answered = student.ask(questions, judge)
+    recall = share_exact(answered)
+    how = "token for token" if judge is None else "as they must be to be rewarded"
+    figures = {"recall": recall}
+    learned = (
+        f"{round(recall * len(answered)):,} of {len(answered):,} {asked} are answered {how} "
+        f"({100 * recall:.0f}%; before: {100 * before['recall']:.0f}%), each by the most likely tokens."
+    )
+    table = _table("Questions and answers", answered)
+    if reworded:
+        again = student.ask(reworded)
+        figures["recall_reworded"] = share_exact(again)
+        learned += f" Asked in other words, which were not taught, {100 * figures['recall_reworded']:.0f}% are."
+        table += _table("Asked in other words", again)
+    return finding(learned, figures, before["bits_per_byte"], bits_per_byte, table)
+
+
+def finding(learned: str, figures: dict[str, float], before: float, now: float, table: str = "") -> Finding:
+    """Return what was learned, with the bits per byte of the validation text before and now."""
+    change = f"{100 * (now / before - 1):+.1f}%"
+    forgotten = (
+        f"The validation text of the pre-training took {before:.3f} bits per byte before, and takes "
+        f"{now:.3f} now ({change}; lower is better)."
+    )
+    section = f"<h2>What it learned</h2><p>{learned}</p><h2>What it forgot</h2><p>{forgotten}</p>{table}"
+    verdict = f"{_verdict('after', figures | {'bits_per_byte': now})} ({change})"
+    return Finding(section, figures | {"bits_per_byte_before": before}, verdict)
+
+
+def _table(title: str, answered: Sequence[Answered]) -> str:
+    shown = sorted(answered, key=lambda each: each.exact)[:_MOST_SHOWN]
+    lines = ("".join(f"<td>{escape(text)}" for text in each[:3]).replace("\n", "<br>") for each in shown)
+    head = f"<h2>{title}</h2><p>{len(shown)} of {len(answered)}; different answers come first.</p>"
+    rows = "".join(f"<tr>{line}" for line in lines)
+    return f"{head}<table><tr><th>question<th>taught<th>what it says</tr>{rows}</table>"
+
+
+def _verdict(when: str, figures: Mapping[str, float]) -> str:
+    """Return the figures in words, those of the text last."""
+    words: dict[str, Callable[[float], str]] = {
+        "recall": lambda share: f"{100 * share:.1f}% of the answers exact",
+        "recall_reworded": lambda share: f"{100 * share:.1f}% to reworded questions",
+        "preferred": lambda share: f"{100 * share:.1f}% of the pairs further apart",
+        "margin": lambda nats: f"by {nats:.2f} nats",
+        "bits_per_byte": lambda bits: f"validation text {bits:.3f} bits per byte",
+    }
+    return f"{when} the lessons: " + ", ".join(words[name](figures[name]) for name in words if name in figures)

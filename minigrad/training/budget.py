@@ -8,9 +8,13 @@ integers gives the same weights, bit for bit.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
-from collections.abc import Sequence
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from minigrad.errors import InputError
 from minigrad.optim.schedules import decay_start, warmup_cosine, warmup_stable_decay
@@ -23,11 +27,7 @@ Decay = Sequence[tuple[int, int]]
 
 
 class Budget:
-    """The length of a run: a number of steps, or seconds that become a number of steps during the run.
-
-    `seconds` is the time of the whole run, from its start, over all processes that continue it. `decay` is the course
-    of the decay if it was already chosen; of `steps` steps without it, the last fifth.
-    """
+    """The length of a run: steps, or seconds (of all processes that continue it) that become steps during the run."""
 
     def __init__(self, steps: int | None, seconds: float | None = None, decay: Decay = ()) -> None:
         self.steps, self.seconds = steps, seconds
@@ -43,11 +43,6 @@ class Budget:
         return warmup_stable_decay(
             step, peak=settings.lr, warmup=settings.warmup, decay_start=start, steps=steps, revised=self.decay[1:]
         )
-
-    @classmethod
-    def of(cls, steps: int | None, minutes: float | None, decay: str | None) -> Budget:
-        """Return the budget of settings; raises InputError if `decay` is not the course of that of `steps` steps."""
-        return cls(steps, None if minutes is None else 60 * minutes, read_decay(decay, steps))
 
     def decide(self, step: int, left: float, seconds_per_step: float) -> bool:
         """Choose the number of steps if the learning rate should begin to decay at `step` (0-based, about to run).
@@ -65,20 +60,16 @@ class Budget:
             # No step already taken may be part of the decay: the repeated run would give it another learning rate.
             while decay_start(steps) < step:
                 steps += 1
-            self._choose(step, steps, left)
-            return True
-        if step <= self.decay[-1][0]:  # in a continued run: the steps up to there have their learning rates
+        elif step <= self.decay[-1][0]:  # in a continued run: the steps up to there have their learning rates
             return False
-        if abs(steps - self.steps) * seconds_per_step < _TOLERANCE * self.seconds:
-            self._next_look = step + max((self.steps - step) // 2, 1), left / 2
-            return False
-        self._choose(step, steps, left)
-        return True
-
-    def _choose(self, step: int, steps: int, left: float) -> None:
-        self.steps = steps
-        self.decay.append((step, steps))
+        elif abs(steps - self.steps) * seconds_per_step < _TOLERANCE * self.seconds:
+            steps = self.steps
+        chosen = steps != self.steps
+        if chosen:
+            self.steps = steps
+            self.decay.append((step, steps))
         self._next_look = step + max((steps - step) // 2, 1), left / 2
+        return chosen
 
     def share(self, step: int, elapsed: float) -> float:
         """Return the used share of the budget, from 0 to 1."""
@@ -87,18 +78,13 @@ class Budget:
 
     def seconds_left(self, step: int, left: float, seconds_per_step: float) -> float:
         """Return how much longer the steps will take, if `left` seconds of the budget are left for them."""
-        if self.steps is not None:
-            return (self.steps - step) * seconds_per_step
-        return max(left, 0.0)
+        return max(left, 0.0) if self.steps is None else (self.steps - step) * seconds_per_step
 
 
 def read_decay(text: str | None, steps: int | None) -> Decay:
     """Read the course of the decay of a run of `steps` steps from "START:STEPS,START:STEPS,...".
 
-    Raises InputError for any other text. An empty string means the default decay: the last fifth of the steps.
-
-    >>> read_decay("800:1000,900:950", 950)
-    [(800, 1000), (900, 950)]
+    Raises InputError for any other text; an empty one means the default decay: the last fifth of the steps.
     """
     if not text:
         return []
@@ -118,3 +104,60 @@ def write_decay(decay: Decay) -> str | None:
     """Return the course of a decay as `read_decay` reads it; None if it is the last fifth of the steps."""
     is_usual = all(start == decay_start(steps) for start, steps in decay[:1]) and len(decay) < 2
     return None if is_usual else ",".join(f"{start}:{steps}" for start, steps in decay)
+
+
+Item = TypeVar("Item")
+
+_FEWEST, _LATELY = 5, 5  # steps in a mean, and measurements of other work in a median: single ones vary
+
+
+class Pace:
+    """The seconds of steps, and those of each other kind of work, such as an evaluation."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self._steps = [0.0]  # the seconds of all steps so far, after each of them
+        self._work: defaultdict[str, list[float]] = defaultdict(list)
+
+    @contextlib.contextmanager
+    def step(self) -> Iterator[None]:
+        """Return a context that measures a step."""
+        before = self.clock()
+        yield
+        self._steps.append(self._steps[-1] + self.clock() - before)
+
+    @contextlib.contextmanager
+    def work(self, kind: str) -> Iterator[None]:
+        """Return a context that measures work of another kind."""
+        before = self.clock()
+        yield
+        self._work[kind].append(self.clock() - before)
+
+    def each(self, kind: str, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield the items, and measure the mean time for which the caller works on one."""
+        times = [self.clock()]
+        for item in items:
+            yield item
+            times.append(self.clock())
+        first = 1 if len(times) > 2 else 0  # it does not count: its memory is new, and the caches are cold
+        self._work[kind].append((times[-1] - times[first]) / max(len(times) - 1 - first, 1))
+
+    @property
+    def seconds_of_steps(self) -> float:
+        """The seconds of all steps so far."""
+        return self._steps[-1]
+
+    def seconds_of(self, kind: str, otherwise: float) -> float:
+        """Return the median of the seconds that work of a kind took lately, or `otherwise` if it was not done yet."""
+        return statistics.median(self._work[kind][-_LATELY:] or [otherwise])
+
+    def seconds_per_step(self, ahead: int, every: Mapping[str, int]) -> float:
+        """Estimate the seconds of each of the steps `ahead` from those of as many before; 0 without a step.
+
+        `every` holds how many steps there are for each work of another kind; a part of that work is added.
+        """
+        window = min(max(ahead, _FEWEST), len(self._steps) - 1)
+        if not window:
+            return 0.0
+        steps = (self._steps[-1] - self._steps[-1 - window]) / window
+        return steps + sum(self.seconds_of(kind, 0.0) / steps_between for kind, steps_between in every.items())

@@ -53,12 +53,6 @@ class Adapting(Guest):
     def __init__(self, largest: int) -> None:
         self.context = AdaptiveContext.up_to(largest, begin=0.25)
 
-    def plan_row(self) -> Mapping[str, str]:
-        """Return the bounds of the context; a step has as many tokens in any, and takes no more memory."""
-        found = self.context
-        bounds = f"adapts between {found.smallest:,} and {found.largest:,} tokens, from {found.current:,} on"
-        return {"context": f"{bounds}; memory and speed are those of the largest"}
-
     def before_step(self, run: Run) -> None:
         """Every few steps, let the context adapt to what it tells about the batch of this step."""
         if run.step and run.step % ADAPT_EVERY == 0:
@@ -104,4 +98,8 @@ def guests_of(settings: RunSettings, model: LanguageModel) -> list[Guest]:
 
 def plan_rows(settings: RunSettings) -> Mapping[str, str]:
     """Return the rows that the guests add to a plan."""
-    return Adapting(settings.context).plan_row() if settings.adaptive_context else {}
+    if not settings.adaptive_context:
+        return {}
+    found = Adapting(settings.context).context
+    bounds = f"adapts between {found.smallest:,} and {found.largest:,} tokens, from {found.current:,} on"
+    return {"context": f"{bounds}; memory and speed are those of the largest"}

@@ -1,17 +1,18 @@
-"""Save a run when it is due: a checkpoint, the model for other programs, and the best model."""
+"""Save a run when it is due, while training goes on, and restore it: a checkpoint, and the model for other programs."""
 
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 
-from minigrad.adapters.files import trained
+from minigrad.adapters import files
 from minigrad.errors import InputError
-from minigrad.training.divergence import check_weights
-from minigrad.training.folder import saving
-from minigrad.training.folder.checkpoint import Checkpoint
-from minigrad.training.folder.saving import Arrays, ModelFiles, Snapshot
-from minigrad.training.folder.state import State
+from minigrad.formats.weights import check_weights as check_arrays
+from minigrad.training.folder import checkpoint
+from minigrad.training.folder.checkpoint import Checkpoint, State
+from minigrad.training.folder.saving import Arrays, load_moments, moments_of, named_moments
 from minigrad.training.run import Run
+from minigrad.training.validation import check_weights
 
 
 def write_what_is_due(run: Run, *, stops: bool) -> None:
@@ -21,11 +22,12 @@ def write_what_is_due(run: Run, *, stops: bool) -> None:
         save(run, wait=stops or run.is_finished)
     elif run.is_best and run.world.rank == 0:
         with run.evaluating():
-            saving.save_best(run.model, _files(run), run.writer)
+            run.folder.check()
+            run.writer.begin(files.trained(run.model), lambda weights: _write_model(run, weights, run.folder.best))
 
 
 def save(run: Run, *, wait: bool = True) -> None:
-    """Write a checkpoint and the model (`saving.save_run`); `wait`, or let training go on while they are written.
+    """Write a checkpoint and the model; `wait`, or let training go on while they are written.
 
     Raises RunError if training diverged, if processes have different weights, or if these files, or those of an
     earlier call, cannot be written; the earlier checkpoint is then intact.
@@ -33,15 +35,40 @@ def save(run: Run, *, wait: bool = True) -> None:
     with run.pace.work("save"):
         check_weights(run)
         run.check_equal_weights()
-        moments = saving.moments_of(run.model, run.optimizer)  # of all processes, in the first
+        moments = moments_of(run.model, run.optimizer)  # of all processes, in the first
         if run.world.rank == 0:
-            states = {guest.name: state for guest in run.guests if (state := guest.state()) is not None}
-            state = State(run.optimizer.steps, run.seconds(), run.totals, run.samples, run.best).as_dict(states)
-            kept = moments | _arrays(run)
-            snapshot = Snapshot(run.step, trained(run.model), kept, state, functools.partial(_published, run))
-            saving.save_run(snapshot, _files(run), run.writer, is_best=run.is_best)
+            _begin_to_write(run, moments)
         if wait:
             run.writer.wait()
+
+
+def _begin_to_write(run: Run, moments: Arrays) -> None:
+    """Begin to write the model for other programs, and then a checkpoint, from copies.
+
+    In this order a run that is killed between the two takes its last steps again and writes both; after a checkpoint of
+    the last step nothing is left to do, and an older model would stay. The best model is written as that too.
+    """
+    states = {guest.name: state for guest in run.guests if (state := guest.state()) is not None}
+    state = State(run.optimizer.steps, run.seconds(), run.totals, run.samples, run.best).as_dict(states)
+    weights, kept = files.trained(run.model), moments | _arrays(run)
+    folder, step, is_best = run.folder, run.step, run.is_best
+    folder.check()
+
+    def write(copies: Arrays) -> None:
+        trained, beside = ({name: copies[name] for name in names} for names in (weights, kept))
+        published = functools.reduce(lambda found, guest: guest.published(found, beside), run.guests, trained)
+        for place in (folder.path, *([folder.best] if is_best else [])):
+            _write_model(run, published, place)
+        checkpoint.save(folder.path, step, weights=trained, moments=beside, state=state)
+        folder.world.last_word(folder.last_word())
+
+    run.writer.begin(weights | kept, write)
+
+
+def _write_model(run: Run, weights: Arrays, place: Path) -> None:
+    """Write the model with these weights, and its tokenizer; raises RunError if they cannot be written."""
+    files.save(run.model, place, base=run.settings.init, weights=weights)
+    run.folder.keep_tokenizer(run.text.tokenizer, place)
 
 
 def restore(run: Run, saved: Checkpoint) -> None:
@@ -53,20 +80,23 @@ def restore(run: Run, saved: Checkpoint) -> None:
             guest.restore(saved.state.get(name))
         except InputError as error:
             raise InputError(f"state.json of step {saved.step} in {run.folder.path} is damaged: {error}") from None
-    saving.restore(saved, run.model, run.optimizer, _arrays(run), state.updates)
+    model, arrays, dtype = run.model, _arrays(run), run.model.head().dtype
+    check_arrays(saved.weights, {name: each.shape for name, each in files.trained(model).items()}, dtype)
+    named = named_moments(model, run.optimizer)
+    shapes = {f"{name}.{kind}": each.shape for name, each, kinds in named for kind in kinds}
+    shapes |= {name: array.shape for name, array in arrays.items()}
+    # Muon once kept second moments of its matrices, which are zero.
+    empty = {name for name, each in saved.moments.items() if name.endswith(".v") and not each.any()} - shapes.keys()
+    kept = {name: array for name, array in saved.moments.items() if name not in empty}
+    check_arrays(kept, shapes, dtype)
+    model.load_state_dict(model.state_dict() | saved.weights)
+    load_moments(model, run.optimizer, kept, state.updates)
+    for name, array in arrays.items():
+        array[...] = kept[name]
     run.seconds_before, run.totals, run.samples = state.seconds, state.since_logged, state.samples
     run.step, run.best, run.checked_step = saved.step, state.best, None
-
-
-def _files(run: Run) -> ModelFiles:
-    return ModelFiles(run.folder, run.model, run.text.tokenizer, run.settings.init)
 
 
 def _arrays(run: Run) -> Arrays:
     """Return the arrays that guests keep in a checkpoint."""
     return {name: array for guest in run.guests for name, array in guest.arrays(run).items()}
-
-
-def _published(run: Run, weights: Arrays, kept: Arrays) -> Arrays:
-    """Return the weights that are written for other programs."""
-    return functools.reduce(lambda found, guest: guest.published(found, kept), run.guests, weights)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 
@@ -38,7 +37,7 @@ _ROWS_PER_WIDTH = 2  # measured: 10 rows per channel gain 20 to 30%, 4 gain 15%,
 
 
 def num_replicas(model: LanguageModel, batch_size: int, context: int) -> int:
-    """Return the number of replicas: one per thread, or per sequence if these are fewer, if batches are large enough.
+    """Return the number of replicas: one per thread, or per sequence if these are fewer.
 
     It is 1 for small batches, and where BLAS cannot be restricted to the thread that calls it.
     """
@@ -58,7 +57,7 @@ def replicas_of(settings: RunSettings, model: LanguageModel, world: World) -> in
     return 1 if divides_layers(settings, world) else num_replicas(model, batch, settings.context)
 
 
-def workers_of(settings: RunSettings, model: LanguageModel, world: World = ALONE) -> Workers:
+def workers_of(settings: RunSettings, model: LanguageModel, world: World = ALONE) -> Replicas | Pipeline:
     """Return the workers of a run in this process."""
     if divides_layers(settings, world):
         return Pipeline(model, world, settings.seed, settings.accumulate)
@@ -66,10 +65,7 @@ def workers_of(settings: RunSettings, model: LanguageModel, world: World = ALONE
 
 
 def replica(model: LanguageModel) -> LanguageModel:
-    """Return a model with the same weights, in the same memory, and gradients of its own.
-
-    Its gradients are flat arrays like the model's (`optim.flat.segments`), and count as zero.
-    """
+    """Return a model with the same weights, in the same memory, and flat gradients of its own, which count as zero."""
     parameters = model.parameters()
     twins = {id(parameter): copy.copy(parameter) for parameter in parameters}
     for segment in segments(parameters):
@@ -79,31 +75,8 @@ def replica(model: LanguageModel) -> LanguageModel:
     return copy.deepcopy(model, dict(twins))
 
 
-class Workers(Protocol):
-    """What computes the gradient of a step in this process: of some sequences, or of some layers (a `Pipeline`)."""
-
-    @property
-    def models(self) -> list[LanguageModel]:
-        """The models that compute at the same time."""
-
-    def accumulate(self, work: ForwardBackward, batch: Batch, step: int) -> float:
-        """Add up the gradients of a step in this process; return the sum of its losses over all targets.
-
-        All processes together compute the gradient of the mean loss over the targets of the batch.
-        """
-
-    def compile_kernels(self, batch: Batch) -> None:
-        """Compile every kernel by a pass over a small batch; the weights stay as they are."""
-
-    def measurements(self) -> dict[str, list[float]]:
-        """Return what the model measured in the last step, averaged over the tokens."""
-
-
 class Replicas:
-    """A model and its replicas, one for each thread: the workers that share the sequences of a step.
-
-    `seed` chooses what dropout drops, `parts` is the number of parts of a step; each process has a share of every part.
-    """
+    """A model and its replicas, one for each thread, that share the sequences of each of the `parts` of a step."""
 
     def __init__(self, model: LanguageModel, count: int, seed: int = 0, world: World = ALONE, parts: int = 1) -> None:
         self.models = [model, *(replica(model) for _ in range(count - 1))]
@@ -115,7 +88,7 @@ class Replicas:
         self._sizes: list[int] = []  # the rows that each replica had in the last batch
 
     def accumulate(self, work: ForwardBackward, batch: Batch, step: int) -> float:
-        """Add up the gradients of the parts of a step, of each the share of this process (`Workers.accumulate`)."""
+        """Add up the gradients of a step in this process; return the sum of its losses over all targets."""
         rank, size, parts = self.world.rank, self.world.size, batch.parts(self.parts)
         own = parts if size == 1 else [share for part in parts for share in part.parts(size)[rank : rank + 1]]
         return sum(self.run(work, part, step=step, num_targets=batch.num_targets) for part in own)
@@ -127,8 +100,7 @@ class Replicas:
     def run(self, work: ForwardBackward, batch: Batch, *, step: int = 0, num_targets: int | None = None) -> float:
         """Do `work` on every replica with its share of the sequences, add up the gradients, and return the loss.
 
-        The loss is the sum over all targets that count; the gradient is that of this sum divided by `num_targets`, the
-        number of targets of the whole batch of the step if `batch` is only a part of it.
+        The loss is the sum over all targets; the gradient is that of this sum divided by `num_targets`, by default all.
         """
         shares = batch.parts(len(self.models)) or [batch]
         count = len(shares)
@@ -167,9 +139,8 @@ class Replicas:
     def measurements(self) -> dict[str, list[float]]:
         """Return what the model measured in the last step, averaged over the tokens."""
         found = [model.measurements() for model in self.models[: len(self._sizes)]]
-        return {
-            name: np.average([each[name] for each in found], axis=0, weights=self._sizes).tolist() for name in found[0]
-        }
+        every = {name: [each[name] for each in found] for name in found[0]}
+        return {name: np.average(each, axis=0, weights=self._sizes).tolist() for name, each in every.items()}
 
 
 def _add_range(total: Array, gradient: Array, start: int, stop: int) -> None:

@@ -5,6 +5,7 @@ A part of the program train.py: it brings models, tokenizers and lessons togethe
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,13 +13,18 @@ from typing import NamedTuple
 
 import models
 import tokenizer
-from minigrad.data import mixture
-from minigrad.data.corpus import Corpus
-from minigrad.data.mixture import Mixture
+from minigrad.data import corpus, mixture
+from minigrad.data.tokens.reading import training_source
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.distributed.world import World, total
-from minigrad.errors import RunError
-from minigrad.finetuning.by_objective import lessons_for
+from minigrad.errors import InputError, RunError
+from minigrad.finetuning.distillation import Distillation
+from minigrad.finetuning.encoding import ChatForm
+from minigrad.finetuning.preferences import PreferenceLearning, read_preferences
+from minigrad.finetuning.replay import Replay
+from minigrad.finetuning.rewards import RewardLearning
+from minigrad.finetuning.supervised import read_supervised
+from minigrad.finetuning.tasks import PREFIX, TASKS, task_of
 from minigrad.finetuning.teaching import Lessons, Teaching
 from minigrad.formats.json_files import read_json
 from minigrad.kernels.gemm import backend
@@ -28,21 +34,14 @@ from minigrad.system import hardware, processors
 from minigrad.system.locks import FolderLock
 from minigrad.system.terminal import phase, say
 from minigrad.system.units import plural
-from minigrad.training.budget import Budget
-from minigrad.training.folder import checkpoint
-from minigrad.training.folder.fingerprints import check_beginnings, check_processes_agree, fingerprints
+from minigrad.training import keeping, optimizers
+from minigrad.training.budget import Budget, read_decay
+from minigrad.training.folder import checkpoint, places, run_folder, saving
 from minigrad.training.folder.opening import Opening, open_run
-from minigrad.training.folder.places import unused_folder
 from minigrad.training.folder.record import FILE, Record
 from minigrad.training.folder.run_folder import RunFolder
-from minigrad.training.folder.saving import load_moments
 from minigrad.training.guests import guests_of, plan_rows
-from minigrad.training.keeping import restore
-from minigrad.training.optimizers import optimizer_of
-from minigrad.training.planning import costs
-from minigrad.training.planning.choices import choose_settings, choose_shape
-from minigrad.training.planning.costs import Rates
-from minigrad.training.planning.description import describe
+from minigrad.training.planning import choices, costs, description
 from minigrad.training.planning.dial import Dial
 from minigrad.training.planning.plan import Plan
 from minigrad.training.run import Guest, Run
@@ -62,18 +61,17 @@ def prepare(
     guests: Sequence[Guest] = (),
 ) -> Run | None:
     """Return a run that can begin; None if only its plan is wanted, which is printed."""
-    preparation = Preparation(open_run(config, explicit, lock, world))
-    prepared = preparation.plan_run()
+    prepared = Preparation(open_run(config, explicit, lock, world)).plan_run()
     return None if config.plan else build(prepared, lock, clock, guests)
 
 
 class Prepared(NamedTuple):
-    """Everything a run needs to begin; without `initial`, its weights are new."""
+    """Everything a run needs to begin."""
 
     plan: Plan
     folder: RunFolder
     lessons: Lessons | None
-    initial: InitialWeights | None
+    initial: InitialWeights | None  # None for new weights
 
 
 @dataclass(frozen=True)
@@ -87,39 +85,30 @@ class Preparation:
         folder, world = self.opening.folder, self.opening.world
         family, skeletons = self.candidates()
         asked = replace(self.opening.asked, model=family)
-        rates, corpus = self.measure_machine(), self.read_corpus()
-        dial = Dial(skeletons, rates, corpus.bytes_to_train, models.smallest_published(family))
+        rates, documents = self.measure_machine(), self.read_corpus()
+        dial = Dial(skeletons, rates, documents.bytes_to_train, models.smallest_published(family))
         size = dial.choose(asked)
-        path = folder.path if folder else Path(asked.out or unused_folder(f"{family}-{size}"))
-        text = self.encode(corpus, skeletons[size])
-        settings = choose_settings(replace(asked, size=size), skeletons[size], rates, len(text.train), world.size)
-        model = models.variant(skeletons[size], **choose_shape(settings, skeletons[size], text.tokenizer))
+        path = folder.path if folder else Path(asked.out or places.unused_folder(f"{family}-{size}"))
+        skeleton, text = skeletons[size], self.encode(documents, skeletons[size])
+        sized = replace(asked, size=size)
+        settings = choices.choose_settings(sized, skeleton, rates, len(text.train), world.size)
+        model = models.variant(skeleton, **choices.choose_shape(settings, skeleton, text.tokenizer))
         lessons = self.read_lessons(settings, text) if settings.objective else None
         initial = self.initial_weights(model, text.tokenizer)
-        plan = Plan(
-            settings,
-            model,
-            text,
-            rates,
-            compare_claim(family, size, skeletons[size]),
-            done=folder.step if folder else 0,
-            lessons=lessons,
-            taught=lessons.summary() if lessons else "",
-            teacher=lessons.teacher if lessons else None,
-            world=world,
-            dial=dial,
-            rows=plan_rows(settings),
-        )
+        claim, done = compare_claim(family, size, skeleton), folder.step if folder else 0
+        plan = Plan(settings, model, text, rates, claim, done, world=world, dial=dial, rows=plan_rows(settings))
+        if lessons:
+            plan = replace(plan, lessons=lessons, taught=lessons.summary(), teacher=lessons.teacher)
         plan.check()
-        found = fingerprints(text, lessons.fingerprint() if lessons else "", initial.base if initial else "")
-        check_processes_agree(world, settings, found)
+        found = run_folder.fingerprints(text, lessons.fingerprint() if lessons else "", initial.base if initial else "")
+        run_folder.check_processes_agree(world, settings, found)
         if folder is None:
             facts = {"parameters": model.num_parameters(), "matmul_rate": rates.products} | found
             record = Record.new(asked, settings, **facts, processes=world.size, architecture=model.config.published())
             folder = RunFolder(path, record, is_new=True, world=world)
         else:
             folder.check_text(found)
-        say(describe(plan, path))
+        say(description.describe(plan, path))
         return Prepared(plan, folder, lessons, initial)
 
     def candidates(self) -> tuple[str, dict[str, LanguageModel]]:
@@ -136,58 +125,53 @@ class Preparation:
         family, size, skeleton = models.start_from(described, source, wanted, asked.size, **changes)
         return family, {size: skeleton}
 
-    def measure_machine(self) -> Rates:
+    def measure_machine(self) -> costs.Rates:
         """Choose threads and matmul backend, and return how fast all processes compute together."""
         asked, world = self.opening.asked, self.opening.world
         say(self.compare_threads(), end="")
         threads = asked.threads and min(asked.threads, processors.count())  # a continued run as it began
         hardware.prepare(threads, world.sharing)
         backend.use(asked.matmul, asked.precision)
-        return Rates(*(total(world, rate) for rate in costs.measure_rates()))
+        return costs.Rates(*(total(world, rate) for rate in costs.measure_rates()))
 
     def compare_threads(self) -> str:
         """Return a line that says what changes for a run that began with other processes or more threads, or ""."""
+        folder, now, change = self.opening.folder, self.opening.world.size, ""
         threads, most = self.opening.asked.threads or 1, processors.count()
-        if self.opening.folder is None:
-            return ""
-        before, now = self.opening.folder.record.processes, self.opening.world.size
-        if before != now:
-            change = f"this run was trained by {plural(before, 'process')} so far, and is by {now} now"
-        elif threads > most:
+        if folder and folder.record.processes != now:
+            before = plural(folder.record.processes, "process")
+            change = f"this run was trained by {before} so far, and is by {now} now"
+        elif folder and threads > most:
             change = f"this run began with {threads} threads, and this computer has {most}"
-        else:
-            return ""
-        return (
-            f"{change}: sums are added in another order, so the weights will differ in their last bits from those of a "
-            "run that never stopped\n"
-        )
+        why = "sums are added in another order, so the weights will differ in their last bits from those of a run that "
+        return f"{change}: {why}never stopped\n" if change else ""
 
-    def read_corpus(self) -> Corpus | Mixture:
+    def read_corpus(self) -> corpus.Corpus | mixture.Mixture:
         """Read the documents to train on and the held-out ones; raises InputError if they are too few."""
         asked = self.opening.asked
         with phase(f"reading {asked.text}"):
             try:
                 found = mixture.load(asked.text, held_out=asked.held_out, progress=say)
                 mixture.check_enough(found, test=asked.test)
-                check_beginnings(asked, found.split().test)
+                run_folder.check_beginnings(asked, found.split().test)
             except MemoryError:
                 raise RunError(f"the memory is too small for the text of {asked.text}; give a part of it") from None
             return found
 
-    def encode(self, corpus: Corpus | Mixture, skeleton: LanguageModel) -> TokenizedCorpus:
+    def encode(self, text: corpus.Corpus | mixture.Mixture, skeleton: LanguageModel) -> TokenizedCorpus:
         """Load or train the tokenizer of a model, and encode the corpus."""
         asked, folder = self.opening.asked, self.opening.folder
         with phase("preparing the tokens"):
             wanted, kind = asked.vocab or skeleton.config.vocab_size, asked.tokenizer or "byte-level"
             known = folder.path if folder else None if kind in tokenizer.KINDS else kind
-            tok = tokenizer.load(known) if known else tokenizer.KINDS[kind](corpus.sample(), wanted)
-            return TokenizedCorpus.of(corpus, tok)
+            tok = tokenizer.load(known) if known else tokenizer.KINDS[kind](text.sample(), wanted)
+            return TokenizedCorpus.of(text, tok)
 
     def read_lessons(self, settings: RunSettings, text: TokenizedCorpus) -> Lessons:
         """Read the data to teach in place of a text, in the form that the model will chat in, or load a teacher."""
         known = self.opening.folder.path if self.opening.folder else settings.tokenizer or ""
         form = tokenizer.load_chat(known, tokenizer.load(known), is_untaught=True)
-        return lessons_for(settings, form, text, models.load, tokenizer.load)
+        return lessons_for(settings, form, text)
 
     def initial_weights(self, model: LanguageModel, tok: Tokenizer) -> InitialWeights | None:
         """Return the weights that a run starts from, if some were named; to train adapters, freeze the model."""
@@ -212,16 +196,64 @@ def build(prepared: Prepared, lock: FolderLock, clock: Callable[[], float], gues
     model.recompute_layers(settings.checkpointing)
     if initial is not None:
         initial.fill(model)
-    optimizer = optimizer_of(model, settings, plan.world)
-    budget = Budget.of(settings.steps, settings.minutes, settings.decay)
+    optimizer = optimizers.optimizer_of(model, settings, plan.world)
+    seconds, decay = settings.minutes and 60 * settings.minutes, read_decay(settings.decay, settings.steps)
+    budget = Budget(settings.steps, seconds, decay)
     teaching = [Teaching(lessons)] if lessons else []
     run = Run(plan, folder, optimizer, budget, clock, [*teaching, *guests_of(settings, model), *guests])
     if initial is not None and initial.moments:
         # Adam's first updates of new weights are mis-scaled; warm-up hides it (growth.widen_moments).
-        load_moments(model, optimizer, initial.moments_for(model), initial.updates)
+        saving.load_moments(model, optimizer, initial.moments_for(model), initial.updates)
     if saved is not None:
-        restore(run, saved)
+        keeping.restore(run, saved)
         say(f"continuing after step {run.step:,}")
     folder.begin_or_continue(plan.text.tokenizer, settings, lock)
     run.begin()
     return run
+
+
+def lessons_for(settings: RunSettings, form: ChatForm, text: TokenizedCorpus) -> Lessons:
+    """Return what a run with an objective trains on; raises InputError for data or a teacher that it cannot use."""
+
+    @functools.cache  # one copy is enough for all who ask
+    def make_reference() -> LanguageModel:
+        try:
+            return models.load(settings.init or "")
+        except InputError as error:
+            raise InputError(
+                f"--objective {settings.objective} compares what is learned with the model in {settings.init}, as it "
+                f"was before, also when a run continues: {error}"
+            ) from error
+
+    if settings.teacher is not None:
+        if tokenizer.load(settings.teacher).fingerprint() != text.tokenizer.fingerprint():
+            raise InputError(
+                f"--teacher {settings.teacher} has another tokenizer than the student, so its probabilities are of "
+                "other tokens, and cannot be compared; take a student without --tokenizer and --init, which gets that "
+                "of the teacher, or let the teacher write a text and give it as --data (docs/teaching.md)"
+            )
+        return Distillation(settings, text, models.load(settings.teacher))
+    lessons = _taught(settings, form, text, make_reference)
+    if not settings.replay:
+        return lessons
+    replayed = training_source(settings.documents, text.train, settings.context)
+    return Replay(lessons, replayed, settings.context, settings.replay, make_reference())
+
+
+def _taught(
+    settings: RunSettings, form: ChatForm, text: TokenizedCorpus, make_reference: Callable[[], LanguageModel]
+) -> Lessons:
+    """Return the data that teaches a trained model."""
+    ends = set(text.tokenizer.specials.values())
+    if settings.objective == "sft":
+        return read_supervised(settings, form, ends)
+    if settings.objective == "dpo":
+        pairs = read_preferences(settings.data, form, ends, settings.context)
+        return PreferenceLearning(settings, pairs, form, make_reference)
+    task = task_of(settings.data)
+    if task is None:
+        raise InputError(
+            f"--objective {settings.objective} learns from rewards, which need a task with a checker: --data "
+            f"{PREFIX}{' or '.join(TASKS)}"
+        )
+    return RewardLearning(settings, task, form, text, make_reference)

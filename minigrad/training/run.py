@@ -15,19 +15,19 @@ from minigrad.data.tokens.reading import reader, training_source
 from minigrad.data.tokens.source import Spans
 from minigrad.data.tokens.token_files import TokenFile
 from minigrad.distributed.agreement import check_equal
+from minigrad.distributed.pipeline import Pipeline
 from minigrad.errors import RunError
 from minigrad.evaluate.losses import BATCH_TOKENS, Score
 from minigrad.nn.language_model import LanguageModel
 from minigrad.optim import Optimizer
 from minigrad.system.terminal import phase
 from minigrad.training import optimizers
-from minigrad.training.budget import Budget
+from minigrad.training.budget import Budget, Pace
 from minigrad.training.folder import checkpoint
+from minigrad.training.folder.checkpoint import Best, Sample, Totals
 from minigrad.training.folder.run_folder import RunFolder
 from minigrad.training.folder.saving import Arrays, Writer
-from minigrad.training.folder.state import Best, Sample, Totals
-from minigrad.training.pace import Pace
-from minigrad.training.parallel import Workers, workers_of
+from minigrad.training.parallel import Replicas, workers_of
 from minigrad.training.planning.plan import Plan
 
 _REPORT_SECONDS = 0.5  # to write the report, and to end the process
@@ -49,12 +49,9 @@ class Finding(NamedTuple):
 
 
 class Guest:
-    """Something attached to a run from outside: it overrides the methods of the moments that it needs.
+    """Something attached to a run from outside: it overrides the methods of the moments that it needs."""
 
-    `name` is that of its state in a checkpoint.
-    """
-
-    name = ""
+    name = ""  # of its state in a checkpoint
 
     def begin(self, run: Run) -> None:
         """Prepare for the first step of this process; the weights are in place."""
@@ -154,7 +151,7 @@ class Run:
         return self.spans_of(self.text.validation)
 
     @functools.cached_property
-    def workers(self) -> Workers:
+    def workers(self) -> Replicas | Pipeline:
         """The workers that compute the gradients in this process."""
         return workers_of(self.settings, self.model, self.world)
 
@@ -187,11 +184,7 @@ class Run:
         return self.pace.seconds_per_step(steps - self.step if steps else self.step // 4, every)
 
     def seconds_for_steps(self) -> float:
-        """Return the seconds of the budget that are left for steps.
-
-        The rest is for the evaluation of all validation text, the test, the rivals, the last checkpoint and sample, and
-        the report.
-        """
+        """Return the seconds of the budget that are left for steps, without the evaluations and files at the end."""
         # A token costs a third of one in training.
         guess = BATCH_TOKENS * self.pace.seconds_per_step(1, {}) / (3 * self.settings.tokens_per_step)
         tokens = self.plan.tokens_at_end + (self.quick_evaluation if self.evaluates_twice else 0)
@@ -212,10 +205,7 @@ class Run:
         return self.best is not None and self.best.step == self.step
 
     def begin(self) -> None:
-        """Compile every kernel, and let the guests begin.
-
-        Raises RunError if processes begin with different weights, as they do if one has another file of them.
-        """
+        """Compile every kernel, and let the guests begin; raises RunError if processes have different weights."""
         self.check_equal_weights()
         few = training_source("windows", self.text.train, 2).batch(seed=0, step=0, batch_size=1)
         with phase("loading kernels (new ones are compiled and kept)"):
@@ -251,11 +241,7 @@ class Run:
             yield
 
     def check_equal_weights(self) -> None:
-        """Raise RunError if a process has other weights than the first.
-
-        The exchange of weights after each step would hide the mismatch: where the weights were read from different
-        files, a run would go on with a mixture of two models.
-        """
+        """Raise RunError if a process has other weights than the first: a run would mix two models unnoticed."""
         if self.world.size > 1:
             digest = hashlib.blake2b(digest_size=16)
             for parameter in self.model.parameters():

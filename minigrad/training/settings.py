@@ -22,12 +22,8 @@ class ModelSettings(Group):
     heading: ClassVar[str] = "model"
 
     model: str = option("vidya-v2", "gpt2, vidya-v1, vidya-v2, vsla or wiola", value="NAME")
-    size: str = option(
-        "auto", "auto, nano, micro, mini, small or a published size; auto: the best for the time", value="SIZE"
-    )
-    init: str | None = option(
-        None, "start from the weights in this run folder, and its size", value="DIR", none_means=""
-    )
+    size: str = option("auto", "auto, nano, micro, mini, small or published; auto: the best for the time", value="SIZE")
+    init: str | None = option(None, "start from the weights in a run folder, and its size", value="DIR", none_means="")
     set: str | None = option(
         None, "change the model's config, as in rope_theta=1e6,tied_head=false", value="NAME=VALUE,...", none_means=""
     )
@@ -70,9 +66,7 @@ class DataSettings(Group):
         "windows: pieces of --context tokens, which may begin in one document and end in another",
         choices=("packed", "windows"),
     )
-    tokenizer: str | None = option(
-        None, "use this tokenizer.json, or train a vidya-v1", value="PATH", none_means="a new one"
-    )
+    tokenizer: str | None = option(None, "use a tokenizer.json or train vidya-v1", value="PATH", none_means="a new one")
     vocab: int | None = option(
         None,
         "size of a new tokenizer: 256 bytes, 5 special tokens (3 of vidya-v1) and merged pairs",
@@ -108,9 +102,7 @@ class LengthSettings(Group):
         at_most=1_000_000,
         none_means="10, unless --steps or --tokens is given",
     )
-    steps: int | None = option(
-        None, "train this many steps; such a run repeats exactly", at_least=1, at_most=_MOST, none_means=""
-    )
+    steps: int | None = option(None, "steps; such a run repeats exactly", at_least=1, at_most=_MOST, none_means="")
     tokens: int | None = option(
         None, "train on this many tokens, rounded up to whole steps", at_least=1, at_most=10**15, none_means=""
     )
@@ -134,9 +126,7 @@ class OptimisationSettings(LengthSettings):
     )
     accumulate: int = option(1, "micro-batches of a step; their gradients are added", at_least=1, at_most=_MOST)
     lr: float | None = option(None, "peak learning rate", above=0)
-    warmup: float | None = option(
-        None, "steps until the peak, or below 1 their share of --steps", at_least=0, at_most=_MOST
-    )
+    warmup: float | None = option(None, "steps to the peak, or below 1 a share of --steps", at_least=0, at_most=_MOST)
     decay: str | None = option(
         None,
         "the final decay of the learning rate: from step START on, the run was planned to have STEPS steps; a run of "
@@ -406,10 +396,7 @@ class TrainConfig(  # a dataclass takes the fields of its last base first
     """The settings of a training run; train.py chooses a value where one is None."""
 
     def check(self) -> None:
-        """Raise InputError for a value out of its bounds, or for settings that exclude each other.
-
-        A run that is continued has the settings of its folder, which were checked when it began.
-        """
+        """Raise InputError for a value out of its bounds, or for settings that exclude each other."""
         validate(self)
         limits = [f"--{name}" for name in ("minutes", "steps", "tokens") if getattr(self, name) is not None]
         if len(limits) > 1:

@@ -1,35 +1,73 @@
-"""The validation text of a run: it is evaluated again and again, and its beginning is the prompt of the samples."""
+"""The validation of a run: its weights must be finite, its text is evaluated, and the text's beginning is continued."""
 
 from __future__ import annotations
 
 import functools
 import itertools
+import math
+from collections.abc import Callable
 
+import numpy as np
+
+from minigrad.autograd.anomaly import AnomalyError, detect_anomaly
+from minigrad.autograd.graph import no_grad
+from minigrad.autograd.tensor import Tensor
 from minigrad.data.tokens.source import Spans
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.evaluate import losses
-from minigrad.evaluate.losses import Score
+from minigrad.evaluate.losses import Score, evaluation_batches
 from minigrad.generation.decoding import stream
 from minigrad.generation.settings import Sampling
 from minigrad.nn.language_model import LanguageModel
-from minigrad.training.divergence import check_weights
-from minigrad.training.folder.state import Best, Sample
+from minigrad.training.folder.checkpoint import Best, Sample
+from minigrad.training.parallel import Replicas
 from minigrad.training.run import Run
+
+
+def check_weights(run: Run) -> None:
+    """Raise RunError if the weights, or the loss that they give, are not finite; such weights must not be saved."""
+    if run.checked_step == run.step:  # an evaluation, a sample and a checkpoint share it
+        return
+    run.optimizer.complete()
+    for name, parameter in run.model.named_parameters():
+        if not np.isfinite(parameter.data).all():
+            raise run.divergence(f"{name} holds numbers that are not finite")
+    one = next(evaluation_batches(run.validation, context=run.settings.context))
+
+    def loss() -> Tensor:
+        return run.model.loss(one.tokens, one.targets, layout=one.layout, weights=one.weights)
+
+    with no_grad(), np.errstate(all="ignore"):
+        if not math.isfinite(loss().item()):
+            raise run.divergence(first_anomaly(run, loss))
+    run.checked_step = run.step
+
+
+def first_anomaly(run: Run, repeat: Callable[[], object]) -> str:
+    """Repeat the work of a step with every operation checked; name the first that made a NaN or an infinity.
+
+    Each process repeats its share with all layers: stages of a pipeline would wait for the one that found something.
+    """
+    run.optimizer.complete()
+    run.workers = Replicas(run.model, 1, run.settings.seed, run.world, run.settings.accumulate)
+    run.optimizer.zero_grad()
+    found = ""
+    try:
+        with detect_anomaly():
+            repeat()
+    except AnomalyError as error:
+        found = str(error)
+    return next(filter(None, run.world.collect(found)), "the gradient became too large")
+
 
 _SAMPLE_TOKENS = 80
 
 
 def score(run: Run, spans: Spans, limit: int | None = None) -> Score:
     """Evaluate the model of a run on a text, by all processes together; `limit`: see `minigrad.evaluate.losses`."""
-    return losses.evaluate(
-        run.model,
-        spans,
-        run.text.byte_lengths,
-        context=run.settings.context,
-        limit=limit,
-        watch=functools.partial(run.pace.each, "evaluated batch"),
-        world=run.world,
-    )
+    watch, lengths = functools.partial(run.pace.each, "evaluated batch"), run.text.byte_lengths
+    context = run.settings.context
+    return losses.evaluate(run.model, spans, lengths, context=context, limit=limit, watch=watch, world=run.world)
 
 
 def evaluate(run: Run, *, everything: bool) -> Score:
@@ -65,10 +103,7 @@ def write_sample(run: Run) -> str:
 
 
 def continuation(model: LanguageModel, text: TokenizedCorpus, *, seed: int, step: int) -> str:
-    """Generate a continuation of the beginning of the first validation document; return both as one text.
-
-    The prompt is the same in every sample, and the draws are a function of seed and step.
-    """
+    """Continue the beginning of the first validation document, by draws of seed and step; return both as one text."""
     tok, prompt = text.tokenizer, prompt_of(text)
     settings = Sampling(tokens=min(_SAMPLE_TOKENS, model.config.context_length), seed=seed)
     written = stream(model, prompt, settings, tokenizer=tok, first_sample=step)

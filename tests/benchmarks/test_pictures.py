@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import pictures
 from minigrad.training.folder import checkpoint
-from minigrad.training.folder.state import Sample, State
+from minigrad.training.folder.checkpoint import Sample, State
 from minigrad.training.reporting import metrics
 from tests import small_runs
 

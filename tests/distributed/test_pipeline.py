@@ -17,10 +17,10 @@ from minigrad.distributed.pipeline import Pipeline, check_layers, largest_stage,
 from minigrad.distributed.world import World
 from minigrad.errors import InputError, RunError
 from minigrad.nn.language_model import LanguageModel
-from minigrad.training.divergence import check_weights
 from minigrad.training.folder import checkpoint
 from minigrad.training.keeping import restore, save
 from minigrad.training.parallel import Replicas
+from minigrad.training.validation import check_weights
 from tests.distributed.rooms import Room, together
 from tests.models import tiny
 from train import forward_backward, take_step

@@ -16,7 +16,7 @@ from docs.measurements.records import read
 from minigrad.cli.parser import Parser
 from minigrad.data import corpus, python_docs
 from minigrad.data.split import num_bytes
-from minigrad.evaluate.settings import EvaluateConfig
+from minigrad.evaluate.__main__ import EvaluateConfig
 from minigrad.training.settings import TrainConfig
 from tests.source_files import ROOT
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from minigrad.cli.parser import Parser
-from minigrad.finetuning.conversations import read_conversations
+from minigrad.finetuning.conversations import conversations_in
 from minigrad.finetuning.tasks import TASKS
 from minigrad.generation.settings import GenerateConfig
 from minigrad.training.settings import OBJECTIVES, TrainConfig
@@ -45,7 +45,7 @@ def test_the_conversations_are_read(tmp_path: Path) -> None:
     objects = [each for each in re.findall(r"^    (\{.+)$", PAGE, re.MULTILINE) if "chosen" not in each]
     for name, found in (("book.txt", book), ("lines.txt", lines), ("talk.jsonl", objects)):
         (tmp_path / name).write_text("\n".join(found), encoding="utf-8")
-        assert len(read_conversations(tmp_path / name)) == 1
+        assert len([read() for read in conversations_in(tmp_path / name)]) == 1
 
 
 def test_the_program_makes_an_answer_less_likely() -> None:

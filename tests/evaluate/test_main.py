@@ -16,8 +16,7 @@ from minigrad.data.tokens.source import Windows
 from minigrad.data.tokens.token_files import prepare
 from minigrad.data.tokens.tokenized import token_byte_lengths
 from minigrad.evaluate.__main__ import main
-from minigrad.evaluate.losses import evaluate, predictions
-from minigrad.evaluate.sequences import evaluation_batches
+from minigrad.evaluate.losses import evaluate, evaluation_batches, predictions
 from minigrad.kernels.gemm import backend
 from tests.models import tiny
 from tests.small_runs import quick_runs, record, run, write_text
@@ -71,7 +70,7 @@ def test_a_text_of_ones_own_is_evaluated_whole_with_words_as_papers_on_wikitext_
     found = evaluated(finished, "--data", path, "--documents", "windows", "--context", 8, "--overlap", 0.25, "--json")
     tokens, model = prepare([text], tokenizer.load(finished)), models.load(finished)
     batches = evaluation_batches(Windows(tokens, 8).spans(), context=8, overlap=0.25, rows=100)
-    nats = sum(each.nats.sum() for each in predictions(model, batches))
+    nats = sum(nats.sum() for _, nats in predictions(model, batches))
     assert (found["loss"], found["tokens"]) == (pytest.approx(nats / (len(tokens) - 1)), len(tokens) - 1)
     words = sum(len([*line.split(), "<eos>"]) for line in text.splitlines())
     assert found["perplexity_per_word_with_line_ends"] == pytest.approx(math.exp(nats / words))

@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 
 from minigrad import InputError
-from minigrad.finetuning.conversations import Conversation, conversations_in, read_conversations
+from minigrad.finetuning.conversations import Conversation, conversations_in
 
 HELLO = [{"role": "user", "content": "Hi!"}, {"role": "assistant", "content": "Hello."}]
+
+
+def conversations_in_file(path: Path) -> list[Conversation]:
+    return [read() for read in conversations_in(path)]
 
 
 def written(folder: Path, name: str, text: str) -> Path:
@@ -36,22 +40,22 @@ def as_line(*messages: tuple[str, str]) -> str:
     ],
 )
 def test_every_form_gives_the_same_messages(tmp_path: Path, name: str, text: str) -> None:
-    (found,) = read_conversations(written(tmp_path, name, text))
+    (found,) = conversations_in_file(written(tmp_path, name, text))
     assert list(found.messages) == HELLO
     assert found.place.startswith(f"{tmp_path / name}, line ")
 
 
 def test_other_words_for_a_question_are_read(tmp_path: Path) -> None:
     text = json.dumps({"messages": HELLO, "reworded": ["Hey.", "Hello!"]})
-    assert read_conversations(written(tmp_path, "talk.jsonl", text))[0].reworded == ("Hey.", "Hello!")
+    assert conversations_in_file(written(tmp_path, "talk.jsonl", text))[0].reworded == ("Hey.", "Hello!")
 
 
 def test_several_turns_and_several_lines(tmp_path: Path) -> None:
     line = "<|user|> a <|assistant|> b <|user|> c <|assistant|> d"
-    (found,) = read_conversations(written(tmp_path, "talk.txt", line))
+    (found,) = conversations_in_file(written(tmp_path, "talk.txt", line))
     assert [each["content"] for each in found.messages] == ["a", "b", "c", "d"]
     book = "Q: What is\nthis?\n\nA: It is\n  long.\n\nQ: b\nA: c <|end|>\n"
-    first, second = read_conversations(written(tmp_path, "book.txt", book))
+    first, second = conversations_in_file(written(tmp_path, "book.txt", book))
     assert [each["content"] for each in first.messages] == ["What is\nthis?", "It is\nlong."]
     assert second.messages[1]["content"] == "c <|end|>"  # characters; only the form writes special tokens
     assert second.place.endswith("line 7")
@@ -88,7 +92,7 @@ def test_several_turns_and_several_lines(tmp_path: Path) -> None:
 def test_what_is_no_conversation_is_named_with_its_line(tmp_path: Path, name: str, text: str, message: str) -> None:
     path = written(tmp_path, name, text)
     with pytest.raises(InputError) as caught:
-        read_conversations(path)
+        conversations_in_file(path)
     assert message in str(caught.value)
     assert str(path) in str(caught.value)
 
@@ -96,11 +100,11 @@ def test_what_is_no_conversation_is_named_with_its_line(tmp_path: Path, name: st
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     for path in (tmp_path / "missing.jsonl", tmp_path):
         with pytest.raises(InputError, match=f"cannot read {path}"):
-            read_conversations(path)
+            conversations_in_file(path)
     broken: Any = tmp_path / "broken.txt"
     broken.write_bytes(b"Q: \xff")
     with pytest.raises(InputError, match="not UTF-8 text: byte 3"):
-        read_conversations(broken)
+        conversations_in_file(broken)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +126,7 @@ def test_conversations_behind_a_broken_one_are_read_when_that_is_asked_for(
     hello = {"talk.jsonl": json.dumps({"messages": HELLO}), "talk.txt": "<|user|> Hi! <|assistant|> Hello."}
     path = written(tmp_path, name, text.replace("HELLO", hello.get(name, "Q: Hi!\nA: Hello.")))
     with pytest.raises(InputError, match=f"line {places[0]}"):
-        read_conversations(path)
+        conversations_in_file(path)
     left_out, found = list[str](), list[Conversation]()
     for read in conversations_in(path):
         try:

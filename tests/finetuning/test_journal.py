@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from minigrad import InputError, RunError
-from minigrad.finetuning.conversations import read_conversations
+from minigrad.finetuning.conversations import conversations_in
 from minigrad.finetuning.journal import Journal, TeachingSession
 
 
@@ -25,7 +25,7 @@ def taught(path: Path, *inputs: str, offered: tuple[str, ...] = ("yes", "no", " 
 
 
 def kept(path: Path) -> list[list[str]]:
-    return [[each["content"] for each in found.messages] for found in read_conversations(path)]
+    return [[each["content"] for each in read().messages] for read in conversations_in(path)]
 
 
 def test_a_number_takes_an_answer_and_anything_else_is_one(tmp_path: Path) -> None:

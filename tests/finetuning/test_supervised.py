@@ -40,7 +40,7 @@ def sequences(batch: Batch) -> list[list[int]]:
 def test_an_epoch_reads_every_conversation_once_and_whole(lesson: Make) -> None:
     taught = course(lesson, 23)
     wanted = sorted(each.tokens[:-1] for each in taught.conversations)
-    read, orders, steps = list[list[int]](), set(), taught.epochs(4).steps_per_epoch
+    read, orders, steps = list[list[int]](), set(), taught.steps_per_epoch(4)
     assert steps > 1
     for step in range(2 * steps):
         batch = taught.batch(seed=1, step=step, batch_size=4)

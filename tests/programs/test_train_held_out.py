@@ -6,7 +6,7 @@ import pytest
 
 import tokenizer
 from minigrad.data.tokens.token_files import prepare
-from minigrad.training.folder.fingerprints import fingerprint
+from minigrad.training.folder.run_folder import fingerprint
 from tests.killed_runs import killed_at
 from tests.small_runs import outcome, record, refusal, run, settings
 from train import TrainConfig, train

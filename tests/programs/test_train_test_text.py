@@ -7,8 +7,7 @@ import json
 import pytest
 
 from minigrad.data import corpus
-from minigrad.evaluate.__main__ import evaluate
-from minigrad.evaluate.settings import EvaluateConfig
+from minigrad.evaluate.__main__ import EvaluateConfig, evaluate
 from minigrad.training.reporting import metrics
 from tests.killed_runs import killed_at
 from tests.small_runs import outcome, record, refusal, run, settings

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import generate
 import train
 from minigrad.evaluate import __main__ as evaluate
-from minigrad.evaluate.settings import EvaluateConfig
+from minigrad.evaluate.__main__ import EvaluateConfig
 from minigrad.formats.gguf import __main__ as gguf
 from minigrad.generation.settings import GenerateConfig
 from minigrad.options import Option, options

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from minigrad.errors import InputError
 from minigrad.optim.schedules import decay_start, warmup_stable_decay
-from minigrad.training.budget import Budget, read_decay, write_decay
-from minigrad.training.pace import Pace
+from minigrad.training.budget import Budget, Pace, read_decay, write_decay
 
 
 def run(budget: Budget, seconds_of: Callable[[float], float], reserve: float = 0.0) -> tuple[list[int], float]:

@@ -11,7 +11,7 @@ import models
 from minigrad.errors import InputError, RunError
 from minigrad.optim import Muon
 from minigrad.training.folder import checkpoint
-from minigrad.training.folder.state import Best
+from minigrad.training.folder.checkpoint import Best
 from minigrad.training.keeping import restore, save, write_what_is_due
 from minigrad.training.optimizers import matrices_of
 from minigrad.training.validation import evaluate

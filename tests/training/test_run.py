@@ -21,7 +21,7 @@ from minigrad.errors import InputError, RunError
 from minigrad.formats.json_files import read_json
 from minigrad.optim import decay_start, warmup_stable_decay
 from minigrad.training.folder import checkpoint
-from minigrad.training.folder.state import Sample, Totals
+from minigrad.training.folder.checkpoint import Sample, Totals
 from minigrad.training.guests import Adapting
 from minigrad.training.keeping import restore, save
 from minigrad.training.planning.plan import Plan

@@ -34,11 +34,10 @@ class Opening:
 def open_run(
     given: TrainConfig, explicit: Collection[str] | None = None, lock: FolderLock | None = None, world: World = ALONE
 ) -> Opening:
-    """Return the settings of a new run, or of the run to continue.
+    """Return the settings of a new run, or of the run to continue; raises InputError for settings that it refuses.
 
-    `explicit` names the settings that were given, by default the settings that differ from their defaults. The
-    given batch is that of each process, the returned one that of all. Raises InputError for settings that the run
-    refuses.
+    `explicit` names the settings that were given, by default the settings that differ from their defaults. The given
+    batch is that of each process, the returned one that of all.
     """
     if explicit is None:
         fields = dataclasses.fields(given)
@@ -46,11 +45,11 @@ def open_run(
     if given.batch:
         given = dataclasses.replace(given, batch=given.batch * world.size)
     if given.resume is not None:
-        return open_existing(given, explicit, lock, world)
-    return Opening(open_new(given, world), explicit, None, world)
+        return _open_existing(given, explicit, lock, world)
+    return Opening(_open_new(given, world), explicit, None, world)
 
 
-def open_new(given: TrainConfig, world: World = ALONE) -> TrainConfig:
+def _open_new(given: TrainConfig, world: World) -> TrainConfig:
     """Return the settings of a new run, with ten minutes for a missing limit and the tokenizer of its initial model."""
     given.check_processes(world.size)
     read_decay(given.decay, given.steps)
@@ -62,9 +61,7 @@ def open_new(given: TrainConfig, world: World = ALONE) -> TrainConfig:
     return dataclasses.replace(given, **changes)
 
 
-def open_existing(
-    given: TrainConfig, explicit: Collection[str], lock: FolderLock | None = None, world: World = ALONE
-) -> Opening:
+def _open_existing(given: TrainConfig, explicit: Collection[str], lock: FolderLock | None, world: World) -> Opening:
     """Return the settings of a run to continue, and the new limit.
 
     The folder is locked by `lock` before it is read, unless only its plan is wanted; of several processes the first one
@@ -85,11 +82,7 @@ def open_existing(
 
 
 def _text_of_lessons(given: TrainConfig) -> dict[str, Any]:
-    """Return the text beside lessons: that of the run in `init`, unless another one is given.
-
-    Answers are drawn, and compared with a reference, without dropout, so they are also learned without: raises
-    InputError for dropout with them.
-    """
+    """Return the text beside lessons: that of the run in `init`, unless another one is given."""
     if given.objective != "sft" and given.dropout:
         raise InputError(
             f"--objective {given.objective} computes probabilities of answers without dropout and must learn from "
@@ -102,18 +95,13 @@ def _text_of_lessons(given: TrainConfig) -> dict[str, Any]:
     return {"replay_text": known.text_name, "held_out": given.held_out or known.used.get("held_out")}
 
 
-def _continued(
-    given: TrainConfig, explicit: Collection[str], record: Record, folder: Path
-) -> tuple[Record, TrainConfig]:
-    """Return record and settings of a run to continue: its own, with a larger limit if one was given.
-
-    Raises InputError listing every difference that is refused.
-    """
+def _continued(given: TrainConfig, named: Collection[str], record: Record, folder: Path) -> tuple[Record, TrainConfig]:
+    """Return record and settings of a run to continue; raises InputError with every difference that is refused."""
     if given.test:  # may be given at any time: training does not depend on it
         record = dataclasses.replace(record, settings=record.settings | {"test": True})
     asked, used = record.settings, record.used
     refused, larger = [], {}
-    for name in explicit:
+    for name in named:
         value = getattr(given, name)
         if name in NOT_STORED or value in (asked.get(name), used.get(name)):
             continue

@@ -19,20 +19,17 @@ RUNS = Path("runs")
 
 
 def check_places(settings: TrainConfig) -> None:
-    """Raise InputError for the first file or folder in the settings that cannot be used; nothing is written.
-
-    A run that is continued takes its text, its tokenizer and its initial weights from its folder.
-    """
-    if settings.resume is not None:
+    """Raise InputError for the first file or folder in the settings that cannot be used; nothing is written."""
+    if settings.resume is not None:  # text, tokenizer and initial weights are those of its folder
         if settings.resume:
             Record.read(Path(settings.resume))
         return
-    if not (settings.objective and settings.data.startswith("task:")):
-        _check_text(settings.data)
-    if settings.held_out is not None:
-        corpus.check_name(settings.held_out)
-    if settings.replay_text is not None:
-        _check_text(settings.replay_text)
+    is_task = settings.objective and settings.data.startswith("task:")
+    names = [] if is_task else [*mixture.parse_shares(settings.data)]
+    names += [] if settings.held_out is None else [settings.held_out]
+    names += [] if settings.replay_text is None else mixture.parse_shares(settings.replay_text)
+    for text in names:
+        corpus.check_name(text)
     if settings.tokenizer is not None and not settings.trains_tokenizer:
         try:
             Path(settings.tokenizer).stat()
@@ -43,11 +40,6 @@ def check_places(settings: TrainConfig) -> None:
             raise InputError(f"--{flag} {name} is not a folder; name a run folder, or a Hugging Face folder")
     if settings.out is not None and not settings.plan:
         refuse_existing(Path(settings.out))
-
-
-def _check_text(data: str) -> None:
-    for name in mixture.parse_shares(data):
-        corpus.check_name(name)
 
 
 def refuse_existing(folder: Path) -> None:
@@ -87,12 +79,10 @@ def newest(root: Path, family: str | None = None) -> Path:
 
 
 def unused_folder(name: str) -> Path:
-    """Return a folder in `RUNS` for a new run: `name`, or if it is in use name-2, name-3 and so on.
-
-    The number is above all numbers in use, so the order of the names is that in which the runs began.
-    """
+    """Return a folder in `RUNS` for a new run: `name`, or if it is in use name-2 and so on, above all in use."""
     pattern = re.compile(rf"{re.escape(name)}(?:-(\d+))?")
-    found = [match for match in map(pattern.fullmatch, _names_in(RUNS)) if match and _is_in_use(RUNS / match[0])]
+    names = (entry.name for entry in RUNS.iterdir()) if RUNS.is_dir() else ()
+    found = [match for match in map(pattern.fullmatch, names) if match and _is_in_use(RUNS / match[0])]
     last = max((int(match[1] or 1) for match in found), default=0)
     return RUNS / (f"{name}-{last + 1}" if last else name)
 
@@ -100,7 +90,3 @@ def unused_folder(name: str) -> Path:
 def _is_in_use(path: Path) -> bool:
     """Whether a path is a file, or a folder with anything but the lock of a process."""
     return not path.is_dir() or any(entry.name != LOCK_FILE for entry in path.iterdir())
-
-
-def _names_in(folder: Path) -> list[str]:
-    return [entry.name for entry in folder.iterdir()] if folder.is_dir() else []

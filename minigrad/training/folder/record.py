@@ -24,11 +24,7 @@ NOT_STORED = ("resume", "plan", "profile", "out")
 
 @dataclass
 class Record:
-    """The content of minigrad.json.
-
-    `settings` are the ones the user gave, `chosen` the ones the program chose; both are kept, so that a run is
-    continued and repeated with the same values.
-    """
+    """The content of minigrad.json; with its settings a run is continued and repeated."""
 
     family: str = ""
     size: str = ""
@@ -43,8 +39,8 @@ class Record:
     base: str = ""  # a hash of the weights that adapters leave as they are
     before: dict[str, float] = field(default_factory=dict)  # how well the model did before it was taught
     architecture: dict[str, Any] = field(default_factory=dict)  # as in config.json
-    settings: dict[str, Any] = field(default_factory=dict)
-    chosen: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)  # that the user gave
+    chosen: dict[str, Any] = field(default_factory=dict)  # that the program chose
     versions: dict[str, str] = field(default_factory=dict)
     threads: int = 0
     hardware: str = ""
@@ -57,10 +53,9 @@ class Record:
 
     @classmethod
     def new(cls, asked: TrainConfig, settings: TrainConfig, **facts: Any) -> Record:
-        """Return the record of a new run, with the present time, versions and hardware.
+        """Return the record of a new run, with the present time, versions and hardware; `facts` are other fields.
 
-        `asked` are the settings as given, None where none was; `settings` has the chosen values in their place. `facts`
-        are other fields of the record.
+        `asked` are the settings as given, None where none was; `settings` has the chosen values in their place.
         """
         import numba
         import numpy
@@ -140,10 +135,7 @@ class Record:
         return self.settings | self.chosen
 
     def with_limit(self, larger: Mapping[str, Any], limits: tuple[str, ...]) -> Record:
-        """Return the record of the run with a larger limit; `larger` holds the new value under the name of its setting.
-
-        All other settings named in `limits` become None, and values chosen for the old limit are left out.
-        """
+        """Return the record with the `larger` limits; other `limits` are None, without what was chosen for the old."""
         settings = self.settings | dict.fromkeys(limits) | dict(larger)
         chosen = {name: value for name, value in self.chosen.items() if name not in (*limits, "decay_start")}
         return dataclasses.replace(self, settings=settings, chosen=chosen)
@@ -151,9 +143,7 @@ class Record:
 
 @dataclass(frozen=True)
 class TrainResult:
-    """The outcome of a run. Losses are in nats per token; the `val_` figures are of all validation text, the `test_`
-    ones of the test text, if the run judges it.
-    """
+    """The outcome of a run. Losses are in nats per token, `val_` figures of all validation text."""
 
     out: Path
     steps: int
@@ -170,5 +160,4 @@ class TrainResult:
 
 def stored(settings: TrainConfig) -> dict[str, Any]:
     """Return the settings on which the results of a run depend, as in minigrad.json."""
-    values = dataclasses.asdict(settings)
-    return {name: value for name, value in values.items() if name not in NOT_STORED}
+    return {name: value for name, value in dataclasses.asdict(settings).items() if name not in NOT_STORED}

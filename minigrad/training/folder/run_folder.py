@@ -1,23 +1,90 @@
-"""The run folder: created once, and never overwritten."""
+"""The run folder, created once and never overwritten, and hashes of its data, which a continued run compares."""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from minigrad.data.split import digest_of
+from minigrad.data.tokens.token_files import TokenFile, TokenMixture
+from minigrad.data.tokens.tokenized import TokenizedCorpus
+from minigrad.distributed.agreement import check_agreement
 from minigrad.distributed.world import ALONE, World, mpiexec
 from minigrad.errors import InputError, RunError
 from minigrad.system.locks import FolderLock
 from minigrad.system.terminal import command, say
 from minigrad.training.budget import Decay, write_decay
 from minigrad.training.folder import checkpoint
-from minigrad.training.folder.fingerprints import difference
 from minigrad.training.folder.places import refuse_existing
-from minigrad.training.folder.record import FILE, Record
+from minigrad.training.folder.record import FILE, Record, stored
 from minigrad.training.settings import TrainConfig
 from minigrad.typing import Tokenizer
+
+_PART = 1 << 22  # tokens that are hashed at a time
+
+
+def fingerprints(text: TokenizedCorpus, lessons: str = "", base: str = "") -> dict[str, str]:
+    """Return the hashes of a run's data, under the names of their fields in the record."""
+    texts = {"text": fingerprint(text.train), "validation_text": fingerprint(text.validation)}
+    return texts | {"test_text": of_test(text.corpus.split().test), "lessons": lessons, "base": base}
+
+
+def check_processes_agree(world: World, settings: TrainConfig, found: Mapping[str, str]) -> None:
+    """Raise InputError if processes have other settings, but for `threads`, or other `fingerprints` of their data."""
+    if world.size > 1:
+        facts = {f"--{name.replace('_', '-')}": value for name, value in stored(settings).items()}
+        texts = {f"the {name.replace('_', ' ')}, by its hash": value for name, value in found.items()}
+        check_agreement(world, texts | facts | {"--threads": None})
+
+
+def difference(record: Record, found: Mapping[str, str]) -> str:
+    """Return what a run would now read that it did not read before, in words, or ""; `found`: its `fingerprints`."""
+    name = record.text_name
+    if record.text != found["text"]:
+        if found["test_text"] and not record.test_text:  # the run began before there was a test
+            return f"the text of {name}, and a part of it is now held out for the test,"
+        return f"the text of {name} or the tokenizer"
+    if record.base != found["base"]:
+        return f"the model in {record.used['init']}"
+    if record.lessons != found["lessons"]:
+        return f"what {record.data} teaches"
+    if record.validation_text not in ("", found["validation_text"]):
+        return f"the validation text of {record.used.get('held_out') or name}"
+    return ""
+
+
+def check_beginnings(settings: TrainConfig, test: Iterable[str]) -> None:
+    """Raise InputError if a test is wanted, and a model of --init or --teacher, or its own, was trained on its text."""
+    found, folders = of_test(test), [settings.init, settings.teacher] if settings.test else []
+    while folders:
+        folder = folders.pop()
+        if folder is not None and (Path(folder) / FILE).is_file():
+            record = Record.read(Path(folder))
+            if record.text_name == settings.text and record.test_text != found:
+                raise InputError(
+                    f"the model in {folder} was trained on text that is now for the test, so a test would tell "
+                    "nothing: leave out --test"
+                )
+            folders += [record.used.get("init"), record.used.get("teacher")]
+
+
+def of_test(documents: Iterable[str]) -> str:
+    """Return a hash of test documents, for which they need not be tokens; "" where there are none."""
+    documents = tuple(documents)
+    return digest_of(documents) if documents else ""
+
+
+def fingerprint(tokens: TokenFile | TokenMixture) -> str:
+    """Return a hash of the tokens of one text or of several: it changes with the text and with the tokenizer."""
+    digest = hashlib.blake2b(digest_size=16)
+    for file in tokens.files if isinstance(tokens, TokenMixture) else (tokens,):
+        for start in range(0, len(file), _PART):  # a file may be larger than the memory
+            digest.update(file.tokens[start : start + _PART].tobytes())
+    return digest.hexdigest()
+
 
 _NO_PLACE = (errno.ENAMETOOLONG, errno.ENOENT)  # no folder can have that name, or be made there, as in /proc
 
@@ -37,12 +104,12 @@ class RunFolder:
         self.lock = lock
         if self.is_new:
             self.begin(tokenizer, lock)
-        else:
-            if difference := self.record.difference_in_arithmetic():
-                say(difference)
-            self.record.note_choices(settings)
-            self.record.processes = self.world.size
-            self.write()
+            return
+        if difference := self.record.difference_in_arithmetic():
+            say(difference)
+        self.record.note_choices(settings)
+        self.record.processes = self.world.size
+        self.write()
 
     def begin(self, tokenizer: Tokenizer, lock: FolderLock) -> None:
         """Make and lock a new run folder with a tokenizer and minigrad.json; from then on the run can be resumed.
@@ -62,9 +129,9 @@ class RunFolder:
             raise kind(f"cannot write the folder {self.path}: {error.strerror or error}") from error
         self.write()
 
-    def keep_tokenizer(self, tokenizer: Tokenizer, folder: Path | None = None) -> None:
-        """Write the tokenizer beside weights, by default the latest, if it is missing: they are of no use without."""
-        path = (folder or self.path) / "tokenizer.json"
+    def keep_tokenizer(self, tokenizer: Tokenizer, folder: Path) -> None:
+        """Write the tokenizer beside weights if it is missing: they are of no use without."""
+        path = folder / "tokenizer.json"
         if not path.exists():
             try:
                 tokenizer.save(path.parent)
@@ -72,10 +139,7 @@ class RunFolder:
                 raise RunError(f"cannot write {path}: {error.strerror or error}") from error
 
     def check(self) -> None:
-        """Raise RunError if the folder was removed since the run began; write minigrad.json again if that is missing.
-
-        Without this file the run could not be continued from its checkpoints.
-        """
+        """Raise RunError if the folder was removed since the run began; write minigrad.json again if it is missing."""
         self.lock.check()
         if not (self.path / FILE).exists():
             self.write()
@@ -97,10 +161,7 @@ class RunFolder:
         self.write()
 
     def check_text(self, found: Mapping[str, str]) -> None:
-        """Raise InputError if the run would continue with another text than it began with, or be judged by another.
-
-        `found` are the hashes of the text it would read now (`minigrad.training.folder.fingerprints`).
-        """
+        """Raise InputError if the run would continue with other data than it began with; `found`: `fingerprints`."""
         if changed := difference(self.record, found):
             raise InputError(
                 f"{changed} is not the one that {self.path} began with, so the "

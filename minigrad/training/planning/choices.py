@@ -36,10 +36,7 @@ QUESTION_NOISE = 0.1
 
 
 def choose_optimizer(model: LanguageModel, tokens: int, context: int) -> str:
-    """Return the name of the optimizer for steps of `tokens` tokens: Muon, unless it takes too much of a step.
-
-    What Muon adds takes the same time for any number of tokens, so it pays with small models and large steps.
-    """
+    """Return the name of the optimizer for steps of `tokens` tokens: Muon, unless it takes too much of a step."""
     extra = optimizers.flops_per_token("muon", model, tokens)
     return "muon" if extra < _MOST_SHARE * costs.flops_per_token(model, context) else "adamw"
 
@@ -59,10 +56,8 @@ def choose_settings(
 ) -> RunSettings:
     """Return the settings in which everything that was left open is chosen, for a model, a machine and a text.
 
-    The text has `text_tokens` tokens to train on. Each of the `processes` gets a whole batch.
-
-    The command printed at the end names what was chosen, digit by digit, and so repeats the run.
-    Raises InputError if the context is longer than the model's.
+    The text has `text_tokens` tokens to train on. Each of the `processes` gets a whole batch. Raises InputError if the
+    context is longer than the model's.
     """
     limit = model.config.context_length
     context = asked.context or min(CONTEXT, limit)

@@ -14,7 +14,7 @@ import numpy as np
 from minigrad.adapters import AdaptedEmbedding
 from minigrad.distributed.pipeline import largest_stage
 from minigrad.distributed.world import World
-from minigrad.evaluate.xz import MOST_BYTES
+from minigrad.evaluate.rivals import MOST_BYTES
 from minigrad.experts import active_parameters, mixtures
 from minigrad.kernels.gemm import backend as products
 from minigrad.kernels.rowwise.gating import swiglu_forward
@@ -65,19 +65,13 @@ def flops_per_token(model: LanguageModel, context: float) -> float:
     """
     head = model.head()
     tables = {id(each.weight) for _, each in model.named_modules() if isinstance(each, Embedding)} - {id(head)}
-    frozen = [
-        each for each in model.parameters() if each.ndim == 2 and not each.requires_grad and id(each) not in tables
-    ]
-    return 6 * model.macs_per_token(context) - 2 * sum(math.prod(each.shape) for each in frozen)
+    matrices = (each for each in model.parameters() if each.ndim == 2 and id(each) not in tables)
+    frozen = sum(math.prod(each.shape) for each in matrices if not each.requires_grad)
+    return 6 * model.macs_per_token(context) - 2 * frozen
 
 
 def in_each_token(model: LanguageModel) -> str:
-    """Return in words how many experts a token passes through, and how many parameters take part; "" without experts.
-
-    >>> import models
-    >>> in_each_token(models.skeleton("vidya-v2", "nano", experts=8))
-    '; each token passes through 2 of 8 experts, so through 1,431,264 of them'
-    """
+    """Return in words how many experts and parameters a token passes through; "" without experts."""
     for block in mixtures(model)[:1]:
         shares = f"{block.per_token} of {len(block.experts)} experts"
         return f"; each token passes through {shares}, so through {active_parameters(model):,} of them"
@@ -119,10 +113,7 @@ class Memory:
         return dataclasses.replace(self, state=self.state - 3 * elsewhere)
 
     def with_teacher(self, teacher: LanguageModel, tokens: int, is_shared: bool = False) -> Memory:
-        """Return the memory with a frozen float32 model beside the one that learns, and one more chunk of logits.
-
-        With adapters the frozen model may have the same arrays: it is then `is_shared`.
-        """
+        """Return the memory with a frozen float32 model, which may share the arrays of the one that learns."""
         vocab, own = teacher.config.vocab_size, 0 if is_shared else teacher.num_parameters()
         logits = tokens * vocab // logit_chunks(tokens, 2 * vocab)
         return dataclasses.replace(self, state=self.state + 4 * own, activations=self.activations + 4 * logits)
@@ -167,9 +158,7 @@ def memory(
     return Memory(state * itemsize, (tokens * per_token + head) * itemsize)
 
 
-def memory_of_run(
-    settings: RunSettings, model: LanguageModel, world: World, teacher: LanguageModel | None = None
-) -> Memory:
+def memory_of_run(settings: RunSettings, model: LanguageModel, world: World, teacher: LanguageModel | None) -> Memory:
     """Estimate the memory of a run in each of its processes, without its text."""
     in_stages = divides_layers(settings, world)
     needed = memory(

@@ -34,10 +34,12 @@ def _model_rows(plan: Plan) -> dict[str, str]:
     tokens = f"{settings.batch} x {settings.context} tokens"
     if settings.accumulate > 1:
         tokens += f" x {settings.accumulate} parts"
+    trained = sum(math.prod(each.shape) for each in model.parameters() if each.requires_grad)
+    adapters = f"of rank {settings.adapter_rank}: {trained:,} of the parameters are trained, the others are frozen"
     return {
         "model": f"{settings.model} {settings.size}: {model.num_parameters():,} parameters, "
         f"{model.config.num_layers} layers of width {model.config.width}{costs.in_each_token(model)}",
-        "adapters": _adapters(plan),
+        "adapters": adapters if settings.adapter_rank else "",
         "claimed": plan.claim,
         "lessons": plan.taught,
         **text_rows(plan.text, model.config.vocab_size, read),
@@ -48,19 +50,14 @@ def _model_rows(plan: Plan) -> dict[str, str]:
     }
 
 
-def _adapters(plan: Plan) -> str:
-    rank, parameters = plan.settings.adapter_rank, plan.model.parameters()
-    if rank is None:
-        return ""
-    trained = sum(math.prod(each.shape) for each in parameters if each.requires_grad)
-    return f"of rank {rank}: {trained:,} of the parameters are trained, the others are frozen"
-
-
 def _budget_rows(plan: Plan) -> dict[str, str]:
     memory = plan.memory()
     products = f"matrix products at {plan.rates.products / 1e9:,.0f} GFLOP/s ({backend.describe()})"
     if hardware.threads() > 1 and not blas.can_use_one_thread():
         products += ", no replicas because the threads of NumPy's BLAS cannot be set"
+    shared = "layers" if divides_layers(plan.settings, plan.world) else "sequences of a step and its update"
+    processes = f"{plan.world.size}, which share the {shared}; speed and matrix products are those of all, memory is "
+    processes += "that of each"
     return {
         "memory": f"about {format_bytes(memory.total)}: {format_bytes(memory.state)} for weights, "
         f"gradients and what {NAMES[plan.settings.optimizer]} keeps, {format_bytes(memory.activations)} "
@@ -69,20 +66,12 @@ def _budget_rows(plan: Plan) -> dict[str, str]:
         f"{format_bytes(costs.COMPILING)} more while kernels are compiled, once on a machine",
         "machine": f"{hardware.describe()}; {products}",
         "variables": environment.other_processor(),
-        "processes": _processes(plan),
+        "processes": processes if plan.world.size > 1 else "",
         "speed": f"about {format_estimate(plan.tokens_per_second())} tokens/s, "
         f"at {plan.flops_per_token() / 1e6:,.1f} MFLOP per token",
         "length": _length(plan),
         **(plan.dial.rows(plan.settings) if plan.dial else {}),
     }
-
-
-def _processes(plan: Plan) -> str:
-    """Return how several processes divide the work."""
-    if (size := plan.world.size) == 1:
-        return ""
-    shared = "layers" if divides_layers(plan.settings, plan.world) else "sequences of a step and its update"
-    return f"{size}, which share the {shared}; speed and matrix products are those of all, memory is that of each"
 
 
 def _length(plan: Plan) -> str:
@@ -93,7 +82,10 @@ def _length(plan: Plan) -> str:
     tokens = plan.tokens_to_come()
     number = tokens / max(plan.source.tokens_per_pass(settings.batch * settings.accumulate), 1)
     passes = f"{number:.1f} passes over the {'lessons' if settings.is_lesson else 'text'}"
-    warning = "" if settings.is_lesson else warning_of(number)
+    worth, warning = scaling.LAW.worth_of_pass(number), ""
+    if worth < _LEAST_WORTH and not settings.is_lesson:
+        last = f"the last pass is worth {worth:.0%} of new text, and the model learns it by heart"
+        warning = f"; the text is read so often that {last}: take more --data, or less time"
     if not steps:
         in_all = f"{format_seconds(60 * (settings.minutes or 0.0))} in all"
         return f"{in_all}; in that time about {format_estimate(tokens)} tokens, {passes}{warning}"
@@ -103,10 +95,7 @@ def _length(plan: Plan) -> str:
 
 
 def text_rows(text: TokenizedCorpus, vocab_size: int, num_tokens: float | None) -> dict[str, str]:
-    """Return the rows of a text, under their names: the text, each source of several, and the vocabulary.
-
-    `vocab_size` is that of the model, `num_tokens` what will be read of the text, where that is known.
-    """
+    """Return the rows of a text; `num_tokens` is what will be read of it, where that is known."""
     corpus, train, parts = text.corpus, text.train, text.corpus.split()
     left_out = plural(parts.left_out, "paragraph")
     without = f", without {left_out} that validation or test text has too" if parts.left_out else ""
@@ -114,11 +103,9 @@ def text_rows(text: TokenizedCorpus, vocab_size: int, num_tokens: float | None) 
     names = {number: name for name, number in text.tokenizer.specials.items()}
     end = names[text.tokenizer.end_of_text_id]
     vocabulary = f"{vocab_size:,} tokens, {train.num_bytes / max(len(train), 1):.2f} bytes each; {end} ends a document"
-    if text.tokenizer.used < vocab_size:
-        vocabulary += (
-            f"; the text has pairs for {text.tokenizer.used:,} only, the other ids stay unused "
-            "(--data python-source would fill more)"
-        )
+    if (used := text.tokenizer.used) < vocab_size:
+        vocabulary += f"; the text has pairs for {used:,} only, the other ids stay unused "
+        vocabulary += "(--data python-source would fill more)"
     whole = (
         f"{corpus.description}: {plural(corpus.num_documents, 'document')}, {format_bytes(train.num_bytes)} to train "
         f"on{without}, {format_bytes(text.validation.num_bytes)} for validation{test}"
@@ -134,19 +121,6 @@ def _source_rows(text: TokenizedCorpus, num_tokens: float | None) -> dict[str, s
     each = zip(text.corpus.corpora, text.train.files, text.train.shares, strict=True)
     for number, (source, file, share) in enumerate(each, start=1):
         times = "" if num_tokens is None else f", read {share * num_tokens / max(len(file), 1):.2g} times"
-        rows[f"text {number}"] = (
-            f"{100 * share:.3g}%: {source.description}: {plural(source.num_documents, 'document')}, "
-            f"{format_count(len(file))} tokens to train on{times}"
-        )
+        size = f"{plural(source.num_documents, 'document')}, {format_count(len(file))} tokens to train on"
+        rows[f"text {number}"] = f"{100 * share:.3g}%: {source.description}: {size}{times}"
     return rows
-
-
-def warning_of(passes: float) -> str:
-    """Return a remark on a text that is read this often, or ""."""
-    worth = scaling.LAW.worth_of_pass(passes)
-    if worth >= _LEAST_WORTH:
-        return ""
-    return (
-        f"; the text is read so often that the last pass is worth {worth:.0%} of new text, and the model learns it by "
-        "heart: take more --data, or less time"
-    )

@@ -28,15 +28,12 @@ def parameters_in_layers(model: LanguageModel) -> int:
 
 @dataclass(frozen=True)
 class Dial:
-    """The sizes to choose from, smallest first; the speed of the machine, and the bytes to train on.
-
-    `goal` is a larger size, with its name; the plan says how long it takes.
-    """
+    """The sizes to choose from, smallest first; the speed of the machine, and the bytes to train on."""
 
     candidates: Mapping[str, LanguageModel]
     rates: costs.Rates
     text_bytes: int
-    goal: tuple[str, LanguageModel] | None = None
+    goal: tuple[str, LanguageModel] | None = None  # a larger size, with its name; the plan says how long it takes
 
     @property
     def unique_tokens(self) -> float:
@@ -65,8 +62,8 @@ class Dial:
     def choose(self, asked: OptimisationSettings) -> str:
         """Return the size for a run: the best in its minutes.
 
-        A run with a number of tokens or steps has no time, and the largest size would always be the best for it. It
-        gets the smallest one that no larger size beats in the time that it takes.
+        For a number of tokens or steps the largest size would always be the best: such a run gets the smallest one that
+        no larger size beats in the time that it takes.
         """
         sizes = list(self.candidates)
         if asked.minutes is not None:
@@ -79,32 +76,32 @@ class Dial:
         return expected_tokens(asked, speed) / speed
 
     def rows(self, settings: TrainConfig) -> dict[str, str]:
-        """Return the rows of a plan that say why a size was chosen, and what more time would buy.
+        """Return the rows that say why a size was chosen, if there was a choice, and what more time would buy.
 
-        Without a choice there are none. The losses are those of vidya-v2 on python-docs: for another model or another
-        text the law has only the order of the sizes.
+        The losses are those of vidya-v2 on python-docs: for others the law has only the order of the sizes.
         """
         if len(self.candidates) == 1:
             return {}
         seconds = self.seconds(settings, settings.size)
         is_known = (settings.model, settings.data) == ("vidya-v2", "python-docs") and not settings.set
-        losses = {
-            size: self.after(size, seconds * self.speed(model)) if is_known else None
-            for size, model in self.candidates.items()
-        }
-        rows = {"size": self._reason(settings.size, losses)}
+        rows = {"size": self._reason(settings.size, seconds, is_known)}
         if seconds >= _TRIAL:
-            later = [self._later(each * seconds, is_known) for each in (2, 10)]
-            rows["more time"] = "; ".join([*later, *self._goal()])
+            more = [self._later(each * seconds, is_known) for each in (2, 10)]
+            if self.goal:
+                name, model = self.goal
+                days = format_estimate(_OPTIMAL * model.num_parameters() / self.speed(model) / _DAY)
+                why = "as published for large models, far beyond the measured range"
+                advice = f"for {_OPTIMAL} new tokens for each parameter {why}"
+                more.append(f"compute-optimal {name} on this machine: {days} days, {advice}")
+            rows["more time"] = "; ".join(more)
         return rows
 
-    def _reason(self, chosen: str, losses: Mapping[str, scaling.Prediction | None]) -> str:
-        expected = losses[chosen]
-        if expected is None:
-            reason = f"{chosen} is the best for this time by the scaling law of vidya-v2 on python-docs"
-        else:
-            others = ", ".join(f"{size} {each.loss:.2f}" for size, each in losses.items() if each and size != chosen)
-            reason = f"{chosen} is the best for this time: {expected} bits per byte by the scaling law; {others}"
+    def _reason(self, chosen: str, seconds: float, is_known: bool) -> str:
+        reason = f"{chosen} is the best for this time by the scaling law of vidya-v2 on python-docs"
+        if is_known:
+            losses = {size: self.after(size, seconds * self.speed(model)) for size, model in self.candidates.items()}
+            others = ", ".join(f"{size} {each.loss:.2f}" for size, each in losses.items() if size != chosen)
+            reason = f"{chosen} is the best for this time: {losses[chosen]} bits per byte by the scaling law; {others}"
         if unfit := [size for size in self.candidates if not self.is_fit(size)]:
             text = f"{format_estimate(self.unique_tokens)} tokens of text"
             reason += f"; {text} are too few for {' and '.join(unfit)}, which would learn them by heart"
@@ -116,15 +113,3 @@ class Dial:
         tokens = seconds * self.speed(self.candidates[size])
         loss = f" {self.after(size, tokens)}," if is_known else ""
         return f"{format_seconds(seconds)}: {size},{loss} {tokens / self.unique_tokens:.1f} passes over the text"
-
-    def _goal(self) -> list[str]:
-        """Return how long the larger size takes to be trained as the published laws of large models advise."""
-        if self.goal is None:
-            return []
-        name, model = self.goal
-        tokens = _OPTIMAL * model.num_parameters()
-        days = format_estimate(tokens / self.speed(model) / _DAY)
-        return [
-            f"compute-optimal {name} on this machine: {days} days, for {_OPTIMAL} new tokens for each parameter as "
-            "published for large models, far beyond the measured range"
-        ]

@@ -7,15 +7,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from minigrad.data.tokens.reading import training_source
+from minigrad.data.tokens.reading import reader, training_source
 from minigrad.data.tokens.source import Source
+from minigrad.data.tokens.token_files import TokenFile
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.distributed.pipeline import check_layers
 from minigrad.distributed.world import ALONE, World
 from minigrad.errors import InputError
-from minigrad.evaluate.ngram import ngram_seconds
-from minigrad.evaluate.sequences import tokens_evaluated
-from minigrad.evaluate.xz import MOST_BYTES, xz_seconds
+from minigrad.evaluate.losses import tokens_read
+from minigrad.evaluate.rivals import MOST_BYTES, ngram_seconds, xz_seconds
 from minigrad.nn.language_model import LanguageModel
 from minigrad.system import hardware
 from minigrad.system.units import format_bytes, format_seconds
@@ -31,26 +31,20 @@ _RIVALS_SHARE = 0.15  # the part of the minutes that a comparison with xz and co
 
 @dataclass(frozen=True)
 class Plan:
-    """A run before it begins: a model to train on a text, with settings, on a machine of a known speed.
-
-    `claim` is the figure of the model's source document where it differs from this model, `done` the number of steps of
-    a continued run, `world` the processes that train. `lessons` are batches in place of those of the text, described in
-    `taught`; the text is then that of the pre-training. `teacher` is a frozen model that reads every batch too. The
-    model may be a skeleton. `dial` chose the size, `rows` are added to the description.
-    """
+    """A run before it begins: a model to train on a text, with settings, on a machine of a known speed."""
 
     settings: RunSettings
-    model: LanguageModel
+    model: LanguageModel  # may be a skeleton
     text: TokenizedCorpus
     rates: costs.Rates
-    claim: str = ""
-    done: int = 0
-    lessons: Source | None = None
-    taught: str = ""
-    teacher: LanguageModel | None = None
+    claim: str = ""  # the figure of the model's source document where it differs from this model
+    done: int = 0  # steps of a continued run
+    lessons: Source | None = None  # batches in place of those of the text, which is then that of the pre-training
+    taught: str = ""  # the lessons, in words
+    teacher: LanguageModel | None = None  # a frozen model that reads every batch too
     world: World = ALONE
-    dial: Dial | None = None
-    rows: Mapping[str, str] = field(default_factory=dict)
+    dial: Dial | None = None  # that chose the size
+    rows: Mapping[str, str] = field(default_factory=dict)  # added to the description
 
     @functools.cached_property
     def source(self) -> Source:
@@ -60,10 +54,15 @@ class Plan:
 
     def check(self) -> None:
         """Raise InputError if tokenizer, text and model do not fit each other, or the processes."""
-        self.check_vocabulary()
+        settings, tokens, known = self.settings, self.text.tokenizer.vocab_size, self.model.config.vocab_size
+        if tokens > known:
+            raise InputError(
+                f"the tokenizer {settings.tokenizer} has {tokens:,} tokens, but the model in --init {settings.init} "
+                f"knows {known:,}: they do not belong together"
+            )
         self.check_text()
-        if divides_layers(self.settings, self.world):
-            check_layers(self.model, self.settings.model, self.world.size)
+        if divides_layers(settings, self.world):
+            check_layers(self.model, settings.model, self.world.size)
 
     def check_text(self) -> None:
         """Raise InputError if there is too little text: windows need one to train on and one to evaluate."""
@@ -73,15 +72,6 @@ class Plan:
             raise InputError(
                 f"the validation text has {validation:,} tokens, but one window of --context {context:,} needs "
                 f"{context + 1:,}: use a smaller --context, more text, or --documents packed"
-            )
-
-    def check_vocabulary(self) -> None:
-        """Raise InputError if the tokenizer has more tokens than the model."""
-        settings, tokens, known = self.settings, self.text.tokenizer.vocab_size, self.model.config.vocab_size
-        if tokens > known:
-            raise InputError(
-                f"the tokenizer {settings.tokenizer} has {tokens:,} tokens, but the model in --init {settings.init} "
-                f"knows {known:,}: they do not belong together"
             )
 
     def check_memory(self) -> None:
@@ -116,19 +106,19 @@ class Plan:
     @functools.cached_property
     def evaluated_tokens(self) -> int:
         """The number of tokens that are read to evaluate all validation text."""
-        return tokens_evaluated(self.settings.documents, self.text.validation, self.settings.context)
+        return self._tokens_of(self.text.validation)
 
     @functools.cached_property
     def tokens_at_end(self) -> int:
         """The same with the test text, if the run evaluates it."""
-        way = self.settings
-        return self.evaluated_tokens + (tokens_evaluated(way.documents, self.text.test, way.context) if way.test else 0)
+        return self.evaluated_tokens + (self._tokens_of(self.text.test) if self.settings.test else 0)
+
+    def _tokens_of(self, text: TokenFile) -> int:
+        context = self.settings.context
+        return tokens_read(reader(self.settings.documents, text, context).spans(), context=context)
 
     def too_long_for_rivals(self) -> str:
-        """Return why a run of so few minutes is not compared with xz and counting, or "" if there is time for it.
-
-        The decision depends on the text and the minutes alone, not on the measured speed of this run.
-        """
+        """Return why a run of so few minutes is not compared with xz and counting; "" if there is time for it."""
         minutes, needed = self.settings.minutes, self._rivals_seconds()
         if minutes is None or needed <= _RIVALS_SHARE * 60 * minutes:
             return ""
@@ -148,10 +138,8 @@ class Plan:
         return self.memory().snapshot / _DISK_RATE
 
     def seconds_after(self) -> float:
-        """Estimate the seconds after the last step: evaluation, test, rivals, a sample and the report.
-
-        A token that is evaluated costs a third of one in a training step.
-        """
+        """Estimate the seconds after the last step: evaluation, test, rivals, a sample and the report."""
+        # A token that is evaluated costs a third of one in a training step.
         return self.tokens_at_end / (3 * self.tokens_per_second()) + self.seconds_for_rivals() + 4.0
 
     def tokens_to_come(self) -> float:

@@ -11,14 +11,19 @@ eq. 5):
 
     D' = U + U R (1 - e^(-(D / U - 1) / R)) for D > U, and D' = D before.
 
-`CURVES` are the measurements, `LAW` is the fit to them (by `scaling_fit`), `WITHOUT` are the fits without one of the
+`CURVES` are the measurements, `LAW` is the fit to them (by `fit`), `WITHOUT` are the fits without one of the
 curves; the spread of their predictions is how well the law is known.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
+
+import numpy as np
+
+from minigrad.typing import Array
 
 
 class Point(NamedTuple):
@@ -48,11 +53,7 @@ class Law(NamedTuple):
         return unique_tokens * (1 - self.repeats * math.expm1(-again / self.repeats))
 
     def worth_of_pass(self, number: float) -> float:
-        """Return how much of a new text of its length the `number`-th reading of a text is worth: dD'/dD.
-
-        >>> Law(1, 1, 1, 1, 1, repeats=5).worth_of_pass(1)
-        1.0
-        """
+        """Return how much of a new text of its length the `number`-th reading of a text is worth: dD'/dD."""
         return math.exp(-max(number - 1, 0) / self.repeats)
 
     def loss(self, parameters: float, tokens: float, unique_tokens: float = math.inf) -> float:
@@ -70,7 +71,6 @@ class Prediction(NamedTuple):
     is_measured: bool
 
     def __str__(self) -> str:
-        """Return the prediction in words."""
         beyond = "" if self.is_measured else ", beyond the measured range"
         return f"{self.loss:.2f} ({self.low:.2f} to {self.high:.2f}{beyond})"
 
@@ -79,34 +79,34 @@ def predict(parameters: int, tokens: float, unique_tokens: float) -> Prediction:
     """Return the loss that the law expects, with the bounds of all `WITHOUT`, wider by twice its usual error."""
     losses = [law.loss(parameters, tokens, unique_tokens) for law in (LAW, *WITHOUT)]
     points = [point for curve in CURVES.values() for point in curve]
-    is_measured = (
-        min(point.parameters for point in points) <= parameters <= max(point.parameters for point in points)
-        and min(point.tokens for point in points) <= tokens <= max(point.tokens for point in points)
-        and tokens / unique_tokens <= max(point.tokens / point.unique_tokens for point in points)
-    )
+    sizes, lengths = sorted(point.parameters for point in points), sorted(point.tokens for point in points)
+    most_passes = max(point.tokens / point.unique_tokens for point in points)
+    is_measured = sizes[0] <= parameters <= sizes[-1] and lengths[0] <= tokens <= lengths[-1]
+    is_measured = is_measured and tokens / unique_tokens <= most_passes
     return Prediction(losses[0], min(losses) - 2 * ERROR, max(losses) + 2 * ERROR, is_measured)
 
 
+ALL, PART = 1_484_503, 153_007  # the different tokens of python-docs, and of an eighth of it
 CURVES: dict[str, tuple[Point, ...]] = {
     "width 64": (
-        Point(184_320, 1_024_000, 1_484_503, 1.93159),
-        Point(184_320, 2_048_000, 1_484_503, 1.73238),
-        Point(184_320, 4_096_000, 1_484_503, 1.63158),
+        Point(184_320, 1_024_000, ALL, 1.93159),
+        Point(184_320, 2_048_000, ALL, 1.73238),
+        Point(184_320, 4_096_000, ALL, 1.63158),
     ),
-    "nano": (Point(589_824, 1_024_000, 1_484_503, 1.91167), Point(589_824, 2_048_000, 1_484_503, 1.64917)),
-    "width 64, text / 8": (Point(184_320, 1_024_000, 153_007, 2.24005), Point(184_320, 2_048_000, 153_007, 2.17643)),
+    "nano": (Point(589_824, 1_024_000, ALL, 1.91167), Point(589_824, 2_048_000, ALL, 1.64917)),
+    "width 64, text / 8": (Point(184_320, 1_024_000, PART, 2.24005), Point(184_320, 2_048_000, PART, 2.17643)),
     "width 32": (
-        Point(39_936, 1_024_000, 1_484_503, 2.04372),
-        Point(39_936, 2_048_000, 1_484_503, 1.9312),
-        Point(39_936, 4_096_000, 1_484_503, 1.86201),
+        Point(39_936, 1_024_000, ALL, 2.04372),
+        Point(39_936, 2_048_000, ALL, 1.9312),
+        Point(39_936, 4_096_000, ALL, 1.86201),
     ),
-    "micro": (Point(3_932_160, 1_024_000, 1_484_503, 1.8445),),
+    "micro": (Point(3_932_160, 1_024_000, ALL, 1.8445),),
     "nano, ten minutes": (
-        Point(589_824, 7_849_984, 1_484_503, 1.45071),
-        Point(589_824, 8_009_728, 1_484_503, 1.44264),
-        Point(589_824, 8_261_632, 1_484_503, 1.43657),
-        Point(589_824, 7_272_448, 1_484_503, 1.44092),
-        Point(589_824, 7_241_728, 1_484_503, 1.44731),
+        Point(589_824, 7_849_984, ALL, 1.45071),
+        Point(589_824, 8_009_728, ALL, 1.44264),
+        Point(589_824, 8_261_632, ALL, 1.43657),
+        Point(589_824, 7_272_448, ALL, 1.44092),
+        Point(589_824, 7_241_728, ALL, 1.44731),
     ),
 }
 """The measured runs of vidya-v2 on python-docs, each curve one model on all or on a part of the text.
@@ -136,3 +136,49 @@ up to 3. Here all parameters count.
 
 ERROR = 0.034
 """The usual error of the law at the measured runs (the root of the mean square), in bits per byte."""
+
+
+_GRID, _ROUNDS, _SHRINK = 9, 14, 0.6  # places on each axis, searches, and the width of each relative to that before
+_LOWEST, _HIGHEST = (0.02, 0.02, 0.0), (1.5, 1.5, 6.0)  # alpha, beta and the logarithm of R
+
+
+def fit(points: Iterable[Point]) -> Law:
+    """Return the law with the smallest sum of squared errors, E, A and B at least 0; needs three sizes and lengths.
+
+    With alpha, beta and R given, the law is linear in E, A and B: a least-squares problem. So a grid of (alpha, beta,
+    R) is tried, then a finer one around the best of it, and so on.
+    """
+    found = list(points)
+    low, high = np.array(_LOWEST), np.array(_HIGHEST)
+    center, width, law = (low + high) / 2, high - low, None
+    for _ in range(_ROUNDS):
+        axes = [
+            np.linspace(max(middle - wide / 2, least), min(middle + wide / 2, most), _GRID)
+            for middle, wide, least, most in zip(center, width, low, high, strict=True)
+        ]
+        tried = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+        errors, coefficients = _solve(found, tried)
+        best = int(errors.argmin())
+        center, width = tried[best], width * _SHRINK
+        (alpha, beta, repeats), (entropy, a, b) = tried[best].tolist(), coefficients[best].tolist()
+        law = Law(entropy, a, alpha, b, beta, float(np.exp(repeats)))
+    assert law is not None
+    return law
+
+
+def _solve(points: list[Point], tried: Array) -> tuple[Array, Array]:
+    """Return the sum of squared errors of each (alpha, beta, log R), infinite where E, A or B is below 0, and these."""
+    parameters, tokens, unique, losses = np.array(points).T
+    alpha, beta, repeats = tried[:, 0, None], tried[:, 1, None], np.exp(tried[:, 2, None])
+    again = np.maximum(tokens / unique - 1, 0)
+    worth = np.minimum(tokens, unique) - unique * repeats * np.expm1(-again / repeats)  # (tried, points)
+    columns = np.stack([np.ones_like(worth), parameters**-alpha, worth**-beta], axis=-1)  # (tried, points, 3)
+    scale = columns.mean(axis=1, keepdims=True)
+    solution = np.linalg.pinv(columns / scale) @ losses / scale[:, 0]
+    errors = ((columns @ solution[..., None] - losses[:, None]) ** 2).sum(axis=(1, 2))
+    return np.where((solution >= 0).all(axis=1), errors, np.inf), solution
+
+
+def without_each(curves: dict[str, tuple[Point, ...]]) -> list[Law]:
+    """Return the laws that are found if one curve, all points of one model on one text, is left out."""
+    return [fit(point for name, points in curves.items() if name != left for point in points) for left in curves]

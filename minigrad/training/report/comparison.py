@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,18 +10,10 @@ from typing import Any
 from minigrad.errors import InputError
 from minigrad.pages.chart import COLOURS, Series, key, line_chart
 from minigrad.pages.page import escape, page, scrolling
-from minigrad.system.units import format_count, format_seconds
+from minigrad.system.units import format_seconds
 from minigrad.training.folder.record import Record
-from minigrad.training.report.curves import even, series
+from minigrad.training.report.curves import EVERY_LINE, even, median_speed, series
 from minigrad.training.reporting import metrics
-
-_VALIDATION, _TRAINING = "Validation loss, bits per byte", "Training loss, bits per byte"
-_CURVES = (
-    ("Learning rate", "learning_rate", 1.0),
-    ("Norm of the gradient, before clipping", "gradient_norm", 1.0),
-    ("Tokens per second", "tokens_per_second", 1.0),
-    ("Memory, MB", "memory_bytes", 1e6),
-)
 
 
 @dataclass(frozen=True)
@@ -32,13 +23,6 @@ class ComparedRun:
     name: str
     record: Record
     records: Sequence[Mapping[str, Any]]
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What may differ between runs: the settings that were used, the machine, and the versions."""
-        record = self.record
-        machine = {"machine": record.hardware, "arithmetic": record.arithmetic, **record.versions}
-        return {"parameters": f"{record.parameters:,}", **record.used, **machine}
 
     @property
     def bits_per_byte(self) -> float | None:
@@ -96,10 +80,6 @@ def comparison(runs: Sequence[ComparedRun]) -> str:
 def _results(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
     """Return the rows of the table of results: what, and its value in each run."""
 
-    def median_speed(run: ComparedRun) -> str:
-        speeds = [each["tokens_per_second"] for each in run.records if each["tokens_per_second"] is not None]
-        return format_count(statistics.median(speeds)) if speeds else "unknown"
-
     def figure(value: float | None) -> str:
         return "not measured" if value is None else f"{value:.3f}"
 
@@ -114,7 +94,7 @@ def _results(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
         "steps": [f"{each['step']:,}" for each in last],
         "tokens": [f"{each['tokens']:,}" for each in last],
         "time": [format_seconds(each["seconds"]) for each in last],
-        "tokens/s (median)": [median_speed(run) for run in runs],
+        "tokens/s (median)": [median_speed(run.records) for run in runs],
     }
 
 
@@ -122,10 +102,8 @@ def _warnings(runs: Sequence[ComparedRun]) -> list[str]:
     """Return paragraphs on why figures of the runs do not compare, if they do not."""
     found = []
     if len({run.record.validation_text or run.record.text_name for run in runs}) > 1:
-        found.append(  # the hash is of the tokens, so another tokenizer on the same text looks like another text
-            "The validation texts of the runs, or their tokenizers, are not the same. On different texts the figures "
-            "do not compare."
-        )
+        # The hash is of the tokens, so another tokenizer on the same text looks like another text.
+        found.append("Their texts or tokenizers are not the same. On different texts the figures do not compare.")
     if len({run.record.hardware for run in runs}) > 1:
         found.append("The runs were made on different machines: their times do not compare.")
     if any("bits_per_byte" not in run.record.result for run in runs):
@@ -134,7 +112,10 @@ def _warnings(runs: Sequence[ComparedRun]) -> list[str]:
 
 
 def _differences(runs: Sequence[ComparedRun]) -> str:
-    settings = [run.settings for run in runs]
+    settings = []
+    for record in (run.record for run in runs):
+        machine = {"machine": record.hardware, "arithmetic": record.arithmetic, **record.versions}
+        settings.append({"parameters": f"{record.parameters:,}", **record.used, **machine})
     every = dict.fromkeys(name for each in settings for name in each)
     rows = {name.replace("_", " "): [each.get(name) for each in settings] for name in every}
     rows = {name: values for name, values in rows.items() if any(value != values[0] for value in values)}
@@ -146,51 +127,35 @@ def _differences(runs: Sequence[ComparedRun]) -> str:
 
 def _table(label: str, rows: Mapping[str, Sequence[str]], columns: Sequence[str]) -> str:
     head = "".join(f"<th scope=col>{escape(name)}" for name in columns)
-    body = "".join(
-        f"<tr><th scope=row>{escape(name)}{''.join(f'<td>{escape(value)}' for value in values)}"
-        for name, values in rows.items()
-    )
+    cells = {name: "".join(f"<td>{escape(value)}" for value in values) for name, values in rows.items()}
+    body = "".join(f"<tr><th scope=row>{escape(name)}{values}" for name, values in cells.items())
     return scrolling(label, f"<table><tr><td>{head}{body}</table>")
 
 
 def _figures(runs: Sequence[ComparedRun]) -> list[str]:
     """Return the charts: the losses over tokens and over time, all else over tokens."""
-    trained = [even(run.records) for run in runs]
-    every = [run.records for run in runs]
-    charts = [
-        _chart(_VALIDATION, runs, every, "val_bits_per_byte", over="tokens"),
-        _chart(_VALIDATION, runs, every, "val_bits_per_byte", over="seconds"),
-        _chart(_TRAINING, runs, trained, "bits_per_byte", over="tokens"),
-        _chart(_TRAINING, runs, trained, "bits_per_byte", over="seconds"),
-        *(_chart(title, runs, every, name, unit, over="tokens") for title, name, unit in _CURVES),
+    every, trained = {run.name: run.records for run in runs}, {run.name: even(run.records) for run in runs}
+    axes = ("tokens", "seconds")
+    return [
+        *(_chart("Validation loss, bits per byte", every, "val_bits_per_byte", over) for over in axes),
+        *(_chart("Training loss, bits per byte", trained, "bits_per_byte", over) for over in axes),
+        *(_chart(title, every, name, "tokens", unit) for title, name, unit in EVERY_LINE),
     ]
-    return [f"<figure><figcaption>{title}</figcaption>{chart}</figure>" for title, chart in charts]
 
 
-def _chart(
-    title: str,
-    runs: Sequence[ComparedRun],
-    records: Sequence[Sequence[Mapping[str, Any]]],
-    name: str,
-    unit: float = 1.0,
-    *,
-    over: str,
-) -> tuple[str, str]:
-    """Return the caption of a chart and the chart: the value `name` of each run, over tokens or seconds."""
-    lines = [series(run.name, each, name, unit, over) for run, each in zip(runs, records, strict=True)]
+def _chart(title: str, runs: Mapping[str, Sequence[Mapping[str, Any]]], name: str, over: str, unit: float = 1.0) -> str:
+    """Return a chart with its caption: the value `name` of each run, over tokens or seconds."""
+    lines = [series(run, records, name, unit, over) for run, records in runs.items()]
     most = max((max(line.steps, default=0.0) for line in lines), default=0.0)
     per, words = _scale(over, most)
     scaled = [Series(line.label, [step / per for step in line.steps], line.values) for line in lines]
     caption = f"{title}, over {'time' if over == 'seconds' else over}"
-    return caption, line_chart(caption, scaled, over=words, legend=False)
+    chart = line_chart(caption, scaled, over=words, legend=False)
+    return f"<figure><figcaption>{caption}</figcaption>{chart}</figure>"
 
 
 def _scale(over: str, most: float) -> tuple[float, str]:
-    """Return a unit in which numbers up to `most` are short, and its name.
-
-    >>> _scale("tokens", 7_000_000), _scale("seconds", 600)
-    ((1000000.0, 'million tokens'), (60.0, 'minutes'))
-    """
+    """Return a unit in which numbers up to `most` are short, and its name."""
     units = {
         "tokens": ((1e6, "million tokens"), (1e3, "thousand tokens"), (1.0, "tokens")),
         "seconds": ((3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds")),

@@ -11,9 +11,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minigrad.pages.chart import MAX_POINTS, Series
+from minigrad.system.units import format_count
 from minigrad.training.reporting import metrics
 
 _MOST_LINES = 8  # of a chart: of more numbers, their mean and the extremes are drawn
+
+EVERY_LINE = (
+    ("Learning rate", "learning_rate", 1.0),
+    ("Norm of the gradient, before clipping", "gradient_norm", 1.0),
+    ("Tokens per second", "tokens_per_second", 1.0),
+    ("Memory, MB", "memory_bytes", 1e6),
+)
+"""The charts of values that every line of metrics has: title, key and unit."""
+
+
+def median_speed(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return the median of the tokens per second, in words."""
+    speeds = [each["tokens_per_second"] for each in records if each["tokens_per_second"] is not None]
+    return format_count(statistics.median(speeds)) if speeds else "unknown"
 
 
 def even(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -22,15 +37,15 @@ def even(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     An evaluation and the end of a run write a line before its time, of few steps. The first step stays by itself: it
     shows where training began. The bits per byte of joined lines are their mean, weighted by the steps.
     """
-    places = [0, *(each["step"] for each in records)]
-    counts = [after - before for before, after in itertools.pairwise(places)]
+    counts = [after - before for before, after in itertools.pairwise([0, *(each["step"] for each in records)])]
+    usual = statistics.median(counts or [0])
     groups: list[list[int]] = []  # indices of the lines to join
     for index in range(len(records)):
-        if len(groups) > 1 and sum(counts[each] for each in groups[-1]) < statistics.median(counts):
+        if len(groups) > 1 and sum(counts[each] for each in groups[-1]) < usual:
             groups[-1].append(index)
         else:
             groups.append([index])
-    if len(groups) > 2 and sum(counts[each] for each in groups[-1]) < statistics.median(counts):
+    if len(groups) > 2 and sum(counts[each] for each in groups[-1]) < usual:
         groups[-2:] = [groups[-2] + groups[-1]]
     return [_joined([records[each] for each in group], [counts[each] for each in group]) for group in groups]
 
@@ -43,10 +58,7 @@ def _joined(records: Sequence[Mapping[str, Any]], counts: Sequence[int]) -> dict
 
 
 def series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: float = 1.0, over: str = "step") -> Series:
-    """Return one value of the records, divided by `unit`, thinned to at most 2,000 points; null becomes a gap.
-
-    `over` is the key of the other axis, whose values are taken as they are.
-    """
+    """Return one value of the records, divided by `unit`, over another, in at most 2,000 points; null becomes a gap."""
     present = [record for record in records if key in record]
     present = present[:: len(present) // MAX_POINTS + 1]
     values = [float("nan") if record[key] is None else record[key] / unit for record in present]
@@ -54,10 +66,7 @@ def series(label: str, records: Sequence[Mapping[str, Any]], key: str, unit: flo
 
 
 def of_family(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Series]]:
-    """Return the curves of measurements that only one family has, under their names: a list of numbers on each line.
-
-    Such as Wiola's merge ratio of each merging layer. `minigrad.experts.load` draws the load of experts.
-    """
+    """Return the curves of lists of numbers that only one family measures; `minigrad.experts.load` has its own."""
     known = {each.name for each in dataclasses.fields(metrics.Measurement)}
     every = dict.fromkeys(name for record in records for name in record if name not in known)
     names = (name for name in every if not name.startswith("expert_load_"))
@@ -70,9 +79,5 @@ def _lines(name: str, records: Sequence[Mapping[str, Any]]) -> list[Series]:
     columns = list(zip(*rows, strict=False))
     if len(columns) <= _MOST_LINES:
         return [Series(str(number), steps, values) for number, values in enumerate(columns, start=1)]
-    lines = {
-        "largest": [max(row) for row in rows],
-        "mean": [statistics.fmean(row) for row in rows],
-        "smallest": [min(row) for row in rows],
-    }
-    return [Series(label, steps, values) for label, values in lines.items()]
+    lines = (("largest", max), ("mean", statistics.fmean), ("smallest", min))
+    return [Series(label, steps, list(map(of_row, rows))) for label, of_row in lines]

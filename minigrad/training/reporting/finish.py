@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-from minigrad.evaluate.losses import Score
+from minigrad.distributed.world import ALONE, World, mpiexec
+from minigrad.evaluate import rivals
 from minigrad.experts import load
 from minigrad.system import hardware
-from minigrad.system.terminal import command, say
+from minigrad.system.terminal import command, phase, say
 from minigrad.system.units import format_bytes, format_seconds
 from minigrad.training.budget import write_decay
-from minigrad.training.folder.record import TrainResult, stored
-from minigrad.training.folder.repeat import repeat_command
-from minigrad.training.folder.state import Best
+from minigrad.training.folder.checkpoint import Best
+from minigrad.training.folder.record import NOT_STORED, TrainResult, stored
+from minigrad.training.planning.plan import Plan
 from minigrad.training.report import one_run
 from minigrad.training.reporting import metrics
-from minigrad.training.reporting.baseline import baselines
-from minigrad.training.run import Finding, Run
+from minigrad.training.run import Run
+from minigrad.training.settings import TrainConfig
 from minigrad.training.validation import evaluate, score_of_test
 
 
 def finish(run: Run) -> TrainResult | None:
     """Compare with xz, write the report, and print the result and how to repeat it; None but in the first process."""
-    score = run.score or evaluate(run, everything=True)
-    test = _of_test(run)
+    score, tested = run.score or evaluate(run, everything=True), score_of_test(run)
+    test = {"test_loss": tested.loss, "test_bits_per_byte": tested.bits_per_byte} if tested else {}
     with run.evaluating():
         findings = [found for guest in run.guests if (found := guest.examine(run))]
     if run.world.rank > 0:
@@ -48,33 +51,31 @@ def finish(run: Run) -> TrainResult | None:
         command=repeat,
         **test,
     )
-    figures: dict[str, Any] = {"bits_per_byte": score.bits_per_byte, "xz_bits_per_byte": xz, "no_xz": no_xz}
+    figures = {"bits_per_byte": score.bits_per_byte, "xz_bits_per_byte": xz, "no_xz": no_xz}
+    both = ("loss_repeated", "loss_others")
+    copied = {name: loss if math.isfinite(loss := getattr(score, name)) else None for name in both}
     ends = {"steps": run.step, "tokens": result.tokens, "command": repeat}
-    others = {"ngram_bits_per_byte": counted} | _copying(score) | ends | test
-    folder.record.result = figures | others
+    folder.record.result = figures | {"ngram_bits_per_byte": counted} | copied | ends | test
     for found in findings:
         folder.record.result |= found.figures
     folder.write()
-    parameters, memory = run.model.num_parameters(), hardware.peak_memory_bytes()
+    memory = hardware.peak_memory_bytes()
     path = one_run.write_report(
         folder.path,
-        summary=one_run.Summary(
-            settings.model,
-            settings.size,
-            settings.data,
-            parameters,
-            seconds=result.seconds,
-            memory=memory,
-            ngram_bits_per_byte=counted,
-            test_bits_per_byte=result.test_bits_per_byte,
-            **figures,
-        ),
+        record=folder.record,
         samples=run.samples,
         settings=stored(settings),
-        command=repeat,
+        seconds=result.seconds,
+        memory=memory,
         sections=[*(found.section for found in findings), *load.sections(lines)],
     )
-    _say_result(run, findings, one_run.compare_with_xz(**figures, test_bits_per_byte=result.test_bits_per_byte))
+    if run.profile is not None:
+        say(run.profile.table(run.plan.rates.products, len(run.workers.models)))
+    say(one_run.compare_with_xz(folder.record.result))
+    for found in findings:
+        say(found.verdict)
+    if run.last and (better := describe_best(run.best, run.last, run.folder.best)):
+        say(better)
     say(f"{result.tokens:,} tokens in {format_seconds(result.seconds)}, at most {format_bytes(memory)} of memory")
     say(f"report   {path}")
     say(f"write    {command('generate.py', folder.path)}")
@@ -82,25 +83,8 @@ def finish(run: Run) -> TrainResult | None:
     return result
 
 
-def _say_result(run: Run, findings: Sequence[Finding], verdict: str) -> None:
-    """Print how good the model is, by the verdict on its validation text and by the findings of guests."""
-    if run.profile is not None:
-        say(run.profile.table(run.plan.rates.products, len(run.workers.models)))
-    say(verdict)
-    for found in findings:
-        say(found.verdict)
-    if run.last and (better := describe_best(run.best, run.last, run.folder.best)):
-        say(better)
-
-
 def describe_best(best: Best | None, last: Best, folder: Path) -> str:
-    """Return a line that names the best model in `folder`, if it is not the `last` one; else "".
-
-    Both were evaluated on the same part of the validation text.
-
-    >>> print(describe_best(Best(40, 1.5), Best(60, 1.52), Path("runs/small/best")))  # doctest: +ELLIPSIS
-    best     after 40 steps the model was better, 1.500 against 1.520 bits per byte on ...; write with it: ...small/best
-    """
+    """Return a line that names the best model in `folder`, if it is not the `last` one; else ""."""
     if best is None or best.step == last.step:
         return ""
     return (
@@ -110,13 +94,55 @@ def describe_best(best: Best | None, last: Best, folder: Path) -> str:
     )
 
 
-def _of_test(run: Run) -> dict[str, float]:
-    """Return the figures of the test text under the names of their fields; none if the run does not ask for them."""
-    score = score_of_test(run)
-    return {"test_loss": score.loss, "test_bits_per_byte": score.bits_per_byte} if score else {}
+def repeat_command(
+    settings: TrainConfig,
+    folder: Path,
+    stages: Collection[int] = (),
+    decays: Collection[str] = (),
+    world: World = ALONE,
+) -> str:
+    """Return the shell command that repeats the run in `folder`, of `settings.steps` steps, in `{folder}-again`.
+
+    `stages` are the steps at which the run had ended before it was extended, `decays` the courses of the decay before
+    these ends: each extension adds a `--resume` command. A batch that its processes cannot share evenly, as after a
+    change of their number, is repeated in one.
+    """
+    processes = 1 if (settings.batch or 0) % world.size else world.size
+    start = mpiexec(world) if processes > 1 else ""
+    (first, decay), *later = itertools.zip_longest([*stages, settings.steps], [*decays, settings.decay], fillvalue="")
+    out, words = f"{folder}-again", list[str]()
+    for field in dataclasses.fields(TrainConfig):
+        batch = settings.batch and settings.batch // processes
+        changed = {"steps": first, "decay": decay or None, "batch": batch}
+        value = changed.get(field.name, getattr(settings, field.name))
+        if field.name in (*NOT_STORED, "minutes", "tokens") or (field.name == "pipeline" and processes == 1):
+            continue
+        if value != field.default or field.name in ("model", "size"):
+            flag = "--" + field.name.replace("_", "-")
+            is_short = isinstance(value, float) and float(f"{value:g}") == value
+            words += [flag] if value is True else [flag, f"{value:g}" if is_short else str(value)]
+    again = [
+        start + command("train.py", "--resume", out, "--steps", steps, *(["--decay", decay] if decay else []))
+        for steps, decay in later
+    ]
+    return " && ".join([start + command("train.py", *words, "--out", out), *again])
 
 
-def _copying(score: Score) -> dict[str, float | None]:
-    """Return the losses that tell whether the model copies, as JSON can hold them."""
-    losses = {name: getattr(score, name) for name in ("loss_repeated", "loss_others")}
-    return {name: value if math.isfinite(value) else None for name, value in losses.items()}
+class Baselines(NamedTuple):
+    """Bits per byte of the validation text. A rival that did not run has None; `no_xz` says why xz did not."""
+
+    xz: float | None
+    no_xz: str
+    ngram: float | None
+
+
+def baselines(plan: Plan) -> Baselines:
+    """Compress and count the text of a run, unless its minutes are too few. Of a long text, a part is read."""
+    if reason := plan.too_long_for_rivals():
+        return Baselines(None, reason, None)
+    parts = plan.text.corpus.split()
+    with phase("compressing the same text with xz, and counting its bytes"):
+        compressed = rivals.xz_bits_per_byte(parts.train, parts.validation)
+        some = itertools.islice(parts.train, 0, None, max(1, -(-plan.text.train.num_bytes // rivals.MOST_BYTES)))
+        counted = rivals.ngram_bits_per_byte(some, parts.validation, rivals.ORDER)
+    return Baselines(compressed, "" if compressed is not None else "this Python lacks lzma", counted)

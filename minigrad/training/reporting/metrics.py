@@ -24,18 +24,16 @@ TIMING_FIELDS = ("seconds", "tokens_per_second", "memory_bytes")
 """The keys that differ between two equal runs; compare metrics without them."""
 
 
+VALIDATION = ("loss", "bits_per_byte", "loss_repeated", "loss_others")
+"""The fields of a `Score` that a line holds after an evaluation, as in "val_loss"."""
+
 _MAY_BE_NULL = {"loss", "bits_per_byte", "learning_rate", "gradient_norm", "tokens_per_second"}
-_MAY_BE_NULL |= {"val_loss", "val_bits_per_byte", "val_loss_repeated", "val_loss_others"}
+_MAY_BE_NULL |= {f"val_{name}" for name in VALIDATION}
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """The measurements of a run after a step.
-
-    The `val_` values are None unless the validation text was evaluated; `val_loss_repeated` is the loss per token that
-    completes a pair seen before in its sequence, `val_loss_others` that of all other tokens. `of_family` holds the
-    measurements of one family, such as Wiola's merge ratio of each layer.
-    """
+    """The measurements of a run after a step; `val_` values are None unless the validation text was evaluated."""
 
     step: int = option(REQUIRED, "steps taken since the start of the run", at_least=0)
     tokens: int = option(REQUIRED, "tokens trained on since the start of the run", at_least=0)
@@ -48,12 +46,12 @@ class Measurement:
     memory_bytes: int = option(REQUIRED, "resident memory of the process", at_least=0)
     val_loss: float | None = None
     val_bits_per_byte: float | None = None
-    val_loss_repeated: float | None = None
-    val_loss_others: float | None = None
+    val_loss_repeated: float | None = None  # per token that completes a pair seen before in its sequence
+    val_loss_others: float | None = None  # per any other token
     reward: float | None = option(None, "mean of the answers of the last step, if answers are rewarded")
     context: int | None = option(None, "tokens of the longest sequence of the last step, if it adapts", at_least=1)
     decisions: list[dict[str, float | None]] = field(default_factory=list)  # on the context, since the last line
-    of_family: dict[str, list[float]] = field(default_factory=dict)
+    of_family: dict[str, list[float]] = field(default_factory=dict)  # such as Wiola's merge ratio of each layer
 
     def as_record(self) -> dict[str, Any]:
         """Return the measurement as in metrics.jsonl: without the values that are None."""
@@ -74,11 +72,7 @@ class Metrics:
     """Writes metrics.jsonl in a run folder."""
 
     def __init__(self, run: PathLike, resume_step: int | None = None) -> None:
-        """Start an empty file for a new run, or cut that of a resumed run back to the step of its checkpoint.
-
-        The lines after `resume_step` are removed, because those steps are taken again. Raises RunError if the file
-        cannot be written.
-        """
+        """Start an empty file for a new run, or remove the lines after `resume_step`: those steps are taken again."""
         self.path = Path(run) / "metrics.jsonl"
         kept = [] if resume_step is None else [line for line in read(run) if line["step"] <= resume_step]
         write_text(self.path, "".join(map(_as_line, kept)))

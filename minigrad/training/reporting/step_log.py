@@ -3,20 +3,105 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import textwrap
 from collections.abc import Iterator
-from typing import Self
+from typing import Any, Self, TextIO
 
 import numpy as np
 
 from minigrad.evaluate.losses import Score
 from minigrad.system import hardware
 from minigrad.system.signals import BROKEN_PIPE, StopRequest
-from minigrad.system.terminal import close_output, fold_blank_lines
-from minigrad.training.folder.state import Totals
-from minigrad.training.reporting.metrics import FIELDS, Measurement, Metrics
-from minigrad.training.reporting.progress import Progress
+from minigrad.system.terminal import close_output, fold_blank_lines, printable, say
+from minigrad.system.units import format_seconds
+from minigrad.training.folder.checkpoint import Totals
+from minigrad.training.reporting.metrics import FIELDS, VALIDATION, Measurement, Metrics
 from minigrad.training.run import Run
+
+_COLUMNS = {
+    "step": 17,
+    "loss": 6,
+    "bits/byte": 10,
+    "validation": 11,
+    "lr": 9,
+    "tokens/s": 10,
+    "peak": 6,
+    "time left": 10,
+}
+"""The columns of the table and their widths, 79 characters together."""
+
+_LEGEND = """\
+bits/byte:  bits that the model needs for a byte of the text; lower is better
+validation: the same for text that it is not trained on
+lr, peak:   learning rate; speed, of that of matrix products alone
+"""
+
+
+class Progress:
+    """Shows how far training is: one line per logged step, above a tqdm bar on a terminal."""
+
+    def __init__(self, total_steps: int | None, stream: TextIO | None = None) -> None:
+        """Start on `stream`, by default standard output; without `total_steps`, `log` gets the share of the time."""
+        self.total_steps = total_steps
+        self.stream = sys.stdout if stream is None else stream
+        self.bar: Any = None
+        self._has_header = False
+        if self.stream.isatty():
+            from tqdm import tqdm
+
+            form = "{percentage:3.0f}%|{bar}| {desc}"
+            # `miniters` is 0: a step is a small part of the total of 1, and `mininterval` limits how often it redraws.
+            self.bar = tqdm(total=1.0, file=self.stream, bar_format=form, dynamic_ncols=True, leave=False, miniters=0)
+
+    def log(self, measured: Measurement, *, matmul_share: float, seconds_left: float, time_share: float = 0.0) -> None:
+        """Print a line of the table, the first time with its header; `matmul_share` is of the machine's matmul rate."""
+        if not self._has_header:
+            self._has_header = True
+            self.say(_LEGEND + _row(dict(zip(_COLUMNS, _COLUMNS, strict=True))))
+        validation = measured.val_bits_per_byte
+        values = {
+            "step": self._place(measured.step) + ("" if self.total_steps else f" ({time_share:.0%})"),
+            "loss": f"{measured.loss:.3f}",
+            "bits/byte": f"{measured.bits_per_byte:.3f}",
+            "validation": "" if validation is None else f"{validation:.3f}",
+            "lr": f"{measured.learning_rate:.1e}",
+            "tokens/s": f"{measured.tokens_per_second:,.0f}",
+            "peak": f"{matmul_share:.0%}",
+            "time left": format_seconds(seconds_left),
+        }
+        self.advance(measured.step, seconds_left=seconds_left, time_share=time_share)
+        self.say(_row(values))
+
+    def advance(self, step: int, *, seconds_left: float, time_share: float = 0.0) -> None:
+        """Move the bar, where there is one, to a step; it is drawn at most ten times a second."""
+        if self.bar is None:
+            return
+        self.bar.set_description_str(f"step {self._place(step)}  {format_seconds(seconds_left)} left", refresh=False)
+        self.bar.update(min(step / self.total_steps if self.total_steps else time_share, 1.0) - self.bar.n)
+
+    def _place(self, step: int) -> str:
+        return f"{step:,}/{self.total_steps:,}" if self.total_steps else f"{step:,}"
+
+    def say(self, text: str) -> None:
+        """Print `text`, above the bar where there is one; characters that the stream cannot show are replaced."""
+        encoding = getattr(self.stream, "encoding", None) or "utf-8"
+        safe = printable(text).encode(encoding, "replace").decode(encoding)
+        if self.bar is None:
+            say(safe, self.stream)
+        else:
+            self.bar.write(safe, file=self.stream)
+
+    def close(self) -> None:
+        """Remove the bar from the terminal."""
+        if self.bar is not None:
+            self.bar.close()
+
+
+def _row(values: dict[str, str]) -> str:
+    """Return a line of the table; the first column stands at the left, the others at the right."""
+    first, *others = _COLUMNS.items()
+    return f"{values[first[0]]:<{first[1]}}" + "".join(f"{values[name]:>{width}}" for name, width in others)
 
 
 class StepLog:
@@ -24,8 +109,7 @@ class StepLog:
 
     def __init__(self, run: Run, request: StopRequest) -> None:
         self.run, self.request = run, request
-        # Only the first process writes.
-        self.metrics = Metrics(run.folder.path, resume_step=run.step) if run.world.rank == 0 else None
+        self.metrics = Metrics(run.folder.path, run.step) if run.world.rank == 0 else None  # only the first writes
         self.progress = Progress(run.budget.steps)
         self._logged = run.pace.seconds_of_steps  # at the last line; evaluations, samples and checkpoints do not count
 
@@ -38,7 +122,7 @@ class StepLog:
     def decide_steps(self) -> None:
         """Let the budget fix the number of steps if the learning rate should begin to decay now."""
         if self.run.choose_steps():
-            self.progress.set_total(self.run.budget.steps)
+            self.progress.total_steps = self.run.budget.steps
 
     @contextlib.contextmanager
     def timed(self) -> Iterator[None]:
@@ -49,11 +133,9 @@ class StepLog:
             self.progress.advance(self.run.step, **self._time())
 
     def write(self, learning_rate: float, gradient_norm: float, score: Score | None) -> None:
-        """Append a line to metrics.jsonl and show it.
+        """Append a line to metrics.jsonl, with the `score` of an evaluation, and show it.
 
-        Loss, bits per byte and tokens per second are those of the steps since the last line; `gradient_norm` is the
-        norm before clipping, `score` the evaluation of the validation text, if there was one. Raises RunError if the
-        line cannot be written, or if the folder of the run was removed.
+        Raises RunError if the line cannot be written, or if the folder of the run was removed.
         """
         run, totals = self.run, self.run.totals
         notes = [guest.note(run) for guest in run.guests]
@@ -70,10 +152,7 @@ class StepLog:
             seconds=run.seconds(),
             tokens_per_second=new_tokens / max(run.pace.seconds_of_steps - self._logged, 1e-9),
             memory_bytes=hardware.memory_bytes(),
-            val_loss=score.loss if score else None,
-            val_bits_per_byte=score.bits_per_byte if score else None,
-            val_loss_repeated=score.loss_repeated if score else None,
-            val_loss_others=score.loss_others if score else None,
+            **({f"val_{name}": getattr(score, name) for name in VALIDATION} if score else {}),
             **{name: values.pop(name) for name in FIELDS & values.keys()},
             of_family=values,
         )

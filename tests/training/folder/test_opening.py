@@ -16,9 +16,9 @@ from minigrad.system.locks import FolderLock
 from minigrad.training.folder import checkpoint
 from minigrad.training.folder.opening import open_run
 from minigrad.training.folder.record import Record
-from minigrad.training.folder.repeat import repeat_command
 from minigrad.training.folder.run_folder import RunFolder
 from minigrad.training.preparation import Preparation
+from minigrad.training.reporting.finish import repeat_command
 from minigrad.training.settings import TrainConfig
 from tests.distributed.rooms import Room, together
 

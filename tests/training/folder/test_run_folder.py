@@ -25,10 +25,10 @@ def test_a_tokenizer_that_cannot_be_written_is_a_fault(tmp_path):
 def test_a_tokenizer_that_was_deleted_is_written_again(tmp_path):
     folder = RunFolder(begin(tmp_path / "run"), Record())
     (tmp_path / "run" / "tokenizer.json").write_text("as it is", encoding="utf-8")
-    folder.keep_tokenizer(NoTokenizer())
+    folder.keep_tokenizer(NoTokenizer(), folder.path)
     assert (tmp_path / "run" / "tokenizer.json").read_text(encoding="utf-8") == "as it is"
     (tmp_path / "run" / "tokenizer.json").unlink()
-    folder.keep_tokenizer(NoTokenizer())
+    folder.keep_tokenizer(NoTokenizer(), folder.path)
     assert (tmp_path / "run" / "tokenizer.json").read_text(encoding="utf-8") == "{}"
 
 

@@ -17,7 +17,7 @@ from minigrad.data.corpus import Corpus
 from minigrad.data.tokens.token_files import TokenFile
 from minigrad.data.tokens.tokenized import TokenizedCorpus
 from minigrad.errors import InputError
-from minigrad.evaluate.xz import xz_seconds
+from minigrad.evaluate.rivals import xz_seconds
 from minigrad.system import hardware
 from minigrad.training.guests import plan_rows
 from minigrad.training.planning import choices, costs, description

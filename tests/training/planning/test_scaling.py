@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad.training.planning import scaling
-from minigrad.training.planning.scaling import CURVES, ERROR, LAW, WITHOUT, Law, predict
-from minigrad.training.planning.scaling_fit import fit, without_each
+from minigrad.training.planning.scaling import CURVES, ERROR, LAW, WITHOUT, Law, fit, predict, without_each
 
 EASY = Law(1.0, 10.0, 0.5, 20.0, 0.5, 4.0)
 AMOUNTS = st.floats(1, 1e12)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from minigrad.training.planning.scaling import Law, Point
-from minigrad.training.planning.scaling_fit import fit
+from minigrad.training.planning.scaling import Law, Point, fit
 
 TRUE = Law(0.8, 60.0, 0.4, 900.0, 0.45, 6.0)
 

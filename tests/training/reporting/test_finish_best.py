@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minigrad.training.folder.state import Best
+from minigrad.training.folder.checkpoint import Best
 from minigrad.training.reporting.finish import describe_best
 
 

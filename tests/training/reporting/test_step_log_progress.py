@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad.training.reporting.metrics import Measurement
-from minigrad.training.reporting.progress import Progress
+from minigrad.training.reporting.step_log import Progress
 
 MEASURED = Measurement(
     step=10,
@@ -76,7 +76,7 @@ def test_a_budget_of_time_shows_the_share_of_time_until_the_steps_are_known():
     stream = io.StringIO()
     bar = Progress(None, stream)
     show(bar, 10, time_share=0.42)
-    bar.set_total(50)
+    bar.total_steps = 50
     show(bar, 20, time_share=0.8)
     *_, first, second = stream.getvalue().splitlines()
     assert first.startswith("10 (42%)  ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minigrad.training.pace import Pace
+from minigrad.training.budget import Pace
 
 
 class Clock:

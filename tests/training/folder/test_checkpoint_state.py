@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minigrad.errors import InputError
-from minigrad.training.folder.checkpoint import Checkpoint
-from minigrad.training.folder.state import Best, Sample, State, Totals
+from minigrad.training.folder.checkpoint import Best, Checkpoint, Sample, State, Totals
 
 
 def read(values: dict[str, Any]) -> State:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from minigrad.training.divergence import first_anomaly
 from minigrad.training.parallel import Replicas
+from minigrad.training.validation import first_anomaly
 from tests.distributed.rooms import Room, together
 from train import accumulate_gradients
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from minigrad.training.folder.state import Totals
+from minigrad.training.folder.checkpoint import Totals
 from train import take_step
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from minigrad.cli.parser import Parser
 from minigrad.system.terminal import command
-from minigrad.training.folder.repeat import repeat_command
+from minigrad.training.reporting.finish import repeat_command
 from minigrad.training.settings import TrainConfig
 from tests.command_words import command_words
 from tests.distributed.rooms import Meeting

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from minigrad.errors import InputError
-from minigrad.evaluate.settings import EvaluateConfig, check_settings
+from minigrad.evaluate.__main__ import EvaluateConfig, check_settings
 
 
 def test_lengths_are_whole_numbers():

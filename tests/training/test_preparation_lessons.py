@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import models
 import tokenizer
 from minigrad import InputError
-from minigrad.finetuning.by_objective import lessons_for
 from minigrad.finetuning.distillation import Distillation
 from minigrad.finetuning.preferences import PreferenceLearning
 from minigrad.finetuning.replay import Replay
@@ -20,6 +20,7 @@ from minigrad.finetuning.rewards import RewardLearning
 from minigrad.finetuning.supervised import SupervisedLearning
 from minigrad.finetuning.teaching import Lessons
 from minigrad.nn.language_model import LanguageModel
+from minigrad.training.preparation import lessons_for
 from minigrad.training.settings import RunSettings
 from tests.finetuning.conftest import TOK
 from tests.finetuning.test_rewards import EVERY, build
@@ -37,7 +38,9 @@ def chosen(objective: str, data: str, **changes: Any) -> Lessons:
             pytest.fail(f"{folder} is loaded before it is needed")
         return build()
 
-    return lessons_for(settings, ChatTemplate(TOK), text, load, load)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(models, "load", load)
+        return lessons_for(settings, ChatTemplate(TOK), text)
 
 
 def test_conversations_become_a_course_and_a_task_becomes_practice_or_a_course(tmp_path: Path) -> None:
@@ -84,7 +87,7 @@ def test_rewards_need_a_task() -> None:
         chosen("grpo", "book.txt")
 
 
-def test_a_teacher_must_have_the_tokenizer_of_the_student() -> None:
+def test_a_teacher_must_have_the_tokenizer_of_the_student(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = RunSettings(
         objective="distill", teacher="runs/big", batch=8, context=64, lr=1.0, warmup=1, threads=1, **EVERY
     )
@@ -97,9 +100,13 @@ def test_a_teacher_must_have_the_tokenizer_of_the_student() -> None:
         return build()
 
     form = ChatTemplate(TOK)
-    assert isinstance(lessons_for(settings, form, text, load, lambda _: TOK), Distillation)
+    monkeypatch.setattr(models, "load", load)
+    monkeypatch.setattr(tokenizer, "load", lambda _: TOK)
+    assert isinstance(lessons_for(settings, form, text), Distillation)
     assert loaded == ["runs/big"]
+    monkeypatch.setattr(tokenizer, "load", lambda _: other)
     with pytest.raises(InputError, match=r"another tokenizer than the student.* let the teacher write a text"):
-        lessons_for(settings, form, text, load, lambda _: other)
+        lessons_for(settings, form, text)
+    monkeypatch.setattr(tokenizer, "load", lambda _: TOK)
     with pytest.raises(InputError, match=r"--teacher runs/big reads at most 2,048 tokens, and --context is 4,000"):
-        lessons_for(dataclasses.replace(settings, context=4_000), form, text, load, lambda _: TOK)
+        lessons_for(dataclasses.replace(settings, context=4_000), form, text)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from minigrad.evaluate.answers import Answered, Question
-from minigrad.finetuning import outcome
+from minigrad.finetuning import teaching
 from minigrad.finetuning.teaching import Student
 
 
@@ -26,7 +26,7 @@ ASKED = [Question("a <b>", "yes", [1], [2]), Question("c\nd", "no", [1], [3])]
 
 
 def test_the_figures_before_the_first_step_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert outcome.measure_answers(Parrot(), ASKED) == {"bits_per_byte": 2.0, "recall": 0.5}
+    assert teaching.measure_answers(Parrot(), ASKED) == {"bits_per_byte": 2.0, "recall": 0.5}
     assert capsys.readouterr().out == (
         "before the lessons: 50.0% of the answers exact, validation text 2.000 bits per byte\n"
     )
@@ -34,7 +34,7 @@ def test_the_figures_before_the_first_step_are_printed(capsys: pytest.CaptureFix
 
 def test_the_answers_are_compared_with_those_before_and_the_wrong_ones_are_shown_first() -> None:
     before = {"bits_per_byte": 1.6, "recall": 0.0}
-    found = outcome.examine_answers(Parrot(), before, 2.0, questions=ASKED, asked="taught answers", reworded=ASKED[:1])
+    found = teaching.examine_answers(Parrot(), before, 2.0, questions=ASKED, asked="taught answers", reworded=ASKED[:1])
     assert found.figures == {"recall": 0.5, "recall_reworded": 1.0, "bits_per_byte_before": 1.6}
     assert found.verdict == (
         "after the lessons: 50.0% of the answers exact, 100.0% to reworded questions, validation text 2.000 bits per "

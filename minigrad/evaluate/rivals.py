@@ -1,4 +1,4 @@
-"""A baseline for language models: counts of the byte after each context of a few bytes.
+"""Two rivals for language models, in bits per byte: counts of the byte after each few bytes, and the compressor xz.
 
 An interpolated n-gram model over bytes with Witten-Bell smoothing (Witten and Bell 1991; Chen and Goodman 1999,
 section 2.6): the estimate after a context h mixes the counts with the estimate after the shorter context h'; the fewer
@@ -6,7 +6,8 @@ different bytes T(h) have followed h, the larger is the weight of the counts:
 
     p(w | h) = (c(h, w) + T(h) p(w | h')) / (c(h) + T(h))
 
-A model of order 4 has contexts of three bytes. Contexts do not cross the beginning of a document.
+A model of order 4 has contexts of three bytes. Contexts do not cross the beginning of a document. xz is a rival because
+a model that predicts text can compress it (Shannon 1948).
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from minigrad.typing import Array
 ORDER = 6
 """The best order on the default text (benchmarks/ngram.py)."""
 
-_SECONDS_PER_BYTE = 0.4e-6  # measured on python-docs
+MOST_BYTES = 1 << 23
+"""The bytes of training text that xz compresses, at most: the end of a longer text. That takes about ten seconds."""
+
 _LONGEST = 8  # bytes of a packed context and the byte after it
 _PORTION = 1 << 18  # bytes that are counted at a time: memory is taken for different contexts, not for all text
 
@@ -47,15 +50,13 @@ class NGram:
         self.totals: list[tuple[Array, Array, Array]] = []  # contexts, sorted; counts; number of different bytes
         for pairs, counts in self.pairs:
             contexts, first, different = np.unique(pairs >> np.uint64(8), return_index=True, return_counts=True)
-            totals = np.add.reduceat(counts, first) if len(first) else counts
-            self.totals.append((contexts, totals, different))
+            self.totals.append((contexts, np.add.reduceat(counts, first) if len(first) else counts, different))
 
     def probabilities(self, contexts: Array, following: Array, length: int) -> Array:
         """Return p(byte | context) for packed contexts of `length` bytes."""
         if length < 0:
             return np.full(len(following), 1 / 256)
-        mask = np.uint64((1 << 8 * length) - 1)
-        contexts = contexts & mask
+        contexts = contexts & np.uint64((1 << 8 * length) - 1)
         shorter = self.probabilities(contexts, following, length - 1)
         counted = _look_up(*self.pairs[length], contexts << np.uint64(8) | following)
         known, totals, different = self.totals[length]
@@ -77,15 +78,10 @@ class NGram:
         return bits / max(count, 1)
 
 
-def bits_per_byte(train: Iterable[str], evaluated: Iterable[str], order: int = 4) -> float:
+def ngram_bits_per_byte(train: Iterable[str], evaluated: Iterable[str], order: int = 4) -> float:
     """Count in one set of documents, and evaluate on another."""
     first, second = ((text.encode() for text in texts) for texts in (train, evaluated))
     return NGram(first, order).bits_per_byte(second)
-
-
-def ngram_seconds(train_bytes: int, evaluated_bytes: int) -> float:
-    """Estimate the seconds of `bits_per_byte` with order 6."""
-    return _SECONDS_PER_BYTE * (train_bytes + evaluated_bytes)
 
 
 def _contexts(documents: Sequence[bytes], length: int) -> tuple[Array, Array]:
@@ -118,3 +114,40 @@ def _look_up(keys: Array, values: Array, wanted: Array) -> Array:
     place = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
     found: Array = np.where(keys[place] == wanted, values[place], 0).astype(np.float64)
     return found
+
+
+def xz_bits_per_byte(train: Iterable[str], evaluated: Iterable[str]) -> float | None:
+    """Return the bits that xz needs per byte of the evaluated text after it has compressed the training text.
+
+    8 (size(xz(train + evaluated)) - size(xz(train))) / size(evaluated), sizes in bytes; of a long training text, the
+    last `MOST_BYTES`. Takes twelve to 24 times the memory of the text. Returns None if Python was built without xz.
+    """
+    try:
+        import lzma
+    except ImportError:
+        return None
+    known, new = _end_of(train), "\n".join(evaluated).encode()
+    # xz finds repetitions within its dictionary, here all of the text. A larger one would only take more memory.
+    dictionary = 1 << max(len(known) + len(new), 4096).bit_length()
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": dictionary}]
+    before, after = (len(lzma.compress(data, filters=filters)) for data in (known, known + b"\n" + new))
+    return 8 * (after - before) / len(new)
+
+
+def _end_of(texts: Iterable[str]) -> bytes:
+    """Return the last bytes of texts that are joined by line ends; the texts may be larger than memory."""
+    kept = bytearray()
+    for text in texts:
+        kept += b"\n" + text.encode()
+        del kept[: -MOST_BYTES - 1]
+    return bytes(kept[1:])
+
+
+def xz_seconds(train_bytes: int, evaluated_bytes: int) -> float:
+    """Estimate the seconds of xz, which compresses the training text and then both; measured on Python source."""
+    return 0.7e-6 * (2 * min(train_bytes, MOST_BYTES) + evaluated_bytes)
+
+
+def ngram_seconds(train_bytes: int, evaluated_bytes: int) -> float:
+    """Estimate the seconds of counting with order 6; measured on python-docs."""
+    return 0.4e-6 * (train_bytes + evaluated_bytes)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 
-from minigrad.evaluate.measures import LossSum, Words
-from minigrad.evaluate.result import Evaluation
+from minigrad.evaluate.measures import Evaluation, LossSum, Words
 
 
 def result(count: int, **changes) -> Evaluation:

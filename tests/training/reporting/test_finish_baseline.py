@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from minigrad.evaluate import ngram, xz
-from minigrad.training.reporting.baseline import baselines
+from minigrad.evaluate import rivals
+from minigrad.training.reporting.finish import baselines
 
 
 def test_the_figures_are_those_of_xz_and_of_counting(make, monkeypatch, capsys):
     plan = make().plan
     parts = plan.text.corpus.split()
     train, validation = parts.train, parts.validation
-    figure = xz.xz_bits_per_byte(train, validation)
-    assert baselines(plan) == (figure, "", ngram.bits_per_byte(train, validation, ngram.ORDER))
+    figure = rivals.xz_bits_per_byte(train, validation)
+    assert baselines(plan) == (figure, "", rivals.ngram_bits_per_byte(train, validation, rivals.ORDER))
     assert "compressing the same text with xz, and counting its bytes ... " in capsys.readouterr().out
-    monkeypatch.setattr(xz, "MOST_BYTES", plan.text.train.num_bytes - 1)
-    assert baselines(plan).ngram == ngram.bits_per_byte(train[::2], validation, ngram.ORDER)
+    monkeypatch.setattr(rivals, "MOST_BYTES", plan.text.train.num_bytes - 1)
+    assert baselines(plan).ngram == rivals.ngram_bits_per_byte(train[::2], validation, rivals.ORDER)
 
 
 def test_a_missing_figure_has_a_reason(make, monkeypatch):
     assert baselines(make(minutes=1e-5).plan) == (None, "it would have taken about 0s of the 0s", None)
-    monkeypatch.setattr(xz, "xz_bits_per_byte", lambda *_: None)
+    monkeypatch.setattr(rivals, "xz_bits_per_byte", lambda *_: None)
     assert baselines(make().plan)[:2] == (None, "this Python lacks lzma")

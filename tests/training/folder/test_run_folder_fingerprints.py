@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from minigrad.data.tokens.token_files import TokenFile
-from minigrad.training.folder.fingerprints import fingerprint
+from minigrad.training.folder.run_folder import fingerprint
 
 
 def test_the_fingerprint_of_a_text_changes_with_any_token():

@@ -13,8 +13,8 @@ from minigrad.constants import IGNORE
 from minigrad.data.tokens.documents import Documents
 from minigrad.data.tokens.source import Spans, Windows
 from minigrad.errors import InputError
-from minigrad.evaluate import sequences as evaluation
-from minigrad.evaluate.sequences import evaluation_batches, sequences
+from minigrad.evaluate import losses as evaluation
+from minigrad.evaluate.losses import evaluation_batches, sequences
 
 
 def texts(*lengths: int) -> Spans:
