@@ -414,7 +414,9 @@ class TrainConfig(  # a dataclass takes the fields of its last base first
         if processes > 1 and self.objective not in (None, "sft"):  # each process would generate its own batches
             raise InputError(f"--objective {self.objective} lets models make its batches: start it without mpiexec")
         if self.pipeline and processes == 1 and self.resume is None:
-            raise InputError("--pipeline divides the layers among several processes: start it with mpiexec -n 2")
+            raise InputError(
+                "--pipeline divides the layers among several processes: start it with mpiexec -n 2 or more"
+            )
 
     @property
     def text(self) -> str:
