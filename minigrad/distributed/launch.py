@@ -14,14 +14,11 @@ import traceback
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from minigrad.distributed.world import ALONE, World
+from minigrad.distributed.mpi import Processes
+from minigrad.distributed.world import ALONE, World, check_agreement
 from minigrad.errors import RunError
 from minigrad.system.terminal import to_standard_error
-
-if TYPE_CHECKING:
-    from minigrad.distributed.mpi import Processes
 
 _VARIABLES = (
     ("PMI_RANK", "PMI_SIZE"),  # MPICH, Intel MPI, Microsoft MPI
@@ -52,8 +49,6 @@ def connect() -> World:
     if size == 1:
         return ALONE
     if _processes is None:
-        from minigrad.distributed.agreement import check_agreement
-
         _processes = _connect(size)
         check_agreement(_processes, _versions())
     return _processes
@@ -75,8 +70,6 @@ def _connect(size: int) -> Processes:
             f"mpiexec started {size} processes, but the MPI of this Python ({library}) connects "
             f"{MPI.COMM_WORLD.size}: the mpiexec is that of another MPI. Start with {own}"
         )
-    from minigrad.distributed.mpi import Processes
-
     return Processes(MPI.COMM_WORLD)
 
 

@@ -9,26 +9,36 @@ implementors).
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import itertools
 import platform
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from minigrad.distributed.last_words import LastWords
-from minigrad.distributed.world import Value
+from minigrad.distributed.world import Value, World
 from minigrad.errors import RunError
 from minigrad.system import processors
-from minigrad.system.terminal import to_standard_error
+from minigrad.system.terminal import printable, to_standard_error
 
 if TYPE_CHECKING:
     from minigrad.typing import Array
 
 _PATIENCE = 3.0  # seconds until a process that failed assumes that the others have not
+_CHILD = """
+import sys
+word = ""
+for line in sys.stdin:
+    word = line
+if word.strip():
+    sys.stderr.write(word)
+"""
 
 
-class Processes:
+class Processes(World):
     """The processes of an MPI communicator."""
 
     def __init__(self, communicator: Any) -> None:
@@ -46,10 +56,8 @@ class Processes:
 
     def add(self, array: Array) -> None:
         """Replace a small array by the sum over all processes, the same bits in each."""
-        from mpi4py import MPI
-
-        with _connected():
-            self._all.Allreduce(MPI.IN_PLACE, array)
+        with _connected() as mpi:
+            self._all.Allreduce(mpi.IN_PLACE, array)
 
     def share(self, value: Value) -> Value:
         """Return the value of the first process."""
@@ -71,10 +79,8 @@ class Processes:
 
     def complete(self, array: Array, cuts: Sequence[int]) -> None:
         """Replace every part of a flat array but the own one by that of its owner."""
-        from mpi4py import MPI
-
-        with _connected():
-            self._all.Allgatherv(MPI.IN_PLACE, [array[cuts[0] : cuts[-1]], _counts(cuts)])
+        with _connected() as mpi:
+            self._all.Allgatherv(mpi.IN_PLACE, [array[cuts[0] : cuts[-1]], _counts(cuts)])
 
     def gather(self, part: Array, cuts: Sequence[int]) -> Array | None:
         """Return the parts of all processes as one flat array in the first process, and None in the others."""
@@ -89,12 +95,7 @@ class Processes:
         """Begin to send an array to another process; return what waits until the array may be changed."""
         with _connected():
             sending = self._all.Isend(array, to)
-
-        def wait() -> None:
-            with _connected():
-                sending.Wait()
-
-        return wait
+        return _connected()(sending.Wait)  # a context manager is a decorator too
 
     def receive(self, array: Array, source: int) -> None:
         """Fill an array with the next one that another process sends to this one."""
@@ -127,12 +128,48 @@ def _counts(cuts: Sequence[int]) -> list[int]:
 
 
 @contextlib.contextmanager
-def _connected() -> Iterator[None]:
-    """Explain an error of MPI, such as a connection that broke."""
+def _connected() -> Iterator[Any]:
+    """Yield MPI, and explain an error of it, such as a connection that broke."""
     from mpi4py import MPI
 
     try:
-        yield
+        yield MPI
     except MPI.Exception as error:
         reason = " ".join(error.Get_error_string().split())
         raise RunError(f"processes lost their connection: {reason}; the last checkpoint is intact") from None
+
+
+class LastWords:
+    """A sentence for standard error, printed if this process is killed: not if it calls `forget`, or ends as usual.
+
+    If one process of a job dies, mpiexec kills all others at once, and none of them can say what remains. So the first
+    one has a child, a tiny Python, which keeps the sentence to print. It reads from a pipe, and learns from the end of
+    the pipe that its parent is gone. A session of its own keeps it alive when the others are killed.
+    """
+
+    def __init__(self) -> None:
+        # Isolated and without site packages: it starts in hundredths of a second, and needs few megabytes.
+        self._child = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", _CHILD],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+            encoding="utf-8",
+        )
+        atexit.register(self.forget)
+
+    def say(self, sentence: str) -> None:
+        """Replace the sentence; an empty one prints nothing."""
+        assert self._child.stdin is not None
+        with contextlib.suppress(OSError):  # the child was killed, so nothing can be said
+            self._child.stdin.write(printable(" ".join(sentence.split())) + "\n")
+            self._child.stdin.flush()
+
+    def forget(self) -> None:
+        """End the child; it prints nothing."""
+        assert self._child.stdin is not None
+        if not self._child.stdin.closed:
+            self.say("")
+            with contextlib.suppress(OSError):
+                self._child.stdin.close()
+            self._child.wait()

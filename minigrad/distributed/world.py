@@ -1,32 +1,35 @@
 """The processes that train one model together, as each of them sees the others.
 
 A program written for many processes runs in one as well: there a sum over all is the value itself, and nothing is sent.
-So training asks for the sum, and need not know how many there are. `Alone` is one process, `mpi.Processes` are many.
+So training asks for the sum, and need not know how many there are. `World` is one process, `mpi.Processes` are many.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from minigrad.errors import InputError, RunError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from minigrad.typing import Array
 
 Value = TypeVar("Value")
 
 
-class World(Protocol):
-    """All processes of a job. A method is a meeting, unless it says otherwise: all processes call it at the same place.
+class World:
+    """All processes of a job; this class is a job of one, whose methods leave arrays and values as they are.
 
+    A method is a meeting, unless it says otherwise: all processes call it at the same place.
     `cuts` divide an array among the processes: that with number r owns ``array[cuts[r] : cuts[r + 1]]``.
     """
 
-    rank: int
+    rank = 0
     """The number of this process, from 0; only the first one writes."""
-    size: int
+    size = 1
     """The number of processes."""
-    sharing: int
+    sharing = 1
     """The number of processes that share the processors of this one, itself included."""
 
     def last_word(self, sentence: str) -> None:
@@ -37,9 +40,11 @@ class World(Protocol):
 
     def share(self, value: Value) -> Value:
         """Return the value of the first process: what depends on its clock must be the same in all (a broadcast)."""
+        return value
 
     def collect(self, value: Value) -> list[Value]:
         """Return the value of every process, in order."""
+        return [value]
 
     def reduce(self, array: Array, cuts: Sequence[int]) -> None:
         """Replace the own part of a flat array by its sum over all processes; the rest is lost (a reduce-scatter)."""
@@ -49,53 +54,18 @@ class World(Protocol):
 
     def gather(self, part: Array, cuts: Sequence[int]) -> Array | None:
         """Return the parts of all processes as one flat array in the first process, and None in the others."""
-
-    def send(self, array: Array, to: int) -> Callable[[], object]:
-        """Begin to send an array to another process; no meeting. Return what waits until the array may be changed."""
-
-    def receive(self, array: Array, source: int) -> None:
-        """Fill an array with the next one that another process sends to this one; no meeting, but with that one."""
-
-
-class Alone:
-    """A job of one process: the sum over all processes is the value itself."""
-
-    rank, size, sharing = 0, 1, 1
-
-    def last_word(self, sentence: str) -> None:
-        """Do nothing: no other process can end this one by its death."""
-
-    def add(self, array: Array) -> None:
-        """Leave the array as it is."""
-
-    def share(self, value: Value) -> Value:
-        """Return the value."""
-        return value
-
-    def collect(self, value: Value) -> list[Value]:
-        """Return the value as the only one."""
-        return [value]
-
-    def reduce(self, array: Array, cuts: Sequence[int]) -> None:
-        """Leave the array as it is."""
-
-    def complete(self, array: Array, cuts: Sequence[int]) -> None:
-        """Leave the array as it is."""
-
-    def gather(self, part: Array, cuts: Sequence[int]) -> Array | None:
-        """Return the part, which is the whole."""
         return part
 
     def send(self, array: Array, to: int) -> Callable[[], object]:
-        """Raise an error: there is no other process."""
+        """Begin to send an array to another process; no meeting. Return what waits until the array may be changed."""
         raise ValueError(f"process 0 of 1 cannot send to process {to}")
 
     def receive(self, array: Array, source: int) -> None:
-        """Raise an error: there is no other process."""
+        """Fill an array with the next one that another process sends to this one; no meeting, but with that one."""
         raise ValueError(f"process 0 of 1 cannot receive from process {source}")
 
 
-ALONE = Alone()
+ALONE = World()
 """The world of a process that was started alone."""
 
 
@@ -115,9 +85,30 @@ def total(world: World, value: float) -> float:
 
 
 def mpiexec(world: World) -> str:
-    """Return what stands before a command to start it in as many processes, "" for one.
-
-    >>> mpiexec(ALONE)
-    ''
-    """
+    """Return what stands before a command to start it in as many processes, "" for one."""
     return f"mpiexec -n {world.size} " if world.size > 1 else ""
+
+
+def check_agreement(world: World, facts: Mapping[str, Any]) -> None:
+    """Raise InputError in every process if a fact, such as a setting by its name, differs between two of them."""
+    found = world.collect((platform.node(), dict(facts)))
+    host, expected = found[0]
+    for rank, (node, own) in enumerate(found):
+        for name, value in expected.items():
+            if own.get(name) != value:
+                raise InputError(
+                    f"the processes disagree on {name}: process 0 on {host} has {value}, process {rank} on {node} has "
+                    f"{own.get(name)}. Every machine needs the same program, the same versions and the same files."
+                )
+
+
+def check_equal(world: World, what: str, digest: str, way_out: str) -> None:
+    """Raise RunError in every process if one has another digest of `what` than the first one."""
+    digests = world.collect(digest)
+    others = [str(rank) for rank, each in enumerate(digests) if each != digests[0]]
+    if others:
+        which = f"process {others[0]} has" if len(others) == 1 else f"processes {', '.join(others)} have"
+        raise RunError(
+            f"{which} other {what} than process 0, which must never happen: a memory or a network fault, or machines "
+            f"that do not run the same program. {way_out}"
+        )

@@ -1,4 +1,4 @@
-"""Which process updates which parameters: one process all of them, or each of several its share."""
+"""Which process updates which parameters: each of several its share, and one process all of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from minigrad.autograd.tensor import Tensor
 from minigrad.distributed.shares import overlap
-from minigrad.distributed.world import World, total
+from minigrad.distributed.world import World
 from minigrad.optim.flat import Segment
 from minigrad.typing import Array
 
@@ -44,45 +44,21 @@ class Part:
         return [moment[span.start - self.share.start : span.stop - self.share.start] for moment in self.moments]
 
 
-class Undivided:
-    """One process updates all parameters."""
-
-    rank = 0
-
-    def cuts(self, segment: Segment, between: Callable[[Segment, int], list[int]]) -> list[int]:
-        """Return where in a segment the shares begin and end; ``between(segment, count)`` divides it evenly."""
-        return [0, segment.data.size]
-
-    def add_up_gradients(self, parameters: Sequence[Tensor], parts: Sequence[Part]) -> None:
-        """Replace the gradients in the share of a process by their sums over all processes."""
-
-    def total(self, value: float) -> float:
-        """Return the sum of a value over all processes."""
-        return value
-
-    def end_step(self, parts: Sequence[Part]) -> None:
-        """Exchange the updated weights, if every step ends with the same weights in all processes."""
-
-    def complete(self, parts: Sequence[Part]) -> None:
-        """Exchange the weights that `end_step` left as they were."""
-
-    def gather(self, moment: Array, part: Part) -> Array | None:
-        """Return a moment of all shares of a part; None in all processes but the first."""
-        return moment
-
-
-class Divided(Undivided):
+class Divided:
     """Each process updates its share of every part, and all have the same weights after each step."""
 
     def __init__(self, world: World) -> None:
-        self.world, self.rank = world, world.rank
+        self.world = world
 
     def cuts(self, segment: Segment, between: Callable[[Segment, int], list[int]]) -> list[int]:
-        """Divide a segment into shares of about equal cost."""
+        """Return where in a segment the shares begin and end; ``between(segment, count)`` divides it evenly."""
         return between(segment, self.world.size)
 
     def add_up_gradients(self, parameters: Sequence[Tensor], parts: Sequence[Part]) -> None:
-        """Add up over all processes. A parameter has a gradient if it has one in any process, even one without data."""
+        """Replace the gradients in the share of a process by their sums over all processes.
+
+        A parameter has a gradient if it has one in any process, even one without data.
+        """
         having = np.array([float(parameter.has_gradient) for parameter in parameters])
         self.world.add(having)
         for parameter in itertools.compress(parameters, having):
@@ -90,18 +66,13 @@ class Divided(Undivided):
         for part in parts:
             self.world.reduce(part.segment.gradient, part.cuts)
 
-    def total(self, value: float) -> float:
-        """Add up over all processes."""
-        return total(self.world, value)
-
     def end_step(self, parts: Sequence[Part]) -> None:
         """Exchange the updated weights."""
         for part in parts:
             self.world.complete(part.segment.data, part.cuts)
 
-    def gather(self, moment: Array, part: Part) -> Array | None:
-        """Send the moment of this share to the first process."""
-        return self.world.gather(moment, part.cuts)
+    def complete(self, parts: Sequence[Part]) -> None:
+        """Exchange the weights that `end_step` left as they were."""
 
 
 class Owned(Divided):

@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike
 from minigrad.autograd import observers
 from minigrad.autograd.tensor import Tensor
 from minigrad.distributed.shares import even_cuts, overlap
-from minigrad.distributed.world import World
+from minigrad.distributed.world import ALONE, World, total
 from minigrad.errors import DivergenceError, InputError, RunError, ShapeError
 from minigrad.kernels.rowwise.updates import sum_of_squares
 from minigrad.optim.clip import LARGEST_NORM, clip_factor
-from minigrad.optim.division import Divided, Owned, Part, Undivided
+from minigrad.optim.division import Divided, Owned, Part
 from minigrad.optim.flat import Segment, check_apart, distinct_parameters, gradient_array, segments
 from minigrad.optim.settings import Group, GroupSettings, checked, groups_of
 from minigrad.typing import Array
@@ -54,7 +54,7 @@ class Optimizer:
         if lr <= 0 and any(group.lr is not None for group in self.groups):
             raise InputError(f"groups with an lr of their own need an optimizer with an lr above 0, not {lr}")
         self.parameters = distinct_parameters(parameter for group in self.groups for parameter in group.parameters)
-        self._division = Undivided()
+        self._division = Divided(ALONE)
         self._parts: list[Part] = []
         self._placed: list[Array | None] | None = None  # the memory of each parameter when the parts were made
         self._place()
@@ -107,7 +107,7 @@ class Optimizer:
 
     def _norm(self, arrays: Iterable[Array]) -> float:
         """Return the norm of some arrays of this process, and those of all others, taken as one long vector."""
-        return math.sqrt(self._division.total(math.fsum(map(sum_of_squares, arrays))))
+        return math.sqrt(total(self._division.world, math.fsum(map(sum_of_squares, arrays))))
 
     def complete(self) -> None:
         """Let every process have all weights from their owners; without owners, every step ends so."""
@@ -184,7 +184,7 @@ class Optimizer:
             raise InputError(
                 f"an optimizer needs parameters that require a gradient; of the {len(placed)} given, none does"
             )
-        if self._parts and isinstance(self._division, Divided):
+        if self._parts and self._division.world.size > 1:
             raise RunError("parameters are neither frozen nor given other memory while processes train them together")
         check_apart(trained)
         before = self._moments_by_id()
@@ -203,7 +203,7 @@ class Optimizer:
             for names in dict.fromkeys(map(self.moments_kept, members)):
                 for segment in segments(member for member in members if self.moments_kept(member) == names):
                     cuts = self._division.cuts(segment, self.cuts)
-                    share = slice(*cuts[self._division.rank :][:2])
+                    share = slice(*cuts[self._division.world.rank :][:2])
                     moments = [np.zeros(share.stop - share.start, segment.data.dtype) for _ in names]
                     parts.append(Part(segment, cuts, share, group.lr, group.weight_decay * is_decayed, moments))
         return parts
@@ -227,7 +227,7 @@ class Optimizer:
         """Return the moments of each parameter, in the first of several processes; in the others nothing."""
         found: dict[int, tuple[Array, ...]] = {}
         for part in self._parts:
-            gathered = [self._division.gather(moment, part) for moment in part.moments]
+            gathered = [self._division.world.gather(moment, part.cuts) for moment in part.moments]
             whole = [moment for moment in gathered if moment is not None]
             if len(whole) == len(gathered):
                 for member, place in part.members():

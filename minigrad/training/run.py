@@ -14,8 +14,8 @@ from minigrad.data.tokens.batches import Batch
 from minigrad.data.tokens.reading import reader, training_source
 from minigrad.data.tokens.source import Spans
 from minigrad.data.tokens.token_files import TokenFile
-from minigrad.distributed.agreement import check_equal
 from minigrad.distributed.pipeline import Pipeline
+from minigrad.distributed.world import check_equal
 from minigrad.errors import RunError
 from minigrad.evaluate.losses import BATCH_TOKENS, Score
 from minigrad.nn.language_model import LanguageModel

@@ -11,8 +11,7 @@ from pathlib import Path
 from minigrad.data.split import digest_of
 from minigrad.data.tokens.token_files import TokenFile, TokenMixture
 from minigrad.data.tokens.tokenized import TokenizedCorpus
-from minigrad.distributed.agreement import check_agreement
-from minigrad.distributed.world import ALONE, World, mpiexec
+from minigrad.distributed.world import ALONE, World, check_agreement, mpiexec
 from minigrad.errors import InputError, RunError
 from minigrad.system.locks import FolderLock
 from minigrad.system.terminal import command, say

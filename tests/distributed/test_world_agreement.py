@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from minigrad.distributed.agreement import check_agreement, check_equal
-from minigrad.distributed.world import ALONE
+from minigrad.distributed.world import ALONE, check_agreement, check_equal
 from minigrad.errors import InputError, RunError
 from tests.distributed.rooms import Room, together
 

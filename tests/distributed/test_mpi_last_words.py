@@ -9,7 +9,7 @@ import pytest
 
 SCRIPT = """
 import os
-from minigrad.distributed.last_words import LastWords
+from minigrad.distributed.mpi import LastWords
 words = LastWords()
 words.say("first")
 words.say("step 5\\nis saved")
