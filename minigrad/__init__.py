@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from minigrad import generation, nn, ops, optim
     from minigrad.autograd import gradcheck
     from minigrad.autograd.anomaly import detect_anomaly
-    from minigrad.autograd.creation import arange, ones, randn, zeros
     from minigrad.autograd.graph import no_grad
     from minigrad.autograd.op import op
-    from minigrad.autograd.tensor import Tensor
+    from minigrad.autograd.tensor import Tensor, arange, ones, randn, zeros
     from minigrad.pages.graph.drawing import draw_graph
     from minigrad.pages.graph.stepping import step_through
 
@@ -29,8 +28,7 @@ __all__ = ["GraphError", "InputError", "RunError", "ShapeError", "Tensor", "aran
 __all__ += ["generation", "gradcheck", "nn", "no_grad", "ones", "op", "ops", "optim", "randn", "step_through", "zeros"]
 
 _HOMES = {
-    **dict.fromkeys(("arange", "ones", "randn", "zeros"), "autograd.creation"),
-    "Tensor": "autograd.tensor",
+    **dict.fromkeys(("Tensor", "arange", "ones", "randn", "zeros"), "autograd.tensor"),
     "detect_anomaly": "autograd.anomaly",
     "draw_graph": "pages.graph.drawing",
     "no_grad": "autograd.graph",

@@ -25,7 +25,7 @@ from minigrad.autograd.observers import Observer, Result
 from minigrad.autograd.tensor import Tensor
 from minigrad.nn.language_model import LanguageModel
 from minigrad.nn.layout import Layout
-from minigrad.ops.attention_entropy import relative_entropy
+from minigrad.ops.attention import relative_entropy
 from minigrad.typing import Array
 
 _MOST_TOKENS = 1_024  # that are read whole; with the halves, half as many more

@@ -1,4 +1,7 @@
-"""Gradients as backward functions return them: arrays, or deferred gradients, which are computed when stored."""
+"""Gradients as backward functions return them, and the arrays that these functions save.
+
+Each block of memory counts its changes in place, so that `backward()` notices a saved array that has changed.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from minigrad.autograd.operators import Operators
 from minigrad.typing import Array
 
 
@@ -43,3 +47,37 @@ def saved_arrays(backward: Backward) -> list[Array]:
         elif isinstance(content, (tuple, list)):
             saved += [item for item in content if isinstance(item, np.ndarray)]
     return saved
+
+
+class Version:
+    """The number of in-place changes to a block of memory; tensors that share memory share one version."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
+SavedVersions = tuple[tuple[Version, int], ...]
+"""Versions, each with its count when a backward function saved the array."""
+
+
+def saved_versions(backward: Backward, tensors: Sequence[Operators]) -> SavedVersions:
+    """Return the version, and its count, of every tensor whose array the backward function saves."""
+    arrays = saved_arrays(backward)
+
+    def is_saved(data: Array) -> bool:
+        return any(array is data or may_share_memory(array, data) for array in arrays)
+
+    return tuple([(tensor.version, tensor.version.count) for tensor in tensors if is_saved(tensor.data)])
+
+
+def may_share_memory(a: Array, b: Array) -> bool:
+    """Return whether a change of one array may change the other.
+
+    Two arrays that own their memory do not share it, nor do views of two such arrays; NumPy decides all other cases.
+    """
+    owner, other = a if a.base is None else a.base, b if b.base is None else b.base
+    if owner is not other and type(owner) is type(other) is np.ndarray and owner.base is None and other.base is None:
+        return False
+    return np.may_share_memory(a, b)

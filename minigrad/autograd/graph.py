@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 from minigrad.autograd import observers
-from minigrad.autograd.gradients import Backward, Deferred, Gradient
-from minigrad.autograd.versions import SavedVersions
+from minigrad.autograd.gradients import Backward, Deferred, Gradient, SavedVersions
 from minigrad.errors import GraphError, ShapeError
 from minigrad.typing import Array
 
@@ -160,7 +159,7 @@ def run_backward(root: Node, gradient: Array) -> None:
         if not observers.active:
             _route(node, parents, _call_backward(node, dy), arrived)
             continue
-        with observers.backward(node, dy) as observed:
+        with observers.surround(lambda observer, node=node, dy=dy: observer.backward(node, dy)) as observed:
             _route(node, parents, observed(_call_backward(node, dy)), arrived)
 
 

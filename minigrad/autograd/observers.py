@@ -9,7 +9,7 @@ Without observers, the cost is the test of an empty list.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
@@ -99,33 +99,12 @@ def composite(function: Callable[_Parameters, _Value]) -> Callable[_Parameters, 
 
 
 @contextmanager
-def forward(name: str, arrays: Sequence[Array], options: dict[str, Any]) -> Iterator[Callable[[Result], Result]]:
-    """Surround a forward function with every active observer."""
-    with _surrounded(observer.forward(name, arrays, options) for observer in active) as observed:
-        yield observed
-
-
-@contextmanager
-def backward(node: RecordedOperation, dy: Array) -> Iterator[Callable[[Gradients], Gradients]]:
-    """Surround a backward function with every active observer."""
-    with _surrounded(observer.backward(node, dy) for observer in active) as observed:
-        yield observed
-
-
-@contextmanager
-def module(called: object, arguments: Sequence[Any]) -> Iterator[Callable[[Any], Any]]:
-    """Surround the call of a module with every active observer."""
-    with _surrounded(observer.module(called, arguments) for observer in active) as observed:
-        yield observed
-
-
-@contextmanager
-def _surrounded(
-    managers: Iterable[AbstractContextManager[Callable[[_Value], _Value]]],
+def surround(
+    enter: Callable[[Observer], AbstractContextManager[Callable[[_Value], _Value]]],
 ) -> Iterator[Callable[[_Value], _Value]]:
-    """Enter every context manager; yield what passes a result through all their functions, one after the other."""
+    """Enter a context manager of every active observer; yield what passes a result through all their functions."""
     with ExitStack() as stack:
-        steps = [stack.enter_context(manager) for manager in managers]
+        steps = [stack.enter_context(enter(observer)) for observer in active]
         yield lambda result: functools.reduce(lambda value, step: step(value), steps, result)
 
 

@@ -14,13 +14,11 @@ from typing import Any, overload
 import numpy as np
 
 from minigrad.autograd import observers
-from minigrad.autograd.dtypes import lift
-from minigrad.autograd.gradients import Backward
+from minigrad.autograd.dtypes import Signature, lift
+from minigrad.autograd.gradients import Backward, may_share_memory, saved_versions
 from minigrad.autograd.graph import Node, is_recording
 from minigrad.autograd.operators import OPS
-from minigrad.autograd.signature import Signature
 from minigrad.autograd.tensor import Tensor
-from minigrad.autograd.versions import may_share_memory, saved_versions
 from minigrad.errors import InputError
 from minigrad.typing import Array
 
@@ -89,11 +87,7 @@ def _parents(arguments: tuple[Any, ...], count: int) -> tuple[Node | None, ...]:
     return tuple(nodes)
 
 
-class _Call(threading.local):
-    parents: tuple[Node | None, ...] = ()
-
-
-_call = _Call()
+_call = threading.local()  # whose `parents` are those of the operation that this thread is in
 
 
 def gradients_wanted() -> tuple[bool, ...]:
@@ -109,7 +103,7 @@ def _forward(name: str, function: Forward, arrays: list[Array], options: dict[st
     try:
         if not observers.active:
             return _checked(name, function(*arrays, **options))
-        with observers.forward(name, arrays, options) as observed:
+        with observers.surround(lambda observer: observer.forward(name, arrays, options)) as observed:
             return observed(_checked(name, function(*arrays, **options)))
     except InputError:
         raise

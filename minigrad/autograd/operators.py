@@ -66,6 +66,16 @@ def _no_gradient(name: str) -> InputError:
     )
 
 
+def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return the methods of ``a + b``: the one of a, and the one of b if a is not a tensor."""
+    return lambda self, other: OPS[name](self, other), lambda self, other: OPS[name](other, self)
+
+
+def _comparison(comparison: np.ufunc) -> Callable[..., Any]:
+    """Return the method that compares element by element; the resulting tensor of booleans has no gradient."""
+    return lambda self, other: self.wrap(np.asarray(comparison(self.data, unwrap(other))))
+
+
 class Operators:
     """The operators and methods of a Tensor, its base class.
 
@@ -76,16 +86,12 @@ class Operators:
 
     data: Any
     requires_grad: Any
+    version: Any
 
     @staticmethod
     def wrap(array: Array) -> Any:
         """Return a tensor over `array`; Tensor defines it."""
         raise TypeError("operators belong to a Tensor")
-
-    def _compare(self, comparison: np.ufunc, other: Any) -> Self:
-        """Compare element by element; the resulting tensor of booleans has no gradient."""
-        result: Self = self.wrap(np.asarray(comparison(self.data, unwrap(other))))
-        return result
 
     def __getitem__(self, index: Any) -> Self:
         return OPS["slice"](self, index=unwrap(index))
@@ -140,35 +146,11 @@ class Operators:
             return result
         return function(*_without_tensors(inputs), **_without_tensors(options))
 
-    def __add__(self, other: Any) -> Self:
-        return OPS["add"](self, other)
-
-    def __radd__(self, other: Any) -> Self:
-        return OPS["add"](other, self)
-
-    def __sub__(self, other: Any) -> Self:
-        return OPS["subtract"](self, other)
-
-    def __rsub__(self, other: Any) -> Self:
-        return OPS["subtract"](other, self)
-
-    def __mul__(self, other: Any) -> Self:
-        return OPS["multiply"](self, other)
-
-    def __rmul__(self, other: Any) -> Self:
-        return OPS["multiply"](other, self)
-
-    def __truediv__(self, other: Any) -> Self:
-        return OPS["divide"](self, other)
-
-    def __rtruediv__(self, other: Any) -> Self:
-        return OPS["divide"](other, self)
-
-    def __matmul__(self, other: Any) -> Self:
-        return OPS["matmul"](self, other)
-
-    def __rmatmul__(self, other: Any) -> Self:
-        return OPS["matmul"](other, self)
+    __add__, __radd__ = _binary("add")
+    __sub__, __rsub__ = _binary("subtract")
+    __mul__, __rmul__ = _binary("multiply")
+    __truediv__, __rtruediv__ = _binary("divide")
+    __matmul__, __rmatmul__ = _binary("matmul")
 
     def __neg__(self) -> Self:
         return OPS["negative"](self)
@@ -185,24 +167,9 @@ class Operators:
     def __abs__(self) -> Self:
         return OPS["absolute"](self)
 
-    def __lt__(self, other: Any) -> Self:
-        return self._compare(np.less, other)
-
-    def __le__(self, other: Any) -> Self:
-        return self._compare(np.less_equal, other)
-
-    def __gt__(self, other: Any) -> Self:
-        return self._compare(np.greater, other)
-
-    def __ge__(self, other: Any) -> Self:
-        return self._compare(np.greater_equal, other)
-
-    def __eq__(self, other: object) -> Self:  # type: ignore[override]
-        return self._compare(np.equal, other)
-
-    def __ne__(self, other: object) -> Self:  # type: ignore[override]
-        return self._compare(np.not_equal, other)
-
+    __lt__, __le__ = _comparison(np.less), _comparison(np.less_equal)
+    __gt__, __ge__ = _comparison(np.greater), _comparison(np.greater_equal)
+    __eq__, __ne__ = _comparison(np.equal), _comparison(np.not_equal)  # type: ignore[assignment]
     __hash__ = object.__hash__
 
     def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, **unknown: Any) -> Self:

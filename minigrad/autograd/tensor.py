@@ -2,7 +2,7 @@
 
 The operations on tensors are in `minigrad.ops`, their operators and methods (`a + b`, `x.sum()`) in
 `minigrad.autograd.operators`. This file defines the tensor itself: an array, a version, and where gradients are
-computed a node of the graph.
+computed a node of the graph; and new tensors: zeros, ones, a range, and normal draws.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from minigrad.autograd.dtypes import from_python, native
+from minigrad.autograd.gradients import Version
 from minigrad.autograd.graph import Node, is_recording, run_backward
 from minigrad.autograd.operators import OPS, Operators, unwrap
-from minigrad.autograd.versions import Version
 from minigrad.errors import GraphError, InputError, ShapeError
+from minigrad.random import generator
 from minigrad.typing import Array
 
 
@@ -297,3 +298,33 @@ class Tensor(Operators):
                 f"a tensor of shape {self.shape} is neither true nor false as a whole; ask .data.any() or .data.all()"
             )
         return bool(self.data.item())
+
+
+Shape = int | tuple[int, ...]
+
+
+def zeros(shape: Shape, *, requires_grad: bool = False, dtype: DTypeLike = "float32") -> Tensor:
+    """Return a tensor of zeros."""
+    return Tensor(np.zeros(shape, dtype), requires_grad)
+
+
+def ones(shape: Shape, *, requires_grad: bool = False, dtype: DTypeLike = "float32") -> Tensor:
+    """Return a tensor of ones."""
+    return Tensor(np.ones(shape, dtype), requires_grad)
+
+
+def arange(*limits: float, requires_grad: bool = False, dtype: DTypeLike | None = None) -> Tensor:
+    """Return the numbers from a start (0 if left out) up to, but without, a stop, in steps of 1 or of a third number.
+
+    Whole numbers give int64, others float32, unless a `dtype` is given.
+
+    >>> arange(1, 7, 2).tolist()
+    [1, 3, 5]
+    """
+    numbers = np.arange(*limits)
+    return Tensor(numbers.astype(dtype or (np.float32 if numbers.dtype.kind == "f" else np.int64)), requires_grad)
+
+
+def randn(shape: Shape, *, seed: int, requires_grad: bool = False, dtype: DTypeLike = "float32") -> Tensor:
+    """Return normal draws around 0 with standard deviation 1; they are a function of `seed` and `shape`."""
+    return Tensor(generator(seed, "randn").standard_normal(shape).astype(dtype), requires_grad)

@@ -59,10 +59,8 @@ class SelfAttention(Module):
             q, k = self.angles.rotate(q, layout), self.angles.rotate(k, layout)
         if self.is_causal and mask is None:
             return self.out(ops.attention(q, k, v, offsets=layout.offsets).reshape(x.shape))
-        q, k, v = (
-            part.reshape(*lead, length, *part.shape[1:]).swapaxes(-3, -2) for part in (q, k, v)
-        )  # (..., H, T, D)
         # (..., H, T, D)
+        q, k, v = (part.reshape(*lead, length, *part.shape[1:]).swapaxes(-3, -2) for part in (q, k, v))
         attended = ops.scaled_dot_product_attention(q, k, v, mask=mask, is_causal=self.is_causal)
         return self.out(attended.swapaxes(-3, -2).reshape(x.shape))
 

@@ -54,15 +54,19 @@ class CheckpointedLayer(Module):
         return y[:size].reshape(*shape)
 
 
-def _settings(layer: Module) -> tuple[tuple[bool, ...], list[dict[str, Any]]]:
+def _settings(layer: Module) -> list[dict[str, Any]]:
     """Return what may change between two passes: the mode of every module, and the attributes of dropout layers."""
     modules = [module for _, module in layer.named_modules()]
-    draws = [vars(module).copy() for module in modules if isinstance(module, Dropout)]
-    return tuple(module.training for module in modules), draws
+    return [(vars(each) if isinstance(each, Dropout) else {}) | {"training": each.training} for each in modules]
+
+
+def _apply(layer: Module, settings: list[dict[str, Any]]) -> None:
+    for (_, module), attributes in zip(layer.named_modules(), settings, strict=True):
+        vars(module).update(attributes)
 
 
 @contextlib.contextmanager
-def _restored(layer: Module, settings: tuple[tuple[bool, ...], list[dict[str, Any]]]) -> Iterator[None]:
+def _restored(layer: Module, settings: list[dict[str, Any]]) -> Iterator[None]:
     """Restore the settings of an earlier pass inside the block."""
     before = _settings(layer)
     _apply(layer, settings)
@@ -70,16 +74,6 @@ def _restored(layer: Module, settings: tuple[tuple[bool, ...], list[dict[str, An
         yield
     finally:
         _apply(layer, before)
-
-
-def _apply(layer: Module, settings: tuple[tuple[bool, ...], list[dict[str, Any]]]) -> None:
-    modes, draws = settings
-    modules = [module for _, module in layer.named_modules()]
-    dropouts = [module for module in modules if isinstance(module, Dropout)]
-    for dropout, attributes in zip(dropouts, draws, strict=True):
-        vars(dropout).update(attributes)
-    for module, training in zip(modules, modes, strict=True):
-        module.training = training
 
 
 def recompute(function: Callable[..., Tensor], *arguments: Any, parameters: Sequence[Tensor] = ()) -> Tensor:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from minigrad import ops
+from minigrad.autograd.gradients import Version
 from minigrad.autograd.graph import is_recording
 from minigrad.autograd.observers import composite
 from minigrad.autograd.tensor import Tensor
-from minigrad.autograd.versions import Version
 from minigrad.errors import InputError
 from minigrad.nn.module import Module, check_sizes
 from minigrad.nn.parameter import Init, Parameter

@@ -54,7 +54,7 @@ class Module:
         """Call `forward`, surrounded by the observers in use."""
         if not observers.active:
             return self.forward(*arguments, **options)
-        with observers.module(self, arguments) as observed:
+        with observers.surround(lambda observer: observer.module(self, arguments)) as observed:
             return observed(self.forward(*arguments, **options))
 
     def forward(self, *arguments: Any, **options: Any) -> Any:

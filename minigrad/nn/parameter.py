@@ -10,7 +10,7 @@ import contextlib
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,13 +20,6 @@ from minigrad.errors import InputError
 from minigrad.options import checked_number
 from minigrad.random import generator
 from minigrad.typing import Array
-
-
-class InitialValues(Protocol):
-    """A rule for the initial values of a parameter."""
-
-    def fill(self, array: Array, rng: np.random.Generator) -> None:
-        """Write initial values into `array`."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +38,7 @@ class Init:
         array[...] = self.mean if self.std == 0 else rng.normal(self.mean, self.std, array.shape)
 
 
-@dataclass(frozen=True)
-class Given:
+class Given(NamedTuple):
     """The initial values of a parameter that was made from an array: the values of that array."""
 
     values: Array
@@ -95,7 +87,7 @@ class Parameter(Tensor):
 
     def __init__(self, values: ArrayLike | Tensor | tuple[int, ...], init: Init | None = None) -> None:
         global _drawn
-        rule: InitialValues
+        rule: Init | Given
         if init is None:
             given = Tensor(values).data
             rule, shape = Given(given.astype(np.float32)), given.shape

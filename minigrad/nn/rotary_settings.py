@@ -90,17 +90,12 @@ def angles(config: RotaryConfig) -> RotaryAngles:
         return LinearAngles(size, theta, factor=factor)
     if config.rope_scaling == "ntk":
         return NTKAngles(size, theta, factor=factor)
-    if config.rope_scaling == "yarn":
-        return YarnAngles(
-            size,
-            theta,
-            factor=factor,
-            original_context=config.rope_original_context or config.context_length,
-            beta_fast=config.rope_beta_fast,
-            beta_slow=config.rope_beta_slow,
-            attention_factor=config.rope_attention_factor,
-        )
-    return RotaryAngles(size, theta)
+    if config.rope_scaling is None:
+        return RotaryAngles(size, theta)
+    original = config.rope_original_context or config.context_length
+    betas = {"beta_fast": config.rope_beta_fast, "beta_slow": config.rope_beta_slow}
+    scale = config.rope_attention_factor
+    return YarnAngles(size, theta, factor=factor, original_context=original, **betas, attention_factor=scale)
 
 
 def published(config: RotaryConfig) -> dict[str, Any]:

@@ -2,27 +2,24 @@
 
 from minigrad.ops.arithmetic import add, divide, maximum, minimum, multiply, negative, power, subtract
 from minigrad.ops.attention import attention
-from minigrad.ops.block_mean import block_mean
 from minigrad.ops.context_attention import context_attention
 from minigrad.ops.cross_entropy import cross_entropy, linear_cross_entropy, linear_losses
 from minigrad.ops.distillation import linear_distillation
 from minigrad.ops.dropout import dropout
 from minigrad.ops.elementwise import absolute, astype, exp, gelu, log, relu, sigmoid, silu, sqrt, tanh
 from minigrad.ops.embedding import embedding
-from minigrad.ops.gating import blend, sigmoid_gate
+from minigrad.ops.gating import blend, sigmoid_gate, swiglu, swiglu_linear
 from minigrad.ops.joined_attention import SeenFarKeys, SeenKeys, attention_with_far_keys, attention_with_own_key
 from minigrad.ops.key_shift import key_shift
 from minigrad.ops.masked_attention import scaled_dot_product_attention
 from minigrad.ops.matmul import linear, matmul
 from minigrad.ops.norm import layer_norm, offset_rms_norm, rms_norm
-from minigrad.ops.prefix_mean import prefix_mean
 from minigrad.ops.reduce import logsumexp, max, mean, sum
 from minigrad.ops.rotary import rotary
-from minigrad.ops.sequences import resize_sequences, sum_sequences
+from minigrad.ops.sequences import block_mean, prefix_mean, resize_sequences, sum_sequences
 from minigrad.ops.shape import concatenate, reshape, slice, stack, transpose, where
 from minigrad.ops.softmax import log_softmax, softmax
 from minigrad.ops.sparse_attention import sparse_attention
-from minigrad.ops.swiglu import swiglu, swiglu_linear
 
 __all__ = [
     "SeenFarKeys",

@@ -14,52 +14,31 @@ from minigrad.typing import Array
 def add(a: Array, b: Array) -> tuple[Array, Backward]:
     """Add element by element, with broadcasting: $y = a + b$.
 
-    Shapes: a, b broadcast against each other.  Raises ShapeError if they cannot.
+    Shapes: a, b broadcast against each other, here and below.  Raises ShapeError if they cannot.
     """
     _check_broadcast("add", a, b)
-
-    def backward(dy: Array) -> tuple[Array, Array]:
-        # The derivative of a sum by each of its terms is 1.
-        return dy, dy
-
-    return a + b, backward
+    # The derivative of a sum by each of its terms is 1.
+    return a + b, lambda dy: (dy, dy)
 
 
 @op(integer_dtype="int64")
 def subtract(a: Array, b: Array) -> tuple[Array, Backward]:
-    """Subtract element by element, with broadcasting: $y = a - b$.
-
-    Shapes: a, b broadcast against each other.  Raises ShapeError if they cannot.
-    """
+    """Subtract element by element: $y = a - b$.  Shapes: as in `add`."""
     _check_broadcast("subtract", a, b)
-
-    def backward(dy: Array) -> tuple[Array, Array]:
-        return dy, -dy
-
-    return a - b, backward
+    return a - b, lambda dy: (dy, -dy)
 
 
 @op(integer_dtype="int64")
 def multiply(a: Array, b: Array) -> tuple[Array, Backward]:
-    """Multiply element by element, with broadcasting: $y = a b$.
-
-    Shapes: a, b broadcast against each other.  Raises ShapeError if they cannot.
-    """
+    """Multiply element by element: $y = a b$.  Shapes: as in `add`."""
     _check_broadcast("multiply", a, b)
-
-    def backward(dy: Array) -> tuple[Array, Array]:
-        # The derivative of a product by one factor is the other factor.
-        return dy * b, dy * a
-
-    return a * b, backward
+    # The derivative of a product by one factor is the other factor.
+    return a * b, lambda dy: (dy * b, dy * a)
 
 
 @op(integer_dtype="float32")
 def divide(a: Array, b: Array) -> tuple[Array, Backward]:
-    """Divide element by element, with broadcasting: $y = a / b$.
-
-    Shapes: a, b broadcast against each other.  Raises ShapeError if they cannot.
-    """
+    """Divide element by element: $y = a / b$.  Shapes: as in `add`."""
     _check_broadcast("divide", a, b)
 
     def backward(dy: Array) -> tuple[Array, Array]:
@@ -72,46 +51,28 @@ def divide(a: Array, b: Array) -> tuple[Array, Backward]:
 
 @op(integer_dtype="int64")
 def negative(x: Array) -> tuple[Array, Backward]:
-    """Change the sign: $y = -x$.
-
-    Shapes: x (...) -> (...).
-    """
-
-    def backward(dy: Array) -> Array:
-        return -dy
-
-    return -x, backward
+    """Change the sign: $y = -x$.  Shapes: x (...) -> (...)."""
+    return -x, lambda dy: -dy
 
 
 @op(integer_dtype="int64")
 def maximum(a: Array, b: Array) -> tuple[Array, Backward]:
-    r"""Take the larger element by element, with broadcasting: $y = \max(a, b)$. Equal elements share the gradient.
-
-    Shapes: a, b broadcast against each other.  Raises ShapeError if they cannot.
-    """
+    r"""Take the larger: $y = \max(a, b)$. Equal elements share the gradient.  Shapes: as in `add`."""
     _check_broadcast("maximum", a, b)
-
-    def backward(dy: Array) -> tuple[Array, Array]:
-        # The derivative by the larger one is 1, by the smaller one 0.
-        share = ((a > b).astype(dy.dtype) + (a >= b)) / 2
-        return dy * share, dy * (1 - share)
-
-    return np.maximum(a, b), backward
+    return np.maximum(a, b), lambda dy: _shared(dy, a > b, a >= b)
 
 
 @op(integer_dtype="int64")
 def minimum(a: Array, b: Array) -> tuple[Array, Backward]:
-    r"""Take the smaller element by element, with broadcasting: $y = \min(a, b)$. Equal elements share the gradient.
-
-    Shapes: a, b broadcast against each other.  Raises ShapeError if they cannot.
-    """
+    r"""Take the smaller: $y = \min(a, b)$. Equal elements share the gradient.  Shapes: as in `add`."""
     _check_broadcast("minimum", a, b)
+    return np.minimum(a, b), lambda dy: _shared(dy, a < b, a <= b)
 
-    def backward(dy: Array) -> tuple[Array, Array]:
-        share = ((a < b).astype(dy.dtype) + (a <= b)) / 2
-        return dy * share, dy * (1 - share)
 
-    return np.minimum(a, b), backward
+def _shared(dy: Array, a_wins: Array, a_wins_or_draws: Array) -> tuple[Array, Array]:
+    # The derivative by the chosen element is 1, by the other one 0.
+    share = (a_wins.astype(dy.dtype) + a_wins_or_draws) / 2
+    return dy * share, dy * (1 - share)
 
 
 @op(integer_dtype="int64")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from minigrad.autograd.gradients import Backward, Deferred
@@ -72,35 +74,11 @@ def linear_cross_entropy(
     Shapes: x (rows, C), weight (V, C), targets (rows,) integers, row_weights (rows,) -> ().
     Raises ShapeError if the shapes do not fit, InputError if a target is out of range.
     """
-    head = _Head("linear_cross_entropy", x, weight, targets)
-    if row_weights is not None and row_weights.shape != targets.shape:
-        raise ShapeError(f"linear_cross_entropy needs row_weights {targets.shape}, not {row_weights.shape}")
-    x_wanted, weight_wanted, _, row_weights_wanted = gradients_wanted()
-    dx = dw = None
-    if x_wanted or weight_wanted:
-        scales = np.full(len(x), 1 / head.count, x.dtype)
-        if row_weights is not None:
-            scales *= row_weights
-        losses, dx, dw = head.losses_and_gradients(scales, x_wanted, weight_wanted)
-    else:
-        losses = head.losses()
-    divisor = losses.dtype.type(head.count)
-    weighted = losses if row_weights is None else losses * row_weights
-    shares = losses / divisor if row_weights_wanted else None
-
-    def backward(dy: Array) -> tuple[Array | None, Deferred | None, None, Array | None]:
-        # A graph runs backward once, so both gradients are scaled in place: no second array of (V, C) is needed.
-        def write(out: Array, add: bool) -> None:
-            assert dw is not None
-            np.multiply(dw, dy, out=dw if add else out)
-            if add:
-                out += dw
-
-        scaled = None if dx is None else np.multiply(dx, dy, out=dx)
-        deferred = None if dw is None else Deferred(dw.shape, dw.dtype, write)
-        return scaled, deferred, None, None if shares is None else shares * dy
-
-    return np.asarray(weighted.sum() / divisor), backward
+    head = Head("linear_cross_entropy", x, weight, targets, row_weights)
+    *wanted, _, row_weights_wanted = gradients_wanted()
+    if not any(wanted):
+        return head.mean(head.losses(), None, None, row_weights_wanted)
+    return head.mean(*head.losses_and_gradients(head.scales(), wanted), row_weights_wanted)
 
 
 def linear_losses_formula(x: Array, weight: Array, targets: Array) -> Array:
@@ -124,58 +102,92 @@ def linear_losses(x: Array, weight: Array, targets: Array) -> tuple[Array, Backw
     >>> ops.linear_losses(np.eye(2), np.zeros((4, 2)), [3, -100]).tolist()  # ln 4; the second row has no target
     [1.3862943611198906, 0.0]
     """
-    head = _Head("linear_losses", x, weight, targets)
-    x_wanted, weight_wanted, _ = gradients_wanted()
+    *wanted, _ = gradients_wanted()
 
     def backward(dy: Array) -> tuple[Array | None, Array | None, None]:
         # The gradient of a weighted sum of losses, whose weights are dy.
-        _, dx, dw = _Head("linear_losses", x, weight, targets).losses_and_gradients(
-            np.require(dy, x.dtype, ["C", "W"]), x_wanted, weight_wanted
-        )
+        head = Head("linear_losses", x, weight, targets)
+        _, dx, dw = head.losses_and_gradients(np.require(dy, x.dtype, ["C", "W"]), wanted)
         return dx, dw, None
 
-    return head.losses(), backward
+    return Head("linear_losses", x, weight, targets).losses(), backward
 
 
-class _Head:
-    """Rows, the matrix of their logits, and their targets, whose losses are computed in chunks of rows."""
+class Head:
+    """Rows, the matrix of their logits, and their targets, whose losses are computed in chunks of rows.
 
-    def __init__(self, name: str, x: Array, weight: Array, targets: Array) -> None:
-        """Raise ShapeError or InputError, in the name of an operation, if they do not fit."""
+    Raises ShapeError or InputError, in the name of an operation, if they do not fit, or a weight for each row does not.
+    """
+
+    copies = 1  # of the logits of a chunk, for which `lose` needs memory
+
+    def __init__(self, name: str, x: Array, weight: Array, targets: Array, row_weights: Array | None = None) -> None:
         if x.ndim != 2 or weight.ndim != 2 or x.shape[1] != weight.shape[1] or targets.shape != x.shape[:1]:
             raise ShapeError(
                 f"{name} needs x (rows, C), weight (V, C) and targets (rows,); got {x.shape}, "
                 f"{weight.shape} and {targets.shape}"
             )
-        self.x, self.weight = x, weight
+        if row_weights is not None and row_weights.shape != targets.shape:
+            raise ShapeError(f"{name} needs row_weights {targets.shape}, not {row_weights.shape}")
+        self.x, self.weight, self.row_weights = x, weight, row_weights
         self.targets, self.count = checked_targets(targets, len(weight))
 
+    def scales(self) -> Array:
+        """Return the factor of each row's loss in the mean, (rows,)."""
+        scales = np.full(len(self.x), 1 / self.count, self.x.dtype)
+        if self.row_weights is not None:
+            scales *= self.row_weights
+        return scales
+
     def losses(self) -> Array:
-        """Return the loss of each row (rows,)."""
+        """Return the cross-entropy of each row (rows,)."""
         losses = np.empty(len(self.x), self.x.dtype)
         for chunk in row_chunks(len(self.x), len(self.weight)):
             logits = product(self.x[chunk], self.weight.T)
             losses[chunk], _ = kernels.cross_entropy_forward(logits, self.targets[chunk], IGNORE)
         return losses
 
-    def losses_and_gradients(
-        self, scales: Array, x_wanted: bool, weight_wanted: bool
-    ) -> tuple[Array, Array | None, Array | None]:
-        """Return the losses (rows,), and of their sum weighted by `scales` (rows,) the gradients dx and dW."""
+    def lose(self, logits: Array, chunk: slice, scales: Array) -> Array:
+        """Return the losses of a chunk of rows, and overwrite its logits by the gradients of the scaled losses."""
+        return kernels.cross_entropy_in_place(logits, self.targets[chunk], IGNORE, scales)
+
+    def losses_and_gradients(self, scales: Array, wanted: Sequence[bool]) -> tuple[Array, Array | None, Array | None]:
+        """Return the losses (rows,), and the wanted gradients dx and dW of their sum weighted by `scales` (rows,)."""
         x, weight = self.x, self.weight
         losses = np.empty(len(x), x.dtype)
-        dx, dw = np.empty_like(x) if x_wanted else None, np.empty_like(weight) if weight_wanted else None
-        for chunk in row_chunks(len(self.x), len(self.weight)):
+        dx = np.empty_like(x) if wanted[0] else None
+        dw = (np.empty_like if len(x) else np.zeros_like)(weight) if wanted[1] else None
+        for chunk in row_chunks(len(x), self.copies * len(weight)):
             logits = product(x[chunk], weight.T)
-            losses[chunk] = kernels.cross_entropy_in_place(logits, self.targets[chunk], IGNORE, scales[chunk])
-            gradient = logits  # its memory now holds (softmax - one-hot) times the scale of the row
+            losses[chunk] = self.lose(logits, chunk, scales[chunk])
+            gradient = logits  # its memory now holds them
             if dx is not None:
                 product_into(gradient, weight, dx[chunk], False)
             if dw is not None:
                 product_into(gradient.T, x[chunk], dw, chunk.start > 0)
-        if dw is not None and not len(x):
-            dw[...] = 0
         return losses, dx, dw
+
+    def mean(
+        self, losses: Array, dx: Array | None, dw: Array | None, row_weights_wanted: bool
+    ) -> tuple[Array, Backward]:
+        """Return the weighted mean of the losses, and its backward function, given the gradients dx and dW of it."""
+        divisor = losses.dtype.type(self.count)
+        weighted = losses if self.row_weights is None else losses * self.row_weights
+        shares = losses / divisor if row_weights_wanted else None
+
+        def backward(dy: Array) -> tuple[Array | None, Deferred | None, None, Array | None]:
+            # A graph runs backward once, so both gradients are scaled in place: no second array of (V, C) is needed.
+            def write(out: Array, add: bool) -> None:
+                assert dw is not None
+                np.multiply(dw, dy, out=dw if add else out)
+                if add:
+                    out += dw
+
+            scaled = None if dx is None else np.multiply(dx, dy, out=dx)
+            deferred = None if dw is None else Deferred(dw.shape, dw.dtype, write)
+            return scaled, deferred, None, None if shares is None else shares * dy
+
+        return np.asarray(weighted.sum() / divisor), backward
 
 
 def logit_chunks(rows: int, vocab_size: int) -> int:

@@ -8,9 +8,9 @@ from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import gradients_wanted, op
 from minigrad.constants import IGNORE
 from minigrad.errors import InputError, ShapeError
-from minigrad.kernels.gemm.backend import product, product_into
+from minigrad.kernels.gemm.backend import product
 from minigrad.kernels.rowwise.distillation import Lesson, distillation_in_place
-from minigrad.ops.cross_entropy import checked_targets, linear_losses_formula, row_chunks
+from minigrad.ops.cross_entropy import Head, linear_losses_formula
 from minigrad.ops.softmax import log_softmax_formula
 from minigrad.options import checked_number
 from minigrad.typing import Array, TeacherOutputs
@@ -62,52 +62,34 @@ def linear_distillation(
     >>> ops.linear_distillation(np.eye(2), np.eye(2), [0, 1], teaching=teaching).item()  # they agree
     0.0
     """
-    teacher = _checked_teacher(x, weight, targets, teaching)
-    if row_weights is not None and row_weights.shape != targets.shape:
-        raise ShapeError(f"linear_distillation needs row_weights {targets.shape}, not {row_weights.shape}")
-    flat, count = checked_targets(targets, len(weight))
-    x_wanted, weight_wanted, _, row_weights_wanted = gradients_wanted()
-    dx, dw = np.empty_like(x) if x_wanted else None, np.zeros_like(weight) if weight_wanted else None
-    losses, scales = np.empty(len(x), x.dtype), np.full(len(x), 1 / count, x.dtype)
-    shares = np.full(len(x), teacher.share, x.dtype)
-    if row_weights is not None:
-        scales *= row_weights
-    for chunk in row_chunks(len(x), 2 * len(weight)):
-        logits, taught = product(x[chunk], weight.T), product(teacher.rows[chunk], teacher.head.T)
-        lesson = Lesson(flat[chunk], IGNORE, teacher.temperature, shares[chunk], teacher.is_reverse)
-        losses[chunk] = distillation_in_place(logits, taught, lesson, scales[chunk])
-        gradient = logits  # its memory now holds the gradient of each row
-        if dx is not None:
-            product_into(gradient, weight, dx[chunk], False)
-        if dw is not None:
-            product_into(gradient.T, x[chunk], dw, chunk.start > 0)
-
-    divisor = losses.dtype.type(count)
-    weighted = losses if row_weights is None else losses * row_weights
-    parts = losses / divisor if row_weights_wanted else None
-
-    def backward(dy: Array) -> tuple[Array | None, Array | None, None, Array | None]:
-        # A graph runs backward once, so both gradients are scaled in place.
-        scaled = (None if each is None else np.multiply(each, dy, out=each) for each in (dx, dw))
-        return next(scaled), next(scaled), None, None if parts is None else parts * dy
-
-    return np.asarray(weighted.sum() / divisor), backward
+    student = _Student("linear_distillation", x, weight, targets, row_weights)
+    student.teacher = _checked_teacher(x, weight, teaching)
+    *wanted, _, row_weights_wanted = gradients_wanted()
+    return student.mean(*student.losses_and_gradients(student.scales(), wanted), row_weights_wanted)
 
 
-def _checked_teacher(x: Array, weight: Array, targets: Array, teaching: TeacherOutputs) -> TeacherOutputs:
-    """Return what the teacher says, in the dtype of the student; raises ShapeError or InputError if it does not fit."""
+class _Student(Head):
+    copies = 2  # the teacher's logits as well
+    teacher: TeacherOutputs
+
+    def lose(self, logits: Array, chunk: slice, scales: Array) -> Array:
+        rows, head, temperature, share, is_reverse = self.teacher
+        shares = np.full(len(self.x), share, self.x.dtype)[chunk]
+        lesson = Lesson(self.targets[chunk], IGNORE, temperature, shares, is_reverse)
+        return distillation_in_place(logits, product(rows[chunk], head.T), lesson, scales)
+
+
+def _checked_teacher(x: Array, weight: Array, teaching: TeacherOutputs) -> TeacherOutputs:
+    """Return the teacher's outputs in the dtype of the student; raises ShapeError or InputError if they do not fit."""
     rows, head = (np.require(each, x.dtype, ["C"]) for each in (teaching.rows, teaching.head))
-    fits = x.ndim == weight.ndim == rows.ndim == head.ndim == 2 and x.shape[1] == weight.shape[1]
-    fits = fits and targets.shape == x.shape[:1]
-    if not fits or rows.shape != (len(x), head.shape[1]) or len(head) != len(weight):
+    if not rows.ndim == head.ndim == 2 or rows.shape != (len(x), head.shape[1]) or len(head) != len(weight):
         raise ShapeError(
-            "linear_distillation needs x (rows, C), weight (V, C) and targets (rows,), and of the teacher rows "
-            f"(rows, C') and a head (V, C'); got {x.shape}, {weight.shape}, {targets.shape}, {rows.shape} and "
-            f"{head.shape}"
+            f"linear_distillation needs of the teacher rows (rows, C') and a head (V, C'); got {rows.shape} and "
+            f"{head.shape} for {len(x)} rows and {len(weight)} tokens"
         )
     shares = np.asarray(teaching.share)
-    if shares.shape not in ((), targets.shape):
-        raise ShapeError(f"a teacher has one share, or one for each row, {targets.shape}, not {shares.shape}")
+    if shares.shape not in ((), x.shape[:1]):
+        raise ShapeError(f"a teacher has one share, or one for each row, {x.shape[:1]}, not {shares.shape}")
     checked_number("the temperature of a teacher", teaching.temperature, above=0)
     if not np.all((shares >= 0) & (shares <= 1)):
         raise InputError(f"the share of a teacher is from 0 to 1, not {teaching.share}")

@@ -16,29 +16,15 @@ from minigrad.typing import Array
 
 @op(integer_dtype="int64")
 def absolute(x: Array) -> tuple[Array, Backward]:
-    """Remove the sign: $y = |x|$, with the derivative -1 or 1. The derivative at 0 is taken as 0.
-
-    Shapes: x (...) -> (...).
-    """
-
-    def backward(dy: Array) -> Array:
-        return dy * np.sign(x)
-
-    return np.abs(x), backward
+    """Remove the sign: $y = |x|$. The derivative is -1 or 1, and taken as 0 at 0.  Shapes: x (...) -> (...)."""
+    return np.abs(x), lambda dy: dy * np.sign(x)
 
 
 @op(integer_dtype="float32")
 def exp(x: Array) -> tuple[Array, Backward]:
-    """Compute the exponential, which is its own derivative: $y = e^x$.
-
-    Shapes: x (...) -> (...).
-    """
+    """Compute the exponential, which is its own derivative: $y = e^x$.  Shapes: x (...) -> (...)."""
     y = np.exp(x)
-
-    def backward(dy: Array) -> Array:
-        return dy * y
-
-    return y, backward
+    return y, lambda dy: dy * y
 
 
 @op(integer_dtype="float32")
@@ -47,14 +33,13 @@ def log(x: Array) -> tuple[Array, Backward]:
 
     Shapes: x (...) -> (...).  NaN for negative values, minus infinity at zero.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        y = np.log(x)
 
     def backward(dy: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
             return dy / x
 
-    return y, backward
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(x), backward
 
 
 @op(integer_dtype="float32")
@@ -80,11 +65,7 @@ def tanh(x: Array) -> tuple[Array, Backward]:
     Shapes: x (...) -> (...).
     """
     y = np.tanh(x)
-
-    def backward(dy: Array) -> Array:
-        return dy * (1 - y * y)
-
-    return y, backward
+    return y, lambda dy: dy * (1 - y * y)
 
 
 @op(integer_dtype="float32")
@@ -108,11 +89,7 @@ def relu(x: Array) -> tuple[Array, Backward]:
     Shapes: x (...) -> (...).
     """
     positive = x > 0
-
-    def backward(dy: Array) -> Array:
-        return dy * positive
-
-    return np.maximum(x, 0), backward
+    return np.maximum(x, 0), lambda dy: dy * positive
 
 
 @op(integer_dtype="float32")
@@ -122,12 +99,8 @@ def silu(x: Array) -> tuple[Array, Backward]:
     Shapes: x (...) -> (...).
     """
     gate = _logistic(x)
-
-    def backward(dy: Array) -> Array:
-        # The derivative of x s is s + x s (1 - s), with s = sigma(x).
-        return dy * (gate * (1 + x * (1 - gate)))
-
-    return x * gate, backward
+    # The derivative of x s is s + x s (1 - s), with s = sigma(x).
+    return x * gate, lambda dy: dy * (gate * (1 + x * (1 - gate)))
 
 
 def gelu_formula(x: Array, *, approximate: str = "none") -> Array:
@@ -162,16 +135,9 @@ def gelu(x: Array, *, approximate: str = "none") -> tuple[Array, Backward]:
 
 @op(integer_dtype="any")
 def astype(x: Array, *, dtype: DTypeLike) -> tuple[Array, Backward]:
-    """Convert to another dtype; the gradient is converted back.
-
-    Shapes: x (...) -> (...).
-    """
+    """Convert to another dtype; the gradient is converted back.  Shapes: x (...) -> (...)."""
     before = x.dtype
-
-    def backward(dy: Array) -> Array:
-        return dy.astype(before)
-
-    return x.astype(dtype), backward
+    return x.astype(dtype), lambda dy: dy.astype(before)
 
 
 def _logistic(x: Array) -> Array:

@@ -13,6 +13,7 @@ import numpy as np
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
 from minigrad.errors import ShapeError
+from minigrad.ops.sequences import check_offsets
 from minigrad.typing import Array
 
 
@@ -37,12 +38,9 @@ def key_shift(k: Array, *, offsets: Array) -> tuple[Array, Backward]:
     >>> ops.key_shift(Tensor([[[1.0, 2, 3, 4]], [[5.0, 6, 7, 8]]]), offsets=np.array([0, 2])).tolist()
     [[[1.0, 0.0, 3.0, 0.0]], [[5.0, 2.0, 7.0, 4.0]]]
     """
-    if k.ndim != 3 or k.shape[2] % 2 or not len(offsets) or offsets[0] != 0 or offsets[-1] != len(k):
-        raise ShapeError(
-            f"key_shift needs k (rows, G, D), D even, and offsets from 0 to rows; got {k.shape}, {offsets}"
-        )
-    if (np.diff(offsets) < 0).any():
-        raise ShapeError(f"offsets of sequences must rise, not {offsets}")
+    check_offsets("key_shift", k, offsets)
+    if k.ndim != 3 or k.shape[2] % 2:
+        raise ShapeError(f"key_shift needs k (rows, G, D), D even, not {k.shape}")
     filled = np.diff(offsets) > 0
     first, last = offsets[:-1][filled], offsets[1:][filled] - 1
 

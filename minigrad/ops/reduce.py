@@ -32,11 +32,9 @@ def sum(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, 
 def mean(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, Backward]:
     r"""Average: $y = \frac1n \sum_i x_i$.
 
-    Shapes: x (...) -> (...) without the axes in `axis` (all by default), or with size 1 there if `keepdims`.
-    Raises ShapeError if an axis does not exist or there are no elements to average.
+    Shapes: as in `sum`.  Raises ShapeError if there are no elements to average.
     """
-    axes, shape = _axes("mean", x, axis), x.shape
-    _check_elements("mean", x, axes)
+    axes, shape = _axes("mean", x, axis, some=True), x.shape
     count = int(np.prod([shape[each] for each in axes]))
 
     def backward(dy: Array) -> Array:
@@ -49,11 +47,9 @@ def mean(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array,
 def max(x: Array, *, axis: Axis = None, keepdims: bool = False) -> tuple[Array, Backward]:
     r"""Take the largest: $y = \max_i x_i$. If several elements are the largest, they share the gradient equally.
 
-    Shapes: x (...) -> (...) without the axes in `axis` (all by default), or with size 1 there if `keepdims`.
-    Raises ShapeError if an axis does not exist or there are no elements to choose from.
+    Shapes: as in `sum`.  Raises ShapeError if there are no elements to choose from.
     """
-    axes = _axes("max", x, axis)
-    _check_elements("max", x, axes)
+    axes = _axes("max", x, axis, some=True)
     largest = x.max(axis=axes, keepdims=True)
     is_largest = x == largest
 
@@ -71,28 +67,25 @@ def logsumexp(x: Array, *, axis: Axis = -1, keepdims: bool = False) -> tuple[Arr
     The largest value is subtracted first, so that the exponentials cannot overflow:
     $y = m + \ln \sum_i e^{x_i - m}$.  Nothing but -inf gives -inf, with a gradient of zeros (see `softmax`). If an
     element is inf, so is the result, and the infinite elements share its gradient equally.
-    Shapes: x (...) -> (...) without the axes in `axis` (the last by default), or with size 1 there if `keepdims`.
-    Raises ShapeError if an axis does not exist or there are no elements to add.
+    Shapes: as in `sum`, but `axis` is the last by default.  Raises ShapeError if there are no elements.
     """
-    axes = _axes("logsumexp", x, axis)
-    _check_elements("logsumexp", x, axes)
+    axes = _axes("logsumexp", x, axis, some=True)
     largest = x.max(axis=axes, keepdims=True)
     with np.errstate(invalid="ignore"):
         e = np.exp(np.where(x == largest, 0, x - largest))  # inf - inf, of two infinite elements, counts as 0
     total = e.sum(axis=axes, keepdims=True)
+    y = largest + np.log(total)
 
     def backward(dy: Array) -> Array:
         # The gradient is the softmax, e / sum(e); it is 0 for nothing but -inf, where every e is e^0.
         p = e / np.where(largest == -np.inf, np.inf, total)
         return (dy if keepdims else np.expand_dims(dy, axes)) * p
 
-    y = largest + np.log(total)
-
     return np.asarray(y if keepdims else y.squeeze(axes)), backward
 
 
-def _axes(name: str, x: Array, axis: Axis) -> tuple[int, ...]:
-    """Return the reduced axes, counted from 0; raises ShapeError for an axis that does not exist."""
+def _axes(name: str, x: Array, axis: Axis, some: bool = False) -> tuple[int, ...]:
+    """Return the reduced axes, counted from 0; raises ShapeError if one does not exist, or needs `some` elements."""
     given = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
     for each in given:
         if not -x.ndim <= each < x.ndim:
@@ -100,10 +93,6 @@ def _axes(name: str, x: Array, axis: Axis) -> tuple[int, ...]:
     axes = tuple(each % x.ndim for each in given)
     if len(set(axes)) < len(axes):
         raise ShapeError(f"{name} over axes {axis} of shape {x.shape} names an axis twice")
-    return axes
-
-
-def _check_elements(name: str, x: Array, axes: tuple[int, ...]) -> None:
-    """Raise ShapeError if there is nothing to reduce."""
-    if 0 in [x.shape[each] for each in axes]:
+    if some and 0 in [x.shape[each] for each in axes]:
         raise ShapeError(f"{name} of no elements: shape {x.shape} has size 0 along axes {axes}")
+    return axes

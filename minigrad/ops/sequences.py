@@ -1,4 +1,4 @@
-"""Packed sequences of other lengths: cut or extend each, and add up the rows of each.
+"""Packed sequences: cut or extend each, add up its rows, and average blocks or prefixes of them.
 
 Sequence s has the rows ``offsets[s]:offsets[s + 1]``. A padded batch (B, T, ...) is B sequences of equal length, so
 padding is a change of the lengths from their own to T, and removing the padding is the change back.
@@ -7,13 +7,14 @@ padding is a change of the lengths from their own to T, and removing the padding
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import numpy as np
 
 from minigrad.autograd.gradients import Backward
 from minigrad.autograd.op import op
 from minigrad.errors import InputError, ShapeError
+from minigrad.kernels.sequence import prefix_mean as kernels
+from minigrad.options import checked_number
 from minigrad.typing import Array
 
 
@@ -29,25 +30,22 @@ def resize_sequences(x: Array, *, offsets: Array, new_offsets: Array, fill: floa
     >>> ops.resize_sequences(x, offsets=np.array([0, 1, 3]), new_offsets=np.array([0, 2, 3])).tolist()
     [1.0, 0.0, 2.0]
     """
-    _check("resize_sequences", x, offsets)
+    check_offsets("resize_sequences", x, offsets)
     if np.shape(new_offsets) != np.shape(offsets) or not _rise(new_offsets):
         raise ShapeError(
             f"resize_sequences needs new offsets that rise from 0, one more than the {len(offsets) - 1} sequences; "
             f"got {new_offsets}"
         )
-    if not _holds(x.dtype, fill):
+    with np.errstate(invalid="ignore"):  # every number is close to a value of a float dtype
+        holds_fill = x.dtype.kind == "f" or bool(np.asarray(fill).astype(x.dtype) == fill)
+    if not holds_fill:
         raise InputError(
             f"resize_sequences cannot fill x of dtype {x.dtype} with {fill}; convert it, for example with "
             ".astype('float32')"
         )
-    y = _resized(x, offsets, new_offsets, fill)
-
-    def backward(dy: Array) -> Array:
-        # A row that is in both has the gradient of its copy; a row that was cut off changes nothing, so its gradient
-        # is 0. That is the same operation in the other direction, with 0 as fill.
-        return _resized(dy, new_offsets, offsets, 0)
-
-    return y, backward
+    # A row that is in both has the gradient of its copy; a row that was cut off changes nothing, so its gradient is 0.
+    # That is the same operation in the other direction, with 0 as fill.
+    return _resized(x, offsets, new_offsets, fill), lambda dy: _resized(dy, new_offsets, offsets, 0)
 
 
 @op(integer_dtype="int64")
@@ -61,17 +59,93 @@ def sum_sequences(x: Array, *, offsets: Array) -> tuple[Array, Backward]:
     >>> ops.sum_sequences(Tensor([1.0, 2.0, 3.0]), offsets=np.array([0, 1, 1, 3])).tolist()
     [1.0, 0.0, 5.0]
     """
-    _check("sum_sequences", x, offsets)
+    check_offsets("sum_sequences", x, offsets)
     lengths = np.diff(offsets)
     y = np.empty((len(lengths), *x.shape[1:]), x.dtype)
     for s, (start, stop) in enumerate(itertools.pairwise(offsets)):
         y[s] = x[start:stop].sum(axis=0)
+    return y, lambda dy: np.repeat(dy, lengths, axis=0)  # the derivative of a sum by each of its terms is 1
+
+
+def block_mean_formula(x: Array, *, offsets: Array, block: int) -> Array:
+    """Compute `block_mean` in plain NumPy, one block at a time."""
+    means = [
+        x[start : start + block].mean(axis=0)
+        for first, last in itertools.pairwise(offsets)
+        for start in range(first, last - block + 1, block)
+    ]
+    return np.array(means, x.dtype).reshape(len(means), *x.shape[1:])
+
+
+@op
+def block_mean(x: Array, *, offsets: Array, block: int) -> tuple[Array, Backward]:
+    r"""Average blocks of rows: $y_b = \frac1B \sum_{i=0}^{B-1} x_{bB+i}$, for each sequence by itself.
+
+    A sequence of T rows has T // block means; rows after the last complete block are in none. So a mean is known as
+    soon as the last row of its block is, and no earlier row depends on a later one.
+    Shapes: x (rows, ...), offsets (S + 1,) -> (blocks, ...).
+    Raises InputError unless block is at least 1, ShapeError if the offsets do not rise from 0 to the number of rows.
+
+    >>> from minigrad import Tensor, ops
+    >>> ops.block_mean(Tensor([1.0, 3.0, 5.0, 7.0, 9.0]), offsets=np.array([0, 5]), block=2).tolist()
+    [2.0, 6.0]
+    """
+    checked_number("block of block_mean", block, int, at_least=1)
+    check_offsets("block_mean", x, offsets)
+    starts = np.asarray(offsets)
+    counts = np.diff(starts) // block
+    blocks = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)  # of each mean, in its sequence
+    shape, dtype = x.shape, x.dtype  # the backward pass needs nothing else of x
+    rows = (np.repeat(starts[:-1], counts) + blocks * block)[:, None] + np.arange(block)  # (blocks, block)
 
     def backward(dy: Array) -> Array:
-        # The derivative of a sum by each of its terms is 1.
-        return np.repeat(dy, lengths, axis=0)
+        # Each row of a block has a part of 1 / B in its mean.
+        dx = np.zeros(shape, dtype)
+        dx[rows] = (dy * dy.dtype.type(1 / block))[:, None]
+        return dx
 
-    return y, backward
+    return x[rows].sum(axis=1) * x.dtype.type(1 / block), backward
+
+
+def prefix_mean_formula(
+    x: Array, *, offsets: Array, carried: Array | None = None, counts: Array | None = None
+) -> Array:
+    """Compute `prefix_mean` in plain NumPy."""
+    y = np.empty_like(x)
+    for s, (start, stop) in enumerate(itertools.pairwise(offsets)):
+        sums = np.cumsum(x[start:stop], axis=0) + (0 if carried is None else carried[s])
+        lengths = np.arange(1, stop - start + 1) + (0 if counts is None else counts[s])
+        y[start:stop] = sums / lengths[:, None]
+    return y
+
+
+@op
+def prefix_mean(
+    x: Array, *, offsets: Array, carried: Array | None = None, counts: Array | None = None
+) -> tuple[Array, Backward]:
+    r"""Average each row with all rows before it in its sequence: $s_t = \tfrac1t \sum_{u \le t} x_u$.
+
+    This is the causal form of the layer summaries of Wiola (arXiv 2607.01394, eq. 20, whose mean over the whole
+    sequence would let every position see later ones). Sequence s has rows ``offsets[s]:offsets[s + 1]``. If earlier
+    rows of it were processed before, ``carried[s]`` is their sum and ``counts[s]`` their number; both are 0 by default.
+    Sums are computed in float64: in bfloat16 a running count would stop at 256.
+    Shapes: x (rows, C), offsets (S + 1,), carried (S, C), counts (S,) -> (rows, C).  Raises ShapeError if they do not
+    fit.
+    """
+    starts = np.require(offsets, np.int64, ["C", "W"])
+    check_offsets("prefix_mean", x, starts)
+    shape = (len(starts) - 1, *x.shape[1:])
+    sums = np.zeros(shape) if carried is None else np.require(carried, np.float64, ["C", "W"])
+    before = np.zeros(shape[0], np.int64) if counts is None else np.require(counts, np.int64, ["C", "W"])
+    if x.ndim != 2 or sums.shape != shape or before.shape != shape[:1]:
+        raise ShapeError(
+            f"prefix_mean needs x (rows, C), carried {shape} and counts {shape[:1]}; got {x.shape}, {sums.shape} and "
+            f"{before.shape}"
+        )
+    # Row u is part of the mean of every later row t, with the weight 1 / n_t, where n_t is the number of rows in that
+    # mean: dx_u = sum_{t >= u} dy_t / n_t, a running sum from the end.
+    y = kernels.prefix_mean_forward(x, starts, sums, before)
+    return y, lambda dy: kernels.prefix_mean_backward(dy, starts, before)
 
 
 def _resized(x: Array, offsets: Array, new_offsets: Array, fill: float) -> Array:
@@ -85,14 +159,8 @@ def _resized(x: Array, offsets: Array, new_offsets: Array, fill: float) -> Array
     return y
 
 
-def _holds(dtype: np.dtype[Any], number: float) -> bool:
-    """Whether a number is one of the values of a dtype; every number is close to one of a float dtype."""
-    with np.errstate(invalid="ignore"):
-        return dtype.kind == "f" or bool(np.asarray(number).astype(dtype) == number)
-
-
-def _check(name: str, x: Array, offsets: Array) -> None:
-    """Raise ShapeError if x has no rows, or `offsets` do not divide them into sequences."""
+def check_offsets(name: str, x: Array, offsets: Array) -> None:
+    """Raise ShapeError unless x has rows, and `offsets` divide them into sequences."""
     if x.ndim < 1 or not _rise(offsets) or offsets[-1] != len(x):
         raise ShapeError(f"{name} needs x (rows, ...) and offsets that rise from 0 to rows; got {x.shape}, {offsets}")
 

@@ -32,7 +32,7 @@ from minigrad.nn.cache import KeyValueCache
 from minigrad.nn.layout import Layout
 from minigrad.nn.module import Module
 from minigrad.nn.parameter import Init, Parameter
-from minigrad.ops.attention_entropy import relative_entropy
+from minigrad.ops.attention import relative_entropy
 from minigrad.ops.visible_keys import causal_visible
 from minigrad.programs.lower import attend
 from minigrad.programs.trace import Recorder, Unknown, lowers

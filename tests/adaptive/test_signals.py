@@ -12,7 +12,7 @@ from minigrad.adaptive.signals import measure
 from minigrad.autograd import observers
 from minigrad.nn import Layout
 from minigrad.nn.language_model import LanguageModel
-from minigrad.ops.attention_entropy import relative_entropy_formula
+from minigrad.ops.attention import relative_entropy_formula
 from minigrad.ops.softmax import log_softmax_formula
 from minigrad.quantised import quantise
 from tests.models import tiny

@@ -6,7 +6,7 @@ import numpy as np
 
 from minigrad import Tensor, nn, ops
 from minigrad.ops.elementwise import gelu_formula
-from minigrad.ops.swiglu import swiglu_formula
+from minigrad.ops.gating import swiglu_formula
 
 
 def test_the_swiglu_block_is_its_formula() -> None:

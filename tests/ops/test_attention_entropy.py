@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minigrad.ops.attention_entropy import relative_entropy, relative_entropy_formula
+from minigrad.ops.attention import relative_entropy, relative_entropy_formula
 from minigrad.ops.visible_keys import causal_visible
 from tests.ops.test_attention import case_of
 

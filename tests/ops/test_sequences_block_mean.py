@@ -21,7 +21,7 @@ def test_the_rows_themselves_are_not_kept() -> None:
     ("offsets", "block", "error", "message"),
     [
         ([0, 4], 0, InputError, "block of block_mean takes a whole number of at least 1, not 0"),
-        ([0, 5], 2, ShapeError, r"offsets that rise from 0 to the number of rows; got \[0 5\] for \(4, 3\)"),
+        ([0, 5], 2, ShapeError, r"offsets that rise from 0 to rows; got \(4, 3\), \[0 5\]"),
         ([0, 3, 2, 4], 2, ShapeError, "offsets that rise"),
         ([], 2, ShapeError, "offsets that rise"),
     ],
