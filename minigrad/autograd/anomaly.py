@@ -38,11 +38,11 @@ def detect_anomaly() -> Iterator[None]:
     Traceback (most recent call last):
     minigrad.autograd.anomaly.AnomalyError: log made 1 NaN and 0 infinities out of finite input, called at ...
     """
-    with watch(AnomalyDetector()):
+    with watch(_Detector()):
         yield
 
 
-class AnomalyDetector(Observer):
+class _Detector(Observer):
     """The observer that checks every result and every gradient, and so what an update uses."""
 
     def __init__(self) -> None:
@@ -52,8 +52,7 @@ class AnomalyDetector(Observer):
     def forward(
         self, name: str, arrays: Sequence[Array], options: dict[str, Any]
     ) -> Iterator[Callable[[Result], Result]]:
-        """Check the result of a forward function, and store its call site for the check of its backward function."""
-        where = call_site()
+        where = _call_site()
 
         def check(result: Result) -> Result:
             _check(f"{name} made", "input", where, arrays, np.asarray(result[0]))
@@ -64,7 +63,6 @@ class AnomalyDetector(Observer):
 
     @contextlib.contextmanager
     def backward(self, node: RecordedOperation, dy: Array) -> Iterator[Callable[[Gradients], Gradients]]:
-        """Check the gradients of a backward function; deferred ones are computed for this."""
         where = self._call_sites.get(node.backward, "unknown") if node.backward is not None else "unknown"
 
         def check(gradients: Gradients) -> Gradients:
@@ -77,7 +75,7 @@ class AnomalyDetector(Observer):
         yield check
 
 
-def call_site() -> str:
+def _call_site() -> str:
     """Return file and line of the innermost caller outside this package."""
     for frame in reversed(traceback.extract_stack()):
         if not frame.filename.startswith((_PACKAGE, contextlib.__file__)):
@@ -93,7 +91,6 @@ def _check(what: str, source: str, where: str, inputs: Sequence[Array], output: 
     floats = [x for x in inputs if np.issubdtype(x.dtype, np.floating)]
     nans = int(np.isnan(output).sum())
     was_nan = any(np.isnan(x).any() for x in floats)
-    was_infinite = any(np.isinf(x).any() for x in floats)
-    if (nans and not was_nan) or not (was_nan or was_infinite):
+    if (nans and not was_nan) or not (was_nan or any(np.isinf(x).any() for x in floats)):
         infinities = int(np.isinf(output).sum())
         raise AnomalyError(f"{what} {nans} NaN and {infinities} infinities out of finite {source}, called at {where}")

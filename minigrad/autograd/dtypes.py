@@ -67,10 +67,8 @@ class Signature(NamedTuple):
 
     def accept(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> tuple[Any, ...]:
         """Check a call, and return its positional arguments without optional ones at the end that are None."""
-        if options and (unknown := options.keys() - self.options):
-            raise self._unknown_option(unknown)
-        if len(arguments) > self.most:
-            raise self._too_many(len(arguments))
+        if (options and options.keys() - self.options) or len(arguments) > self.most:
+            raise self._refusal(len(arguments), options.keys() - self.options)
         while self.required < len(arguments) <= len(self.positional) and arguments[-1] is None:
             arguments = arguments[:-1]
         return arguments
@@ -83,13 +81,13 @@ class Signature(NamedTuple):
         """Whether an argument is converted to the dtype of the others."""
         return position >= len(self.positional) or self.positional[position] not in self.integers
 
-    def _unknown_option(self, unknown: set[str]) -> InputError:
+    def _refusal(self, count: int, unknown: set[str]) -> InputError:
+        """Return the error of unknown options, or of more positional arguments than there are."""
         usual = {"dim": "axis", "keepdim": "keepdims"}
-        names = ", ".join(f"{name} (here it is {usual[name]})" if name in usual else name for name in sorted(unknown))
-        known = f"its options are {', '.join(sorted(self.options))}" if self.options else "it has no options"
-        return InputError(f"{self.name} has no option {names}; {known}")
-
-    def _too_many(self, count: int) -> InputError:
+        if unknown:
+            wrong = (f"{each} (here it is {usual[each]})" if each in usual else each for each in sorted(unknown))
+            known = f"its options are {', '.join(sorted(self.options))}" if self.options else "it has no options"
+            return InputError(f"{self.name} has no option {', '.join(wrong)}; {known}")
         number, names = len(self.positional), ", ".join(self.positional)
         by_name = f"; options are given by name: {', '.join(f'{each}=...' for each in self.options)}"
         return InputError(
@@ -109,7 +107,12 @@ def lift(signature: Signature, arguments: Sequence[Any]) -> list[Array]:
     fast = True  # while all arguments are float tensors of one dtype, no conversion is needed
     for argument in arguments:
         if not isinstance(argument, Operators):
-            arrays.append(_as_array(signature, len(arrays), argument))
+            arrays.append(native(np.asarray(argument)))
+            if arrays[-1].dtype.kind not in "fiub":
+                raise InputError(
+                    f"{signature.name} got {signature.argument(len(arrays) - 1)} of type {type(argument).__name__}; it "
+                    "takes tensors, arrays and numbers"
+                )
             fast = False
             continue
         array = argument.data
@@ -133,17 +136,6 @@ def lift(signature: Signature, arguments: Sequence[Any]) -> list[Array]:
     return arrays
 
 
-def _as_array(signature: Signature, position: int, argument: Any) -> Array:
-    """Return a plain array or number as an array of numbers."""
-    array = native(np.asarray(argument))
-    if array.dtype.kind not in "fiub":
-        raise InputError(
-            f"{signature.name} got {signature.argument(position)} of type {type(argument).__name__}; it takes tensors, "
-            "arrays and numbers"
-        )
-    return array
-
-
 def _dtype_without_tensors(
     signature: Signature, arguments: Sequence[Any], arrays: Sequence[Array]
 ) -> np.dtype[Any] | None:
@@ -155,9 +147,7 @@ def _dtype_without_tensors(
         return np.result_type(*of_arrays)
     if floats:
         return np.dtype(np.float32)  # a Python float is float32, as in Tensor(1.0)
-    if signature.integer_dtype == "any":
-        return None
-    return None if signature.integer_dtype is None else np.dtype(signature.integer_dtype)
+    return None if signature.integer_dtype in ("any", None) else np.dtype(signature.integer_dtype)
 
 
 def _check(signature: Signature, arrays: Sequence[Array], dtype: np.dtype[Any] | None) -> None:

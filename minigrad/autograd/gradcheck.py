@@ -36,8 +36,7 @@ def check(
     """Compare the gradients of `function` by each of its float64 arguments with central differences.
 
     `function` takes one Tensor per array and returns a Tensor of any shape. If it has several elements, the slopes are
-    those of their sum with fixed random weights, so that each of them counts. Arrays of integers are passed on and not
-    checked.
+    those of their sum with fixed random weights, so that each of them counts. Arrays of integers are not checked.
     Raises GradientError naming the operation, argument and index, with both values; TypeError for float32 arrays.
 
     >>> check(lambda x: x.exp() / x, np.array([0.5, 2.0]))
@@ -93,9 +92,5 @@ def _directions(array: Array, seed: int) -> list[tuple[str, Array]]:
     if array.size > _SMALL:
         direction = generator(seed, "gradcheck direction").standard_normal(array.shape)
         return [("along a random direction", direction / np.linalg.norm(direction))]
-    directions = []
-    for index in np.ndindex(array.shape):
-        direction = np.zeros_like(array)
-        direction[index] = 1
-        directions.append((f"at index {index}", direction))
-    return directions
+    units = np.eye(array.size).reshape(array.size, *array.shape)
+    return [(f"at index {index}", unit) for index, unit in zip(np.ndindex(array.shape), units, strict=True)]

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import heapq
 import itertools
+import operator
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -46,12 +47,8 @@ class Node:
         backward: Backward | None = None,
         saved: SavedVersions = (),
     ) -> None:
-        self.name = name
-        self.shape = shape
-        self.dtype = dtype
-        self.parents = parents
-        self.backward = backward
-        self.saved = saved
+        self.name, self.shape, self.dtype = name, shape, dtype
+        self.parents, self.backward, self.saved = parents, backward, saved
         self.gradient: Array | None = None
         self.stale = self.has_gradient = False
         self.order = next(_creation)
@@ -132,12 +129,11 @@ class _Arrived:
         else:
             self._gradients[node] += gradient
 
-    def take_newest(self) -> tuple[Node, Array] | None:
-        """Remove the node that was created last, with its gradient; None if there is no node."""
-        if not self._heap:
-            return None
-        node = heapq.heappop(self._heap)[1]
-        return node, self._gradients.pop(node)
+    def newest_first(self) -> Iterator[tuple[Node, Array]]:
+        """Yield and remove the node that was created last, with its gradient, until there is none."""
+        while self._heap:
+            node = heapq.heappop(self._heap)[1]
+            yield node, self._gradients.pop(node)
 
 
 def run_backward(root: Node, gradient: Array) -> None:
@@ -153,13 +149,12 @@ def run_backward(root: Node, gradient: Array) -> None:
         return
     arrived = _Arrived()
     arrived.add(root, gradient)
-    while (newest := arrived.take_newest()) is not None:
-        node, dy = newest
+    for node, dy in arrived.newest_first():
         parents = node.parents  # read before the node is cut
         if not observers.active:
             _route(node, parents, _call_backward(node, dy), arrived)
             continue
-        with observers.surround(lambda observer, node=node, dy=dy: observer.backward(node, dy)) as observed:
+        with observers.surround(operator.methodcaller("backward", node, dy)) as observed:
             _route(node, parents, observed(_call_backward(node, dy)), arrived)
 
 
@@ -202,17 +197,13 @@ def _route(
 
 def _fit(gradient: Gradient, parent: Node, node: Node, position: int) -> Gradient:
     """Sum a gradient over the axes along which its argument was broadcast; refuse any other difference."""
-    if gradient.dtype != parent.dtype:
-        raise ShapeError(
-            f"the backward of {node.name} returned a gradient of dtype {gradient.dtype} for argument {position}, "
-            f"whose dtype is {parent.dtype}"
-        )
     extra = len(gradient.shape) - len(parent.shape)
     sizes = gradient.shape[max(extra, 0) :]
-    if extra < 0 or any(size not in (1, got) for size, got in zip(parent.shape, sizes, strict=True)):
+    fits = extra >= 0 and all(size in (1, got) for size, got in zip(parent.shape, sizes, strict=True))
+    if gradient.dtype != parent.dtype or not fits:
         raise ShapeError(
-            f"the backward of {node.name} returned a gradient of shape {gradient.shape} for argument {position}, "
-            f"whose shape is {parent.shape}"
+            f"the backward of {node.name} returned a gradient of shape {gradient.shape} and dtype {gradient.dtype} for "
+            f"argument {position}, of shape {parent.shape} and dtype {parent.dtype}"
         )
     return sum_to_shape(gradient.array() if isinstance(gradient, Deferred) else gradient, parent.shape)
 

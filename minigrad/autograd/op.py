@@ -60,7 +60,12 @@ def op(
 
 def _operation(function: Forward, integers: tuple[str, ...], integer_dtype: str | None) -> Operation:
     name, signature = function.__name__, Signature.of(function, integers, integer_dtype)
-    _check_name(name, function.__module__)
+    other, module = OPS[name].__module__ if name in OPS else function.__module__, function.__module__
+    if other != module and "minigrad" in (other.split(".")[0], module.split(".")[0]):
+        raise InputError(
+            f"an operation named {name} is in {other} already, and the operators of Tensor find operations by their "
+            f"names; give the one in {module} another name, such as own_{name}"
+        )
 
     @functools.wraps(function)
     def apply(*arguments: Any, **options: Any) -> Tensor:
@@ -79,12 +84,8 @@ def _operation(function: Forward, integers: tuple[str, ...], integer_dtype: str 
 
 def _parents(arguments: tuple[Any, ...], count: int) -> tuple[Node | None, ...]:
     """Return the nodes of `count` or more arguments; None for one that needs no gradient or was omitted."""
-    nodes: list[Node | None] = [None] * max(count, len(arguments))
-    if is_recording():
-        for position, argument in enumerate(arguments):
-            if isinstance(argument, Tensor):
-                nodes[position] = argument.node
-    return tuple(nodes)
+    nodes = [each.node if isinstance(each, Tensor) else None for each in arguments] if is_recording() else []
+    return tuple(nodes) + (None,) * (max(count, len(arguments)) - len(nodes))
 
 
 _call = threading.local()  # whose `parents` are those of the operation that this thread is in
@@ -137,13 +138,3 @@ def _result(
         saved = saved_versions(backward, [*tensors, result])
         result.node = Node(name, y.shape, y.dtype, parents, backward, saved)
     return result
-
-
-def _check_name(name: str, module: str) -> None:
-    """Raise InputError if an operation of minigrad has this name: `a + b` and `x.tanh()` find theirs by its name."""
-    other = OPS[name].__module__ if name in OPS else module
-    if other != module and "minigrad" in (other.split(".")[0], module.split(".")[0]):
-        raise InputError(
-            f"an operation named {name} is in {other} already, and the operators of Tensor find operations by their "
-            f"names; give the one in {module} another name, such as own_{name}"
-        )

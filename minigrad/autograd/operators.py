@@ -169,7 +169,7 @@ class Operators:
 
     __lt__, __le__ = _comparison(np.less), _comparison(np.less_equal)
     __gt__, __ge__ = _comparison(np.greater), _comparison(np.greater_equal)
-    __eq__, __ne__ = _comparison(np.equal), _comparison(np.not_equal)  # type: ignore[assignment]
+    __eq__, __ne__ = _comparison(np.equal), _comparison(np.not_equal)
     __hash__ = object.__hash__
 
     def sum(self, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, **unknown: Any) -> Self:

@@ -7,7 +7,7 @@ computed a node of the graph; and new tensors: zeros, ones, a range, and normal 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,23 @@ from minigrad.autograd.operators import OPS, Operators, unwrap
 from minigrad.errors import GraphError, InputError, ShapeError
 from minigrad.random import generator
 from minigrad.typing import Array
+
+
+def _in_place(name: str) -> Callable[..., Any]:
+    """Return the method of ``p -= step``: a leaf, such as a parameter, changes; any other tensor becomes a new one."""
+
+    def update(self: Tensor, other: Any) -> Tensor:
+        if not self.is_leaf:
+            return OPS[name](self, other)
+        if is_recording():
+            raise GraphError(
+                "a leaf cannot be changed in place while operations are recorded; do it inside `with no_grad():`, or "
+                "write y = x + ... for a new tensor"
+            )
+        self[...] = OPS[name](self, other)
+        return self
+
+    return update
 
 
 class Tensor(Operators):
@@ -245,29 +262,8 @@ class Tensor(Operators):
             raise ShapeError(f"assignment to a tensor of shape {self.shape}: {error}") from None
         self.version.count += 1
 
-    def __iadd__(self, other: Any) -> Tensor:
-        return self._update("add", other)
-
-    def __isub__(self, other: Any) -> Tensor:
-        return self._update("subtract", other)
-
-    def __imul__(self, other: Any) -> Tensor:
-        return self._update("multiply", other)
-
-    def __itruediv__(self, other: Any) -> Tensor:
-        return self._update("divide", other)
-
-    def _update(self, name: str, other: Any) -> Tensor:
-        """Compute ``p -= step``: in place for a leaf, such as a parameter; for any other tensor, a new tensor."""
-        if not self.is_leaf:
-            return OPS[name](self, other)
-        if is_recording():
-            raise GraphError(
-                "a leaf cannot be changed in place while operations are recorded; do it inside `with no_grad():`, or "
-                "write y = x + ... for a new tensor"
-            )
-        self[...] = OPS[name](self, other)
-        return self
+    __iadd__, __isub__ = _in_place("add"), _in_place("subtract")
+    __imul__, __itruediv__ = _in_place("multiply"), _in_place("divide")
 
     def __len__(self) -> int:
         return len(self._data)

@@ -31,22 +31,14 @@ def context_attention(q: Array, k: Array, v: Array) -> tuple[Array, Backward]:
     Query head h uses key/value head h // (H / G).
     Shapes: q (rows, H, D), k and v (rows, L, G, D) -> (rows, H, D).  Raises ShapeError if they do not fit.
     """
-    _check_heads(q, k, v)
-    scale = 1 / math.sqrt(q.shape[2])
-    y, p = kernels.context_attention_forward(q, k, v, scale)
-
-    def backward(dy: Array) -> tuple[Array, Array, Array]:
-        # For each row and head: dv_l = p_l dy and dp_l = dy . v_l; through the softmax, ds_l = p_l (dp_l - sum p * dp);
-        # dq = scale sum_l ds_l k_l and dk_l = scale ds_l q. Keys and values sum over the heads of their group.
-        return kernels.context_attention_backward(dy, q, k, v, p, scale)
-
-    return y, backward
-
-
-def _check_heads(q: Array, k: Array, v: Array) -> None:
     if q.ndim != 3 or k.ndim != 4 or k.shape != v.shape or k.shape[::3] != q.shape[::2] or not k.shape[1]:
         raise ShapeError(
             f"context_attention needs q (rows, H, D), k and v (rows, L, G, D); got {q.shape}, {k.shape} and {v.shape}"
         )
     if not k.shape[2] or q.shape[1] % k.shape[2]:
         raise ShapeError(f"{q.shape[1]} query heads cannot share {k.shape[2]} key/value heads evenly")
+    scale = 1 / math.sqrt(q.shape[2])
+    y, p = kernels.context_attention_forward(q, k, v, scale)
+    # For each row and head: dv_l = p_l dy and dp_l = dy . v_l; through the softmax, ds_l = p_l (dp_l - sum p * dp);
+    # dq = scale sum_l ds_l k_l and dk_l = scale ds_l q. Keys and values sum over the heads of their group.
+    return y, lambda dy: kernels.context_attention_backward(dy, q, k, v, p, scale)

@@ -31,12 +31,8 @@ def dropout(
     check_probability(probability)
     width = x.shape[-1] if x.ndim else 1
     stream = Stream(philox_key(seed, "dropout"), step, index, first_row * width)
-
-    def backward(dy: Array) -> Array:
-        # Dropout multiplies by a constant mask, so its gradient is multiplied by the same mask.
-        return kernels.dropout(dy, probability, stream)
-
-    return kernels.dropout(x, probability, stream), backward
+    # Dropout multiplies by a constant mask, so its gradient is multiplied by the same mask.
+    return kernels.dropout(x, probability, stream), lambda dy: kernels.dropout(dy, probability, stream)
 
 
 def check_probability(probability: float) -> None:

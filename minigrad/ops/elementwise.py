@@ -123,14 +123,10 @@ def gelu(x: Array, *, approximate: str = "none") -> tuple[Array, Backward]:
     if approximate not in ("none", "tanh"):
         raise InputError(f"gelu takes approximate='none' or 'tanh', not {approximate!r}")
     exact = approximate == "none"
-
-    def backward(dy: Array) -> Array:
-        # Exact: dx = dy (Phi(x) + x phi(x)), with the normal density phi = Phi'.
-        # With t = tanh(u) and u = sqrt(2/pi) (x + 0.044715 x^3): dx = dy ((1 + t) / 2 + x/2 (1 - t^2) u'),
-        # where u' = sqrt(2/pi) (1 + 3 * 0.044715 x^2).
-        return kernels.gelu_backward(dy, x, exact)
-
-    return kernels.gelu_forward(x, exact), backward
+    # Exact: dx = dy (Phi(x) + x phi(x)), with the normal density phi = Phi'.
+    # With t = tanh(u) and u = sqrt(2/pi) (x + 0.044715 x^3): dx = dy ((1 + t) / 2 + x/2 (1 - t^2) u'),
+    # where u' = sqrt(2/pi) (1 + 3 * 0.044715 x^2).
+    return kernels.gelu_forward(x, exact), lambda dy: kernels.gelu_backward(dy, x, exact)
 
 
 @op(integer_dtype="any")

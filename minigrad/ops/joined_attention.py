@@ -26,10 +26,7 @@ from minigrad.typing import Array
 
 
 class SeenKeys(NamedTuple):
-    """Where the rows and the keys of each sequence are, and which of its keys a row sees, as in `attention`.
-
-    Shapes: offsets (S + 1,), key_ranges (S, 2), visible and first_visible (rows,).
-    """
+    """Where the rows and the keys of each sequence are, and which of its keys a row sees, as in `attention`."""
 
     offsets: Array  # (S + 1,): sequence s has the query rows offsets[s]:offsets[s + 1]
     key_ranges: Array  # (S, 2): and the key rows key_ranges[s, 0]:key_ranges[s, 1]
@@ -38,10 +35,7 @@ class SeenKeys(NamedTuple):
 
 
 class SeenFarKeys(NamedTuple):
-    """Where the far keys of each sequence are, how many of them a row sees, and for how many keys each stands.
-
-    Shapes: ranges (S, 2), visible (rows,).
-    """
+    """Where the far keys of each sequence are, how many of them a row sees, and for how many keys each stands."""
 
     ranges: Array  # (S, 2): sequence s has the far rows ranges[s, 0]:ranges[s, 1]
     visible: Array  # (rows,): a row sees this many of them, from the first on
@@ -144,7 +138,10 @@ def attention_with_own_key(
     """
     plan = Plan(**visible_keys(q, k, v, *shared), scale=1 / math.sqrt(q.shape[2]))
     first, visible = plan.seen
-    _check_own_keys(q, k, own_k, own_v, has_own, visible - first)
+    if own_k.shape != (len(q), *k.shape[1:]) or own_v.shape != own_k.shape or has_own.shape != q.shape[:1]:
+        raise ShapeError(f"own keys and values must be {(len(q), *k.shape[1:])}; got {own_k.shape} and {own_v.shape}")
+    if not (has_own | (visible - first > 0)).all():
+        raise ShapeError("every row needs a key: a shared one or its own")
     group, kv_heads = q.shape[1] // k.shape[1], k.shape[1]
     sees_own = has_own[:, None, None]
     keys, values = (np.where(sees_own, x, 0).repeat(group, axis=1) for x in (own_k, own_v))  # (rows, H, D)
@@ -161,10 +158,3 @@ def attention_with_own_key(
         return dq, dk, dv, *(x.reshape(len(q), kv_heads, group, q.shape[2]).sum(axis=2) for x in by_head)
 
     return out, backward
-
-
-def _check_own_keys(q: Array, k: Array, own_k: Array, own_v: Array, has_own: Array, counts: Array) -> None:
-    if own_k.shape != (len(q), *k.shape[1:]) or own_v.shape != own_k.shape or has_own.shape != q.shape[:1]:
-        raise ShapeError(f"own keys and values must be {(len(q), *k.shape[1:])}; got {own_k.shape} and {own_v.shape}")
-    if not (has_own | (counts > 0)).all():
-        raise ShapeError("every row needs a key: a shared one or its own")

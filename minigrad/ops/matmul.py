@@ -30,7 +30,17 @@ def matmul(a: Array, b: Array) -> tuple[Array, Backward]:
     Shapes: a (..., M, K), b (..., K, N) -> (..., M, N); leading axes broadcast; a vector counts as one row (a) or one
     column (b), and the result lacks that axis.  Raises ShapeError if the inner sizes differ.
     """
-    _check_inner_sizes(a, b)
+    if not a.ndim or not b.ndim or a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
+        raise ShapeError(
+            f"matmul cannot multiply shapes {a.shape} and {b.shape}: the last size of the first must equal the "
+            "second-last of the second. Use .transpose(...) if one of them is transposed."
+        )
+    try:
+        np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError:
+        raise ShapeError(
+            f"matmul cannot multiply shapes {a.shape} and {b.shape}: the axes before the last two must broadcast"
+        ) from None
     rows, columns = a[None, :] if a.ndim == 1 else a, b[:, None] if b.ndim == 1 else b
 
     if b.ndim == 2 and a.ndim >= 2:  # one matrix for all: one large product instead of many small ones
@@ -119,17 +129,3 @@ def _batched(a: Array, b: Array) -> Array:
     for x, z, out in zip(left, right, y, strict=True):
         product_into(x, z, out, False)
     return y.reshape(*lead, *y.shape[1:])
-
-
-def _check_inner_sizes(a: Array, b: Array) -> None:
-    if not a.ndim or not b.ndim or a.shape[-1] != b.shape[-2 if b.ndim > 1 else 0]:
-        raise ShapeError(
-            f"matmul cannot multiply shapes {a.shape} and {b.shape}: the last size of the first must equal the "
-            "second-last of the second. Use .transpose(...) if one of them is transposed."
-        )
-    try:
-        np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    except ValueError:
-        raise ShapeError(
-            f"matmul cannot multiply shapes {a.shape} and {b.shape}: the axes before the last two must broadcast"
-        ) from None

@@ -30,16 +30,12 @@ def rms_norm(x: Array, weight: Array, *, eps: float = 1e-5) -> tuple[Array, Back
     >>> ops.rms_norm(Tensor([[2.0, -2.0]]), Tensor([1.0, 3.0]), eps=0.0).tolist()
     [[1.0, -3.0]]
     """
-    _check_weight("rms_norm", x, weight)
+    _check_weights("rms_norm", x, weight)
     check_eps("rms_norm", eps)
     y, inverse = kernels.rms_norm_forward(x, weight, eps)
-
-    def backward(dy: Array) -> tuple[Array, Array]:
-        # With g = dy w and dr/dx_i = x_i / (C r): dx_i = g_i / r - x_i / (C r^3) sum_j g_j x_j.
-        # dw is dy x / r, summed over the rows.
-        return kernels.rms_norm_backward(dy, x, weight, inverse)
-
-    return y, backward
+    # With g = dy w and dr/dx_i = x_i / (C r): dx_i = g_i / r - x_i / (C r^3) sum_j g_j x_j.
+    # dw is dy x / r, summed over the rows.
+    return y, lambda dy: kernels.rms_norm_backward(dy, x, weight, inverse)
 
 
 def offset_rms_norm_formula(x: Array, weight: Array, offset: Array, *, eps: float = 1e-6) -> Array:
@@ -58,8 +54,7 @@ def offset_rms_norm(x: Array, weight: Array, offset: Array, *, eps: float = 1e-6
     Shapes: x (..., C), weight (C,), offset (C,) -> (..., C).  Raises ShapeError if weight or offset do not fit,
     InputError unless eps is at least 0.
     """
-    _check_weight("offset_rms_norm", x, weight)
-    _check_weight("offset_rms_norm", x, offset)
+    _check_weights("offset_rms_norm", x, weight, offset)
     check_eps("offset_rms_norm", eps)
     z = x + offset
     y, inverse = kernels.rms_norm_forward(z, weight, eps)
@@ -86,19 +81,14 @@ def layer_norm(x: Array, weight: Array, bias: Array, *, eps: float = 1e-5) -> tu
     Shapes: x (..., C), weight (C,), bias (C,) -> (..., C).  Raises ShapeError if weight or bias do not fit, InputError
     unless eps is at least 0.
     """
-    _check_weight("layer_norm", x, weight)
-    _check_weight("layer_norm", x, bias)
+    _check_weights("layer_norm", x, weight, bias)
     check_eps("layer_norm", eps)
     y, mean, inverse = kernels.layer_norm_forward(x, weight, bias, eps)
-
-    def backward(dy: Array) -> tuple[Array, Array, Array]:
-        # With z = x - mean and g = dy w, dz is as in rms_norm. Subtracting the mean has the gradient
-        # dx = dz - mean(dz), and mean(dz) = mean(g) / s because the elements of z sum to 0:
-        # dx_i = (g_i - mean(g)) / s - z_i / (C s^3) sum_j g_j z_j.
-        # dw is dy z / s, and db is dy, both summed over the rows.
-        return kernels.layer_norm_backward(dy, x, weight, mean, inverse)
-
-    return y, backward
+    # With z = x - mean and g = dy w, dz is as in rms_norm. Subtracting the mean has the gradient
+    # dx = dz - mean(dz), and mean(dz) = mean(g) / s because the elements of z sum to 0:
+    # dx_i = (g_i - mean(g)) / s - z_i / (C s^3) sum_j g_j z_j.
+    # dw is dy z / s, and db is dy, both summed over the rows.
+    return y, lambda dy: kernels.layer_norm_backward(dy, x, weight, mean, inverse)
 
 
 def check_eps(owner: str, eps: float) -> None:
@@ -106,9 +96,10 @@ def check_eps(owner: str, eps: float) -> None:
     checked_number(f"eps of {owner}", eps, at_least=0)
 
 
-def _check_weight(name: str, x: Array, weight: Array) -> None:
-    if not x.ndim or weight.shape != x.shape[-1:] or not weight.size:
-        raise ShapeError(
-            f"{name} needs one weight per element of a row: input {x.shape}, weight {weight.shape}, "
-            f"expected {x.shape[-1:] if x.ndim else '(C,)'}"
-        )
+def _check_weights(name: str, x: Array, *weights: Array) -> None:
+    for weight in weights:
+        if not x.ndim or weight.shape != x.shape[-1:] or not weight.size:
+            raise ShapeError(
+                f"{name} needs one weight per element of a row: input {x.shape}, weight {weight.shape}, "
+                f"expected {x.shape[-1:] if x.ndim else '(C,)'}"
+            )

@@ -37,19 +37,6 @@ def rotary(
     >>> ops.rotary(Tensor([[[3.0, 4.0]]]), **quarter, positions=np.array([1])).tolist()
     [[[-4.0, 3.0]]]
     """
-    _check_tables(x, cosine, positions)
-    cosine, sine = (np.require(table, x.dtype, ["C", "W"]) for table in (cosine, sine))
-    positions = np.require(positions, np.int64, ["C", "W"])
-
-    def backward(dy: Array) -> Array:
-        # The transpose of a rotation is the rotation by the opposite angle. Tables that also scale a pair, with
-        # cosine^2 + sine^2 other than 1, scale its gradient by the same factor.
-        return kernels.rotate(dy, cosine, sine, positions, -1, interleaved)
-
-    return kernels.rotate(x, cosine, sine, positions, 1, interleaved), backward
-
-
-def _check_tables(x: Array, cosine: Array, positions: Array) -> None:
     if x.ndim != 3 or x.shape[2] != 2 * cosine.shape[1] or positions.shape != x.shape[:1]:
         raise ShapeError(
             f"rotary needs x (rows, H, D), tables (positions, D/2) and positions (rows,); got {x.shape}, "
@@ -57,3 +44,9 @@ def _check_tables(x: Array, cosine: Array, positions: Array) -> None:
         )
     if positions.size and not (positions.min() >= 0 and positions.max() < len(cosine)):
         raise ShapeError(f"rotary has angles for positions 0 to {len(cosine) - 1}, not for {positions.max()}")
+    cosine, sine = (np.require(table, x.dtype, ["C", "W"]) for table in (cosine, sine))
+    positions = np.require(positions, np.int64, ["C", "W"])
+    y = kernels.rotate(x, cosine, sine, positions, 1, interleaved)
+    # The transpose of a rotation is the rotation by the opposite angle. Tables that also scale a pair, with
+    # cosine^2 + sine^2 other than 1, scale its gradient by the same factor.
+    return y, lambda dy: kernels.rotate(dy, cosine, sine, positions, -1, interleaved)

@@ -27,11 +27,7 @@ def reshape(x: Array, *, shape: tuple[int, ...]) -> tuple[Array, Backward]:
             f"reshape cannot change shape {before} ({x.size:,} elements) into {tuple(shape)}: the number of elements "
             "must stay the same"
         ) from None
-
-    def backward(dy: Array) -> Array:
-        return dy.reshape(before)
-
-    return y, backward
+    return y, lambda dy: dy.reshape(before)
 
 
 @op(integer_dtype="any")
@@ -44,11 +40,7 @@ def transpose(x: Array, *, axes: tuple[int, ...] | None = None) -> tuple[Array, 
     if sorted(order) != list(range(x.ndim)):
         raise ShapeError(f"transpose got axes {axes} for shape {x.shape}: name each of its {x.ndim} axes once")
     inverse = tuple(int(axis) for axis in np.argsort(order))
-
-    def backward(dy: Array) -> Array:
-        return dy.transpose(inverse)
-
-    return x.transpose(order), backward
+    return x.transpose(order), lambda dy: dy.transpose(inverse)
 
 
 @op(integer_dtype="any")
@@ -90,11 +82,7 @@ def concatenate(*parts: Array, axis: int = 0) -> tuple[Array, Backward]:
     """
     y = _joined(np.concatenate, parts, axis)
     cuts = np.cumsum([part.shape[axis] for part in parts])[:-1]
-
-    def backward(dy: Array) -> list[Array]:
-        return np.split(dy, cuts, axis=axis)
-
-    return y, backward
+    return y, lambda dy: np.split(dy, cuts, axis=axis)
 
 
 @op(integer_dtype="any")
@@ -103,11 +91,7 @@ def stack(*parts: Array, axis: int = 0) -> tuple[Array, Backward]:
 
     Shapes: n parts (...) -> (..., n, ...).  Raises ShapeError if the shapes differ.
     """
-
-    def backward(dy: Array) -> list[Array]:
-        return list(np.moveaxis(dy, axis, 0))
-
-    return _joined(np.stack, parts, axis), backward
+    return _joined(np.stack, parts, axis), lambda dy: list(np.moveaxis(dy, axis, 0))
 
 
 @op(integers=("condition",), integer_dtype="any")
@@ -122,11 +106,7 @@ def where(condition: Array, a: Array, b: Array) -> tuple[Array, Backward]:
         y = np.where(chosen, a, b)
     except ValueError:
         raise ShapeError(f"where cannot broadcast shapes {condition.shape}, {a.shape} and {b.shape}") from None
-
-    def backward(dy: Array) -> tuple[None, Array, Array]:
-        return None, dy * chosen, dy * ~chosen
-
-    return y, backward
+    return y, lambda dy: (None, dy * chosen, dy * ~chosen)
 
 
 def _joined(join: Callable[..., Array], parts: tuple[Array, ...], axis: int) -> Array:

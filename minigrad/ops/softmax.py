@@ -58,12 +58,8 @@ def log_softmax(x: Array, *, axis: int = -1) -> tuple[Array, Backward]:
     """
     _check_axis("log_softmax", x, axis)
     y = kernels.log_softmax_forward(x, axis)
-
-    def backward(dy: Array) -> Array:
-        # dy_i/dx_j = (i == j) - softmax_j, so dx_j = dy_j - softmax_j sum_i dy_i.
-        return kernels.log_softmax_backward(dy, y, axis)
-
-    return y, backward
+    # dy_i/dx_j = (i == j) - softmax_j, so dx_j = dy_j - softmax_j sum_i dy_i.
+    return y, lambda dy: kernels.log_softmax_backward(dy, y, axis)
 
 
 def _largest(x: Array, axis: int) -> Array:

@@ -34,15 +34,25 @@ def visible_keys(
     first_visible: Array | None = None,
 ) -> dict[str, Any]:
     """Check the arguments of attention; return the fields of its `Plan` that define the keys of each row."""
-    _check_heads(q, k, v)
+    if q.ndim != 3 or k.shape != v.shape or k.ndim != 3 or k.shape[2] != q.shape[2]:
+        raise ShapeError(
+            f"attention needs q (rows, H, D), k and v (key rows, G, D); got {q.shape}, {k.shape}, {v.shape}"
+        )
+    if not k.shape[1] or q.shape[1] % k.shape[1]:
+        raise ShapeError(f"{q.shape[1]} query heads cannot share {k.shape[1]} key/value heads evenly")
     starts = np.require(offsets, np.int64, ["C", "W"])
     lengths = starts[1:] - starts[:-1]
     if not len(starts) or starts[0] != 0 or starts[-1] != len(q) or lengths.min(initial=0) < 0:
         raise ShapeError(f"attention offsets must rise from 0 to the number of rows ({len(q)}); got {starts}")
     ranges = np.stack([starts[:-1], starts[1:]], axis=1) if key_ranges is None else key_ranges
     ranges = np.require(ranges, np.int64, ["C", "W"])
-    if key_ranges is not None or len(k) < len(q):  # the rows of the queries rise and do not overlap
-        _check_ranges(k, starts, ranges)
+    if ranges.shape != (len(starts) - 1, 2) or (ranges[:, 0] < 0).any() or (ranges[:, 1] > len(k)).any():
+        raise ShapeError(f"attention key ranges must lie within {len(k)} key rows, one pair per sequence; got {ranges}")
+    if key_ranges is not None:
+        used = ranges[ranges[:, 0] < ranges[:, 1]]
+        used = used[np.argsort(used[:, 0])]
+        if (used[1:, 0] < used[:-1, 1]).any():
+            raise ShapeError(f"attention key ranges must not overlap, or their gradients would mix; got {ranges}")
     num_keys = ranges[:, 1] - ranges[:, 0]
     if visible is not None:
         seen = np.require(visible, np.int64, ["C", "W"])
@@ -55,24 +65,6 @@ def visible_keys(
         first_visible = np.require(first_visible, np.int64, ["C", "W"])
         _check_bound("first_visible", first_visible, starts, seen)
     return {"offsets": starts, "ranges": ranges, "visible": seen, "first_visible": first_visible}
-
-
-def _check_heads(q: Array, k: Array, v: Array) -> None:
-    if q.ndim != 3 or k.shape != v.shape or k.ndim != 3 or k.shape[2] != q.shape[2]:
-        raise ShapeError(
-            f"attention needs q (rows, H, D), k and v (key rows, G, D); got {q.shape}, {k.shape}, {v.shape}"
-        )
-    if not k.shape[1] or q.shape[1] % k.shape[1]:
-        raise ShapeError(f"{q.shape[1]} query heads cannot share {k.shape[1]} key/value heads evenly")
-
-
-def _check_ranges(k: Array, offsets: Array, ranges: Array) -> None:
-    if ranges.shape != (len(offsets) - 1, 2) or (ranges[:, 0] < 0).any() or (ranges[:, 1] > len(k)).any():
-        raise ShapeError(f"attention key ranges must lie within {len(k)} key rows, one pair per sequence; got {ranges}")
-    used = ranges[ranges[:, 0] < ranges[:, 1]]
-    used = used[np.argsort(used[:, 0])]
-    if (used[1:, 0] < used[:-1, 1]).any():
-        raise ShapeError(f"attention key ranges must not overlap, or their gradients would be mixed up; got {ranges}")
 
 
 def _check_bound(name: str, bound: Array, offsets: Array, most: Array) -> None:

@@ -72,7 +72,6 @@ def draw_atlas(atlas: Mapping[int, Array]) -> str:
 
 
 def _bar(left: float, top: float, width: float, shares: Array) -> list[str]:
-    """Return the parts of a bar, one behind the other, and its outline."""
     parts = [
         box(f"{left + start * width:.1f}", top, f"{share * width:.1f}", _BAR, fill=colour)
         for start, share, colour in zip(np.cumsum(shares) - shares, shares, COLOURS, strict=False)

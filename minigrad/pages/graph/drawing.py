@@ -43,12 +43,12 @@ def draw_graph(function: Callable[..., Tensor], **inputs: ArrayLike) -> str:
     >>> svg.startswith("<svg"), "multiply" in svg, "0.7616" in svg
     (True, True, True)
     """
-    return picture(history(function, inputs), _final_lines, lambda box: "")
 
+    def lines(box: Box) -> tuple[Line, list[Line]]:
+        gradient = [] if box.gradient is None else [Line("gradient", shown(box.gradient))]
+        return Line(box.title, shown(box.value)), gradient
 
-def _final_lines(box: Box) -> tuple[Line, list[Line]]:
-    """Return the title and the value of a box, and its gradient."""
-    return Line(box.title, shown(box.value)), [] if box.gradient is None else [Line("gradient", shown(box.gradient))]
+    return picture(history(function, inputs), lines, lambda box: "")
 
 
 def picture(
@@ -75,7 +75,12 @@ def picture(
     for box, (upper, lower) in written.items():
         x, y = middles[box, row_of[box]]
         x -= wide / 2
-        body += _frame(box, x, y, wide, attributes(box)) + _text(upper, ' font-weight="600"', x, y + 20, wide)
+        colour = "currentColor" if box.inputs else _INPUT_COLOUR
+        body += (
+            f'<rect x="{x:g}" y="{y:g}" width="{wide}" height="{_HEIGHT}" rx="6" fill="{colour}" fill-opacity=".08" '
+            f'stroke="{colour}"{attributes(box)}/>'
+        )
+        body += _text(upper, ' font-weight="600"', x, y + 20, wide)
         body += "".join(_text(line, ' fill-opacity=".75"', x, y + 40, wide) for line in lower)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="a computation graph" font-size="15" '
@@ -107,9 +112,8 @@ def _middles(
         last = max((row_of[other] for other in boxes if box in other.inputs), default=0)
         for row in rows[row_of[box] + 1 : last]:
             row.append(box)
-    taken = [
-        sum(wide for box in row if row_of[box] == number) + _ACROSS * (len(row) - 1) for number, row in enumerate(rows)
-    ]
+    own = (sum(row_of[box] == number for box in row) for number, row in enumerate(rows))
+    taken = [wide * count + _ACROSS * (len(row) - 1) for count, row in zip(own, rows, strict=True)]
     width = max(taken) + 2 * _MARGIN
     middles = {}
     for number, row in enumerate(rows):
@@ -137,15 +141,6 @@ def _curve(places: Sequence[tuple[float, float]], aside: float, attributes: str)
         before = after
     dot = f'<circle cx="{last[0] + aside:g}" cy="{last[1]:g}" r="3"/>'
     return f'<path d="{path}" fill="none" stroke="currentColor" stroke-opacity=".6"{attributes}/>{dot}'
-
-
-def _frame(box: Box, x: float, y: float, wide: int, attributes: str) -> str:
-    """Return the rectangle of a box."""
-    colour = "currentColor" if box.inputs else _INPUT_COLOUR
-    return (
-        f'<rect x="{x:g}" y="{y:g}" width="{wide}" height="{_HEIGHT}" rx="6" fill="{colour}" fill-opacity=".08" '
-        f'stroke="{colour}"{attributes}/>'
-    )
 
 
 def _text(line: Line, weight: str, x: float, y: float, wide: int) -> str:

@@ -49,7 +49,11 @@ def history(function: Callable[..., Tensor], inputs: dict[str, ArrayLike]) -> li
     Each of `inputs` becomes a tensor that requires a gradient (integers as float32). What else the function uses is
     constant. Raises GraphError if the result depends on none of the inputs.
     """
-    leaves = {name: _leaf(value) for name, value in inputs.items()}
+    kinds = {name: np.asarray(value).dtype.kind for name, value in inputs.items()}
+    leaves = {
+        name: Tensor(value, requires_grad=True, dtype=np.float32 if kinds[name] in "iub" else None)
+        for name, value in inputs.items()
+    }
     recording = _Recording()
     with watch(recording):
         result = function(**leaves)
@@ -58,11 +62,6 @@ def history(function: Callable[..., Tensor], inputs: dict[str, ArrayLike]) -> li
             raise GraphError(f"the result depends on none of the inputs {', '.join(leaves)} through an operation")
         result.backward()
     return recording.boxes(root, leaves)
-
-
-def _leaf(value: ArrayLike) -> Tensor:
-    array = np.asarray(value)
-    return Tensor(value, requires_grad=True, dtype=np.float32 if array.dtype.kind in "iub" else None)
 
 
 @dataclass

@@ -7,6 +7,7 @@ complete. A short script adds a slider, which shows the picture as it is after e
 from __future__ import annotations
 
 import html
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 
 from numpy.typing import ArrayLike
@@ -31,7 +32,12 @@ def step_through(function: Callable[..., Tensor], **inputs: ArrayLike) -> str:
     """
     boxes = history(function, inputs)
     count = sum(box.number > 0 for box in boxes)
-    told = [_inputs_told(boxes), *_values_told(boxes), _start_told(boxes[-1]), *_gradients_told(boxes)]
+    told = [
+        f"Given: {_listed(_equation(box) for box in boxes if not box.number)}.",
+        *_values_told(boxes),
+        f"The way back begins at {_name(boxes[-1])}, whose gradient is 1.",
+        *_gradients_told(boxes),
+    ]
 
     def lines(box: Box) -> tuple[Line, list[Line]]:
         return Line(_name(box), shown(box.value), _between(box.number)), _gradients(box, count)
@@ -50,17 +56,11 @@ def _name(box: Box) -> str:
     return f"{box.title}{str(box.number).translate(_SUBSCRIPTS)}" if box.number else box.title
 
 
-def _inputs_told(boxes: Sequence[Box]) -> str:
-    return f"Given: {_listed(_equation(box) for box in boxes if not box.number)}."
-
-
 def _values_told(boxes: Sequence[Box]) -> list[str]:
     """Return a sentence for each operation, in the order of computing."""
     operations = sorted((box for box in boxes if box.number), key=lambda box: box.number)
-    return [
-        f"{_name(box)} takes {_listed(map(_equation, box.inputs))}. Its value is {_words(box.value)}."
-        for box in operations
-    ]
+    words = ((_name(box), _listed(map(_equation, box.inputs)), _words(box.value)) for box in operations)
+    return [f"{name} takes {inputs}. Its value is {value}." for name, inputs, value in words]
 
 
 def _equation(box: Box) -> str:
@@ -69,10 +69,6 @@ def _equation(box: Box) -> str:
 
 def _words(array: Array) -> str:
     return shown(array).replace("shape", "an array of shape")
-
-
-def _start_told(root: Box) -> str:
-    return f"The way back begins at {_name(root)}, whose gradient is 1."
 
 
 def _gradients_told(boxes: Sequence[Box]) -> list[str]:
@@ -88,13 +84,9 @@ def _passed(sender: Box, receiver: Box) -> str:
     """Return what an operation passes on to one of its inputs, and the sum if that has received parts before."""
     arrived = [each for each in receiver.arrivals if each.sender is sender]
     parts = " and ".join(_words(each.part) for each in arrived)
-    total = f" (together {_words(arrived[-1].total)})" if len(receiver.arrivals[: _end(receiver, sender)]) > 1 else ""
+    is_first_and_only = receiver.arrivals[0] is arrived[-1]
+    total = "" if is_first_and_only else f" (together {_words(arrived[-1].total)})"
     return f"{parts} to {_name(receiver)}{total}"
-
-
-def _end(receiver: Box, sender: Box) -> int:
-    """Return the number of parts that have arrived when the sender has passed on its own."""
-    return max(place for place, each in enumerate(receiver.arrivals, 1) if each.sender is sender)
 
 
 def _gradients(box: Box, count: int) -> list[Line]:
@@ -102,11 +94,8 @@ def _gradients(box: Box, count: int) -> list[Line]:
     if box.gradient is None:
         return []
     sums = {count + 1 + each.sender.visit: each.total for each in box.arrivals} or {count + 1: box.gradient}
-    ends: list[int | None] = [*list(sums)[1:], None]
-    return [
-        Line("gradient", shown(total), _between(begin, end))
-        for (begin, total), end in zip(sums.items(), ends, strict=True)
-    ]
+    ends = itertools.zip_longest(sums.items(), list(sums)[1:])
+    return [Line("gradient", shown(total), _between(begin, end)) for (begin, total), end in ends]
 
 
 def _between(begin: int, end: int | None = None) -> str:

@@ -9,7 +9,7 @@ import zlib
 import numpy as np
 import pytest
 
-from minigrad.pages.picture import COLOUR, data_address, shares_as_png
+from minigrad.pages.explain.maps import COLOUR, data_address, shares_as_png
 from minigrad.typing import Array
 
 
