@@ -26,10 +26,8 @@ class Cache:
     """The base of all caches: `batch_size` sequences of `lengths` (batch_size,) tokens, each at most `max_length`."""
 
     def __init__(self, batch_size: int, max_length: int) -> None:
-        if batch_size < 1 or max_length < 1:
-            raise InputError(
-                f"a cache needs batch_size and max_length of at least 1, not {batch_size} and {max_length}"
-            )
+        if min(batch_size, max_length) < 1:
+            raise InputError(f"caches need batch_size and max_length of at least 1, not {batch_size} and {max_length}")
         self.batch_size, self.max_length = batch_size, max_length
         self.lengths: Array = np.zeros(batch_size, np.int64)
 
@@ -76,7 +74,6 @@ class Cache:
         self.lengths = self._checked(lengths)
 
     def _checked(self, lengths: ArrayLike) -> Array:
-        """Return the lengths that `truncate` was given, one for each sequence."""
         wanted: Array = np.broadcast_to(lengths, self.batch_size).astype(np.int64)
         if (wrong := (wanted < 0) | (wanted > self.lengths)).any():
             first = int(wrong.argmax())
@@ -121,7 +118,7 @@ class KeyValueCache(Cache):
         return self.lengths
 
     def select(self, sequences: ArrayLike) -> Self:
-        """Return a cache of these sequences, by their numbers: fewer of them, or one of them several times."""
+        """Return a cache of these sequences."""
         chosen, numbers, filled = copy.copy(self), np.asarray(sequences), slice(self.lengths.max() + 1)
         chosen.batch_size, chosen.lengths = len(numbers), self.lengths[numbers]
         for name in ("keys", "values", "far_keys", "far_values"):

@@ -83,7 +83,8 @@ def recompute(function: Callable[..., Tensor], *arguments: Any, parameters: Sequ
     parameters that the function uses. Both calls must compute the same: backward() raises GraphError if one of these
     tensors, or one of `parameters`, was changed in place since.
     """
-    given = [tensor for argument in arguments for tensor in _tensors(argument)]
+    items = (each for argument in arguments for each in (argument if isinstance(argument, list) else [argument]))
+    given = [each for each in items if isinstance(each, Tensor)]
     with no_grad():
         result = Tensor(function(*arguments))
     if not is_recording():
@@ -105,17 +106,8 @@ def recompute(function: Callable[..., Tensor], *arguments: Any, parameters: Sequ
     return result
 
 
-def _tensors(argument: Any) -> list[Tensor]:
-    """Return the tensor that an argument is, or the tensors in a list."""
-    if isinstance(argument, Tensor):
-        return [argument]
-    return [item for item in argument if isinstance(item, Tensor)] if isinstance(argument, list) else []
-
-
-def _replaced(argument: Any, leaves: Any) -> Any:
+def _replaced(argument: Any, leaves: Iterator[Tensor]) -> Any:
     """Return the argument with each tensor in it replaced by the next of `leaves`."""
-    if isinstance(argument, Tensor):
-        return next(leaves)
     if isinstance(argument, list):
         return [next(leaves) if isinstance(item, Tensor) else item for item in argument]
-    return argument
+    return next(leaves) if isinstance(argument, Tensor) else argument

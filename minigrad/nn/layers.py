@@ -43,9 +43,8 @@ class Linear(Module):
 
 
 class Conv1D(Module):
-    """A matrix and a bias applied to every row, $y = x W + b$; the weight is stored ``[in, out]``, as GPT-2 does.
+    """A matrix and a bias, $y = x W + b$, with the weight stored ``[in, out]`` and the name of GPT-2's published code.
 
-    The name is that of the published code, which used a convolution of width 1.
     Shapes: x (..., in) -> (..., out).
     """
 
@@ -57,10 +56,7 @@ class Conv1D(Module):
         self.bias = Parameter((outputs,), Init())
 
     def lines(self) -> Array:
-        """Return the matrix with one line for each output, (out, in): a copy, made once for as long as it is the same.
-
-        In lines of outputs it is read faster: measured, at 28 instead of 24 GB/s.
-        """
+        """Return the matrix with one line for each output, (out, in): a cached copy, read at 28 instead of 24 GB/s."""
         version = self.weight.version
         if self._copy is None or self._copy[0] is not version or self._copy[1] != version.count:
             self._copy = version, version.count, np.ascontiguousarray(self.weight.data.T)
@@ -75,14 +71,7 @@ class Conv1D(Module):
 
 
 class Embedding(Module):
-    """A table with one row per token (see `ops.embedding`); it may also be the head, which computes logits.
-
-    Shapes: ids (...) -> (..., width).
-
-    >>> from minigrad import Tensor
-    >>> Embedding(vocab_size=10, width=4)(Tensor([[1, 2, 3]])).shape
-    (1, 3, 4)
-    """
+    """A table with one row per token, which may also be the head: ids (...) -> (..., width) (see `ops.embedding`)."""
 
     def __init__(self, vocab_size: int, width: int, *, std: float = 0.02) -> None:
         check_sizes(self, vocab_size=vocab_size, width=width)
@@ -158,7 +147,6 @@ class Function(Module):
         return self.function(x)
 
     def _title(self) -> str:
-        """Return the name of the function."""
         return getattr(self.function, "__name__", type(self.function).__name__)
 
 
@@ -185,7 +173,6 @@ class Sequential(Module):
         self.layers = [layer if isinstance(layer, Module) else Function(layer) for layer in layers]
 
     def _children(self) -> Iterator[tuple[str, Module]]:
-        """Yield the layers, each under its number."""
         return ((str(index), layer) for index, layer in enumerate(self.layers))
 
     def __getitem__(self, index: int) -> Module:
@@ -202,12 +189,7 @@ class Sequential(Module):
 
 
 class Residual(Sequential):
-    """Layers whose output is added to their input, $y = x + f(x)$ (He et al. 2015, arXiv 1512.03385).
-
-    >>> from minigrad import Tensor
-    >>> Residual(lambda x: 10.0 * x)(Tensor([1.0, 2.0])).tolist()
-    [11.0, 22.0]
-    """
+    """Layers whose output is added to their input, $y = x + f(x)$ (He et al. 2015, arXiv 1512.03385)."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Add the output of the layers to x."""
@@ -217,8 +199,7 @@ class Residual(Sequential):
 class Dropout(Module):
     """Elements set to 0 with a given probability in training, and unchanged at evaluation (see `ops.dropout`).
 
-    Which elements are dropped is a function of seed, step, the layer's index and the place of an element in the batch
-    of the step; `set_step` sets these before each step.
+    The choice is a function of seed, step, the layer's index and the place in the batch; `set_step` sets these.
     """
 
     def __init__(self, probability: float) -> None:
@@ -228,18 +209,15 @@ class Dropout(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Drop elements in training; return the input at evaluation."""
-        if not self.training or self.probability == 0:
-            return x
-        return ops.dropout(x, probability=self.probability, **self._stream())
+        draws = self.draws()
+        return ops.dropout(x, probability=draws.pop("dropout"), **draws) if draws else x
 
     def draws(self) -> dict[str, Any]:
         """Return the options with which `ops.attention` drops probabilities; none at evaluation."""
         if not self.training or self.probability == 0:
             return {}
-        return {"dropout": self.probability, **self._stream()}
-
-    def _stream(self) -> dict[str, int]:
-        return {"seed": self.seed, "step": self.step, "index": self.index, "first_row": self.first_row}
+        stream = {"seed": self.seed, "step": self.step, "index": self.index, "first_row": self.first_row}
+        return {"dropout": self.probability, **stream}
 
 
 def dropouts(model: Module) -> list[Dropout]:
@@ -250,8 +228,7 @@ def dropouts(model: Module) -> list[Dropout]:
 def set_step(layers: Sequence[Dropout], seed: int, step: int, first_row: int = 0) -> None:
     """Set what determines the masks of all dropout layers of a model (`dropouts`): seed, step, and the layer's index.
 
-    A model that is given only a part of the batch of a step needs the number of the first of its rows there,
-    `first_row`; then dropout does not depend on how the batch is divided.
+    With `first_row`, the number of its first row in the batch of the step, a part of it is dropped as the whole is.
     """
     for index, layer in enumerate(layers):
         layer.seed, layer.step, layer.index, layer.first_row = seed, step, index, first_row

@@ -43,10 +43,8 @@ class Layout:
         Shapes: lengths (sequences,), past () or (sequences,).
         Raises ShapeError for a negative length or for `lengths` of more than one axis.
 
-        >>> Layout.packed([2, 0, 3])
-        Layout(offsets=array([0, 2, 2, 5]), positions=array([0, 1, 0, 1, 2]))
-        >>> Layout.packed([2, 1], past=[0, 7]).positions
-        array([0, 1, 7])
+        >>> Layout.packed([2, 1], past=[0, 7])
+        Layout(offsets=array([0, 2, 3]), positions=array([0, 1, 7]))
         """
         counts = np.asarray(lengths, np.int64)
         if counts.ndim != 1 or (counts < 0).any():

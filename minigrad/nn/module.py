@@ -112,11 +112,6 @@ class Module:
 
         A frozen parameter requires no gradient, so none is computed, and optimizers and clipping skip it; it is saved
         and loaded as before. `initialise` allocates no gradients for parameters that are frozen by then.
-
-        >>> from minigrad import nn
-        >>> layer = nn.Linear(2, 3).freeze()
-        >>> layer.weight.requires_grad
-        False
         """
         for parameter in self.parameters():
             parameter.requires_grad = not frozen
@@ -172,10 +167,7 @@ class Module:
             parameter.data = arrays[name]
 
     def save_weights(self, path: PathLike) -> None:
-        """Write every parameter into one safetensors file, by name; raises RunError if it cannot be written.
-
-        An existing file is replaced, completely or not at all.
-        """
+        """Write or replace a safetensors file of every parameter, by name; raises RunError if it cannot be written."""
         save_tensors(path, self.state_dict())
 
     def load_weights(self, path: PathLike) -> None:

@@ -76,8 +76,6 @@ class Parameter(Tensor):
 
     >>> Parameter([0.5, 2.0])
     Parameter([0.5 2. ], dtype=float32, requires_grad=True)
-    >>> Parameter((2, 3), Init(std=0.02)).shape
-    (2, 3)
     """
 
     __slots__ = ("init",)

@@ -29,7 +29,6 @@ class Wrapper(Module):
         self.inner = inner
 
     def _children(self) -> Iterator[tuple[str, Parameter | Module]]:
-        """Yield the inner module under no name of its own, then what is beside it."""
         return (("" if child is self.inner else name, child) for name, child in super()._children())
 
     def forward(self, *arguments: Any, **options: Any) -> Any:

@@ -7,7 +7,6 @@ stochastic approximation by averaging"). A decaying learning rate does much the 
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
@@ -59,9 +58,9 @@ class WeightAverage:
 
     def values(self) -> list[Array]:
         """Return the average of each parameter that requires a gradient, in their order and shapes; not copies."""
-        found: dict[int, Array] = {}
-        for segment, flat in zip(self._segments, self._flat, strict=True):
-            found |= {id(each): view for each, view in zip(segment.members, segment.views(flat), strict=True)}
+        members = (id(each) for segment in self._segments for each in segment.members)
+        views = (view for s, flat in zip(self._segments, self._flat, strict=True) for view in s.views(flat))
+        found = dict(zip(members, views, strict=True))
         return [found[id(parameter)] for parameter in self._trained]
 
     @contextlib.contextmanager
@@ -90,10 +89,9 @@ class WeightAverage:
     def _each(self, change: Callable[[Array, Array], None]) -> None:
         """Call `change` with pieces of the averages and of the weights; threads share them."""
         for segment, flat in zip(self._segments, self._flat, strict=True):
-            threads.over_rows(functools.partial(_pieces, change, flat, segment.data), -(-flat.size // _TOGETHER), _WORK)
 
+            def change_some(start: int, stop: int, average: Array = flat, weights: Array = segment.data) -> None:
+                for place in (slice(piece * _TOGETHER, (piece + 1) * _TOGETHER) for piece in range(start, stop)):
+                    change(average[place], weights[place])
 
-def _pieces(change: Callable[[Array, Array], None], average: Array, weights: Array, start: int, stop: int) -> None:
-    for piece in range(start, stop):
-        place = slice(piece * _TOGETHER, (piece + 1) * _TOGETHER)
-        change(average[place], weights[place])
+            threads.over_rows(change_some, -(-flat.size // _TOGETHER), _WORK)

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from minigrad.autograd.tensor import Tensor
 from minigrad.errors import InputError
 from minigrad.kernels.rowwise.updates import sum_of_squares
-from minigrad.optim.flat import Segment, segments
+from minigrad.optim.flat import segments
+from minigrad.typing import Array
 
 LARGEST_NORM = 2.0**60
 """The norm to which an optimizer clips every gradient: float32 holds the squares of its elements, and their sums."""
@@ -16,7 +17,7 @@ LARGEST_NORM = 2.0**60
 
 def global_norm(parameters: Iterable[Tensor]) -> float:
     """Return the norm of all gradients taken as one long vector; a parameter without a gradient does not count."""
-    return _norm(_with_gradient(parameters))
+    return _norm(_gradients(parameters))
 
 
 def clip_factor(norm: float, max_norm: float) -> float:
@@ -35,18 +36,18 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float) -> float:
     If the norm is not finite, the gradients stay unchanged, because no factor makes them finite. Parameters without a
     gradient, such as frozen ones, are skipped.
     """
-    found = _with_gradient(parameters)
-    norm = _norm(found)
+    gradients = _gradients(parameters)
+    norm = _norm(gradients)
     factor = clip_factor(norm, max_norm)
     if math.isfinite(norm) and factor < 1:
-        for segment in found:
-            segment.gradient *= segment.gradient.dtype.type(factor)
+        for gradient in gradients:
+            gradient *= gradient.dtype.type(factor)
     return norm
 
 
-def _with_gradient(parameters: Iterable[Tensor]) -> list[Segment]:
-    return segments(parameter for parameter in parameters if parameter.has_gradient)
+def _gradients(parameters: Iterable[Tensor]) -> list[Array]:
+    return [each.gradient for each in segments(parameter for parameter in parameters if parameter.has_gradient)]
 
 
-def _norm(found: list[Segment]) -> float:
-    return math.sqrt(math.fsum(sum_of_squares(segment.gradient) for segment in found))
+def _norm(gradients: list[Array]) -> float:
+    return math.sqrt(math.fsum(map(sum_of_squares, gradients)))

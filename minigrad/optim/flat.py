@@ -36,15 +36,11 @@ class Segment:
     def spans(self) -> list[slice]:
         """Return the longest ranges of the flat arrays in which every member has a gradient."""
         found: list[slice] = []
-        stop = 0
-        for member in self.members:
-            start, stop = stop, stop + member.size
-            if not member.has_gradient:
-                continue
-            if found and found[-1].stop == start:
-                found[-1] = slice(found[-1].start, stop)
-            else:
-                found.append(slice(start, stop))
+        for member, place in zip(self.members, self.places(), strict=True):
+            if member.has_gradient and found and found[-1].stop == place.start:
+                found[-1] = slice(found[-1].start, place.stop)
+            elif member.has_gradient:
+                found.append(place)
         return found
 
 
@@ -65,10 +61,12 @@ def segments(parameters: Iterable[Tensor]) -> list[Segment]:
     for parameter in trained:
         _check_memory(parameter)
     for parameter in sorted(trained, key=_address):
-        if found and (joined := _join(found[-1], parameter)) is not None:
-            found[-1] = joined
+        data, gradient = parameter.data, gradient_array(parameter)
+        longer = (_extend(found[-1].data, data), _extend(found[-1].gradient, gradient)) if found else (None, None)
+        if longer[0] is None or longer[1] is None:
+            found.append(Segment([parameter], data.reshape(-1), gradient.reshape(-1)))
         else:
-            found.append(Segment([parameter], parameter.data.reshape(-1), gradient_array(parameter).reshape(-1)))
+            found[-1] = Segment([*found[-1].members, parameter], longer[0], longer[1])
     return found
 
 
@@ -111,15 +109,6 @@ def _check_memory(parameter: Tensor) -> None:
 
 def _address(parameter: Tensor) -> int:
     return int(parameter.data.ctypes.data)
-
-
-def _join(segment: Segment, parameter: Tensor) -> Segment | None:
-    """Return the segment with one more parameter, or None if that is not adjacent."""
-    data = _extend(segment.data, parameter.data)
-    gradient = _extend(segment.gradient, gradient_array(parameter))
-    if data is None or gradient is None:
-        return None
-    return Segment([*segment.members, parameter], data, gradient)
 
 
 def _extend(flat: Array, array: Array) -> Array | None:

@@ -73,10 +73,9 @@ class Muon(AdamW):
     $u = \mu m + (1-\mu) g$, and the scale of Liu et al. 2025, arXiv 2502.16982, eq. 4, which lets a learning rate and a
     weight decay for AdamW serve here too: $w \leftarrow w - \eta\, (0.2 \sqrt{\max(r, c)}\, O(u) + \lambda w)$ for a
     matrix of r rows and c columns. $\mu$ rises from 0.85 to 0.95 in 300 steps.
-    The size of u has no influence, only its directions: gradients of 1e-45 turn a matrix as far as gradients of 1e38.
-    After a gradient has become zero, the momentum that is left, however small, would still turn the matrix at full size
-    in every step. So a matrix whose gradient is zero throughout (a dead unit, an expert without rows) is only decayed,
-    while its momentum shrinks as always. Other matrices are not affected.
+    The size of u has no influence, only its directions. After a gradient has become zero, the momentum that is left,
+    however small, would still turn the matrix at full size in every step. So a matrix whose gradient is zero throughout
+    (a dead unit, an expert without rows) is only decayed, while its momentum shrinks as always.
     `matrices` are those within a model's layers: the rows of an embedding and of the head are one token each, and have
     no common directions. A matrix has a momentum m only, and no second moment v. Groups, and which parameters are
     decayed: see `Optimizer`. Raises InputError for a tensor in `matrices` with other than two axes, or not among the

@@ -159,9 +159,7 @@ class Optimizer:
         own, given = self.state_dict(), {name: np.asarray(array) for name, array in state.items()}
         missing, surplus = own.keys() - given.keys(), given.keys() - own.keys()
         if missing or surplus:
-            raise ShapeError(
-                f"the state does not fit the optimizer: missing {sorted(missing)}, unknown {sorted(surplus)}"
-            )
+            raise ShapeError(f"the state does not fit: missing {sorted(missing)}, unknown {sorted(surplus)}")
         for name, array in own.items():
             if given[name].shape != array.shape:
                 raise ShapeError(f"{name} has shape {given[name].shape}, but the optimizer needs {array.shape}")

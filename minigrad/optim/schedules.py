@@ -58,9 +58,5 @@ def warmup_cosine(step: int, *, peak: float, warmup: int, steps: int, floor: flo
 
 
 def decay_start(steps: int, fraction: float = 0.2) -> int:
-    """Return the step at which the decay of a run of `steps` steps begins: the last `fraction` of it, rounded up.
-
-    >>> decay_start(100)
-    80
-    """
+    """Return the step at which the decay of a run of `steps` steps begins: the last `fraction` of it, rounded up."""
     return steps - math.ceil(steps * fraction)

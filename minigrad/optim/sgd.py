@@ -26,8 +26,6 @@ class SGD(Optimizer):
     >>> (w * w).sum().backward()
     >>> optimizer.step()  # the norm of the gradient
     8.0
-    >>> w.tolist()
-    [3.200000047683716]
     """
 
     def __init__(
