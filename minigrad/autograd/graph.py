@@ -200,10 +200,11 @@ def _fit(gradient: Gradient, parent: Node, node: Node, position: int) -> Gradien
     extra = len(gradient.shape) - len(parent.shape)
     sizes = gradient.shape[max(extra, 0) :]
     fits = extra >= 0 and all(size in (1, got) for size, got in zip(parent.shape, sizes, strict=True))
-    if gradient.dtype != parent.dtype or not fits:
+    wrong = "dtype" if gradient.dtype != parent.dtype else "" if fits else "shape"
+    if wrong:
         raise ShapeError(
-            f"the backward of {node.name} returned a gradient of shape {gradient.shape} and dtype {gradient.dtype} for "
-            f"argument {position}, of shape {parent.shape} and dtype {parent.dtype}"
+            f"the backward of {node.name} returned a gradient of {wrong} {getattr(gradient, wrong)} for argument "
+            f"{position}, whose {wrong} is {getattr(parent, wrong)}"
         )
     return sum_to_shape(gradient.array() if isinstance(gradient, Deferred) else gradient, parent.shape)
 

@@ -131,6 +131,7 @@ class Pipeline:
         self.models: list[LanguageModel] = [model]
         self._num_parts = parts * world.size
         self._last = world.size - 1
+        self._is_last = world.rank == self._last
         self._sending: list[Callable[[], object]] = []
 
     def accumulate(self, work: object, batch: Batch, step: int) -> float:
@@ -151,18 +152,17 @@ class Pipeline:
         The loss is the sum over all targets of the parts, the gradient that of this sum divided by `num_targets`.
         """
         with np.errstate(all="ignore"):  # the training loop checks that values are finite
-            self._share_head()
+            is_tied = self.model.lm_head is None
+            if is_tied:
+                self._share_head()
             flights = (self._forward(part, step) for part in parts)
             # The last stage returns each part at once. The others first send all of them on, so that none waits.
             nats = sum(self._backward(flight, num_targets) for flight in (flights if self._is_last else list(flights)))
-            self._add_up_head()
+            if is_tied:
+                self._add_up_head()
             while self._sending:
                 self._sending.pop()()
         return nats
-
-    @property
-    def _is_last(self) -> bool:
-        return self.world.rank == self._last
 
     def _forward(self, part: Batch, step: int) -> _Flight:
         x = None
@@ -211,20 +211,18 @@ class Pipeline:
 
     def _share_head(self) -> None:
         """Let the last stage have the newest values of a head that is the embedding, which the first one updates."""
-        head = self.model.head()
-        if self.model.lm_head is None and self.world.rank == 0:
-            self._send(head.data, self._last)
-        elif self.model.lm_head is None and self._is_last:
-            self.world.receive(head.data, 0)
+        if self.world.rank == 0:
+            self._send(self.model.head().data, self._last)
+        elif self._is_last:
+            self.world.receive(self.model.head().data, 0)
 
     def _add_up_head(self) -> None:
         """Add the gradient that the last stage computed for a head that is the embedding to that of the first one."""
-        head = self.model.head()
-        if self.model.lm_head is None and self.world.rank == 0:
-            gradient = gradient_array(head)
-            gradient += self._receive(head.shape, self._last)
-        elif self.model.lm_head is None and self._is_last:
-            self._send(gradient_array(head), 0)
+        gradient = gradient_array(self.model.head())
+        if self.world.rank == 0:
+            gradient += self._receive(gradient.shape, self._last)
+        elif self._is_last:
+            self._send(gradient, 0)
 
     def _send(self, array: Array, to: int) -> None:
         self._sending.append(self.world.send(np.ascontiguousarray(array), to))

@@ -1,10 +1,8 @@
 """How a flat array is divided among processes, where each process updates its share alone (ZeRO, stage 1).
 
-In data parallel training every process would make the same update of all parameters, and keep the moments for it. With
-N processes, each one makes the update of one N-th, and keeps the moments of these parameters only; then all get the
-updated parameters from their owners (Rajbhandari et al. 2020, "ZeRO: memory optimizations toward training trillion
-parameter models", arXiv 1910.02054, section 5.1). As much is sent as without it: an all-reduce of gradients is a
-reduce-scatter and an all-gather too.
+Each of N processes updates one N-th of the parameters, and keeps the moments of these only; then all get the updated
+parameters from their owners (Rajbhandari et al. 2020, "ZeRO: memory optimizations toward training trillion parameter
+models", arXiv 1910.02054, section 5.1). As much is sent as by an all-reduce of gradients.
 """
 
 from __future__ import annotations
@@ -15,11 +13,7 @@ import numpy as np
 
 
 def even_cuts(span: slice, count: int) -> list[int]:
-    """Return where `count` shares of a range begin that differ by at most one element, and where the last one ends.
-
-    >>> even_cuts(slice(10, 20), 3)
-    [10, 13, 16, 20]
-    """
+    """Return where `count` shares of a range begin that differ by at most one element, and where the last one ends."""
     size = span.stop - span.start
     return [span.start + size * number // count for number in range(count + 1)]
 
@@ -41,10 +35,6 @@ def cuts_between(places: Sequence[slice], costs: Sequence[float], count: int) ->
 
 
 def overlap(one: slice, other: slice) -> slice:
-    """Return the range that two ranges have in common; it is empty if they have none.
-
-    >>> overlap(slice(0, 5), slice(3, 9)), overlap(slice(0, 2), slice(3, 9))
-    (slice(3, 5, None), slice(3, 3, None))
-    """
+    """Return the range that two ranges have in common; it is empty if they have none."""
     start = max(one.start, other.start)
     return slice(start, max(start, min(one.stop, other.stop)))

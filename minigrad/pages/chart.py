@@ -6,6 +6,7 @@ import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from minigrad.pages.svg import line, picture, text
 
@@ -60,11 +61,14 @@ def line_chart(
     parts = [*_grid(x, y, over)]
     for number, each in enumerate(series):
         parts += _line(each, number, x, y)
-    ends = [float(y.place(value)) for value in _last_values(series)]
+    finite = ([value for value in each.values if math.isfinite(value)] for each in series)
+    ends = [float(y.place(values[-1])) for values in finite if values]
     for label, value in references:
         parts += _reference(label, float(y.place(value)), ends)
-    if has_legend:
-        parts += _legend([each.label for each in series])
+    for number, each in enumerate(series if has_legend else ()):
+        level = _TOP + 12 + 20 * number
+        parts.append(f'<path d="M{_LEGEND} {level}h26" {_stroke(number)}/>')
+        parts.append(text(html.escape(each.label), _WIDTH - 118, level, dy=".35em"))
     description = " ".join([f"{title}.", *(_described(each, over) for each in series)])
     return picture(description, _WIDTH, _HEIGHT, parts)
 
@@ -97,8 +101,7 @@ def _described(series: Series, over: str) -> str:
     return f"{series.label}: {begin:.4g} at {first_place}, {end:.4g} at {last_place}{dip}."
 
 
-@dataclass(frozen=True)
-class _Axis:
+class _Axis(NamedTuple):
     """Values from `low` to `high` at places from `start` to `stop`."""
 
     low: float
@@ -148,23 +151,14 @@ def _line(series: Series, number: int, x: _Axis, y: _Axis) -> list[str]:
     path, pen = "", "M"
     points = list(zip(series.steps, series.values, strict=True))
     for step, value in points:
-        if math.isfinite(value):
-            path += f"{pen}{x.place(step)} {y.place(value)}"
-            pen = "L"
-        else:
-            pen = "M"
+        path += f"{pen}{x.place(step)} {y.place(value)}" if math.isfinite(value) else ""
+        pen = "L" if math.isfinite(value) else "M"
     parts = [f'<path d="{path}" fill="none" {_stroke(number)}/>'] if path else []
     colour = COLOURS[number % len(COLOURS)]
     if len(points) < 30:
         finite = [(step, value) for step, value in points if math.isfinite(value)]
         parts += [f'<circle cx="{x.place(s)}" cy="{y.place(v)}" r="2.5" fill="{colour}"/>' for s, v in finite]
     return parts
-
-
-def _last_values(series: Sequence[Series]) -> list[float]:
-    """Return the last finite value of each line that has one."""
-    finite = ([value for value in each.values if math.isfinite(value)] for each in series)
-    return [values[-1] for values in finite if values]
 
 
 def _reference(label: str, level: float, ends: Sequence[float]) -> list[str]:
@@ -186,12 +180,3 @@ def _top(series: Sequence[Series], references: Sequence[float], x: _Axis, low: f
         near += each.values[max(0, before - 1) :]  # the last point before the legend has a line that leads there
     near = [value for value in near if math.isfinite(value)]
     return max([high, *((value - share * low) / (1 - share) for value in near)])
-
-
-def _legend(labels: Sequence[str]) -> list[str]:
-    parts = []
-    for number, label in enumerate(labels):
-        level = _TOP + 12 + 20 * number
-        parts.append(f'<path d="M{_LEGEND} {level}h26" {_stroke(number)}/>')
-        parts.append(text(html.escape(label), _WIDTH - 118, level, dy=".35em"))
-    return parts

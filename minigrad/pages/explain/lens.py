@@ -39,10 +39,12 @@ def logit_lens(model: LanguageModel, trace: Trace, first: int = 0) -> Lens:
     """Apply the last norm and the head of a model after each layer, for the tokens from place `first` on."""
     best, chance = [], []
     for stream in trace.stream:
-        parts = [_best(logits) for logits in _parts(model, trace, stream[first:])]
-        best.append(np.concatenate([part[0] for part in parts]))
-        chance.append(np.concatenate([part[1] for part in parts]))
-    return Lens(np.array(best), np.array(chance))
+        for logits in _parts(model, trace, stream[first:]):
+            above = logits.max(axis=1, keepdims=True, initial=-np.inf)
+            best.append(logits.argmax(axis=1))
+            chance.append(1 / np.exp(logits.astype(np.float64) - above).sum(axis=1))
+    shape = len(trace.stream), -1
+    return Lens(np.concatenate(best).reshape(shape), np.concatenate(chance).reshape(shape))
 
 
 def last_logits(model: LanguageModel, trace: Trace, first: int = 0) -> Array:
@@ -60,13 +62,6 @@ def _parts(model: LanguageModel, trace: Trace, stream: Array) -> Iterator[Array]
             yield model.logits(rows).data
 
 
-def _best(logits: Array) -> tuple[Array, Array]:
-    """Return the most likely token of each row of logits (n, V), and its probability: its softmax."""
-    best = logits.argmax(axis=1)
-    above = logits.max(axis=1, keepdims=True, initial=-np.inf)
-    return best, 1 / np.exp(logits.astype(np.float64) - above).sum(axis=1)
-
-
 def lens_table(lens: Lens, tokens: Sequence[int], first: int, names: TokenNames) -> str:
     """Return the most likely next token after each layer; bold where it is the one that the last layer names.
 
@@ -76,11 +71,9 @@ def lens_table(lens: Lens, tokens: Sequence[int], first: int, names: TokenNames)
     heads = "".join(f"<th scope=col>{stage_name(stage)}" for stage in range(stages))
     rows = []
     for place, token in enumerate(tokens):
-        cells = "".join(
-            _cell(int(lens.tokens[stage, place]), float(lens.probabilities[stage, place]), answer, names)
-            for answer in (int(lens.tokens[-1, place]),)
-            for stage in range(stages)
-        )
+        best = lens.tokens[:, place].tolist()
+        chances = lens.probabilities[:, place].tolist()
+        cells = "".join(_cell(each, chance, best[-1], names) for each, chance in zip(best, chances, strict=True))
         rows.append(f"<tr><th scope=row><i>{first + place}</i> {names.alone(token)}{cells}")
     head = f"<thead><tr><th scope=col>having read{heads}</thead>"
     table = f"<table class=lens>{head}<tbody>{''.join(rows)}</tbody></table>"
@@ -93,11 +86,7 @@ def _cell(token: int, chance: float, answer: int, names: TokenNames) -> str:
 
 
 def stage_name(stage: int) -> str:
-    """Return the heading of a column.
-
-    >>> [stage_name(0), stage_name(3)]
-    ['before all', 'layer 3']
-    """
+    """Return the heading of a column."""
     return f"layer {stage}" if stage else "before all"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -162,11 +163,8 @@ def _curves(reading: Reading) -> str:
 
 
 def _choices(reading: Reading) -> str:
-    known = [
-        (place, token, found)
-        for place, (token, found) in enumerate(zip(reading.shown, reading.expected, strict=True), start=reading.first)
-        if found is not None
-    ]
+    places = zip(itertools.count(reading.first), reading.shown, reading.expected, strict=False)
+    known = [(place, token, found) for place, token, found in places if found is not None]
     return f"<h2 id=choices>What could have stood there</h2><p>{_CHOICES}</p>{prediction.choices(known, reading.names)}"
 
 

@@ -24,11 +24,7 @@ class Shares(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Which tokens were joined with the token before them, in some layers.
-
-    Shapes: joined (rows,), whether each token is the second of a pair; similarity (rows,), its cosine with the token
-    before.
-    """
+    """Which tokens were joined with the token before them, in some layers, and their cosine with it: both (rows,)."""
 
     title: str
     words: str

@@ -64,14 +64,13 @@ def history(function: Callable[..., Tensor], inputs: dict[str, ArrayLike]) -> li
     return recording.boxes(root, leaves)
 
 
-@dataclass
-class _Visit:
+class _Visit(NamedTuple):
     """What the backward pass met at a node, which is cut after this, and what it passed on."""
 
     backward: Backward
     parents: Sequence[RecordedOperation | None]
     gradient: Array
-    passed_on: list[Array | None] = field(default_factory=list)
+    passed_on: list[Array | None]
 
 
 class _Recording(Observer):
@@ -85,8 +84,6 @@ class _Recording(Observer):
     def forward(
         self, name: str, arrays: Sequence[Array], options: dict[str, Any]
     ) -> Iterator[Callable[[Result], Result]]:
-        """Note the arguments and the result of a forward function."""
-
         def note(result: Result) -> Result:
             self._results[result[1]] = (arrays, np.asarray(result[0]))
             return result
@@ -95,13 +92,12 @@ class _Recording(Observer):
 
     @contextlib.contextmanager
     def backward(self, node: RecordedOperation, dy: Array) -> Iterator[Callable[[Gradients], Gradients]]:
-        """Note the gradient of a result, and the gradients passed on to its arguments."""
-        visit = _Visit(node.backward, node.parents, dy) if node.backward is not None else None
+        backward, parents = node.backward, node.parents
 
         def note(gradients: Gradients) -> Gradients:
-            if visit is not None:
-                self._visits[node] = visit
-                visit.passed_on = [each.array() if isinstance(each, Deferred) else each for each in gradients]
+            passed_on = [each.array() if isinstance(each, Deferred) else each for each in gradients]
+            if backward is not None:
+                self._visits[node] = _Visit(backward, parents, dy, passed_on)
             return gradients
 
         yield note
