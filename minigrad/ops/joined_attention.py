@@ -26,7 +26,7 @@ from minigrad.typing import Array
 
 
 class SeenKeys(NamedTuple):
-    """Where the rows and the keys of each sequence are, and which of its keys a row sees.  Shapes: as in `attention`."""
+    """The places of rows and keys of each sequence, and which of its keys a row sees.  Shapes: as in `attention`."""
 
     offsets: Array  # (S + 1,): sequence s has the query rows offsets[s]:offsets[s + 1]
     key_ranges: Array  # (S, 2): and the key rows key_ranges[s, 0]:key_ranges[s, 1]
@@ -35,7 +35,7 @@ class SeenKeys(NamedTuple):
 
 
 class SeenFarKeys(NamedTuple):
-    """The far keys of each sequence, of a row, and the keys each stands for.  Shapes: ranges (S, 2), visible (rows,)."""
+    """The far keys of each sequence, how many a row sees, and their weight.  Shapes: ranges (S, 2), visible (rows,)."""
 
     ranges: Array  # (S, 2): sequence s has the far rows ranges[s, 0]:ranges[s, 1]
     visible: Array  # (rows,): a row sees this many of them, from the first on
