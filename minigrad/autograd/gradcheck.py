@@ -41,7 +41,15 @@ def check(
 
     >>> check(lambda x: x.exp() / x, np.array([0.5, 2.0]))
     """
-    weights = _weights(function, arrays, seed)
+    for array in arrays:
+        if array.dtype.kind == "f" and array.dtype != np.float64:
+            raise TypeError(
+                f"gradcheck needs float64 arrays, not {array.dtype}: rounding would exceed the errors to be found"
+            )
+    with no_grad():
+        shape = function(*map(Tensor, arrays)).shape
+    is_single = math.prod(shape) == 1
+    weights = np.ones(shape) if is_single else generator(seed, "gradcheck weights").uniform(0.5, 1.5, shape)
     name, gradients = _analytic(function, arrays, weights)
 
     def value(position: int, array: Array) -> float:
@@ -62,17 +70,6 @@ def check(
                     f"gradient of {name}, argument {position} of shape {array.shape}, {label}: got {got:.10g}, "
                     f"expected {expected:.10g}{of_sum}"
                 )
-
-
-def _weights(function: Callable[..., Tensor], arrays: tuple[Array, ...], seed: int) -> Array:
-    for array in arrays:
-        if array.dtype.kind == "f" and array.dtype != np.float64:
-            raise TypeError(
-                f"gradcheck needs float64 arrays, not {array.dtype}: rounding would exceed the errors to be found"
-            )
-    with no_grad():
-        shape = function(*map(Tensor, arrays)).shape
-    return np.ones(shape) if math.prod(shape) == 1 else generator(seed, "gradcheck weights").uniform(0.5, 1.5, shape)
 
 
 def _analytic(

@@ -45,13 +45,12 @@ def op(
     result tensor (a reference cycle would keep the whole graph alive) or write into `dy`. It need not undo
     broadcasting: `minigrad.autograd.graph` sums every gradient over the axes along which its argument was broadcast.
 
-    An operation computes in float32 or float64. `integers` names the arguments that hold indices or conditions, which
-    are never converted. `integer_dtype` is the dtype that an operation without any float argument computes in:
-    "float32", "int64", or "any" if it only moves elements, so that their dtype does not matter; None refuses integers.
+    `integers` names the arguments that hold indices or conditions, which are never converted. `integer_dtype` is the
+    dtype to compute in without any float argument: "float32", "int64", or "any" if elements only move; None refuses
+    integers.
 
     Raises InputError for a name that an operation of minigrad has already. The operation raises InputError for dtypes
-    that it cannot use, unknown options, and options given without their names. An error that NumPy raises inside
-    `function` gets a note with the name of the operation and the shapes of its arguments.
+    and options that it cannot use. An error of NumPy inside `function` gets a note with its name and the shapes.
     """
     if function is None:
         return functools.partial(_operation, integers=integers, integer_dtype=integer_dtype)

@@ -36,11 +36,13 @@ def _attention(
     key_ranges: Any = None,
     visible: Any = None,
     first_visible: Any = None,
-    **others: Any,
+    **__: Any,
 ) -> float:
     """Count two products, scores and output, for each head and each pair of a query and a key that it sees."""
-    pairs = _pairs(offsets, key_ranges, visible) - (0.0 if first_visible is None else float(np.sum(first_visible)))
-    return 4.0 * pairs * q.shape[1] * q.shape[2]
+    lengths = np.diff(offsets)
+    keys = lengths if key_ranges is None else np.diff(key_ranges)[:, 0]
+    pairs = float(np.sum(visible) if visible is not None else (lengths * (2 * keys - lengths + 1)).sum() / 2)
+    return 4.0 * (pairs - (0.0 if first_visible is None else float(np.sum(first_visible)))) * q.shape[1] * q.shape[2]
 
 
 def _with_far_keys(q: Array, *_: Array, near: Any, far: Any) -> float:
@@ -51,16 +53,9 @@ def _with_own_key(q: Array, *_: Array, shared: Any, has_own: Array) -> float:
     return _attention(q, **shared._asdict()) + 4.0 * float(np.sum(has_own)) * q.shape[1] * q.shape[2]
 
 
-def _sparse_attention(q: Array, *_: Array, offsets: Array, top_k: int, key_ranges: Any = None) -> float:
+def _sparse_attention(*arrays: Array, top_k: int, **options: Any) -> float:
     """Count the scores of all pairs, among which the keys are chosen; the rest is not a matrix product."""
-    return 2.0 * _pairs(offsets, key_ranges, None) * q.shape[1] * q.shape[2]
-
-
-def _pairs(offsets: Array, key_ranges: Any, visible: Any) -> float:
-    """Return the number of pairs of a query and a key that it sees."""
-    lengths = np.diff(offsets)
-    keys = lengths if key_ranges is None else np.diff(key_ranges)[:, 0]
-    return float(np.sum(visible) if visible is not None else (lengths * (2 * keys - lengths + 1)).sum() / 2)
+    return _attention(*arrays, **options) / 2
 
 
 _FLOPS: dict[str, tuple[Callable[..., float], float, float]] = {

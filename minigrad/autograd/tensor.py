@@ -42,10 +42,9 @@ def _in_place(name: str) -> Callable[..., Any]:
 class Tensor(Operators):
     """A NumPy array that can take part in the computation of gradients.
 
-    Python numbers and lists become float32 (integers: int64); arrays keep their dtype, and their memory is shared
-    unless its byte order is not this machine's. With `requires_grad` the tensor is a leaf: `backward()` adds to its
-    `grad`. Raises InputError for data that is not numeric or has no rectangular shape, and for `requires_grad` with a
-    dtype that is not floating-point.
+    Python numbers and lists become float32 (integers: int64); arrays keep their dtype, and share their memory. With
+    `requires_grad` the tensor is a leaf: `backward()` adds to its `grad`. Raises InputError for data that is not
+    numeric or has no rectangular shape, and for `requires_grad` with a dtype that is not floating-point.
 
     >>> x = Tensor([1.0, 2.0, 3.0], requires_grad=True)
     >>> (x * x).sum().backward()
@@ -87,8 +86,7 @@ class Tensor(Operators):
         """The array itself, which is not a copy.
 
         Change it with ``tensor[...] = value`` or ``tensor.data = value``: these are counted, so that backward() refuses
-        a graph that saved the old values. A change through the array, as in ``tensor.data[0] = 1`` or with NumPy's
-        ``out=``, is not noticed; between forward and backward it makes the gradients wrong.
+        a graph that saved the old values. A change as in ``tensor.data[0] = 1`` is not noticed.
         """
         return self._data
 
@@ -129,18 +127,14 @@ class Tensor(Operators):
 
     @property
     def has_gradient(self) -> bool:
-        """Whether this leaf has a gradient: one arrived, or `grad` was set or read, since it was last set to zero.
-
-        An optimizer updates a parameter only then; a parameter that the loss does not depend on stays as it is.
-        """
+        """Whether this leaf has a gradient: one arrived, or `grad` was set or read, since it was last set to zero."""
         return self.node is not None and self.node.has_gradient
 
     @property
     def requires_grad(self) -> bool:
         """Whether gradients are computed for this tensor or through it.
 
-        Set it to False to freeze a leaf, and to True to make a leaf of a tensor that was not computed. A frozen leaf
-        has no gradient: none is computed, and an existing one is dropped.
+        Set it to False to freeze a leaf, whose gradient is dropped; to True to make a leaf of a tensor not computed.
         """
         return self.node is not None
 
@@ -209,10 +203,7 @@ class Tensor(Operators):
         run_backward(self.node, array)
 
     def discard_grad(self) -> None:
-        """Treat the gradient of this leaf as zero without writing zeros: the next gradient overwrites it.
-
-        If `grad` is read before that, the zeros are written then.
-        """
+        """Treat the gradient of this leaf as zero: the next one overwrites it, and reading `grad` writes zeros."""
         if self.node is not None and self.node.is_leaf:
             self.node.stale, self.node.has_gradient = self.node.gradient is not None, False
 
@@ -224,9 +215,7 @@ class Tensor(Operators):
 
     def detach(self) -> Tensor:
         """Return a tensor over the same array that is not part of the graph."""
-        other = Tensor(self.data)
-        other.version = self.version
-        return other
+        return Tensor(self)
 
     def numpy(self) -> Array:
         """Return the array, which is not part of the graph."""

@@ -66,9 +66,8 @@ class Cache:
     def truncate(self, lengths: ArrayLike) -> None:
         """Remove the tokens of each sequence after the first `lengths`, or more of them.
 
-        Lengths are given for each sequence, or one for all. A sequence of length 0 is empty, and begins anew. One that
-        is cut to another length may lose more of its tokens, down to the last `mark`, where a cache cannot do better:
-        afterwards `lengths` are the numbers of tokens that are left; give the model the others again.
+        Lengths are given for each sequence, or one for all; 0 begins anew. Where a cache cannot do better, more tokens
+        are lost, down to the last `mark`: afterwards `lengths` are the numbers left; give the model the others again.
         Raises InputError for more tokens than there are, or fewer than at the mark.
         """
         self.lengths = self._checked(lengths)

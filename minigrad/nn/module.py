@@ -124,10 +124,9 @@ class Module:
     def initialise(self, seed: int = 0, dtype: DTypeLike = "float32", draw: bool = True) -> None:
         """Place parameters and gradients in one flat array each, and draw the initial values.
 
-        The values of a parameter are a function of `seed` and its index in `parameters()`. Matrices come first and
-        vectors after them, so that each kind is contiguous for the optimizer; frozen parameters come last, and have no
-        gradient. `draw=False` leaves zeros, for weights that will be loaded. Raises InputError for a dtype other than
-        float32 and float64.
+        The values of a parameter are a function of `seed` and its index in `parameters()`. Matrices come first, then
+        vectors, each kind contiguous for the optimizer; frozen parameters come last, without gradients. `draw=False`
+        leaves zeros, for weights that will be loaded. Raises InputError unless the dtype is float32 or float64.
         """
         if np.dtype(dtype) not in (np.float32, np.float64):
             raise InputError(f"a model's parameters are float32 or float64, not {np.dtype(dtype)}")
@@ -173,8 +172,7 @@ class Module:
     def load_weights(self, path: PathLike) -> None:
         """Read every parameter from a safetensors file, or from a folder with model.safetensors.
 
-        Raises InputError if the file is missing or damaged, or, listing every difference, if it does not fit this
-        module; then no parameter is changed.
+        Raises InputError if it is missing or damaged, or does not fit this module; then no parameter is changed.
         """
         weights = read_weights(Path(path))
         check_weights(weights, {name: parameter.shape for name, parameter in self.named_parameters()})

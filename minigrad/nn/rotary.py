@@ -59,8 +59,7 @@ class LinearAngles(RotaryAngles):
     r"""Divide every frequency by `factor`: positions are divided by s, so the angle is $p\,\theta^{-2j/D} / s$.
 
     Chen et al. 2023, "Extending context window of large language models via position interpolation", arXiv 2306.15595,
-    eq. 4. The angles between neighbours become smaller as well, which costs some accuracy until the model is trained
-    further.
+    eq. 4. Neighbours differ less as well, which costs some accuracy until the model is trained further.
     """
 
     def __init__(self, head_dim: int, theta: float, *, factor: float) -> None:

@@ -90,12 +90,9 @@ def attention(
     are the same rows or, with a cache, the rows ``key_ranges[s, 0]:key_ranges[s, 1]``; the newest of these keys belong
     to the queries. A query sees the keys up to its own. With `visible`, query row r instead sees the first
     ``visible[r]`` keys of its sequence; with `first_visible`, it does not see the first ``first_visible[r]`` of them.
-    Neither number may decrease within a sequence. With first_visible = visible - window, a query sees the newest keys
-    only, and the cost is linear in the length of a sequence. A query that sees no key gives 0.
-    The T x T scores are never stored as a whole.
-    With `dropout`, each probability is set to 0 with that probability, else divided by 1 - dropout. The dropped
-    probabilities are a function of (seed, step, index), drawn again in the backward pass. If the queries are only a
-    part of a batch, `first_row` is the number of their first row there: the parts are dropped as the whole would be.
+    Neither number may decrease within a sequence. With first_visible = visible - window, the cost is linear in the
+    length of a sequence. A query that sees no key gives 0. The T x T scores are never stored as a whole.
+    With `dropout`, each probability is set to 0 with that probability, else divided by 1 - dropout, as `dropout` does.
     Shapes: q (rows, H, D), k and v (key rows, G, D), offsets (S + 1,), key_ranges (S, 2), visible and
     first_visible (rows,) -> (rows, H, D).
     Raises ShapeError if the shapes do not fit, H is not a multiple of G, or the ranges leave the arrays or overlap;

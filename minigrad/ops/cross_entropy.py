@@ -66,9 +66,8 @@ def linear_cross_entropy(
 
     The same value as ``cross_entropy(linear(x, weight), targets)``. The logits of a vocabulary are by far the widest
     rows of a model. Here they exist for one chunk of rows at a time, and each chunk is overwritten by its gradient G,
-    from which follow $dx = G\,W$ and $dW = G^T x$. So both gradients are computed in the forward pass, while the logits
-    exist. The loss is the last operation of a forward pass, so backward only multiplies them by dy. The gradient of an
-    argument that needs none, such as a frozen matrix, is not computed.
+    from which follow $dx = G\,W$ and $dW = G^T x$, if needed. So both gradients are computed in the forward pass, while
+    the logits exist; backward only multiplies them by dy.
     With a weight $w_t$ for each row it is $L = \frac1N \sum_t w_t \ell_t$, where $\ell_t$ is the loss of row t
     (`linear_losses`) and N the number of targets that are not -100, and $dw_t = \ell_t / N$.
     Shapes: x (rows, C), weight (V, C), targets (rows,) integers, row_weights (rows,) -> ().
@@ -91,9 +90,8 @@ def linear_losses_formula(x: Array, weight: Array, targets: Array) -> Array:
 def linear_losses(x: Array, weight: Array, targets: Array) -> tuple[Array, Backward]:
     r"""Compute the cross-entropy of each row in nats, $\ell_t = -\ln p(target_t)$; it is 0 where the target is -100.
 
-    `linear_cross_entropy` is the mean of these. Any function of them can be differentiated, as the objectives are that
-    compare whole answers. The logits are not stored, so backward, which knows the gradient $dy_t$ of each loss only
-    then, computes them a second time: one product more than a weighted mean with known weights.
+    `linear_cross_entropy` is the mean of these. Any function of them can be differentiated. The logits are not stored,
+    so backward computes them a second time: one product more than a weighted mean with known weights.
     Shapes: x (rows, C), weight (V, C), targets (rows,) integers -> (rows,).
     Raises ShapeError if the shapes do not fit, InputError if a target is out of range.
 

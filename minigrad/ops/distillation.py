@@ -46,9 +46,7 @@ def linear_distillation(
     The gradient of the second term is $\alpha\,\tau\,(p - q)$ for each row: a target with all probabilities in place of
     a one-hot. With `is_reverse` it is $KL(p \,\|\, q)$, which lets a small student leave out what it cannot model,
     where the forward divergence makes it spread over everything; its gradient is
-    $\alpha\,\tau\,p_j (\ln \frac{p_j}{q_j} - KL(p \,\|\, q))$.
-    As in `linear_cross_entropy`, both logits exist for one chunk of rows at a time, and the gradients are computed in
-    the forward pass. The teacher gets none. With `row_weights` the loss of each row is multiplied by its weight.
+    $\alpha\,\tau\,p_j (\ln \frac{p_j}{q_j} - KL(p \,\|\, q))$. Memory and `row_weights`: as in `linear_cross_entropy`.
     Shapes: x (rows, C), weight (V, C), targets (rows,) integers, row_weights (rows,); `teaching` has rows (rows, C'), a
     head (V, C') of the teacher, and one share or (rows,) of them -> ().  Raises ShapeError if they do not fit,
     InputError for a target, temperature or share out of range.

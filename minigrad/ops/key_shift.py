@@ -1,9 +1,8 @@
 """The key shift: half of each key is that of the token before, so that one layer can copy from the context.
 
 To continue "... A B ... A" with B, a layer must find the tokens that *followed* an earlier A. A key holds what a token
-is, not what it follows, so a model learns this in two layers: one tells each token which one it follows, and one
-compares (Olsson et al. 2022, arXiv 2209.11895, "induction heads"). That takes thousands of steps. With half of each key
-moved to the next token beforehand, one layer suffices, and copying is learned in some hundred steps.
+is, not what it follows, so a model learns this in two layers and thousands of steps (Olsson et al. 2022, arXiv
+2209.11895, "induction heads"). With half of each key moved to the next token, one layer and some hundred steps suffice.
 """
 
 from __future__ import annotations

@@ -24,8 +24,7 @@ def scaled_dot_product_attention(
     broadcasts to (..., T, S). With `is_causal`, the queries belong to the last T keys, and none sees a key after its
     own. A query that sees no key gives 0. Several query heads may share a key/value head: there may be G of them at
     axis -3 of k and v for H query heads, H a multiple of G, and query head h uses h // (H / G).
-    Without a mask, causal attention is computed by the kernel of `ops.attention`, which stores no scores; otherwise
-    this is the formula, composed of other operations, and the scores of all pairs are stored.
+    Without a mask, causal attention is computed by `ops.attention`; otherwise the scores of all pairs are stored.
     Shapes: q (..., T, D), k and v (..., S, D) -> (..., T, D).
     Raises ShapeError if the shapes do not fit, InputError for a mask of integers.
 

@@ -23,8 +23,7 @@ def rms_norm(x: Array, weight: Array, *, eps: float = 1e-5) -> tuple[Array, Back
     r"""Divide each row by its root mean square (Zhang and Sennrich 2019, arXiv 1910.07467, eq. 4).
 
     $y_i = w_i\, x_i / r$ with $r = \sqrt{\tfrac1C \sum_j x_j^2 + \epsilon}$. A row whose squares overflow is NaN.
-    Shapes: x (..., C), weight (C,) -> (..., C).  Raises ShapeError if the weight does not fit, InputError unless eps is
-    at least 0.
+    Shapes: x (..., C), weight (C,) -> (..., C).  Raises ShapeError if the weight does not fit, InputError if eps < 0.
 
     >>> from minigrad import Tensor, ops
     >>> ops.rms_norm(Tensor([[2.0, -2.0]]), Tensor([1.0, 3.0]), eps=0.0).tolist()
@@ -51,8 +50,7 @@ def offset_rms_norm(x: Array, weight: Array, offset: Array, *, eps: float = 1e-6
     The gradient of the offset is the one of x, summed over the rows:
     $\partial L/\partial o_i = w_i g_i / r - z_i / (C r^3) \sum_k w_k g_k z_k$ with $g = \partial L/\partial y$.
     (The paper's eq. 10 has one w too many; it is right only at w = 1.)
-    Shapes: x (..., C), weight (C,), offset (C,) -> (..., C).  Raises ShapeError if weight or offset do not fit,
-    InputError unless eps is at least 0.
+    Shapes: x (..., C), weight (C,), offset (C,) -> (..., C).  Raises errors as `rms_norm` does.
     """
     _check_weights("offset_rms_norm", x, weight, offset)
     check_eps("offset_rms_norm", eps)
@@ -78,8 +76,7 @@ def layer_norm(x: Array, weight: Array, bias: Array, *, eps: float = 1e-5) -> tu
     r"""Shift each row to mean 0 and scale it to variance 1 (Ba et al. 2016, arXiv 1607.06450, eq. 4).
 
     $y_i = w_i (x_i - \mu) / s + b_i$ with the row's mean $\mu$ and $s = \sqrt{\mathrm{var} + \epsilon}$.
-    Shapes: x (..., C), weight (C,), bias (C,) -> (..., C).  Raises ShapeError if weight or bias do not fit, InputError
-    unless eps is at least 0.
+    Shapes: x (..., C), weight (C,), bias (C,) -> (..., C).  Raises errors as `rms_norm` does.
     """
     _check_weights("layer_norm", x, weight, bias)
     check_eps("layer_norm", eps)

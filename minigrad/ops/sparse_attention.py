@@ -17,13 +17,7 @@ from minigrad.typing import Array
 
 
 def sparse_attention_formula(
-    q: Array,
-    k: Array,
-    v: Array,
-    *,
-    offsets: Array,
-    top_k: int,
-    key_ranges: Array | None = None,
+    q: Array, k: Array, v: Array, *, offsets: Array, top_k: int, key_ranges: Array | None = None
 ) -> Array:
     """Compute `sparse_attention` in plain NumPy, one query and head at a time, with all scores sorted."""
     group, out = q.shape[1] // k.shape[1], np.zeros_like(q)
@@ -42,13 +36,7 @@ def sparse_attention_formula(
 
 @op
 def sparse_attention(
-    q: Array,
-    k: Array,
-    v: Array,
-    *,
-    offsets: Array,
-    top_k: int,
-    key_ranges: Array | None = None,
+    q: Array, k: Array, v: Array, *, offsets: Array, top_k: int, key_ranges: Array | None = None
 ) -> tuple[Array, Backward]:
     r"""Compute `attention` in which each query and head sees only the `top_k` keys of the highest scores.
 

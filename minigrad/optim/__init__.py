@@ -9,14 +9,6 @@ from minigrad.optim.schedules import decay_start, warmup_cosine, warmup_stable_d
 from minigrad.optim.sgd import SGD
 
 __all__ = [
-    "SGD",
-    "AdamW",
-    "Muon",
-    "Optimizer",
-    "WeightAverage",
-    "clip_gradients",
-    "decay_start",
-    "global_norm",
-    "warmup_cosine",
-    "warmup_stable_decay",
-]
+    "SGD", "AdamW", "Muon", "Optimizer", "WeightAverage", "clip_gradients", "decay_start", "global_norm",
+    "warmup_cosine", "warmup_stable_decay",
+]  # fmt: skip

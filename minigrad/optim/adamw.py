@@ -37,9 +37,8 @@ class AdamW(Optimizer):
     Raises InputError unless both betas are at least 0 and below 1, and eps is at least 1e-19.
 
     >>> from minigrad import nn
-    >>> model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
-    >>> first, last = {"params": model[0].parameters(), "lr": 1e-4}, {"params": model[1].parameters()}
-    >>> optimizer = AdamW([first, last], lr=1e-3, weight_decay=0.01)
+    >>> first, last = nn.Linear(2, 3), nn.Linear(3, 1)
+    >>> optimizer = AdamW([{"params": first.parameters(), "lr": 1e-4}, {"params": last.parameters()}], lr=1e-3)
     """
 
     moment_names = ("m", "v")

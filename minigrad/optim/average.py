@@ -28,14 +28,6 @@ class WeightAverage:
     section 7.2, the initial weights do not count. With a `decay` $\mu$ of 0.999 about the last thousand steps count.
     Parameters that require no gradient are left out, and must stay as they are. Raises InputError unless
     0 <= decay < 1.
-
-    >>> w = Tensor([4.0], requires_grad=True)
-    >>> average = WeightAverage([w], decay=0.5)
-    >>> average.update(1)
-    >>> w.data = [1.0]
-    >>> average.update(2)  # (0.5 * 4 + 1) / (0.5 + 1)
-    >>> average.values()[0].tolist()
-    [2.0]
     """
 
     def __init__(self, parameters: Iterable[Tensor], decay: float) -> None:

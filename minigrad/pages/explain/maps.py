@@ -52,7 +52,10 @@ def _layer(operation: Operation, length: int, side: int) -> str:
     notes, figures = [], []
     if describe is not None:
         seen = (weights > 0).mean(axis=1)
-        notes.append(f"{escape(describe())} On average a token sees {_mean_seen(weights)}.")
+        mean, possible = float((weights > 0).sum(axis=2).mean()), (len(weights) + 1) / 2
+        notes.append(
+            f"{escape(describe())} On average a token sees {mean:.1f} of the {possible:.1f} tokens up to itself."
+        )
         words = "the tokens that are seen, by all heads or by some"
         figures.append(_figure(seen, side, f"layer {layer}, {words}", words))
     if (rows, keys) != (length, length):
@@ -63,12 +66,6 @@ def _layer(operation: Operation, length: int, side: int) -> str:
         figures.append(_figure(weights[:, head], side, spoken, f"<b>head {head + 1}</b> {habit}"))
     words = f"<p>{' '.join(notes)}</p>" if notes else ""
     return f"<h3>Layer {layer}</h3>{words}<div class=maps>{''.join(figures)}</div>"
-
-
-def _mean_seen(weights: Array) -> str:
-    """Say how many keys have a weight, and how many exist up to each token, on average over tokens and heads."""
-    seen, possible = float((weights > 0).sum(axis=2).mean()), (len(weights) + 1) / 2
-    return f"{seen:.1f} of the {possible:.1f} tokens up to itself"
 
 
 def _habit(weights: Array) -> str:
@@ -126,11 +123,10 @@ def shares_as_png(shares: Array) -> bytes:
     height, width = shares.shape
     levels = np.ceil(255 * np.sqrt(np.clip(shares, 0, 1))).astype(np.uint8)
     rows = np.concatenate([np.zeros((height, 1), np.uint8), levels], axis=1)  # each row begins with its filter: none
-    palette = bytes(COLOUR) * 256
     header = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)  # 8 bits a pixel, which number a colour
     chunks = [
         (b"IHDR", header),
-        (b"PLTE", palette),
+        (b"PLTE", bytes(COLOUR) * 256),
         (b"tRNS", bytes(range(256))),  # the opacity of each colour
         (b"IDAT", zlib.compress(rows.tobytes(), 9)),
         (b"IEND", b""),

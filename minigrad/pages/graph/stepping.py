@@ -26,9 +26,6 @@ def step_through(function: Callable[..., Tensor], **inputs: ArrayLike) -> str:
     Step 0 gives the inputs. Each operation then computes its value, in the order of the program. The result gets the
     gradient 1, and each operation, the newest first, passes gradients on to its arguments. A gradient that arrives in
     parts is shown with the sum so far. What `inputs` may be, and the errors, are those of `draw_graph`.
-
-        from IPython.display import HTML
-        HTML(step_through(lambda x: x * x + x, x=3.0))
     """
     boxes = history(function, inputs)
     count = sum(box.number > 0 for box in boxes)
