@@ -89,8 +89,8 @@ def _versions() -> dict[str, str]:
 def run_together(program: Callable[[Callable[[str], object]], int]) -> int:
     """Run a program that returns its exit code, in this process and in those started with it; return the code.
 
-    The program gets the function to report its end to, instead of printing it. Of several processes the first one
-    prints, and the end of one is the end of all: a message appears once, whether one process failed or all did.
+    The program gets the function to report its end to, instead of printing it: a message appears once, whether one
+    process failed or all did.
     """
     rank, size = started_as()
     if size == 1:

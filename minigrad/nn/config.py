@@ -145,6 +145,6 @@ def laptop_init_std(width: int) -> float:
     """Return the initial standard deviation of the laptop sizes.
 
     A sum over fewer terms is smaller, so narrow matrices get larger values: the initial outputs of every size are then
-    as large as in the 576-wide model. On vidya-v2 nano, twice this value measured 0.01 bits per byte worse.
+    as large as in the 576-wide model.
     """
     return round(0.02 * math.sqrt(576 / width), 4)

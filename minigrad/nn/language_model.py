@@ -135,10 +135,6 @@ class LanguageModel(Module):
         the shape of the targets, the loss of each is multiplied by its own; the sum is still divided by their number.
         Shapes: tokens (B, T), targets (B, T) integers -> (); with a layout, tokens (rows,), targets (rows,) -> ().
         Raises ShapeError if these differ, InputError for ids or targets out of range.
-
-        >>> import models
-        >>> models.build("vidya-v2", size="nano").loss([[5, 6, 7]], [[6, 7, -100]]).shape
-        ()
         """
         ids, layout = check_tokens(tokens, self.config.context_length, layout=layout)
         labels = check_targets(targets, ids)
@@ -152,10 +148,7 @@ class LanguageModel(Module):
         return loss
 
     def losses(self, tokens: ArrayLike | Tensor, targets: ArrayLike, *, layout: Layout | None = None) -> Tensor:
-        """Return the cross-entropy of each target in nats, 0 where it is -100.
-
-        Shapes and errors: like `loss`, but the result has the shape of the targets.
-        """
+        """Return the cross-entropy of each target in nats, in their shape; 0 where it is -100.  Errors: as `loss`."""
         ids, layout = check_tokens(tokens, self.config.context_length, layout=layout)
         labels = check_targets(targets, ids)
         x, head = self.tables()[-1].factors(self._rows(ids, layout, None))

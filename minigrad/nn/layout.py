@@ -16,8 +16,7 @@ from minigrad.typing import Array
 class Layout:
     """The place of packed sequences in the rows of a batch: sequence s has rows ``offsets[s]:offsets[s + 1]``.
 
-    Shapes: offsets (sequences + 1,), positions (rows,), both int64.  Raises ShapeError for offsets that do not rise
-    from 0 to the number of rows.
+    Shapes: offsets (sequences + 1,), positions (rows,), both int64.  Raises ShapeError unless offsets rise to the rows.
 
     >>> Layout.rectangular(2, 3)
     Layout(offsets=array([0, 3, 6]), positions=array([0, 1, 2, 0, 1, 2]))

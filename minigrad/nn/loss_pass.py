@@ -22,13 +22,10 @@ from minigrad.typing import Array, TeacherOutputs
 
 @dataclass
 class LossPass:
-    """The computation of one loss: its rows, and what modules have added to it so far.
-
-    `counted` (rows,) says which rows have a target.
-    """
+    """The computation of one loss: its rows, and what modules have added to it so far."""
 
     layout: Layout
-    counted: Array
+    counted: Array  # (rows,): which rows have a target
     added: list[Tensor] = field(default_factory=list)
 
     def add(self, loss: Tensor) -> None:

@@ -171,17 +171,14 @@ class Optimizer:
     def _place(self) -> None:
         """Follow the parameters: `Module.initialise` gives them other memory, and freezing changes which are trained.
 
-        A parameter that is trained before and after keeps its moments; those of all others are zero. Raises RunError
-        if that happens while the moments are divided among processes.
+        A parameter that is trained before and after keeps its moments; those of all others are zero.
         """
         placed = [parameter.data if parameter.requires_grad else None for parameter in self.parameters]
         if self._placed is not None and all(map(operator.is_, placed, self._placed)):
             return
         trained = [parameter for parameter in self.parameters if parameter.requires_grad]
         if not trained:
-            raise InputError(
-                f"an optimizer needs parameters that require a gradient; of the {len(placed)} given, none does"
-            )
+            raise InputError(f"an optimizer needs parameters with a gradient; of the {len(placed)} given, none does")
         if self._parts and self._division.world.size > 1:
             raise RunError("parameters are neither frozen nor given other memory while processes train them together")
         check_apart(trained)

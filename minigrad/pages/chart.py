@@ -42,10 +42,7 @@ def line_chart(
     """Return an SVG chart of values over steps, or `over` something else that is counted.
 
     A dashed horizontal line stands at each of `references` (label, value). The legend of several lines is left out if
-    the page has one (`key`). A description for those who hear the page says where each line begins and ends.
-
-    A chart of a single series starts at zero: otherwise a change of 1% would fill the whole height. It ends an eighth
-    above the largest value, so that a constant does not lie on the edge.
+    the page has one (`key`). A chart of a single series starts at zero: otherwise a change of 1% would fill the height.
     """
     values = [value for each in series for value in each.values if math.isfinite(value)]
     values += [value for _, value in references]

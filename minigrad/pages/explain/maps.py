@@ -117,8 +117,7 @@ COLOUR = (47, 128, 205)  # a blue that is visible on white and on black paper
 def shares_as_png(shares: Array) -> bytes:
     """Return a PNG of numbers from 0 (transparent) to 1 (the full colour), (height, width).
 
-    The opacity is the square root of the share: otherwise a share of a hundredth could not be seen. It has 256 levels;
-    only a share of 0 gets the lowest.
+    The opacity is the square root of the share: otherwise a share of a hundredth could not be seen.
     """
     height, width = shares.shape
     levels = np.ceil(255 * np.sqrt(np.clip(shares, 0, 1))).astype(np.uint8)

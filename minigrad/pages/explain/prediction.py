@@ -53,10 +53,7 @@ _MOST_BITS = 12.0  # of surprise that the colour of a token shows: a probability
 
 
 def ribbon(places: Sequence[tuple[int, Prediction | None]], names: TokenNames, vocab_size: int) -> str:
-    """Return tokens as running text, each with its probability under it, its surprise as colour, its entropy as a bar.
-
-    A token without a prediction, the first that the model read, has none of these.
-    """
+    """Return tokens as running text, with the probability of each under it, surprise as colour, entropy as a bar."""
     return f"<p class=ribbon>{''.join(_token(token, found, names, vocab_size) for token, found in places)}</p>"
 
 
