@@ -175,17 +175,20 @@ def _read(
 
 def check_name(name: str) -> None:
     """Raise InputError, naming the closest, if there is no corpus of that name: see `load`. Nothing is read."""
-    path = Path(name)
     if name in NAMES or name.startswith(("http://", "https://")):
         return
-    # os.path.exists, unlike Path.exists, is False for text that cannot be a path at all.
-    if not name or not os.path.exists(path):  # noqa: PTH110
-        near = difflib.get_close_matches(name, [*NAMES, *_names_beside(path)])
+    if not exists(name):
+        near = difflib.get_close_matches(name, [*NAMES, *_names_beside(Path(name))])
         raise InputError(
             f"there is no data called {name!r}. "
             + (f"Did you mean {' or '.join(near)}? " if near else "")
             + f"Expected {', '.join(NAMES)}, a file, a folder or an address that starts with http."
         )
+
+
+def exists(name: str) -> bool:
+    """Whether there is a file or folder; unlike for Path.exists, the name may be text that cannot be a path at all."""
+    return os.path.exists(name)  # noqa: PTH110
 
 
 def _names_beside(path: Path) -> list[str]:

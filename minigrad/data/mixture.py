@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -117,7 +116,7 @@ def parse_shares(data: str) -> dict[str, float]:
     ({'wiki.txt': 0.75, 'code': 0.25}, {'wiki.txt': 1.0})
     """
     parts = [part.strip() for part in data.split(",")]
-    if len(parts) < 2 or _exists(data) or not (any(map(_has_weight, parts)) or any(map(_exists, parts))):
+    if len(parts) < 2 or corpus.exists(data) or not (any(map(_has_weight, parts)) or any(map(corpus.exists, parts))):
         return {data: 1.0}
     weights = dict[str, float]()
     for part in parts:
@@ -136,11 +135,6 @@ def parse_shares(data: str) -> dict[str, float]:
         if share < SMALLEST_SHARE:
             raise InputError(f"--data {data}: the share of {name} is {share:.2g}; expected at least {SMALLEST_SHARE:g}")
     return shares
-
-
-def _exists(name: str) -> bool:
-    # Unlike Path.exists, this is False for text that cannot be a path at all.
-    return os.path.exists(name)  # noqa: PTH110
 
 
 def _has_weight(part: str) -> bool:

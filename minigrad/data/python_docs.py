@@ -163,17 +163,16 @@ def comments(before: Iterable[str], held_out: Iterable[str]) -> list[str]:
     """
     before, held_out = tuple(before), tuple(held_out)
 
-    def texts() -> Iterator[str]:
+    def documents() -> Iterator[list[Section]]:
         headings = [text.partition("\n")[0] + "." for text in held_out]
-        found = (
-            [[module, *_long_paragraphs(comments_of(source))]]
-            for module, source in _all_modules()
-            if not any(heading.startswith(f"{module}.") for heading in headings)
-        )
-        return without_copies(found, words_of(before))
+        for module, source in _all_modules():
+            if not any(heading.startswith(f"{module}.") for heading in headings):
+                long = (comment for comment in comments_of(source) if len(comment) >= SHORTEST_COMMENT)
+                yield [[module, *itertools.chain.from_iterable(map(paragraphs, long))]]
 
     places = [str(library_folder()), *(f"{package_folder(each)} {version(each)}" for each in PACKAGES)]
-    return kept(digest_of([sys.version, *places, digest_of(before), digest_of(held_out)]), texts)
+    made_by = digest_of([sys.version, *places, digest_of(before), digest_of(held_out)])
+    return kept(made_by, lambda: without_copies(documents(), words_of(before)))
 
 
 def _all_modules() -> Iterator[tuple[str, str]]:
@@ -182,12 +181,6 @@ def _all_modules() -> Iterator[tuple[str, str]]:
     for package in PACKAGES:
         if (folder := package_folder(package)) is not None:
             yield from modules(folder.parent, [Path(package) / file for file in python_files(folder)])
-
-
-def _long_paragraphs(found: Iterable[str]) -> Iterator[str]:
-    for comment in found:
-        if len(comment) >= SHORTEST_COMMENT:
-            yield from paragraphs(comment)
 
 
 def definitions(tree: ast.AST, prefix: str) -> Iterator[tuple[str, Definition]]:

@@ -118,7 +118,9 @@ def stream(
     )
     if draft is None:
         return _in_evaluation(model, _batches(Decoder(model), rules, texts, max(map(len, prompts))))
-    return _in_evaluation(model, _in_evaluation(draft, _with_draft(Decoder(model), Decoder(draft), texts)))
+    decoders = Decoder(model), Decoder(draft)
+    one_by_one = (with_draft(*decoders, text, len(text.prompt) + text.left) for text in texts)
+    return _in_evaluation(model, _in_evaluation(draft, itertools.chain.from_iterable(one_by_one)))
 
 
 def document(tokenizer: Tokenizer, text: str) -> list[int]:
@@ -194,12 +196,6 @@ def _batches(decoder: Decoder, rules: DrawingRules, texts: Iterator[Continuation
     size = max(1, min(_MOST_TOGETHER, _MOST_CACHE_BYTES // bytes_each))
     while batch := list(itertools.islice(texts, size)):
         yield from _together(decoder, batch, capacity)
-
-
-def _with_draft(decoder: Decoder, draft: Decoder, texts: Iterator[Continuation]) -> Iterator[Token]:
-    """Yield the tokens of texts, one text after the other; a smaller model proposes some of them."""
-    for text in texts:
-        yield from with_draft(decoder, draft, text, len(text.prompt) + text.left)
 
 
 def _together(decoder: Decoder, texts: list[Continuation], capacity: int) -> Iterator[Token]:

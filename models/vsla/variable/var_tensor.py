@@ -176,10 +176,9 @@ class VarTensor:
             return NotImplemented
         if not self._fits(other):
             return False
-        layout = self._common_layout(other)
         with no_grad():
-            first, second = self._with_layout(layout), other._with_layout(layout)
-        return bool(np.array_equal(first.rows.data, second.rows.data))
+            first, second, _ = self._alike(other)
+        return bool(np.array_equal(first.data, second.data))
 
     __hash__ = None  # type: ignore[assignment]  # equal VarTensors may have different rows
 
@@ -198,14 +197,16 @@ class VarTensor:
             )
         if not self._fits(other):
             raise ShapeError(f"{self} and {other} differ in the number of sequences or in the shape of a row")
-        layout = self._common_layout(other)
-        return VarTensor(operation(self._with_layout(layout).rows, other._with_layout(layout).rows), layout)
+        first, second, layout = self._alike(other)
+        return VarTensor(operation(first, second), layout)
 
     def _fits(self, other: VarTensor) -> bool:
         return len(self) == len(other) and self.rows.shape[1:] == other.rows.shape[1:]
 
-    def _common_layout(self, other: VarTensor) -> Layout:
-        return Layout.packed(np.maximum(self.lengths, other.lengths))
+    def _alike(self, other: VarTensor) -> tuple[Tensor, Tensor, Layout]:
+        """Return the rows of both, with every sequence extended by zeros to the longer length, and their layout."""
+        layout = Layout.packed(np.maximum(self.lengths, other.lengths))
+        return self._with_layout(layout).rows, other._with_layout(layout).rows, layout
 
     def _with_layout(self, layout: Layout) -> VarTensor:
         """Cut each sequence to its length in another layout, or extend it by zeros; without a copy if they agree."""
