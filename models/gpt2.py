@@ -132,7 +132,9 @@ class GPT2Config(ExpertConfig):
         "gpt2-rotary": "GPT2RotaryForCausalLM",
     }
 
-    rope_theta: float | None = option(None, **fields.THETA, published="rope_theta", absent=True)  # None: a table
+    rope_theta: float | None = option(
+        None, **fields.THETA | {"help": "base of rotary positions; none: a table"}, published="rope_theta", absent=True
+    )
     vocab_size: int = option(50_257, **fields.VOCABULARY, published="vocab_size")
     context_length: int = option(1_024, **fields.CONTEXT, published="n_positions")  # and rows of the table of positions
     context = copies("context_length", "n_ctx")

@@ -63,8 +63,10 @@ class WiolaConfig(ModelConfig):
     num_heads: int = option(16, **fields.HEADS, published="num_attention_heads")
     num_kv_heads: int = option(4, **fields.KV_HEADS, published="num_key_value_heads")
     context_length: int = option(2_048, **fields.CONTEXT, published="max_position_embeddings")
-    dsff_narrow: int = option(1_024, **fields.INNER, published="dsff_narrow_size")  # of the SwiGLU stream
-    dsff_wide: int = option(4_096, **fields.INNER, published="dsff_wide_size")  # of the GELU stream
+    dsff_narrow: int = option(
+        1_024, **fields.INNER | {"help": "units of the SwiGLU stream"}, published="dsff_narrow_size"
+    )
+    dsff_wide: int = option(4_096, **fields.INNER | {"help": "units of the GELU stream"}, published="dsff_wide_size")
     srpe_theta: float = option(10_000.0, **fields.THETA, published="srpe_theta", absent=True)
     srpe_spiral_divisor: float = _optional(
         8.0, "the second winding is this many times slower", "srpe_spiral_divisor", above=0, at_most=1e6
