@@ -82,28 +82,28 @@ id=as-text checked> Text</label><label><input type=radio name=mode id=as-chat> C
 
 _CHAT = """<section id=chat hidden aria-label="Conversation"><div id=messages role=log aria-live=polite></div>
 <form id=ask class=row><input id=message aria-label="Your message" autocomplete=off placeholder="Your message">
-<button class=strong>Send</button></form></section>"""
+<button id=send class=strong>Send</button></form></section>"""
 
 _BODY = """<h1>{title}</h1><p>{facts}</p>
 <noscript>The model is a script: allow scripts to run it.</noscript>
 {modes}<main><div><section id=writing aria-label="Text">
 <div id=editor><div id=paper aria-hidden=true></div><textarea id=text spellcheck=false autocomplete=off \
 autocapitalize=off aria-label="The text: write, and let the model write on" aria-describedby=help></textarea></div>
-<div class=row><button id=write class=strong type=button>Write on</button><button id=undo type=button disabled>Undo\
-</button><button id=new type=button>New text</button></div></section>{chat}
+<div class="row actions"><button id=write class=strong type=button>Write on</button><button id=undo \
+type=button disabled>Undo</button><button id=new type=button>New text</button></div></section>{chat}
 <p id=status class=soft role=status></p>
 <div class=row role=radiogroup aria-label="What the colours show"><span>Colours:</span><label><input type=radio \
 name=colours id=by-surprise checked> surprise</label><label><input type=radio name=colours id=by-head> what a head \
 reads</label></div>
-<p id=help class=soft>Edit the text anywhere. Ctrl + Enter writes on, Escape stops. The token at the cursor is looked \
-at: its rivals are listed, and a click on one takes another branch. Strong colours mark tokens that the model did not \
-expect.</p>
-<h2>Which tokens a head reads</h2><p class=soft>Choose a head (layer.head), then point at a token of the text.</p>
-<div id=heads></div><p id=reads class="soft name" role=status></p></div>
+<p id=help class=soft>Edit the text anywhere; Ctrl + Enter writes on, Escape stops. The token at the cursor is \
+looked at: a click on one of its rivals takes another branch. Strong colours mark tokens that the model did not \
+expect.</p></div>
 <div><h2 id=here>What may come next</h2><ol id=rivals tabindex=-1 aria-labelledby=here></ol>
 {settings}
 <h2>What each layer would have said</h2><table id=layers></table>
-<p id=no-layers class=soft hidden>The registers of this model do not show it here.</p></div></main>
+<p id=no-layers class=soft hidden>The registers of this model do not show it here.</p>
+<h2>Which tokens a head reads</h2><p class=soft>Choose a head (layer.head), then point at a token of the text.</p>
+<div id=heads></div><p id=reads class="soft name" role=status></p></div></main>
 <script type="application/json" id=content>{content}</script>
 <script type="text/plain" id=weights>{weights}</script>
 <script>

@@ -3,7 +3,8 @@
 class ChatView extends View {
   constructor(content, file) {
     super(content, file);
-    this.messages = [];
+    this.messages = []; // with a role and a text each
+    this.answer = null; // the paragraph of the newest answer; its tokens are those from `begin` on
   }
 
   // Return the tokens of the messages and of the beginning of an answer; the oldest are left out if they do not fit.
@@ -18,34 +19,51 @@ class ChatView extends View {
   }
 
   ask(text) {
-    if (!text.trim() || this.left) return;
+    if (this.left) return this.stop();
+    if (!text.trim()) return;
     $("message").value = "";
     this.messages.push({ role: "user", text });
-    const ids = this.tokensOf(this.messages), answer = element("p", { class: "assistant" });
-    $("messages").append(element("p", { class: "user" }, text), answer);
-    this.reader.replace(ids);
-    this.showAnswer = () => {
-      answer.textContent = this.words.pieces(this.reader.ids.slice(ids.length)).join("");
-      answer.scrollIntoView({ block: "nearest" });
-    };
-    this.answered = () => {
-      this.showAnswer();
-      this.messages.push({ role: "assistant", text: answer.textContent });
-      this.answered = this.showAnswer = null;
-    };
+    this.reader.replace(this.tokensOf(this.messages));
+    this.messages.push({ role: "assistant", text: "" });
+    this.begin = this.reader.ids.length;
+    this.answer = element("p", { class: "assistant" });
+    $("messages").append(element("p", { class: "user" }, text), this.answer);
     this.write();
   }
 
+  showText() {
+    super.showText();
+    if (!this.isTalking || !this.answer) return;
+    this.answer.textContent = this.messages.at(-1).text = this.pieces.slice(this.begin).join("");
+    this.answer.scrollIntoView({ block: "nearest" });
+  }
+
+  showButtons() {
+    super.showButtons();
+    $("send").textContent = this.left ? "Stop" : "Send";
+  }
+
+  take(id) {
+    super.take(id);
+    if (this.isTalking) this.write();
+  }
+
+  get isTalking() {
+    return $("as-chat").checked;
+  }
+
   showMode() {
-    const isChat = $("as-chat").checked;
     this.stop();
-    $("writing").hidden = isChat;
-    $("chat").hidden = !isChat;
-    if (!isChat) this.restore();
+    $("writing").hidden = this.isTalking;
+    $("chat").hidden = !this.isTalking;
+    if (this.isTalking) this.answer = null;
+    this.messages = [];
+    $("messages").replaceChildren();
+    if (!this.isTalking) this.restore();
   }
 
   // The address keeps texts; a conversation stays in the page.
   keep() {
-    if (!$("as-chat").checked) super.keep();
+    if (!this.isTalking) super.keep();
   }
 }

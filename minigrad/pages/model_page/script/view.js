@@ -37,10 +37,6 @@ class View {
     return { temperature: value("temperature"), topK: value("top-k"), topP: value("top-p"), minP: value("min-p") };
   }
 
-  get text() {
-    return this.words.pieces(this.reader.ids).join("");
-  }
-
   listen() {
     $("text").addEventListener("input", () => this.edit($("text").value));
     $("text").addEventListener("keydown", (event) => {
@@ -79,7 +75,8 @@ class View {
     }
     this.isBusy = false;
     const count = this.reader.ids.length - before, seconds = (performance.now() - since) / 1000;
-    if (this.isWriting) this.say(`${count} tokens, ${Math.round(count / seconds)} a second${this.ended ? "; the text ended" : ""}`);
+    const ended = this.ended ? "; here the model ends the text" : "";
+    if (this.isWriting) this.say(`${count} tokens, ${Math.round(count / seconds)} a second${ended}`);
     this.isWriting = false;
     this.place = null;
     this.showAll();
@@ -92,7 +89,6 @@ class View {
     this.ended = this.ends.has(id);
     this.left = this.ended ? 0 : this.left - 1;
     if (!this.ended) reader.add(id);
-    if (!this.left) this.answered?.();
   }
 
   write(tokens = Number($("count").value)) {
@@ -106,7 +102,6 @@ class View {
 
   stop() {
     this.left = 0;
-    this.answered?.();
     this.showButtons();
   }
 
@@ -122,7 +117,7 @@ class View {
   edit(text) {
     this.left = 0;
     this.reader.replace([...this.words.begin, ...this.words.encode(text)]);
-    this.showColours();
+    this.showText();
     this.keep();
     this.work();
   }
@@ -147,12 +142,13 @@ class View {
     this.showButtons();
   }
 
-  // Keep prompt, seed and settings in the address, so that a link repeats them.
+  // Keep prompt, seed and settings in the address, so that a link repeats them; browsers refuse to do so too often.
   keep() {
     const names = ["temperature", "top-k", "top-p", "min-p", "seed", "count"];
     const kept = new URLSearchParams(names.map((name) => [name, $(name).value]));
-    kept.set("text", this.text);
-    history.replaceState(null, "", `#${kept}`);
+    kept.set("text", this.words.pieces(this.reader.ids).join(""));
+    clearTimeout(this.keeping);
+    this.keeping = setTimeout(() => history.replaceState(null, "", `#${kept}`), 200);
   }
 
   restore() {
@@ -210,12 +206,10 @@ class View {
     const field = $("text"), text = this.pieces.join("");
     if (field.value !== text) field.value = text;
     this.showColours();
-    this.showAnswer?.();
   }
 
   showColours() {
     const { reader, spans } = this;
-    this.pieces = this.words.pieces(reader.ids);
     while (spans.length > this.pieces.length) spans.pop().remove();
     while (spans.length < this.pieces.length) {
       spans.push(element("span", { "data-place": spans.length }));
@@ -223,13 +217,20 @@ class View {
     }
     const byHead = $("by-head").checked, read = byHead ? this.weights() : null;
     const least = this.place ?? reader.ids.length, marked = byHead ? (this.pointed ?? least) : least;
+    const most = Math.max(...(read ?? []), 1e-9);
     spans.forEach((span, place) => {
-      if (span.textContent !== this.pieces[place]) span.textContent = this.pieces[place];
-      const strength = byHead ? (read?.[place] ?? 0) : Math.min(reader.surprises[place] ?? 0, 12) / 12;
-      span.style.setProperty("--strength", strength.toFixed(3));
-      span.classList.toggle("marked", place === marked);
+      const share = byHead ? (read?.[place] ?? 0) / most : Math.min((reader.surprises[place] ?? 0) / 12, 1);
+      this.paint(span, this.pieces[place], share.toFixed(2), place === marked);
     });
     $("paper").classList.toggle("heads", byHead);
+  }
+
+  // Change a span where it has changed.
+  paint(span, text, strength, isMarked) {
+    if (span.textContent !== text) span.textContent = text;
+    if (span.strength !== strength) span.style.setProperty("--strength", strength);
+    if (span.isMarked !== isMarked) span.classList.toggle("marked", isMarked);
+    Object.assign(span, { strength, isMarked });
   }
 
   // Return the share of each token that the chosen head reads: from the token pointed at, else the one looked at.
@@ -257,8 +258,8 @@ class View {
     const { reader, place } = this, list = $("rivals");
     const logits = place === null ? reader.logits : reader.look(place - 1)?.logits;
     const chosen = place === null ? null : reader.ids[place], bits = reader.surprises[place];
-    const is = chosen === null ? "" : `${this.nameOf(chosen)} is here${bits === undefined ? "" : `: ${bits.toFixed(1)} bits of surprise`}`;
-    $("here").textContent = place === null ? "What may come next" : is;
+    const surprise = bits === undefined ? "" : `, a surprise of ${bits.toFixed(1)} bits`;
+    $("here").textContent = chosen === null ? "What may come next" : `Here is ${this.nameOf(chosen)}${surprise}`;
     list.replaceChildren();
     if (!logits || reader.isBehind) return;
     const chances = softmax(logits), drawn = distribution(logits, this.settings, this.allowed);

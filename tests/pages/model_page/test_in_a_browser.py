@@ -1,0 +1,217 @@
+"""The page with the model, as a reader uses it: writing, editing, branches, settings, heads and conversations."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import generate as program
+import models
+import tokenizer
+from minigrad import generation
+from minigrad.nn.language_model import LanguageModel
+from minigrad.quantised import quantise
+from tests.browser import PATIENCE, Browser, needs_a_browser, started
+from tokenizer import Tokenizer
+
+pytestmark = needs_a_browser
+
+PROMPT = "to <b>be</b> & or\n"
+TEXT = "document.getElementById('text').value"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with started(tmp_path_factory.mktemp("browser") / "profile") as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place, tok = tmp_path_factory.mktemp("run") / "run", tokenizer.train([PROMPT * 20], vocab_size=270)
+    models.build("vidya-v2", "nano", vocab_size=270, num_layers=2, context_length=128, init_std=0.3).save(place)
+    tok.save(place)
+    (place / "minigrad.json").write_text(json.dumps({"settings": {"objective": "sft"}}))
+    return place
+
+
+@pytest.fixture(scope="module")
+def file(folder: Path) -> Path:
+    page = folder.parent / "page.html"
+    settings = ["--prompt", PROMPT, "--tokens", "30", "--temperature", "0"]
+    assert program.main([str(folder), "--page", str(page), *settings]) == 0
+    return page
+
+
+@pytest.fixture(scope="module")
+def loaded(folder: Path) -> tuple[LanguageModel, Tokenizer]:
+    model, tok = models.load(folder), tokenizer.load(folder)
+    quantise(model, "float16")
+    return model, tok
+
+
+@pytest.fixture
+def page(browser: Browser, file: Path) -> Iterator[Browser]:
+    browser.resize(1280)
+    browser.call("Page.navigate", url="about:blank")
+    browser.open(file)
+    idle(browser)
+    yield browser
+    assert browser.errors == []
+    assert browser.requests == [file.resolve().as_uri()]
+
+
+def until(browser: Browser, script: str) -> None:
+    end = time.monotonic() + PATIENCE
+    while not browser.run(script):
+        assert time.monotonic() < end, script
+        time.sleep(0.02)
+
+
+def idle(browser: Browser) -> None:
+    until(browser, "!view.isBusy && !view.left")
+
+
+def click(page: Browser, which: str) -> None:
+    page.run(f"document.querySelector({which!r}).click()")
+    idle(page)
+
+
+def texts(page: Browser, which: str) -> list[str]:
+    found: list[str] = page.run(f"[...document.querySelectorAll({which!r})].map((each) => each.textContent)")
+    return found
+
+
+def caret(page: Browser, place: int) -> None:
+    page.run(
+        f"(() => {{ const t = document.getElementById('text'); t.focus(); t.setSelectionRange({place}, {place}); }})()"
+    )
+    until(page, f"document.getElementById('text').selectionStart === {place}")
+
+
+def test_it_writes_what_python_writes_and_can_be_written_on(page: Browser, loaded: Any) -> None:
+    click(page, "#write")
+    assert page.run(TEXT) == generation.write(*loaded, PROMPT, temperature=0, tokens=30)
+    click(page, "#write")
+    assert page.run(TEXT) == generation.write(*loaded, PROMPT, temperature=0, tokens=60)
+    assert "".join(texts(page, "#paper span")) == page.run(TEXT)
+    assert page.run("document.querySelectorAll('#paper b').length") == 0  # markup in a text is text
+    click(page, "#undo")
+    click(page, "#undo")
+    assert page.run(TEXT) == PROMPT
+
+
+def test_it_is_read_and_written_with_keys_alone(page: Browser, loaded: Any) -> None:
+    page.run("document.getElementById('text').focus()")
+    page.call("Input.insertText", text="")
+    page.run("document.getElementById('text').setSelectionRange(999, 999)")
+    page.call("Input.insertText", text=" é🙂")
+    idle(page)
+    _, tok = loaded
+    assert page.run("view.reader.ids") == [tok.end_of_text_id, *tok.encode(PROMPT + " é🙂")]
+    for kind in ("rawKeyDown", "keyUp"):
+        page.call("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13, modifiers=2)
+    idle(page)
+    assert page.run(TEXT) == generation.write(*loaded, PROMPT + " é🙂", temperature=0, tokens=30)
+
+
+def test_a_rival_takes_another_branch(page: Browser, loaded: Any) -> None:
+    click(page, "#write")
+    before = page.run(TEXT)
+    caret(page, len(PROMPT) + 2)
+    until(page, "document.getElementById('here').textContent.startsWith('Here is ')")
+    place = page.run("view.place")
+    begun = page.run(f"view.pieces.slice(0, {place}).join('')")
+    assert page.run("document.querySelector('#rivals .chosen .share').textContent") == "100%"
+    page.run("document.getElementById('temperature').value = 1")
+    page.run("document.getElementById('temperature').dispatchEvent(new Event('input'))")
+    second = page.run("document.querySelectorAll('#rivals button')[1].querySelector('.name').textContent")
+    click(page, "#rivals li:nth-child(2) button")
+    assert page.run("view.reader.ids.length") == place + 1
+    assert page.run("view.words.name(view.reader.ids.at(-1))") == second
+    assert page.run(TEXT).startswith(begun)
+    click(page, "#undo")
+    assert page.run(TEXT) == before
+
+
+def test_settings_show_their_effect_on_the_distribution(page: Browser) -> None:
+    def shares() -> list[str]:
+        return texts(page, "#rivals .share")
+
+    assert shares()[:2] == ["100%", "cut"]  # temperature 0
+    for name, value in (("temperature", 1), ("top-p", 1), ("top-k", 3)):
+        page.run(f"document.getElementById('{name}').value = {value}")
+        page.run(f"document.getElementById('{name}').dispatchEvent(new Event('input'))")
+    assert [share == "cut" for share in shares()] == [False] * 3 + [True] * 7
+    assert page.run("document.getElementById('top-k-value').textContent") == "3"
+    assert page.run("document.getElementById('top-p-value').textContent") == "off"
+
+
+def test_a_link_repeats_the_text_and_the_draws(page: Browser, file: Path) -> None:
+    page.run("document.getElementById('temperature').value = 1.5; document.getElementById('seed').value = 7")
+    click(page, "#write")
+    written = page.run(TEXT)
+    until(page, "location.hash.includes('seed=7')")
+    link = page.run("location.hash")
+    page.call("Page.navigate", url="about:blank")
+    page.open(file)
+    page.run(f"location.hash = {link!r}")
+    idle(page)
+    until(page, "document.getElementById('seed').value === '7'")
+    idle(page)
+    assert page.run(TEXT) == PROMPT
+    click(page, "#write")
+    assert page.run(TEXT) == written != PROMPT
+
+
+def test_layers_and_heads_are_shown_where_one_points(page: Browser) -> None:
+    names = texts(page, "#layers .name")
+    assert len(names) == 3
+    assert texts(page, "#rivals .name")[0] == names[-1]
+    click(page, "#heads div:nth-child(2) button:nth-child(3)")
+    assert texts(page, "#heads [aria-pressed=true]") == ["2.3"]
+    x, y = page.run("""(() => { const box = document.querySelectorAll('#paper span')[2].getBoundingClientRect();
+        return [box.x + box.width / 2, box.y + box.height / 2]; })()""")
+    page.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    name = page.run("view.words.name(view.reader.ids[2])")
+    until(page, f"document.getElementById('reads').textContent.startsWith({name + ' reads: '!r})")
+    strengths = page.run("[...document.querySelectorAll('#paper span')].map((each) => Number(each.strength))")
+    assert max(strengths) == 1
+    assert not any(strengths[3:])
+
+
+def test_a_conversation_is_that_of_python(page: Browser, loaded: Any) -> None:
+    model, tok = loaded
+    click(page, "#as-chat")
+    messages: list[dict[str, str]] = []
+    for question in ("be <i>or</i>?", "to"):
+        page.run(f"document.getElementById('message').value = {question!r}")
+        page.run("document.getElementById('ask').requestSubmit()")
+        idle(page)
+        messages.append({"role": "user", "content": question})
+        ids = tokenizer.encode_chat(tok, messages[-1:], add_generation_prompt=True) if len(messages) == 1 else None
+        if ids is not None:
+            expected = "".join(t.text for t in generation.stream(model, ids, tokenizer=tok, temperature=0, tokens=30))
+            assert texts(page, "#messages .assistant")[0] == expected
+    assert texts(page, "#messages .user") == ["be <i>or</i>?", "to"]
+    assert len(texts(page, "#messages .assistant")) == 2
+    click(page, "#as-text")
+    assert page.run(TEXT) == PROMPT
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_nothing_is_wider_than_the_page(page: Browser, width: int) -> None:
+    page.resize(width, phone=width < 600)
+    click(page, "#write")
+    assert page.run("document.documentElement.scrollWidth") <= width
+
+
+def test_every_control_has_a_name(page: Browser) -> None:
+    unnamed = """[...document.querySelectorAll('button, input, textarea')].filter((each) => !each.textContent.trim()
+        && !each.getAttribute('aria-label') && !each.labels?.length).map((each) => each.outerHTML)"""
+    assert page.run(unnamed) == []
