@@ -63,7 +63,7 @@ def test_the_weights_have_the_format_that_was_chosen(folder, capsys, tmp_path):
 
 def test_a_model_that_was_taught_conversations_has_them_in_its_page(folder, capsys, tmp_path):
     record = folder / "minigrad.json"
-    record.write_text(json.dumps({"settings": {"objective": "sft"}}))
+    record.write_text('{"settings": {"objective": "sft"}}', encoding="utf-8")
     try:
         assert content_of(written(capsys, folder, tmp_path / "page.html"))["chat"]
     finally:
@@ -76,9 +76,9 @@ def test_what_cannot_be_is_refused_in_a_sentence(folder, capsys, tmp_path):
         assert f"leave out {other[0]}" in refusal(capsys, folder, "--page", page, *other)
     assert "give one prompt" in refusal(capsys, folder, "--page", page, "--prompt", "a", "--prompt", "b")
     assert "there is no folder" in refusal(capsys, folder, "--page", tmp_path / "nowhere" / "page.html")
-    page.write_text("mine")
+    page.write_text("mine", encoding="utf-8")
     assert "exists and is not overwritten" in refusal(capsys, folder, "--page", page)
-    assert page.read_text() == "mine"
+    assert page.read_text(encoding="utf-8") == "mine"
 
 
 def test_a_model_without_a_program_and_a_split_of_ones_own_have_no_page(capsys, tmp_path):
@@ -86,6 +86,6 @@ def test_a_model_without_a_program_and_a_split_of_ones_own_have_no_page(capsys, 
     tokenizer.train([], vocab_size=261).save(tmp_path / "learned")
     assert "its pass depends on the text" in refusal(capsys, tmp_path / "learned", "--page", tmp_path / "page.html")
     models.build("vidya-v2", "nano", vocab_size=261, num_layers=2).save(tmp_path / "own")
-    tokenizer.train([], vocab_size=261, split=r"\w+|\W+").save(tmp_path / "own")
+    tokenizer.train([], vocab_size=261, split=r"[\p{L}]+|[^\p{L}]+").save(tmp_path / "own")
     assert "a web page splits text as" in refusal(capsys, tmp_path / "own", "--page", tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()

@@ -99,6 +99,7 @@ reads</label></div>
 looked at: a click on one of its rivals takes another branch. Strong colours mark tokens that the model did not \
 expect.</p></div>
 <div><h2 id=here>What may come next</h2><ol id=rivals tabindex=-1 aria-labelledby=here></ol>
+<p class=soft>Blue: how likely it is drawn with these settings. Grey: what the model itself says.</p>
 {settings}
 <h2>What each layer would have said</h2><table id=layers></table>
 <p id=no-layers class=soft hidden>The registers of this model do not show it here.</p>

@@ -59,6 +59,11 @@ class View {
     addEventListener("hashchange", () => this.restore());
   }
 
+  // Return the texts of tokens as a text field holds them: without carriage returns, which it removes.
+  piecesOf(ids) {
+    return this.words.pieces(ids).map((piece) => piece.replaceAll("\r", ""));
+  }
+
   // Read what is unread and write what is left to write, a slice of time after the other.
   async work() {
     if (this.isBusy) return;
@@ -146,7 +151,7 @@ class View {
   keep() {
     const names = ["temperature", "top-k", "top-p", "min-p", "seed", "count"];
     const kept = new URLSearchParams(names.map((name) => [name, $(name).value]));
-    kept.set("text", this.words.pieces(this.reader.ids).join(""));
+    kept.set("text", this.piecesOf(this.reader.ids).join(""));
     clearTimeout(this.keeping);
     this.keeping = setTimeout(() => history.replaceState(null, "", `#${kept}`), 200);
   }
@@ -202,7 +207,7 @@ class View {
   }
 
   showText() {
-    this.pieces = this.words.pieces(this.reader.ids);
+    this.pieces = this.piecesOf(this.reader.ids);
     const field = $("text"), text = this.pieces.join("");
     if (field.value !== text) field.value = text;
     this.showColours();

@@ -1,0 +1,72 @@
+"""The scripts of the page: one after the other; and the sampler among them keeps the tokens that Python's keeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from minigrad.generation.sampling import distribution
+from minigrad.generation.settings import Sampling
+from minigrad.pages.model_page.scripts import ENGINE, FOLDER, WRITING, joined
+
+
+def test_every_script_is_known_and_none_can_end_its_tag() -> None:
+    names = {*ENGINE, *WRITING, "view", "chat", "start"}
+    assert {path.stem for path in FOLDER.glob("*.js")} == names
+    assert "</script" not in joined(*names)
+    assert len(joined(*ENGINE).splitlines()) <= 600
+
+
+SETTINGS = [
+    {"temperature": 1.0, "top_p": None},
+    {"temperature": 0.0},
+    {"temperature": 0.7, "top_p": 0.9},
+    {"temperature": 1.3, "top_k": 7, "top_p": None},
+    {"temperature": 0.8, "top_k": 40, "top_p": 0.5, "min_p": 0.02},
+    {"temperature": 2.0, "min_p": 0.3, "top_p": None},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_the_distribution_is_that_of_python(run: Any, settings: dict[str, Any]) -> None:
+    sampling = Sampling(**settings)
+    draws = np.random.default_rng(0)
+    rows = np.round(draws.normal(size=(20, 300)) * 3, 1).astype(np.float32)  # some are equal
+    forbidden = np.arange(300) % 7 == 3
+    found = run(
+        """
+        const { settings, allowed } = given;
+        return given.rows.map((row) => Array.from(distribution(Float32Array.from(row), settings, allowed)));
+        """,
+        rows=rows.tolist(),
+        allowed=(~forbidden).tolist(),
+        settings={
+            "temperature": sampling.temperature,
+            "topK": sampling.top_k or 0,
+            "topP": sampling.top_p or 1,
+            "minP": sampling.min_p or 0,
+        },
+    )
+    for row, probabilities in zip(rows, found, strict=True):
+        expected = distribution(row, sampling, forbidden=forbidden)
+        np.testing.assert_allclose(probabilities, expected, atol=1e-9)
+
+
+def test_draws_follow_the_distribution_and_the_seed(run: Any) -> None:
+    found = run(
+        """
+        const counts = (seed) => {
+          const found = [0, 0, 0];
+          for (let position = 0; position < 20000; position++) found[draw([0.2, 0, 0.8], uniform(seed, position))]++;
+          return found;
+        };
+        return [counts(0), counts(1), counts(0), draw([0.5, 0.5, 0], 0.99999999999)];
+        """
+    )
+    first, second, again, last = found
+    assert first == again != second
+    assert abs(first[0] / 20_000 - 0.2) < 0.01
+    assert first[1] == 0
+    assert last == 1
