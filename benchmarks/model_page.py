@@ -5,7 +5,8 @@
 
 For each format of weights: the bytes of the page; the seconds from opening it to the first token; tokens per second,
 the best of several texts, by the clock and by the processor's time of the page alone; the largest difference of a logit
-from Python's with the same weights; and whether the same greedy tokens are written. Run with nothing else on the machine.
+from Python's with the same weights; and whether the same greedy tokens are written. Run with nothing else on the
+machine.
 """
 
 from __future__ import annotations

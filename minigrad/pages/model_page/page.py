@@ -90,11 +90,11 @@ _BODY = """<h1>{title}</h1><p>{facts}</p>
 <div id=editor><div id=paper aria-hidden=true></div><textarea id=text spellcheck=false autocomplete=off \
 autocapitalize=off aria-label="The text: write, and let the model write on" aria-describedby=help></textarea></div>
 <div class="row actions"><button id=write class=strong type=button>Write on</button><button id=undo \
-type=button disabled>Undo</button><button id=new type=button>New text</button></div></section>{chat}
-<p id=status class=soft role=status></p>
+type=button disabled>Undo</button><button id=new type=button>New text</button></div>
 <div class=row role=radiogroup aria-label="What the colours show"><span>Colours:</span><label><input type=radio \
 name=colours id=by-surprise checked> surprise</label><label><input type=radio name=colours id=by-head> what a head \
-reads</label></div>
+reads</label></div></section>{chat}
+<p id=status class=soft role=status></p>
 <p id=help class=soft>Edit the text anywhere; Ctrl + Enter writes on, Escape stops. The token at the cursor is \
 looked at: a click on one of its rivals takes another branch. Strong colours mark tokens that the model did not \
 expect.</p></div>
@@ -103,8 +103,9 @@ expect.</p></div>
 {settings}
 <h2>What each layer would have said</h2><table id=layers></table>
 <p id=no-layers class=soft hidden>The registers of this model do not show it here.</p>
-<h2>Which tokens a head reads</h2><p class=soft>Choose a head (layer.head), then point at a token of the text.</p>
-<div id=heads></div><p id=reads class="soft name" role=status></p></div></main>
+<section id=pointing><h2>Which tokens a head reads</h2>
+<p class=soft>Choose a head (layer.head), then point at a token of the text.</p>
+<div id=heads></div><p id=reads class="soft name" role=status></p></section></div></main>
 <script type="application/json" id=content>{content}</script>
 <script type="text/plain" id=weights>{weights}</script>
 <script>

@@ -13,11 +13,13 @@ from minigrad.generation import stream
 from minigrad.nn.language_model import LanguageModel
 from minigrad.pages.explain import attention_weights, logit_lens, trace
 from minigrad.pages.explain.attention import ATTENTIONS
+from minigrad.pages.model_page import export as module
 from minigrad.pages.model_page.export import NAMES, export
 from minigrad.pages.model_page.scripts import ENGINE, joined
 from minigrad.programs.decoder import Decoder
 from minigrad.quantised import quantise
 from tests.models.tiny import WITH_PROGRAM, build, tokens
+from tests.programs.own_family import Own, OwnConfig
 
 READ = """
 const machine = new Machine(given.table, file, given.plain);
@@ -44,6 +46,22 @@ def test_the_page_computes_the_logits_of_python(run: Any, family: str, format: s
     table, file = export(model)
     expected = logits_of(model, ids)
     found = run(READ, file, table=table, ids=ids, plain=format == "float32")
+    assert np.abs(np.array(found) - expected).max() <= 3e-5 * np.abs(expected).max()
+
+
+OTHERS = {
+    "yarn": lambda: build("vidya-v2", rope_scaling="yarn", rope_factor=4.0),
+    "a head of its own": lambda: build("gpt2", tied_head=False),
+    "a family of one's own": lambda: Own(OwnConfig()),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_page_knows_no_family(run: Any, name: str) -> None:
+    model, ids = OTHERS[name]().eval(), tokens(1, 1, 20)[0].tolist()
+    table, file = export(model)
+    expected = logits_of(model, ids)
+    found = run(READ, file, table=table, ids=ids, plain=False)
     assert np.abs(np.array(found) - expected).max() <= 3e-5 * np.abs(expected).max()
 
 
@@ -133,6 +151,15 @@ def test_a_look_inside_shows_what_the_pages_of_python_show(run: Any, family: str
 def test_a_model_without_a_program_is_refused() -> None:
     with pytest.raises(InputError, match="its pass depends on the text"):
         export(build("vsla-learned"))
+
+
+def test_what_is_too_large_for_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build("vidya-v2")
+    monkeypatch.setattr(module, "_MOST_STORED", 12 * module._bytes_of_a_token(module.program_of(model)))
+    assert export(model)[0]["context"] == 12
+    monkeypatch.setattr(module, "MOST_BYTES", 1_000)
+    with pytest.raises(InputError, match="try --quantize int4"):
+        export(model)
 
 
 def test_every_step_has_a_name_in_the_engine() -> None:

@@ -41,6 +41,7 @@ class ChatView extends View {
   showButtons() {
     super.showButtons();
     $("send").textContent = this.left ? "Stop" : "Send";
+    $("messages").setAttribute("aria-busy", this.left > 0); // a screen reader waits for the whole answer
   }
 
   take(id) {
@@ -54,7 +55,7 @@ class ChatView extends View {
 
   showMode() {
     this.stop();
-    $("writing").hidden = this.isTalking;
+    for (const name of ["writing", "pointing", "help"]) $(name).hidden = this.isTalking;
     $("chat").hidden = !this.isTalking;
     if (this.isTalking) this.answer = null;
     this.messages = [];

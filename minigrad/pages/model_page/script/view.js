@@ -84,6 +84,7 @@ class View {
     if (this.isWriting) this.say(`${count} tokens, ${Math.round(count / seconds)} a second${ended}`);
     this.isWriting = false;
     this.place = null;
+    this.followCaret();
     this.showAll();
   }
 
