@@ -114,6 +114,18 @@ def test_it_writes_what_python_writes_and_can_be_written_on(page: Browser, loade
     assert text_of(page) == PROMPT
 
 
+def test_it_writes_on_from_the_cursor(page: Browser, loaded: Any) -> None:
+    click(page, "#write")
+    assert texts(page, "#write") == ["Write on"]
+    before = text_of(page)
+    caret(page, 7)
+    until(page, "document.getElementById('write').textContent === 'Write from here'")
+    click(page, "#write")
+    assert text_of(page) == by_python(loaded, PROMPT[:7], 30) != before
+    click(page, "#undo")
+    assert text_of(page) == before
+
+
 def test_it_is_read_and_written_with_keys_alone(page: Browser, loaded: Any) -> None:
     page.run("document.getElementById('text').focus()")
     page.call("Input.insertText", text="")

@@ -8,13 +8,13 @@ class ChatView extends View {
   }
 
   // Return the tokens of the messages and of the beginning of an answer; the oldest are left out if they do not fit.
-  tokensOf(messages) {
+  conversation(messages) {
     const { specials } = this.words, room = this.content.model.context / 2;
     const ids = messages.flatMap(({ role, text }) => [
       specials[`<|${role}|>`], ...this.words.encode(text), specials["<|end|>"],
     ]);
     return ids.length > room && messages.length > 1
-      ? this.tokensOf(messages.slice(2))
+      ? this.conversation(messages.slice(2))
       : [...ids, specials["<|assistant|>"]];
   }
 
@@ -23,7 +23,7 @@ class ChatView extends View {
     if (!text.trim()) return;
     $("message").value = "";
     this.messages.push({ role: "user", text });
-    this.reader.replace(this.tokensOf(this.messages));
+    this.reader.replace(this.conversation(this.messages));
     this.messages.push({ role: "assistant", text: "" });
     this.begin = this.reader.ids.length;
     this.answer = element("p", { class: "assistant" });
@@ -55,6 +55,7 @@ class ChatView extends View {
 
   showMode() {
     this.stop();
+    this.place = null;
     for (const name of ["writing", "pointing", "help"]) $(name).hidden = this.isTalking;
     $("chat").hidden = !this.isTalking;
     if (this.isTalking) this.answer = null;

@@ -64,6 +64,10 @@ class View {
     return this.words.pieces(ids).map((piece) => piece.replaceAll("\r", ""));
   }
 
+  tokensOf(text) {
+    return [...this.words.begin, ...this.words.encode(text)];
+  }
+
   // Read what is unread and write what is left to write, a slice of time after the other.
   async work() {
     if (this.isBusy) return;
@@ -97,9 +101,11 @@ class View {
     if (!this.ended) reader.add(id);
   }
 
+  // Write on at the end of the text; or from the cursor on, if it is not there: the text after it makes way.
   write(tokens = Number($("count").value)) {
-    this.keep();
     this.remember();
+    if (this.place !== null) this.reader.replace(this.tokensOf($("text").value.slice(0, $("text").selectionStart)));
+    this.keep();
     [this.left, this.isWriting, this.place] = [tokens, true, null];
     this.say("writing");
     this.work();
@@ -122,7 +128,7 @@ class View {
 
   edit(text) {
     this.left = 0;
-    this.reader.replace([...this.words.begin, ...this.words.encode(text)]);
+    this.reader.replace(this.tokensOf(text));
     this.showText();
     this.keep();
     this.work();
@@ -161,7 +167,7 @@ class View {
     const kept = new URLSearchParams(location.hash.slice(1));
     for (const [name, value] of kept) if (name !== "text" && $(name)?.matches("input")) $(name).value = value;
     const text = kept.get("text") ?? this.content.prompt;
-    this.reader.replace([...this.words.begin, ...this.words.encode(text)]);
+    this.reader.replace(this.tokensOf(text));
     this.showText();
     this.showSettings();
     this.showHeads();
@@ -203,7 +209,7 @@ class View {
   }
 
   showButtons() {
-    $("write").textContent = this.left ? "Stop" : "Write on";
+    $("write").textContent = this.left ? "Stop" : this.place === null ? "Write on" : "Write from here";
     $("undo").disabled = !this.undone.length;
   }
 
