@@ -15,14 +15,17 @@ class Reader {
   }
 
   // Change the text. The tokens that it shares with the text before stay read; if others followed, the last of them is
-  // read again, for its logits. Of a text that is longer than the context, the last part is read.
+  // read again, for its logits. Of a text that is longer than the context, the last part is read; the last half, if the
+  // text only grew, so that the next half costs no more than before.
   replace(ids) {
     const { context } = this.machine;
     let same = 0;
     while (same < Math.min(ids.length, this.ids.length) && ids[same] === this.ids[same]) same++;
     this.ids = [...ids];
     this.surprises.length = same;
-    if (same <= this.start || ids.length - this.start > context) this.begin(Math.max(0, ids.length - context));
+    const isLong = ids.length - this.start > context, grew = ids.length - same < context / 2;
+    if (same <= this.start || (isLong && !grew)) this.begin(Math.max(0, ids.length - context));
+    else if (isLong) this.begin(ids.length - Math.max(1, context >> 1));
     else if (same < this.read) this.machine.cut(same - 1 - this.start);
   }
 

@@ -25,6 +25,7 @@ class View {
     this.left = 0; // tokens that are still to be written
     this.place = null; // the number of the token that is looked at; null for the one that comes next
     this.pointed = null; // the token under the pointer
+    this.prompt = ""; // the text before the model wrote on
     this.head = [0, 0];
     this.undone = []; // earlier texts, the newest last
     this.spans = [];
@@ -105,8 +106,9 @@ class View {
   write(tokens = Number($("count").value)) {
     this.remember();
     if (this.place !== null) this.reader.replace(this.tokensOf($("text").value.slice(0, $("text").selectionStart)));
+    this.prompt = this.piecesOf(this.reader.ids).join("");
     this.keep();
-    [this.left, this.isWriting, this.place] = [tokens, true, null];
+    [this.left, this.isWriting, this.ended, this.place] = [tokens, true, false, null];
     this.say("writing");
     this.work();
     this.showButtons();
@@ -128,6 +130,7 @@ class View {
 
   edit(text) {
     this.left = 0;
+    this.prompt = text;
     this.reader.replace(this.tokensOf(text));
     this.showText();
     this.keep();
@@ -158,7 +161,7 @@ class View {
   keep() {
     const names = ["temperature", "top-k", "top-p", "min-p", "seed", "count"];
     const kept = new URLSearchParams(names.map((name) => [name, $(name).value]));
-    kept.set("text", this.piecesOf(this.reader.ids).join(""));
+    kept.set("text", this.prompt);
     clearTimeout(this.keeping);
     this.keeping = setTimeout(() => history.replaceState(null, "", `#${kept}`), 200);
   }
@@ -166,8 +169,8 @@ class View {
   restore() {
     const kept = new URLSearchParams(location.hash.slice(1));
     for (const [name, value] of kept) if (name !== "text" && $(name)?.matches("input")) $(name).value = value;
-    const text = kept.get("text") ?? this.content.prompt;
-    this.reader.replace(this.tokensOf(text));
+    this.prompt = kept.get("text") ?? this.content.prompt;
+    this.reader.replace(this.tokensOf(this.prompt));
     this.showText();
     this.showSettings();
     this.showHeads();
@@ -191,7 +194,8 @@ class View {
 
   point(event) {
     const found = event && document.elementsFromPoint(event.clientX, event.clientY);
-    const span = found?.find((each) => each.dataset.place !== undefined), place = span ? Number(span.dataset.place) : null;
+    const span = found?.find((each) => each.dataset.place !== undefined);
+    const place = span ? Number(span.dataset.place) : null;
     if (place === this.pointed || this.isBusy) return;
     this.pointed = place;
     this.showColours();
