@@ -55,6 +55,10 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.data": SYSTEM | {"numpy", "minigrad.formats", "minigrad.nn.layout"},
     "minigrad.programs": NN | {"minigrad.quantised"},
     "minigrad.generation": NN | {"minigrad.adaptive", "minigrad.programs", "minigrad.data"},
+    "minigrad.serving": NN | {"minigrad.generation", "minigrad.programs", "starlette"},
+    "minigrad.serving.settings": GROUND,
+    "minigrad.serving.__main__": NN  # a program
+    | {"minigrad.cli", "minigrad.generation", "minigrad.serving", "uvicorn", "models", "tokenizer"},
     "minigrad.pages": SYSTEM | {"numpy"},
     "minigrad.pages.graph": AUTOGRAD,
     "minigrad.pages.model_page": NN | {f"minigrad.{name}" for name in ("programs", "quantised", "generation", "pages")},
@@ -178,6 +182,7 @@ def test_the_core_knows_none_of_its_guests() -> None:
         "training",
         "finetuning",
         "pages",
+        "serving",
     }
     core = [path for path in FILES if is_within(module_of(path), {"minigrad.nn"})]
     found = {name for path in core for name, _ in imports_of(path)}

@@ -99,7 +99,7 @@ def stream(
     >>> [(token.sample, token.position) for token in stream(model, [], tokens=2, samples=2, ban=[0])]
     [(0, 0), (1, 0), (0, 1), (1, 1)]
     """
-    rules = _rules(model, (settings or Sampling()).changed(changes), tokenizer, end_ids)
+    rules = drawing_rules(model, (settings or Sampling()).changed(changes), tokenizer, end_ids)
     prompts = _prompts(prompt, model, tokenizer)
     if draft is not None and draft.config.vocab_size != model.config.vocab_size:
         raise InputError(
@@ -131,7 +131,7 @@ def document(tokenizer: Tokenizer, text: str) -> list[int]:
     return [*(tokenizer.borders[0] or [tokenizer.end_of_text_id]), *tokenizer.encode(text)]
 
 
-def _rules(
+def drawing_rules(
     model: LanguageModel, sampling: Sampling, tokenizer: Tokenizer | None, end_ids: Iterable[int] | None
 ) -> DrawingRules:
     """Return which tokens are never drawn and which end a text; raises InputError if no token can be drawn."""

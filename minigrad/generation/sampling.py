@@ -52,7 +52,7 @@ def penalise(values: Array, sampling: Sampling, counts: Array) -> None:
     """Lower the logits of tokens that occurred, in place (repetition: Keskar et al. 2019, "CTRL", section 4.1)."""
     seen, penalty = np.flatnonzero(counts), sampling.repetition_penalty
     values[seen] = np.where(values[seen] > 0, values[seen] / penalty, values[seen] * penalty)
-    values[seen] -= sampling.frequency_penalty * counts[seen]
+    values[seen] -= sampling.frequency_penalty * counts[seen] + sampling.presence_penalty
 
 
 def _kept(values: Array, weights: Array, sampling: Sampling) -> Array | slice:

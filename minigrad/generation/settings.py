@@ -69,6 +69,9 @@ class Sampling(TextSettings):
     frequency_penalty: float = option(
         0.0, "lower the logit of a token by this each time it occurs", at_least=-100, at_most=100
     )
+    presence_penalty: float = option(
+        0.0, "lower the logit of a token by this if it occurs at all", at_least=-100, at_most=100
+    )
     ban: tuple[int, ...] = option(
         (), "never draw the token with this id; may be given several times", value="ID", at_least=0, at_most=_MOST
     )
@@ -107,15 +110,16 @@ class Sampling(TextSettings):
         >>> Sampling(top_p=None, top_k=40).drawn_with()
         'temperature 0.8, top-k 40, seed 0'
         """
-        usual = {"temperature": None, "seed": None, "repetition_penalty": 1.0, "frequency_penalty": 0.0, "ban": ()}
-        names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "frequency_penalty", "ban", "seed")
+        penalties = {"repetition_penalty": 1.0, "frequency_penalty": 0.0, "presence_penalty": 0.0}
+        usual = {"temperature": None, "seed": None, "ban": (), **penalties}
+        names = ("temperature", "top_k", "top_p", "min_p", *penalties, "ban", "seed")
         used = ((name, getattr(self, name)) for name in names)
         return ", ".join(f"{name.replace('_', '-')} {value}" for name, value in used if value != usual.get(name))
 
     @property
     def penalises(self) -> bool:
         """Whether the draw of a token depends on how often it occurred."""
-        return self.repetition_penalty != 1 or self.frequency_penalty != 0
+        return self.repetition_penalty != 1 or self.frequency_penalty != 0 or self.presence_penalty != 0
 
 
 @dataclass(frozen=True, kw_only=True)

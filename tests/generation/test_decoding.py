@@ -142,7 +142,7 @@ def test_banned_tokens_are_never_drawn(model):
 def test_penalties_do_not_concern_tokens_that_end_a_text(model):
     """A prompt begins with the token between documents; a penalty on it would keep every text from ending."""
     prompt = [0, 5, 9]
-    rules = decoding._rules(model, Sampling(repetition_penalty=2.0), None, None)
+    rules = decoding.drawing_rules(model, Sampling(repetition_penalty=2.0), None, None)
     written = Continuation(rules, prompt, 0, 0)
     assert np.asarray(written.counts)[[0, 5, 9]].tolist() == [0, 1, 1]
     logits = model(np.array([prompt])).data[0, -1]
@@ -159,7 +159,7 @@ def test_penalties_leave_out_the_special_tokens_of_a_prompt_whichever_end_a_text
     tok = tokenizer.Tokenizer(byte_fallback.vocabulary())
     large = models.build("vidya-v2", "nano", vocab_size=tok.vocab_size, num_layers=1, end_of_text_id=2)
     prompt = document(tok, "to")
-    rules = decoding._rules(large, Sampling(frequency_penalty=1.0), tok, end_ids)
+    rules = decoding.drawing_rules(large, Sampling(frequency_penalty=1.0), tok, end_ids)
     counts = np.asarray(Continuation(rules, prompt, 0, 0).counts)
     assert np.flatnonzero(counts).tolist() == sorted(set(prompt) - {tok.specials["<s>"]})
 
@@ -167,7 +167,7 @@ def test_penalties_leave_out_the_special_tokens_of_a_prompt_whichever_end_a_text
 def test_special_tokens_end_a_text_and_unused_ids_are_never_drawn():
     tok = tokenizer.train(["to be or not to be"] * 3, vocab_size=300)
     large = models.build("vidya-v2", "nano", vocab_size=310, num_layers=1)
-    rules = decoding._rules(large, Sampling(), tok, None)
+    rules = decoding.drawing_rules(large, Sampling(), tok, None)
     assert np.flatnonzero(rules.ends).tolist() == sorted(tok.specials.values())
     assert np.flatnonzero(rules.forbidden).tolist() == list(range(tok.used, 310))
     only = [number for number in range(tok.used) if number != tok.specials["<|end|>"]]
@@ -179,7 +179,7 @@ def test_gaps_between_the_ids_of_a_tokenizer_are_never_drawn(model):
     ids = {bytes([byte]): 40 + byte for byte in range(256)}
     tok = tokenizer.Tokenizer(Vocabulary("gpt2", ids, (), {"<|endoftext|>": 500, "<|user|>": 10}, 501))
     large = models.build("vidya-v2", "nano", vocab_size=502, num_layers=1)
-    forbidden = np.flatnonzero(decoding._rules(large, Sampling(), tok, None).forbidden).tolist()
+    forbidden = np.flatnonzero(decoding.drawing_rules(large, Sampling(), tok, None).forbidden).tolist()
     assert forbidden == [*range(10), *range(11, 40), *range(296, 500), 501]
 
 

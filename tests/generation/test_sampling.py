@@ -31,6 +31,7 @@ SAMPLINGS = st.builds(
     min_p=st.none() | st.floats(1e-9, 1),
     repetition_penalty=st.floats(0.01, 100),
     frequency_penalty=st.floats(-100, 100),
+    presence_penalty=st.sampled_from([0.0, 0.0, 1.5, -100.0]),
 )
 
 
@@ -50,7 +51,7 @@ def sorted_distribution(logits: Any, sampling: Sampling, counts: Any, forbidden:
         if count:
             penalty = sampling.repetition_penalty
             values[token] = values[token] / penalty if values[token] > 0 else values[token] * penalty
-        values[token] -= sampling.frequency_penalty * count
+        values[token] -= sampling.frequency_penalty * count + sampling.presence_penalty * bool(count)
         if forbidden[token]:
             values[token] = -np.inf
     order = sorted(range(len(values)), key=lambda token: (-values[token], token))
@@ -154,7 +155,9 @@ def test_penalties_lower_the_probability_with_each_occurrence(logits, repetition
     assert distribution(logits, plain(repetition_penalty=repetition), counts=once)[0] <= free + 1e-12
     seldom, often = (distribution(logits, plain(frequency_penalty=frequency), counts=each)[0] for each in (once, twice))
     assert often <= seldom <= free
-    both = plain(repetition_penalty=repetition, frequency_penalty=frequency)
+    present = [distribution(logits, plain(presence_penalty=frequency), counts=each)[0] for each in (once, twice)]
+    assert present[0] == present[1] <= free
+    both = plain(repetition_penalty=repetition, frequency_penalty=frequency, presence_penalty=frequency)
     np.testing.assert_array_equal(
         distribution(logits, both, counts=never(logits)), distribution(logits, plain(), counts=never(logits))
     )

@@ -68,6 +68,7 @@ def test_penalties_are_known() -> None:
     assert not Sampling().penalises
     assert Sampling(repetition_penalty=1.1).penalises
     assert Sampling(frequency_penalty=-0.5).penalises
+    assert Sampling(presence_penalty=0.5).penalises
 
 
 @pytest.mark.parametrize(

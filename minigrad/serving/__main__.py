@@ -1,0 +1,109 @@
+"""Serve models to any client of OpenAI's API: ``python -m minigrad.serving runs/vidya-v2-nano``.
+
+A program, like train.py: it brings together the model families, their tokenizers and a server.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from minigrad.cli.exits import exit_code
+from minigrad.cli.parser import Parser
+from minigrad.errors import InputError
+from minigrad.serving.settings import ServeConfig
+from minigrad.system import hardware
+from minigrad.system.cache import tell_if_nothing_is_kept
+from minigrad.system.limits import check_limits
+from minigrad.system.terminal import phase, prepare_output, say
+from minigrad.system.units import format_bytes, plural
+
+if TYPE_CHECKING:  # the command line is read before NumPy and the rest are imported
+    from minigrad.serving.served import Served
+
+PROGRAM = "python -m minigrad.serving"
+_BEGUN = 100  # connections that the system accepts before the server does
+
+
+def serve(config: ServeConfig) -> None:
+    """Serve models until Ctrl-C or SIGTERM; raises InputError if a folder, an address or a setting cannot be used."""
+    config.check()
+    try:
+        import uvicorn
+
+        from minigrad.serving.api import Api
+    except ModuleNotFoundError as error:
+        raise InputError(f"{error}; run: {sys.executable} -m pip install -e '.[serve]'") from None
+    listener = listen(config)
+    hardware.prepare(config.threads)
+    check_limits(hardware.threads())
+    tell_if_nothing_is_kept()
+    models = load(config)
+    address = f"http://{config.host}:{listener.getsockname()[1]}"
+    for each in models:
+        say(f"[{each.name}: {places(each)}]", sys.stderr)
+    say(f"[serving at {address}/v1; Ctrl-C ends it]", sys.stderr)
+    settings = uvicorn.Config(Api(models, config).app(), log_level="warning", ws="none", timeout_graceful_shutdown=5)
+    uvicorn.Server(settings).run(sockets=[listener])
+
+
+def listen(config: ServeConfig) -> socket.socket:
+    """Return a socket that listens; raises InputError if the port is taken, or the address is not this machine's."""
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
+    try:
+        return socket.create_server((config.host, config.port), family=family, backlog=_BEGUN)
+    except OSError as error:
+        raise InputError(f"cannot listen at {config.host}, port {config.port}: {error.strerror or error}") from None
+
+
+def load(config: ServeConfig) -> list[Served]:
+    """Load the models, and compute with each once, so that no client waits for a kernel to be compiled."""
+    with phase("loading", sys.stderr):
+        import models
+        import tokenizer
+        from minigrad.serving.served import Served, warm_up
+        from tokenizer.errors import TokenizerError
+
+        found = []
+        for run in config.runs:
+            model, tok = models.load(run, quantize=config.quantize), tokenizer.load(run)
+            try:
+                form = tokenizer.load_chat(run, tok)
+            except TokenizerError:  # a model of texts
+                form = None
+            budget = config.cache_megabytes * 2**20 // len(config.runs)
+            found.append(Served.within(Path(run).resolve().name, model, tok, form, config, budget))
+            warm_up(found[-1].scheduler)
+    names = [each.name for each in found]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"two folders have the name {twice}, by which clients would call both; rename one")
+    return found
+
+
+def places(model: Served) -> str:
+    """Describe how many texts a model writes at once, and the memory that their keys and values take."""
+    scheduler = model.scheduler
+    kind = "chats and texts" if model.form is not None else "texts"
+    memory = format_bytes(scheduler.places.cache.num_bytes)
+    return f"{scheduler.count} {kind} at once, each of up to {plural(scheduler.capacity, 'token')}; caches of {memory}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code: 0, 1 (a fault), 2 (bad input) or 130 (Ctrl-C)."""
+    prepare_output()
+    parser = Parser(
+        ServeConfig,
+        prog=PROGRAM,
+        description="Serve models to any client of OpenAI's API.",
+        aliases={"max_model_len": "context", "max_num_seqs": "texts", "key": "api_key", "address": "host"},
+    )
+    config, _ = parser.parse(arguments)
+    less_memory = "take a smaller model, or less --cache-megabytes"
+    return exit_code(PROGRAM, lambda: serve(config), interrupted="stopped", less_memory=less_memory)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""The places of texts in one cache, and the pieces of prompts that they hold.
+
+A prompt is read in pieces of `PIECE` tokens, which begin at multiples of it. So the shapes of the products that read a
+prompt, and with them every bit of its keys and values, follow from the prompt alone, and two prompts that begin with
+the same pieces have the same keys and values there: such a piece is read once, and copied.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+
+from minigrad.nn.cache import KeyValueCache
+from minigrad.nn.language_model import LanguageModel
+from minigrad.nn.layout import Layout
+
+PIECE = 128
+"""Tokens of a piece: half the speed of reading 512 at once for a small model, and others wait for less."""
+
+
+class Places:
+    """A cache with `count` places of `capacity` tokens; each holds a text or is free."""
+
+    def __init__(self, model: LanguageModel, count: int, capacity: int, piece: int = PIECE) -> None:
+        self.cache, self.capacity, self.piece = model.new_cache(count, capacity), capacity, piece
+        self._free = deque(range(count))  # first the place that has been free for the longest time
+        self._holders = dict[bytes, int]()  # by the tokens from the beginning of a prompt to the end of a piece
+        # Other caches hold more than keys and values, such as running sums, so their pieces are not copied.
+        self._copies = type(self.cache) is KeyValueCache
+
+    @property
+    def num_free(self) -> int:
+        """The number of free places."""
+        return len(self._free)
+
+    def take(self) -> int:
+        """Return a place, now empty."""
+        place = self._free.popleft()
+        self._holders = {tokens: holder for tokens, holder in self._holders.items() if holder != place}
+        lengths = self.cache.lengths.copy()
+        lengths[place] = 0
+        self.cache.truncate(lengths)
+        return place
+
+    def leave(self, place: int) -> None:
+        """Free a place; the pieces that it holds can be copied until it is taken again."""
+        self._free.append(place)
+
+    def layout(self, places: Sequence[int], count: int = 1) -> Layout:
+        """Return the layout of a pass that gives each of these places as many tokens."""
+        lengths = np.zeros(self.cache.batch_size, np.int64)
+        lengths[list(places)] = count
+        return Layout.packed(lengths)
+
+    def hold(self, place: int, prompt: Sequence[int], stop: int) -> None:
+        """Note that a place holds the first `stop` tokens of a prompt, the end of a piece."""
+        if self._copies:
+            self._holders[_key(prompt, stop)] = place
+
+    def copy(self, place: int, prompt: Sequence[int], start: int, stop: int) -> bool:
+        """Copy the piece from `start` to `stop` of a prompt from another place; return whether one holds it."""
+        source = self._holders.get(_key(prompt, stop))
+        if source is None:
+            return False
+        assert isinstance(self.cache, KeyValueCache)
+        for memory in (self.cache.keys, self.cache.values):
+            memory[:, place, start : stop + 1] = memory[:, source, start : stop + 1]  # and half of the next shifted key
+        self.cache.advance(self.layout([place], stop - start).lengths)
+        return True
+
+
+def _key(prompt: Sequence[int], stop: int) -> bytes:
+    return np.array(prompt[:stop], np.int64).tobytes()

@@ -1,0 +1,165 @@
+"""The replies to requests, as OpenAI's clients read them: whole ones, and the chunks of a stream."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from minigrad.generation.continuation import Token
+from minigrad.serving.bodies import ChatBody, CompletionBody
+from minigrad.serving.scheduler import Scored
+from minigrad.typing import Tokenizer
+
+Json = dict[str, Any]
+_REASONS = {"end": "stop", "stop": "stop", "length": "length"}
+
+
+@dataclass
+class Part:
+    """What is new of one text: characters, tokens, and at the end the reason."""
+
+    index: int
+    text: str = ""
+    tokens: list[Token | Scored] = field(default_factory=list)
+    ended: str = ""
+
+    def add(self, token: Token | Scored | None) -> None:
+        """Add the next token; None ends a text of which only the prompt was wanted."""
+        if token is None:
+            self.ended = "length"
+            return
+        self.tokens.append(token)
+        if isinstance(token, Token):
+            self.text += token.text
+            self.ended = token.ended
+
+    def join(self, later: Part) -> None:
+        """Add the part after this one."""
+        self.text, self.ended = self.text + later.text, later.ended
+        self.tokens += later.tokens
+
+    @property
+    def num_written(self) -> int:
+        """The number of its tokens that were written, not read."""
+        return sum(isinstance(token, Token) for token in self.tokens)
+
+
+class Echo(NamedTuple):
+    """A prompt that is shown before its text; the first `hidden` of its tokens begin every document."""
+
+    text: str
+    first: int
+    hidden: int
+
+
+class Reply:
+    """The reply to one request: `whole` or `chunk` turn parts of its texts into JSON. `prompts` are their ids."""
+
+    def __init__(
+        self, name: str, tokenizer: Tokenizer, body: CompletionBody | ChatBody, prompts: Sequence[list[int]]
+    ) -> None:
+        self.body, self.is_chat, self._tokenizer = body, isinstance(body, ChatBody), tokenizer
+        self._prompt_tokens, self._written = sum(map(len, prompts)), 0
+        kind = "chat.completion" if self.is_chat else "text_completion"
+        self._kind = f"{kind}.chunk" if self.is_chat and body.stream else kind
+        prefix = "chatcmpl" if self.is_chat else "cmpl"
+        self._head = {"id": f"{prefix}-{secrets.token_hex(12)}", "created": int(time.time()), "model": name}
+        self._lengths = dict[int, int]()  # characters of the tokens of each text so far
+        self._echoes = dict[int, Echo]()
+
+    @property
+    def has_logprobs(self) -> bool:
+        """Whether log-probabilities are wanted."""
+        return self.body.logprobs not in (None, False)
+
+    def echo(self, index: int, prompt: Echo) -> None:
+        """Show a prompt before its text."""
+        self._echoes[index] = prompt
+
+    def count(self, part: Part) -> None:
+        """Count the tokens of a part that is not shown."""
+        self._written += part.num_written
+
+    def opening(self, index: int) -> Json:
+        """Return the first chunk of an answer in a chat, which names its role."""
+        return self._object([{"index": index, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}])
+
+    def chunk(self, part: Part) -> Json:
+        """Return a part of a text."""
+        return self._object([self._choice(part, "delta")])
+
+    def whole(self, parts: Iterable[Part]) -> Json:
+        """Return whole texts."""
+        return self._object([self._choice(part, "message") for part in parts]) | {"usage": self.usage()}
+
+    def last(self) -> Json:
+        """Return the chunk at the end of a stream that counts the tokens."""
+        return self._object([]) | {"usage": self.usage()}
+
+    def usage(self) -> Json:
+        """Return the numbers of tokens read and written."""
+        total = self._prompt_tokens + self._written
+        return {"prompt_tokens": self._prompt_tokens, "completion_tokens": self._written, "total_tokens": total}
+
+    def _object(self, choices: list[Json]) -> Json:
+        return {**self._head, "object": self._kind, "choices": choices}
+
+    def _choice(self, part: Part, place: str) -> Json:
+        self.count(part)
+        if (echo := self._echoes.pop(part.index, None)) is not None:
+            first = [Scored(echo.first, None, ())] if echo.hidden == 0 else []
+            part = Part(
+                part.index, echo.text + part.text, [*first, *part.tokens[max(echo.hidden - 1, 0) :]], part.ended
+            )
+        reason = _REASONS[part.ended] if part.ended else None
+        choice: Json = {"index": part.index, "logprobs": None, "finish_reason": reason}
+        if not self.is_chat:
+            return choice | {"text": part.text, "logprobs": self._logprobs(part)}
+        assert isinstance(self.body, ChatBody)
+        if self.body.logprobs:
+            choice["logprobs"] = {"content": [self._described(token) for token in part.tokens], "refusal": None}
+        content: Json = {"content": part.text}
+        if place == "message":
+            content = {"role": "assistant", "content": part.text, "refusal": None}
+        return choice | {place: content}
+
+    def _logprobs(self, part: Part) -> Json | None:
+        """Return the log-probabilities of a completion; None if they are not wanted."""
+        assert isinstance(self.body, CompletionBody)
+        if self.body.logprobs is None:
+            return None
+        found: Json = {"tokens": [], "token_logprobs": [], "top_logprobs": [], "text_offset": []}
+        for token in part.tokens:
+            text, length = self._shown(_id(token)), self._lengths.get(part.index, 0)
+            known = token.log_probability
+            found["tokens"].append(text)
+            found["token_logprobs"].append(known)
+            others = {self._shown(other): value for other, value in reversed(token.alternatives)}
+            found["top_logprobs"].append(None if known is None else {**others, text: known})
+            found["text_offset"].append(length)
+            self._lengths[part.index] = length + len(text)
+        return found
+
+    def _described(self, token: Token | Scored) -> Json:
+        """Return a token of a chat with its log-probability and its alternatives."""
+        others = [self._entry(other, value) for other, value in token.alternatives]
+        return self._entry(_id(token), token.log_probability) | {"top_logprobs": others}
+
+    def _entry(self, token: int, log_probability: float | None) -> Json:
+        data = self._tokenizer.decode_bytes([token])
+        return {"token": self._shown(token), "logprob": log_probability, "bytes": list(data)}
+
+    def _shown(self, token: int) -> str:
+        """Return the text of a token; of incomplete characters the bytes, as in "bytes:\\xe2\\x82"."""
+        data = self._tokenizer.decode_bytes([token])
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError:
+            return "bytes:" + "".join(f"\\x{byte:02x}" for byte in data)
+
+
+def _id(token: Token | Scored) -> int:
+    return token.token if isinstance(token, Scored) else int(token)

@@ -1,0 +1,224 @@
+"""The scheduler: which texts a model reads and writes next.
+
+Texts join and leave between two tokens. A turn lets waiting texts in, reads one piece of a prompt or a few
+short prompts, and writes one token of each text whose prompt is read. So a long prompt holds up the others by one piece
+a turn, and no text waits for another to end, unless all places are taken.
+
+**A text is a function of the model, the prompt, the settings and the seed, alone and among others.** This is a law, bit
+for bit, because three arithmetics are functions of one text alone:
+
+* The pieces of a prompt are read text by text, at fixed positions (`minigrad.serving.places`): no product has rows of
+  two texts, and its shapes follow from the prompt.
+* The last token of the prompt, and every token after it, goes through the decoding program, whose sums have one order
+  whatever texts are multiplied together (`minigrad.kernels.codegen.line_products`). A model without a program is called
+  for one text at a time.
+* Each draw is a function of the logits, the settings, and the seed, sample and position.
+"""
+
+from __future__ import annotations
+
+import queue
+from collections import deque
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from minigrad.autograd.graph import no_grad
+from minigrad.errors import InputError
+from minigrad.generation.continuation import Continuation, Token
+from minigrad.generation.sampling import log_probabilities, most_likely
+from minigrad.nn.language_model import LanguageModel
+from minigrad.programs.decoder import Decoder
+from minigrad.serving.places import PIECE, Places
+from minigrad.typing import Array
+
+
+class Scored(NamedTuple):
+    """A token of a prompt, as the model expected it."""
+
+    token: int
+    log_probability: float | None
+    alternatives: tuple[tuple[int, float], ...]
+
+
+Event = Token | Scored | Exception | None
+"""News of a text: a token, an error that ends it, or None at the end of a prompt that is only scored."""
+
+
+@dataclass(eq=False)
+class Text:
+    """A text that a client waits for; `continuation` knows its prompt and draws its tokens.
+
+    With `scored`, the tokens of the prompt from the second on are scored; with `writes` false, that is all.
+    """
+
+    continuation: Continuation
+    client: str = ""
+    scored: bool = False
+    writes: bool = True
+    gone: bool = False  # the client no longer waits
+    place: int = -1
+    read: int = 0  # the tokens of the prompt that were read
+    last: int = -1  # the newest token, which the model has not read
+
+    @property
+    def prompt(self) -> list[int]:
+        """The ids of the prompt, at least one."""
+        return self.continuation.prompt
+
+
+class Turns:
+    """Waiting texts, in the order in which clients take turns: one with many texts gets no more places than others."""
+
+    def __init__(self) -> None:
+        self.count = 0  # of texts; other threads may read it
+        self._waiting = dict[str, deque[Text]]()
+
+    def add(self, text: Text) -> None:
+        """Add a text after the others of its client."""
+        self._waiting.setdefault(text.client, deque()).append(text)
+        self.count += 1
+
+    def next(self) -> Text | None:
+        """Return the next text whose client still waits; its client is then the last."""
+        while self._waiting:
+            client = next(iter(self._waiting))
+            texts = self._waiting.pop(client)
+            text = texts.popleft()
+            self.count -= 1
+            if texts:
+                self._waiting[client] = texts
+            if not text.gone:
+                return text
+        return None
+
+
+class Scheduler:
+    """The texts of one model. `check` and `submit` may be called from any thread, everything else from one.
+
+    At most `count` texts are read and written at once, each of up to `capacity` tokens with its prompt.
+    """
+
+    def __init__(self, model: LanguageModel, count: int, capacity: int, piece: int = PIECE) -> None:
+        model.eval()
+        self.model, self.decoder = model, Decoder(model)
+        self.places = Places(model, count, capacity, piece)
+        self.count, self.capacity = count, capacity
+        self._submitted: queue.SimpleQueue[Text] = queue.SimpleQueue()
+        self._turns, self._reading, self._writing = Turns(), deque[Text](), list[Text]()
+
+    @property
+    def num_waiting(self) -> int:
+        """The number of texts without a place."""
+        return self._submitted.qsize() + self._turns.count
+
+    @property
+    def num_served(self) -> int:
+        """The number of texts that are read or written."""
+        return len(self._reading) + len(self._writing)
+
+    def check(self, text: Text) -> None:
+        """Raise InputError if a text could outgrow its place."""
+        if (most := len(text.prompt) + text.writes * text.continuation.left) > self.capacity:
+            raise InputError(f"a text has at most {self.capacity} tokens here with its prompt, not {most}")
+
+    def submit(self, text: Text) -> None:
+        """Let a text wait for a place; it was checked before."""
+        self._submitted.put(text)
+
+    def turn(self) -> list[tuple[Text, Event]]:
+        """Let texts in, read, and write a token of each text; return the new tokens, and the errors of texts."""
+        self._let_in()
+        return self._read() + self._write()
+
+    def fail(self, error: Exception) -> list[tuple[Text, Event]]:
+        """End every text that is read or written with an error."""
+        failed = [*self._reading, *self._writing]
+        for text in failed:
+            self._leave(text)
+        return [(text, error) for text in failed]
+
+    def _let_in(self) -> None:
+        for text in [text for text in (*self._reading, *self._writing) if text.gone]:
+            self._leave(text)
+        while not self._submitted.empty():
+            self._turns.add(self._submitted.get())
+        while self.places.num_free and (following := self._turns.next()) is not None:
+            following.place = self.places.take()
+            self._reading.append(following)
+
+    def _leave(self, text: Text) -> None:
+        self.places.leave(text.place)
+        (self._reading if text in self._reading else self._writing).remove(text)
+
+    def _read(self) -> list[tuple[Text, Event]]:
+        """Read pieces of prompts, with as many tokens together as one whole piece has.
+
+        Pieces that another place holds, and the last tokens of prompts, which `_write` reads, do not count.
+        """
+        found, left = list[tuple[Text, Event]](), self.places.piece
+        while self._reading and left > 0:
+            text, start = self._reading[0], self._reading[0].read
+            text.read = min(start + self.places.piece, len(text.prompt) - 1)
+            if not self._is_copied(text, start):
+                found += self._read_piece(text, start)
+                left -= text.read - start
+            if text.read < len(text.prompt) - 1:
+                self._reading.rotate(-1)
+            elif text.writes:
+                text.last = text.prompt[-1]
+                self._writing.append(self._reading.popleft())
+            else:
+                self._leave(text)
+                found.append((text, None))
+        return found
+
+    def _is_copied(self, text: Text, start: int) -> bool:
+        """Copy the piece of a prompt from `start` to `read`, if another place holds it; no tokens count as copied."""
+        is_whole = text.read - start == self.places.piece
+        return text.read == start or (
+            is_whole and not text.scored and self.places.copy(text.place, text.prompt, start, text.read)
+        )
+
+    def _read_piece(self, text: Text, start: int) -> list[tuple[Text, Event]]:
+        """Read the piece of a prompt from `start` to `read`; return the scores of the tokens that follow, if wanted."""
+        count, tokens = text.read - start, np.array(text.prompt[start : text.read])
+        layout = self.places.layout([text.place], count)
+        with no_grad():
+            logits = self.model(tokens, cache=self.places.cache, layout=layout, last=count * text.scored).data
+        if count == self.places.piece:
+            self.places.hold(text.place, text.prompt, text.read)
+        return [(text, _score(text, number, row)) for number, row in enumerate(logits[0], start + 1)]
+
+    def _write(self) -> list[tuple[Text, Event]]:
+        """Write a token of each text whose prompt is read."""
+        found = list[tuple[Text, Event]]()
+        texts = sorted(self._writing, key=lambda text: text.place)
+        for text, logits in zip(texts, self._logits(texts), strict=True):
+            try:
+                event: Event = text.continuation.next(logits)
+            except InputError as error:  # logits that are not finite
+                event = error
+            found.append((text, event))
+            if isinstance(event, Token) and not event.ended:
+                text.last = int(event)
+            else:
+                self._leave(text)
+        return found
+
+    def _logits(self, texts: list[Text]) -> list[Array]:
+        """Read the newest token of each text; return the logits (V,) after it."""
+        together = [texts] if self.decoder.has_program and texts else [[text] for text in texts]
+        found = list[Array]()
+        for some in together:
+            layout = self.places.layout([text.place for text in some])
+            found += list(self.decoder.step([text.last for text in some], self.places.cache, layout))
+        return found
+
+
+def _score(text: Text, number: int, logits: Array) -> Scored:
+    """Return a token of a prompt, by its number, with its log-probability, and the most likely ones in its place."""
+    known, token = log_probabilities(logits), text.prompt[number]
+    likely = most_likely(known, text.continuation.rules.sampling.alternatives or 0)
+    return Scored(token, float(known[token]), tuple((int(i), float(known[i])) for i in likely))

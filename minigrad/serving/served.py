@@ -1,0 +1,136 @@
+"""A model that is served: its tokenizer, the form of its conversations, and the texts that a request asks of it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol, Self
+
+from minigrad.errors import InputError
+from minigrad.generation.continuation import Continuation, DrawingRules
+from minigrad.generation.decoding import document, drawing_rules
+from minigrad.generation.settings import Sampling
+from minigrad.nn.language_model import LanguageModel
+from minigrad.serving.bodies import Body, ChatBody, CompletionBody, RefusedError
+from minigrad.serving.scheduler import Scheduler, Text
+from minigrad.serving.settings import PlaceSettings
+from minigrad.system.units import format_bytes
+from minigrad.typing import Tokenizer
+
+
+class ChatForm(Protocol):
+    """The form of conversations that a model was taught."""
+
+    def encode(self, messages: Sequence[Mapping[str, str]], *, add_generation_prompt: bool = True) -> list[int]:
+        """Return the token ids of messages, and of the beginning of an answer."""
+
+
+@dataclass
+class Served:
+    """A model under a name. `form` is None if it was not taught to converse."""
+
+    name: str
+    model: LanguageModel
+    tokenizer: Tokenizer
+    scheduler: Scheduler
+    form: ChatForm | None = None
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    def __post_init__(self) -> None:
+        self._rules = drawing_rules(self.model, Sampling(), self.tokenizer, None)
+        self._beginning = len(document(self.tokenizer, ""))
+
+    @classmethod
+    def within(
+        cls,
+        name: str,
+        model: LanguageModel,
+        tokenizer: Tokenizer,
+        form: ChatForm | None,
+        config: PlaceSettings,
+        budget: int,
+    ) -> Self:
+        """Return a model with as many places as fit in `budget` bytes; raises InputError if none does."""
+        capacity = min(config.context or model.config.context_length, model.config.context_length)
+        each = model.new_cache(1, capacity).num_bytes
+        if each > budget:
+            raise InputError(
+                f"a text of {capacity:,} tokens of {name} takes {format_bytes(each)} of cache, but "
+                f"{format_bytes(budget)} are allowed; give a smaller --context or more --cache-megabytes"
+            )
+        return cls(name, model, tokenizer, Scheduler(model, min(config.texts, budget // each), capacity), form)
+
+    def encode(self, prompt: str | list[int]) -> tuple[list[int], int]:
+        """Return the ids of a prompt, and how many of them begin every document; raises RefusedError for others."""
+        if isinstance(prompt, str):
+            return document(self.tokenizer, prompt), self._beginning
+        if min(prompt) < 0 or max(prompt) >= self.model.config.vocab_size:
+            most = self.model.config.vocab_size - 1
+            raise RefusedError(
+                f"prompt takes token ids from 0 to {most}, not {min(prompt)} to {max(prompt)}", field="prompt"
+            )
+        return prompt, 0
+
+    def encode_messages(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
+        """Return the ids of a conversation and the beginning of an answer; raises RefusedError for a wrong form."""
+        if self.form is None:
+            raise RefusedError(f"{self.name} was not taught to converse; use /v1/completions", field="model")
+        try:
+            return self.form.encode(messages, add_generation_prompt=True)
+        except ValueError as error:
+            raise RefusedError(str(error), field="messages") from None
+
+    def texts(self, body: Body, prompts: Sequence[list[int]], client: str, most: int | None) -> list[Text]:
+        """Return `n` texts for each prompt, none of more than `most` tokens; raises RefusedError if it is too long."""
+        seed = secrets.randbits(48) if body.seed is None else body.seed
+        echo = isinstance(body, CompletionBody) and body.echo
+        found = []
+        for number, prompt in enumerate(prompts):
+            tokens = self._tokens(body, len(prompt), most)
+            rules = self._drawn_by(body, max(tokens, 1), seed)
+            for sample in range(body.n):
+                text = Text(Continuation(rules, prompt, number, sample), client)
+                text.scored, text.writes = echo and rules.sampling.alternatives is not None, tokens > 0
+                found.append(text)
+        return found
+
+    def _tokens(self, body: Body, prompt: int, most: int | None) -> int:
+        """Return how many tokens a text may have after a prompt of this many."""
+        wanted, name = body.max_tokens, "max_tokens"
+        if isinstance(body, ChatBody) and body.max_completion_tokens is not None:
+            wanted, name = body.max_completion_tokens, "max_completion_tokens"
+        if wanted == 0 and not (isinstance(body, CompletionBody) and body.echo):
+            raise RefusedError("max_tokens takes a whole number of at least 1, or 0 with echo", field="max_tokens")
+        if most is not None and wanted is not None and wanted > most:
+            raise RefusedError(f"{name} takes at most {most:,} here, not {wanted:,}", field=name)
+        room = self.scheduler.capacity - prompt
+        if room < (wanted if wanted is not None else 1):
+            raise RefusedError(
+                f"a text with its prompt has at most {self.scheduler.capacity:,} tokens here; the prompt has "
+                f"{prompt:,}, and {wanted or 1:,} more were wanted",
+                field="messages" if isinstance(body, ChatBody) else "prompt",
+                code="context_length_exceeded",
+            )
+        usual = room if isinstance(body, ChatBody) else 16
+        return min(usual, room, most or room) if wanted is None else wanted
+
+    def _drawn_by(self, body: Body, tokens: int, seed: int) -> DrawingRules:
+        if isinstance(body, ChatBody):
+            alternatives = (body.top_logprobs or 0) if body.logprobs else None
+        else:
+            alternatives = body.logprobs if isinstance(body, CompletionBody) else None
+        same = ("temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty")
+        given = {name: getattr(body, name) for name in same}
+        sampling = Sampling(tokens=tokens, seed=seed, stop=body.stop, alternatives=alternatives, **given)
+        return replace(self._rules, sampling=sampling)
+
+
+def warm_up(scheduler: Scheduler) -> None:
+    """Write one token after a prompt of two pieces, if they fit, so that all kernels are compiled."""
+    prompt = [0] * max(1, min(scheduler.places.piece + 2, scheduler.capacity - 1))
+    rules = drawing_rules(scheduler.model, Sampling(tokens=1), None, None)
+    scheduler.submit(Text(Continuation(rules, prompt, 0, 0)))
+    while scheduler.num_waiting + scheduler.num_served:
+        scheduler.turn()

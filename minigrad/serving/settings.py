@@ -1,0 +1,101 @@
+"""The settings of the server: one field is one flag."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from minigrad.errors import InputError
+from minigrad.options import REQUIRED, Group, option, validate
+
+LOCAL = ("127.0.0.1", "localhost", "::1")
+"""The addresses that only programs of this machine reach."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings(Group):
+    """Which models are served, and how they compute."""
+
+    heading: ClassVar[str] = "models"
+
+    runs: tuple[str, ...] = option(
+        REQUIRED,
+        "run folders, or Hugging Face folders; clients name a model by its folder",
+        positional=True,
+        value="RUN",
+    )
+    quantize: str | None = option(
+        None,
+        "keep the matrices as float16, bfloat16, int8 or int4: less memory, and tokens sooner",
+        value="FORMAT",
+        choices=("float16", "bfloat16", "int8", "int4"),
+        none_means="as in the folder",
+    )
+    threads: int | None = option(None, "processor threads", at_least=1, at_most=256, none_means="one per core")
+
+    def check(self) -> None:
+        """Raise InputError for a folder that is given twice."""
+        if len(set(self.runs)) < len(self.runs):
+            raise InputError("a folder is given twice; each model is served once")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceSettings(Group):
+    """How many texts a model writes at once."""
+
+    heading: ClassVar[str] = "places"
+
+    texts: int = option(64, "texts that a model writes at once, at most", at_least=1, at_most=1024)
+    context: int | None = option(
+        None, "tokens of a text with its prompt, at most", at_least=2, at_most=10**9, none_means="the model's context"
+    )
+    cache_megabytes: int = option(
+        1024, "memory for the keys and values of all texts, shared equally by the models", at_least=1, at_most=10**7
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSettings(Group):
+    """Who may call the server."""
+
+    heading: ClassVar[str] = "network"
+
+    host: str = option("127.0.0.1", "the address to listen at; 0.0.0.0 lets other machines call", filled=True)
+    port: int = option(8000, "the port to listen at; 0 takes a free one", at_least=0, at_most=65535)
+    api_key: str | None = option(None, "the key that clients must send", value="KEY", none_means="none", filled=True)
+    allow_origin: tuple[str, ...] = option(
+        (), "let the pages of this web site call; may be given several times", value="URL", filled=True
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitSettings(Group):
+    """What a request may ask of the server."""
+
+    heading: ClassVar[str] = "limits"
+
+    queue: int = option(
+        256, "texts of a model that wait for a place; more are refused (429)", at_least=1, at_most=10**6
+    )
+    max_tokens: int | None = option(
+        None, "tokens that a text may have after its prompt", at_least=1, at_most=10**9, none_means="up to --context"
+    )
+    body_kilobytes: int = option(1024, "size of a request", at_least=1, at_most=10**6)
+    seconds: float = option(600.0, "time for a request, its waiting included", above=0, at_most=10**6)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeConfig(LimitSettings, NetworkSettings, PlaceSettings, ModelSettings):
+    """The settings of python -m minigrad.serving.
+
+    >>> ServeConfig(runs=("runs/vidya-v2-nano",)).is_local
+    True
+    """
+
+    def __post_init__(self) -> None:
+        validate(self)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only programs of this machine can call."""
+        return self.host in LOCAL

@@ -1,0 +1,195 @@
+"""The API over the wire: what OpenAI's clients send and read, and the law of serving for 64 clients at once."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from minigrad.serving.served import Served
+from tests.serving.wire import Answer, Wire, serving, until
+
+COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
+HELLO = [{"role": "user", "content": "to be or not"}]
+Make = Callable[..., Served]
+
+
+@pytest.fixture
+def wire(make_served: Make) -> Iterator[Wire]:
+    with serving([make_served("tiny"), make_served("other", teaches=False)]) as found:
+        yield found
+
+
+def test_models_are_listed_by_name(wire: Wire) -> None:
+    listed = wire.call("/v1/models").json
+    assert [(each["id"], each["object"]) for each in listed["data"]] == [("tiny", "model"), ("other", "model")]
+    assert wire.call("/v1/models/other").json == listed["data"][1]
+    assert wire.call("/v1/models/othre").json["error"]["code"] == "model_not_found"
+
+
+def test_health_tokens_and_metrics(wire: Wire, tok: Any) -> None:
+    assert wire.call("/health").json == {"status": "ok"}
+    found = wire.call("/tokenize", {"prompt": "to be"}).json
+    assert (found["tokens"], found["count"]) == (tok.encode("to be"), len(tok.encode("to be")))
+    assert wire.call("/tokenize", {"messages": HELLO}).json["tokens"][-1] == tok.specials["<|assistant|>"]
+    assert wire.metric("requests_total") == 3
+
+
+def test_a_stream_has_the_text_of_a_whole_reply(wire: Wire) -> None:
+    asked = {"prompt": ["to be", "or not"], "max_tokens": 30, "n": 2, "seed": 3, "logprobs": 2}
+    whole = wire.call(COMPLETIONS, asked).json
+    texts, tokens = [""] * 4, [list[float]() for _ in range(4)]
+    *chunks, last = wire.call(COMPLETIONS, asked | {"stream": True, "stream_options": {"include_usage": True}}).events
+    for choice in (choice for chunk in chunks for choice in chunk["choices"]):
+        texts[choice["index"]] += choice["text"]
+        tokens[choice["index"]] += choice["logprobs"]["token_logprobs"]
+    assert texts == [choice["text"] for choice in whole["choices"]]
+    assert tokens == [choice["logprobs"]["token_logprobs"] for choice in whole["choices"]]
+    assert last["usage"] == whole["usage"]
+
+
+def test_a_chat_streams_its_role_its_text_and_its_reason(wire: Wire) -> None:
+    asked = {"messages": HELLO, "max_tokens": 9, "seed": 3, "n": 2}
+    whole = wire.call(CHAT, asked).json
+    texts, reasons = ["", ""], [None, None]
+    for chunk in wire.call(CHAT, asked | {"stream": True}).events:
+        (choice,) = chunk["choices"]
+        texts[choice["index"]] += choice["delta"]["content"]
+        reasons[choice["index"]] = choice["finish_reason"] or reasons[choice["index"]]
+    assert texts == [choice["message"]["content"] for choice in whole["choices"]]
+    assert reasons == [choice["finish_reason"] for choice in whole["choices"]]
+
+
+def test_a_stop_string_ends_a_text(wire: Wire) -> None:
+    asked = {"prompt": "to be", "max_tokens": 40, "seed": 5}
+    (whole,) = wire.call(COMPLETIONS, asked).json["choices"]
+    stop = whole["text"][10:13]
+    (cut,) = wire.call(COMPLETIONS, asked | {"stop": stop}).json["choices"]
+    assert cut["text"] == whole["text"][: whole["text"].index(stop)]
+    assert cut["finish_reason"] == "stop"
+
+
+def test_an_echo_scores_the_prompt_as_its_tokens_are_expected(wire: Wire, tok: Any) -> None:
+    asked = {"prompt": "to be or not", "max_tokens": 0, "echo": True, "logprobs": 1}
+    (choice,) = wire.call(COMPLETIONS, asked).json["choices"]
+    assert choice["text"] == "to be or not" == "".join(choice["logprobs"]["tokens"])
+    assert all(each < 0 for each in choice["logprobs"]["token_logprobs"])
+    (by_ids,) = wire.call(COMPLETIONS, asked | {"prompt": tok.encode("to be or not")}).json["choices"]
+    assert by_ids["logprobs"]["token_logprobs"][0] is None
+    assert by_ids["text"] == "to be or not"
+
+
+def asked_by(client: int) -> dict[str, Any]:
+    prompt = "to be or not to be, " * (client % 9) + "that is the question"[: client % 20]
+    sampling = {"temperature": [0, 0.8, 1.3][client % 3], "top_p": [1, 0.9][client % 2], "seed": client}
+    return {"prompt": prompt, "max_tokens": 12, "logprobs": 2, "user": str(client % 5), **sampling}
+
+
+def test_64_clients_at_once_get_the_texts_that_each_gets_alone(make_served: Make) -> None:
+    def read(answer: Answer) -> tuple[str, Any]:
+        assert answer.status == 200, answer.text
+        (choice,) = answer.json["choices"]
+        return choice["text"], choice["logprobs"]
+
+    with serving([make_served(count=1)]) as wire:
+        alone = [read(wire.call(COMPLETIONS, asked_by(client))) for client in range(64)]
+    with serving([make_served(count=40)]) as wire, ThreadPoolExecutor(64) as clients:
+        together = clients.map(lambda client: read(wire.call(COMPLETIONS, asked_by(client))), range(64))
+        assert list(together) == alone
+        assert wire.metric("generated_tokens_total") == sum(len(known["tokens"]) for _, known in alone)
+
+
+def test_a_client_that_goes_away_frees_its_place(make_served: Make) -> None:
+    with serving([make_served(count=1, capacity=512)]) as wire:
+        for streams in (True, False):
+            asked = {"prompt": "to be", "max_tokens": 500, "stream": streams, "stop": ["\x00"]}
+            connection = wire.send(COMPLETIONS, asked)
+            until(lambda: wire.metric("texts_served") == 1)
+            connection.close()
+            until(lambda: wire.metric("texts_served") == 0)
+        assert wire.metric("generated_tokens_total") < 1000
+
+
+def test_texts_beyond_the_queue_are_refused_for_now(make_served: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    served, go = make_served(count=1), threading.Event()
+    turn = served.scheduler.turn
+    monkeypatch.setattr(served.scheduler, "turn", lambda: turn() if go.wait(60) else [])
+    asked = {"prompt": "to be", "max_tokens": 1}
+    with serving([served], queue=2) as wire:
+        assert wire.call(COMPLETIONS, asked | {"n": 3}).json["error"]["param"] == "n"
+        waiting = [wire.send(COMPLETIONS, asked) for _ in range(2)]
+        until(lambda: wire.metric("texts_waiting") == 2)
+        refused = wire.call(COMPLETIONS, asked)
+        assert (refused.status, refused.headers["retry-after"]) == (429, "1")
+        go.set()
+        assert [connection.getresponse().status for connection in waiting] == [200, 200]
+        for connection in waiting:
+            connection.close()
+
+
+def test_a_request_that_takes_too_long_is_ended(make_served: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    served, go = make_served(), threading.Event()
+    turn = served.scheduler.turn
+    monkeypatch.setattr(served.scheduler, "turn", lambda: turn() if go.wait(60) else [])
+    with serving([served], seconds=0.2) as wire:
+        late = wire.call(COMPLETIONS, {"prompt": "to be"})
+        assert late.status == 504
+        assert "0.2 seconds" in late.json["error"]["message"]
+        streamed = wire.call(COMPLETIONS, {"prompt": "to be", "stream": True})
+        assert json.loads(streamed.text.removeprefix("data: "))["error"]["code"] == "timeout"
+        go.set()
+
+
+def test_a_fault_of_the_model_is_a_reply(make_served: Make, monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    served = make_served()
+
+    def fail() -> None:
+        raise RuntimeError("a fault")
+
+    with serving([served]) as wire:
+        with monkeypatch.context() as patch:
+            patch.setattr(served.scheduler, "_write", fail)
+            assert wire.call(COMPLETIONS, {"prompt": "to be"}).status == 500
+        assert wire.call(COMPLETIONS, {"prompt": "to be"}).status == 200
+    assert "a fault" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "headers", "status"),
+    [
+        ("/nowhere", None, {}, 404),
+        (COMPLETIONS, None, {}, 405),
+        (COMPLETIONS, {"prompt": "a"}, {"Content_Type": "text/plain"}, 415),
+        (COMPLETIONS, {"prompt": "a" * 5000}, {}, 413),
+        (COMPLETIONS, {"prompt": "a", "model": "nix"}, {}, 404),
+        (COMPLETIONS, {"prompt": "to be " * 300}, {}, 400),
+        (CHAT, {"messages": HELLO, "model": "other"}, {}, 400),
+        ("/health", None, {"Host": "example.com"}, 403),
+    ],
+)
+def test_what_cannot_be_served_is_refused_with_a_sentence(
+    make_served: Make, path: str, body: Any, headers: dict[str, str], status: int
+) -> None:
+    with serving([make_served(), make_served("other", teaches=False)], body_kilobytes=4) as wire:
+        answer = wire.call(path, body, **headers)
+    assert answer.status == status
+    assert len(answer.json["error"]["message"].split()) > 3
+
+
+def test_a_key_opens_everything_and_health_is_open(make_served: Make) -> None:
+    with serving([make_served()], api_key="open sesame") as wire:
+        assert wire.call("/health").status == 200
+        assert wire.call("/v1/models").json["error"]["code"] == "invalid_api_key"
+        assert wire.call("/v1/models", Authorization="Bearer sesame").status == 401
+        assert wire.call("/v1/models", Authorization="Bearer open sesame").status == 200
+
+
+def test_other_web_sites_may_call_only_if_they_are_allowed(make_served: Make) -> None:
+    for allowed, expected in (((), None), (("https://a.example",), "https://a.example")):
+        with serving([make_served()], allow_origin=allowed) as wire:
+            answer = wire.call("/v1/models", Origin="https://a.example")
+            assert answer.headers.get("access-control-allow-origin") == expected

@@ -1,0 +1,97 @@
+"""python -m minigrad.serving: what it loads and says, and one clear paragraph for every mistake."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+import models
+import tokenizer
+from minigrad import InputError
+from minigrad.serving.__main__ import listen, load, main, places
+from minigrad.serving.settings import ServeConfig
+from tests.source_files import ROOT
+
+pytest.importorskip("uvicorn")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out, tok = tmp_path_factory.mktemp("serving") / "small", tokenizer.train([], vocab_size=261)
+    models.build("vidya-v2", size="nano", vocab_size=261, num_layers=1, context_length=64).save(out)
+    tok.save(out)
+    return out
+
+
+def test_models_are_loaded_with_as_many_places_as_fit(folder: Path) -> None:
+    (served,) = load(ServeConfig(runs=(str(folder),), texts=5, quantize="int8", context=32))
+    assert (served.name, served.scheduler.count, served.scheduler.capacity) == ("small", 5, 32)
+    assert places(served).startswith("5 chats and texts at once, each of up to 32 tokens; caches of ")
+
+
+def test_two_folders_of_one_name_are_refused(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "small").symlink_to(folder)
+    (tmp_path / "b").mkdir()
+    other = tmp_path / "b" / "small"
+    other.mkdir()
+    for file in folder.iterdir():
+        (other / file.name).write_bytes(file.read_bytes())
+    with pytest.raises(InputError, match="two folders have the name small"):
+        load(ServeConfig(runs=(str(folder), str(other))))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "RUN is missing"),
+        (["nowhere"], "nowhere"),
+        (["a", "a"], "given twice"),
+        (["a", "--prot", "1"], "did you mean --port"),
+        (["a", "--host", "256.1.1.1", "--port", "0"], "cannot listen at 256.1.1.1"),
+    ],
+)
+def test_mistakes_get_one_paragraph(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    try:
+        code = main([*arguments, "--port", "0"] if arguments == ["nowhere"] else arguments)
+    except SystemExit as stopped:
+        code = stopped.code
+    error = capsys.readouterr().err
+    assert code == 2
+    assert message in error
+    assert "Traceback" not in error
+
+
+def test_a_port_that_is_taken_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=f"cannot listen at 127.0.0.1, port {port}"):
+            listen(ServeConfig(runs=("a",), port=port))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
+def test_the_program_serves_until_it_is_interrupted(folder: Path) -> None:
+    command = [sys.executable, "-m", "minigrad.serving", str(folder), "--port", "0"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as program:
+        assert program.stderr is not None
+        said = ""
+        while "serving at " not in said:
+            line = program.stderr.readline()
+            assert line, said
+            said += line
+        address = said.split("serving at ")[1].split("/v1")[0]
+        with urllib.request.urlopen(f"{address}/health") as reply:
+            assert reply.status == 200
+        program.send_signal(signal.SIGINT)
+        rest = program.stderr.read()
+        assert program.wait() == 130
+    assert "Traceback" not in said + rest

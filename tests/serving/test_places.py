@@ -1,0 +1,59 @@
+"""Places hold texts in one cache; a piece of a prompt is copied from another place, with the bits of reading it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from minigrad import no_grad
+from minigrad.serving.places import Places
+from tests.models.tiny import CONTEXT, build
+
+PROMPT = list(range(1, 10))
+
+
+@pytest.mark.parametrize("family", ["vidya-v2", "gpt2"])
+def test_a_copied_piece_has_the_bits_of_a_piece_that_is_read(family: str) -> None:
+    model = build(family).eval()
+    places = Places(model, 3, CONTEXT, piece=4)
+    first, second, third = (places.take() for _ in range(3))
+
+    def read(place: int, start: int, stop: int) -> np.ndarray:
+        tokens, layout = np.array(PROMPT[start:stop]), places.layout([place], stop - start)
+        with no_grad():
+            return np.array(model(tokens, cache=places.cache, layout=layout, last=1).data)
+
+    for place in (first, third):
+        read(place, 0, 4)
+    places.hold(first, PROMPT, 4)
+    assert not places.copy(second, PROMPT, 4, 8)
+    assert places.copy(second, PROMPT, 0, 4)
+    assert places.cache.lengths.tolist() == [4, 4, 4]
+    assert (read(second, 4, 9) == read(third, 4, 9)).all()
+
+
+def test_a_place_that_is_taken_again_is_empty_and_holds_no_pieces() -> None:
+    places = Places(build("gpt2"), 2, CONTEXT, piece=4)
+    first, second = places.take(), places.take()
+    places.cache.advance([4, 4])
+    places.hold(first, PROMPT, 4)
+    places.leave(first)
+    assert places.num_free == 1
+    assert places.copy(second, PROMPT, 0, 4)
+    assert places.take() == first
+    assert places.cache.lengths.tolist() == [0, 8]
+    assert not places.copy(second, PROMPT, 0, 4)
+
+
+def test_the_place_that_is_free_for_longest_is_taken_first() -> None:
+    places = Places(build("gpt2"), 3, CONTEXT)
+    taken = [places.take() for _ in range(3)]
+    for place in (taken[2], taken[0]):
+        places.leave(place)
+    assert [places.take(), places.take()] == [taken[2], taken[0]]
+
+
+def test_a_cache_of_more_than_keys_and_values_copies_no_pieces() -> None:
+    places = Places(build("wiola"), 2, CONTEXT, piece=4)
+    places.hold(places.take(), PROMPT, 4)
+    assert not places.copy(places.take(), PROMPT, 0, 4)

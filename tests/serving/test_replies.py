@@ -1,0 +1,84 @@
+"""Replies have the form that OpenAI's clients read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from minigrad.generation.continuation import Token
+from minigrad.serving.bodies import read_chat, read_completion
+from minigrad.serving.replies import Echo, Part, Reply
+from minigrad.serving.scheduler import Scored
+from tokenizer import Tokenizer
+
+
+def token(number: int, text: str = "", ended: str = "", log_probability: float | None = None) -> Token:
+    made = Token(number)
+    made.text, made.ended, made.log_probability = text, ended, log_probability
+    made.alternatives = () if log_probability is None else ((number, log_probability),)
+    return made
+
+
+def completion(tok: Tokenizer, **fields: Any) -> Reply:
+    body, _ = read_completion(json.dumps({"prompt": "a"} | fields).encode())
+    return Reply("tiny", tok, body, [[1, 2, 3]])
+
+
+def part_of(*tokens: Token | Scored | None) -> Part:
+    part = Part(0)
+    for each in tokens:
+        part.add(each)
+    return part
+
+
+def test_a_whole_completion(tok: Tokenizer) -> None:
+    reply = completion(tok).whole([part_of(token(5, "to"), token(6, " be", "end"))])
+    assert reply["choices"] == [{"index": 0, "text": "to be", "logprobs": None, "finish_reason": "stop"}]
+    assert reply["usage"] == {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
+    assert (reply["object"], reply["model"]) == ("text_completion", "tiny")
+
+
+def test_a_chat_in_chunks(tok: Tokenizer) -> None:
+    body, _ = read_chat(json.dumps({"messages": [{"role": "user", "content": "a"}], "stream": True}).encode())
+    reply = Reply("tiny", tok, body, [[1]])
+    opening, chunk = reply.opening(0), reply.chunk(part_of(token(5, "to", "length")))
+    assert opening["choices"][0]["delta"]["role"] == "assistant"
+    assert chunk["choices"][0] == {"index": 0, "logprobs": None, "finish_reason": "length", "delta": {"content": "to"}}
+    assert (opening["id"], opening["object"]) == (chunk["id"], "chat.completion.chunk")
+    assert reply.last()["usage"]["total_tokens"] == 2
+
+
+def test_a_chat_with_log_probabilities(tok: Tokenizer) -> None:
+    fields = {"messages": [{"role": "user", "content": "a"}], "logprobs": True, "top_logprobs": 1}
+    reply = Reply("tiny", tok, read_chat(json.dumps(fields).encode())[0], [[1]])
+    (letter,) = tok.encode("x")
+    (choice,) = reply.whole([part_of(token(letter, "x", "stop", -0.5))])["choices"]
+    entry = {"token": "x", "logprob": -0.5, "bytes": [120]}
+    assert choice["logprobs"]["content"] == [{**entry, "top_logprobs": [entry]}]
+    assert choice["message"] == {"role": "assistant", "content": "x", "refusal": None}
+
+
+def test_log_probabilities_of_a_completion_continue_across_chunks(tok: Tokenizer) -> None:
+    reply, (letter,), euro = completion(tok, logprobs=1, stream=True), tok.encode("x"), tok.encode("¥")[0]
+    first, second = (
+        reply.chunk(part)["choices"][0]["logprobs"]
+        for part in (part_of(token(letter, "x", "", -1.0)), part_of(token(euro, "", "", -2.0)))
+    )
+    assert first == {"tokens": ["x"], "token_logprobs": [-1.0], "top_logprobs": [{"x": -1.0}], "text_offset": [0]}
+    assert second["text_offset"] == [1]
+    assert second["tokens"] == ["bytes:\\xc2"]  # the first half of a character
+
+
+def test_an_echo_shows_the_prompt_and_its_scores(tok: Tokenizer) -> None:
+    (letter,), scored = tok.encode("x"), Scored(9, -3.0, ())
+    for hidden, expected in ((1, [-3.0, -1.0]), (0, [None, -3.0, -1.0])):
+        reply = completion(tok, logprobs=0, echo=True)
+        reply.echo(0, Echo("prompt ", letter, hidden))
+        (choice,) = reply.whole([part_of(scored, token(letter, "x", "length", -1.0))])["choices"]
+        assert choice["text"] == "prompt x"
+        assert choice["logprobs"]["token_logprobs"] == expected
+
+
+def test_a_prompt_alone_ends_by_its_length(tok: Tokenizer) -> None:
+    (choice,) = completion(tok).whole([part_of(Scored(9, -3.0, ()), None)])["choices"]
+    assert (choice["text"], choice["finish_reason"]) == ("", "length")

@@ -1,0 +1,211 @@
+"""The law of serving: a text is a function of model, prompt, settings and seed, bit for bit, whoever else is served."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import models
+from minigrad import InputError, generation
+from minigrad.generation.settings import Sampling
+from minigrad.nn.language_model import LanguageModel
+from minigrad.quantised import quantise
+from minigrad.serving.places import PIECE
+from minigrad.serving.scheduler import Scheduler, Turns
+from tests.models.tiny import CONTEXT, TINY, VOCAB, build
+from tests.serving.served import Wanted, alone, serve, text_of
+
+TINY_PIECE = 4
+FORMATS = (None, "float16", "bfloat16", "int8", "int4")
+
+
+@functools.cache
+def model_of(family: str, format: str | None) -> LanguageModel:
+    model = build(family).eval()
+    if format is not None:
+        quantise(model, format)
+    return model
+
+
+@st.composite
+def wanted_texts(draw: st.DrawFn) -> list[Wanted]:
+    """Draw requests whose prompts share their beginnings, with any settings, at any times, some of them given up."""
+    beginning = draw(st.lists(st.integers(1, VOCAB - 1), min_size=14, max_size=14))
+    found = []
+    for _ in range(draw(st.integers(1, 8))):
+        shared = draw(st.integers(0, len(beginning)))
+        prompt = (*beginning[:shared], *draw(st.lists(st.integers(1, VOCAB - 1), max_size=4)))
+        sampling = Sampling(
+            tokens=draw(st.integers(1, 6)),
+            temperature=draw(st.sampled_from([0.0, 0.7, 1.5])),
+            top_p=draw(st.sampled_from([None, 0.9])),
+            frequency_penalty=draw(st.sampled_from([0.0, 0.5])),
+            seed=draw(st.integers(0, 3)),
+            alternatives=3,
+        )
+        found.append(
+            Wanted(
+                prompt or (5,),
+                sampling,
+                sample=draw(st.integers(0, 2)),
+                client=draw(st.sampled_from("abc")),
+                arrives=draw(st.integers(0, 9)),
+                leaves=draw(st.sampled_from([None, None, 0, 2])),
+                scored=draw(st.sampled_from([False, False, True])),
+            )
+        )
+    return found
+
+
+CASES = [(family, None) for family in TINY] + [("vidya-v2", each) for each in FORMATS] + [("wiola", "int4")]
+
+
+@pytest.mark.parametrize(("family", "format"), CASES)
+@settings(max_examples=10)
+@given(wanted=wanted_texts(), count=st.integers(1, 6))
+def test_a_text_is_the_same_alone_and_among_others(
+    family: str, format: str | None, wanted: list[Wanted], count: int
+) -> None:
+    model = model_of(family, format)
+    texts = serve(Scheduler(model, count, CONTEXT, TINY_PIECE), wanted)
+    for each, tokens in zip(wanted, texts, strict=True):
+        expected = alone(model, each._replace(leaves=None), TINY_PIECE)
+        assert tokens == expected if each.leaves is None else tokens == expected[: len(tokens)]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_text_of_a_default_model_is_the_same_among_63_others(format: str | None) -> None:
+    """At the sizes at which products are computed in blocks, by BLAS or by loops for few rows."""
+    model = models.build("vidya-v2", size="nano", vocab_size=512, seed=1).eval()
+    if format is not None:
+        quantise(model, format)
+    draw = np.random.default_rng(0)
+    beginning = tuple(draw.integers(1, 512, 140).tolist())
+    wanted = [
+        Wanted(
+            (*beginning[: number % 4 * 46], *draw.integers(1, 512, draw.integers(1, 40)).tolist()),
+            Sampling(tokens=4, temperature=float(number % 2), seed=number, alternatives=2),
+            client=str(number % 5),
+            arrives=number % 7,
+        )
+        for number in range(64)
+    ]
+    several = serve(Scheduler(model, 64, 200), wanted)
+    assert [alone(model, each, PIECE) for each in wanted[:16]] == several[:16]
+    assert serve(Scheduler(model, 9, 200), wanted[::-1])[::-1] == several
+
+
+def test_other_pieces_give_other_bits() -> None:
+    """So the comparisons above can fail: rounding depends on how a prompt is cut."""
+    model = models.build("vidya-v2", size="nano", vocab_size=512, seed=1).eval()
+    wanted = Wanted(tuple(range(1, 101)), Sampling(tokens=4, alternatives=2, seed=1))
+    assert alone(model, wanted, 16) != alone(model, wanted, 128)
+
+
+def test_texts_are_those_of_generate() -> None:
+    """In float64, where another order of sums does not change a draw."""
+    model = build("vidya-v2", "float64").eval()
+    sampling = Sampling(tokens=8, seed=3)
+    wanted = [Wanted((3, 4, 5, 6, 7, 8), sampling, sample) for sample in range(3)]
+    served = serve(Scheduler(model, 2, CONTEXT, TINY_PIECE), wanted)
+    written = [list[int](), list[int](), list[int]()]
+    for token in generation.stream(model, [3, 4, 5, 6, 7, 8], sampling.changed({"samples": 3})):
+        written[token.sample].append(int(token))
+    assert [[token for token, _, _ in tokens] for tokens in served] == written
+
+
+def test_a_prompt_is_scored_as_the_model_expects_it() -> None:
+    model = model_of("gpt2", None)
+    prompt = (1, 2, 3, 4, 5, 6, 7)
+    (found,) = serve(Scheduler(model, 1, CONTEXT, TINY_PIECE), [Wanted(prompt, Sampling(tokens=1), scored=True)])
+    logits = model([prompt]).data[0].astype(np.float64)
+    expected = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+    assert [token for token, _, _ in found[:-1]] == list(prompt[1:])
+    for place, (token, log_probability, _) in enumerate(found[:-1]):
+        assert log_probability == pytest.approx(expected[place, token], abs=1e-5)
+
+
+def test_a_prompt_can_be_scored_without_a_text() -> None:
+    scheduler = Scheduler(model_of("gpt2", None), 1, CONTEXT, TINY_PIECE)
+    for prompt in ((1, 2, 3, 4, 5, 6), (1,)):
+        text = text_of(scheduler.model, Wanted(prompt, Sampling(), scored=True))
+        text.writes = False
+        scheduler.submit(text)
+        events = [event for _ in range(3) for _, event in scheduler.turn()]
+        assert len(events) == len(prompt)
+        assert events[-1] is None
+        assert scheduler.num_served == 0
+
+
+def test_a_long_prompt_holds_up_others_by_a_piece_a_turn() -> None:
+    scheduler = Scheduler(model_of("gpt2", None), 2, CONTEXT, TINY_PIECE)
+    short, long = (text_of(scheduler.model, Wanted(prompt, Sampling(tokens=8))) for prompt in ((1,), (2,) * 16))
+    scheduler.submit(short)
+    scheduler.submit(long)
+    turns = [[text for text, _ in scheduler.turn()] for _ in range(5)]
+    assert turns == [[short], [short], [short], [short, long], [short, long]]
+
+
+def test_a_shared_beginning_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of("gpt2", None)
+    scheduler, read = Scheduler(model, 3, CONTEXT, TINY_PIECE), list[int]()
+    monkeypatch.setattr(scheduler, "model", lambda tokens, **named: read.append(len(tokens)) or model(tokens, **named))
+    beginning, sampling = tuple(range(1, 11)), Sampling(tokens=1)
+    for prompt in (beginning, beginning, (*beginning[:8], 12, 11, 10)):
+        scheduler.submit(text_of(model, Wanted(prompt, sampling)))
+    while scheduler.num_waiting or scheduler.num_served:
+        scheduler.turn()
+    assert sorted(read) == [1, 1, 2, 4, 4]
+
+
+def test_a_client_that_goes_away_frees_its_place_within_a_turn() -> None:
+    scheduler = Scheduler(model_of("gpt2", None), 1, CONTEXT, TINY_PIECE)
+    first, second = (text_of(scheduler.model, Wanted((1, 2), Sampling(tokens=9))) for _ in range(2))
+    scheduler.submit(first)
+    scheduler.submit(second)
+    scheduler.turn()
+    first.gone = True
+    assert [text for text, _ in scheduler.turn()] == [second]
+
+
+def test_clients_take_turns() -> None:
+    turns, model = Turns(), model_of("gpt2", None)
+    texts = [text_of(model, Wanted((1,), Sampling(), client=client)) for client in "aaabc"]
+    for text in texts:
+        turns.add(text)
+    texts[1].gone = True
+    assert turns.count == 5
+    assert [turns.next() for _ in range(5)] == [texts[0], texts[3], texts[4], texts[2], None]
+    assert turns.count == 0
+
+
+def test_a_text_that_could_outgrow_its_place_is_refused() -> None:
+    scheduler = Scheduler(model_of("gpt2", None), 1, 10)
+    scheduler.check(text_of(scheduler.model, Wanted((1, 2), Sampling(tokens=8))))
+    with pytest.raises(InputError, match="at most 10 tokens here with its prompt, not 11"):
+        scheduler.check(text_of(scheduler.model, Wanted((1, 2), Sampling(tokens=9))))
+
+
+def test_an_error_ends_texts_and_frees_their_places() -> None:
+    scheduler = Scheduler(model_of("gpt2", None), 2, CONTEXT, TINY_PIECE)
+    texts = [text_of(scheduler.model, Wanted(prompt, Sampling(tokens=4))) for prompt in ((1,), (2,) * 9)]
+    for text in texts:
+        scheduler.submit(text)
+    scheduler.turn()
+    error = RuntimeError("a fault")
+    assert sorted(scheduler.fail(error), key=lambda each: texts.index(each[0])) == [(text, error) for text in texts]
+    assert scheduler.places.num_free == 2
+
+
+def test_logits_that_are_not_finite_end_a_text_with_an_error() -> None:
+    model = build("gpt2").eval()
+    model.head().data[:] = np.nan
+    scheduler = Scheduler(model, 1, CONTEXT)
+    scheduler.submit(text_of(model, Wanted((1,), Sampling())))
+    ((_, event),) = scheduler.turn()
+    assert isinstance(event, InputError)
+    assert scheduler.num_served == 0

@@ -1,0 +1,113 @@
+"""A request becomes texts: as many as wanted, as long as wanted, or one clear refusal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from minigrad import InputError
+from minigrad.serving.bodies import RefusedError, read_chat, read_completion
+from minigrad.serving.served import Served, warm_up
+from minigrad.serving.settings import ServeConfig
+
+Make = Callable[..., Served]
+
+
+def completion(**fields: Any) -> Any:
+    return read_completion(json.dumps({"prompt": "a"} | fields).encode())[0]
+
+
+def chat(**fields: Any) -> Any:
+    return read_chat(json.dumps({"messages": [{"role": "user", "content": "a"}]} | fields).encode())[0]
+
+
+def test_each_prompt_gets_n_texts_with_the_draws_of_a_seed(make_served: Make) -> None:
+    texts = make_served().texts(completion(n=2, seed=7, temperature=0.5, stop="be"), [[1], [2, 3]], "me", None)
+    assert [(text.prompt, text.continuation.sample) for text in texts] == [([1], 0), ([1], 1), ([2, 3], 0), ([2, 3], 1)]
+    sampling = texts[0].continuation.rules.sampling
+    assert (sampling.seed, sampling.temperature, sampling.stop, sampling.tokens) == (7, 0.5, ("be",), 16)
+
+
+def test_without_a_seed_the_draws_are_other_ones_each_time(make_served: Make) -> None:
+    served = make_served()
+    seeds = {served.texts(completion(), [[1]], "me", None)[0].continuation.rules.sampling.seed for _ in range(4)}
+    assert len(seeds) == 4
+
+
+@pytest.mark.parametrize(
+    ("body", "most", "tokens"),
+    [
+        (completion(), None, 16),
+        (completion(max_tokens=50), None, 50),
+        (completion(), 5, 5),
+        (chat(), None, 90),
+        (chat(max_tokens=4), None, 4),
+        (chat(max_tokens=4, max_completion_tokens=6), None, 6),
+    ],
+)
+def test_a_text_has_the_tokens_wanted_or_the_usual_number(
+    make_served: Make, body: Any, most: int | None, tokens: int
+) -> None:
+    (text,) = make_served(capacity=100).texts(body, [[1] * 10], "me", most)
+    assert text.continuation.left == tokens
+
+
+@pytest.mark.parametrize(
+    ("body", "prompt", "most", "message"),
+    [
+        (completion(max_tokens=91), 10, None, "at most 100 tokens here; the prompt has 10, and 91 more"),
+        (completion(), 100, None, "the prompt has 100, and 1 more"),
+        (completion(max_tokens=6), 10, 5, "max_tokens takes at most 5 here, not 6"),
+        (completion(max_tokens=0), 10, None, "or 0 with echo"),
+    ],
+)
+def test_too_many_tokens_are_refused(make_served: Make, body: Any, prompt: int, most: int | None, message: str) -> None:
+    with pytest.raises(RefusedError, match=message):
+        make_served(capacity=100).texts(body, [[1] * prompt], "me", most)
+
+
+def test_an_echo_without_tokens_only_scores_the_prompt(make_served: Make) -> None:
+    (text,) = make_served().texts(completion(max_tokens=0, echo=True, logprobs=0), [[1, 2]], "me", None)
+    assert text.scored
+    assert not text.writes
+
+
+def test_prompts_begin_like_documents_and_ids_stay(make_served: Make) -> None:
+    served = make_served()
+    ids, beginning = served.encode("to be")
+    assert (ids[0], beginning) == (served.tokenizer.end_of_text_id, 1)
+    assert served.encode([5, 6]) == ([5, 6], 0)
+    with pytest.raises(RefusedError, match="from 0 to 319, not 5 to 320"):
+        served.encode([5, 320])
+
+
+def test_only_a_model_that_was_taught_to_converse_does(make_served: Make) -> None:
+    hello = [{"role": "user", "content": "Hi"}]
+    served = make_served()
+    assert served.encode_messages(hello)[-1] == served.tokenizer.specials["<|assistant|>"]
+    with pytest.raises(RefusedError, match="not taught to converse"):
+        make_served(teaches=False).encode_messages(hello)
+
+
+def test_places_are_bounded_by_memory(make_served: Make) -> None:
+    served = make_served()
+    each = served.model.new_cache(1, 64).num_bytes
+    config = ServeConfig(runs=("a",), texts=8, context=64)
+
+    def count(budget: int) -> int:
+        made = Served.within("a", served.model, served.tokenizer, None, config, budget)
+        assert made.scheduler.places.cache.num_bytes <= budget
+        return made.scheduler.count
+
+    assert (count(3 * each), count(100 * each)) == (3, 8)
+    with pytest.raises(InputError, match="give a smaller --context or more --cache-megabytes"):
+        count(each - 1)
+
+
+def test_warming_up_leaves_every_place_free(make_served: Make) -> None:
+    served = make_served(count=3, capacity=200)
+    warm_up(served.scheduler)
+    assert served.scheduler.places.num_free == 3

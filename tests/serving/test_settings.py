@@ -1,0 +1,32 @@
+"""The settings of the server are checked where they are given."""
+
+from __future__ import annotations
+
+import pytest
+
+from minigrad import InputError
+from minigrad.cli.parser import Parser
+from minigrad.serving.settings import ServeConfig
+
+PARSER = Parser(ServeConfig, prog="serve", description="")
+
+
+def test_several_folders_are_one_setting() -> None:
+    config, _ = PARSER.read(["a", "b", "--texts", "3", "--allow-origin", "https://a", "--allow-origin", "https://b"])
+    assert (config.runs, config.texts, config.allow_origin) == (("a", "b"), 3, ("https://a", "https://b"))
+
+
+@pytest.mark.parametrize(("host", "is_local"), [("127.0.0.1", True), ("localhost", True), ("0.0.0.0", False)])
+def test_some_addresses_are_of_this_machine_only(host: str, is_local: bool) -> None:
+    assert ServeConfig(runs=("a",), host=host).is_local == is_local
+
+
+def test_a_folder_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(InputError, match="given twice"):
+        ServeConfig(runs=("a", "a")).check()
+
+
+@pytest.mark.parametrize("changes", [{"port": 65_536}, {"texts": 0}, {"seconds": 0.0}, {"api_key": ""}])
+def test_values_out_of_bounds_are_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(InputError, match=next(iter(changes))):
+        ServeConfig(runs=("a",), **changes)
