@@ -43,7 +43,7 @@ class Job:
 
     def __init__(self, texts: Sequence[Text], seconds: float) -> None:
         self.texts, self._seconds = texts, seconds
-        self._deadline = time.monotonic() + seconds
+        self._deadline = asyncio.get_running_loop().time() + seconds
         self._news: asyncio.Queue[tuple[int, Event]] = asyncio.Queue()
 
     def receive(self, text: Text, event: Event) -> None:
@@ -55,7 +55,8 @@ class Job:
         left = len(self.texts)
         while left:
             try:
-                news = [await asyncio.wait_for(self._news.get(), self._deadline - time.monotonic())]
+                async with asyncio.timeout_at(self._deadline):
+                    news = [await self._news.get()]
             except TimeoutError:
                 raise RefusedError(
                     f"the request took more than {self._seconds:g} seconds", 504, code="timeout"
@@ -65,7 +66,7 @@ class Job:
             found = dict[int, Part]()
             for index, event in news:
                 if isinstance(event, Exception):
-                    raise RefusedError(str(event), 500) from event
+                    raise RefusedError(f"the model failed: {type(event).__name__}: {event}", 500) from event
                 found.setdefault(index, Part(index)).add(event)
             left -= sum(bool(part.ended) for part in found.values())
             for part in found.values():
@@ -203,6 +204,7 @@ class Api:
     async def _complete(self, request: Request) -> Response:
         body, prompts = read_completion(await self._body(request))
         model = self._model(body.model)
+        self._check_queue(model, len(prompts) * body.n)
         encoded = [await self._encoded(model.encode, prompt) for prompt in prompts]
         ids = [found for found, _ in encoded]
         reply, job = Reply(model.name, model.tokenizer, body, ids), self._job(model, body, ids, request)
@@ -225,14 +227,18 @@ class Api:
         async with self._encoding:
             return await asyncio.to_thread(encode, given)
 
-    def _job(self, model: Served, body: Body, prompts: Sequence[list[int]], request: Request) -> Job:
-        """Let the texts of a request wait for places; raises RefusedError if too many wait, or if they are too long."""
-        client = f"{request.client.host if request.client else ''} {body.user or ''}"
-        count, waiting, most = len(prompts) * body.n, model.scheduler.num_waiting, self._config.queue
+    def _check_queue(self, model: Served, count: int) -> None:
+        """Raise RefusedError if this many further texts may not wait."""
+        waiting, most = model.scheduler.num_waiting, self._config.queue
         if count > most:
             raise RefusedError(f"a request is for at most {most:,} texts here, not {count:,}", field="n")
         if waiting + count > most:
             raise RefusedError(f"{waiting:,} texts wait already; try again", 429, code="rate_limit_exceeded")
+
+    def _job(self, model: Served, body: Body, prompts: Sequence[list[int]], request: Request) -> Job:
+        """Let the texts of a request wait for places; raises RefusedError if too many wait, or one is too long."""
+        self._check_queue(model, len(prompts) * body.n)  # again: others came while the prompts were encoded
+        client = f"{request.client.host if request.client else ''} {body.user or ''}"
         job = Job(model.texts(body, prompts, client, self._config.max_tokens), self._config.seconds)
         self._jobs |= dict.fromkeys(job.texts, job)
         self._metrics.add("prompt_tokens_total", sum(map(len, prompts)), model=model.name)
