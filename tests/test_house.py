@@ -55,7 +55,7 @@ ALLOWED: dict[str, set[str]] = {
     "minigrad.data": SYSTEM | {"numpy", "minigrad.formats", "minigrad.nn.layout"},
     "minigrad.programs": NN | {"minigrad.quantised"},
     "minigrad.generation": NN | {"minigrad.adaptive", "minigrad.programs", "minigrad.data"},
-    "minigrad.serving": NN | {"minigrad.generation", "minigrad.programs", "starlette"},
+    "minigrad.serving": NN | {"minigrad.generation", "minigrad.programs", "minigrad.serving.settings", "starlette"},
     "minigrad.serving.settings": GROUND,
     "minigrad.serving.__main__": NN  # a program
     | {"minigrad.cli", "minigrad.generation", "minigrad.serving", "uvicorn", "models", "tokenizer"},

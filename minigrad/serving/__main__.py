@@ -5,6 +5,7 @@ A program, like train.py: it brings together the model families, their tokenizer
 
 from __future__ import annotations
 
+import importlib.util
 import socket
 import sys
 from collections.abc import Sequence
@@ -31,23 +32,26 @@ _BEGUN = 100  # connections that the system accepts before the server does
 def serve(config: ServeConfig) -> None:
     """Serve models until Ctrl-C or SIGTERM; raises InputError if a folder, an address or a setting cannot be used."""
     config.check()
-    try:
+    for package in ("starlette", "uvicorn"):
+        if importlib.util.find_spec(package) is None:
+            raise InputError(f"{package} is not installed; run: {sys.executable} -m pip install -e '.[serve]'")
+    with listen(config) as listener:
+        hardware.prepare(config.threads)
+        check_limits(hardware.threads())
+        tell_if_nothing_is_kept()
         import uvicorn
 
         from minigrad.serving.api import Api
-    except ModuleNotFoundError as error:
-        raise InputError(f"{error}; run: {sys.executable} -m pip install -e '.[serve]'") from None
-    listener = listen(config)
-    hardware.prepare(config.threads)
-    check_limits(hardware.threads())
-    tell_if_nothing_is_kept()
-    models = load(config)
-    address = f"http://{config.host}:{listener.getsockname()[1]}"
-    for each in models:
-        say(f"[{each.name}: {places(each)}]", sys.stderr)
-    say(f"[serving at {address}/v1; Ctrl-C ends it]", sys.stderr)
-    settings = uvicorn.Config(Api(models, config).app(), log_level="warning", ws="none", timeout_graceful_shutdown=5)
-    uvicorn.Server(settings).run(sockets=[listener])
+
+        models = load(config)
+        for each in models:
+            say(f"[{each.name}: {places(each)}]", sys.stderr)
+        address = f"http://{config.host}:{listener.getsockname()[1]}"
+        say(f"[serving at {address}/v1; Ctrl-C ends it]", sys.stderr)
+        settings = uvicorn.Config(
+            Api(models, config).app(), log_level="warning", ws="none", timeout_graceful_shutdown=5
+        )
+        uvicorn.Server(settings).run(sockets=[listener])
 
 
 def listen(config: ServeConfig) -> socket.socket:

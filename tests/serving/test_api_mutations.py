@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from collections.abc import Callable
@@ -50,11 +51,11 @@ def mutated(body: dict[str, Any], draw: random.Random) -> bytes:
         container, key = draw.choice(places_of(body) or [(body, "prompt")])
         kind = draw.randrange(4)
         if kind == 0:
-            body[draw.choice(NAMES)] = draw.choice(ODD)
+            body[draw.choice(NAMES)] = copy.deepcopy(draw.choice(ODD))
         elif kind == 1 and isinstance(container, dict):
             container.pop(key, None)
         else:
-            container[key] = draw.choice(ODD)
+            container[key] = copy.deepcopy(draw.choice(ODD))
     data = bytearray(json.dumps(body).encode())
     if draw.random() < 0.3:
         place = draw.randrange(len(data))

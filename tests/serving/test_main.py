@@ -70,6 +70,14 @@ def test_mistakes_get_one_paragraph(
     assert "Traceback" not in error
 
 
+def test_without_the_extra_the_command_that_installs_it_is_given(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["runs/a"]) == 2
+    assert "starlette is not installed; run: " in capsys.readouterr().err
+
+
 def test_a_port_that_is_taken_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
