@@ -27,7 +27,7 @@ class Part:
     ended: str = ""
 
     def add(self, token: Token | Scored | None) -> None:
-        """Add the next token; None ends a text of which only the prompt was wanted."""
+        """Add the next token; None ends a text if only its prompt was wanted."""
         if token is None:
             self.ended = "length"
             return
