@@ -213,12 +213,14 @@ def write_page(config: GenerateConfig) -> Iterator[str]:
     """
     check_new_file(Path(str(config.page)))
     loaded = load(config)
+    from minigrad.adapters import merge
     from minigrad.generation.decoding import document
     from minigrad.pages.model_page.page import model_page
     from minigrad.quantised import format_of, quantise
     from tokenizer.formats.web_page import for_web_page
 
     if format_of(loaded.model) is None:
+        merge(loaded.model)
         quantise(loaded.model, "float16")
     words = for_web_page(loaded.tokenizer.vocabulary) | {"begin": document(loaded.tokenizer, "")}
     title, talks = Path(config.run).resolve().name, was_taught_to_talk(Path(config.run))

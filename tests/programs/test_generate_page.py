@@ -11,6 +11,8 @@ import pytest
 import generate as program
 import models
 import tokenizer
+from minigrad import adapters, no_grad
+from minigrad.adapters.files import save
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +91,17 @@ def test_a_model_without_a_program_and_a_split_of_ones_own_have_no_page(capsys, 
     tokenizer.train([], vocab_size=261, split=r"[\p{L}]+|[^\p{L}]+").save(tmp_path / "own")
     assert "a web page splits text as" in refusal(capsys, tmp_path / "own", "--page", tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
+
+
+def test_adapters_are_in_the_weights_of_the_page(folder, capsys, tmp_path):
+    model, changed = models.load(folder), tmp_path / "adapted"
+    adapters.adapt(model, rank=2)
+    with no_grad():
+        for layer in adapters.adapted(model).values():
+            layer.adapter.lora_B.weight[...] = 0.5
+    save(model, changed, folder)
+    tokenizer.load(folder).save(changed)
+    pages = [written(capsys, each, tmp_path / f"{each.name}.html") for each in (folder, changed)]
+    plain, adapted = (re.search(r"id=weights>(.*?)</script>", page)[1] for page in pages)
+    assert len(plain) == len(adapted)
+    assert plain != adapted
