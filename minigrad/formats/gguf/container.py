@@ -71,8 +71,9 @@ def q8_0(elements: Array) -> Any:
     rows = elements.reshape(-1, BLOCK)
     scale = np.abs(rows).max(axis=1, keepdims=True) / np.float32(127)
     # As in ggml, the elements are divided by the scale before its rounding to float16, and halves are rounded
-    # away from zero, where np.rint would take the even number.
-    inverse = np.divide(np.float32(1), scale, out=np.zeros_like(scale), where=scale > 0)
+    # away from zero, where np.rint would take the even number. A scale below the normal numbers, which float16
+    # rounds to zero and whose inverse may be infinite, makes a block of zeros.
+    inverse = np.divide(np.float32(1), scale, out=np.zeros_like(scale), where=scale >= np.finfo(np.float32).tiny)
     scaled = rows * inverse
     blocks = np.empty(len(rows), Q8_0_BLOCK)
     blocks["scale"] = scale[:, 0]

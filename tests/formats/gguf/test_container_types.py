@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -17,7 +17,7 @@ def plain_q8_0(elements):
     blocks = []
     for row in elements.reshape(-1, 32):
         scale = max(abs(x) for x in row) / np.float32(127)
-        inverse = np.float32(1) / scale if scale else np.float32(0)
+        inverse = np.float32(1) / scale if scale >= np.finfo(np.float32).tiny else np.float32(0)
         numbers = []
         for x in row:
             magnitude = float(abs(np.float32(x * inverse)))
@@ -27,6 +27,7 @@ def plain_q8_0(elements):
 
 
 @given(arrays(np.float32, 64, elements=st.floats(-1000, 1000, width=32)))
+@example(np.full(64, 1e-38, np.float32))  # one over the scale is infinite
 def test_q8_0_is_its_plain_definition(elements):
     found = q8_0(elements)
     for block, (scale, numbers) in zip(found, plain_q8_0(elements), strict=True):
