@@ -22,12 +22,13 @@ The files and rooms stand on floors, and each imports only from the floors below
     cli/                    the command line
 """
 
-from tokenizer.bpe import StreamDecoder, Tokenizer, load, train
+from tokenizer.bpe import Tokenizer, load, train
 from tokenizer.chat import ChatTemplate, encode_chat, load_chat, render_conversation
+from tokenizer.encode.stream import StreamDecoder, StreamEncoder
 from tokenizer.errors import TokenizerError
 from tokenizer.text.added_tokens import SPECIAL_TOKENS
 from tokenizer.vidya_v1 import KINDS
 from tokenizer.vocabulary import Vocabulary
 
-__all__ = ["KINDS", "SPECIAL_TOKENS", "ChatTemplate", "StreamDecoder", "Tokenizer", "TokenizerError", "Vocabulary"]
-__all__ += ["encode_chat", "load", "load_chat", "render_conversation", "train"]
+__all__ = ["KINDS", "SPECIAL_TOKENS", "ChatTemplate", "StreamDecoder", "StreamEncoder", "Tokenizer", "TokenizerError"]
+__all__ += ["Vocabulary", "encode_chat", "load", "load_chat", "render_conversation", "train"]

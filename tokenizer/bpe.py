@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import codecs
 import operator
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -14,14 +14,22 @@ from numpy.typing import NDArray
 
 from tokenizer.encode.characters import CharacterEncoder, decode_with_fallback
 from tokenizer.encode.encoder import Encoder, encoder_of
-from tokenizer.errors import TokenizerError
-from tokenizer.formats import gpt2_files, tokenizer_json
+from tokenizer.encode.stream import StreamDecoder, StreamEncoder
+from tokenizer.errors import TokenizerError, did_you_mean
+from tokenizer.formats import gpt2_files, rank_files, tokenizer_json
 from tokenizer.learn.count import DEFAULT_MEMORY, count_words
 from tokenizer.learn.trainer import learn_merges
 from tokenizer.text.added_tokens import END_OF_TEXT, SPECIAL_TOKENS, AddedTokens, Allowed, find_roles
 from tokenizer.text.spelling import mark_spaces
 from tokenizer.text.unicode import compose, composed, decode_utf8
 from tokenizer.vocabulary import Vocabulary
+
+FORMATS: dict[str, Callable[[Vocabulary, Path], None]] = {
+    "huggingface": tokenizer_json.write,  # tokenizer.json and tokenizer_config.json: they store everything
+    "gpt2": gpt2_files.write,  # vocab.json and merges.txt
+    "tiktoken": rank_files.write,  # a rank file
+}
+"""The formats of files, and the functions that write them."""
 
 
 class Tokenizer:
@@ -157,50 +165,47 @@ class Tokenizer:
                 raise TokenizerError(f"token id {number} is out of range: ids go from 0 to {self.vocab_size - 1}.")
         return numbers
 
-    def decode(self, ids: Iterable[int]) -> str:
+    def decode(self, ids: Iterable[int], *, errors: str = "replace") -> str:
         r"""Return the text of the ids; bytes that are not UTF-8 become U+FFFD, the replacement character.
+
+        With errors="strict" they raise TokenizerError instead.
 
         >>> train([], vocab_size=261).decode([200 + 5, 40 + 5])
         '\ufffd('
         """
+        if errors not in ("replace", "strict"):
+            raise TokenizerError(f"errors={errors!r}: expected 'replace' or 'strict'.")
         if self.vocabulary.byte_ids:
-            return decode_with_fallback(self.vocabulary, self._checked(ids)).removeprefix(" ")
-        return self.decode_bytes(ids).decode("utf-8", "replace")
+            return decode_with_fallback(self.vocabulary, self._checked(ids), errors).removeprefix(" ")
+        return decode_utf8(self.decode_bytes(ids), errors)
 
     def stream_decoder(self) -> StreamDecoder:
         """Return a decoder that takes one id at a time, and continues the text of the ids before them."""
         return StreamDecoder(self.decode_bytes)
 
+    def stream_encoder(self, *, allow_special: Allowed = False) -> StreamEncoder:
+        """Return an encoder that takes a text in parts; `allow_special` is that of `encode`."""
+        allowed = self._added.allowed(allow_special)
+        may_cut = self._added.keep_text_whole and isinstance(self._encoder, Encoder) and self._encoder.may_cut
+        return StreamEncoder(partial(self.encode, allow_special=allowed or False), allowed, may_cut=may_cut)
+
     def fingerprint(self) -> str:
         """Return a hash of everything that decides encoding."""
         return self.vocabulary.fingerprint()
 
-    def save(self, path: str | Path) -> None:
-        """Write tokenizer.json and tokenizer_config.json into a folder, or only the first if the path ends in .json.
+    def save(self, path: str | Path, *, format: str | None = None) -> None:
+        """Write the tokenizer in one of FORMATS.
 
-        Raises TokenizerError for a split that other programs would understand differently.
+        Without `format`, the path decides: a rank file if it ends in .tiktoken, tokenizer.json alone if it ends in
+        .json, otherwise a folder with tokenizer.json and tokenizer_config.json.
+        Raises TokenizerError for an unknown format, or one that cannot store something that decides the ids.
         """
-        tokenizer_json.write(self.vocabulary, Path(path))
-
-
-class StreamDecoder:
-    """Decodes token ids as they arrive; the results, joined, are the text of all ids.
-
-    A character can be spread over several tokens. Its first bytes are kept until the character is complete, so a screen
-    never shows a part of one.
-    """
-
-    def __init__(self, decode_bytes: Callable[[list[int]], bytes]) -> None:
-        self._decode_bytes = decode_bytes
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-
-    def push(self, token: int) -> str:
-        """Return the text that this token completes: often one or more characters, sometimes none."""
-        return self._decoder.decode(self._decode_bytes([token]))
-
-    def flush(self) -> str:
-        """Return the text that is left (an incomplete character becomes U+FFFD) and start again."""
-        return self._decoder.decode(b"", final=True)
+        path = Path(path)
+        name = format or ("tiktoken" if path.suffix == rank_files.SUFFIX else "huggingface")
+        if name not in FORMATS:
+            expected = f"expected one of {', '.join(FORMATS)}{did_you_mean(name, FORMATS)}"
+            raise TokenizerError(f"unknown format {name!r}: {expected}")
+        FORMATS[name](self.vocabulary, path)
 
 
 class Resources(TypedDict, total=False):
@@ -271,14 +276,23 @@ def check_size(vocab_size: int, num_specials: int) -> None:
         )
 
 
-def load(path: str | Path) -> Tokenizer:
+def load(path: str | Path, *, split: str | None = None, special_tokens: Mapping[str, int] | None = None) -> Tokenizer:
     """Read a tokenizer: one of `tokenizer.train`, another byte-level BPE, or a BPE with byte fallback, as Llama 2's.
 
-    The path is a tokenizer.json or its folder, or GPT-2's vocab.json or merges.txt or their folder; in a folder
-    tokenizer.json comes first.
+    The path is a tokenizer.json or its folder, or GPT-2's vocab.json or merges.txt or their folder (in a folder
+    tokenizer.json comes first), or a rank file, which ends in .tiktoken. A rank file contains neither the split nor the
+    special tokens: `split` and `special_tokens` give them, and may be left out only for the files that OpenAI
+    publishes, under their names.
     Raises TokenizerError naming the file and the field if something is missing, damaged or of another kind.
     """
     path = Path(path)
+    if path.suffix == rank_files.SUFFIX:
+        return Tokenizer(rank_files.read(path, split, special_tokens))
+    if split is not None or special_tokens is not None:
+        raise TokenizerError(
+            f"{path} contains its split and its special tokens: the arguments split and special_tokens are for rank "
+            f"files, whose names end in {rank_files.SUFFIX}."
+        )
     if path.name in gpt2_files.FILES:
         return Tokenizer(gpt2_files.read(path.parent))
     if all((path / name).is_file() for name in gpt2_files.FILES) and not (path / tokenizer_json.FILE).is_file():

@@ -1,5 +1,6 @@
-"""The same ids as Hugging Face's tokenizers: on 100,000 strings, and on files they write."""
+"""The same ids as Hugging Face's tokenizers and OpenAI's tiktoken: on 100,000 strings, and on files they write."""
 
+import base64
 import inspect
 import random
 import unicodedata
@@ -8,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 import tokenizer
-from tests.tokenizer import gpt2_files
 from tokenizer.formats.pre_tokenizer import SPELLINGS
 from tokenizer.text.split import SPLITS
 
@@ -132,6 +132,16 @@ def test_whole_words_are_theirs(strings, tmp_path):
     assert not differences(ours, opened_by_them(ours, tmp_path), [*strings[::20], "abc xyz 019 日本語", "abcd"])
 
 
+def test_gpt2s_files_open_in_transformers(strings, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    ours = tokenizer.train(CORPUS, vocab_size=500)
+    ours.save(tmp_path, format="gpt2")
+    theirs = transformers.GPT2Tokenizer(vocab=str(tmp_path / "vocab.json"), merges=str(tmp_path / "merges.txt"))
+    for text in strings[::50]:
+        if "<|" not in text:
+            assert theirs.encode(text) == ours.encode(text)
+
+
 def test_their_gpt2_files_open_here(tmp_path):
     peers = pytest.importorskip("tokenizers")
     theirs = peers.ByteLevelBPETokenizer()
@@ -144,10 +154,65 @@ def test_their_gpt2_files_open_here(tmp_path):
             assert ours.encode(text) == theirs.encode(text).ids
 
 
+@pytest.mark.parametrize("split", sorted(set(SPLITS) - {"digits"}))
+def test_rank_files_are_tiktokens(split, strings, tmp_path):
+    tiktoken = pytest.importorskip("tiktoken")
+    load = pytest.importorskip("tiktoken.load")
+    ours = tokenizer.train(CORPUS + strings[:300], vocab_size=600, split=split)
+    ours.save(tmp_path / "own.tiktoken")
+    ranks = load.load_tiktoken_bpe(str(tmp_path / "own.tiktoken"))
+    pattern = SPLITS[split]
+    theirs = tiktoken.Encoding("own", pat_str=pattern, mergeable_ranks=ranks, special_tokens=ours.specials)
+    again = tokenizer.load(tmp_path / "own.tiktoken", split=split, special_tokens=ours.specials)
+    assert again.vocabulary == ours.vocabulary
+    tried = strings[::5] + [text for text in ADVERSARIAL if split != "none" or len(text) < 5000]
+    for text in tried:
+        assert theirs.encode(text, allowed_special="all") == ours.encode(text, allow_special=True)
+        assert theirs.encode_ordinary(text) == ours.encode(text)
+        names = {"<|end|>", "<|user|>"}
+        theirs_some = theirs.encode(text, allowed_special=names, disallowed_special=())
+        assert theirs_some == ours.encode(text, allow_special=names)
+
+
+def test_ranks_that_no_merge_reaches_are_tiktokens_too(strings, tmp_path):
+    tiktoken = pytest.importorskip("tiktoken")
+    draw = random.Random(1)
+    tokens = {bytes(draw.choices(b"abcdx ", k=draw.randrange(2, 7))) for _ in range(150)}
+    ranks = {bytes([byte]): byte for byte in range(256)}
+    ranks |= {token: 256 + i for i, token in enumerate(draw.sample(sorted(tokens), len(tokens)))}
+    theirs = tiktoken.Encoding("x", pat_str=SPLITS["gpt4"], mergeable_ranks=ranks, special_tokens={})
+    lines = [b"%b %d\n" % (base64.b64encode(token), rank) for token, rank in ranks.items()]
+    (tmp_path / "x.tiktoken").write_bytes(b"".join(lines))
+    ours = tokenizer.load(tmp_path / "x.tiktoken", split="gpt4")
+    assert ours.vocabulary.whole_words
+    peers_json = opened_by_them(ours, tmp_path)
+    for _ in range(5000):
+        text = "".join(draw.choices("abcdx ", k=draw.randrange(30)))
+        assert ours.encode(text) == theirs.encode_ordinary(text) == peers_json.encode(text).ids
+
+
+@pytest.mark.parametrize("split", ["gpt4", "gpt4o"])
+def test_what_transformers_makes_of_a_rank_file_opens_here(split, strings, tmp_path):
+    # So were Llama 3's files made: every way to cut a token in two is a merge.
+    converters = pytest.importorskip("transformers.convert_slow_tokenizer")
+    pytest.importorskip("tiktoken")
+    ours = tokenizer.train(CORPUS + strings[:300], vocab_size=600, split=split, special_tokens=[])
+    ours.save(tmp_path / "own.tiktoken")
+    converter = converters.TikTokenConverter(
+        str(tmp_path / "own.tiktoken"), SPLITS[split], extra_special_tokens=["<|end|>"]
+    )
+    theirs = converter.converted()
+    theirs.save(str(tmp_path / "tokenizer.json"))
+    loaded = tokenizer.load(tmp_path)
+    assert len(loaded.vocabulary.merges) > len(ours.vocabulary.merges)
+    assert not differences(loaded, theirs, strings[::10] + ADVERSARIAL)
+    assert all(loaded.encode(text) == ours.encode(text) for text in strings[::10] + ADVERSARIAL)
+
+
 def test_qwen2s_own_class_agrees(strings, tmp_path):
     transformers = pytest.importorskip("transformers")
     ours = tokenizer.train(CORPUS + strings[:300], vocab_size=600, special_tokens=["<|endoftext|>"])
-    gpt2_files.write(ours.vocabulary, tmp_path / "gpt2")
+    ours.save(tmp_path / "gpt2", format="gpt2")
     files = {name: str(tmp_path / "gpt2" / file) for name, file in (("vocab", "vocab.json"), ("merges", "merges.txt"))}
     theirs = transformers.Qwen2Tokenizer(**files)
     theirs.save_pretrained(str(tmp_path / "qwen2"))

@@ -45,14 +45,15 @@ def load_weights(path: Path) -> int:
 
 def load_tokenizer(path: Path) -> int:
     """Read a tokenizer, encode with it and decode again."""
-    tok = tokenizer.load(path)
+    tok = tokenizer.load(path, split="gpt2" if path.suffix == ".tiktoken" else None)
     assert tok.decode(tok.encode("to be or not")) == "to be or not"
     return 0
 
 
 def encode(path: Path) -> int:
     """Use a tokenizer on the command line."""
-    return command_line.main(["encode", str(path), str(Path(__file__))])
+    split = ["--split", "gpt2"] if path.suffix == ".tiktoken" else []
+    return command_line.main(["encode", *split, str(path), str(Path(__file__))])
 
 
 def resume(path: Path) -> int:

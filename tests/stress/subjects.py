@@ -21,7 +21,6 @@ from minigrad.training.folder import checkpoint
 from tests.small_runs import run, write_text
 from tests.stress.kinds import write_lessons
 from tests.stress.mutants import Place
-from tests.tokenizer import gpt2_files
 
 
 class Subject(NamedTuple):
@@ -64,9 +63,9 @@ def make(folder: Path) -> list[Subject]:
     subjects.append(Subject("shards", _in_shards(folder / "vidya-v2", folder / "shards"), ("load_weights", "generate")))
     tok = tokenizer.load(folder / "vidya-v2")
     small = tokenizer.train([text.read_text(encoding="utf-8")], 300, special_tokens=list(tok.specials)[:1])
-    small.save(folder / "tokenizer")
-    gpt2_files.write(small.vocabulary, folder / "gpt2 files")
-    subjects += [Subject(name, folder / name, ("load_tokenizer", "encode")) for name in ("tokenizer", "gpt2 files")]
+    for name, kind in (("tokenizer", "huggingface"), ("gpt2 files", "gpt2"), ("ranks.tiktoken", "tiktoken")):
+        small.save(folder / name, format=kind)
+        subjects.append(Subject(name, folder / name, ("load_tokenizer", "encode")))
     adapters = folder / "adapters"
     how = {"objective": "sft", "init": str(folder / "vidya-v2"), "vocab": None, "adapter_rank": 2, "dropout": 0.0}
     write_lessons(folder)

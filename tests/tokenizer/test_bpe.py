@@ -163,8 +163,14 @@ def test_the_bytes_of_a_text_have_its_ids(text):
     assert tok.encode_bytes(text.encode()) == tok.encode(text)
 
 
-def test_bytes_that_are_no_text_become_a_sign():
-    assert tok.decode(tok.encode_bytes(b"caf\xe9!")) == "caf\ufffd!"
+def test_decoding_bytes_that_are_no_text_is_a_choice():
+    ids = tok.encode_bytes(b"caf\xe9!")
+    assert tok.decode(ids) == "caf\ufffd!"
+    assert tok.decode(tok.encode("é"), errors="strict") == "é"
+    with pytest.raises(TokenizerError, match=r"byte 0xe9 at position 3, .*decode_bytes, or choose errors='replace'"):
+        tok.decode(ids, errors="strict")
+    with pytest.raises(TokenizerError, match="errors='ignore': expected 'replace' or 'strict'"):
+        tok.decode(ids, errors="ignore")
 
 
 def test_training_composes_the_text_it_learns_from():

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tokenizer import jit
+from tokenizer.bpe import FORMATS
 from tokenizer.cli import commands
 from tokenizer.cli.output import complain, discard_output, prepare_output
 from tokenizer.errors import TokenizerError
@@ -78,6 +79,7 @@ def _parsers() -> tuple[_Parser, dict[str, _Parser]]:
     compare.add_argument("tokenizers", nargs="+", metavar="TOKENIZER", help="a folder or file; see encode --help")
     repeated: dict[str, Any] = {"action": "append", "required": True, "help": "repeat for more; - is standard input"}
     compare.add_argument("--text", type=Path, metavar="FILE", **repeated)
+    _add_split(compare)
     return parser, {"train": train, "encode": encode, "decode": decode, "show": show, "compare": compare}
 
 
@@ -87,6 +89,8 @@ def _add_train_flags(train: _Parser) -> None:
     train.add_argument("--out", required=True, type=Path, help="the folder or file to write; never overwritten")
     by_line = "vidya-v1: no split into words, merges cross spaces, each line is learned from by itself"
     train.add_argument("--kind", choices=KINDS, default="byte-level", help=f"{by_line} (default: byte-level)")
+    written = "what to write (default: tokenizer.json, or by the suffix)"
+    train.add_argument("--format", choices=FORMATS, help=written)
     number: dict[str, Any] = {"type": _count(256), "default": 4096, "metavar": "N"}
     train.add_argument(*("--vocab", "--vocab-size"), dest="vocab_size", help="number of ids (default: 4096)", **number)
     train.add_argument("--split", help=f"how text is cut into words: {', '.join(SPLITS)} (default: gpt2)")
@@ -103,8 +107,15 @@ def _add_train_flags(train: _Parser) -> None:
 
 def _add_files(parser: _Parser, content: str) -> None:
     """Add the tokenizer to load and the files to read; `content` says what they contain."""
-    parser.add_argument("tokenizer", metavar="TOKENIZER", help="a folder, a tokenizer.json, or GPT-2's vocab.json")
+    places = "a folder, a tokenizer.json, GPT-2's vocab.json, or a .tiktoken file"
+    parser.add_argument("tokenizer", metavar="TOKENIZER", help=places)
+    _add_split(parser)
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help=f"{content} (default: standard input)")
+
+
+def _add_split(parser: _Parser) -> None:
+    """Add the split of a rank file."""
+    parser.add_argument("--split", help="for rank files, which do not say how text is cut")
 
 
 def _add_allow_special(parser: _Parser) -> None:

@@ -8,13 +8,14 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from tokenizer.bpe import load
+from tokenizer.bpe import Tokenizer, load
 from tokenizer.cli.comparison import measure, table
 from tokenizer.cli.output import say
 from tokenizer.cli.show import coloured, page, separated
 from tokenizer.disk import open_file, read_file, write_file
 from tokenizer.errors import TokenizerError
 from tokenizer.formats.pre_tokenizer import check_pattern
+from tokenizer.formats.rank_files import SUFFIX
 from tokenizer.text.split import SPLITS
 from tokenizer.text.unicode import decode_utf8
 from tokenizer.vidya_v1 import KINDS
@@ -45,7 +46,7 @@ def train(options: Namespace) -> None:
     seconds = time.perf_counter() - start
     if not any(sizes):
         raise TokenizerError(f"there is no text to learn from in {', '.join(map(str, options.texts))}.")
-    tokenizer.save(options.out)
+    tokenizer.save(options.out, format=options.format)
     say(
         f"{len(tokenizer.vocabulary.merges):,} merges learned from {len(files):,} files, {sum(sizes):,} bytes, in "
         f"{seconds:.1f} s\n{tokenizer.used:,} of {tokenizer.vocab_size:,} ids used, written to {options.out}\n"
@@ -55,7 +56,7 @@ def train(options: Namespace) -> None:
 
 def encode(options: Namespace) -> None:
     """Print the ids of each file, one line per file."""
-    tokenizer, allowed = load(options.tokenizer), _allowed(options.allow_special)
+    tokenizer, allowed = _load(options.tokenizer, options.split), _allowed(options.allow_special)
     for data in _inputs(options.files):
         before, after = tokenizer.borders if options.document else ([], [])
         say(" ".join(map(str, [*before, *tokenizer.encode_bytes(data, allow_special=allowed), *after])))
@@ -63,7 +64,7 @@ def encode(options: Namespace) -> None:
 
 def decode(options: Namespace) -> None:
     """Write the bytes of all ids to the standard output."""
-    tokenizer = load(options.tokenizer)
+    tokenizer = _load(options.tokenizer, options.split)
     for data in _inputs(options.files):
         ids = []
         for place, word in enumerate(data.split(), start=1):
@@ -75,7 +76,7 @@ def decode(options: Namespace) -> None:
 
 def show(options: Namespace) -> None:
     """Print the tokens of a text, or write them as a page if --html is given."""
-    tokenizer, allowed = load(options.tokenizer), _allowed(options.allow_special)
+    tokenizer, allowed = _load(options.tokenizer, options.split), _allowed(options.allow_special)
     if options.html:
         _refuse_to_overwrite(options.html)
     ids = [number for data in _inputs(options.files) for number in tokenizer.encode_bytes(data, allow_special=allowed)]
@@ -88,12 +89,17 @@ def show(options: Namespace) -> None:
 
 def compare(options: Namespace) -> None:
     """Print a table of several tokenizers on the same text."""
-    tokenizers = {path: load(path) for path in options.tokenizers}
+    tokenizers = {path: _load(path, options.split) for path in options.tokenizers}
     data = b"".join(_inputs(options.text))
     if not data.strip():
         raise TokenizerError("there is no text to compare the tokenizers on.")
     text = decode_utf8(data, "replace")
     say(table({name: measure(tokenizer, text) for name, tokenizer in tokenizers.items()}, text))
+
+
+def _load(path: str, split: str | None) -> Tokenizer:
+    """Read a tokenizer; the split is used for a rank file only."""
+    return load(path, split=split if Path(path).suffix == SUFFIX else None)
 
 
 def _allowed(names: list[str] | None) -> bool | list[str]:

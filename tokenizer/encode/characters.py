@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tokenizer.encode.merging import Workspace, merge_table, merge_word
+from tokenizer.errors import TokenizerError
 from tokenizer.text.unicode import encode_utf8
 from tokenizer.vocabulary import Vocabulary
 
@@ -39,8 +40,8 @@ class CharacterEncoder:
         return found
 
 
-def decode_with_fallback(vocabulary: Vocabulary, ids: Iterable[int]) -> str:
-    """Return the text of ids, with the space before it."""
+def decode_with_fallback(vocabulary: Vocabulary, ids: Iterable[int], errors: str) -> str:
+    """Return the text of ids, with the space before it; raises TokenizerError for broken bytes if errors="strict"."""
     bytes_by_id = {number: byte for byte, number in enumerate(vocabulary.byte_ids)}
     parts: list[str] = []
     row = bytearray()
@@ -50,7 +51,9 @@ def decode_with_fallback(vocabulary: Vocabulary, ids: Iterable[int]) -> str:
             continue
         try:
             parts.append(row.decode())
-        except UnicodeDecodeError:
+        except UnicodeDecodeError as error:
+            if errors == "strict":
+                raise TokenizerError(f"the bytes {bytes(row)!r} in a row are not UTF-8 ({error.reason}).") from error
             parts.append("\ufffd" * len(row))
         row.clear()
         if number is not None:

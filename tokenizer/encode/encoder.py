@@ -169,13 +169,13 @@ class Encoder:
         byte_ids = np.array([ids[bytes([byte])] for byte in range(256)], np.int32)
         self._scanner = Scanner(vocabulary.split)
         self._rules = Rules(self._scanner.rule, self._scanner.classes, byte_ids, merges.slots, merges.rows)
-        self._may_cut = self._scanner.rule != ONE_WORD
+        self.may_cut = self._scanner.rule != ONE_WORD  # whether a cut at a border of text/chunks.py changes no word
         self._idle: list[tuple[WordCache, Workspace]] = []  # not in use by a thread
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text; raises TokenizerError for a lone surrogate."""
         found: list[int] = []
-        for chunk in chunks([text], may_cut=self._may_cut):
+        for chunk in chunks([text], may_cut=self.may_cut):
             for ids in self._encode_chunk(chunk):
                 found += ids.tolist()
         return found
@@ -187,7 +187,7 @@ class Encoder:
         def encode(chunk: Chunk) -> zip[tuple[int, Ids]]:
             return zip(chunk.owners, self._encode_chunk(chunk), strict=True)
 
-        for parts in map_in_order(encode, chunks(texts, may_cut=self._may_cut), num_threads(threads)):
+        for parts in map_in_order(encode, chunks(texts, may_cut=self.may_cut), num_threads(threads)):
             for owner, ids in parts:
                 if owner == len(found):
                     found.append([])

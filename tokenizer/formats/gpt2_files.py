@@ -12,14 +12,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from tokenizer.disk import read_file, read_json
+from tokenizer.disk import read_file, read_json, write_file, write_json
 from tokenizer.errors import TokenizerError
-from tokenizer.formats.tokenizer_json import read_config, read_roles
-from tokenizer.text.spelling import unspell
+from tokenizer.formats.tokenizer_json import CONFIG_FILE, named_roles, read_config, read_roles, spellings
+from tokenizer.text.spelling import spell, unspell
 from tokenizer.text.unicode import decode_utf8
 from tokenizer.vocabulary import Vocabulary
 
 FILES = ("vocab.json", "merges.txt")
+
+
+def write(vocabulary: Vocabulary, folder: Path) -> None:
+    """Write both files, and the end of text into tokenizer_config.json.
+
+    Raises TokenizerError if the tokenizer needs more than the two files can store.
+    """
+    unsupported = {
+        f"split={vocabulary.split!r}": vocabulary.split != "gpt2",
+        "added tokens": vocabulary.added,
+        "NFC": vocabulary.nfc,
+        "byte fallback": vocabulary.byte_ids,
+        "whole words before merges": vocabulary.whole_words,
+        "tokens around every document": vocabulary.before or vocabulary.after,
+    }
+    if found := [name for name, present in unsupported.items() if present]:
+        raise TokenizerError(f"{' and '.join(FILES)} cannot store {', '.join(found)}: save as tokenizer.json instead.")
+    vocab_file, merges_file = (folder / name for name in FILES)
+    lines = [f"{spell(left)} {spell(right)}\n" for left, right in vocabulary.merges]
+    write_json(vocab_file, spellings(vocabulary))
+    write_file(merges_file, "".join(["#version: 0.2\n", *lines]).encode())
+    if roles := named_roles(vocabulary):
+        write_json(folder / CONFIG_FILE, {"tokenizer_class": "GPT2Tokenizer", **roles, "add_prefix_space": False})
 
 
 def read(folder: Path) -> Vocabulary:

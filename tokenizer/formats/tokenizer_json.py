@@ -76,11 +76,16 @@ def write(vocabulary: Vocabulary, path: Path) -> None:
     if file is path:
         return
     config: Json = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
-    named = {role: getattr(vocabulary, field) for role, field in ROLES.items()}
-    config |= {role: name for role, name in named.items() if name in vocabulary.specials}
+    config |= named_roles(vocabulary)
     if set(SPECIAL_TOKENS) - {END_OF_TEXT} <= set(vocabulary.specials):
         config["chat_template"] = CHAT_TEMPLATE
     write_json(path / CONFIG_FILE, config)
+
+
+def named_roles(vocabulary: Vocabulary) -> dict[str, str]:
+    """Return the names of the tokens that have a role, as a tokenizer_config.json has them."""
+    named = {role: getattr(vocabulary, field) for role, field in ROLES.items()}
+    return {role: name for role, name in named.items() if name in vocabulary.specials}
 
 
 def spellings(vocabulary: Vocabulary) -> dict[str, int]:

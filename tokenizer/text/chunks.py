@@ -74,14 +74,31 @@ def cut(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def last_border(text: str, start: int, stop: int) -> int:
+def last_border(text: str, start: int, stop: int, names: Iterable[str] = ()) -> int:
     """Return the last position in text[start:stop] at which a cut changes no word, or `start` if there is none.
+
+    No cut is made inside one of the `names` of special tokens, nor inside the beginning of one at the end of the text,
+    which may go on.
 
     >>> last_border("it's naïve", 0, 10)
     4
+    >>> last_border("it's<|end|>", 0, 11), last_border("it's<|end|>", 0, 11, ["<|end|>"])
+    (9, 4)
     """
-    found = _LAST_BORDER.search(text, start, stop)
-    return int(found.end()) if found else start
+    while found := _LAST_BORDER.search(text, start, stop):
+        border: int = found.end()
+        around = [place for name in names for place in _around(text, border, name)]
+        if not around:
+            return border
+        stop = min(around) + 1  # the border may be where the name begins
+    return start
+
+
+def _around(text: str, border: int, name: str) -> Iterator[int]:
+    """Yield the places before a border at which a name begins, or may begin, that ends after it."""
+    for place in range(max(0, border - len(name) + 1), border):
+        if name.startswith(text[place : place + len(name)]):
+            yield place
 
 
 Item = TypeVar("Item")

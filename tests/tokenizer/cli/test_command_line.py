@@ -24,6 +24,8 @@ BAD = [
     (["train", "CORPUS", "--out", "NEW", "--special", "<a>", "--special", "<a>"], "named twice"),
     (["train", "CORPUS", "--out", "NEW", "--kind", "vidya-v1", "--nfc"], "--kind vidya-v1 takes no --nfc: leave out"),
     (["train", "CORPUS", "--out", "NEW", "--kind", "vidya-v1", "--vocab", "258"], "3 special tokens need 259"),
+    (["train", "CORPUS", "--out", "NEW", "--format", "gguf"], "invalid choice: 'gguf'"),
+    (["train", "CORPUS", "--out", "NEW", "--format", "gpt2", "--split", "gpt4"], "cannot store split='gpt4'"),
     (["train", "CORPUS", "--out", "NEW", "--errors", "ignore"], "invalid choice: 'ignore'"),
     (["train", "CORPUS", "--out", "TRAINED"], "trained exists already, and nothing is ever overwritten"),
     (["train", "CORPUS", "--out", "NEW", "--glob", "*.py"], "there is no text to learn from in"),

@@ -44,6 +44,13 @@ def test_large_files_are_read_in_parts_of_whole_lines(run, corpus, tmp_path, mon
     assert tokenizer.load(tmp_path / "new").fingerprint() == tokenizer.train(lines, vocab_size=280).fingerprint()
 
 
+@pytest.mark.parametrize(("format", "files"), [("gpt2", "merges.txt"), ("tiktoken", ""), ("huggingface", None)])
+def test_train_writes_every_format(run, corpus, tmp_path, format, files):
+    target = tmp_path / "new"
+    assert run("train", corpus, "--out", target, "--vocab-size", 280, "--format", format)[0] == 0
+    assert (target / (files if files is not None else "tokenizer.json")).exists()
+
+
 def test_encode_and_decode_are_each_others_inverse(run, trained, text):
     path, tok = trained
     data = text.encode() + b"\xff\x00<|end|>"

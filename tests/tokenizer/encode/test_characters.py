@@ -67,6 +67,8 @@ def test_bytes_that_are_not_utf8_become_one_replacement_each():
     assert tok.decode([first, rest[0]]) == "\ufffd\ufffd"
     assert tok.decode([first, *rest, 3 + 0xFF]) == "\ufffd" * 4
     assert tok.decode([first, IDS["to"], 3 + 65]) == "\ufffdtoA"
+    with pytest.raises(TokenizerError, match=r"b'\\xe6' in a row are not UTF-8"):
+        tok.decode([first], errors="strict")
 
 
 def test_tokens_that_arrive_one_by_one_keep_their_spaces():

@@ -1,8 +1,10 @@
+import json
+
 import pytest
 
 import tokenizer
-from tests.tokenizer import gpt2_files
 from tokenizer import TokenizerError
+from tokenizer.text.split import SPLITS
 
 CORPUS = ["to be or not to be, that is the question", "日本語 日本語\n\n12 + 12 aaaaaaaaaaaa"] * 3
 tok = tokenizer.train(CORPUS, vocab_size=330)
@@ -10,7 +12,7 @@ tok = tokenizer.train(CORPUS, vocab_size=330)
 
 @pytest.fixture
 def folder(tmp_path):
-    gpt2_files.write(tok.vocabulary, tmp_path)
+    tok.save(tmp_path, format="gpt2")
     return tmp_path
 
 
@@ -22,6 +24,17 @@ def test_gpt2s_files_are_read_as_they_were_written(folder):
         assert loaded.fingerprint() == tok.fingerprint()
 
 
+def test_gpt2s_files_look_as_gpt2s(folder):
+    vocab = json.loads((folder / "vocab.json").read_text(encoding="utf-8"))
+    assert list(vocab.values()) == list(range(tok.vocab_size))
+    assert vocab["<|endoftext|>"] == 0
+    lines = (folder / "merges.txt").read_text(encoding="utf-8").split("\n")
+    assert lines[0] == "#version: 0.2"
+    assert lines[-1] == ""
+    assert len(lines) == 2 + len(tok.vocabulary.merges)
+    assert all(len(line.split(" ")) == 2 for line in lines[1:-1])
+
+
 def test_gpt2s_files_may_come_from_windows_and_without_the_version(folder):
     merges = (folder / "merges.txt").read_text(encoding="utf-8").split("\n", 1)[1]
     (folder / "merges.txt").write_bytes(merges.replace("\n", "\r\n").encode())
@@ -30,7 +43,7 @@ def test_gpt2s_files_may_come_from_windows_and_without_the_version(folder):
 
 def test_unused_ids_survive_gpt2s_files(tmp_path):
     small = tokenizer.train(["aa aa"], vocab_size=300, special_tokens=["<|endoftext|>", "<a b>"])
-    gpt2_files.write(small.vocabulary, tmp_path)
+    small.save(tmp_path, format="gpt2")
     assert tokenizer.load(tmp_path).vocabulary == small.vocabulary
 
 
@@ -61,15 +74,9 @@ def test_undecodable_merges_are_named(folder):
         tokenizer.load(folder)
 
 
-def test_tokenizer_json_comes_before_gpt2s_files(folder):
-    other = tokenizer.train(CORPUS, vocab_size=300)
-    other.save(folder)
-    assert tokenizer.load(folder).vocabulary == other.vocabulary
-    assert tokenizer.load(folder / "merges.txt").vocabulary == tok.vocabulary
-
-
-@pytest.mark.parametrize(("name", "files"), [("run", {"tokenizer.json", "tokenizer_config.json"}), ("own.json", set())])
-def test_the_path_decides_what_is_written(tmp_path, name, files):
-    tok.save(tmp_path / name)
-    assert (tmp_path / name).is_dir() == bool(files)
-    assert {file.name for file in (tmp_path / name).glob("*")} == files
+@pytest.mark.parametrize("split", sorted(set(SPLITS) - {"gpt2"}))
+def test_gpt2s_files_can_only_hold_its_split(tmp_path, split):
+    other = tokenizer.train(CORPUS, vocab_size=300, split=split)
+    with pytest.raises(TokenizerError, match=f"cannot store split='{split}': save as tokenizer.json"):
+        other.save(tmp_path, format="gpt2")
+    assert not list(tmp_path.iterdir())

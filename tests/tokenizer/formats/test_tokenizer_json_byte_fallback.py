@@ -75,3 +75,9 @@ def test_whole_words_are_refused(tmp_path, document):
     document["model"]["ignore_merges"] = True
     with pytest.raises(TokenizerError, match="ignore_merges is true"):
         reload(tmp_path, document)
+
+
+@pytest.mark.parametrize("format", ["gpt2", "tiktoken"])
+def test_other_formats_cannot_store_it(tmp_path, format):
+    with pytest.raises(TokenizerError, match=r"cannot store .*byte fallback"):
+        tok.save(tmp_path / "x", format=format)

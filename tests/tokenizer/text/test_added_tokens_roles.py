@@ -5,8 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tokenizer
-from tests.tokenizer import gpt2_files
-from tokenizer.formats import tokenizer_json
 from tokenizer.text import added_tokens
 
 NAMES = st.sampled_from([name for names in added_tokens.KNOWN_NAMES.values() for name in names]) | st.just("<|user|>")
@@ -26,14 +24,14 @@ def test_what_the_settings_of_a_tokenizer_name_comes_first(names, given_roles):
     assert all(found[added_tokens.ROLES[role]] == name for role, name in given_roles.items())
 
 
-@pytest.mark.parametrize("write", [tokenizer_json.write, gpt2_files.write])
-def test_the_files_keep_the_roles(tmp_path, write):
+@pytest.mark.parametrize("format", ["huggingface", "gpt2"])
+def test_the_files_keep_the_roles(tmp_path, format):
     specials = ["<x>", "<pad>", "<bos>", "</s>"]
     saved = tokenizer.train(["to be or not"], 270, special_tokens=specials)
     assert (saved.end_of_text_id, saved.begin_of_text_id, saved.padding_id) == (3, 2, 1)
     other = tokenizer.Tokenizer(replace(saved.vocabulary, end_of_text="<x>", begin_of_text="</s>", padding=""))
     for number, each in enumerate((saved, other)):
-        write(each.vocabulary, tmp_path / str(number))
+        each.save(tmp_path / str(number), format=format)
         loaded = tokenizer.load(tmp_path / str(number))
         assert (loaded.end_of_text_id, loaded.begin_of_text_id) == (each.end_of_text_id, each.begin_of_text_id)
     assert tokenizer.train([], 261).begin_of_text_id is None
