@@ -7,4 +7,10 @@ function bytesOf(base64) {
 }
 
 const content = JSON.parse($("content").textContent);
-const view = new (content.chat ? ChatView : View)(content, bytesOf($("weights").textContent));
+let view = null;
+try {
+  view = new (content.chat ? ChatView : View)(content, bytesOf($("weights").textContent));
+} catch (error) {
+  $("status").textContent = `This browser cannot run the model: ${error.message}`;
+  throw error;
+}

@@ -80,12 +80,14 @@ class View {
         if (this.reader.isBehind) this.reader.next();
         else this.writeToken();
       }
+      if (this.reader.isBehind) this.say("reading");
       this.showText();
       await new Promise((resume) => setTimeout(resume));
     }
     this.isBusy = false;
     const count = this.reader.ids.length - before, seconds = (performance.now() - since) / 1000;
     const ended = this.ended ? "; here the model ends the text" : "";
+    if ($("status").textContent === "reading") this.say("");
     if (this.isWriting) this.say(`${count} tokens, ${Math.round(count / seconds)} a second${ended}`);
     this.isWriting = false;
     this.place = null;
@@ -202,7 +204,7 @@ class View {
   }
 
   say(text) {
-    $("status").textContent = text;
+    if ($("status").textContent !== text) $("status").textContent = text; // a screen reader reads each change
   }
 
   showAll() {
