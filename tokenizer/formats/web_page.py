@@ -51,7 +51,7 @@ def in_javascript(pattern: str) -> str:
     r"""Return a pattern of SPLITS for JavaScript with its flag u, and its classes by name.
 
     >>> in_javascript(r"(?i:'s)| ?\p{L}+|[^\s\p{N}]|\s+(?!\S)|(?s:.+)")
-    "(?:'[sSſ])| ?[<L>]+|[^<s><N>]|[<s>]+(?![^<s>])|[^]+"
+    "(?:'[Ssſ])| ?[<L>]+|[^<s><N>]|[<s>]+(?![^<s>])|[^]+"
     """
     found = pattern.replace("(?s:.+)", "[^]+").replace(r"\S", "[^<s>]")
     found = regex.sub(
