@@ -86,7 +86,7 @@ class Embedding(Module):
         return ops.linear(x, self.weight)
 
     def factors(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the two factors of the logits, x and W, for a loss that never holds all logits."""
+        """Return x and W, whose product x W^T is the logits, for a loss that computes them in parts."""
         return x, self.weight
 
 

@@ -34,7 +34,7 @@ class Init:
         checked_number("the standard deviation of initial values", self.std, at_least=0)
 
     def fill(self, array: Array, rng: np.random.Generator) -> None:
-        """Write initial values into `array`."""
+        """Overwrite `array` with initial values drawn from `rng`."""
         array[...] = self.mean if self.std == 0 else rng.normal(self.mean, self.std, array.shape)
 
 

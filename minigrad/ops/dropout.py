@@ -20,12 +20,12 @@ def dropout_formula(x: Array, keep: Array, *, probability: float) -> Array:
 def dropout(
     x: Array, *, probability: float, seed: int = 0, step: int = 0, index: int = 0, first_row: int = 0
 ) -> tuple[Array, Backward]:
-    r"""Set each element to 0 with probability p, else divide it by 1 - p (Srivastava et al. 2014, JMLR 15).
+    r"""Set each element to 0 with `probability` p, otherwise divide it by 1 - p (Srivastava et al. 2014, JMLR 15).
 
-    The expected value stays the same. Which elements are dropped is a function of (seed, step, index), where `index`
-    is the number of the dropout layer in its network; so the mask is drawn again in the backward pass instead of being
-    stored. If x is only a part of a batch, `first_row` is the number of its first row there: the parts are dropped as
-    the whole would be.
+    The expected value of each element stays the same. The mask is a function of (seed, step, index), where `index` is
+    the number of the dropout layer in its network, so the backward pass recomputes it instead of storing it. A row is a
+    vector of C elements. If x is a part of a batch, `first_row` is the place of its first row in the batch: its mask
+    is then that part of the mask of the whole batch.
     Shapes: x (..., C) -> (..., C).  Raises InputError unless 0 <= p < 1.
     """
     check_probability(probability)

@@ -67,7 +67,7 @@ class Divided:
             self.world.reduce(part.segment.gradient, part.cuts)
 
     def end_step(self, parts: Sequence[Part]) -> None:
-        """Exchange the updated weights."""
+        """Give all processes the updated weights of each part."""
         for part in parts:
             self.world.complete(part.segment.data, part.cuts)
 

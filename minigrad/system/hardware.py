@@ -124,7 +124,7 @@ def may_use_tiles() -> bool:
 
 
 def describe() -> str:
-    """Return one line with the machine, the threads in use, and the variables that change its speed."""
+    """Describe in one line the machine, the threads in use, and the environment variables set that affect speed."""
     set_before = [f"{name}={value}" for name, value in environment.FOUND.items()]
     used, system = plural(threads(), "thread"), f"{platform.system()} {platform.machine()}"
     return ", ".join([processors.name(), f"{processors.cores()} cores", used, system, *set_before])

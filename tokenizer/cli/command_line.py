@@ -30,7 +30,7 @@ class _Parser(argparse.ArgumentParser):
     """argparse, with errors in one sentence and the closest flag for a misspelled one."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the error, without the list of all flags, and exit with code 2."""
+        """Print the message without the usage of all flags, and exit with code 2."""
         complain(f"{self.prog}: {message}; see {self.prog} --help")
         sys.exit(2)
 

@@ -68,7 +68,7 @@ def refuse_links(run: Path, folders: Iterable[Path]) -> None:
 
 
 def newest(root: Path, family: str | None = None) -> Path:
-    """Return the run folder under `root`, of one `family` or of any, that was written to most recently."""
+    """Return the most recently written run folder under `root`, of `family` if given; InputError if there is none."""
     found = [path.parent for path in root.glob(f"*/{FILE}")]
     if family is not None:
         found = [folder for folder in found if Record.read(folder).family == family]

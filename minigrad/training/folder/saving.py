@@ -94,7 +94,10 @@ def load_moments(model: LanguageModel, optimizer: Optimizer, moments: Mapping[st
 
 
 def moments_of(model: LanguageModel, optimizer: Optimizer) -> Arrays:
-    """Return the moments by names such as "norm.weight.m"; all in the first process, none in the others."""
+    """Collect the optimizer's moments in the first process, keyed by names such as "norm.weight.m".
+
+    All processes call it together; the others get an empty dictionary.
+    """
     named = zip(named_moments(model, optimizer), optimizer.moments(), strict=False)
     return {
         f"{name}.{kind}": array for (name, _, kinds), arrays in named for kind, array in zip(kinds, arrays, strict=True)

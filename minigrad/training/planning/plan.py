@@ -143,7 +143,7 @@ class Plan:
         return self.tokens_at_end / (3 * self.tokens_per_second()) + self.seconds_for_rivals() + 4.0
 
     def tokens_to_come(self) -> float:
-        """Estimate the number of tokens of the steps that are still to be taken."""
+        """Estimate how many tokens the remaining steps will read."""
         settings = self.settings
         if settings.steps:
             return max(settings.steps - self.done, 0) * settings.tokens_per_step
