@@ -101,7 +101,7 @@ class RMSNorm(Module):
     """Each row divided by its root mean square, times a learned weight per element (see `ops.rms_norm`).
 
     >>> from minigrad import Tensor
-    >>> RMSNorm(2, eps=0.0)(Tensor([[5.0, -5.0]])).tolist()
+    >>> RMSNorm(2, eps=0.0)(Tensor([[5.0, -5.0]])).data.round(3).tolist()
     [[1.0, -1.0]]
     """
 
@@ -120,7 +120,7 @@ class LayerNorm(Module):
     """Each row shifted to mean 0 and scaled to variance 1, times a weight plus a bias (see `ops.layer_norm`).
 
     >>> from minigrad import Tensor
-    >>> LayerNorm(2, eps=0.0)(Tensor([[4.0, 6.0]])).tolist()
+    >>> LayerNorm(2, eps=0.0)(Tensor([[4.0, 6.0]])).data.round(3).tolist()
     [[-1.0, 1.0]]
     """
 

@@ -89,10 +89,8 @@ def _emit_round_pairs(builder: Any, x: Any, first: Any, second: Any, distance: A
 
 
 @emits(split_pairs, types.void, None, types.int64, types.int64, types.int64, None, types.int64, types.int64)
-def _emit_split_pairs(
-    builder: Any, x: Any, first: Any, second: Any, distance: Any, words: Any, start: Any, part_stride: Any
-) -> None:
-    _emit_pairs(_emit_splitting, builder, (x, first, second, distance), (words, start, part_stride))
+def _emit_split_pairs(builder: Any, x: Any, *places: Any) -> None:
+    _emit_pairs(_emit_splitting, builder, (x, *places[:3]), places[3:])
 
 
 def _emit_pairs(emit_parts: Any, builder: Any, source: tuple[Any, ...], target: tuple[Any, ...]) -> None:

@@ -32,7 +32,8 @@ def test_a_row_of_zeros_stays_a_row_of_zeros(code: int) -> None:
 def test_a_centred_row_forgets_its_mean() -> None:
     memory = np.array([[1_001, 1_003, 1_001, 1_003]], np.float32)
     normalise(memory, Step(LAYER_NORM, 0, 0, 4, 4, address_of(SCALE), address_of(ZEROS)), 0.0, ALONE)
-    assert memory.tolist() == [[-2, 2, -2, 2]]
+    # Some processors have the compiler estimate 1 / sqrt(x) and improve it, which may miss by a unit in the last place.
+    assert np.allclose(memory, [[-2, 2, -2, 2]], rtol=2e-7, atol=0)
 
 
 @pytest.mark.parametrize("code", [GELU, EXACT_GELU, SWIGLU])
